@@ -25,7 +25,7 @@ teardown() {
 # A process that retains 60 MiB, and at each SIGUSR1 twice as much, and ends at SIGUSR2.
 start_retainer() {
 	start_victim /usr/bin/python3 -uc '
-import os, signal, threading
+import os, signal, threading, time
 kept = []
 def retain(*_):
     blocks = [bytes(3000) for _ in range(20000 << len(kept))]
@@ -38,7 +38,7 @@ retain()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 print("ready", flush=True)
 while True:
-    signal.pause()'
+    time.sleep(0.05)'
 }
 
 # repeat ARGUMENTS: in the background; REPEATER is its pid, $LOG and $OUT what it says.

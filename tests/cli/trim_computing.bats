@@ -106,11 +106,14 @@ while True:
 # The address space is full; PyGILState_Ensure() would end the process.
 collect_without_memory() {
 	start_victim "$PYTHON" -uc '
-import ctypes, os, resource, sys, threading
+import ctypes, os, resource, sys, threading, time
 for _ in range(2): # of their stacks one is left for the next thread
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
+# It ends after that, and needs memory for it: glibc aborts a program whose thread gets none.
+while len(os.listdir("/proc/self/task")) > 1:
+    time.sleep(0.001)
 def work():
     return sum(i * i for i in range(1000))
 work()

@@ -24,19 +24,19 @@ static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
 		      struct flmem_u64 *all)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node;
+	const struct flmem_node *node = NULL;
 	const char *name;
 	int64_t rounds;
+	bool overridden;
 
 	if (known && known->gc_ignored)
 		return;
-	if (flmem_nvflare_override(check, side, &name))
-		*all = FLMEM_UNKNOWN(at_run_time);
-	else if (flmem_nvflare_gc_rounds(check, side, &rounds, &node))
+	overridden = flmem_nvflare_override(check, side, &name);
+	if (!overridden && flmem_nvflare_gc_rounds(check, side, &rounds, &node))
 		merge_interval(all, rounds);
-	else if (known && known->intervals[side].exists &&
-		 (!node || !flmem_check_resolve(check->input, node) ||
-		  node->kind == FLMEM_NODE_EXPRESSION))
+	else if (overridden || (known && known->intervals[side].exists &&
+				(!node || !flmem_check_resolve(check->input, node) ||
+				 node->kind == FLMEM_NODE_EXPRESSION)))
 		*all = FLMEM_UNKNOWN(at_run_time);
 }
 
