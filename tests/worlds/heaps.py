@@ -16,6 +16,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..")]
@@ -80,6 +81,7 @@ class Target:
             if not line:
                 raise Broken(f"{argv} does not come up")
             self.pid = self._find(program)
+            self._settle()
         except BaseException:
             self.close()
             raise
@@ -90,6 +92,16 @@ class Target:
             if os.path.basename(proc.read(f"/proc/{pid}/cmdline").split("\0")[0]) == program:
                 return pid
         raise Broken(f"no {program} below {self.process.pid}")
+
+    def _settle(self):
+        """What it does after that line, until it waits for the next one; a bound, not a measurement."""
+        before = None
+        for _ in range(500):
+            now = proc.activity(self.pid)
+            if now and now == before:
+                return
+            before = now
+            time.sleep(0.02)
 
     def held(self):
         """Bytes of the blocks that it holds, as it says itself."""
