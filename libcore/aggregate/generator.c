@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/generator.h"
 
+#include <string.h>
+
+#include "base/fnv.h"
+
 #define UNITS_OF_ONE (INT32_C(1) << 28)
-#define FNV_START    UINT64_C(14695981039346656037)
-#define FNV_PRIME    UINT64_C(1099511628211)
 
 void flmem_generator_init(struct flmem_generator *generator, const char *tensor, bool is_scale,
 			  uint64_t seed, uint64_t client)
 {
-	uint64_t hash = FNV_START; /* FNV-1a of the name */
+	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, tensor, strlen(tensor));
 
-	for (const char *at = tensor; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * FNV_PRIME;
 	*generator = (struct flmem_generator){
 		.key = flmem_generator_number(hash, seed),
 		.varied = client != 0,

@@ -2,20 +2,9 @@
 /* Numbers that differ for requests that would write other bytes. */
 #include <string.h>
 
+#include "base/fnv.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
-
-#define FNV_START UINT64_C(14695981039346656037)
-
-/* FNV-1a. */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
-{
-	const unsigned char *at = bytes;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
-	return hash;
-}
 
 /* With the time of the last change of any kind: a program may set the other one back. */
 static uint64_t mix_file(uint64_t hash, const struct stat *status)
@@ -28,7 +17,7 @@ static uint64_t mix_file(uint64_t hash, const struct stat *status)
 				 (uint64_t)status->st_ctim.tv_sec,
 				 (uint64_t)status->st_ctim.tv_nsec};
 
-	return mix(hash, file, sizeof(file));
+	return flmem_fnv_mix(hash, file, sizeof(file));
 }
 
 /* Its tensors are in the header of the output. */
@@ -36,7 +25,7 @@ static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *gener
 {
 	const uint64_t numbers[] = {generated->seed, generated->client};
 
-	return mix(hash, numbers, sizeof(numbers));
+	return flmem_fnv_mix(hash, numbers, sizeof(numbers));
 }
 
 static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
@@ -56,13 +45,13 @@ uint64_t flmem_call_request_print(const struct flmem_call *call)
 				    request->hostile, request->keep};
 	const double reals[] = {request->trim, request->clip_norm, c->rate,
 				c->beta1,      c->beta2,	   c->tau};
-	uint64_t hash = mix(FNV_START, numbers, sizeof(numbers));
+	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, numbers, sizeof(numbers));
 
-	hash = mix(hash, reals, sizeof(reals));
-	hash = mix(hash, name, strlen(name));
-	hash = mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
+	hash = flmem_fnv_mix(hash, reals, sizeof(reals));
+	hash = flmem_fnv_mix(hash, name, strlen(name));
+	hash = flmem_fnv_mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
 	for (size_t i = 0; i < request->input_count; i++) {
-		hash = mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
+		hash = flmem_fnv_mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
 		hash = mix_files(hash, &call->inputs[i]);
 	}
 	return hash;
@@ -74,11 +63,11 @@ uint64_t flmem_call_fingerprint(const struct flmem_call *call)
 	const uint64_t numbers[] = {flmem_call_request_print(call), run->chunk_bytes,
 				    run->input_count, run->combination.trimmed,
 				    run->combination.hostile};
-	uint64_t hash = mix(FNV_START, numbers, sizeof(numbers));
+	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, numbers, sizeof(numbers));
 
-	hash = mix(hash, call->weights, run->input_count * sizeof(*call->weights));
-	hash = mix(hash, call->factors, run->input_count * sizeof(*call->factors));
-	hash = mix(hash, call->layout.header.data, call->layout.header.length);
+	hash = flmem_fnv_mix(hash, call->weights, run->input_count * sizeof(*call->weights));
+	hash = flmem_fnv_mix(hash, call->factors, run->input_count * sizeof(*call->factors));
+	hash = flmem_fnv_mix(hash, call->layout.header.data, call->layout.header.length);
 	for (size_t i = 0; i < flmem_run_sources(run); i++)
 		hash = mix_files(hash, run->inputs[i]);
 	return mix_files(hash, &call->state.input);

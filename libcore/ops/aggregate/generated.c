@@ -44,7 +44,7 @@ static bool read_number(const char *text, uint64_t *ret_number)
 	return flmem_text_read_digits(&text, ret_number) && !*text;
 }
 
-/* One part behind the '?'. */
+/* One part after the '?'. */
 static int read_part(const char *name, const char *part, struct flmem_generated *generated,
 		     const struct flmem_dtype **dtype, struct flmem_error *err)
 {
