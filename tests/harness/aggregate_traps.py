@@ -8,7 +8,6 @@ directory, which is empty:
 """
 import os
 import struct
-import subprocess
 import sys
 
 import numpy
@@ -16,34 +15,12 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, tensors  # noqa: E402
-
-FLMEM = sys.argv[1]
-
-
-def call(*words):
-    return subprocess.run([FLMEM, "aggregate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
-
-
-def refused(expected, *words, status=2):
-    done = call(*words)
-    assert done.returncode == status, (words, done)
-    assert expected in done.stderr, f"{words}: expected {expected!r} in {done.stderr!r}"
+from harness.aggregate_calls import call, content, put, refused  # noqa: E402
 
 
 def made(*words):
     done = call("-q", *words)
     assert done.returncode == 0, (words, done)
-
-
-def content(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def put(path, data):
-    with open(path, "wb") as file:
-        file.write(data)
 
 
 def model(path, *values, kind="F32"):

@@ -8,7 +8,6 @@ empty:
 
 Checks whose name begins with torch need PyTorch.
 """
-import json
 import os
 import struct
 import subprocess
@@ -22,36 +21,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, tensors  # noqa: E402
-
-FLMEM = sys.argv[1]
-
-
-def call(*words):
-    return subprocess.run([FLMEM, "aggregate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
-
-
-def run(*words):
-    done = call(*words, "--json")
-    if done.returncode:
-        raise SystemExit(f"{words}: status {done.returncode}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def refused(expected, *words, status=2):
-    done = call(*words)
-    assert done.returncode == status, (words, done)
-    assert expected in done.stderr, f"{words}: expected {expected!r} in {done.stderr!r}"
-
-
-def content(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def put(path, data):
-    with open(path, "wb") as file:
-        file.write(data)
+from harness.aggregate_calls import FLMEM, content, put, refused, run  # noqa: E402
 
 
 def expect(path, expected):

@@ -7,9 +7,7 @@ directory, which is empty:
     npz_checks.py FLMEM CHECK
 """
 import io
-import json
 import os
-import subprocess
 import sys
 import zipfile
 
@@ -18,32 +16,9 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import tensors  # noqa: E402
+from harness.aggregate_calls import content, refused, run  # noqa: E402
 
-FLMEM = sys.argv[1]
 LACKING = ("BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0")
-
-
-def call(*words):
-    return subprocess.run([FLMEM, "aggregate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
-
-
-def run(*words):
-    done = call(*words, "--json")
-    if done.returncode:
-        raise SystemExit(f"{words}: status {done.returncode}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def refused(expected, *words):
-    done = call(*words)
-    assert done.returncode == 2, (words, done)
-    assert expected in done.stderr, f"{words}: expected {expected!r} in {done.stderr!r}"
-
-
-def content(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def model(seed, size=100):
