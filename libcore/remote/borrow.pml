@@ -37,8 +37,9 @@
  *	(flmem_interrupts_defer()). With -DLIBRARY it is not, since it lives in somebody else's process;
  *	that it stays frozen there is then the one exception.
  *
- * What is not in the model: time (a limit may pass at any step), vector state, several threads, and
- * that the registers of the park are those of no call of the program (arch.h).
+ * What is not in the model: time (a limit may pass at any step), vector state, several threads and
+ * which of them takes a signal, and that the registers of the park are those of no call of the
+ * program (arch.h).
  */
 
 #define ORIGINAL 0 /* the address space that flmem opened */

@@ -16,6 +16,7 @@
 #include "proc/task.h"
 #include "remote/checks/waits.h"
 #include "remote/priority.h"
+#include "remote/shared_signals.h"
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
@@ -258,6 +259,7 @@ void flmem_tracee_release(struct flmem_tracee *tracee)
 	while (tracee->tid && stop_for_release(tracee)) {
 		if (!tracee->resumable)
 			make_resumable(tracee->tid);
+		flmem_shared_signals_await(tracee->tid, tracee->leader);
 		if (send_request(PTRACE_DETACH, tracee->tid, 0) == 0)
 			break;
 		tracee->stopped = false;

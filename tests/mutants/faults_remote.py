@@ -14,8 +14,21 @@ TASK = "libcore/proc/task.c"
 
 INTERRUPTS = "libcore/remote/interrupts.c"
 PRIORITY = "libcore/remote/priority.c"
+SIGNALS = "libcore/remote/shared_signals.c"
+TRACEE = "libcore/remote/tracee.c"
 
 FAULTS = (
+    Fault("signal-stolen", TRACEE,
+          "flmem_shared_signals_await(tracee->tid, tracee->leader);", ";",
+          "leaving a signal to the main thread that has not got a processor yet",
+          ("unit.test_shared_signals",)),
+    Fault("signal-awaited-in-vain", SIGNALS, "return signals & ~status.sig_blocked.value;",
+          "return signals;",
+          "not waiting for a main thread that blocks the signal",
+          ("unit.test_shared_signals",)),
+    Fault("signal-of-the-thread-alone", SIGNALS, ".flags = PTRACE_PEEKSIGINFO_SHARED,", ".flags = 0,",
+          "reading the signals that are pending for the process",
+          ("unit.test_shared_signals",)),
     Fault("made-stack", STOPPED, "if (!is_on_own_stack(borrow, candidate))", "if (0)",
           "refusing stacks that the program made itself",
           ("unit.test_borrow_refused",)),

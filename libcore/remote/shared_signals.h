@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_SHARED_SIGNALS_H
+#define FLMEM_REMOTE_SHARED_SIGNALS_H
+
+/* Signals that were sent to a process as a whole, and which of its threads takes them. */
+
+#include <sys/types.h>
+
+/*
+ * Waits, at most FLMEM_SHARED_SIGNALS_US, while a signal for the process is pending that the
+ * stopped thread `tid` would take when it continues, although the kernel has chosen the main thread
+ * for it (complete_signal() in kernel/signal.c) and that one has only had no processor yet. If
+ * another thread takes the signal, its handler runs there, and the wait of the main thread does not
+ * end with EINTR. The calling thread must be the tracer of `tid`.
+ */
+#define FLMEM_SHARED_SIGNALS_US 50000U
+void flmem_shared_signals_await(pid_t tid, pid_t leader);
+
+#endif

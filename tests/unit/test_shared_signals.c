@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which thread gets a signal for the process that arrives while another than main is held. */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "remote/shared_signals.h"
+
+#define TIMEOUT_US 20000000U
+
+struct page {
+	_Atomic pid_t other, vfork_child, handler;
+	_Atomic bool main_blocks;
+};
+
+static struct page *page;
+static pid_t child;
+static bool main_gets_processor;
+static unsigned checks;
+
+int __real_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+
+/* As if the main thread got a processor after its mask was read for the first time. */
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf)
+{
+	int rc = __real_flmem_io_read_file_at(dirfd, path, limit, buf);
+
+	if (!checks++ && main_gets_processor) {
+		kill(atomic_load(&page->vfork_child), SIGKILL);
+		await_true(atomic_load(&page->handler));
+	}
+	return rc;
+}
+
+static void take_signal(int number)
+{
+	(void)number;
+	atomic_store(&page->handler, gettid());
+}
+
+static void *wait_for_signals(void *unused)
+{
+	atomic_store(&page->other, gettid());
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* A parent in vfork() is chosen for a signal and cannot take it, like one without a processor. */
+static void be_waiting(void)
+{
+	const struct sigaction action = {.sa_handler = take_signal};
+	pthread_t thread;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	if (sigaction(SIGUSR1, &action, NULL) ||
+	    pthread_create(&thread, NULL, wait_for_signals, NULL))
+		_exit(2);
+	while (!atomic_load(&page->other))
+		usleep(1000);
+	if (atomic_load(&page->main_blocks) && pthread_sigmask(SIG_BLOCK, &set, NULL))
+		_exit(2);
+	/* NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
+	if (vfork() == 0) {
+		atomic_store(&page->vfork_child, (pid_t)syscall(SYS_getpid));
+		for (;;)
+			syscall(SYS_pause);
+	}
+	/* NOLINTEND(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
+	for (;;)
+		pause();
+}
+
+static int share(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	return !page;
+}
+
+static int end_child(void **state)
+{
+	pid_t inner = atomic_load(&page->vfork_child);
+
+	(void)state;
+	main_gets_processor = false;
+	if (inner)
+		kill(inner, SIGKILL);
+	child_end(child);
+	memset(page, 0, sizeof(*page));
+	return 0;
+}
+
+/* Holds the other thread, sends the signal, releases it; true if the handler ran in that thread. */
+static bool is_taken_by_other(void)
+{
+	struct flmem_tracee tracee = {0};
+	int rc;
+
+	checks = 0;
+	child = child_start(be_waiting);
+	assert_true(child);
+	await_true(atomic_load(&page->vfork_child) &&
+		   is_blocked_in(atomic_load(&page->other), SYS_pause));
+	rc = flmem_tracee_seize(&tracee, atomic_load(&page->other), child);
+	if (rc == -EPERM) {
+		print_message("SKIP: threads may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(flmem_tracee_stop(&tracee, TIMEOUT_US), FLMEM_TRACEE_STOPPED);
+	assert_int_equal(kill(child, SIGUSR1), 0);
+	flmem_tracee_release(&tracee);
+	await_true(atomic_load(&page->handler));
+	return atomic_load(&page->handler) != child;
+}
+
+/* Its wait would not end otherwise: pause() ends when a handler has run in that thread. */
+static void the_main_thread_takes_it(void **state)
+{
+	(void)state;
+	main_gets_processor = true;
+	assert_false(is_taken_by_other());
+	assert_int_equal(checks, 1);
+}
+
+static void a_main_thread_that_stays_away_is_not_awaited_for_ever(void **state)
+{
+	uint64_t start = flmem_clock_us();
+
+	(void)state;
+	assert_true(is_taken_by_other());
+	assert_true(flmem_clock_us() - start >= FLMEM_SHARED_SIGNALS_US);
+}
+
+static void nobody_waits_for_a_main_thread_that_blocks_it(void **state)
+{
+	(void)state;
+	atomic_store(&page->main_blocks, true);
+	assert_true(is_taken_by_other());
+	assert_int_equal(checks, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(the_main_thread_takes_it, end_child),
+		cmocka_unit_test_teardown(a_main_thread_that_stays_away_is_not_awaited_for_ever,
+					  end_child),
+		cmocka_unit_test_teardown(nobody_waits_for_a_main_thread_that_blocks_it, end_child),
+	};
+
+	return cmocka_run_group_tests_name("shared_signals", tests, share, NULL);
+}
