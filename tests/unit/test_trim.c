@@ -18,7 +18,28 @@
 
 #include <flmem/trim.h>
 
+#include "proc/maps.h"
+
 static pid_t child;
+static bool ends_next;
+
+int __real_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
+			   struct flmem_error *err);
+int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
+			   struct flmem_error *err);
+
+/* The child ends behind the checks of a target and before its mappings are read. */
+int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
+			   struct flmem_error *err)
+{
+	siginfo_t info;
+
+	if (ends_next) {
+		kill(child, SIGKILL);
+		waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+	}
+	return __real_flmem_maps_read(process, ret_maps, err);
+}
 
 /* Until it is in the system call with this number. */
 static void await_call(pid_t pid, long number)
@@ -74,6 +95,21 @@ static void another_process_of_the_same_number_is_refused(void **state)
 	assert_string_equal(result.reason, err.message);
 	assert_int_equal(result.thread, 0);
 	assert_non_null(result.released_bytes.unknown);
+}
+
+static void a_process_that_ends_meanwhile_has_not_lost_its_allocator(void **state)
+{
+	const struct flmem_trim_options options = {0};
+	struct flmem_trim_result result;
+	struct flmem_error err;
+	int rc;
+
+	(void)state;
+	ends_next = true;
+	rc = flmem_trim_process(child, &options, &result, &err);
+	ends_next = false;
+	assert_int_equal(rc, FLMEM_ENOPROC);
+	assert_non_null(strstr(err.message, "ended before it was trimmed"));
 }
 
 static void the_caller_itself_is_refused(void **state)
@@ -151,6 +187,8 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(a_thread_that_waits_inside_the_allocator_is_refused),
 #endif
+		/* The last one: it ends the child. */
+		cmocka_unit_test(a_process_that_ends_meanwhile_has_not_lost_its_allocator),
 	};
 
 	return cmocka_run_group_tests_name("trim", tests, start_child, end_child);

@@ -285,6 +285,17 @@ static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
+/* A process that is ending has released its memory: no library is found in it any more. */
+static int explain_missing(const struct flmem_trim_job *job, int rc, struct flmem_error *err)
+{
+	const struct flmem_process *process = &job->target->process;
+
+	if (rc != FLMEM_EUNSUPPORTED || process->kernel_thread || !read_rss(job).unknown)
+		return rc;
+	return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended before it was trimmed",
+			       (int)process->pid);
+}
+
 static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 {
 	int rc = flmem_target_guard_open(job->target, pid, job->options->start_time, err);
@@ -298,7 +309,7 @@ static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem
 	job->result->rss_before_bytes = read_rss(job);
 	rc = run_trim_parts(job, err);
 	if (rc && rc != FLMEM_EPARTLY)
-		return rc;
+		return explain_missing(job, rc, err);
 	if (job->options->dry_run)
 		job->result->outcome = FLMEM_TRIM_PLANNED;
 	else
