@@ -62,6 +62,6 @@ const char *cmd_nearest(const struct cmd *const *table, const char *word);
 int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err);
 
 /* FLMEM_EUSAGE if there are arguments. */
-int cmd_no_arguments(const struct opt_rest *rest, struct flmem_error *err);
+int cmd_no_arguments(const struct cmd *cmd, const struct opt_rest *rest, struct flmem_error *err);
 
 #endif

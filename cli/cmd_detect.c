@@ -167,7 +167,7 @@ static int run_detect(const struct cmd *cmd, void *options, const struct opt_res
 	const struct detect_options *o = options;
 	struct flmem_error err = {0};
 
-	if (cmd_no_arguments(rest, &err))
+	if (cmd_no_arguments(cmd, rest, &err))
 		return cmd_fail(cmd, o->json, &err);
 	if (!targets_given(&o->targets) && !o->targets.role && !o->targets.min_rss_bytes)
 		return report_host(cmd, o->json);

@@ -103,7 +103,7 @@ static int run_env(const struct cmd *cmd, void *options, const struct opt_rest *
 	struct flmem_error err = {0};
 	char *text = NULL;
 
-	if (cmd_no_arguments(rest, &err) || make_env_text(o, json, &text, &err))
+	if (cmd_no_arguments(cmd, rest, &err) || make_env_text(o, json, &text, &err))
 		return cmd_fail(cmd, json, &err);
 	fputs(text, stdout);
 	free(text);

@@ -258,7 +258,7 @@ static int run_trim(const struct cmd *cmd, void *options, const struct opt_rest 
 	char *text = NULL;
 	int status;
 
-	if (cmd_no_arguments(rest, &err) || repeat_check(&o->repeat, o->dry_run, &err) ||
+	if (cmd_no_arguments(cmd, rest, &err) || repeat_check(&o->repeat, o->dry_run, &err) ||
 	    (o->python && read_code_file(o->python, &text, &code, &err)) ||
 	    targets_select(&o->targets, &targets, &err)) {
 		free(text);

@@ -292,7 +292,7 @@ static int watch_processes(const struct cmd *cmd, struct watch_options *o,
 	struct flmem_error err = {0};
 	int rc, result;
 
-	if (cmd_no_arguments(rest, &err) || make_watch_options(o, &session.watch, &err))
+	if (cmd_no_arguments(cmd, rest, &err) || make_watch_options(o, &session.watch, &err))
 		return cmd_fail(cmd, o->json, &err);
 	rc = watch_and_report(o, &session, &err);
 	result = rc ? 0 : result_of(&session.summary);

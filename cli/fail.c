@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/report.h>
 #include <flmem/text.h>
@@ -30,12 +31,26 @@ int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err)
 	return flmem_code_exit_status(err->code);
 }
 
-int cmd_no_arguments(const struct opt_rest *rest, struct flmem_error *err)
+static bool takes_pids(const struct cmd *cmd)
+{
+	for (const struct opt *o = cmd->options; o->name; o++)
+		if (strcmp(o->name, "pid") == 0)
+			return true;
+	return false;
+}
+
+int cmd_no_arguments(const struct cmd *cmd, const struct opt_rest *rest, struct flmem_error *err)
 {
 	char shown[64];
+	const char *word;
 
 	if (!rest->count)
 		return 0;
-	flmem_text_escape(rest->values[0], shown, sizeof(shown));
+	word = rest->values[0];
+	flmem_text_escape(word, shown, sizeof(shown));
+	if (word[0] && !word[strspn(word, "0123456789")] && takes_pids(cmd))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "unexpected argument '%s'; did you mean '--pid %s'?", shown,
+				       shown);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "unexpected argument '%s'", shown);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 #include <flmem/trim.h>
@@ -58,19 +59,13 @@ static bool wants_json(const struct cmd *cmd, int argc, char **argv)
 	return false;
 }
 
-static int report_missing_verb(const struct cmd *cmd, const struct opt_rest *rest)
+static int report_unknown_verb(const struct cmd *cmd, const char *word)
 {
+	const char *nearest = cmd_nearest(cmd->verbs, word);
 	struct flmem_error err = {0};
-	const char *nearest;
 	char shown[64];
 
-	if (!rest->count) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"no subcommand is given; see 'flmem help %s'", cmd->name);
-		return cmd_fail(cmd, false, &err);
-	}
-	flmem_text_escape(rest->values[0], shown, sizeof(shown));
-	nearest = cmd_nearest(cmd->verbs, rest->values[0]);
+	flmem_text_escape(word, shown, sizeof(shown));
 	if (nearest)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"unknown subcommand '%s'; did you mean '%s'?", shown, nearest);
@@ -78,6 +73,24 @@ static int report_missing_verb(const struct cmd *cmd, const struct opt_rest *res
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"unknown subcommand '%s'; see 'flmem help %s'", shown, cmd->name);
 	return cmd_fail(cmd, false, &err);
+}
+
+static int report_missing_verb(const struct cmd *cmd, const struct opt_rest *rest)
+{
+	struct flmem_error err = {0};
+
+	if (rest->count)
+		return report_unknown_verb(cmd, rest->values[0]);
+	flmem_error_set(&err, FLMEM_EUSAGE, 0, "no subcommand is given; see 'flmem help %s'",
+			cmd->name);
+	return cmd_fail(cmd, false, &err);
+}
+
+/* A misspelt verb of a command that takes files, too; a file of that name is meant as a file. */
+static bool is_misspelt_verb(const struct cmd *cmd, const char *word)
+{
+	return cmd->run && word[0] != '-' && cmd_nearest(cmd->verbs, word) &&
+	       access(word, F_OK) != 0;
 }
 
 static int run_command(const struct cmd *cmd, int argc, char **argv)
@@ -109,6 +122,8 @@ static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
 {
 	const struct cmd *verb = argc > 1 ? cmd_find_verb(cmd, argv[1]) : NULL;
 
+	if (!verb && argc > 1 && is_misspelt_verb(cmd, argv[1]))
+		return report_unknown_verb(cmd, argv[1]);
 	return verb ? run_command(verb, argc - 1, argv + 1) : run_command(cmd, argc, argv);
 }
 

@@ -4,6 +4,17 @@
 
 load helpers
 
+@test "a PID without --pid is pointed out" {
+	flmem trim 1234
+	assert_error 2 "flmem trim: unexpected argument '1234'; did you mean '--pid 1234'?"
+	flmem detect 12a
+	assert_error 2 "flmem detect: unexpected argument '12a'"
+	[[ $stderr != *--pid* ]]
+	flmem env 1234
+	assert_error 2 "flmem env: unexpected argument '1234'"
+	[[ $stderr != *--pid* ]]
+}
+
 @test "an unknown command is refused with the nearest name" {
 	flmem hlep
 	assert_error 2 "unknown command 'hlep'; did you mean 'help'"

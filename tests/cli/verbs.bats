@@ -57,6 +57,14 @@ prints() {
 	assert_error 2 "flmem probe: unknown option '--kind'"
 }
 
+@test "a misspelt verb is not taken for a file, unless there is one of that name" {
+	flmem pack inspct a
+	assert_error 2 "flmem pack: unknown subcommand 'inspct'; did you mean 'inspect'?"
+	touch inspct
+	flmem pack inspct a
+	prints 'pack: output=- kind=- [inspct] [a]'
+}
+
 @test "an error of a verb names both words" {
 	flmem probe run --knd
 	assert_error 2 "flmem probe run: unknown option '--knd'; did you mean '--kind'?"
