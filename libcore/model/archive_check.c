@@ -134,7 +134,7 @@ static const char *check_entry(const struct flmem_archive_entry *entry)
 	return NULL;
 }
 
-static int compare_place(const void *a, const void *b)
+static int compare_entry_place(const void *a, const void *b)
 {
 	const struct flmem_archive_entry *x = *(const struct flmem_archive_entry *const *)a;
 	const struct flmem_archive_entry *y = *(const struct flmem_archive_entry *const *)b;
@@ -153,7 +153,7 @@ static int check_overlap(const char *path, const struct flmem_archive *archive,
 		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
 	for (size_t i = 0; i < archive->count; i++)
 		order[i] = &archive->entries[i];
-	qsort(order, archive->count, sizeof(*order), compare_place);
+	qsort(order, archive->count, sizeof(*order), compare_entry_place);
 	for (size_t i = 0; i < archive->count; i++) {
 		if (order[i]->header < end)
 			return flmem_archive_entry_invalid(path, order[i], "overlaps another", err);

@@ -65,7 +65,7 @@ static bool read_unicode(struct flmem_json_scan *scan, char **out)
 	return true;
 }
 
-static bool read_escape(struct flmem_json_scan *scan, char **out)
+static bool read_scan_escape(struct flmem_json_scan *scan, char **out)
 {
 	char c = *scan->at, value = flmem_json_escape(c);
 
@@ -92,7 +92,7 @@ bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_strin
 							 : "ends in a string");
 		if (*scan->at != '\\')
 			*out++ = *scan->at++;
-		else if (scan->at++, !read_escape(scan, &out))
+		else if (scan->at++, !read_scan_escape(scan, &out))
 			return false;
 	}
 	scan->at++;

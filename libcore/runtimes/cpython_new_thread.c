@@ -40,8 +40,8 @@ struct functions {
 	struct flmem_thread_functions thread;
 };
 
-static int find_functions(struct flmem_cpython_session *session, struct functions *ret_functions,
-			  struct flmem_error *err)
+static int find_python_functions(struct flmem_cpython_session *session,
+				 struct functions *ret_functions, struct flmem_error *err)
 {
 	const struct flmem_module *module = session->python.module;
 	struct functions found;
@@ -335,7 +335,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 			"locks in thread %d of process %d",
 			session->python.module->path, (int)thread->tid,
 			(int)session->view->process->pid);
-	rc = find_functions(session, &functions, err);
+	rc = find_python_functions(session, &functions, err);
 	if (rc)
 		return rc;
 	options.computing = thread->tid;
@@ -358,7 +358,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 	};
 	struct flmem_borrow_result plan;
 	struct functions functions = {0};
-	int rc = find_functions(session, &functions, err);
+	int rc = find_python_functions(session, &functions, err);
 
 	if (rc)
 		return rc;

@@ -125,7 +125,7 @@ FAULTS = (
           "making calls in the thread that was started, and no other",
           ("unit.test_new_thread",)),
     Fault("not-the-started-one", START,
-          "return tid && !is_listed(before, tid) && is_asleep(process, tid) ? tid : 0;",
+          "return tid && !is_task_listed(before, tid) && is_asleep(process, tid) ? tid : 0;",
           "return 0;",
           "finding the thread that was started",
           ("unit.test_new_thread",)),
