@@ -12,7 +12,7 @@
 #include <flmem/text.h>
 
 #include "allocators/allocator.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "elf/modules.h"
@@ -126,7 +126,7 @@ static int check_order(const struct flmem_probe_child *child, const struct flmem
 	const struct flmem_module *module = find_module(modules, library);
 	const struct flmem_module *server = flmem_modules_lookup(modules, "malloc", NULL);
 
-	if (module && !flmem_probe_exports(module, "malloc"))
+	if (module && !flmem_module_exports(module, "malloc"))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "%s loads into '%s', but defines no malloc", library,
 				       child->program);
