@@ -73,7 +73,7 @@ bool flmem_module_text_after_marker(const struct flmem_module *module,
 				    char version[FLMEM_ALLOCATOR_VERSION_MAX]);
 
 /*
- * Results for a file, kept with its image for the next process that maps the file. `main` and `deep` are
+ * Results for a file, kept with its image for the next process that maps it. `main` and `deep` are
  * the kind of search that the other fields are valid for.
  */
 struct flmem_recognition {
@@ -83,7 +83,7 @@ struct flmem_recognition {
 	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` are not valid */
 };
 
-/* The results kept with the image of the module, at first empty; NULL: unreadable or no memory. */
+/* What is kept with the image of the module, at first empty; NULL: unreadable or no memory. */
 struct flmem_recognition *flmem_module_recognition(const struct flmem_module *module);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "model/known.h"
+#include "model/known_models.h"
 #include "model/shards.h"
 #include "model/tensors.h"
 

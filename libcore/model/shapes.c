@@ -9,7 +9,7 @@
 
 #include <flmem/model.h>
 
-#include "model/known.h"
+#include "model/known_models.h"
 
 #define NAME_ROOM 72U /* for the longest name below with three digits */
 #define RANK_MAX  4U
@@ -17,7 +17,7 @@
 /*
  * A decoder's tensors as in model.safetensors.index.json of meta-llama/Llama-3.1-8B and the
  * same architecture in transformers (models/llama/modeling_llama.py). Weights of linear layers are
- * [outputs, inputs]; their sizes are in known.c.
+ * [outputs, inputs]; their sizes are in known_models.c.
  */
 enum extent {
 	NONE,

@@ -33,7 +33,7 @@
 
 /* How long to wait until a thread that is not running shows as blocked, and the steps. */
 #define BLOCKED_US 20000U
-#define LOOK_US	   200U
+#define POLL_US	   200U
 
 struct functions {
 	uint64_t ensure, run, release;
@@ -143,7 +143,7 @@ static const char *describe_wait(const struct flmem_cpython_session *session,
 	while (flmem_task_read_wait(session->view->process, tid, &wait) != 1) {
 		if (flmem_clock_us() - start > BLOCKED_US)
 			return "is running";
-		flmem_clock_sleep_us(LOOK_US);
+		flmem_clock_sleep_us(POLL_US);
 	}
 	if (flmem_cpython_gil_is_waited_for(gil, &wait))
 		return "is waiting for the interpreter's lock";

@@ -27,7 +27,7 @@ FAULTS = (
           "giving up to wait for a thread that nothing interrupts",
           ("unit.test_borrow_moved",), slow=True),
     Fault("traced-by-the-caller", BORROW,
-          "int failed = flmem_attempt_run_apart(run_apart, &run);",
+          "int failed = flmem_attempt_run_on_thread(run_on_thread, &run);",
           "int failed = 0;\n\n\trun_apart(&run);",
           "tracing on a thread that ends, so that the kernel lets go of every thread",
           ("unit.test_borrow_moved",), slow=True),

@@ -148,7 +148,7 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	struct flmem_glibc_damage damage;
 
 	if (open_space(view, found, &peek, &space) ||
-	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
+	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, &damage))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the heap of process %d is damaged, and malloc_trim could crash it "

@@ -10,7 +10,7 @@
 #include "ops/watch/trim_queue.h"
 #include "series/policy.h"
 
-#define LOOK_US		30000000U
+#define CHECK_US	30000000U
 #define EVERY_ON_CLIENT 1U
 #define EVERY_ON_SERVER 5U
 
@@ -37,7 +37,7 @@ static void fill_auto_defaults(struct flmem_auto *a)
 
 	if (!o->trim.timeout_us)
 		o->trim.timeout_us = FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT;
-	a->check_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
+	a->check_us = o->cool_down_us ? o->cool_down_us : CHECK_US;
 	if (!o->cool_down_us)
 		o->cool_down_us = FLMEM_WATCH_COOL_DOWN_US_DEFAULT;
 	if (!o->min_release_bytes)
