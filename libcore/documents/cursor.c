@@ -123,8 +123,8 @@ int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text)
 							   : "unterminated string");
 		if (c == '\\') {
 			if (!read_cursor_escape(cursor, &out))
-				return flmem_cursor_fail(
-					cursor, "invalid escape: JSON has none of this form");
+				return flmem_cursor_fail(cursor,
+							 "invalid escape: JSON does not have it");
 			continue;
 		}
 		*out++ = c;

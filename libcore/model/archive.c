@@ -192,7 +192,7 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 		return damaged_archive(path, "its directory starts after its end", err);
 	if (directory->offset + directory->bytes != end)
 		return damaged_archive(path,
-				       "its directory does not end where its end begins: "
+				       "its directory does not end at its end record: "
 				       "there may be two",
 				       err);
 	if (directory->bytes > DIRECTORY_MAX)

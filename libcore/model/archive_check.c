@@ -85,14 +85,14 @@ static const char *compare_local(const char *local, const char *rest, size_t nam
 				 size_t extra_bytes, const struct flmem_archive_entry *entry)
 {
 	if (strlen(entry->name) != name_bytes || memcmp(rest, entry->name, name_bytes) != 0)
-		return "has another name in its own header than in the directory";
+		return "has different names in its header and in the directory";
 	if (flmem_read_little(local + 6, 2) != entry->flags ||
 	    flmem_read_little(local + 8, 2) != entry->method)
-		return "has another method in its own header than in the directory";
+		return "has different methods in its header and in the directory";
 	if (!has_size(local, rest + name_bytes, extra_bytes, entry))
-		return "has another size in its own header than in the directory";
+		return "has different sizes in its header and in the directory";
 	if (!has_crc32(local, entry))
-		return "has another checksum in its own header than in the directory";
+		return "has different checksums in its header and in the directory";
 	return NULL;
 }
 
@@ -130,7 +130,7 @@ static const char *check_entry(const struct flmem_archive_entry *entry)
 	if (entry->method != 0)
 		return "is compressed; store it without compression";
 	if (entry->bytes != entry->stored_bytes)
-		return "is stored with another size than its own";
+		return "is not compressed, but its stored size differs from its size";
 	return NULL;
 }
 
@@ -202,5 +202,5 @@ int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_en
 	return crc == entry->crc32
 		       ? 0
 		       : flmem_archive_entry_invalid(
-				 path, entry, "has another checksum than the archive says", err);
+				 path, entry, "does not match its checksum in the archive", err);
 }

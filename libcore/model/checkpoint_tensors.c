@@ -141,7 +141,8 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 	if (!entry)
 		return bad_tensor(checkpoint, tensor->name, "has no storage in the archive");
 	if (from->dtype->bits % 8)
-		return bad_tensor(checkpoint, tensor->name, "has elements of no whole bytes");
+		return bad_tensor(checkpoint, tensor->name,
+				  "has elements that are not whole bytes");
 	if (__builtin_mul_overflow(storage->elements, storage->dtype ? storage->dtype->bits / 8 : 1,
 				   &whole) ||
 	    whole != entry->bytes)
@@ -186,8 +187,8 @@ static int not_a_tensor(const struct checkpoint *checkpoint, const char *name)
 
 	return flmem_error_set(
 		checkpoint->err, FLMEM_EUSAGE, 0,
-		"'%s' has '%s' beside its tensors, which is no tensor; name the dict that has "
-		"tensors only with --key, for example state_dict",
+		"'%s' contains '%s', which is not a tensor; name the dict that contains only "
+		"tensors with --key, for example state_dict",
 		checkpoint->path, flmem_text_escape(name, shown, sizeof(shown)));
 }
 
@@ -330,8 +331,8 @@ int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *
 	if (!entry)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"'%s' is an archive that does not have one pickle of PyTorch, nor only "
-			"arrays of NumPy",
+			"'%s' is an archive, but neither a PyTorch checkpoint with one pickle nor "
+			"one with only NumPy arrays",
 			path);
 	checkpoint.folder = entry->name;
 	checkpoint.folder_length = (int)(strlen(entry->name) - strlen(PICKLE));

@@ -109,9 +109,9 @@ bool flmem_json_scan_number(struct flmem_json_scan *scan, uint64_t *ret_number)
 
 	text = scan->at;
 	if (!flmem_text_read_digits(&text, &value))
-		return scan_fail(scan, "has no whole number of 64 bits where one belongs");
+		return scan_fail(scan, "lacks a whole number of 64 bits");
 	if (*text && strchr(".eE", *text))
-		return scan_fail(scan, "has a fraction where a whole number belongs");
+		return scan_fail(scan, "has a fraction instead of a whole number");
 	if (zero && text != scan->at + 1)
 		return scan_fail(scan, "has a number with leading zeros");
 	scan->at += text - scan->at;

@@ -146,7 +146,8 @@ static int measure_model(const char *what, const struct flmem_dtype *dtype,
 	}
 	if (stat(what, &status) < 0)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "'%s' is neither a model known by name nor a file", what);
+				       "'%s' is neither the name of a known model nor a file",
+				       what);
 	tensors->counted = tensors->listed = true;
 	return S_ISDIR(status.st_mode) ? add_folder(what, tensors, err)
 				       : add_file(AT_FDCWD, what, what, tensors, err);

@@ -112,7 +112,7 @@ static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor
 	    !take_npy_text(&at, ":"))
 		return bad_array(npz, "has no valid header");
 	if (take_npy_text(&at, "True"))
-		return bad_array(npz, "is in the order of Fortran; save it with "
+		return bad_array(npz, "is in Fortran order; save it with "
 				      "numpy.ascontiguousarray()");
 	if (!take_npy_text(&at, "False") || !take_npy_text(&at, ",") ||
 	    !take_npy_text(&at, "'shape'") || !take_npy_text(&at, ":") ||
@@ -134,7 +134,7 @@ static int read_npy_header(int fd, struct npz *npz, char *text, uint64_t *ret_be
 	if (entry->bytes < sizeof(fixed) ||
 	    !flmem_io_read_at(fd, entry->offset, fixed, sizeof(fixed)) ||
 	    memcmp(fixed, MAGIC, 6) != 0)
-		return bad_array(npz, "is no array of NumPy");
+		return bad_array(npz, "is not a NumPy array");
 	if (fixed[6] < 1 || fixed[6] > 3 || fixed[7] != 0)
 		return bad_array(npz, "has an unknown version of the format");
 	size = fixed[6] == 1 ? 2 : 4;

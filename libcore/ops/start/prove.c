@@ -203,9 +203,9 @@ static int check_scrubber(const struct flmem_probe_child *child, const struct fl
 	if (flmem_command_is_shell(child->program))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
-			"the command runs in the shell '%s', and without inheriting "
-			"the preload what it starts would run without jemalloc; name "
-			"the program itself",
+			"the command runs in the shell '%s', and without an inherited "
+			"preload, the programs that it starts would run without "
+			"jemalloc; name the program itself",
 			child->program);
 	for (size_t i = 0; i < maps->count; i++)
 		if (strcmp(flmem_text_basename(maps->rows[i].name), name) == 0)
