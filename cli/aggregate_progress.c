@@ -11,7 +11,8 @@
 #define APPEARS_US 1000000U
 #define CLEAR_LINE "\r\033[K"
 
-static void draw(struct aggregate_progress *bar, const struct flmem_aggregate_progress *progress)
+static void draw_progress(struct aggregate_progress *bar,
+			  const struct flmem_aggregate_progress *progress)
 {
 	char done[FORMAT_MAX], total[FORMAT_MAX], rate[FORMAT_MAX], left[FORMAT_MAX];
 	double share, speed;
@@ -39,7 +40,7 @@ bool aggregate_progress_tick(void *context, const struct flmem_aggregate_progres
 	struct signalfd_siginfo signal;
 
 	if (bar->drawn)
-		draw(bar, progress);
+		draw_progress(bar, progress);
 	return bar->end_fd < 0 ||
 	       read(bar->end_fd, &signal, sizeof(signal)) != (ssize_t)sizeof(signal);
 }

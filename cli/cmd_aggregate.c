@@ -292,8 +292,8 @@ static int fill_algorithm_numbers(const struct aggregate_options *o,
 	return 0;
 }
 
-static int fill_request(const struct aggregate_options *o, const struct opt_rest *rest,
-			struct flmem_aggregate_request *request, struct flmem_error *err)
+static int fill_aggregate_request(const struct aggregate_options *o, const struct opt_rest *rest,
+				  struct flmem_aggregate_request *request, struct flmem_error *err)
 {
 	if (!o->output)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -401,7 +401,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	struct flmem_error err = {0};
 	double *weights = NULL;
 	double betas[2];
-	int rc = fill_request(o, rest, &request, &err);
+	int rc = fill_aggregate_request(o, rest, &request, &err);
 
 	if (!rc)
 		rc = fill_algorithm_numbers(o, &request, betas, &err);

@@ -56,8 +56,8 @@ static const char *stored_dtype(const char *choice)
 	return NULL;
 }
 
-static int convert(const struct convert_options *o, const struct opt_rest *rest,
-		   struct flmem_conversion *conversion, struct flmem_error *err)
+static int convert_model(const struct convert_options *o, const struct opt_rest *rest,
+			 struct flmem_conversion *conversion, struct flmem_error *err)
 {
 	if (!o->output)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -83,7 +83,7 @@ static int run_convert(const struct cmd *cmd, void *options, const struct opt_re
 	struct flmem_conversion conversion;
 	struct flmem_error err = {0};
 
-	if (convert(o, rest, &conversion, &err))
+	if (convert_model(o, rest, &conversion, &err))
 		return cmd_fail(cmd, false, &err);
 	if (!o->quiet)
 		printf("%s: %" PRIu64 " tensors, %" PRIu64 " of them converted, %s in %s, crc32c "

@@ -49,7 +49,7 @@ static int compare_size(const void *a, const void *b)
 	return one > other ? -1 : one < other;
 }
 
-static void print_tensor(const struct flmem_compared_tensor *tensor)
+static void print_compared_tensor(const struct flmem_compared_tensor *tensor)
 {
 	char shown[SHOWN_MAX];
 
@@ -75,13 +75,14 @@ static void print_comparison(struct flmem_comparison *comparison)
 	if (count)
 		qsort(comparison->differing, count, sizeof(*comparison->differing), compare_size);
 	for (size_t i = 0; i < count && i < PRINTED_MAX; i++)
-		print_tensor(&comparison->differing[i]);
+		print_compared_tensor(&comparison->differing[i]);
 	if (count > PRINTED_MAX)
 		printf("  and %zu more; --json lists all\n", count - PRINTED_MAX);
 }
 
-static int print_result(const struct diff_options *o, const struct flmem_compare_request *request,
-			struct flmem_comparison *comparison, struct flmem_error *err)
+static int print_diff_result(const struct diff_options *o,
+			     const struct flmem_compare_request *request,
+			     struct flmem_comparison *comparison, struct flmem_error *err)
 {
 	char *text;
 
@@ -97,8 +98,8 @@ static int print_result(const struct diff_options *o, const struct flmem_compare
 	return 0;
 }
 
-static int fill_request(const struct diff_options *o, const struct opt_rest *rest,
-			struct flmem_compare_request *request, struct flmem_error *err)
+static int fill_diff_request(const struct diff_options *o, const struct opt_rest *rest,
+			     struct flmem_compare_request *request, struct flmem_error *err)
 {
 	if (rest->count != 2)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -116,12 +117,12 @@ static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest 
 	struct flmem_compare_request request;
 	struct flmem_comparison comparison = {0};
 	struct flmem_error err = {0};
-	int rc = fill_request(o, rest, &request, &err);
+	int rc = fill_diff_request(o, rest, &request, &err);
 
 	if (!rc)
 		rc = flmem_compare(&request, &comparison, &err);
 	if (!rc)
-		rc = print_result(o, &request, &comparison, &err);
+		rc = print_diff_result(o, &request, &comparison, &err);
 	if (rc)
 		rc = cmd_fail(cmd, o->json, &err);
 	else

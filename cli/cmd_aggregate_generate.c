@@ -64,7 +64,7 @@ static const struct opt options_table[] = {
 	{.name = "resume",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct generate_options, resume),
-	 .help = "continue what an earlier call with the same options left"},
+	 .help = "resume an earlier call with the same options"},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
@@ -94,8 +94,8 @@ static int check_options(const struct generate_options *o, const struct opt_rest
 }
 
 /* 0, which is valid, if it is not given. */
-static int read_number(const char *option, const char *text, uint64_t *ret_number,
-		       struct flmem_error *err)
+static int read_generate_number(const char *option, const char *text, uint64_t *ret_number,
+				struct flmem_error *err)
 {
 	*ret_number = 0;
 	if (!text || !flmem_parse_u64(text, 0, UINT64_MAX, ret_number, NULL))
@@ -106,7 +106,7 @@ static int read_number(const char *option, const char *text, uint64_t *ret_numbe
 }
 
 /* A model is the mean of itself. */
-static int generate(const struct generate_options *o, struct flmem_error *err)
+static int generate_model(const struct generate_options *o, struct flmem_error *err)
 {
 	const struct aggregate_output output = {
 		.quiet = o->quiet,
@@ -121,10 +121,10 @@ static int generate(const struct generate_options *o, struct flmem_error *err)
 	};
 	uint64_t seed, client;
 	char *input;
-	int rc = read_number("seed", o->seed, &seed, err);
+	int rc = read_generate_number("seed", o->seed, &seed, err);
 
 	if (!rc)
-		rc = read_number("client", o->client, &client, err);
+		rc = read_generate_number("client", o->client, &client, err);
 	if (rc)
 		return rc;
 	if (asprintf(&input, "%s%s?seed=%" PRIu64 "&client=%" PRIu64 "%s%s",
@@ -144,7 +144,7 @@ static int run_generate(const struct cmd *cmd, void *options, const struct opt_r
 	int rc = check_options(o, rest, &err);
 
 	if (!rc)
-		rc = generate(o, &err);
+		rc = generate_model(o, &err);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 

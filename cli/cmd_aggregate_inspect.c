@@ -54,8 +54,8 @@ static void print_statistics(const struct flmem_inspected_tensor *tensor)
 		       s->min, s->max, s->mean, s->norm, s->nans, s->infinities);
 }
 
-static void print_tensor(const struct flmem_inspection *inspection,
-			 const struct flmem_inspected_tensor *tensor)
+static void print_inspected_tensor(const struct flmem_inspection *inspection,
+				   const struct flmem_inspected_tensor *tensor)
 {
 	char shown[SHOWN_MAX], bytes[FORMAT_MAX];
 
@@ -99,7 +99,7 @@ static void print_inspection(const struct flmem_inspection *inspection, bool sta
 		printf("  tensors are not listed: %s\n", inspection->unlisted);
 	print_files(inspection);
 	for (size_t i = 0; i < count; i++) {
-		print_tensor(inspection, &inspection->tensors[i]);
+		print_inspected_tensor(inspection, &inspection->tensors[i]);
 		if (stats)
 			print_statistics(&inspection->tensors[i]);
 	}

@@ -100,7 +100,8 @@ static void print_thread(const struct flmem_trim_result *r)
 
 	if (r->stopped_us.unknown)
 		return;
-	printf("  borrowed thread %d%s%s for %s (%s besides the calls); all other threads kept "
+	printf("  borrowed thread %d%s%s for %s (%s of it outside the calls); all other threads "
+	       "kept "
 	       "running\n",
 	       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
 	       format_us(r->stopped_us.value, stopped), format_us(r->overhead_us.value, overhead));

@@ -269,7 +269,7 @@ complete -c flmem -n '__flmem_is aggregate generate' -l seed -x -d 'the values f
 complete -c flmem -n '__flmem_is aggregate generate' -l client -x -d 'a variation of the model of that seed, as after a client\'s training (default 0: the model itself)'
 complete -c flmem -n '__flmem_is aggregate generate' -l dtype -x -d 'type of its floating-point tensors: fp32, bf16, fp16, fp64, fp8-e4m3, fp8-e5m2 (default: that of the published model)'
 complete -c flmem -n '__flmem_is aggregate generate' -l threads -x -d 'threads that make values and write them (default: one per processor, at most 8)'
-complete -c flmem -n '__flmem_is aggregate generate' -l resume -d 'continue what an earlier call with the same options left'
+complete -c flmem -n '__flmem_is aggregate generate' -l resume -d 'resume an earlier call with the same options'
 complete -c flmem -n '__flmem_is aggregate generate' -l quiet -s q -d 'print nothing on success, and no progress'
 complete -c flmem -n '__flmem_is aggregate generate' -l json -d 'print the result as one JSON object'
 complete -c flmem -n '__flmem_is aggregate generate' -l help -s h -d 'print this help'

@@ -52,14 +52,14 @@ static void print_trouble_step(size_t number, const struct flmem_step_answer *an
 void print_troubles(const struct flmem_troubles *troubles, FILE *out)
 {
 	for (size_t i = 0; i < troubles->count; i++) {
-		const struct flmem_trouble_walk *walk = &troubles->walks[i];
+		const struct flmem_trouble_evaluation *evaluation = &troubles->evaluations[i];
 		char subject[TEXT_MAX], because[TEXT_MAX];
 
 		fprintf(out, "%s%s\n%s, as %s\n", i ? "\n" : "",
-			flmem_text_escape(walk->subject, subject, sizeof(subject)),
-			flmem_trouble_list_title(walk->list),
-			flmem_text_escape(walk->reason, because, sizeof(because)));
-		for (size_t s = 0; s < walk->step_count; s++)
-			print_trouble_step(s + 1, &walk->steps[s], out);
+			flmem_text_escape(evaluation->subject, subject, sizeof(subject)),
+			flmem_trouble_list_title(evaluation->list),
+			flmem_text_escape(evaluation->reason, because, sizeof(because)));
+		for (size_t s = 0; s < evaluation->step_count; s++)
+			print_trouble_step(s + 1, &evaluation->steps[s], out);
 	}
 }

@@ -19,7 +19,7 @@ int flmem_choice_prepare(struct flmem_combination *c, size_t times, struct flmem
 	return 0;
 }
 
-static int compare_doubles(const void *a, const void *b)
+static int compare_distances(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -35,7 +35,7 @@ double flmem_choice_score(const struct flmem_combination *c, const double *squar
 	for (size_t i = 0; i < c->inputs; i++)
 		if (i != input && taken[i] == 0)
 			scratch[others++] = squares[input * c->inputs + i];
-	qsort(scratch, others, sizeof(*scratch), compare_doubles);
+	qsort(scratch, others, sizeof(*scratch), compare_distances);
 	nearest = others > c->hostile + 1 ? others - c->hostile - 1 : 1;
 	for (size_t i = 0; i < nearest && i < others; i++)
 		sum += scratch[i];

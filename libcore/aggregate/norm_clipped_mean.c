@@ -8,7 +8,7 @@
 
 #include "aggregate/algorithm.h"
 
-static int compare_doubles(const void *a, const void *b)
+static int compare_norms(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -16,20 +16,21 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Half of the inputs decide, so a few large ones cannot raise it. */
-static double median_of(const struct flmem_combination *c, const double *squares, double *scratch)
+static double find_median_norm(const struct flmem_combination *c, const double *squares,
+			       double *scratch)
 {
 	size_t middle = c->inputs / 2;
 
 	for (size_t i = 0; i < c->inputs; i++)
 		scratch[i] = sqrt(squares[i]);
-	qsort(scratch, c->inputs, sizeof(*scratch), compare_doubles);
+	qsort(scratch, c->inputs, sizeof(*scratch), compare_norms);
 	return c->inputs % 2 ? scratch[middle] : scratch[middle - 1] * 0.5 + scratch[middle] * 0.5;
 }
 
 static void judge_norm_clipped_mean(const struct flmem_combination *c, const double *squares,
 				    double *factors, double *scratch)
 {
-	double most = c->clip_norm > 0 ? c->clip_norm : median_of(c, squares, scratch);
+	double most = c->clip_norm > 0 ? c->clip_norm : find_median_norm(c, squares, scratch);
 
 	for (size_t i = 0; i < c->inputs; i++) {
 		double norm = sqrt(squares[i]);

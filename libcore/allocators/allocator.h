@@ -56,8 +56,8 @@ struct flmem_allocator_ops {
 	 * Checks whether `module` holds this allocator; fills version, prefix and evidence, and the
 	 * variant where there are several. Must not rely on names that other libraries also export.
 	 */
-	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
-		      struct flmem_allocator *ret_found);
+	bool (*recognise)(const struct flmem_view *view, const struct flmem_module *module,
+			  struct flmem_allocator *ret_found);
 	/*
 	 * Appends calls whose results plan_trim needs and returns their offset in the chain's data.
 	 * A NULL slot or nothing appended: it needs none.

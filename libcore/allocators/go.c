@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
 #include <string.h>
 
@@ -63,11 +63,11 @@ static bool read_go_version(struct flmem_image *image, char version[FLMEM_ALLOCA
 /* A library written in Go has this function for its calls back into C. */
 static bool may_be_go(const struct flmem_module *module)
 {
-	return module->main || flmem_probe_exports(module, "_cgo_topofstack");
+	return module->main || flmem_module_exports(module, "_cgo_topofstack");
 }
 
-static bool probe_go(const struct flmem_view *view, const struct flmem_module *module,
-		     struct flmem_allocator *ret_found)
+static bool recognise_go(const struct flmem_view *view, const struct flmem_module *module,
+			 struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
 		.evidence = "it holds Go's build information",
@@ -83,7 +83,7 @@ static bool probe_go(const struct flmem_view *view, const struct flmem_module *m
 
 const struct flmem_allocator_ops flmem_allocator_go = {
 	.kind = FLMEM_ALLOCATOR_GO,
-	.probe = probe_go,
+	.recognise = recognise_go,
 	.unreadable_reason = "the Go runtime reports the state of its heap only to Go code",
 	.is_runtime = true,
 	.trim_advice =

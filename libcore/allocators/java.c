@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,15 +55,15 @@ static void read_java_version(const struct flmem_process *process, const char *p
 	}
 }
 
-static bool probe_java(const struct flmem_view *view, const struct flmem_module *module,
-		       struct flmem_allocator *ret_found)
+static bool recognise_java(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
 		.evidence = "libjvm.so exports JNI_CreateJavaVM; it manages the Java heap",
 	};
 
 	if (!flmem_text_starts(flmem_text_basename(module->path), "libjvm") ||
-	    !flmem_probe_exports(module, "JNI_CreateJavaVM"))
+	    !flmem_module_exports(module, "JNI_CreateJavaVM"))
 		return false;
 	read_java_version(view->process, module->path, found.version);
 	*ret_found = found;
@@ -73,7 +73,7 @@ static bool probe_java(const struct flmem_view *view, const struct flmem_module 
 const struct flmem_allocator_ops flmem_allocator_java = {
 	.kind = FLMEM_ALLOCATOR_JAVA,
 	.files = {"libjvm"},
-	.probe = probe_java,
+	.recognise = recognise_java,
 	.unreadable_reason = "the JVM reports the Java heap: jcmd PID GC.heap_info",
 	.is_runtime = true,
 	.trim_advice =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/call_plan.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
 
@@ -75,17 +75,18 @@ static void read_mimalloc_version(const struct flmem_module *module, struct flme
 			 (int)(number / 100 % 100), (int)(number % 100));
 }
 
-static bool probe_mimalloc(const struct flmem_view *view, const struct flmem_module *module,
-			   struct flmem_allocator *ret_found)
+static bool recognise_mimalloc(const struct flmem_view *view, const struct flmem_module *module,
+			       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
 	(void)view;
-	if (flmem_probe_defines(module, "mi_malloc") && flmem_probe_defines(module, "mi_collect")) {
+	if (flmem_module_defines(module, "mi_malloc") &&
+	    flmem_module_defines(module, "mi_collect")) {
 		found.prefix = "";
 		found.evidence = "it defines mi_malloc and mi_collect";
 		read_mimalloc_version(module, &found);
-	} else if (flmem_probe_markers(module) & FLMEM_MARKER_MIMALLOC) {
+	} else if (flmem_module_markers(module) & FLMEM_MARKER_MIMALLOC) {
 		found.evidence = "it holds mimalloc's messages; its symbols are stripped";
 	} else {
 		return false;
@@ -225,7 +226,7 @@ static const struct flmem_syscall_table *list_mimalloc_syscalls(const struct flm
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
 	.files = {"mimalloc"},
-	.probe = probe_mimalloc,
+	.recognise = recognise_mimalloc,
 	.plan_trim = plan_mimalloc_trim,
 	.check_hooks = check_mimalloc_hooks,
 	.syscalls = list_mimalloc_syscalls,

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
 #include "elf/libc.h"
 
-static bool probe_shared_musl(const struct flmem_module *module, struct flmem_allocator *found)
+static bool recognise_shared_musl(const struct flmem_module *module, struct flmem_allocator *found)
 {
-	if (!flmem_probe_exports(module, "malloc") ||
-	    !flmem_probe_exports(module, "__libc_start_main") ||
-	    flmem_probe_exports(module, "gnu_get_libc_version") ||
-	    !flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL))
+	if (!flmem_module_exports(module, "malloc") ||
+	    !flmem_module_exports(module, "__libc_start_main") ||
+	    flmem_module_exports(module, "gnu_get_libc_version") ||
+	    !flmem_module_has_marker(module, FLMEM_MARKER_INDEX_MUSL))
 		return false;
 	flmem_libc_musl_version(flmem_module_image(module, NULL), found->version);
 	found->evidence = "musl: its libc exports malloc";
-	if (flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL_NG))
+	if (flmem_module_has_marker(module, FLMEM_MARKER_INDEX_MUSL_NG))
 		found->evidence = "musl with mallocng: its libc holds its size classes";
-	else if (flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL_OLD))
+	else if (flmem_module_has_marker(module, FLMEM_MARKER_INDEX_MUSL_OLD))
 		found->evidence = "musl with oldmalloc: its libc holds its bins";
 	return true;
 }
 
-static bool probe_static_musl(const struct flmem_module *module, struct flmem_allocator *found)
+static bool recognise_static_musl(const struct flmem_module *module, struct flmem_allocator *found)
 {
-	bool named = flmem_probe_defines(module, "__libc_malloc_impl");
-	uint32_t markers = flmem_probe_markers(module);
+	bool named = flmem_module_defines(module, "__libc_malloc_impl");
+	uint32_t markers = flmem_module_markers(module);
 
-	if (!flmem_probe_is_static(module))
+	if (!flmem_module_is_static(module))
 		return false;
 	if (markers & FLMEM_MARKER_MUSL_NG)
 		found->evidence = "musl with mallocng: the program holds its size classes";
@@ -39,13 +39,13 @@ static bool probe_static_musl(const struct flmem_module *module, struct flmem_al
 	return true;
 }
 
-static bool probe_musl(const struct flmem_view *view, const struct flmem_module *module,
-		       struct flmem_allocator *ret_found)
+static bool recognise_musl(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {.prefix = ""};
 
 	(void)view;
-	if (!probe_shared_musl(module, &found) && !probe_static_musl(module, &found))
+	if (!recognise_shared_musl(module, &found) && !recognise_static_musl(module, &found))
 		return false;
 	*ret_found = found;
 	return true;
@@ -54,7 +54,7 @@ static bool probe_musl(const struct flmem_view *view, const struct flmem_module 
 const struct flmem_allocator_ops flmem_allocator_musl = {
 	.kind = FLMEM_ALLOCATOR_MUSL,
 	.files = {"ld-musl", "libc.musl", "libc.so"},
-	.probe = probe_musl,
+	.recognise = recognise_musl,
 	.unreadable_reason = "musl keeps no statistics of its heap",
 	.trim_advice =
 		"musl has no call that releases memory; mallocng unmaps completely free groups "

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "base/text.h"
 
 /* Number of importers whose GOT is read; after these only the lookup order decides. */
@@ -35,23 +35,23 @@ static bool is_allocator_library(const struct flmem_allocator_ops *ops,
 	return false;
 }
 
-static void fill_note(const struct flmem_view *view, const struct flmem_module *module,
-		      struct flmem_probe_note *note)
+static void fill_recognition(const struct flmem_view *view, const struct flmem_module *module,
+			     struct flmem_recognition *known)
 {
 	for (size_t i = 0; flmem_allocators[i]; i++) {
-		struct flmem_allocator *row = &note->rows[note->count];
+		struct flmem_allocator *row = &known->rows[known->count];
 
-		if (note->count == FLMEM_ARRAY_SIZE(note->rows))
+		if (known->count == FLMEM_ARRAY_SIZE(known->rows))
 			break;
 		*row = (struct flmem_allocator){0};
-		if (!flmem_allocators[i]->probe(view, module, row))
+		if (!flmem_allocators[i]->recognise(view, module, row))
 			continue;
 		row->ops = flmem_allocators[i];
 		row->linkage = is_allocator_library(row->ops, module) ? FLMEM_LINKAGE_SHARED
 								      : FLMEM_LINKAGE_STATIC;
-		note->count++;
+		known->count++;
 	}
-	note->has_rows = true;
+	known->has_rows = true;
 }
 
 static struct flmem_allocator *add_allocator(struct flmem_allocator_list *list,
@@ -69,17 +69,17 @@ static struct flmem_allocator *add_allocator(struct flmem_allocator_list *list,
 	return row;
 }
 
-static void probe_module(const struct flmem_view *view, const struct flmem_module *module,
-			 struct flmem_allocator_list *list)
+static void recognise_in_module(const struct flmem_view *view, const struct flmem_module *module,
+				struct flmem_allocator_list *list)
 {
-	struct flmem_probe_note *note = flmem_probe_note(module);
+	struct flmem_recognition *known = flmem_module_recognition(module);
 
-	if (!note)
+	if (!known)
 		return;
-	if (!note->has_rows)
-		fill_note(view, module, note);
-	for (size_t i = 0; i < note->count; i++)
-		add_allocator(list, &note->rows[i], module);
+	if (!known->has_rows)
+		fill_recognition(view, module, known);
+	for (size_t i = 0; i < known->count; i++)
+		add_allocator(list, &known->rows[i], module);
 }
 
 static bool has_allocator(const struct flmem_allocator_list *list,
@@ -103,7 +103,7 @@ static const struct flmem_module *find_got_server(const struct flmem_modules *mo
 		const struct flmem_module *target =
 			flmem_module_got_target(modules->by_rank[i], "malloc");
 
-		if (target && (!target->main || flmem_probe_exports(target, "malloc")))
+		if (target && (!target->main || flmem_module_exports(target, "malloc")))
 			return target;
 	}
 	return NULL;
@@ -121,8 +121,8 @@ static const struct flmem_module *find_server(const struct flmem_modules *module
 	const struct flmem_module *program = flmem_modules_main(modules), *bound;
 
 	if (!ordered) {
-		bool linked_in = program && (flmem_probe_is_static(program) ||
-					     flmem_probe_exports(program, "malloc"));
+		bool linked_in = program && (flmem_module_is_static(program) ||
+					     flmem_module_exports(program, "malloc"));
 
 		return linked_in ? program : NULL;
 	}
@@ -171,7 +171,7 @@ static void mark_server(const struct flmem_modules *modules, struct flmem_alloca
 	const struct flmem_module *server = find_server(modules, list);
 	struct flmem_allocator *row = server ? find_best_in(list, server) : NULL;
 
-	if (!row && server && flmem_probe_defines(server, "malloc"))
+	if (!row && server && flmem_module_defines(server, "malloc"))
 		row = add_allocator(list,
 				    &(struct flmem_allocator){
 					    .ops = &unknown,
@@ -213,7 +213,7 @@ void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator
 	*ret_list = (struct flmem_allocator_list){0};
 	for (size_t i = 0; i < modules->count; i++)
 		if (is_worth_opening(modules, &modules->rows[i], last))
-			probe_module(view, &modules->rows[i], ret_list);
+			recognise_in_module(view, &modules->rows[i], ret_list);
 	mark_server(modules, ret_list);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
-static bool probe_rpmalloc(const struct flmem_view *view, const struct flmem_module *module,
-			   struct flmem_allocator *ret_found)
+static bool recognise_rpmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			       struct flmem_allocator *ret_found)
 {
 	(void)view;
-	if (!flmem_probe_defines(module, "rpmalloc_initialize") ||
-	    !flmem_probe_defines(module, "rpfree"))
+	if (!flmem_module_defines(module, "rpmalloc_initialize") ||
+	    !flmem_module_defines(module, "rpfree"))
 		return false;
 	*ret_found = (struct flmem_allocator){
 		.prefix = "",
@@ -18,7 +18,7 @@ static bool probe_rpmalloc(const struct flmem_view *view, const struct flmem_mod
 const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
 	.files = {"rpmalloc"},
-	.probe = probe_rpmalloc,
+	.recognise = recognise_rpmalloc,
 	.unreadable_reason =
 		"rpmalloc keeps statistics only in builds configured for it, and per thread",
 	.trim_advice =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
 /*
  * The non-template functions that a build may have; most of snmalloc is templates without stable
@@ -9,12 +9,12 @@ static const struct {
 	const char *name, *prefix;
 } symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};
 
-static bool probe_snmalloc(const struct flmem_view *view, const struct flmem_module *module,
-			   struct flmem_allocator *ret_found)
+static bool recognise_snmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			       struct flmem_allocator *ret_found)
 {
 	(void)view;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(symbols); i++) {
-		if (!flmem_probe_defines(module, symbols[i].name))
+		if (!flmem_module_defines(module, symbols[i].name))
 			continue;
 		*ret_found = (struct flmem_allocator){
 			.prefix = symbols[i].prefix,
@@ -22,10 +22,10 @@ static bool probe_snmalloc(const struct flmem_view *view, const struct flmem_mod
 		};
 		return true;
 	}
-	if (!(flmem_probe_markers(module) & FLMEM_MARKER_SNMALLOC))
+	if (!(flmem_module_markers(module) & FLMEM_MARKER_SNMALLOC))
 		return false;
 	*ret_found = (struct flmem_allocator){
-		.prefix = flmem_probe_exports(module, "malloc") ? "" : NULL,
+		.prefix = flmem_module_exports(module, "malloc") ? "" : NULL,
 		.evidence = "it holds snmalloc's messages",
 	};
 	return true;
@@ -34,7 +34,7 @@ static bool probe_snmalloc(const struct flmem_view *view, const struct flmem_mod
 const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
 	.files = {"snmalloc"},
-	.probe = probe_snmalloc,
+	.recognise = recognise_snmalloc,
 	.unreadable_reason = "snmalloc has no call that reports the state of its heap",
 	.trim_advice =
 		"snmalloc's release function is a template that few builds contain; snmalloc "

@@ -235,7 +235,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 	return rc;
 }
 
-struct apart {
+struct thread_run {
 	void (*run)(void *context);
 	void *context;
 	struct task *task; /* of the caller */
@@ -244,32 +244,32 @@ struct apart {
 
 static void *run_on_own_thread(void *argument)
 {
-	const struct apart *apart = argument;
+	const struct thread_run *start = argument;
 
-	current = apart->task;
+	current = start->task;
 	if (current)
 		atomic_store(&current->tid, (int)syscall(SYS_gettid));
-	pthread_sigmask(SIG_SETMASK, &apart->mask, NULL);
-	apart->run(apart->context);
+	pthread_sigmask(SIG_SETMASK, &start->mask, NULL);
+	start->run(start->context);
 	current = NULL;
 	return NULL;
 }
 
 /* Signals are handled by the new thread alone, as by the caller before: it may block them. */
-int flmem_attempt_run_apart(void (*run)(void *context), void *context)
+int flmem_attempt_run_on_thread(void (*run)(void *context), void *context)
 {
-	struct apart apart = {.run = run, .context = context, .task = current};
+	struct thread_run start = {.run = run, .context = context, .task = current};
 	pthread_t thread;
 	sigset_t all;
 	int rc;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &apart.mask);
-	rc = flmem_thread_start(&thread, run_on_own_thread, &apart);
+	pthread_sigmask(SIG_SETMASK, &all, &start.mask);
+	rc = flmem_thread_start(&thread, run_on_own_thread, &start);
 	if (!rc)
 		pthread_join(thread, NULL);
 	if (!rc && current)
 		atomic_store(&current->tid, (int)syscall(SYS_gettid));
-	pthread_sigmask(SIG_SETMASK, &apart.mask, NULL);
+	pthread_sigmask(SIG_SETMASK, &start.mask, NULL);
 	return rc;
 }

@@ -51,6 +51,6 @@ bool flmem_attempt_is_lost(void);
  * work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
  * error number of pthread_create().
  */
-int flmem_attempt_run_apart(void (*run)(void *context), void *context);
+int flmem_attempt_run_on_thread(void (*run)(void *context), void *context);
 
 #endif

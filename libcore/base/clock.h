@@ -53,7 +53,7 @@ static inline void flmem_clock_sleep_us(uint64_t us)
  * Sets the timer slack of this thread to the minimum, for while a borrowed thread waits for it.
  * Returns the previous value to restore, 0: nothing was changed.
  */
-static inline unsigned long flmem_clock_sharpen(void)
+static inline unsigned long flmem_clock_minimise_slack(void)
 {
 	int slack = prctl(PR_GET_TIMERSLACK);
 

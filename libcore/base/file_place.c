@@ -57,7 +57,7 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
 	return fd;
 }
 
-static uint64_t number_of_ones_own(void)
+static uint64_t random_name_number(void)
 {
 	uint64_t number;
 	struct timespec now;
@@ -74,7 +74,7 @@ int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *r
 
 	for (int i = 0; i < TRIES && new.fd < 0; i++) {
 		/* A leading dot: searches for configurations skip such files. */
-		snprintf(new.name, sizeof(new.name), ".flmem-%016" PRIx64, number_of_ones_own());
+		snprintf(new.name, sizeof(new.name), ".flmem-%016" PRIx64, random_name_number());
 		new.fd = openat(directory, new.name,
 				O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 		if (new.fd < 0 && errno != EEXIST)

@@ -8,7 +8,7 @@
 
 #define DIGITS "0123456789"
 
-static bool read_part(const char *text, size_t length, unsigned *ret_part)
+static bool read_version_part(const char *text, size_t length, unsigned *ret_part)
 {
 	char digits[8];
 	uint64_t value;
@@ -32,7 +32,7 @@ int flmem_version_number_parse(const char *text, struct flmem_version_number *re
 	while (release.count < FLMEM_VERSION_NUMBER_PARTS) {
 		size_t length = strspn(p, DIGITS);
 
-		if (!read_part(p, length, &release.parts[release.count]))
+		if (!read_version_part(p, length, &release.parts[release.count]))
 			break;
 		release.count++;
 		p += length;

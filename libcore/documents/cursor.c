@@ -72,7 +72,7 @@ static unsigned unicode_escape(const char *p, size_t *step)
 }
 
 /* Reads one escape at the cursor; false when JSON has no such escape. */
-static bool read_escape(struct flmem_cursor *cursor, char **out)
+static bool read_cursor_escape(struct flmem_cursor *cursor, char **out)
 {
 	const char *p = cursor->text + cursor->at;
 	char value = flmem_json_escape(p[1]);
@@ -122,9 +122,9 @@ int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text)
 			return flmem_cursor_fail(cursor, c ? "a control character in a string"
 							   : "unterminated string");
 		if (c == '\\') {
-			if (!read_escape(cursor, &out))
-				return flmem_cursor_fail(
-					cursor, "invalid escape: JSON has none of this form");
+			if (!read_cursor_escape(cursor, &out))
+				return flmem_cursor_fail(cursor,
+							 "invalid escape: JSON does not have it");
 			continue;
 		}
 		*out++ = c;

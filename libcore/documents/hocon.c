@@ -13,7 +13,7 @@
 #define KEYS_MAX 2048U
 
 static int hocon_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
-static int read_members(struct flmem_cursor *cursor, struct flmem_node *map, char closing);
+static int read_hocon_members(struct flmem_cursor *cursor, struct flmem_node *map, char closing);
 
 static bool at_comment(const struct flmem_cursor *cursor)
 {
@@ -137,7 +137,7 @@ static int read_separator(struct flmem_cursor *cursor)
 	}
 }
 
-static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
+static int read_hocon_member(struct flmem_cursor *cursor, struct flmem_node *map)
 {
 	unsigned depth = cursor->depth;
 	struct flmem_place place;
@@ -159,7 +159,7 @@ static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
 	return rc;
 }
 
-static int read_members(struct flmem_cursor *cursor, struct flmem_node *map, char closing)
+static int read_hocon_members(struct flmem_cursor *cursor, struct flmem_node *map, char closing)
 {
 	for (;;) {
 		int rc;
@@ -167,7 +167,7 @@ static int read_members(struct flmem_cursor *cursor, struct flmem_node *map, cha
 		skip_to_entry(cursor);
 		if (cursor->at == cursor->length || flmem_cursor_peek(cursor) == closing)
 			return 0;
-		rc = read_member(cursor, map);
+		rc = read_hocon_member(cursor, map);
 		if (rc)
 			return rc;
 	}
@@ -196,7 +196,7 @@ static int hocon_read_collection(struct flmem_cursor *cursor, struct flmem_node 
 	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX);
 
 	if (!rc)
-		rc = map ? read_members(cursor, node, '}') : read_items(cursor, node);
+		rc = map ? read_hocon_members(cursor, node, '}') : read_items(cursor, node);
 	if (rc)
 		return rc;
 	cursor->depth = depth;
@@ -290,7 +290,7 @@ int flmem_hocon_read(struct flmem_cursor *cursor)
 	if (flmem_cursor_peek(cursor) == '{' || flmem_cursor_peek(cursor) == '[')
 		rc = hocon_read_value(cursor, root);
 	else
-		rc = read_members(cursor, root, '\0');
+		rc = read_hocon_members(cursor, root, '\0');
 	if (rc)
 		return rc;
 	root->place.end = cursor->at;

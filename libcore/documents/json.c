@@ -16,7 +16,7 @@ static void skip_space(struct flmem_cursor *cursor)
 		flmem_cursor_step(cursor, 1);
 }
 
-static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
+static int read_json_member(struct flmem_cursor *cursor, struct flmem_node *map)
 {
 	struct flmem_place place = flmem_cursor_place(cursor);
 	struct flmem_node *node;
@@ -78,7 +78,7 @@ static int json_read_entries(struct flmem_cursor *cursor, struct flmem_node *nod
 	if (flmem_cursor_peek(cursor) == closing)
 		return 0;
 	for (;;) {
-		int rc = closing == '}' ? read_member(cursor, node) : read_item(cursor, node);
+		int rc = closing == '}' ? read_json_member(cursor, node) : read_item(cursor, node);
 
 		if (rc)
 			return rc;

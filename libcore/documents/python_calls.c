@@ -157,7 +157,7 @@ static int skip_expression(struct calls *calls)
 }
 
 /* The path or name of a value that is a single name. */
-static int read_name(struct calls *calls, struct flmem_node *node)
+static int read_single_name(struct calls *calls, struct flmem_node *node)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
 	struct flmem_python_reader ahead = calls->reader;
@@ -182,7 +182,7 @@ static int read_expression(struct calls *calls, struct flmem_node *node)
 	node->kind = FLMEM_NODE_EXPRESSION;
 	node->text = "";
 	node->first = node->last = NULL;
-	rc = read_name(calls, node);
+	rc = read_single_name(calls, node);
 	return rc ? rc : skip_expression(calls);
 }
 
@@ -233,7 +233,7 @@ static int read_entry(struct calls *calls, struct flmem_node *map)
 	return read_keyed(calls, map, "**", &place);
 }
 
-static int read_map(struct calls *calls, struct flmem_node *node)
+static int read_python_map(struct calls *calls, struct flmem_node *node)
 {
 	int rc = 0;
 
@@ -381,7 +381,7 @@ static int read_dictionary(struct calls *calls, struct flmem_node *node)
 
 	calls->cursor->depth++;
 	if (is_map(calls)) {
-		rc = read_map(calls, node);
+		rc = read_python_map(calls, node);
 	} else {
 		calls_advance(calls);
 		rc = read_arguments(calls, node);

@@ -183,7 +183,7 @@ static int read_pair(struct flmem_cursor *cursor, struct flmem_node *map)
 	return node ? toml_read_value(cursor, node) : cursor->code;
 }
 
-static int read_array(struct flmem_cursor *cursor, struct flmem_node *list)
+static int read_toml_array(struct flmem_cursor *cursor, struct flmem_node *list)
 {
 	for (skip_lines(cursor); flmem_cursor_peek(cursor) != ']'; skip_lines(cursor)) {
 		struct flmem_node *node = flmem_cursor_add(cursor, list, NULL, NULL);
@@ -224,7 +224,7 @@ static int toml_read_collection(struct flmem_cursor *cursor, struct flmem_node *
 	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX / 2);
 
 	if (!rc)
-		rc = map ? read_inline(cursor, node) : read_array(cursor, node);
+		rc = map ? read_inline(cursor, node) : read_toml_array(cursor, node);
 	if (rc)
 		return rc;
 	cursor->depth--;
@@ -298,7 +298,7 @@ static int add_table(struct flmem_cursor *cursor, struct flmem_node **map, const
 }
 
 /* [way.to.table] or [[way.to.list]]; `*map` is the root, and then what follows belongs to. */
-static int read_header(struct flmem_cursor *cursor, struct flmem_node **map)
+static int read_table_header(struct flmem_cursor *cursor, struct flmem_node **map)
 {
 	bool list = flmem_cursor_looks_at(cursor, "[[");
 	const char *closing = list ? "]]" : "]", *key = "";
@@ -330,7 +330,7 @@ int flmem_toml_read(struct flmem_cursor *cursor)
 	for (skip_lines(cursor); !rc && flmem_cursor_peek(cursor); skip_lines(cursor)) {
 		if (flmem_cursor_peek(cursor) == '[') {
 			table = root;
-			rc = read_header(cursor, &table);
+			rc = read_table_header(cursor, &table);
 		} else {
 			rc = read_pair(cursor, table);
 		}

@@ -42,7 +42,7 @@ static void move_to(struct reader *reader, const yaml_mark_t *mark)
 	}
 }
 
-static bool is_one_of(const char *text, const char *const *words)
+static bool is_yaml_word_of(const char *text, const char *const *words)
 {
 	for (; *words; words++)
 		if (strcmp(text, *words) == 0)
@@ -71,13 +71,13 @@ static enum flmem_node_kind resolve_plain(char *scalar, const char **text)
 					 "NO",	  "off",   "Off",   "OFF", NULL};
 
 	*text = scalar;
-	if (is_one_of(*text, nothing))
+	if (is_yaml_word_of(*text, nothing))
 		return FLMEM_NODE_NULL;
-	if (is_one_of(*text, yes)) {
+	if (is_yaml_word_of(*text, yes)) {
 		*text = "true";
 		return FLMEM_NODE_BOOL;
 	}
-	if (is_one_of(*text, no)) {
+	if (is_yaml_word_of(*text, no)) {
 		*text = "false";
 		return FLMEM_NODE_BOOL;
 	}

@@ -21,7 +21,7 @@ static const char *const variable_names[] = {
 };
 
 /* A program of two words counts if they are one after the other. */
-static bool names_program(const char *text, const struct flmem_launch_program *program)
+static bool mentions_program(const char *text, const struct flmem_launch_program *program)
 {
 	size_t length = program->before ? strlen(program->before) : 0;
 	const char *at = text;
@@ -41,7 +41,7 @@ bool flmem_launch_is_likely(const char *text)
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
 		     p && p->word; p++)
-			if (names_program(text, p))
+			if (mentions_program(text, p))
 				return true;
 	return false;
 }
@@ -143,7 +143,7 @@ static void read_launch_word(struct scan *scan, struct word *word)
 	word->place.end = scan->at;
 }
 
-static const char *find_in(const char *const *names, const char *text, size_t length)
+static const char *find_listed_name(const char *const *names, const char *text, size_t length)
 {
 	for (; names && *names; names++)
 		if (strlen(*names) == length && strncmp(text, *names, length) == 0)
@@ -154,15 +154,15 @@ static const char *find_in(const char *const *names, const char *text, size_t le
 /* The name as the tables spell it; NULL: no rule checks the variable. */
 static const char *find_variable_name(const char *text, size_t length)
 {
-	const char *name = find_in(variable_names, text, length);
+	const char *name = find_listed_name(variable_names, text, length);
 
 	for (size_t i = 0; flmem_frameworks[i] && !name; i++)
-		name = find_in(flmem_frameworks[i]->variables, text, length);
+		name = find_listed_name(flmem_frameworks[i]->variables, text, length);
 	return name;
 }
 
 /* "${NAME:-VALUE}" is VALUE if nothing else is set; other expansions are unknown. */
-static bool plain_value(const char *value, const char **ret_start, size_t *ret_length)
+static bool split_default_value(const char *value, const char **ret_start, size_t *ret_length)
 {
 	const char *fallback = flmem_text_starts(value, "${") ? strstr(value, ":-") : NULL;
 	size_t length = strlen(value);
@@ -188,7 +188,7 @@ static void add_variable(struct flmem_launches *launches, const char *name, cons
 		return;
 	row = &launches->variables[launches->variable_count++];
 	*row = (struct flmem_launch_variable){.name = name, .launch = launch, .place = *place};
-	if (!value || !plain_value(value, &start, &length) || length >= sizeof(row->value))
+	if (!value || !split_default_value(value, &start, &length) || length >= sizeof(row->value))
 		return;
 	row->known = true;
 	memcpy(row->value, start, length);
@@ -218,7 +218,7 @@ static int add_launch(struct flmem_launches *launches, const struct flmem_launch
 }
 
 /* The launch by a word, after another one; a role of FLMEM_ROLE_NONE if it starts nothing. */
-static struct flmem_launch launch_by(const char *previous, const char *name)
+static struct flmem_launch find_launch_of_word(const char *previous, const char *name)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
@@ -289,7 +289,7 @@ static void note_mount(struct scan *scan, const struct word *word)
 static void note_program(struct scan *scan, const struct word *word)
 {
 	const char *name = flmem_text_basename(word->text);
-	struct flmem_launch launch = launch_by(scan->previous, name);
+	struct flmem_launch launch = find_launch_of_word(scan->previous, name);
 
 	if ((strcmp(scan->previous, "flmem") == 0 &&
 	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
@@ -364,7 +364,8 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 }
 
 /* Reads the words of a command in YAML: a list of words, or one text. */
-static int read_words(const struct flmem_node *words, struct flmem_launches *launches, int launch)
+static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
+			      int launch)
 {
 	const struct flmem_node *n =
 		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
@@ -386,8 +387,8 @@ static int read_words(const struct flmem_node *words, struct flmem_launches *lau
 	return launch;
 }
 
-static void read_assignment(const struct flmem_node *entry, struct flmem_launches *launches,
-			    int launch)
+static void read_yaml_variable(const struct flmem_node *entry, struct flmem_launches *launches,
+			       int launch)
 {
 	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
 	const struct flmem_node *value = flmem_node_get(entry, "value");
@@ -469,7 +470,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	int launch = -1;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
-		launch = read_words(flmem_node_get(map, commands[i]), launches, launch);
+		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
 	if (launch < 0)
 		return;
 	launches->musl |= image && strstr(image, "alpine");
@@ -480,7 +481,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
 
 		for (; n; n = n->next)
-			read_assignment(n, launches, launch);
+			read_yaml_variable(n, launches, launch);
 	}
 }
 

@@ -129,8 +129,8 @@ static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes
 }
 
 /* The length of the record, or 0 for a damaged one. The name moves to `names`. */
-static size_t read_record(const char *record, size_t left, struct flmem_archive_entry *entry,
-			  char **names)
+static size_t read_directory_record(const char *record, size_t left,
+				    struct flmem_archive_entry *entry, char **names)
 {
 	size_t name, extra, length;
 
@@ -152,7 +152,7 @@ static size_t read_record(const char *record, size_t left, struct flmem_archive_
 	return length;
 }
 
-static int compare_name(const void *a, const void *b)
+static int compare_entry_name(const void *a, const void *b)
 {
 	const struct flmem_archive_entry *x = a, *y = b;
 
@@ -173,14 +173,15 @@ static int read_records(const char *path, const struct flmem_buf *bytes,
 	for (size_t at = 0, length; at < bytes->length; at += length) {
 		struct flmem_archive_entry *entry = &archive->entries[archive->count];
 
-		length = read_record(bytes->data + at, bytes->length - at, entry, &names);
+		length = read_directory_record(bytes->data + at, bytes->length - at, entry, &names);
 		if (!length)
 			return damaged_archive(path, "its directory is damaged", err);
 		entry->record = archive->end + at;
 		archive->count++;
 	}
 	if (archive->count)
-		qsort(archive->entries, archive->count, sizeof(*archive->entries), compare_name);
+		qsort(archive->entries, archive->count, sizeof(*archive->entries),
+		      compare_entry_name);
 	return 0;
 }
 
@@ -191,7 +192,7 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 		return damaged_archive(path, "its directory starts after its end", err);
 	if (directory->offset + directory->bytes != end)
 		return damaged_archive(path,
-				       "its directory does not end where its end begins: "
+				       "its directory does not end at its end record: "
 				       "there may be two",
 				       err);
 	if (directory->bytes > DIRECTORY_MAX)
@@ -249,7 +250,7 @@ int flmem_archive_list(int fd, const char *path, struct flmem_archive *ret_archi
 	return 0;
 }
 
-static int compare_to_name(const void *key, const void *element)
+static int compare_to_entry_name(const void *key, const void *element)
 {
 	return strcmp(key, ((const struct flmem_archive_entry *)element)->name);
 }
@@ -260,5 +261,5 @@ const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive 
 	if (!archive->count)
 		return NULL;
 	return bsearch(name, archive->entries, archive->count, sizeof(*archive->entries),
-		       compare_to_name);
+		       compare_to_entry_name);
 }

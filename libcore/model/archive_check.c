@@ -85,14 +85,14 @@ static const char *compare_local(const char *local, const char *rest, size_t nam
 				 size_t extra_bytes, const struct flmem_archive_entry *entry)
 {
 	if (strlen(entry->name) != name_bytes || memcmp(rest, entry->name, name_bytes) != 0)
-		return "has another name in its own header than in the directory";
+		return "has different names in its header and in the directory";
 	if (flmem_read_little(local + 6, 2) != entry->flags ||
 	    flmem_read_little(local + 8, 2) != entry->method)
-		return "has another method in its own header than in the directory";
+		return "has different methods in its header and in the directory";
 	if (!has_size(local, rest + name_bytes, extra_bytes, entry))
-		return "has another size in its own header than in the directory";
+		return "has different sizes in its header and in the directory";
 	if (!has_crc32(local, entry))
-		return "has another checksum in its own header than in the directory";
+		return "has different checksums in its header and in the directory";
 	return NULL;
 }
 
@@ -130,11 +130,11 @@ static const char *check_entry(const struct flmem_archive_entry *entry)
 	if (entry->method != 0)
 		return "is compressed; store it without compression";
 	if (entry->bytes != entry->stored_bytes)
-		return "is stored with another size than its own";
+		return "is not compressed, but its stored size differs from its size";
 	return NULL;
 }
 
-static int compare_place(const void *a, const void *b)
+static int compare_entry_place(const void *a, const void *b)
 {
 	const struct flmem_archive_entry *x = *(const struct flmem_archive_entry *const *)a;
 	const struct flmem_archive_entry *y = *(const struct flmem_archive_entry *const *)b;
@@ -153,7 +153,7 @@ static int check_overlap(const char *path, const struct flmem_archive *archive,
 		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
 	for (size_t i = 0; i < archive->count; i++)
 		order[i] = &archive->entries[i];
-	qsort(order, archive->count, sizeof(*order), compare_place);
+	qsort(order, archive->count, sizeof(*order), compare_entry_place);
 	for (size_t i = 0; i < archive->count; i++) {
 		if (order[i]->header < end)
 			return flmem_archive_entry_invalid(path, order[i], "overlaps another", err);
@@ -202,5 +202,5 @@ int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_en
 	return crc == entry->crc32
 		       ? 0
 		       : flmem_archive_entry_invalid(
-				 path, entry, "has another checksum than the archive says", err);
+				 path, entry, "does not match its checksum in the archive", err);
 }

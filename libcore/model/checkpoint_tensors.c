@@ -61,8 +61,8 @@ static int checkpoint_nomem(const struct checkpoint *checkpoint)
 }
 
 /* An entry beside the pickle; NULL for none. */
-static const struct flmem_archive_entry *find_entry(const struct checkpoint *checkpoint,
-						    const char *name, size_t length)
+static const struct flmem_archive_entry *find_storage_entry(const struct checkpoint *checkpoint,
+							    const char *name, size_t length)
 {
 	char path[FLMEM_ARCHIVE_NAME_MAX + 1];
 	int written = snprintf(path, sizeof(path), "%.*s/%.*s", checkpoint->folder_length,
@@ -82,12 +82,12 @@ static const struct flmem_archive_entry *find_storage(const struct checkpoint *c
 		return NULL;
 	snprintf(name, sizeof(name), "data/%.*s", (int)storage->key.length,
 		 checkpoint->pickle.text + storage->key.number);
-	return find_entry(checkpoint, name, strlen(name));
+	return find_storage_entry(checkpoint, name, strlen(name));
 }
 
 /* Copies the shape; false if it is no list of sizes, or the product is too large. */
-static bool take_shape(struct checkpoint *checkpoint, const struct flmem_pickle_box *shape,
-		       struct flmem_tensor *tensor, uint64_t *ret_elements)
+static bool take_pickled_shape(struct checkpoint *checkpoint, const struct flmem_pickle_box *shape,
+			       struct flmem_tensor *tensor, uint64_t *ret_elements)
 {
 	struct flmem_tensor_list *list = &checkpoint->list;
 	const struct flmem_pickle_node *nodes = checkpoint->pickle.nodes;
@@ -141,7 +141,8 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 	if (!entry)
 		return bad_tensor(checkpoint, tensor->name, "has no storage in the archive");
 	if (from->dtype->bits % 8)
-		return bad_tensor(checkpoint, tensor->name, "has elements of no whole bytes");
+		return bad_tensor(checkpoint, tensor->name,
+				  "has elements that are not whole bytes");
 	if (__builtin_mul_overflow(storage->elements, storage->dtype ? storage->dtype->bits / 8 : 1,
 				   &whole) ||
 	    whole != entry->bytes)
@@ -162,8 +163,8 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 }
 
 /* The name: NUL-terminated in the pickle, where an operation follows that was done already. */
-static int take_name(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,
-		     const char **ret_name)
+static int take_tensor_name(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,
+			    const char **ret_name)
 {
 	char *text = checkpoint->pickle.text;
 	char *name = text + key->number;
@@ -186,8 +187,8 @@ static int not_a_tensor(const struct checkpoint *checkpoint, const char *name)
 
 	return flmem_error_set(
 		checkpoint->err, FLMEM_EUSAGE, 0,
-		"'%s' has '%s' beside its tensors, which is no tensor; name the dict that has "
-		"tensors only with --key, for example state_dict",
+		"'%s' contains '%s', which is not a tensor; name the dict that contains only "
+		"tensors with --key, for example state_dict",
 		checkpoint->path, flmem_text_escape(name, shown, sizeof(shown)));
 }
 
@@ -197,7 +198,7 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 	struct flmem_tensor *tensor = &checkpoint->list.tensors[checkpoint->list.count];
 	const struct flmem_pickle_tensor *from;
 	uint64_t elements;
-	int rc = take_name(checkpoint, key, &tensor->name);
+	int rc = take_tensor_name(checkpoint, key, &tensor->name);
 
 	if (rc)
 		return rc;
@@ -205,7 +206,7 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 		return not_a_tensor(checkpoint, tensor->name);
 	from = &checkpoint->pickle.tensors[value->number];
 	tensor->dtype = from->dtype;
-	if (!take_shape(checkpoint, &from->shape, tensor, &elements))
+	if (!take_pickled_shape(checkpoint, &from->shape, tensor, &elements))
 		return bad_tensor(checkpoint, tensor->name, "has no valid shape");
 	if (elements && !is_contiguous(checkpoint, &from->strides, tensor))
 		return bad_tensor(checkpoint, tensor->name,
@@ -281,7 +282,8 @@ static int take_tensors(struct checkpoint *checkpoint)
 static int check_byte_order(int fd, const struct checkpoint *checkpoint)
 {
 	static const char name[] = "byteorder", little[] = "little";
-	const struct flmem_archive_entry *entry = find_entry(checkpoint, name, sizeof(name) - 1);
+	const struct flmem_archive_entry *entry =
+		find_storage_entry(checkpoint, name, sizeof(name) - 1);
 	char text[sizeof(little)] = "";
 
 	if (!entry || (entry->bytes == sizeof(little) - 1 &&
@@ -329,8 +331,8 @@ int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *
 	if (!entry)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"'%s' is an archive that does not have one pickle of PyTorch, nor only "
-			"arrays of NumPy",
+			"'%s' is an archive, but neither a PyTorch checkpoint with one pickle nor "
+			"one with only NumPy arrays",
 			path);
 	checkpoint.folder = entry->name;
 	checkpoint.folder_length = (int)(strlen(entry->name) - strlen(PICKLE));

@@ -65,7 +65,7 @@ static bool read_unicode(struct flmem_json_scan *scan, char **out)
 	return true;
 }
 
-static bool read_escape(struct flmem_json_scan *scan, char **out)
+static bool read_scan_escape(struct flmem_json_scan *scan, char **out)
 {
 	char c = *scan->at, value = flmem_json_escape(c);
 
@@ -92,7 +92,7 @@ bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_strin
 							 : "ends in a string");
 		if (*scan->at != '\\')
 			*out++ = *scan->at++;
-		else if (scan->at++, !read_escape(scan, &out))
+		else if (scan->at++, !read_scan_escape(scan, &out))
 			return false;
 	}
 	scan->at++;
@@ -109,9 +109,9 @@ bool flmem_json_scan_number(struct flmem_json_scan *scan, uint64_t *ret_number)
 
 	text = scan->at;
 	if (!flmem_text_read_digits(&text, &value))
-		return scan_fail(scan, "has no whole number of 64 bits where one belongs");
+		return scan_fail(scan, "lacks a whole number of 64 bits");
 	if (*text && strchr(".eE", *text))
-		return scan_fail(scan, "has a fraction where a whole number belongs");
+		return scan_fail(scan, "has a fraction instead of a whole number");
 	if (zero && text != scan->at + 1)
 		return scan_fail(scan, "has a number with leading zeros");
 	scan->at += text - scan->at;

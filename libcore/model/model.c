@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "model/known.h"
+#include "model/known_models.h"
 #include "model/shards.h"
 #include "model/tensors.h"
 
@@ -146,7 +146,8 @@ static int measure_model(const char *what, const struct flmem_dtype *dtype,
 	}
 	if (stat(what, &status) < 0)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "'%s' is neither a model known by name nor a file", what);
+				       "'%s' is neither the name of a known model nor a file",
+				       what);
 	tensors->counted = tensors->listed = true;
 	return S_ISDIR(status.st_mode) ? add_folder(what, tensors, err)
 				       : add_file(AT_FDCWD, what, what, tensors, err);

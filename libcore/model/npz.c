@@ -49,7 +49,7 @@ bool flmem_npz_is(const struct flmem_archive *archive)
 }
 
 /* Takes a piece of the text, and the spaces behind it. */
-static bool take(const char **at, const char *text)
+static bool take_npy_text(const char **at, const char *text)
 {
 	if (!flmem_text_starts(*at, text))
 		return false;
@@ -58,16 +58,16 @@ static bool take(const char **at, const char *text)
 	return true;
 }
 
-static const struct flmem_dtype *take_type(const char **at, bool *ret_big)
+static const struct flmem_dtype *parse_npy_type(const char **at, bool *ret_big)
 {
 	char descr[4] = "";
 
 	*ret_big = false;
-	if (!take(at, "'") || strcspn(*at, "'") != 3 || (*at)[3] != '\'')
+	if (!take_npy_text(at, "'") || strcspn(*at, "'") != 3 || (*at)[3] != '\'')
 		return NULL;
 	memcpy(descr, *at, 3);
 	*at += 3;
-	if (!take(at, "'"))
+	if (!take_npy_text(at, "'"))
 		return NULL;
 	*ret_big = descr[0] == '>';
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(types); i++)
@@ -77,50 +77,55 @@ static const struct flmem_dtype *take_type(const char **at, bool *ret_big)
 }
 
 /* "(2, 3)", "(2,)" or "()". */
-static bool take_shape(const char **at, struct flmem_tensor_list *list, struct flmem_tensor *tensor)
+static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
+			    struct flmem_tensor *tensor)
 {
 	tensor->shape = list->extent_count;
-	if (!take(at, "("))
+	if (!take_npy_text(at, "("))
 		return false;
-	while (!take(at, ")")) {
+	while (!take_npy_text(at, ")")) {
 		uint64_t extent;
 
 		if (tensor->rank == FLMEM_TENSOR_RANK_MAX || !flmem_text_read_digits(at, &extent))
 			return false;
 		list->extents[list->extent_count++] = extent;
 		tensor->rank++;
-		if (!take(at, ",") && **at != ')')
+		if (!take_npy_text(at, ",") && **at != ')')
 			return false;
 	}
 	return true;
 }
 
 /* The dict has its keys in this order, sorted. */
-static int parse_header(struct npz *npz, const char *at, struct flmem_tensor *tensor)
+static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor *tensor)
 {
 	bool big;
 
-	if (!take(&at, "{") || !take(&at, "'descr'") || !take(&at, ":"))
+	if (!take_npy_text(&at, "{") || !take_npy_text(&at, "'descr'") || !take_npy_text(&at, ":"))
 		return bad_array(npz, "has no valid header");
-	tensor->dtype = take_type(&at, &big);
+	tensor->dtype = parse_npy_type(&at, &big);
 	if (big)
 		return bad_array(npz, "is big-endian; save it with .astype(.newbyteorder('<'))");
 	if (!tensor->dtype)
 		return bad_array(npz, "has elements of a type that is not supported");
-	if (!take(&at, ",") || !take(&at, "'fortran_order'") || !take(&at, ":"))
+	if (!take_npy_text(&at, ",") || !take_npy_text(&at, "'fortran_order'") ||
+	    !take_npy_text(&at, ":"))
 		return bad_array(npz, "has no valid header");
-	if (take(&at, "True"))
-		return bad_array(npz, "is in the order of Fortran; save it with "
+	if (take_npy_text(&at, "True"))
+		return bad_array(npz, "is in Fortran order; save it with "
 				      "numpy.ascontiguousarray()");
-	if (!take(&at, "False") || !take(&at, ",") || !take(&at, "'shape'") || !take(&at, ":") ||
-	    !take_shape(&at, &npz->list, tensor))
+	if (!take_npy_text(&at, "False") || !take_npy_text(&at, ",") ||
+	    !take_npy_text(&at, "'shape'") || !take_npy_text(&at, ":") ||
+	    !parse_npy_shape(&at, &npz->list, tensor))
 		return bad_array(npz, "has no valid header");
-	take(&at, ",");
-	return take(&at, "}") && strcmp(at, "\n") == 0 ? 0 : bad_array(npz, "has no valid header");
+	take_npy_text(&at, ",");
+	return take_npy_text(&at, "}") && strcmp(at, "\n") == 0
+		       ? 0
+		       : bad_array(npz, "has no valid header");
 }
 
 /* The text of the header, and where the elements begin. */
-static int read_header(int fd, struct npz *npz, char *text, uint64_t *ret_begin)
+static int read_npy_header(int fd, struct npz *npz, char *text, uint64_t *ret_begin)
 {
 	const struct flmem_archive_entry *entry = npz->entry;
 	unsigned char fixed[12];
@@ -129,7 +134,7 @@ static int read_header(int fd, struct npz *npz, char *text, uint64_t *ret_begin)
 	if (entry->bytes < sizeof(fixed) ||
 	    !flmem_io_read_at(fd, entry->offset, fixed, sizeof(fixed)) ||
 	    memcmp(fixed, MAGIC, 6) != 0)
-		return bad_array(npz, "is no array of NumPy");
+		return bad_array(npz, "is not a NumPy array");
 	if (fixed[6] < 1 || fixed[6] > 3 || fixed[7] != 0)
 		return bad_array(npz, "has an unknown version of the format");
 	size = fixed[6] == 1 ? 2 : 4;
@@ -155,15 +160,15 @@ static const char *copy_name(const struct npz *npz, char **names)
 	return name;
 }
 
-static int read_array(int fd, struct npz *npz, char **names)
+static int read_npy_array(int fd, struct npz *npz, char **names)
 {
 	struct flmem_tensor *tensor = &npz->list.tensors[npz->list.count];
 	uint64_t begin = 0, bytes;
 	char text[HEADER_MAX + 1];
-	int rc = read_header(fd, npz, text, &begin);
+	int rc = read_npy_header(fd, npz, text, &begin);
 
 	if (!rc)
-		rc = parse_header(npz, text, tensor);
+		rc = parse_npy_header(npz, text, tensor);
 	if (rc || !tensor->dtype)
 		return rc;
 	bytes = tensor->dtype->bits / 8;
@@ -209,7 +214,7 @@ int flmem_npz_read(int fd, const char *path, const struct flmem_archive *archive
 	names = npz.list.texts[0];
 	for (size_t i = 0; i < archive->count && !rc; i++) {
 		npz.entry = &archive->entries[i];
-		rc = read_array(fd, &npz, &names);
+		rc = read_npy_array(fd, &npz, &names);
 	}
 	if (rc)
 		return rc;

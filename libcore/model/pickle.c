@@ -167,7 +167,7 @@ static int make_tuple(struct flmem_pickle *pickle, size_t from)
 static int do_short_tuple(struct flmem_pickle *pickle, uint64_t count)
 {
 	if (pickle->stack_count < count)
-		return flmem_pickle_fail(pickle, "takes more than its stack has");
+		return flmem_pickle_fail(pickle, "takes more objects than its stack holds");
 	return make_tuple(pickle, pickle->stack_count - count);
 }
 
@@ -177,7 +177,7 @@ static int do_tuple(struct flmem_pickle *pickle, uint64_t argument)
 
 	(void)argument;
 	if (!find_mark(pickle, &mark))
-		return flmem_pickle_fail(pickle, "has no mark where one belongs");
+		return flmem_pickle_fail(pickle, "lacks a mark");
 	memmove(pickle->stack + mark, pickle->stack + mark + 1,
 		(pickle->stack_count - mark - 1) * sizeof(*pickle->stack));
 	pickle->stack_count--;
@@ -206,7 +206,7 @@ static int do_items(struct flmem_pickle *pickle, uint64_t kind)
 	size_t mark;
 
 	if (!find_mark(pickle, &mark))
-		return flmem_pickle_fail(pickle, "has no mark where one belongs");
+		return flmem_pickle_fail(pickle, "lacks a mark");
 	return add_items(pickle, mark, mark + 1, (enum flmem_pickle_kind)kind);
 }
 
@@ -215,7 +215,7 @@ static int do_item(struct flmem_pickle *pickle, uint64_t kind)
 	size_t count = kind == FLMEM_PICKLE_DICT ? 2 : 1;
 
 	if (pickle->stack_count <= count)
-		return flmem_pickle_fail(pickle, "takes more than its stack has");
+		return flmem_pickle_fail(pickle, "takes more objects than its stack holds");
 	return add_items(pickle, pickle->stack_count - count, pickle->stack_count - count,
 			 (enum flmem_pickle_kind)kind);
 }
@@ -226,7 +226,7 @@ static int do_pop_mark(struct flmem_pickle *pickle, uint64_t argument)
 
 	(void)argument;
 	if (!find_mark(pickle, &mark))
-		return flmem_pickle_fail(pickle, "has no mark where one belongs");
+		return flmem_pickle_fail(pickle, "lacks a mark");
 	pickle->stack_count = mark;
 	return 0;
 }
@@ -235,7 +235,7 @@ static int do_pop(struct flmem_pickle *pickle, uint64_t argument)
 {
 	(void)argument;
 	if (!pickle->stack_count)
-		return flmem_pickle_fail(pickle, "takes more than its stack has");
+		return flmem_pickle_fail(pickle, "takes more objects than its stack holds");
 	pickle->stack_count--;
 	return 0;
 }
@@ -341,7 +341,7 @@ static int put_memo(struct flmem_pickle *pickle, uint64_t index)
 {
 	if (!pickle->stack_count ||
 	    pickle->stack[pickle->stack_count - 1].kind == FLMEM_PICKLE_MARK)
-		return flmem_pickle_fail(pickle, "takes more than its stack has");
+		return flmem_pickle_fail(pickle, "takes more objects than its stack holds");
 	if (index > pickle->memo_count)
 		return flmem_pickle_fail(pickle, "numbers its objects in an unknown way");
 	if (index == pickle->memo_count) {
@@ -401,7 +401,7 @@ static int do_stack_global(struct flmem_pickle *pickle, uint64_t argument)
 	(void)argument;
 	if (!flmem_pickle_pop(pickle, &name) || !flmem_pickle_pop(pickle, &module) ||
 	    name.kind != FLMEM_PICKLE_STRING || module.kind != FLMEM_PICKLE_STRING)
-		return flmem_pickle_fail(pickle, "has no name where one belongs");
+		return flmem_pickle_fail(pickle, "lacks a name");
 	return flmem_pickle_name(pickle, &module, &name);
 }
 

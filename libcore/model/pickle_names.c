@@ -51,10 +51,11 @@ static int unknown_name(struct flmem_pickle *pickle, const struct flmem_pickle_v
 	snprintf(joined, sizeof(joined), "%.*s.%.*s", (int)(module->length & 0xff),
 		 pickle->text + module->number, (int)(name->length & 0xff),
 		 pickle->text + name->number);
-	return flmem_error_set(pickle->err, FLMEM_EUSAGE, 0,
-			       "'%s' cannot be read: its pickle uses '%s', which is no part of a "
-			       "state dict and is never called; save the state dict alone",
-			       pickle->path, flmem_text_escape(joined, shown, sizeof(shown)));
+	return flmem_error_set(
+		pickle->err, FLMEM_EUSAGE, 0,
+		"'%s' cannot be read: its pickle uses '%s', which a state "
+		"dict does not need and which is never called; save only the state dict",
+		pickle->path, flmem_text_escape(joined, shown, sizeof(shown)));
 }
 
 static const struct flmem_dtype *dtype_of(const struct flmem_pickle *pickle,
@@ -153,7 +154,7 @@ int flmem_pickle_reduce(struct flmem_pickle *pickle)
 
 	if (!flmem_pickle_pop(pickle, &arguments) || !flmem_pickle_pop(pickle, &function) ||
 	    function.kind != FLMEM_PICKLE_NAME || arguments.kind != FLMEM_PICKLE_TUPLE)
-		return flmem_pickle_fail(pickle, "calls what is no function");
+		return flmem_pickle_fail(pickle, "calls an object that is not a function");
 	switch (names[function.number].call) {
 	case CALL_NOTHING:
 		break;
@@ -168,7 +169,7 @@ int flmem_pickle_reduce(struct flmem_pickle *pickle)
 	case CALL_OTHER:
 		return flmem_pickle_push(pickle, FLMEM_PICKLE_OTHER, 0);
 	}
-	return flmem_pickle_fail(pickle, "calls what is no function");
+	return flmem_pickle_fail(pickle, "calls an object that is not a function");
 }
 
 int flmem_pickle_persistent(struct flmem_pickle *pickle)

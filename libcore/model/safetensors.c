@@ -50,7 +50,7 @@ static int safetensors_no_memory(const struct header *header)
 }
 
 /* Makes room for one more element; the array doubles. */
-static bool make_room(void **array, size_t count, size_t *room, size_t size)
+static bool grow_header_array(void **array, size_t count, size_t *room, size_t size)
 {
 	size_t wanted = *room ? *room * 2 : 16;
 	void *larger;
@@ -79,8 +79,8 @@ static int read_shape(struct header *header, struct flmem_tensor *tensor)
 		if (tensor->rank == FLMEM_TENSOR_RANK_MAX ||
 		    !flmem_json_scan_number(&header->scan, &extent))
 			return invalid_tensor(header, tensor->name, "has no valid shape");
-		if (!make_room((void **)&list->extents, list->extent_count, &list->extent_room,
-			       sizeof(*list->extents)))
+		if (!grow_header_array((void **)&list->extents, list->extent_count,
+				       &list->extent_room, sizeof(*list->extents)))
 			return safetensors_no_memory(header);
 		list->extents[list->extent_count++] = extent;
 		tensor->rank++;
@@ -164,7 +164,7 @@ static int check_tensor_size(const struct header *header, const struct flmem_ten
 	return 0;
 }
 
-static int read_tensor(struct header *header, const char *name)
+static int read_header_tensor(struct header *header, const char *name)
 {
 	struct flmem_tensor_list *list = header->list;
 	struct flmem_tensor tensor = {.name = name};
@@ -188,7 +188,8 @@ static int read_tensor(struct header *header, const char *name)
 		rc = check_tensor_size(header, &tensor);
 	if (rc)
 		return rc;
-	if (!make_room((void **)&list->tensors, list->count, &list->room, sizeof(*list->tensors)))
+	if (!grow_header_array((void **)&list->tensors, list->count, &list->room,
+			       sizeof(*list->tensors)))
 		return safetensors_no_memory(header);
 	list->tensors[list->count++] = tensor;
 	return 0;
@@ -203,8 +204,8 @@ static int read_note(struct header *header)
 	    !flmem_json_scan_expect(&header->scan, ':') ||
 	    !flmem_json_scan_string(&header->scan, &note.value))
 		return invalid_syntax(header);
-	if (!make_room((void **)&list->notes, list->note_count, &list->note_room,
-		       sizeof(*list->notes)))
+	if (!grow_header_array((void **)&list->notes, list->note_count, &list->note_room,
+			       sizeof(*list->notes)))
 		return safetensors_no_memory(header);
 	list->notes[list->note_count++] = note;
 	return 0;
@@ -246,7 +247,7 @@ static int read_header_entries(struct header *header)
 		    !flmem_json_scan_expect(&header->scan, ':'))
 			return invalid_syntax(header);
 		rc = strcmp(name, "__metadata__") == 0 ? read_notes(header)
-						       : read_tensor(header, name);
+						       : read_header_tensor(header, name);
 		if (rc)
 			return rc;
 	} while (flmem_json_scan_take(&header->scan, ','));
@@ -255,7 +256,7 @@ static int read_header_entries(struct header *header)
 	return 0;
 }
 
-static int compare_offset(const void *a, const void *b)
+static int compare_tensor_offset(const void *a, const void *b)
 {
 	const struct flmem_tensor *x = a, *y = b;
 
@@ -271,7 +272,7 @@ static int check_ranges(const struct header *header)
 	uint64_t at = list->data_offset;
 
 	if (list->count)
-		qsort(list->tensors, list->count, sizeof(*list->tensors), compare_offset);
+		qsort(list->tensors, list->count, sizeof(*list->tensors), compare_tensor_offset);
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->tensors[i].offset != at)
 			return invalid_tensor(header, list->tensors[i].name,
@@ -363,7 +364,7 @@ int flmem_safetensors_read(int fd, const char *path, struct flmem_tensor_list *r
 	return 0;
 }
 
-static void add_tensor(struct flmem_tensors *sum, const struct flmem_tensor *tensor)
+static void sum_tensor(struct flmem_tensors *sum, const struct flmem_tensor *tensor)
 {
 	sum->elements += tensor->bytes * 8 / tensor->dtype->bits; /* inside one file */
 	if (tensor->bytes > sum->largest_bytes)
@@ -382,7 +383,7 @@ int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensor
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < list.count; i++)
-		add_tensor(&file, &list.tensors[i]);
+		sum_tensor(&file, &list.tensors[i]);
 	if (__builtin_add_overflow(sum.bytes, list.data_bytes, &sum.bytes) ||
 	    __builtin_add_overflow(sum.elements, file.elements, &sum.elements))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,

@@ -9,7 +9,7 @@
 
 #include <flmem/model.h>
 
-#include "model/known.h"
+#include "model/known_models.h"
 
 #define NAME_ROOM 72U /* for the longest name below with three digits */
 #define RANK_MAX  4U
@@ -17,7 +17,7 @@
 /*
  * A decoder's tensors as in model.safetensors.index.json of meta-llama/Llama-3.1-8B and the
  * same architecture in transformers (models/llama/modeling_llama.py). Weights of linear layers are
- * [outputs, inputs]; their sizes are in known.c.
+ * [outputs, inputs]; their sizes are in known_models.c.
  */
 enum extent {
 	NONE,
@@ -57,7 +57,7 @@ struct builder {
 	bool failed;
 };
 
-static bool make_room(struct flmem_tensor_list *list)
+static bool grow_shape_array(struct flmem_tensor_list *list)
 {
 	size_t room = list->room ? 2 * list->room : 128;
 	struct flmem_tensor *tensors;
@@ -79,15 +79,15 @@ static bool make_room(struct flmem_tensor_list *list)
 }
 
 /* Extents end at the first 0. */
-static void add_tensor(struct builder *builder, const struct flmem_dtype *dtype,
-		       const uint64_t extents[RANK_MAX], const char *prefix, const char *name)
+static void add_shape_tensor(struct builder *builder, const struct flmem_dtype *dtype,
+			     const uint64_t extents[RANK_MAX], const char *prefix, const char *name)
 {
 	struct flmem_tensor_list *list = builder->list;
 	struct flmem_tensor *tensor;
 	uint64_t elements = 1;
 	char *copy;
 
-	if (!make_room(list) || asprintf(&copy, "%s%s", prefix, name) < 0) {
+	if (!grow_shape_array(list) || asprintf(&copy, "%s%s", prefix, name) < 0) {
 		builder->failed = true;
 		return;
 	}
@@ -109,7 +109,7 @@ static void add_tensor(struct builder *builder, const struct flmem_dtype *dtype,
 static void add_real(struct builder *builder, const uint64_t extents[RANK_MAX], const char *prefix,
 		     const char *name)
 {
-	add_tensor(builder, builder->real, extents, prefix, name);
+	add_shape_tensor(builder, builder->real, extents, prefix, name);
 }
 
 static uint64_t extent_of(const struct flmem_known_model *model, enum extent extent)
@@ -159,11 +159,11 @@ static void add_norm(struct builder *builder, const char *prefix, uint64_t width
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		add_real(builder, extents, prefix, names[i]);
-	add_tensor(builder, builder->count, scalar, prefix, "num_batches_tracked");
+	add_shape_tensor(builder, builder->count, scalar, prefix, "num_batches_tracked");
 }
 
-static void add_block(struct builder *builder, const char *prefix, uint64_t inputs, uint64_t width,
-		      bool first)
+static void add_residual_block(struct builder *builder, const char *prefix, uint64_t inputs,
+			       uint64_t width, bool first)
 {
 	const uint64_t conv1[RANK_MAX] = {width, inputs, 3, 3};
 	const uint64_t conv2[RANK_MAX] = {width, width, 3, 3};
@@ -195,7 +195,8 @@ static void add_resnet18(struct builder *builder)
 	for (unsigned stage = 0; stage < FLMEM_ARRAY_SIZE(resnet_widths); stage++)
 		for (unsigned block = 0; block < RESNET_BLOCKS; block++) {
 			snprintf(prefix, sizeof(prefix), "layer%u.%u.", stage + 1, block);
-			add_block(builder, prefix, inputs, resnet_widths[stage], block == 0);
+			add_residual_block(builder, prefix, inputs, resnet_widths[stage],
+					   block == 0);
 			inputs = resnet_widths[stage];
 		}
 	add_real(builder, (const uint64_t[RANK_MAX]){RESNET_CLASSES, inputs}, "fc.", "weight");

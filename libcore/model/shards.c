@@ -29,7 +29,7 @@ static bool is_plain_name(const char *name)
 	return *name != '.' && !strchr(name, '/') && flmem_text_ends(name, ".safetensors");
 }
 
-static bool add_entry(struct flmem_shards *shards, const char *tensor, const char *file)
+static bool add_shard_entry(struct flmem_shards *shards, const char *tensor, const char *file)
 {
 	if (shards->count == shards->room) {
 		size_t room = shards->room ? shards->room * 2 : 64;
@@ -45,8 +45,8 @@ static bool add_entry(struct flmem_shards *shards, const char *tensor, const cha
 	return true;
 }
 
-static int read_map(struct flmem_json_scan *scan, const char *folder, struct flmem_shards *shards,
-		    struct flmem_error *err)
+static int read_weight_map(struct flmem_json_scan *scan, const char *folder,
+			   struct flmem_shards *shards, struct flmem_error *err)
 {
 	const char *tensor, *file;
 
@@ -62,7 +62,7 @@ static int read_map(struct flmem_json_scan *scan, const char *folder, struct flm
 			return invalid_index(folder, scan->why, err);
 		if (!is_plain_name(file))
 			return invalid_index(folder, "names a shard outside of its folder", err);
-		if (!add_entry(shards, tensor, file))
+		if (!add_shard_entry(shards, tensor, file))
 			return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
 	} while (flmem_json_scan_take(scan, ','));
 	return flmem_json_scan_expect(scan, '}') ? 0 : invalid_index(folder, scan->why, err);
@@ -81,7 +81,7 @@ static int read_index(struct flmem_json_scan *scan, const char *folder, struct f
 		if (!flmem_json_scan_string(scan, &key) || !flmem_json_scan_expect(scan, ':'))
 			return invalid_index(folder, scan->why, err);
 		if (strcmp(key, "weight_map") == 0) {
-			int rc = read_map(scan, folder, shards, err);
+			int rc = read_weight_map(scan, folder, shards, err);
 
 			if (rc)
 				return rc;

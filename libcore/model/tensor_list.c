@@ -63,7 +63,7 @@ bool flmem_tensor_list_merge(struct flmem_tensor_list *list, struct flmem_tensor
 	return true;
 }
 
-static int compare_name(const void *a, const void *b)
+static int compare_tensor_name(const void *a, const void *b)
 {
 	const struct flmem_tensor *x = a, *y = b;
 
@@ -73,14 +73,14 @@ static int compare_name(const void *a, const void *b)
 const struct flmem_tensor *flmem_tensor_list_sort(struct flmem_tensor_list *list)
 {
 	if (list->count)
-		qsort(list->tensors, list->count, sizeof(*list->tensors), compare_name);
+		qsort(list->tensors, list->count, sizeof(*list->tensors), compare_tensor_name);
 	for (size_t i = 1; i < list->count; i++)
 		if (strcmp(list->tensors[i - 1].name, list->tensors[i].name) == 0)
 			return &list->tensors[i];
 	return NULL;
 }
 
-static int compare_to_name(const void *key, const void *element)
+static int compare_to_tensor_name(const void *key, const void *element)
 {
 	return strcmp(key, ((const struct flmem_tensor *)element)->name);
 }
@@ -90,7 +90,8 @@ const struct flmem_tensor *flmem_tensor_list_find(const struct flmem_tensor_list
 {
 	if (!list->count)
 		return NULL;
-	return bsearch(name, list->tensors, list->count, sizeof(*list->tensors), compare_to_name);
+	return bsearch(name, list->tensors, list->count, sizeof(*list->tensors),
+		       compare_to_tensor_name);
 }
 
 void flmem_tensor_shape_print(const struct flmem_tensor_list *list,

@@ -50,7 +50,7 @@ static const char *file_name(const char *path)
 }
 
 /* A wrapper (env, nice) executes another program, which needs the entries. */
-static int is_wrapper_program(const char *program)
+static int is_wrapper_name(const char *program)
 {
 	static const char names[][16] = {
 #define WRAPPER_NAME(name) name,
@@ -103,7 +103,7 @@ static void clean_environment(char **environment)
 /* glibc hands main()'s arguments to the constructors of libraries too. */
 __attribute__((constructor)) static void scrub(int argc, char **argv, char **environment)
 {
-	if (argc > 0 && is_wrapper_program(argv[0]))
+	if (argc > 0 && is_wrapper_name(argv[0]))
 		return;
 	clean_environment(environment);
 	if (&environ && environ != environment)

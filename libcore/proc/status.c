@@ -146,7 +146,7 @@ static void take_ids(struct cursor *c, struct flmem_ids *ids)
 	};
 }
 
-static void take_name(struct cursor *c, char *name)
+static void take_process_name(struct cursor *c, char *name)
 {
 	size_t length;
 
@@ -195,7 +195,7 @@ static void store_field(const struct field *field, struct cursor *c, struct flme
 
 	switch (field->kind) {
 	case FIELD_NAME:
-		take_name(c, place);
+		take_process_name(c, place);
 		break;
 	case FIELD_STATE:
 		skip_blanks(c);

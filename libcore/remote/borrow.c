@@ -473,7 +473,7 @@ struct run {
 	int rc;
 };
 
-static void run_apart(void *context)
+static void run_on_thread(void *context)
 {
 	struct run *run = context;
 
@@ -484,7 +484,7 @@ static void run_apart(void *context)
 static int run_in_thread(struct flmem_borrow_state *borrow)
 {
 	struct run run = {.borrow = borrow};
-	int failed = flmem_attempt_run_apart(run_apart, &run);
+	int failed = flmem_attempt_run_on_thread(run_on_thread, &run);
 
 	if (failed)
 		return flmem_error_set(borrow->err, FLMEM_EFAILED, failed, "cannot start a thread");

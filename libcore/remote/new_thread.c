@@ -93,8 +93,9 @@ static const struct flmem_module *find_thread_library(const struct flmem_modules
 	return NULL;
 }
 
-static bool find_functions(const struct flmem_module *library, const struct flmem_module *threads,
-			   struct flmem_thread_functions *functions)
+static bool find_thread_functions(const struct flmem_module *library,
+				  const struct flmem_module *threads,
+				  struct flmem_thread_functions *functions)
 {
 	return flmem_module_symbol_any(library, "pthread_attr_init", &functions->init) &&
 	       flmem_module_symbol_any(library, "pthread_attr_setdetachstate",
@@ -128,7 +129,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 		library = threads = find_in_program(modules, &functions.is_glibc);
 	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))
 		threads = find_thread_library(modules);
-	if (!library || !threads || !find_functions(library, threads, &functions))
+	if (!library || !threads || !find_thread_functions(library, threads, &functions))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
 			"the C library of process %d exports no functions to start a thread",
@@ -171,7 +172,7 @@ static uint64_t plan_start(const struct flmem_thread_functions *functions,
 	return id;
 }
 
-static bool is_listed(const struct flmem_tasks *tasks, pid_t tid)
+static bool is_task_listed(const struct flmem_tasks *tasks, pid_t tid)
 {
 	for (size_t i = 0; i < tasks->count; i++)
 		if (tasks->ids[i] == tid)
@@ -200,7 +201,7 @@ static pid_t find_by_block(const struct flmem_process *process, const struct flm
 	    flmem_task_ids_read(process, &now))
 		return 0;
 	tid = flmem_task_ids_outer(&now, inner);
-	return tid && !is_listed(before, tid) && is_asleep(process, tid) ? tid : 0;
+	return tid && !is_task_listed(before, tid) && is_asleep(process, tid) ? tid : 0;
 }
 
 /* The only sleeping thread among the new ones. */
@@ -212,7 +213,7 @@ static pid_t find_by_list(const struct flmem_process *process, const struct flme
 	if (flmem_tasks_read(process, &now))
 		return 0;
 	for (size_t i = 0; i < now.count; i++) {
-		if (is_listed(before, now.ids[i]) || !is_asleep(process, now.ids[i]))
+		if (is_task_listed(before, now.ids[i]) || !is_asleep(process, now.ids[i]))
 			continue;
 		if (found)
 			return 0;

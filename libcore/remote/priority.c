@@ -33,7 +33,7 @@ static void move_to_processor_of(const struct flmem_process *process, pid_t tid)
 /* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
 struct flmem_priority flmem_priority_raise(const struct flmem_process *process, pid_t tid)
 {
-	struct flmem_priority priority = {.slack_ns = flmem_clock_sharpen()};
+	struct flmem_priority priority = {.slack_ns = flmem_clock_minimise_slack()};
 
 	move_to_processor_of(process, tid);
 	errno = 0;

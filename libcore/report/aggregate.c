@@ -20,7 +20,7 @@ static void add_inputs(cJSON *root, const struct flmem_aggregate_result *result)
 	}
 }
 
-static char *print_result(const char *command, const struct flmem_aggregate_result *result)
+static char *make_aggregate_json(const char *command, const struct flmem_aggregate_result *result)
 {
 	cJSON *root = flmem_json_report(command), *unknown = cJSON_CreateObject();
 	char digits[16];
@@ -46,10 +46,10 @@ static char *print_result(const char *command, const struct flmem_aggregate_resu
 
 char *flmem_report_aggregate_json(const struct flmem_aggregate_result *result)
 {
-	return print_result("aggregate", result);
+	return make_aggregate_json("aggregate", result);
 }
 
 char *flmem_report_generate_json(const struct flmem_aggregate_result *result)
 {
-	return print_result("aggregate-generate", result);
+	return make_aggregate_json("aggregate-generate", result);
 }

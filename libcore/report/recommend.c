@@ -76,17 +76,17 @@ static void add_step(cJSON *list, const struct flmem_step_answer *answer)
 	flmem_json_add_text(row, "next", answer->next);
 }
 
-static void add_step_json(cJSON *list, const struct flmem_trouble_walk *walk)
+static void add_step_json(cJSON *list, const struct flmem_trouble_evaluation *evaluation)
 {
 	cJSON *row = cJSON_CreateObject(), *steps;
 
 	cJSON_AddItemToArray(list, row);
-	flmem_json_add_text(row, "subject", walk->subject);
-	cJSON_AddStringToObject(row, "list", flmem_trouble_list_name(walk->list));
-	flmem_json_add_text(row, "reason", walk->reason);
+	flmem_json_add_text(row, "subject", evaluation->subject);
+	cJSON_AddStringToObject(row, "list", flmem_trouble_list_name(evaluation->list));
+	flmem_json_add_text(row, "reason", evaluation->reason);
 	steps = cJSON_AddArrayToObject(row, "steps");
-	for (size_t i = 0; i < walk->step_count; i++)
-		add_step(steps, &walk->steps[i]);
+	for (size_t i = 0; i < evaluation->step_count; i++)
+		add_step(steps, &evaluation->steps[i]);
 }
 
 static cJSON *make_report(const struct flmem_recommendations *found)
@@ -112,6 +112,6 @@ char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
 	cJSON *list = cJSON_AddArrayToObject(root, "troubleshooting");
 
 	for (size_t i = 0; i < troubles->count; i++)
-		add_step_json(list, &troubles->walks[i]);
+		add_step_json(list, &troubles->evaluations[i]);
 	return flmem_json_take(root);
 }

@@ -9,8 +9,8 @@
 #include "proc/task.h"
 #include "runtimes/cpython_padding.h"
 
-#define LOOK_US	     200U
-#define LOOK_LONG_US 2000U
+#define POLL_US	     200U
+#define POLL_LONG_US 2000U
 #define LONG_US	     100000U
 #define END_US	     200000U
 
@@ -131,7 +131,7 @@ static void await_thread_end(const struct flmem_cpython_session *session,
 	uint64_t start = flmem_clock_us();
 
 	while (has_new_thread(session, before) && flmem_clock_us() - start < END_US)
-		flmem_clock_sleep_us(LOOK_US);
+		flmem_clock_sleep_us(POLL_US);
 }
 
 int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
@@ -149,7 +149,7 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 		if (spent > session->call->timeout_us)
 			return flmem_error_set(err, FLMEM_EFAILED, 0, "no answer within %llu ms",
 					       (unsigned long long)(spent / 1000U));
-		flmem_clock_sleep_us(spent < LONG_US ? LOOK_US : LOOK_LONG_US);
+		flmem_clock_sleep_us(spent < LONG_US ? POLL_US : POLL_LONG_US);
 	}
 	spent = flmem_clock_us() - start;
 	session->result->waited_us =

@@ -33,15 +33,15 @@
 
 /* How long to wait until a thread that is not running shows as blocked, and the steps. */
 #define BLOCKED_US 20000U
-#define LOOK_US	   200U
+#define POLL_US	   200U
 
 struct functions {
 	uint64_t ensure, run, release;
 	struct flmem_thread_functions thread;
 };
 
-static int find_functions(struct flmem_cpython_session *session, struct functions *ret_functions,
-			  struct flmem_error *err)
+static int find_python_functions(struct flmem_cpython_session *session,
+				 struct functions *ret_functions, struct flmem_error *err)
 {
 	const struct flmem_module *module = session->python.module;
 	struct functions found;
@@ -143,7 +143,7 @@ static const char *describe_wait(const struct flmem_cpython_session *session,
 	while (flmem_task_read_wait(session->view->process, tid, &wait) != 1) {
 		if (flmem_clock_us() - start > BLOCKED_US)
 			return "is running";
-		flmem_clock_sleep_us(LOOK_US);
+		flmem_clock_sleep_us(POLL_US);
 	}
 	if (flmem_cpython_gil_is_waited_for(gil, &wait))
 		return "is waiting for the interpreter's lock";
@@ -335,7 +335,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 			"locks in thread %d of process %d",
 			session->python.module->path, (int)thread->tid,
 			(int)session->view->process->pid);
-	rc = find_functions(session, &functions, err);
+	rc = find_python_functions(session, &functions, err);
 	if (rc)
 		return rc;
 	options.computing = thread->tid;
@@ -358,7 +358,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 	};
 	struct flmem_borrow_result plan;
 	struct functions functions = {0};
-	int rc = find_functions(session, &functions, err);
+	int rc = find_python_functions(session, &functions, err);
 
 	if (rc)
 		return rc;

@@ -67,8 +67,8 @@ static int report_ending(const struct flmem_view *view, struct flmem_error *err)
 			       (int)view->process->pid);
 }
 
-static int report_unreadable(const struct flmem_view *view, const char *why,
-			     struct flmem_error *err)
+static int report_unreadable_state(const struct flmem_view *view, const char *why,
+				   struct flmem_error *err)
 {
 	int rc = report_ending(view, err);
 
@@ -87,14 +87,16 @@ int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpyth
 	const char *why = NULL;
 
 	if (!find_runtime(python->module, &place.runtime))
-		return report_unreadable(view, "it does not export its state (_PyRuntime)", err);
+		return report_unreadable_state(view, "it does not export its state (_PyRuntime)",
+					       err);
 	if (flmem_process_read_memory(view->process, place.runtime, table, sizeof(table)))
-		return report_unreadable(view, "its state cannot be read", err);
+		return report_unreadable_state(view, "its state cannot be read", err);
 	if (!flmem_cpython_layout_known(python->major, python->minor, &place.layout) &&
 	    !flmem_cpython_layout_parse(table, sizeof(table), &place.layout, &why))
-		return report_unreadable(view, why, err);
+		return report_unreadable_state(view, why, err);
 	if (place.layout.free_threaded)
-		return report_unreadable(view, "it is built without the lock (free-threaded)", err);
+		return report_unreadable_state(view, "it is built without the lock (free-threaded)",
+					       err);
 	*ret_place = place;
 	return 0;
 }
@@ -145,7 +147,7 @@ int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpy
 			   struct flmem_error *err)
 {
 	if (!read_gil(view, place, main_interpreter, ret_gil))
-		return report_unreadable(view, "its lock cannot be read", err);
+		return report_unreadable_state(view, "its lock cannot be read", err);
 	return 0;
 }
 
@@ -156,7 +158,7 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
 	uint64_t finalizing;
 
 	if (!read_state_word(view, place->runtime + place->layout.finalizing, &finalizing))
-		return report_unreadable(view, "its state cannot be read", err);
+		return report_unreadable_state(view, "its state cannot be read", err);
 	*ret_finalizing = finalizing != 0;
 	return 0;
 }
@@ -296,7 +298,8 @@ static int explain_fault(const struct flmem_view *view, enum fault fault, struct
 	case FAULT_MEMORY:
 		return flmem_error_nomem(err, "cannot read a Python's state");
 	case FAULT_NONSENSE:
-		return report_unreadable(view, "its state is inconsistent: an unknown build", err);
+		return report_unreadable_state(view, "its state is inconsistent: an unknown build",
+					       err);
 	}
 	return 0;
 }

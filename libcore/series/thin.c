@@ -71,10 +71,10 @@ struct kept {
 
 /* A process of the session. */
 struct track {
-	bool known;    /* the process has been written */
-	uint32_t told; /* of it, in short */
-	bool begun;    /* its first sample has been written */
-	bool any;      /* has samples in this span */
+	bool known;	   /* the process has been written */
+	uint32_t checksum; /* of the record that was written */
+	bool begun;	   /* its first sample has been written */
+	bool any;	   /* has samples in this span */
 	/* To be written with its next sample. */
 	bool split_new, pressure_new, of_host;
 	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
@@ -86,7 +86,7 @@ struct thinner {
 	struct timeline time;
 	uint64_t end_us, keep_us, interval_us;
 	struct flmem_record tick; /* the last one */
-	bool tick_told;
+	bool tick_written;
 	bool open; /* a span is */
 	uint64_t closes_us;
 	struct track *tracks;
@@ -189,7 +189,7 @@ static void close_span(struct thinner *t)
 			write_tick(t, t->sorted[i].elapsed_us, t->sorted[i].at_us);
 		write_sample(t, &t->sorted[i]);
 	}
-	t->tick_told = count && t->sorted[count - 1].elapsed_us == t->tick.elapsed_us;
+	t->tick_written = count && t->sorted[count - 1].elapsed_us == t->tick.elapsed_us;
 }
 
 /* How long a span is now; 0: samples stay as they are. */
@@ -211,9 +211,9 @@ static uint64_t span_width(const struct thinner *t)
 static void write_open_tick(struct thinner *t)
 {
 	close_span(t);
-	if (!t->tick_told && t->tick.kind)
+	if (!t->tick_written && t->tick.kind)
 		write_tick(t, t->tick.elapsed_us, t->tick.at_us);
-	t->tick_told = true;
+	t->tick_written = true;
 }
 
 static void add_sample(struct thinner *t, struct track *track, const struct flmem_record *record)
@@ -250,7 +250,7 @@ static void add_tick(struct thinner *t, const struct flmem_record *record)
 	if (t->open && t->time.now_us >= t->closes_us)
 		close_span(t);
 	t->tick = *record;
-	t->tick_told = false;
+	t->tick_written = false;
 }
 
 static void add_session(struct thinner *t, const struct flmem_record *record)
@@ -302,10 +302,10 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 		track->pressure_new = true;
 		break;
 	case FLMEM_RECORD_PROCESS:
-		if (track->known && track->told == process_checksum(record))
+		if (track->known && track->checksum == process_checksum(record))
 			break;
 		track->known = true;
-		track->told = process_checksum(record);
+		track->checksum = process_checksum(record);
 		write_open_tick(t);
 		flmem_recorder_add(t->to, record);
 		break;

@@ -82,7 +82,7 @@ def collect(bench):
             held.append(steps[0]["stopped_us"] / 1000)
             besides.append((timing.wall_us - sum(step["took_us"] for step in steps)) / 1000)
     yield figures.of_values(f"gc.collect itself, {COMPETITORS} threads compute", inside)
-    yield figures.of_values("flmem trim --gc besides it", besides, limit=LIMIT_MS)
+    yield figures.of_values("flmem trim --gc without the collection", besides, limit=LIMIT_MS)
     yield figures.of_values("borrowed thread held for the collection", held, limit=HELD_LIMIT_MS)
 
 

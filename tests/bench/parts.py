@@ -107,12 +107,12 @@ def trim(bench):
         ours = [(t.wall_us - inside_us(r)) / MS for t, r in trims[state]]
         called = [t for t in debuggers[state] if not t.status]
         theirs = [(t.wall_us - (typical if called else 0)) / MS for t in debuggers[state]]
-        name_of_call = "gdb besides it" if called else "gdb until it fails to make the call"
+        name_of_call = "gdb without it" if called else "gdb until it fails to make the call"
         yield figures.of_values(f"malloc_trim itself, {name}", [us / MS for us in inside])
-        yield figures.of_values(f"flmem trim besides it, {name}", ours)
+        yield figures.of_values(f"flmem trim without malloc_trim, {name}", ours)
         yield figures.of_values(f"{name_of_call}, {name}", theirs)
         yield figures.ratio(f"gdb / flmem, {name}", theirs, ours, limit=100)
-        yield figures.of_values(f"borrowed thread stopped besides it, {name}",
+        yield figures.of_values(f"borrowed thread stopped, without malloc_trim, {name}",
                                 [r["overhead_us"] / MS for _, r in trims[state]])
     yield figures.peak("peak memory of flmem trim", [t for s in trims.values() for t, _ in s],
                        limit=PEAK_MIB)

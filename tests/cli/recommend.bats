@@ -444,7 +444,7 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --model llama-3.1-8b --clients 2 "$JOBS"
 	assert_error 2 'cannot be combined with paths'
 	flmem recommend --model /nonexistent --clients 2
-	assert_error 2 'neither a model known by name'
+	assert_error 2 'neither the name of a known model'
 	flmem recommend --model llama-3.1-8b --dtype fp33 --clients 2
 	assert_error 2 'invalid number type'
 	flmem recommend --model llama-3.1-8b --clients 2 --format sarif

@@ -15,7 +15,7 @@ teardown() {
 	fi
 }
 
-@test "--troubleshoot walks a live client's list with the job that it runs" {
+@test "--troubleshoot evaluates a live client's list with the job that it runs" {
 	local job=$BATS_TEST_TMPDIR/job
 	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
@@ -51,7 +51,7 @@ assert [s for _, s in states[5:]] == ["not-done"], states'
 	assert_error 2 'cannot be combined'
 }
 
-@test "--troubleshoot walks recorded processes, and asks for what it cannot know" {
+@test "--troubleshoot evaluates recorded processes, and asks for what it cannot know" {
 	local leak=$FLMEM_TESTS/recordings/leak20-glibc-1.rec
 	flmem recommend --troubleshoot "$leak"
 	assert_error 2 'set it with --role'

@@ -54,7 +54,7 @@ def means():
     run("-o", "expected", "--weights", "1,2,5", "0.plain", "1.plain", "2.plain")
     assert content("out") == content("expected")
     run("diff", "--key", "state_dict", "0.pt", "0.plain")
-    refused("'0.pt' has 'epoch' beside its tensors", "-o", "new", "0.pt")
+    refused("'0.pt' contains 'epoch', which is not a tensor", "-o", "new", "0.pt")
     refused("'0.pt' has no dict 'model' at its top level", "-o", "new", "--key", "model", "0.pt")
     assert not os.path.exists("new")
 
@@ -108,7 +108,7 @@ def pickles():
     dictionary, finish, text = checkpoints.dictionary, checkpoints.finish, checkpoints.text
     system = b"cposix\nsystem\n(" + text("touch executed") + b"tR"
     for data, why in (
-            (finish(system), "its pickle uses 'posix.system', which is no part of a state dict"),
+            (finish(system), "its pickle uses 'posix.system', which a state dict does not need"),
             (finish(dictionary([("w", system)])), "'posix.system'"),
             (finish(dictionary([("w", tensor)]) + b"0" + system), "'posix.system'"),
             (finish(text("posix") + text("system") + b"\x93"), "'posix.system'"),
@@ -118,7 +118,7 @@ def pickles():
             (finish(dictionary([("w", tensor)]) + b"(" + text("a") + b"u"), "adds to an object of another kind"),
             (finish(b"(ios\nsystem\n"), "has an operation that no state dict needs"),
             (finish(b"K\x01"), "has no dict at its top level"),
-            (finish(dictionary([("w", b"K\x01")])), "has 'w' beside its tensors, which is no tensor"),
+            (finish(dictionary([("w", b"K\x01")])), "contains 'w', which is not a tensor"),
             (finish(dictionary([("w", tensor), ("w", tensor)])), "occurs twice"),
             (finish(dictionary([(b"\xff", tensor)])), "has a name that is not UTF-8 text"),
             (finish(dictionary([("a\0b", tensor)])), "has a tensor without a valid name"),
@@ -127,11 +127,11 @@ def pickles():
             (finish(dictionary([("w", tensor)]))[:-40], "its pickle ends too early"),
             (finish(b"h\x07"), "refers to an object that it does not have"),
             (finish(b"Nr\xff\xff\xff\xff"), "numbers its objects in an unknown way"),
-            (finish(b"t"), "has no mark where one belongs"),
-            (finish(b"0"), "takes more than its stack has"),
+            (finish(b"t"), "lacks a mark"),
+            (finish(b"0"), "takes more objects than its stack holds"),
             (finish(b"NNb"), "sets attributes of an unknown object"),
-            (finish(b"N)R"), "calls what is no function"),
-            (finish(b"ctorch\nFloatStorage\n)R"), "calls what is no function"),
+            (finish(b"N)R"), "calls an object that is not a function"),
+            (finish(b"ctorch\nFloatStorage\n)R"), "calls an object that is not a function"),
             (finish(text("x") + b"Q"), "refers to an unknown kind of data"),
             (finish(b"]q\0h\0a"), "has no dict at its top level"),
             (finish(b"X\xff\xff\xff\x7fabc"), "ends too early"),
@@ -181,15 +181,15 @@ def tricks():
     put("out", b"old")
     for data, why in (
             (overlapping(), "its entry 'm/data/1' overlaps another"),
-            (changed(2, central={"at": 0}), "another name in its own header than in the directory"),
+            (changed(2, central={"at": 0}), "different names in its header and in the directory"),
             (changed(0, central={"crc": 1}, local={"crc": 1}),
-             "its entry 'm/data.pkl' has another checksum than the archive says"),
-            (changed(1, central={"crc": 1}), "another checksum in its own header than in the directory"),
+             "its entry 'm/data.pkl' does not match its checksum in the archive"),
+            (changed(1, central={"crc": 1}), "different checksums in its header and in the directory"),
             (changed(1, central={"method": 8}, local={"method": 8, "stored": len(packed)}),
              "its entry 'm/data/0' is compressed; store it without compression"),
-            (changed(1, local={"method": 8}), "another method in its own header"),
-            (changed(1, central={"stored": 3}), "is stored with another size than its own"),
-            (changed(1, local={"size": 3}), "another size in its own header than in the directory"),
+            (changed(1, local={"method": 8}), "different methods in its header"),
+            (changed(1, central={"stored": 3}), "is not compressed, but its stored size differs from its size"),
+            (changed(1, local={"size": 3}), "different sizes in its header and in the directory"),
             (changed(1, central={"flags": 1}, local={"flags": 1}), "is encrypted"),
             (changed(1, central={"at": 10**6}), "begins after the end of the archive"),
             (changed(1, central={"at": 7}), "does not begin with a header"),
@@ -198,12 +198,12 @@ def tricks():
             (changed(1, central={"size": 2**32 - 1, "stored": 2**32 - 1, "extra": large[:-4]}),
              "its directory is damaged"),
             (changed(1, local={"size": 2**32 - 1, "stored": 2**32 - 1}),
-             "another size in its own header than in the directory"),
+             "different sizes in its header and in the directory"),
             (names(1, "m/../../data/0"), "has a name that is not a plain relative path"),
             (names(1, "/m/data/0"), "has a name that is not a plain relative path"),
             (names(1, "m\\data\\0"), "has a name that is not a plain relative path"),
             (names(1, "m/data/1"), "its entry 'm/data/1' occurs twice"),
-            (names(3, "n/data.pkl"), "is an archive that does not have one pickle of PyTorch"),
+            (names(3, "n/data.pkl"), "is an archive, but neither a PyTorch checkpoint with one pickle"),
             (plain[:-30], "is an archive without a directory: it is truncated"),
             (plain[:60], "is an archive without a directory: it is truncated"),
             (b"\x80\x02" + bytes(100), "is a PyTorch checkpoint of the format before version 1.6")):
@@ -216,7 +216,7 @@ def tricks():
     run("-o", "out", "a.pt")
     expect("out", model)
     put("a.pt", changed(1, central={"crc": 1}, local={"crc": 1}))
-    refused("its entry 'm/data/0' has another checksum than the archive says", "inspect", "a.pt")
+    refused("its entry 'm/data/0' does not match its checksum in the archive", "inspect", "a.pt")
     run("inspect", "--headers-only", "a.pt")
     entries = checkpoints.entries_of(model)
     entries.append({"name": "m/byteorder", "data": b"big"})
@@ -253,7 +253,7 @@ def torch_reads():
     torch.save({"w": torch.ones(3, 4).t()}, "view.pt")
     refused("is not contiguous; save it with .contiguous()", "-o", "new", "view.pt")
     torch.save(module, "module.pt")
-    refused("which is no part of a state dict and is never called", "-o", "new", "module.pt")
+    refused("which a state dict does not need and which is never called", "-o", "new", "module.pt")
     torch.save(state, "old.pt", _use_new_zipfile_serialization=False)
     refused("of the format before version 1.6", "-o", "new", "old.pt")
 

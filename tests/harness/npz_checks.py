@@ -89,14 +89,14 @@ def refusals():
     with open("out", "wb") as file:
         file.write(b"old")
     for data, why in (
-            (npy(numpy.asfortranarray(numpy.zeros((2, 3)))), "is in the order of Fortran"),
+            (npy(numpy.asfortranarray(numpy.zeros((2, 3)))), "is in Fortran order"),
             (npy(numpy.zeros(3, ">f4")), "is big-endian"),
             (npy(numpy.array(["text"])), "has elements of a type that is not supported"),
             (npy(numpy.zeros(2, "c16")), "has elements of a type that is not supported"),
             (npy(numpy.array([{}], dtype=object)), "has elements of a type that is not supported"),
             (npy(numpy.zeros(2, [("a", "f4")])), "has elements of a type that is not supported"),
-            (b"nothing at all", "is no array of NumPy"),
-            (b"", "is no array of NumPy"),
+            (b"nothing at all", "is not a NumPy array"),
+            (b"", "is not a NumPy array"),
             (npy(header=plain, version=b"\7\0", rest=bytes(8)), "has an unknown version of the format"),
             (npy(header=plain, rest=bytes(7)), "has a shape that does not fill it"),
             (npy(header=plain, rest=bytes(9)), "has a shape that does not fill it"),
@@ -119,7 +119,7 @@ def refusals():
     with zipfile.ZipFile("a.npz", "w") as file:
         file.writestr("good.npy", npy(numpy.zeros(2)))
         file.writestr("readme.txt", b"text")
-    refused("does not have one pickle of PyTorch, nor only arrays of NumPy", "-o", "out", "a.npz")
+    refused("neither a PyTorch checkpoint with one pickle nor one with only NumPy arrays", "-o", "out", "a.npz")
 
 
 def many():

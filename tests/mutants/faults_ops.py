@@ -17,14 +17,14 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
-    Fault("damage-wall-time", DAMAGE, "flmem_clock_cpu_ns() >= look->cpu_deadline_ns", "0",
+    Fault("damage-wall-time", DAMAGE, "flmem_clock_cpu_ns() >= check->cpu_deadline_ns", "0",
           "a limit to the processor time of the heap check",
           ("unit.test_glibc_check",)),
     Fault("damage-preempted", DAMAGE, "WALL_LIMIT * budget_ns", "budget_ns",
-          "looking for damage on a busy machine, too",
+          "checking for damage on a busy machine, too",
           ("unit.test_glibc_check",)),
     Fault("damage-not-confirmed", DAMAGE, ": !next.late", ": true",
-          "refusing damage that no further look came to",
+          "refusing damage that no further check reached",
           ("unit.test_glibc_check",)),
     Fault("reused-pid", ERRAND, "if (start_time && start_time != target->process.start_time)",
           "if (0)",

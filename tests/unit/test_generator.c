@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "aggregate/exact_mean.h"
-#include "model/known.h"
+#include "model/known_models.h"
 #include "model/shapes.h"
 
 #define GROUP  FLMEM_GENERATOR_GROUP

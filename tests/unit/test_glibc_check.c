@@ -82,7 +82,7 @@ static bool look(struct glibc_image *image, struct flmem_glibc_damage *damage)
 	const struct flmem_glibc_space space = image_space(image, image->layout->minor, peek);
 
 	*damage = (struct flmem_glibc_damage){0};
-	return flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_LOOKS, damage);
+	return flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_CHECKS, damage);
 }
 
 static void sound_lists_of_each_release_are_no_damage(void **state)
@@ -267,7 +267,7 @@ static void what_changes_is_no_damage(void **state)
 
 	(void)state;
 	image_put(image, IMAGE_DATA, bin_at(image) + 8, 0x1000);
-	assert_false(flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_LOOKS, &damage));
+	assert_false(flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_CHECKS, &damage));
 	assert_true(moving.reads > 1);
 	free(image);
 }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/huge.h"
+#include "proc/huge_pages.h"
 #include "proc/process.h"
 
 #define AREA_BYTES ((size_t)64 << 20)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the thread that was started is recognised among those of its process, or refused. */
-#include "borrowed.h"
+#include "own_child.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +25,6 @@ struct page {
 };
 
 static struct page *page;
-static pid_t child;
 
 /* What the next list of threads lacks, and whether it is longer than flmem reads. */
 static struct {
@@ -112,16 +111,12 @@ static void be_masked(void)
 static int share(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	return !page;
+	return share_page(&page, sizeof(*page));
 }
 
-static int end_child(void **state)
+static int end_sleepers(void **state)
 {
-	(void)state;
-	if (child)
-		child_end(child);
-	child = 0;
+	(void)end_child(state);
 	memset(&listed, 0, sizeof(listed));
 	memset(page, 0, sizeof(*page));
 	return 0;
@@ -168,8 +163,7 @@ static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, ui
 
 static void start(void (*be_child)(void))
 {
-	child = child_start(be_child);
-	assert_true(child);
+	start_child(be_child);
 	await_true(atomic_load(&page->ready) && is_blocked_in(child, SYS_pause));
 }
 
@@ -231,10 +225,10 @@ static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(of_several_sleeping_threads_none_is_taken, end_child),
-		cmocka_unit_test_teardown(more_threads_than_flmem_lists_are_refused, end_child),
+		cmocka_unit_test_teardown(of_several_sleeping_threads_none_is_taken, end_sleepers),
+		cmocka_unit_test_teardown(more_threads_than_flmem_lists_are_refused, end_sleepers),
 		cmocka_unit_test_teardown(the_mask_of_a_chain_is_not_that_of_the_program,
-					  end_child),
+					  end_sleepers),
 	};
 
 	return cmocka_run_group_tests_name("new_thread_found", tests, share, NULL);

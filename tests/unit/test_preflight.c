@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that are not to be touched as a whole, each in the state that forbids it. */
-#include "borrowed.h"
+#include "own_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,6 @@
 
 #ifdef __x86_64__
 static _Atomic bool *ready;
-static pid_t child;
 
 static void be_waiting(void)
 {
@@ -47,8 +46,7 @@ static void be_ended(void)
 static void start(void (*be_child)(void))
 {
 	atomic_store(ready, false);
-	child = child_start(be_child);
-	assert_true(child);
+	start_child(be_child);
 	if (be_child != be_ended)
 		await_true(atomic_load(ready));
 }
@@ -56,17 +54,7 @@ static void start(void (*be_child)(void))
 static int share(void **state)
 {
 	(void)state;
-	ready = child_share(sizeof(*ready));
-	return !ready;
-}
-
-static int end_child(void **state)
-{
-	(void)state;
-	if (child)
-		child_end(child);
-	child = 0;
-	return 0;
+	return share_page(&ready, sizeof(*ready));
 }
 
 static char state_now(const struct flmem_process *process)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dry run reports what the filters of the thread forbid, whether or not it stops the thread. */
-#include "borrowed.h"
+#include "own_child.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -23,7 +23,6 @@ struct page {
 };
 
 static struct page *page;
-static pid_t child;
 
 static const struct sock_filter allow_all[] = {
 	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -70,25 +69,14 @@ static void be_polling(void)
 static void start(void (*be_child)(void), long number)
 {
 	memset(page, 0, sizeof(*page));
-	child = child_start(be_child);
-	assert_true(child);
+	start_child(be_child);
 	await_true(atomic_load(&page->ready) && is_blocked_in(child, number));
 }
 
 static int share(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	return !page;
-}
-
-static int end_child(void **state)
-{
-	(void)state;
-	if (child)
-		child_end(child);
-	child = 0;
-	return 0;
+	return share_page(&page, sizeof(*page));
 }
 
 static const struct flmem_syscall madvise_row = FLMEM_CALL_PLAIN(madvise);

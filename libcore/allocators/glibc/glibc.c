@@ -5,7 +5,7 @@
 #include "allocators/glibc/glibc_check.h"
 #include "allocators/glibc/glibc_find.h"
 #include "allocators/glibc/glibc_heap.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
 #include "elf/libc.h"
@@ -18,26 +18,26 @@
  * malloc_trim and __libc_malloc prove nothing: every libc.so.6 has the first, whichever allocator
  * serves malloc, and tcmalloc and mimalloc export the second.
  */
-static bool probe_glibc(const struct flmem_view *view, const struct flmem_module *module,
-			struct flmem_allocator *ret_found)
+static bool recognise_glibc(const struct flmem_view *view, const struct flmem_module *module,
+			    struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {.prefix = ""};
 
 	(void)view;
-	if (flmem_probe_exports(module, "gnu_get_libc_version") &&
-	    flmem_probe_exports(module, "__libc_start_main") &&
-	    flmem_probe_exports(module, "malloc")) {
+	if (flmem_module_exports(module, "gnu_get_libc_version") &&
+	    flmem_module_exports(module, "__libc_start_main") &&
+	    flmem_module_exports(module, "malloc")) {
 		found.evidence = "libc.so.6 exports gnu_get_libc_version and malloc";
 		flmem_libc_glibc_version(flmem_module_image(module, NULL), found.version);
 		*ret_found = found;
 		return true;
 	}
-	if (!flmem_probe_is_static(module))
+	if (!flmem_module_is_static(module))
 		return false;
-	if (flmem_probe_defines(module, "_int_malloc") &&
-	    flmem_probe_defines(module, "__libc_malloc")) {
+	if (flmem_module_defines(module, "_int_malloc") &&
+	    flmem_module_defines(module, "__libc_malloc")) {
 		found.evidence = "the program defines _int_malloc";
-	} else if (flmem_probe_markers(module) & FLMEM_MARKER_GLIBC) {
+	} else if (flmem_module_markers(module) & FLMEM_MARKER_GLIBC) {
 		found.evidence = "the program holds the messages of glibc's malloc";
 		found.prefix = NULL;
 	} else {
@@ -148,7 +148,7 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	struct flmem_glibc_damage damage;
 
 	if (open_space(view, found, &peek, &space) ||
-	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
+	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, &damage))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the heap of process %d is damaged, and malloc_trim could crash it "
@@ -224,7 +224,7 @@ static const struct flmem_syscall_table *list_glibc_syscalls(const struct flmem_
 const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.kind = FLMEM_ALLOCATOR_GLIBC,
 	.files = {"libc.so", "libc-2."},
-	.probe = probe_glibc,
+	.recognise = recognise_glibc,
 	.plan_trim = plan_glibc_trim,
 	.check_hooks = check_glibc_hooks,
 	.syscalls = list_glibc_syscalls,

@@ -10,79 +10,80 @@
 #define WALL_LIMIT   25U /* times the budget, where pages are read back from swap */
 
 /* Pauses between two checks. */
-static const uint64_t pauses_us[FLMEM_GLIBC_LOOKS - 1] = {200, 2000, 10000, 60000};
+static const uint64_t pauses_us[FLMEM_GLIBC_CHECKS - 1] = {200, 2000, 10000, 60000};
 
 /* State of one check. */
-struct look {
+struct list_check {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
 	uint64_t budget_ns, cpu_deadline_ns, deadline_ns;
 	size_t steps;
-	unsigned looks;
+	unsigned checks;
 	bool late; /* not all lists were seen */
 	struct flmem_glibc_damage *damage;
 };
 
-static void start_budget(struct look *look, uint64_t budget_ns)
+static void start_budget(struct list_check *check, uint64_t budget_ns)
 {
-	look->late = false;
-	look->cpu_deadline_ns = flmem_clock_cpu_ns() + budget_ns;
-	look->deadline_ns = flmem_clock_ns() + WALL_LIMIT * budget_ns;
+	check->late = false;
+	check->cpu_deadline_ns = flmem_clock_cpu_ns() + budget_ns;
+	check->deadline_ns = flmem_clock_ns() + WALL_LIMIT * budget_ns;
 }
 
-/* In processor time: on a busy machine a check must not pass because it had no time to look. */
-static bool is_check_late(struct look *look)
+/* In processor time: on a busy machine a check must not pass because it had no time. */
+static bool is_check_late(struct list_check *check)
 {
-	look->late = look->late || flmem_clock_cpu_ns() >= look->cpu_deadline_ns ||
-		     flmem_clock_ns() >= look->deadline_ns;
-	return look->late;
+	check->late = check->late || flmem_clock_cpu_ns() >= check->cpu_deadline_ns ||
+		      flmem_clock_ns() >= check->deadline_ns;
+	return check->late;
 }
 
-static bool is_step_late(struct look *look)
+static bool is_step_late(struct list_check *check)
 {
-	return ++look->steps % TIME_EVERY == 0 && is_check_late(look);
+	return ++check->steps % TIME_EVERY == 0 && is_check_late(check);
 }
 
-static bool report_damage(const struct look *look, uint64_t chunk, uint64_t word, const char *what)
+static bool report_damage(const struct list_check *check, uint64_t chunk, uint64_t word,
+			  const char *what)
 {
-	*look->damage = (struct flmem_glibc_damage){"free blocks", chunk, word, what};
+	*check->damage = (struct flmem_glibc_damage){"free blocks", chunk, word, what};
 	return true;
 }
 
 /* A swapped page exists, but how its list continues is unknown. */
-static bool judge_link(const struct look *look, uint64_t chunk, int rc,
+static bool judge_link(const struct list_check *check, uint64_t chunk, int rc,
 		       const struct flmem_glibc_link *link)
 {
 	if (rc)
-		return !flmem_maps_find(look->space->maps, link->word) &&
-		       report_damage(look, chunk, link->word,
+		return !flmem_maps_find(check->space->maps, link->word) &&
+		       report_damage(check, chunk, link->word,
 				     link->word == chunk ? "this address is not mapped"
 							 : "its size reaches past mapped memory");
-	return link->wrong && report_damage(look, chunk, link->word, link->wrong);
+	return link->wrong && report_damage(check, chunk, link->word, link->wrong);
 }
 
-static bool check_bin(struct look *look, uint64_t head)
+static bool check_bin(struct list_check *check, uint64_t head)
 {
 	uint64_t ends[2], chunk, previous = head; /* fd, bk */
 
-	if (flmem_peek_read(look->space->peek, head + 16, ends, sizeof(ends)))
+	if (flmem_peek_read(check->space->peek, head + 16, ends, sizeof(ends)))
 		return false;
 	for (chunk = ends[0]; chunk != head;) {
 		struct flmem_glibc_link link;
-		int rc = flmem_glibc_bin_link(look->space->peek, chunk, previous, &link);
+		int rc = flmem_glibc_bin_link(check->space->peek, chunk, previous, &link);
 
-		if (judge_link(look, chunk, rc, &link))
+		if (judge_link(check, chunk, rc, &link))
 			return true;
-		if (rc || is_step_late(look))
+		if (rc || is_step_late(check))
 			return false;
 		previous = chunk;
 		chunk = link.next;
 	}
 	return ends[1] != previous &&
-	       report_damage(look, head, ends[1], "its list has a wrong end pointer");
+	       report_damage(check, head, ends[1], "its list has a wrong end pointer");
 }
 
-static bool check_fastbin(struct look *look, uint64_t first, uint64_t size)
+static bool check_fastbin(struct list_check *check, uint64_t first, uint64_t size)
 {
 	struct flmem_glibc_cycle cycle = {0};
 	uint64_t chunk = first;
@@ -92,39 +93,39 @@ static bool check_fastbin(struct look *look, uint64_t first, uint64_t size)
 		int rc;
 
 		if (flmem_glibc_cycle_ends(&cycle, chunk))
-			return report_damage(look, chunk, first, "its list is circular");
-		rc = flmem_glibc_fast_link(look->space->peek, look->glibc->layout, chunk, size,
+			return report_damage(check, chunk, first, "its list is circular");
+		rc = flmem_glibc_fast_link(check->space->peek, check->glibc->layout, chunk, size,
 					   &link);
-		if (judge_link(look, chunk, rc, &link))
+		if (judge_link(check, chunk, rc, &link))
 			return true;
-		if (rc || is_step_late(look))
+		if (rc || is_step_late(check))
 			return false;
 		chunk = link.next;
 	}
 	return false;
 }
 
-static bool check_glibc_arena(struct look *look, const struct flmem_glibc_arena *arena)
+static bool check_glibc_arena(struct list_check *check, const struct flmem_glibc_arena *arena)
 {
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
-		if (check_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
+		if (check_fastbin(check, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
-	for (unsigned i = 0; i < FLMEM_GLIBC_BINS && !is_step_late(look); i++)
-		if (check_bin(look, flmem_glibc_bin_head(look->glibc->layout, arena->address, i)))
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS && !is_step_late(check); i++)
+		if (check_bin(check, flmem_glibc_bin_head(check->glibc->layout, arena->address, i)))
 			return true;
 	return false;
 }
 
 /* Checks from the arena `*index` on; sets `*index` to the one with damage. */
-static bool check_glibc_arenas(struct look *look, size_t *index)
+static bool check_glibc_arenas(struct list_check *check, size_t *index)
 {
-	for (; *index < look->glibc->arena_count; ++*index) {
+	for (; *index < check->glibc->arena_count; ++*index) {
 		struct flmem_glibc_arena arena;
 
-		if (is_check_late(look))
+		if (is_check_late(check))
 			return false;
-		if (flmem_glibc_arena_read(look->space, look->glibc, *index, &arena) &&
-		    !arena.locked && check_glibc_arena(look, &arena))
+		if (flmem_glibc_arena_read(check->space, check->glibc, *index, &arena) &&
+		    !arena.locked && check_glibc_arena(check, &arena))
 			return true;
 	}
 	return false;
@@ -136,20 +137,20 @@ static bool is_same_damage(const struct flmem_glibc_damage *a, const struct flme
 }
 
 /* Whether all further checks of the arena that see all of it find the same damage. */
-static bool is_damage_stable(const struct look *look, size_t index)
+static bool is_damage_stable(const struct list_check *check, size_t index)
 {
-	const struct flmem_glibc_damage before = *look->damage;
+	const struct flmem_glibc_damage before = *check->damage;
 
-	for (unsigned i = 0; i + 1 < look->looks; i++) {
+	for (unsigned i = 0; i + 1 < check->checks; i++) {
 		struct flmem_glibc_damage again = {0};
-		struct look next = *look;
+		struct list_check next = *check;
 		struct flmem_glibc_arena arena;
 
 		flmem_clock_sleep_us(pauses_us[i]);
-		flmem_peek_forget(look->space->peek);
-		start_budget(&next, LONGER_AGAIN * look->budget_ns);
+		flmem_peek_forget(check->space->peek);
+		start_budget(&next, LONGER_AGAIN * check->budget_ns);
 		next.damage = &again;
-		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
+		if (!flmem_glibc_arena_read(check->space, check->glibc, index, &arena) ||
 		    arena.locked)
 			return false;
 		if (check_glibc_arena(&next, &arena) ? !is_same_damage(&before, &again)
@@ -160,46 +161,46 @@ static bool is_damage_stable(const struct look *look, size_t index)
 }
 
 /* malloc_trim follows the ring of arenas until it is back at the first. */
-static bool is_ring_broken(const struct look *look)
+static bool is_ring_broken(const struct list_check *check)
 {
 	uint64_t address, again;
 
-	if (!flmem_glibc_stray(look->space, &address))
+	if (!flmem_glibc_stray(check->space, &address))
 		return false;
-	for (unsigned i = 0; i + 1 < look->looks; i++) {
+	for (unsigned i = 0; i + 1 < check->checks; i++) {
 		flmem_clock_sleep_us(pauses_us[i]);
-		flmem_peek_forget(look->space->peek);
-		if (!flmem_glibc_stray(look->space, &again) || again != address)
+		flmem_peek_forget(check->space->peek);
+		if (!flmem_glibc_stray(check->space, &again) || again != address)
 			return false;
 	}
-	*look->damage = (struct flmem_glibc_damage){"arenas", address, address,
-						    "no arena is at this address"};
+	*check->damage = (struct flmem_glibc_damage){"arenas", address, address,
+						     "no arena is at this address"};
 	return true;
 }
 
 bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budget_us,
-			    unsigned looks, struct flmem_glibc_damage *ret_damage)
+			    unsigned checks, struct flmem_glibc_damage *ret_damage)
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
 	struct flmem_glibc_damage damage = {0};
-	struct look look = {
+	struct list_check check = {
 		.space = space,
 		.glibc = &glibc,
 		.budget_ns = 1000 * budget_us,
-		.looks = looks < FLMEM_GLIBC_LOOKS ? looks : FLMEM_GLIBC_LOOKS,
+		.checks = checks < FLMEM_GLIBC_CHECKS ? checks : FLMEM_GLIBC_CHECKS,
 		.damage = &damage,
 	};
 	const char *why;
 	bool damaged = false;
 
-	start_budget(&look, look.budget_ns);
+	start_budget(&check, check.budget_ns);
 	/* The lists of a newer release are unknown. */
 	if (space->minor > flmem_glibc_layouts->minor)
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
-		damaged = is_ring_broken(&look);
-	for (size_t i = 0; !damaged && check_glibc_arenas(&look, &i); i++)
-		damaged = is_damage_stable(&look, i);
+		damaged = is_ring_broken(&check);
+	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
+		damaged = is_damage_stable(&check, i);
 	if (damaged)
 		*ret_damage = damage;
 	return damaged;

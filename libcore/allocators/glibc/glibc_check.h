@@ -18,7 +18,7 @@ struct flmem_glibc_damage {
 };
 
 /* Number of checks that have to agree, over some 70 ms: a thread may be preempted within malloc. */
-#define FLMEM_GLIBC_LOOKS 5U
+#define FLMEM_GLIBC_CHECKS 5U
 
 /*
  * True when a list is damaged. A list that a thread is changing looks the same, so an arena whose
@@ -26,6 +26,6 @@ struct flmem_glibc_damage {
  * nothing, it is the only one. Lists not reached within the budget are not checked.
  */
 bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budget_us,
-			    unsigned looks, struct flmem_glibc_damage *ret_damage);
+			    unsigned checks, struct flmem_glibc_damage *ret_damage);
 
 #endif

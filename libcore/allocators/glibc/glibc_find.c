@@ -4,28 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/glibc/glibc_data.h"
 #include "allocators/glibc/glibc_links.h"
 
-#define SEARCH_MAX    (UINT64_C(256) << 20) /* a static program's data may have any size */
 #define BINS_WORDS    (2 * FLMEM_GLIBC_BINS)
 #define NEXT_WORD     (FLMEM_GLIBC_FROM_BINS_NEXT / 8)
 #define ADDRESS_LIMIT (UINT64_C(1) << 57) /* with five levels of page tables */
 #define ATTACHED_MAX  4096U		  /* below any system_mem, above any number of threads */
-#define STRUCT_MAX    4096U		  /* malloc_state and malloc_par are smaller */
 
 static const char no_state[] = "malloc's data was not found in the memory of the process";
 static const char no_layout[] = "flmem supports glibc's malloc from 2.17 on";
 static const char no_memory[] = "flmem is out of memory";
-
-/* One piece of the data while it is searched. */
-struct piece {
-	const uint64_t *words;
-	size_t count;
-	uint64_t address;
-};
-
-/* Returns true to end the search. */
-typedef bool visit_piece(void *context, const struct piece *piece);
 
 static uint64_t get_word(const unsigned char *bytes, unsigned offset)
 {
@@ -47,82 +36,6 @@ static bool read_heap_word(const struct flmem_glibc_space *space, uint64_t addre
 			   uint64_t *ret_word)
 {
 	return flmem_peek_read(space->peek, address, ret_word, sizeof(*ret_word)) == 0;
-}
-
-/* Pieces overlap by STRUCT_MAX bytes, so that no structure is cut. */
-static bool search_range(struct flmem_peek *peek, uint64_t start, uint64_t end, uint64_t *words,
-			 visit_piece *visit, void *context)
-{
-	const uint64_t page = flmem_peek_page_bytes(peek);
-
-	while (start < end) {
-		uint64_t pages = (end - start) / page, resident;
-		struct piece piece = {.words = words, .address = start};
-
-		flmem_peek_prepare(peek, start, end);
-		if (pages > FLMEM_PEEK_PAGES_MAX)
-			pages = FLMEM_PEEK_PAGES_MAX;
-		piece.count = (size_t)(pages * page / sizeof(*words));
-		if (!pages || flmem_peek_read_pages(peek, start, (size_t)pages, words, &resident))
-			return false;
-		if (resident && visit(context, &piece))
-			return true;
-		if (start + pages * page >= end)
-			return false;
-		start += (pages - 1) * page;
-	}
-	return false;
-}
-
-static bool is_data(const struct flmem_glibc_space *space, const struct flmem_map *map,
-		    uint64_t after)
-{
-	if (!(map->flags & FLMEM_MAP_WRITE) || map->flags & FLMEM_MAP_SHARED)
-		return false;
-	if (map->start < space->module_end && map->end > space->module_start)
-		return true;
-	/* .bss follows the file's mappings. */
-	return map->start == after && !map->inode && strcmp(map->name, "[heap]") != 0;
-}
-
-static bool search_module_data(const struct flmem_glibc_space *space, visit_piece *visit,
-			       void *context)
-{
-	const uint64_t page = flmem_peek_page_bytes(space->peek);
-	FLMEM_AUTO_FREE uint64_t *words = malloc((size_t)(FLMEM_PEEK_PAGES_MAX * page));
-	uint64_t after = space->module_end, left = SEARCH_MAX;
-
-	for (size_t i = 0; words && i < space->maps->count && left; i++) {
-		const struct flmem_map *map = &space->maps->rows[i];
-		uint64_t length = map->end - map->start;
-
-		if (!is_data(space, map, after))
-			continue;
-		after = map->end;
-		if (length > left)
-			length = left;
-		left -= length;
-		if (search_range(space->peek, map->start, map->start + length, words, visit,
-				 context))
-			return true;
-	}
-	return false;
-}
-
-struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space)
-{
-	struct flmem_glibc_range range = {0};
-
-	for (size_t i = 0; i < space->maps->count; i++) {
-		const struct flmem_map *map = &space->maps->rows[i];
-
-		if (strcmp(map->name, "[heap]") != 0)
-			continue;
-		if (range.start == range.end)
-			range.start = map->start;
-		range.end = map->end;
-	}
-	return range;
 }
 
 struct search {
@@ -166,7 +79,7 @@ static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, ui
 	if (glibc->heap_bytes &&
 	    (heap_bytes != glibc->heap_bytes || info != glibc->heap_info_bytes))
 		return false;
-	flmem_peek_prepare(space->peek, heap, arena + STRUCT_MAX);
+	flmem_peek_prepare(space->peek, heap, arena + FLMEM_GLIBC_STRUCT_MAX);
 	if (!read_heap_word(space, heap, &owner) || owner != arena)
 		return false;
 	glibc->heap_bytes = heap_bytes;
@@ -235,7 +148,7 @@ static bool is_possible_row(const struct flmem_glibc_space *space,
 	return space->minor < 0 || row == flmem_glibc_layout_of(space->minor);
 }
 
-static bool try_bins(struct search *search, const struct piece *piece, size_t at)
+static bool try_bins(struct search *search, const struct flmem_glibc_piece *piece, size_t at)
 {
 	const uint64_t address = piece->address + at * sizeof(uint64_t);
 	const uint64_t *words = piece->words + at;
@@ -262,7 +175,7 @@ static bool try_bins(struct search *search, const struct piece *piece, size_t at
 	return search->unused;
 }
 
-static bool find_bins(void *context, const struct piece *piece)
+static bool find_bins(void *context, const struct flmem_glibc_piece *piece)
 {
 	struct search *search = context;
 
@@ -343,7 +256,7 @@ static bool is_params(const struct search *search, const unsigned char *mp,
 	return has_usual_limits(mp, layout);
 }
 
-static bool find_params(void *context, const struct piece *piece)
+static bool find_params(void *context, const struct flmem_glibc_piece *piece)
 {
 	struct search *search = context;
 	const size_t words = FLMEM_GLIBC_MP_BYTES / sizeof(uint64_t);
@@ -419,7 +332,7 @@ static bool try_layouts(struct search *search, const struct flmem_glibc_layout *
 			continue;
 		search->layout = row;
 		*fallback = row;
-		if (search_module_data(search->space, find_params, search) &&
+		if (flmem_glibc_data_search(search->space, find_params, search) &&
 		    fits_first_chunk(search) && fits_links(search))
 			return true;
 		search->glibc->params.known = false;
@@ -479,7 +392,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	*ret_why = no_layout;
 	if (space->minor >= 0 && !flmem_glibc_layout_of(space->minor))
 		return false;
-	found = search_module_data(space, find_bins, &search);
+	found = flmem_glibc_data_search(space, find_bins, &search);
 	*ret_why = search.no_memory ? no_memory : no_state;
 	if (!found)
 		return false;
@@ -514,8 +427,9 @@ bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_addr
 		.brk = flmem_glibc_brk(space),
 	};
 
-	if (!flmem_glibc_layout_of(space->minor) || search_module_data(space, find_bins, &search) ||
-	    !search.stray || has_bins(space, search.stray))
+	if (!flmem_glibc_layout_of(space->minor) ||
+	    flmem_glibc_data_search(space, find_bins, &search) || !search.stray ||
+	    has_bins(space, search.stray))
 		return false;
 	/*
 	 * Its heap_info and its start are in one page. If that page is swapped out, it may be an
@@ -553,7 +467,7 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 			    size_t index, struct flmem_glibc_arena *ret_arena)
 {
 	const struct flmem_glibc_layout *layout = glibc->layout;
-	unsigned char bytes[STRUCT_MAX];
+	unsigned char bytes[FLMEM_GLIBC_STRUCT_MAX];
 	struct flmem_glibc_arena arena = {.address = glibc->arenas[index]};
 
 	flmem_peek_forget_range(space->peek, arena.address, glibc->state_bytes);

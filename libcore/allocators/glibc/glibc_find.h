@@ -12,17 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocators/glibc/glibc_data.h"
 #include "allocators/glibc/glibc_layout.h"
-#include "proc/maps.h"
-#include "proc/peek.h"
-
-/* Where to search. */
-struct flmem_glibc_space {
-	struct flmem_peek *peek;
-	const struct flmem_maps *maps;
-	uint64_t module_start, module_end; /* of the mappings of the file */
-	int minor;			   /* glibc 2.minor; -1: unknown */
-};
 
 /* Values of mp_ (struct malloc_par). */
 struct flmem_glibc_params {
@@ -82,18 +73,5 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 
 /* Whether its arenas count their threads: from 2.23 on, and in older ones with backported fixes. */
 bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc);
-
-/* A range of addresses; empty when both are the same. */
-struct flmem_glibc_range {
-	uint64_t start, end;
-};
-
-/* The kernel's [heap], which brk(2) grows: several mappings after madvise(2) on parts. */
-struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space);
-
-static inline bool flmem_glibc_range_has(const struct flmem_glibc_range *range, uint64_t address)
-{
-	return address >= range->start && address < range->end;
-}
 
 #endif

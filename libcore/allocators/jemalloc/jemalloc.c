@@ -2,7 +2,7 @@
 #include "allocators/call_plan.h"
 #include "allocators/jemalloc/jemalloc_hooks.h"
 #include "allocators/jemalloc/jemalloc_state.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -33,7 +33,7 @@ static bool has_symbols(const struct flmem_module *module, const char *prefix)
 		char name[64];
 
 		snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
-		if (!flmem_probe_defines(module, name))
+		if (!flmem_module_defines(module, name))
 			return false;
 	}
 	return true;
@@ -116,8 +116,8 @@ static const char *find_prefix_by_variable(const struct flmem_module *module)
 	flmem_image_search(flmem_module_image(module, NULL), variable, sizeof(variable),
 			   copy_variable, &prefix);
 	/* An empty prefix without an exported malloc: the symbols were renamed after compiling. */
-	if (prefix && !*prefix && !flmem_probe_is_static(module) &&
-	    !flmem_probe_exports(module, "malloc"))
+	if (prefix && !*prefix && !flmem_module_is_static(module) &&
+	    !flmem_module_exports(module, "malloc"))
 		return NULL;
 	return prefix;
 }
@@ -136,22 +136,22 @@ static void note_release_method(struct flmem_allocator *found)
 	found->leaves_pages = found->unpredictable || !found->version[0];
 }
 
-static bool probe_jemalloc(const struct flmem_view *view, const struct flmem_module *module,
-			   struct flmem_allocator *ret_found)
+static bool recognise_jemalloc(const struct flmem_view *view, const struct flmem_module *module,
+			       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
 	(void)view;
-	if (flmem_probe_is_deep(module) && !(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC))
+	if (flmem_module_is_deep(module) && !(flmem_module_markers(module) & FLMEM_MARKER_JEMALLOC))
 		return false;
 	if (find_prefix(module, &found.prefix)) {
-		if (!flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_JEMALLOC))
+		if (!flmem_module_has_marker(module, FLMEM_MARKER_INDEX_JEMALLOC))
 			return false;
 		(void)read_jemalloc_version(module, &found);
 		found.evidence = "it defines mallctl and holds jemalloc's messages";
 	} else {
 		/* The message alone may be in a program that reads jemalloc's output. */
-		if (!(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC) ||
+		if (!(flmem_module_markers(module) & FLMEM_MARKER_JEMALLOC) ||
 		    !read_jemalloc_version(module, &found))
 			return false;
 		found.prefix = find_prefix_by_variable(module);
@@ -302,7 +302,7 @@ static const struct flmem_syscall_table *list_jemalloc_syscalls(const struct flm
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.kind = FLMEM_ALLOCATOR_JEMALLOC,
 	.files = {"jemalloc"},
-	.probe = probe_jemalloc,
+	.recognise = recognise_jemalloc,
 	.plan_query = plan_jemalloc_query,
 	.plan_trim = plan_jemalloc_trim,
 	.plan_hooks = flmem_jemalloc_plan_hooks,

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two allocators of the same name: gperftools' and google/tcmalloc, which share no code. */
 #include "allocators/call_plan.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
 #include "base/cleanup.h"
 
-static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
+static bool recognise_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
 {
-	bool named = flmem_probe_defines(module, "tc_malloc") &&
-		     flmem_probe_defines(module, "tc_version");
+	bool named = flmem_module_defines(module, "tc_malloc") &&
+		     flmem_module_defines(module, "tc_version");
 	bool versioned;
 
-	if (!named && !(flmem_probe_markers(module) & FLMEM_MARKER_GPERFTOOLS))
+	if (!named && !(flmem_module_markers(module) & FLMEM_MARKER_GPERFTOOLS))
 		return false;
-	versioned = flmem_probe_text_after_marker(module, FLMEM_MARKER_INDEX_GPERFTOOLS,
-						  "0123456789.", found->version);
+	versioned = flmem_module_text_after_marker(module, FLMEM_MARKER_INDEX_GPERFTOOLS,
+						   "0123456789.", found->version);
 	if (!named && !versioned)
 		return false;
 	found->variant = FLMEM_TCMALLOC_GPERFTOOLS;
@@ -26,32 +26,32 @@ static bool probe_gperftools(const struct flmem_module *module, struct flmem_all
 	return true;
 }
 
-static bool probe_google(const struct flmem_module *module, struct flmem_allocator *found)
+static bool recognise_google(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	const uint32_t both = FLMEM_MARKER_TCMALLOC | FLMEM_MARKER_TCMALLOC_MMAP;
 
 	found->variant = FLMEM_TCMALLOC_GOOGLE;
-	if (flmem_probe_defines(module, "TCMallocInternalMalloc") ||
-	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
+	if (flmem_module_defines(module, "TCMallocInternalMalloc") ||
+	    flmem_module_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
 		found->prefix = "";
 		found->evidence = "google/tcmalloc: it defines its internal functions";
 		found->caveat = "google/tcmalloc releases only whole huge pages that recent demand "
 				"does not need";
 		return true;
 	}
-	if ((flmem_probe_markers(module) & both) != both)
+	if ((flmem_module_markers(module) & both) != both)
 		return false;
 	found->evidence = "google/tcmalloc: it holds its messages; its symbols are stripped";
 	return true;
 }
 
-static bool probe_tcmalloc(const struct flmem_view *view, const struct flmem_module *module,
-			   struct flmem_allocator *ret_found)
+static bool recognise_tcmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
 	(void)view;
-	if (!probe_gperftools(module, &found) && !probe_google(module, &found))
+	if (!recognise_gperftools(module, &found) && !recognise_google(module, &found))
 		return false;
 	*ret_found = found;
 	return true;
@@ -132,7 +132,7 @@ static const struct flmem_syscall_table *list_tcmalloc_syscalls(const struct flm
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
 	.files = {"tcmalloc"},
-	.probe = probe_tcmalloc,
+	.recognise = recognise_tcmalloc,
 	.plan_trim = plan_tcmalloc_trim,
 	.check_hooks = check_tcmalloc_hooks,
 	.syscalls = list_tcmalloc_syscalls,

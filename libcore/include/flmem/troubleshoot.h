@@ -72,7 +72,7 @@ struct flmem_step_answer {
 #define FLMEM_TROUBLE_STEPS_MAX 6
 
 /* One list for one process. */
-struct flmem_trouble_walk {
+struct flmem_trouble_evaluation {
 	char *subject; /* "process 4711 (client-job)", with its recording */
 	enum flmem_trouble_list list;
 	char *reason; /* why this list applies */
@@ -81,7 +81,7 @@ struct flmem_trouble_walk {
 };
 
 struct flmem_troubles {
-	struct flmem_trouble_walk *walks;
+	struct flmem_trouble_evaluation *evaluations;
 	size_t count;
 };
 

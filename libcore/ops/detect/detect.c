@@ -22,7 +22,7 @@
 #include "ops/target/trim_precheck.h"
 #include "proc/files/backing.h"
 #include "proc/host.h"
-#include "proc/huge.h"
+#include "proc/huge_pages.h"
 #include "proc/limits/cgroup.h"
 #include "proc/maps.h"
 #include "proc/process.h"

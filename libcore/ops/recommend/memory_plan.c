@@ -187,8 +187,8 @@ static size_t choose_strategy(const struct flmem_strategies *strategies, uint64_
 	return lowest;
 }
 
-static int write_texts(const struct flmem_strategy *strategy, const struct sizes *sizes,
-		       struct flmem_plan *plan, struct flmem_error *err)
+static int write_strategy_texts(const struct flmem_strategy *strategy, const struct sizes *sizes,
+				struct flmem_plan *plan, struct flmem_error *err)
 {
 	const struct flmem_plan_strategy *chosen = &plan->strategies[plan->chosen];
 	struct flmem_strategy_values values = {
@@ -247,7 +247,7 @@ static int make_strategies(const struct flmem_strategies *strategies, const stru
 	if (rc)
 		return rc;
 	plan->chosen = choose_strategy(strategies, sizes->model, plan);
-	return write_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
+	return write_strategy_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
 }
 
 int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan *ret_plan,

@@ -12,7 +12,7 @@
 #include "proc/limits/pressure.h"
 #include "proc/process.h"
 
-struct walks {
+struct troubleshooting {
 	struct flmem_troubles troubles;
 	const struct flmem_recommendations *found;
 	enum flmem_role role; /* that the caller named */
@@ -20,34 +20,34 @@ struct walks {
 	struct flmem_error *err;
 };
 
-static int walks_nomem(struct flmem_error *err)
+static int troubles_nomem(struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot hold the troubleshooting list");
 }
 
-static void walk_clear(struct flmem_trouble_walk *walk)
+static void evaluation_clear(struct flmem_trouble_evaluation *evaluation)
 {
-	for (size_t i = 0; i < walk->step_count; i++) {
-		free(walk->steps[i].evidence);
-		free(walk->steps[i].next);
+	for (size_t i = 0; i < evaluation->step_count; i++) {
+		free(evaluation->steps[i].evidence);
+		free(evaluation->steps[i].next);
 	}
-	free(walk->subject);
-	free(walk->reason);
+	free(evaluation->subject);
+	free(evaluation->reason);
 }
 
 void flmem_troubles_clear(struct flmem_troubles *troubles)
 {
 	for (size_t i = 0; i < troubles->count; i++)
-		walk_clear(&troubles->walks[i]);
-	free(troubles->walks);
+		evaluation_clear(&troubles->evaluations[i]);
+	free(troubles->evaluations);
 	*troubles = (struct flmem_troubles){0};
 }
 
 /* False when out of memory. */
-static bool add_answer(struct flmem_trouble_walk *walk, size_t index,
+static bool add_answer(struct flmem_trouble_evaluation *evaluation, size_t index,
 		       const struct flmem_trouble_case *one)
 {
-	struct flmem_step_answer *row = &walk->steps[walk->step_count++];
+	struct flmem_step_answer *row = &evaluation->steps[evaluation->step_count++];
 	struct flmem_trouble_answer answer;
 
 	flmem_trouble_answer(index, one, &answer);
@@ -60,37 +60,38 @@ static bool add_answer(struct flmem_trouble_walk *walk, size_t index,
 	return row->evidence && (row->next || !*answer.next);
 }
 
-static bool fill_walk(struct flmem_trouble_walk *walk, const struct flmem_trouble_case *one,
-		      const char *subject, const char *because)
+static bool fill_evaluation(struct flmem_trouble_evaluation *evaluation,
+			    const struct flmem_trouble_case *one, const char *subject,
+			    const char *because)
 {
 	const struct flmem_trouble_step *step;
 	bool whole;
 
-	walk->list = one->list;
-	walk->subject = strdup(subject);
-	walk->reason = strdup(because);
-	whole = walk->subject && walk->reason;
+	evaluation->list = one->list;
+	evaluation->subject = strdup(subject);
+	evaluation->reason = strdup(because);
+	whole = evaluation->subject && evaluation->reason;
 	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
-		if (step->list == one->list && walk->step_count < FLMEM_TROUBLE_STEPS_MAX)
-			whole &= add_answer(walk, i, one);
+		if (step->list == one->list && evaluation->step_count < FLMEM_TROUBLE_STEPS_MAX)
+			whole &= add_answer(evaluation, i, one);
 	return whole;
 }
 
-static int add_walk(struct walks *walks, const struct flmem_trouble_case *one, const char *subject,
-		    const char *because)
+static int add_evaluation(struct troubleshooting *run, const struct flmem_trouble_case *one,
+			  const char *subject, const char *because)
 {
-	struct flmem_troubles *troubles = &walks->troubles;
-	struct flmem_trouble_walk *grown =
-		reallocarray(troubles->walks, troubles->count + 1, sizeof(*grown));
-	struct flmem_trouble_walk walk = {0};
+	struct flmem_troubles *troubles = &run->troubles;
+	struct flmem_trouble_evaluation *grown =
+		reallocarray(troubles->evaluations, troubles->count + 1, sizeof(*grown));
+	struct flmem_trouble_evaluation evaluation = {0};
 
 	if (grown)
-		troubles->walks = grown;
-	if (!grown || !fill_walk(&walk, one, subject, because)) {
-		walk_clear(&walk);
-		return walks_nomem(walks->err);
+		troubles->evaluations = grown;
+	if (!grown || !fill_evaluation(&evaluation, one, subject, because)) {
+		evaluation_clear(&evaluation);
+		return troubles_nomem(run->err);
 	}
-	grown[troubles->count++] = walk;
+	grown[troubles->count++] = evaluation;
 	return 0;
 }
 
@@ -109,11 +110,11 @@ static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char
 /*
  * The reason for the choice of the list; false if the role is not known, so that no list applies.
  */
-static bool choose_list(const struct walks *walks, struct flmem_trouble_case *one, uint64_t kills,
-			char *because, size_t size)
+static bool choose_list(const struct troubleshooting *run, struct flmem_trouble_case *one,
+			uint64_t kills, char *because, size_t size)
 {
-	if (walks->role) {
-		one->role = walks->role;
+	if (run->role) {
+		one->role = run->role;
 		snprintf(because, size, "set by --role");
 	} else if (kills) {
 		put_kills(one, kills, because, size);
@@ -138,16 +139,17 @@ static void put_subject(const struct flmem_trouble_case *one, char *out, size_t 
 		 role ? ")" : "");
 }
 
-static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct flmem_u64 kills)
+static int evaluate_case(struct troubleshooting *run, struct flmem_trouble_case *one,
+			 struct flmem_u64 kills)
 {
 	char subject[256], because[160];
 
 	put_subject(one, subject, sizeof(subject)); /* with its own role, not that of --role */
-	if (!choose_list(walks, one, flmem_u64_or(kills, 0), because, sizeof(because))) {
-		walks->without_role++;
+	if (!choose_list(run, one, flmem_u64_or(kills, 0), because, sizeof(because))) {
+		run->without_role++;
 		return 0;
 	}
-	return add_walk(walks, one, subject, because);
+	return add_evaluation(run, one, subject, because);
 }
 
 /*
@@ -171,10 +173,10 @@ static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 	return pressure.oom_kill;
 }
 
-static int walk_processes(struct walks *walks, const struct flmem_detect_report *report)
+static int evaluate_processes(struct troubleshooting *run, const struct flmem_detect_report *report)
 {
 	struct flmem_cgroups *cgroups = NULL;
-	int rc = flmem_cgroups_open(&cgroups, walks->err);
+	int rc = flmem_cgroups_open(&cgroups, run->err);
 
 	for (size_t i = 0; i < report->process_count && !rc; i++) {
 		const struct flmem_process_report *process = &report->processes[i];
@@ -185,11 +187,11 @@ static int walk_processes(struct walks *walks, const struct flmem_detect_report 
 			.place = place,
 			.pid = process->pid,
 			.process = process,
-			.found = walks->found,
+			.found = run->found,
 		};
 
 		snprintf(place, sizeof(place), "process %d", (int)process->pid);
-		rc = walk_case(walks, &one, kills_of(cgroups, process));
+		rc = evaluate_case(run, &one, kills_of(cgroups, process));
 	}
 	flmem_cgroups_free(cgroups);
 	return rc;
@@ -203,7 +205,8 @@ static bool is_killed(const struct flmem_recommendations *found, pid_t pid)
 	return false;
 }
 
-static int walk_recording(struct walks *walks, const struct flmem_checked_recording *recording)
+static int evaluate_recording(struct troubleshooting *run,
+			      const struct flmem_checked_recording *recording)
 {
 	int rc = 0;
 
@@ -215,11 +218,11 @@ static int walk_recording(struct walks *walks, const struct flmem_checked_record
 			.place = recording->file,
 			.pid = result->process.pid,
 			.recorded = result,
-			.found = walks->found,
+			.found = run->found,
 		};
 
-		if (!is_killed(walks->found, one.pid)) /* that walk includes the recording */
-			rc = walk_case(walks, &one, result->pressure_rise.oom_kill);
+		if (!is_killed(run->found, one.pid)) /* that evaluation includes the recording */
+			rc = evaluate_case(run, &one, result->pressure_rise.oom_kill);
 	}
 	return rc;
 }
@@ -235,19 +238,19 @@ find_recorded_process(const struct flmem_recommendations *found, pid_t pid)
 	return NULL;
 }
 
-static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *checked)
+static int evaluate_kill(struct troubleshooting *run, const struct flmem_checked_oom_log *checked)
 {
 	const struct flmem_oom_kill *kill = &checked->log.last;
-	const struct flmem_watch_result *known = find_recorded_process(walks->found, kill->pid);
+	const struct flmem_watch_result *known = find_recorded_process(run->found, kill->pid);
 	struct flmem_trouble_case one = {
 		.list = FLMEM_TROUBLE_OOM,
-		.role = known ? known->process.role : walks->role,
+		.role = known ? known->process.role : run->role,
 		.framework = known ? known->process.framework : FLMEM_FRAMEWORK_NONE,
 		.place = checked->file,
 		.pid = kill->pid,
 		.recorded = known,
 		.kill = kill,
-		.found = walks->found,
+		.found = run->found,
 	};
 	char subject[320], because[96];
 
@@ -258,18 +261,19 @@ static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *ch
 			 checked->log.kills);
 	else
 		snprintf(because, sizeof(because), "the kernel killed it");
-	return add_walk(walks, &one, subject, because);
+	return add_evaluation(run, &one, subject, because);
 }
 
 /* A job's log does not name its process. */
-static int walk_gpu_failure(struct walks *walks, const struct flmem_checked_oom_log *checked)
+static int evaluate_gpu_failure(struct troubleshooting *run,
+				const struct flmem_checked_oom_log *checked)
 {
 	struct flmem_trouble_case one = {
 		.list = FLMEM_TROUBLE_OOM,
-		.role = walks->role,
+		.role = run->role,
 		.place = checked->file,
 		.gpu = &checked->gpu,
-		.found = walks->found,
+		.found = run->found,
 	};
 	char subject[320], because[96];
 
@@ -279,24 +283,24 @@ static int walk_gpu_failure(struct walks *walks, const struct flmem_checked_oom_
 			 checked->gpu.count);
 	else
 		snprintf(because, sizeof(because), "it reports that GPU memory ran out");
-	return add_walk(walks, &one, subject, because);
+	return add_evaluation(run, &one, subject, because);
 }
 
-static int walk_log(struct walks *walks, const struct flmem_checked_oom_log *checked)
+static int evaluate_log(struct troubleshooting *run, const struct flmem_checked_oom_log *checked)
 {
-	int rc = checked->log.kills ? walk_kill(walks, checked) : 0;
+	int rc = checked->log.kills ? evaluate_kill(run, checked) : 0;
 
-	return rc || !checked->gpu.count ? rc : walk_gpu_failure(walks, checked);
+	return rc || !checked->gpu.count ? rc : evaluate_gpu_failure(run, checked);
 }
 
-static int report_no_walk(const struct walks *walks)
+static int report_no_case(const struct troubleshooting *run)
 {
-	if (walks->without_role)
-		return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
+	if (run->without_role)
+		return flmem_error_set(run->err, FLMEM_EUSAGE, 0,
 				       "the role of %s is not known, so no list can be chosen; set "
 				       "it with --role server or --role client",
-				       walks->without_role == 1 ? "the process" : "the processes");
-	return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
+				       run->without_role == 1 ? "the process" : "the processes");
+	return flmem_error_set(run->err, FLMEM_EUSAGE, 0,
 			       "no process given; name a process, a recording, a kernel log "
 			       "that reports a kill, or a job's log that reports CUDA out of "
 			       "memory");
@@ -306,19 +310,19 @@ int flmem_troubleshoot(const struct flmem_detect_report *report,
 		       const struct flmem_recommendations *found, enum flmem_role role,
 		       struct flmem_troubles *ret_troubles, struct flmem_error *err)
 {
-	struct walks walks = {.found = found, .role = role, .err = err};
-	int rc = report ? walk_processes(&walks, report) : 0;
+	struct troubleshooting run = {.found = found, .role = role, .err = err};
+	int rc = report ? evaluate_processes(&run, report) : 0;
 
 	for (size_t i = 0; i < found->recording_count && !rc; i++)
-		rc = walk_recording(&walks, &found->recordings[i]);
+		rc = evaluate_recording(&run, &found->recordings[i]);
 	for (size_t i = 0; i < found->oom_log_count && !rc; i++)
-		rc = walk_log(&walks, &found->oom_logs[i]);
-	if (!rc && !walks.troubles.count)
-		rc = report_no_walk(&walks);
+		rc = evaluate_log(&run, &found->oom_logs[i]);
+	if (!rc && !run.troubles.count)
+		rc = report_no_case(&run);
 	if (rc) {
-		flmem_troubles_clear(&walks.troubles);
+		flmem_troubles_clear(&run.troubles);
 		return rc;
 	}
-	*ret_troubles = walks.troubles;
+	*ret_troubles = run.troubles;
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include <flmem/text.h>
 
 #include "allocators/allocator.h"
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "elf/modules.h"
@@ -126,7 +126,7 @@ static int check_order(const struct flmem_probe_child *child, const struct flmem
 	const struct flmem_module *module = find_module(modules, library);
 	const struct flmem_module *server = flmem_modules_lookup(modules, "malloc", NULL);
 
-	if (module && !flmem_probe_exports(module, "malloc"))
+	if (module && !flmem_module_exports(module, "malloc"))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "%s loads into '%s', but defines no malloc", library,
 				       child->program);
@@ -203,9 +203,9 @@ static int check_scrubber(const struct flmem_probe_child *child, const struct fl
 	if (flmem_command_is_shell(child->program))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
-			"the command runs in the shell '%s', and without inheriting "
-			"the preload what it starts would run without jemalloc; name "
-			"the program itself",
+			"the command runs in the shell '%s', and without an inherited "
+			"preload, the programs that it starts would run without "
+			"jemalloc; name the program itself",
 			child->program);
 	for (size_t i = 0; i < maps->count; i++)
 		if (strcmp(flmem_text_basename(maps->rows[i].name), name) == 0)

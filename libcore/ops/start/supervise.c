@@ -26,8 +26,8 @@
 #define PAUSE_US SECOND_US
 
 /* How often the files are polled without inotify, and with it. */
-#define LOOK_BLIND_US (SECOND_US / 2)
-#define LOOK_US	      (5 * SECOND_US)
+#define POLL_BLIND_US (SECOND_US / 2)
+#define POLL_US	      (5 * SECOND_US)
 
 #define NEVER UINT64_MAX
 
@@ -395,9 +395,9 @@ static int wait_for_events(struct supervisor *s, struct flmem_error *err)
 		{.fd = has_command(s) && !s->own ? s->process.pidfd : -1, .events = POLLIN},
 	};
 	uint64_t now = read_clock_us();
-	uint64_t look = s->control.watch_fd < 0 ? LOOK_BLIND_US : LOOK_US;
+	uint64_t poll_us = s->control.watch_fd < 0 ? POLL_BLIND_US : POLL_US;
 	uint64_t until =
-		choose_earlier(now + look, has_command(s) ? s->deadline_us : next_start_us(s));
+		choose_earlier(now + poll_us, has_command(s) ? s->deadline_us : next_start_us(s));
 	struct timespec timeout = {0};
 
 	if (until > now) {

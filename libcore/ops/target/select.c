@@ -54,7 +54,7 @@ unsigned flmem_role_mask(const char *name)
 /* Processes whose command line or files could not be read in time. They are not selected. */
 #define SILENT_MAX 64U
 
-struct silent {
+struct silent_processes {
 	pid_t pids[SILENT_MAX];
 	size_t count;
 };
@@ -69,7 +69,7 @@ struct work {
 	bool has_regex;
 	struct flmem_targets targets;
 	size_t capacity;
-	struct silent silent;
+	struct silent_processes silent;
 	atomic_int at; /* the process being read */
 };
 
@@ -378,7 +378,7 @@ static int run_search(void *context, struct flmem_error *err)
 }
 
 /* One selection without the processes whose reads were not answered in earlier attempts. */
-static int attempt_search(const struct flmem_selection *selection, struct silent *silent,
+static int attempt_search(const struct flmem_selection *selection, struct silent_processes *silent,
 			  struct flmem_targets *ret_targets, struct flmem_error *err)
 {
 	const struct flmem_attempt how = {.run = run_search, .release = free_search};
@@ -414,7 +414,7 @@ static int attempt_search(const struct flmem_selection *selection, struct silent
 int flmem_select(const struct flmem_selection *selection, struct flmem_targets *ret_targets,
 		 struct flmem_error *err)
 {
-	struct silent silent = {0};
+	struct silent_processes silent = {0};
 	int rc = check_selection(selection, err);
 
 	if (rc)

@@ -12,9 +12,9 @@
 #include "remote/borrow.h"
 #include "remote/checks/preflight.h"
 
-#define LOOK_US 100000U /* for the search of the threads */
+#define SEARCH_US 100000U /* for the search of the threads */
 
-struct look {
+struct precheck {
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
 };
@@ -33,14 +33,14 @@ static int check_tracing(const struct flmem_process *process, struct flmem_error
 int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct look *look = calloc(1, sizeof(*look));
+	FLMEM_AUTO_FREE struct precheck *precheck = calloc(1, sizeof(*precheck));
 	uint64_t stopped_us = 0;
 	int rc;
 
-	if (!look)
+	if (!precheck)
 		return flmem_error_nomem(err, "cannot check a process");
-	look->borrow =
-		(struct flmem_borrow_options){.timeout_us = LOOK_US, .syscalls = &look->syscalls};
+	precheck->borrow = (struct flmem_borrow_options){.timeout_us = SEARCH_US,
+							 .syscalls = &precheck->syscalls};
 	rc = check_tracing(view->process, err);
 	if (!rc)
 		rc = flmem_target_guard_refuse_runtimes(view, list, err);
@@ -50,9 +50,9 @@ int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_alloca
 		rc = flmem_target_guard_check(view, list, FLMEM_TARGET_GUARD_QUICK_US, err);
 	if (rc)
 		return rc;
-	flmem_target_guard_fill(view, list, &look->borrow.guard);
-	flmem_target_guard_syscalls(view, list, &look->syscalls);
-	return flmem_borrow_precheck(view, &look->borrow, err);
+	flmem_target_guard_fill(view, list, &precheck->borrow.guard);
+	flmem_target_guard_syscalls(view, list, &precheck->syscalls);
+	return flmem_borrow_precheck(view, &precheck->borrow, err);
 }
 
 bool flmem_trim_precheck_is_filtered(const struct flmem_process *process)

@@ -93,7 +93,7 @@ void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us)
 	if (!late_us)
 		return;
 	snprintf(text, sizeof(text),
-		 "the borrowed thread's timeout starts again, so it may end up to %llu ms late",
+		 "the borrowed thread's timeout restarts, so it may end up to %llu ms late",
 		 (unsigned long long)(late_us / 1000U));
 	flmem_trim_job_note(job, text);
 }

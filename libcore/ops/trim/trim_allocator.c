@@ -10,7 +10,7 @@
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
 #include "ops/trim/predict.h"
-#include "proc/huge.h"
+#include "proc/huge_pages.h"
 #include "remote/borrow.h"
 
 /* Enough for about 3500 free blocks in separate pages, ten times as many if they share pages. */

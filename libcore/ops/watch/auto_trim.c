@@ -10,7 +10,7 @@
 #include "ops/watch/trim_queue.h"
 #include "series/policy.h"
 
-#define LOOK_US		30000000U
+#define CHECK_US	30000000U
 #define EVERY_ON_CLIENT 1U
 #define EVERY_ON_SERVER 5U
 
@@ -37,7 +37,7 @@ static void fill_auto_defaults(struct flmem_auto *a)
 
 	if (!o->trim.timeout_us)
 		o->trim.timeout_us = FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT;
-	a->check_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
+	a->check_us = o->cool_down_us ? o->cool_down_us : CHECK_US;
 	if (!o->cool_down_us)
 		o->cool_down_us = FLMEM_WATCH_COOL_DOWN_US_DEFAULT;
 	if (!o->min_release_bytes)
@@ -131,12 +131,12 @@ static void report_change(struct flmem_watch_state *state, struct flmem_watched_
 		[FLMEM_POLICY_PAUSED] = FLMEM_WATCH_PAUSED,
 		[FLMEM_POLICY_RESUMED] = FLMEM_WATCH_RESUMED,
 	};
-	struct flmem_watch_action told;
+	struct flmem_watch_action action;
 
 	if (decision->change == FLMEM_POLICY_SAME)
 		return;
-	told = init_action(watched, kinds[decision->change], decision->change_reason, moment);
-	flmem_watch_state_action(state, watched, &told);
+	action = init_action(watched, kinds[decision->change], decision->change_reason, moment);
+	flmem_watch_state_action(state, watched, &action);
 }
 
 static const struct flmem_condition *condition_for(const struct flmem_auto *a,
@@ -250,22 +250,22 @@ static void report_trim(struct flmem_watch_state *state, struct flmem_watched_pr
 	const struct flmem_trim_result *result = &request->result;
 	char reason[FLMEM_POLICY_REASON_MAX + FLMEM_ERROR_MESSAGE_MAX + 4];
 	struct flmem_policy_decision decision;
-	struct flmem_watch_action told;
+	struct flmem_watch_action action;
 
-	told = init_action(watched, action_kind_of(result), reason, moment);
-	told.result = result;
+	action = init_action(watched, action_kind_of(result), reason, moment);
+	action.result = result;
 	snprintf(reason, sizeof(reason), "%s%s%s", request->reason, result->reason[0] ? ": " : "",
 		 result->reason);
-	if (told.kind == FLMEM_WATCH_DROPPED)
+	if (action.kind == FLMEM_WATCH_DROPPED)
 		watched->trim_state->dropped = true;
-	if (told.kind == FLMEM_WATCH_TRIMMED) {
-		told.rss_before_bytes = result->rss_before_bytes;
-		told.rss_after_bytes = result->rss_after_bytes;
-		told.released_bytes = result->released_bytes;
-		told.stopped_us = result->stopped_us;
+	if (action.kind == FLMEM_WATCH_TRIMMED) {
+		action.rss_before_bytes = result->rss_before_bytes;
+		action.rss_after_bytes = result->rss_after_bytes;
+		action.released_bytes = result->released_bytes;
+		action.stopped_us = result->stopped_us;
 	}
-	flmem_watch_state_action(state, watched, &told);
-	if (told.kind != FLMEM_WATCH_TRIMMED)
+	flmem_watch_state_action(state, watched, &action);
+	if (action.kind != FLMEM_WATCH_TRIMMED)
 		return;
 	flmem_policy_done(&watched->trim_state->policy, moment->now_us, result->released_bytes,
 			  result->rss_after_bytes, &decision);
@@ -276,13 +276,13 @@ static void report_undecided(struct flmem_watch_state *state, struct flmem_watch
 			     const struct flmem_trim_request *request,
 			     const struct flmem_moment *moment)
 {
-	struct flmem_watch_action told;
+	struct flmem_watch_action action;
 
 	if (!request->why || request->why == watched->trim_state->undecided_reason)
 		return;
 	watched->trim_state->undecided_reason = request->why;
-	told = init_action(watched, FLMEM_WATCH_UNDECIDED, request->why, moment);
-	flmem_watch_state_action(state, watched, &told);
+	action = init_action(watched, FLMEM_WATCH_UNDECIDED, request->why, moment);
+	flmem_watch_state_action(state, watched, &action);
 }
 
 static void collect_results(const struct flmem_auto *a, struct flmem_watch_state *state,

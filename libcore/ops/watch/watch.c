@@ -408,7 +408,7 @@ static int search_first(struct watch *w, struct flmem_error *err)
 	}
 	if (rc || w->watch_state.count)
 		return rc;
-	return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matches what was asked for");
+	return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matches the selection");
 }
 
 static int begin_watch(struct watch *w, struct flmem_error *err)

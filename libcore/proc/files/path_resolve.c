@@ -21,7 +21,7 @@ static const char too_long[] = "the path leads through too many links and names"
 static const char unreadable[] = "access to a part of the path is denied";
 static const char elsewhere[] = "the path leads through a file system that may not answer";
 
-struct way {
+struct resolution {
 	int root;
 	const struct flmem_mounts *mounts;
 	bool missing;	     /* the remaining names do not exist */
@@ -53,23 +53,24 @@ static void drop_last_name(char *done)
 }
 
 /* Puts the link's target before the remaining names. */
-static const char *prepend_link(struct way *way, int link)
+static const char *prepend_link(struct resolution *resolution, int link)
 {
 	char target[PATH_MAX];
 	ssize_t length = readlinkat(link, "", target, sizeof(target));
-	size_t rest = strlen(way->rest);
+	size_t rest = strlen(resolution->rest);
 
 	if (length <= 0)
 		return unreadable;
-	if (++way->links > LINKS_MAX || (size_t)length + 1 + rest >= sizeof(way->rest))
+	if (++resolution->links > LINKS_MAX ||
+	    (size_t)length + 1 + rest >= sizeof(resolution->rest))
 		return too_long;
-	memmove(way->rest + length + 1, way->rest, rest + 1);
-	way->rest[length] = '/';
-	memcpy(way->rest, target, (size_t)length);
+	memmove(resolution->rest + length + 1, resolution->rest, rest + 1);
+	resolution->rest[length] = '/';
+	memcpy(resolution->rest, target, (size_t)length);
 	if (target[0] == '/')
-		way->done[0] = '\0';
+		resolution->done[0] = '\0';
 	else
-		drop_last_name(way->done);
+		drop_last_name(resolution->done);
 	return NULL;
 }
 
@@ -77,9 +78,10 @@ static const char *prepend_link(struct way *way, int link)
  * Checks the last name of `done`. A name that is replaced meanwhile gives an error, not another
  * file.
  */
-static const char *check_last_name(struct way *way)
+static const char *check_last_name(struct resolution *resolution)
 {
-	const struct flmem_mount *mount = flmem_mounts_covering(way->mounts, way->done);
+	const struct flmem_mount *mount =
+		flmem_mounts_covering(resolution->mounts, resolution->done);
 	struct open_how how = {
 		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS,
@@ -89,50 +91,50 @@ static const char *check_last_name(struct way *way)
 
 	if (!mount || !is_local_type(mount->type))
 		return elsewhere;
-	fd = (int)syscall(SYS_openat2, way->root, way->done, &how, sizeof(how));
-	way->missing = fd < 0 && errno == ENOENT;
-	if (way->missing)
+	fd = (int)syscall(SYS_openat2, resolution->root, resolution->done, &how, sizeof(how));
+	resolution->missing = fd < 0 && errno == ENOENT;
+	if (resolution->missing)
 		return NULL;
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return unreadable;
-	return S_ISLNK(status.st_mode) ? prepend_link(way, fd) : NULL;
+	return S_ISLNK(status.st_mode) ? prepend_link(resolution, fd) : NULL;
 }
 
 /* Moves the next name from the rest to `done`. */
-static const char *follow_name(struct way *way)
+static const char *follow_name(struct resolution *resolution)
 {
-	size_t skip = strspn(way->rest, "/"), length = strcspn(way->rest + skip, "/");
-	const char *name = way->rest + skip;
-	size_t done = strlen(way->done);
+	size_t skip = strspn(resolution->rest, "/"), length = strcspn(resolution->rest + skip, "/");
+	const char *name = resolution->rest + skip;
+	size_t done = strlen(resolution->done);
 	bool up = length == 2 && name[0] == '.' && name[1] == '.';
 	bool counts = length && !up && !(length == 1 && name[0] == '.');
 
-	if (counts && done + 1 + length >= sizeof(way->done))
+	if (counts && done + 1 + length >= sizeof(resolution->done))
 		return too_long;
-	if (up && way->missing)
+	if (up && resolution->missing)
 		return unreadable;
 	if (counts) {
-		way->done[done] = '/';
-		memcpy(way->done + done + 1, name, length);
-		way->done[done + 1 + length] = '\0';
+		resolution->done[done] = '/';
+		memcpy(resolution->done + done + 1, name, length);
+		resolution->done[done + 1 + length] = '\0';
 	}
-	memmove(way->rest, name + length, strlen(name + length) + 1);
+	memmove(resolution->rest, name + length, strlen(name + length) + 1);
 	if (up)
-		drop_last_name(way->done);
-	return counts && !way->missing ? check_last_name(way) : NULL;
+		drop_last_name(resolution->done);
+	return counts && !resolution->missing ? check_last_name(resolution) : NULL;
 }
 
 const char *flmem_path_resolve(int root, const struct flmem_mounts *mounts, const char *path,
 			       char ret_path[PATH_MAX])
 {
-	struct way way = {.root = root, .mounts = mounts};
-	const char *why = strlen(path) < sizeof(way.rest) ? NULL : too_long;
+	struct resolution resolution = {.root = root, .mounts = mounts};
+	const char *why = strlen(path) < sizeof(resolution.rest) ? NULL : too_long;
 
 	if (!why)
-		memcpy(way.rest, path, strlen(path) + 1);
-	for (unsigned names = 0; !why && *way.rest; names++)
-		why = names < NAMES_MAX ? follow_name(&way) : too_long;
+		memcpy(resolution.rest, path, strlen(path) + 1);
+	for (unsigned names = 0; !why && *resolution.rest; names++)
+		why = names < NAMES_MAX ? follow_name(&resolution) : too_long;
 	if (!why)
-		snprintf(ret_path, PATH_MAX, "%s", *way.done ? way.done : "/");
+		snprintf(ret_path, PATH_MAX, "%s", *resolution.done ? resolution.done : "/");
 	return why;
 }

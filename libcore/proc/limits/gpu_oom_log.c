@@ -26,7 +26,7 @@ static const char *find_in_line(const struct gpu_line *line, const char *words)
 }
 
 /* The text after the words in the line; NULL when the line does not hold them. */
-static const char *find_after(const struct gpu_line *line, const char *words)
+static const char *find_after_in_gpu_line(const struct gpu_line *line, const char *words)
 {
 	const char *found = find_in_line(line, words);
 
@@ -70,7 +70,7 @@ static struct flmem_u64 read_amount(const char *at)
 
 static struct flmem_u64 amount_after(const struct gpu_line *line, const char *words)
 {
-	return read_amount(find_after(line, words));
+	return read_amount(find_after_in_gpu_line(line, words));
 }
 
 /* The amount that ends before the words, of at most AMOUNT_MAX bytes. */
@@ -96,7 +96,7 @@ static struct flmem_u64 either(struct flmem_u64 first, struct flmem_u64 second)
 
 static struct flmem_u64 read_device(const struct gpu_line *line)
 {
-	const char *at = find_after(line, "GPU ");
+	const char *at = find_after_in_gpu_line(line, "GPU ");
 	uint64_t device;
 
 	return at && flmem_text_read_digits(&at, &device) ? FLMEM_KNOWN(device)

@@ -106,7 +106,7 @@ static bool is_lock_limit_near(const struct flmem_process *process, uint64_t byt
 	       is_near_limit(process, "Max locked memory", "VmLck", bytes);
 }
 
-static bool read_number(const char *path, uint64_t *ret_number)
+static bool read_number_file(const char *path, uint64_t *ret_number)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 
@@ -120,7 +120,7 @@ static bool has_many_mappings(const struct flmem_process *process)
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	uint64_t limit, count = 0;
 
-	if (!read_number("/proc/sys/vm/max_map_count", &limit) ||
+	if (!read_number_file("/proc/sys/vm/max_map_count", &limit) ||
 	    flmem_io_read_file_at(process->dirfd, "maps", MAPS_LIMIT, &text))
 		return true;
 	for (const char *at = text.data; (at = strchr(at, '\n')); at++)
@@ -133,7 +133,7 @@ static bool is_host_committed(uint64_t bytes)
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	uint64_t mode, limit, committed;
 
-	if (!read_number("/proc/sys/vm/overcommit_memory", &mode))
+	if (!read_number_file("/proc/sys/vm/overcommit_memory", &mode))
 		return true;
 	if (mode != NEVER_OVERCOMMIT)
 		return false;

@@ -46,7 +46,7 @@ static const char *find_next_log_line(const struct line *line)
 }
 
 /* The text after the words in the line; NULL when the line does not hold them. */
-static const char *find_after(const struct line *line, const char *words)
+static const char *find_after_in_line(const struct line *line, const char *words)
 {
 	const char *found = memmem(line->start, line->length, words, strlen(words));
 
@@ -56,7 +56,7 @@ static const char *find_after(const struct line *line, const char *words)
 /* "LABEL123kB" of the line, in bytes. */
 static struct flmem_u64 read_size(const struct line *line, const char *label)
 {
-	const char *digits = find_after(line, label);
+	const char *digits = find_after_in_line(line, label);
 	uint64_t number;
 
 	if (!digits || !flmem_text_read_digits(&digits, &number) ||
@@ -110,18 +110,18 @@ static void read_context(const struct line *line, struct report *report)
 {
 	const char *found;
 
-	if (find_after(line, " invoked oom-killer: "))
+	if (find_after_in_line(line, " invoked oom-killer: "))
 		begin_report(report);
-	else if (find_after(line, "total_vm") && find_after(line, " tgid "))
+	else if (find_after_in_line(line, "total_vm") && find_after_in_line(line, " tgid "))
 		report->tasks = find_next_log_line(line);
-	else if (find_after(line, "Memory cgroup out of memory: Kill process "))
+	else if (find_after_in_line(line, "Memory cgroup out of memory: Kill process "))
 		report->of_group = true;
-	else if (find_after(line, " are going to be killed due to memory.oom.group set"))
+	else if (find_after_in_line(line, " are going to be killed due to memory.oom.group set"))
 		report->all = true;
-	else if ((found = find_after(line, "killed as a result of limit of ")))
+	else if ((found = find_after_in_line(line, "killed as a result of limit of ")))
 		copy_group(report, line, found, NULL);
-	else if ((found = find_after(line, ",oom_memcg=")) &&
-		 find_after(line, "oom-kill:constraint="))
+	else if ((found = find_after_in_line(line, ",oom_memcg=")) &&
+		 find_after_in_line(line, "oom-kill:constraint="))
 		copy_group(report, line, found, ",task_memcg=");
 	else
 		read_kill_limit(line, report);
@@ -160,9 +160,10 @@ static bool read_killed_task(const char *at, const char *end, struct flmem_oom_k
 static bool read_kill(const struct line *line, const struct report *report,
 		      struct flmem_oom_kill *ret_kill)
 {
-	const char *at = find_after(line, killed_mark);
-	struct flmem_oom_kill kill = {.of_group = report->of_group ||
-						  find_after(line, "Memory cgroup out of memory")};
+	const char *at = find_after_in_line(line, killed_mark);
+	struct flmem_oom_kill kill = {
+		.of_group = report->of_group ||
+			    find_after_in_line(line, "Memory cgroup out of memory")};
 	struct line sizes;
 
 	if (!at || !find_sizes(line, &sizes) || !read_killed_task(at, sizes.start, &kill))

@@ -104,7 +104,7 @@ static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
 }
 
 /* Up to the first page that cannot be read. */
-static bool has_frame(struct frames *frames, uint64_t end)
+static bool has_allocator_frame(struct frames *frames, uint64_t end)
 {
 	const struct flmem_guard *guard = frames->search->needs->guard;
 	uint64_t words[PAGE / sizeof(uint64_t)], sp = frames->row->at.sp & ~UINT64_C(7);
@@ -138,7 +138,7 @@ static bool is_inside_allocator(const struct search *search, const struct flmem_
 	if (row->at.number == SYS_futex &&
 	    is_in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
 		return true;
-	return guard->code_count && has_frame(&frames, end);
+	return guard->code_count && has_allocator_frame(&frames, end);
 }
 
 /*

@@ -57,7 +57,8 @@ static bool is_restorer(struct flmem_handler_search *search, uint64_t address)
 	return search->known[search->known_count - 1].is_restorer;
 }
 
-static bool has_frame(struct flmem_handler_search *search, const uint64_t *words, size_t count)
+static bool has_signal_frame(struct flmem_handler_search *search, const uint64_t *words,
+			     size_t count)
 {
 	uint64_t mask;
 
@@ -105,7 +106,7 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 
 		if (!got && at == first)
 			return true;
-		if (has_frame(search, words, got / sizeof(*words)))
+		if (has_signal_frame(search, words, got / sizeof(*words)))
 			return true;
 		if (got < length || at + length >= end)
 			break;

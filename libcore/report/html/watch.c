@@ -20,8 +20,8 @@
 #define SPANS_OF_ALL  65536U
 #define SPANS_OF_EACH 64U
 
-#define HEAD_LOOKED_AT 1024U
-#define PATH_SHOWN     256
+#define HEAD_BYTES 1024U
+#define PATH_SHOWN 256
 
 int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error *err)
 {
@@ -154,7 +154,7 @@ static bool is_page(const char *path)
 	static const char generator[] = "<meta name=\"generator\" content=\"flmem ";
 	struct stat status;
 	FLMEM_AUTO_CLOSE int fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY, &status);
-	char head[HEAD_LOOKED_AT];
+	char head[HEAD_BYTES];
 	ssize_t got = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
 
 	return got > 0 && memmem(head, (size_t)got, generator, sizeof(generator) - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_PROC_HUGE_H
-#define FLMEM_PROC_HUGE_H
+#ifndef FLMEM_PROC_HUGE_PAGES_H
+#define FLMEM_PROC_HUGE_PAGES_H
 
 /* Anonymous memory of a process in transparent huge pages. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/known.h"
+#include "model/known_models.h"
 
 #include <stddef.h>
 #include <strings.h>

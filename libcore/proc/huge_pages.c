@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proc/huge.h"
+#include "proc/huge_pages.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_MODEL_KNOWN_H
-#define FLMEM_MODEL_KNOWN_H
+#ifndef FLMEM_MODEL_KNOWN_MODELS_H
+#define FLMEM_MODEL_KNOWN_MODELS_H
 
 /* Models known by name: the shape of a decoder, which defines its tensors. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/probe.h"
+#include "allocators/module_search.h"
 
 #include <string.h>
 
@@ -32,71 +32,71 @@ static uint32_t find_all_markers(struct flmem_image *image)
 	return flmem_image_find_markers(image, markers, FLMEM_MARKER_COUNT);
 }
 
-bool flmem_probe_exports(const struct flmem_module *module, const char *name)
+bool flmem_module_exports(const struct flmem_module *module, const char *name)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
 	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
 }
 
-bool flmem_probe_is_deep(const struct flmem_module *module)
+bool flmem_module_is_deep(const struct flmem_module *module)
 {
-	return module->main || (flmem_probe_exports(module, "malloc") &&
-				!flmem_probe_exports(module, "__libc_start_main"));
+	return module->main || (flmem_module_exports(module, "malloc") &&
+				!flmem_module_exports(module, "__libc_start_main"));
 }
 
-struct flmem_probe_note *flmem_probe_note(const struct flmem_module *module)
+struct flmem_recognition *flmem_module_recognition(const struct flmem_module *module)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
-	struct flmem_probe_note *note = image ? flmem_image_note(image) : NULL;
+	struct flmem_recognition *known = image ? flmem_image_note(image) : NULL;
 
-	if (note && note->main == module->main)
-		return note;
-	note = image ? calloc(1, sizeof(*note)) : NULL;
-	if (!note)
+	if (known && known->main == module->main)
+		return known;
+	known = image ? calloc(1, sizeof(*known)) : NULL;
+	if (!known)
 		return NULL;
-	note->main = module->main;
-	note->deep = flmem_probe_is_deep(module);
-	flmem_image_set_note(image, note);
-	return note;
+	known->main = module->main;
+	known->deep = flmem_module_is_deep(module);
+	flmem_image_set_note(image, known);
+	return known;
 }
 
-uint32_t flmem_probe_markers(const struct flmem_module *module)
+uint32_t flmem_module_markers(const struct flmem_module *module)
 {
-	struct flmem_probe_note *note = flmem_probe_note(module);
+	struct flmem_recognition *known = flmem_module_recognition(module);
 
-	if (!note || !note->deep)
+	if (!known || !known->deep)
 		return 0;
-	if (!note->has_markers) {
-		note->markers = find_all_markers(flmem_module_image(module, NULL));
-		note->has_markers = true;
+	if (!known->has_markers) {
+		known->markers = find_all_markers(flmem_module_image(module, NULL));
+		known->has_markers = true;
 	}
-	return note->markers;
+	return known->markers;
 }
 
-bool flmem_probe_has_marker(const struct flmem_module *module, enum flmem_marker_index marker)
+bool flmem_module_has_marker(const struct flmem_module *module, enum flmem_marker_index marker)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	char text[MARKER_MAX];
 	struct flmem_marker bytes = make_marker(marker, text);
 
-	if (flmem_probe_markers(module) & 1U << marker)
+	if (flmem_module_markers(module) & 1U << marker)
 		return true;
-	return image && !flmem_probe_is_deep(module) &&
+	return image && !flmem_module_is_deep(module) &&
 	       flmem_image_find_bytes(image, bytes.bytes, bytes.length, 0) >= 0;
 }
 
-bool flmem_probe_defines(const struct flmem_module *module, const char *name)
+bool flmem_module_defines(const struct flmem_module *module, const char *name)
 {
-	struct flmem_probe_note *note = flmem_probe_note(module);
+	struct flmem_recognition *known = flmem_module_recognition(module);
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
-	if (!note || !image || !note->deep)
-		return flmem_probe_exports(module, name);
+	if (!known || !image || !known->deep)
+		return flmem_module_exports(module, name);
 	return flmem_image_find_any(image, name, &(struct flmem_symbol){0});
 }
 
-bool flmem_probe_is_static(const struct flmem_module *module)
+bool flmem_module_is_static(const struct flmem_module *module)
 {
 	const struct flmem_image *image = flmem_module_image(module, NULL);
 
@@ -127,9 +127,9 @@ static bool copy_marker_text(struct flmem_image *image, uint64_t offset, void *d
 	return true;
 }
 
-bool flmem_probe_text_after_marker(const struct flmem_module *module,
-				   enum flmem_marker_index marker, const char *accept,
-				   char version[FLMEM_ALLOCATOR_VERSION_MAX])
+bool flmem_module_text_after_marker(const struct flmem_module *module,
+				    enum flmem_marker_index marker, const char *accept,
+				    char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	char text[MARKER_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_ALLOCATORS_PROBE_H
-#define FLMEM_ALLOCATORS_PROBE_H
+#ifndef FLMEM_ALLOCATORS_MODULE_SEARCH_H
+#define FLMEM_ALLOCATORS_MODULE_SEARCH_H
 
-/* Queries on a module, shared by the probes of several allocators. */
+/* Queries on a module, shared by the recognise functions of several allocators. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,43 +47,43 @@ enum flmem_marker_bit {
  * defines malloc and is not a libc. Only these are searched for markers and in .symtab; the files
  * of a large process are hundreds of megabytes.
  */
-bool flmem_probe_is_deep(const struct flmem_module *module);
+bool flmem_module_is_deep(const struct flmem_module *module);
 
 /* Bits FLMEM_MARKER_* of the markers found; 0 for a module that is not searched deeply. */
-uint32_t flmem_probe_markers(const struct flmem_module *module);
+uint32_t flmem_module_markers(const struct flmem_module *module);
 
 /* Whether the module holds this marker, even if the module is not searched deeply. */
-bool flmem_probe_has_marker(const struct flmem_module *module, enum flmem_marker_index marker);
+bool flmem_module_has_marker(const struct flmem_module *module, enum flmem_marker_index marker);
 
 /* A defined dynamic symbol. */
-bool flmem_probe_exports(const struct flmem_module *module, const char *name);
+bool flmem_module_exports(const struct flmem_module *module, const char *name);
 
 /* The same, also from .symtab where the module is searched deeply. */
-bool flmem_probe_defines(const struct flmem_module *module, const char *name);
+bool flmem_module_defines(const struct flmem_module *module, const char *name);
 
 /* A program without a dynamic linker, which contains its libc. */
-bool flmem_probe_is_static(const struct flmem_module *module);
+bool flmem_module_is_static(const struct flmem_module *module);
 
 /*
  * Copies the characters of the set `accept` that follow an occurrence of the marker in the
  * read-only data, from the first one with any. False when there are none.
  */
-bool flmem_probe_text_after_marker(const struct flmem_module *module,
-				   enum flmem_marker_index marker, const char *accept,
-				   char version[FLMEM_ALLOCATOR_VERSION_MAX]);
+bool flmem_module_text_after_marker(const struct flmem_module *module,
+				    enum flmem_marker_index marker, const char *accept,
+				    char version[FLMEM_ALLOCATOR_VERSION_MAX]);
 
 /*
  * Results for a file, kept with its image for the next process that maps it. `main` and `deep` are
  * the kind of search that the other fields are valid for.
  */
-struct flmem_probe_note {
+struct flmem_recognition {
 	bool main, deep, has_markers, has_rows;
 	uint32_t markers;
 	size_t count;
 	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` are not valid */
 };
 
-/* The note of the module's image, a new one when it had none; NULL: unreadable or out of memory. */
-struct flmem_probe_note *flmem_probe_note(const struct flmem_module *module);
+/* What is kept with the image of the module, at first empty; NULL: unreadable or no memory. */
+struct flmem_recognition *flmem_module_recognition(const struct flmem_module *module);
 
 #endif
