@@ -35,10 +35,12 @@ RULE_TESTS = ("nvflare_rules", "golden", "recipe_rules", "python_rules", "launch
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {
     "libcore/rules": ("live_rules", "trend_rules", *RULE_TESTS, "oom_log", "gpu_oom_log"),
-    "libcore/series": ("trend", "robust", "policy", "thin", "recording", "history", "labelled",
+    "libcore/documents": ("kept_documents", "document", "edit", "toml", "python_calls", "correct",
+                          "recipe_rules", "golden"),
+    "libcore/series": ("kept_series", "kept_recordings", "trend", "robust", "policy", "thin", "recording", "history", "labelled",
                        "round_stats", "forecast_state", "watch_state", "trend_rules"),
     "libcore/settings": ("settings", "golden", "observed", "env_values", "launch_rules", "live_rules"),
-    "libcore/frameworks": ("frameworks", "rounds", *RULE_TESTS, "plan", "log_tail"),
+    "libcore/frameworks": ("golden", "frameworks", "kept_rounds", "rounds", *RULE_TESTS, "plan", "log_tail"),
 }
 
 TOKEN = re.compile(r"""
