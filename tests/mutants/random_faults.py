@@ -29,7 +29,7 @@ import shadow  # noqa: E402
 
 LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
 
-RULE_TESTS = ("nvflare_rules", "golden", "recipe_rules", "python_rules", "launch_rules", "appfl_rules",
+RULE_TESTS = ("kept_rules", "nvflare_rules", "golden", "recipe_rules", "python_rules", "launch_rules", "appfl_rules",
               "live_rules", "trend_rules", "troubles", "toml", "launch", "correct")
 
 # The tests that concern a folder, those that notice most first.
@@ -40,7 +40,7 @@ CONCERNS = {
     "libcore/series": ("kept_series", "kept_recordings", "trend", "robust", "policy", "thin", "recording", "history", "labelled",
                        "round_stats", "forecast_state", "watch_state", "trend_rules"),
     "libcore/settings": ("settings", "golden", "observed", "env_values", "launch_rules", "live_rules"),
-    "libcore/frameworks": ("golden", "frameworks", "kept_rounds", "rounds", *RULE_TESTS, "plan", "log_tail"),
+    "libcore/frameworks": ("golden", "kept_rules", "frameworks", "kept_rounds", "rounds", *RULE_TESTS, "plan", "log_tail"),
 }
 
 TOKEN = re.compile(r"""
