@@ -308,29 +308,29 @@ static void walk_policy(const struct flmem_policy_rules *rules, uint64_t seed,
 
 	flmem_policy_init(&p, rules);
 	for (size_t i = 0; i < 150; i++) {
-		const struct flmem_policy_inputs inputs = {
-			.occasion = (enum flmem_policy_occasion)PICK(&c, 0, 0, 0, 0, 1, 1, 2),
-			.now_us = now_us += (uint64_t)PICK(&c, 0, 1, 1, 2, 3, 10),
-			.rss_bytes = (uint64_t)PICK(&c, 90, 100, 109, 110, 111, 115, 120, 121, 150),
-			.verdict = (enum flmem_trend_verdict)(
-				noise_uniform(&c.state) < 0.8 ? FLMEM_TREND_FLAT
-							      : (int)PICK(&c, 0, 1, 2, 3, 4)),
-			.under_pressure = noise_uniform(&c.state) < 0.05,
-			.pressure = "pressure"};
+		struct flmem_policy_inputs inputs = {.verdict = FLMEM_TREND_FLAT,
+						     .pressure = "pressure"};
+		struct flmem_u64 released, after;
 
+		/* One statement per number: the order within an initialiser is the compiler's. */
+		inputs.occasion = (enum flmem_policy_occasion)PICK(&c, 0, 0, 0, 0, 1, 1, 2);
+		inputs.now_us = now_us += (uint64_t)PICK(&c, 0, 1, 1, 2, 3, 10);
+		inputs.rss_bytes = (uint64_t)PICK(&c, 90, 100, 109, 110, 111, 115, 120, 121, 150);
+		if (noise_uniform(&c.state) > 0.8)
+			inputs.verdict = (enum flmem_trend_verdict)PICK(&c, 0, 1, 2, 3, 4);
+		inputs.under_pressure = noise_uniform(&c.state) < 0.05;
 		checks += flmem_policy_may_check(&p, now_us);
 		flmem_policy_decide(&p, &inputs, &d);
 		put_decision(out, i, &p, &d);
 		if (!d.trim || noise_uniform(&c.state) < 0.1)
 			continue;
-		flmem_policy_done(&p, now_us,
-				  noise_uniform(&c.state) < 0.1
-					  ? FLMEM_UNKNOWN("x")
-					  : FLMEM_KNOWN((uint64_t)PICK(&c, 0, 4, 9, 10, 11)),
-				  noise_uniform(&c.state) < 0.1
-					  ? FLMEM_UNKNOWN("x")
-					  : FLMEM_KNOWN((uint64_t)PICK(&c, 90, 100, 110)),
-				  &d);
+		released = FLMEM_KNOWN((uint64_t)PICK(&c, 0, 4, 9, 10, 11));
+		if (noise_uniform(&c.state) < 0.1)
+			released = FLMEM_UNKNOWN("x");
+		after = FLMEM_KNOWN((uint64_t)PICK(&c, 90, 100, 110));
+		if (noise_uniform(&c.state) < 0.1)
+			after = FLMEM_UNKNOWN("x");
+		flmem_policy_done(&p, now_us, released, after, &d);
 		put_decision(out, i, &p, &d);
 	}
 	flmem_buf_printf(out, "%d checks\n", checks);
