@@ -29,18 +29,22 @@ import shadow  # noqa: E402
 
 LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
 
-RULE_TESTS = ("kept_rules", "nvflare_rules", "golden", "recipe_rules", "python_rules", "launch_rules", "appfl_rules",
-              "live_rules", "trend_rules", "troubles", "toml", "launch", "correct")
+RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "recipe_rules",
+              "python_rules", "launch_rules", "appfl_rules", "live_rules", "trend_rules",
+              "troubles", "toml", "launch", "correct")
 
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {
-    "libcore/rules": ("live_rules", "trend_rules", *RULE_TESTS, "oom_log", "gpu_oom_log"),
-    "libcore/documents": ("kept_documents", "document", "edit", "toml", "python_calls", "correct",
-                          "recipe_rules", "golden"),
-    "libcore/series": ("kept_series", "kept_recordings", "trend", "robust", "policy", "thin", "recording", "history", "labelled",
-                       "round_stats", "forecast_state", "watch_state", "trend_rules"),
-    "libcore/settings": ("settings", "golden", "observed", "env_values", "launch_rules", "live_rules"),
-    "libcore/frameworks": ("golden", "kept_rules", "frameworks", "kept_rounds", "rounds", *RULE_TESTS, "plan", "log_tail"),
+    "libcore/rules": (*RULE_TESTS, "oom_log", "gpu_oom_log"),
+    "libcore/documents": ("kept_documents", "document", "edit", "toml", "python_calls", "nomem",
+                          "golden", "correct", "recipe_rules"),
+    "libcore/series": ("kept_series", "kept_recordings", "trend", "robust", "policy", "history",
+                       "round_stats", "forecast_state", "watch_state", "trend_rules", "recording",
+                       "thin", "labelled"),
+    "libcore/settings": ("kept_settings", "settings", "golden", "nomem", "observed", "env_values",
+                         "launch", "launch_rules", "live_rules"),
+    "libcore/frameworks": ("kept_rules", "golden", "kept_live", "kept_rounds", "frameworks",
+                           "nomem", "rounds", *RULE_TESTS, "plan", "log_tail"),
 }
 
 TOKEN = re.compile(r"""
