@@ -156,7 +156,7 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	/* Foreign files need no reason, but one that could not be held is not known to be foreign. */
+	/* A foreign file needs no reason; one that could not be held is not known to be one. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
 		rc = add_job_problem(job, file->path, input->document.bad_line, &why, err);
 	if (!known || (foreign && !is_claimed(file, &input->document))) {
