@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <flmem/text.h>
+
 #include "base/file_place.h"
 #include "base/io.h"
 #include "frameworks/framework.h"
@@ -316,13 +318,15 @@ static int check_records(const struct flmem_found_files *files,
 /* A dropped finding could be more severe than the kept ones. */
 static int report_left_out(struct flmem_recommendations *found, struct flmem_error *err)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
 	struct flmem_error why = {0};
 
 	if (!found->left_out_count)
 		return 0;
 	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"%zu findings beyond the first %u are left out; check fewer files at once",
-			found->left_out_count, FLMEM_FINDINGS_MAX);
+			"%s beyond the first %u %s left out; check fewer files at once",
+			flmem_text_counted(found->left_out_count, "finding", count, sizeof(count)),
+			FLMEM_FINDINGS_MAX, found->left_out_count == 1 ? "is" : "are");
 	if (flmem_recommendations_add_problem(found, found->findings[0].file, 0, &why))
 		return 0;
 	return flmem_error_nomem(err, "cannot report the findings that are left out");
