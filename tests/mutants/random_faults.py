@@ -6,7 +6,9 @@ unit tests notice: an operator flipped, a return value inverted, a constant chan
 usage: random_faults.py BUILD [--count N] [--seed N] [--in FOLDER ...] [--jobs N] [--least PERCENT]
 
 BUILD must be up to date, with its tests. The same seed plants the same faults in the same sources.
-Some faults change nothing that can be seen, so the share is held against --least, not against all.
+Faults that cannot change what a program does are not planted: a text buffer that is one byte
+larger, and the larger of two values where they are equal. Others of that kind remain, so the share
+is held against --least, not against all.
 Exit status 1 when fewer than --least percent of them were noticed.
 """
 import argparse
@@ -90,13 +92,32 @@ def replacement(tokens, index):
     return changed_number(word) if kind == "number" else None
 
 
+# The line up to the "[" of a size: char path[128], name[
+TEXT_BUFFER = re.compile(r'\s*(static )?char \w+(\[[^][]*\]( = "[^"]*")?, \w+)*\[[^][]*')
+OPERAND = r"[\w.>\[\]()*&-]+"
+LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*(?:\1\s*:\s*\2|\2\s*:\s*\1)(?!\w)")
+
+
+def is_buffer_size(text, start):
+    """Whether a number is the size of a text, or a part of it."""
+    return text[start].isdigit() and TEXT_BUFFER.fullmatch(text[text.rfind("\n", 0, start) + 1:start])
+
+
+def is_larger_of_two(text, start):
+    """Whether an operator only compares the two values of which one is the result."""
+    line = text.rfind("\n", 0, start) + 1
+    return any(match.start() < start < match.end() for match in
+               LARGER_OF_TWO.finditer(text, max(0, line - 100), start + 200))
+
+
 def sites_in(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         text = file.read()
     tokens = tokens_of(text)
     for index, (_, word, start) in enumerate(tokens):
         new = replacement(tokens, index)
-        if new is not None:
+        if new is not None and not is_buffer_size(text, start) and \
+                not (word in "<=>=" and is_larger_of_two(text, start)):
             yield Fault(path, start, start + len(word), new, text.count("\n", 0, start) + 1)
 
 

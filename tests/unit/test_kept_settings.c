@@ -133,6 +133,7 @@ static const char *const words[] = {
 	"NVFLARE_CUDA_EMPTY_CACHE=1",
 	"NVFLARE_ENABLE_JEMALLOC_PRELOAD=1",
 	"NVFLARE_",
+	"NVFLARE_=1",
 	"NVFLARE_X=1",
 	"MALLOC_=1",
 	"MALLOC_X=1",
