@@ -195,6 +195,7 @@ static const struct opt options_table[] = {
 /* One number per input. `list` is cut into its words. */
 static int read_weights(char *list, double *weights, size_t count, struct flmem_error *err)
 {
+	char given[FLMEM_TEXT_COUNTED_MAX], inputs[FLMEM_TEXT_COUNTED_MAX];
 	size_t found = 0;
 	char *word;
 
@@ -210,7 +211,9 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 	}
 	if (found == count)
 		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu weights for %zu inputs", found, count);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s for %s",
+			       flmem_text_counted(found, "weight", given, sizeof(given)),
+			       flmem_text_counted(count, "input", inputs, sizeof(inputs)));
 }
 
 /* `ret_weights` stays NULL where all count the same. */
@@ -335,17 +338,19 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
 	uint64_t us = result->took_us ? result->took_us : 1;
-	char rate[FORMAT_MAX];
+	char rate[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	printf("%s: ", flmem_text_escape(result->output, shown, sizeof(shown)));
 	if (!generated)
-		printf("%s of %zu models, ", result->algorithm, result->input_count);
-	printf("%llu tensors, %s\n", (unsigned long long)result->tensors,
+		printf("%s of %s, ", result->algorithm,
+		       flmem_text_counted(result->input_count, "model", count, sizeof(count)));
+	printf("%s, %s\n", flmem_text_counted(result->tensors, "tensor", count, sizeof(count)),
 	       format_bytes(result->output_bytes, bytes));
 	if (result->verified_elements)
-		printf("  nothing was written: %llu elements are the exact mean of the generated "
-		       "values\n",
-		       (unsigned long long)result->verified_elements);
+		printf("  nothing was written: %s %s the exact mean of the generated values\n",
+		       flmem_text_counted(result->verified_elements, "element", count,
+					  sizeof(count)),
+		       result->verified_elements == 1 ? "is" : "are");
 	printf("  %s %s in %s (%s/s), peak anonymous memory %s\n", generated ? "made" : "read",
 	       format_bytes(result->read_bytes, bytes), format_us(result->took_us, took),
 	       format_bytes((uint64_t)((double)result->read_bytes * 1e6 / (double)us), rate),

@@ -79,16 +79,16 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 static int run_convert(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct convert_options *o = options;
-	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX];
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 	struct flmem_conversion conversion;
 	struct flmem_error err = {0};
 
 	if (convert_model(o, rest, &conversion, &err))
 		return cmd_fail(cmd, false, &err);
 	if (!o->quiet)
-		printf("%s: %" PRIu64 " tensors, %" PRIu64 " of them converted, %s in %s, crc32c "
-		       "%08" PRIx32 "\n",
-		       flmem_text_escape(o->output, shown, sizeof(shown)), conversion.tensors,
+		printf("%s: %s, %" PRIu64 " of them converted, %s in %s, crc32c %08" PRIx32 "\n",
+		       flmem_text_escape(o->output, shown, sizeof(shown)),
+		       flmem_text_counted(conversion.tensors, "tensor", count, sizeof(count)),
 		       conversion.converted, format_bytes(conversion.output_bytes, bytes),
 		       format_us(conversion.took_us, took), conversion.crc32c);
 	return 0;

@@ -51,27 +51,32 @@ static int compare_size(const void *a, const void *b)
 
 static void print_compared_tensor(const struct flmem_compared_tensor *tensor)
 {
-	char shown[SHOWN_MAX];
+	char shown[SHOWN_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	printf("  %s: %s", flmem_text_escape(tensor->name, shown, sizeof(shown)),
 	       tensor->difference);
 	if (tensor->dtypes[0] && tensor->dtypes[1] && tensor->dtypes[0] != tensor->dtypes[1])
 		printf(", %s and %s", tensor->dtypes[0], tensor->dtypes[1]);
 	if (isnan(tensor->absolute) && tensor->differing)
-		printf(", %" PRIu64 " bytes differ", tensor->differing);
+		printf(", %s differ%s",
+		       flmem_text_counted(tensor->differing, "byte", count, sizeof(count)),
+		       tensor->differing == 1 ? "s" : "");
 	else if (tensor->differing)
-		printf(", at most %.6g (element %" PRIu64 "), relative %.6g, %" PRIu64
-		       " elements differ",
-		       tensor->absolute, tensor->at, tensor->relative, tensor->differing);
+		printf(", at most %.6g (element %" PRIu64 "), relative %.6g, %s differ%s",
+		       tensor->absolute, tensor->at, tensor->relative,
+		       flmem_text_counted(tensor->differing, "element", count, sizeof(count)),
+		       tensor->differing == 1 ? "s" : "");
 	putchar('\n');
 }
 
 static void print_comparison(struct flmem_comparison *comparison)
 {
 	size_t count = comparison->differing_count;
+	char all[FLMEM_TEXT_COUNTED_MAX];
 
-	printf("%zu of %" PRIu64 " tensors differ, %" PRIu64 " by more than the tolerance\n", count,
-	       comparison->tensors, comparison->exceeding);
+	printf("%zu of %s differ%s, %" PRIu64 " by more than the tolerance\n", count,
+	       flmem_text_counted(comparison->tensors, "tensor", all, sizeof(all)),
+	       comparison->tensors == 1 ? "s" : "", comparison->exceeding);
 	if (count)
 		qsort(comparison->differing, count, sizeof(*comparison->differing), compare_size);
 	for (size_t i = 0; i < count && i < PRINTED_MAX; i++)

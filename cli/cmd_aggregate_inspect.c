@@ -86,14 +86,16 @@ static void print_files(const struct flmem_inspection *inspection)
 static void print_inspection(const struct flmem_inspection *inspection, bool stats)
 {
 	size_t count = inspection->tensors ? (size_t)inspection->tensor_count.value : 0;
-	char shown[SHOWN_MAX], bytes[FORMAT_MAX];
+	char shown[SHOWN_MAX], bytes[FORMAT_MAX], number[FLMEM_TEXT_COUNTED_MAX];
 
 	printf("%s: %s, ", flmem_text_escape(inspection->path, shown, sizeof(shown)),
 	       inspection->format);
 	if (!inspection->tensor_count.unknown)
-		printf("%" PRIu64 " tensors, ", inspection->tensor_count.value);
+		printf("%s, ", flmem_text_counted(inspection->tensor_count.value, "tensor", number,
+						  sizeof(number)));
 	if (!inspection->parameters.unknown)
-		printf("%" PRIu64 " parameters, ", inspection->parameters.value);
+		printf("%s, ", flmem_text_counted(inspection->parameters.value, "parameter", number,
+						  sizeof(number)));
 	printf("%s\n", format_bytes(inspection->bytes, bytes));
 	if (inspection->unlisted)
 		printf("  tensors are not listed: %s\n", inspection->unlisted);

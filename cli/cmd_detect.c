@@ -5,6 +5,7 @@
 #include <flmem/detect.h>
 #include <flmem/host.h>
 #include <flmem/report.h>
+#include <flmem/text.h>
 
 #include "cmd.h"
 #include "options/targets.h"
@@ -114,16 +115,16 @@ static int report_failures(const struct cmd *cmd, const struct flmem_detect_repo
 static int report_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	struct gaps gaps = {0};
+	char note[96], count[FLMEM_TEXT_COUNTED_MAX];
 	size_t ended = 0;
-	char note[64];
 
 	for (size_t i = 0; i < report->skipped_count; i++)
 		if (report->skipped[i].code == FLMEM_ENOPROC)
 			ended++;
 		else
 			report_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
-	snprintf(note, sizeof(note), "%zu process%s exited meanwhile; skipped", ended,
-		 ended == 1 ? "" : "es");
+	snprintf(note, sizeof(note), "%s exited meanwhile; skipped",
+		 flmem_text_counted(ended, "process", count, sizeof(count)));
 	if (ended)
 		report_gap(cmd, &gaps, FLMEM_ENOPROC, note);
 	report_failed_queries(cmd, &gaps, report);

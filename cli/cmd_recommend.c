@@ -328,15 +328,15 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 	for (size_t i = 0; i < corrections->count; i++) {
 		const struct flmem_correction *correction = &corrections->rows[i];
 		struct flmem_error err = {0};
-		char *backup = NULL, file[4096], old[4096];
+		char *backup = NULL, file[4096], old[4096], count[FLMEM_TEXT_COUNTED_MAX];
 
 		if (flmem_correction_write(correction, &backup, &err)) {
 			cmd_fail(cmd, false, &err);
 			code = failed++ && code != err.code ? FLMEM_EPARTLY : err.code;
 			continue;
 		}
-		fprintf(stderr, "flmem recommend: %zu value%s written to %s, old file kept as %s\n",
-			correction->changes, correction->changes == 1 ? "" : "s",
+		fprintf(stderr, "flmem recommend: %s written to %s, old file kept as %s\n",
+			flmem_text_counted(correction->changes, "value", count, sizeof(count)),
 			flmem_text_escape(correction->file, file, sizeof(file)),
 			flmem_text_escape(backup, old, sizeof(old)));
 		free(backup);

@@ -231,19 +231,20 @@ static enum flmem_watch_rules choose_rules(const struct watch_options *o)
 static void warn_about_recording(const struct watch_options *o,
 				 const struct flmem_watch_summary *summary)
 {
-	char path[128];
+	char path[128], count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (summary->record_lost)
 		fprintf(stderr,
-			"flmem watch: %" PRIu64
-			" blocks could not be written to '%s': %s; free some disk space\n",
-			summary->record_lost, flmem_text_escape(o->record, path, sizeof(path)),
+			"flmem watch: %s could not be written to '%s': %s; free some disk space\n",
+			flmem_text_counted(summary->record_lost, "block", count, sizeof(count)),
+			flmem_text_escape(o->record, path, sizeof(path)),
 			strerror(summary->record_errno));
 	if (summary->record_skipped_bytes)
-		fprintf(stderr,
-			"flmem watch: %" PRIu64 " bytes of '%s' are damaged and were skipped\n",
-			summary->record_skipped_bytes,
-			flmem_text_escape(o->replay, path, sizeof(path)));
+		fprintf(stderr, "flmem watch: %s of '%s' %s damaged and skipped\n",
+			flmem_text_counted(summary->record_skipped_bytes, "byte", count,
+					   sizeof(count)),
+			flmem_text_escape(o->replay, path, sizeof(path)),
+			summary->record_skipped_bytes == 1 ? "is" : "are");
 }
 
 static int watch_and_report(const struct watch_options *o, struct session *session,

@@ -48,22 +48,22 @@ static unsigned plan_choice_index(const char *const *choices, const char *value)
 static void print_model(const struct flmem_plan_request *request, FILE *out)
 {
 	const struct flmem_model *model = request->model;
-	char name[256], bytes[FORMAT_MAX], largest[FORMAT_MAX];
+	char name[256], bytes[FORMAT_MAX], largest[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	fprintf(out, "model      %s: %s", flmem_text_escape(model->name, name, sizeof(name)),
 		format_bytes(model->bytes, bytes));
 	if (model->dtype)
 		fprintf(out, " of %s", model->dtype);
 	if (!model->tensors.unknown)
-		fprintf(out, ", %" PRIu64 " tensors", model->tensors.value);
+		fprintf(out, ", %s",
+			flmem_text_counted(model->tensors.value, "tensor", count, sizeof(count)));
 	if (model->largest_bytes.unknown)
 		fputs(", largest tensor assumed to be 1/16 of it\n", out);
 	else
 		fprintf(out, ", largest tensor %s\n",
 			format_bytes(model->largest_bytes.value, largest));
-	fprintf(out, "federation %s, %" PRIu64 " client%s per round\n",
-		flmem_framework_name(request->framework), request->clients,
-		request->clients == 1 ? "" : "s");
+	fprintf(out, "federation %s, %s per round\n", flmem_framework_name(request->framework),
+		flmem_text_counted(request->clients, "client", count, sizeof(count)));
 }
 
 static void print_plan_steps(const struct flmem_plan_strategy *strategy, enum flmem_role role,
@@ -86,6 +86,7 @@ static void print_strategy(const struct flmem_plan_strategy *strategy,
 			   const struct flmem_plan_request *request, bool chosen, FILE *out)
 {
 	char server[FORMAT_MAX], client[FORMAT_MAX], disk[FORMAT_MAX], node[FORMAT_MAX];
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	fprintf(out, "\n%s%s:", strategy->name, chosen ? " (chosen)" : "");
 	layout_fold(strategy->summary, 2, (int)strlen(strategy->name) + (chosen ? 10 : 1), out);
@@ -98,8 +99,8 @@ static void print_strategy(const struct flmem_plan_strategy *strategy,
 		fprintf(out, "; %s on the server's disk",
 			format_bytes(strategy->server_disk_bytes, disk));
 	if (request->actors)
-		fprintf(out, "; simulator, %" PRIu64 " client%s at once, at most %s",
-			request->actors, request->actors == 1 ? "" : "s",
+		fprintf(out, "; simulator, %s at once, at most %s",
+			flmem_text_counted(request->actors, "client", count, sizeof(count)),
 			format_bytes(strategy->simulator_bytes.value, disk));
 	if (request->node_bytes)
 		fprintf(out, "; %s a node of %s", strategy->fits ? "fits" : "does not fit",

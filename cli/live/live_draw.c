@@ -306,14 +306,16 @@ static void describe_limit(const struct live *live, char *out, size_t size)
 static void put_header(struct live *live, int width)
 {
 	char text[TEXT_MAX], limit[128], rounds[96] = "", span[FORMAT_MAX];
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	describe_limit(live, limit, sizeof(limit));
 	if (!live->state.round.unknown)
 		snprintf(rounds, sizeof(rounds), ", round %" PRIu64 " runs (%" PRIu64 " complete)",
 			 live->state.round.value, live->state.summary.rounds);
 	else if (live->state.summary.rounds)
-		snprintf(rounds, sizeof(rounds), ", %" PRIu64 " rounds",
-			 live->state.summary.rounds);
+		snprintf(rounds, sizeof(rounds), ", %s",
+			 flmem_text_counted(live->state.summary.rounds, "round", count,
+					    sizeof(count)));
 	snprintf(text, sizeof(text), "flmem watch: %" PRIu64 " alive, by %s, %s%s%s",
 		 live->state.alive, live_order_name(live->order),
 		 format_span(live->table.elapsed_us / 1000000U, span), rounds, limit);

@@ -93,8 +93,8 @@ static void print_allocators(const struct flmem_process_report *report, FILE *ou
 /* Arena figures as far as they are known, printed after the version. */
 static void describe_arenas(const struct flmem_python_report *python, char *out, size_t size)
 {
-	uint64_t bytes = python->arenas_bytes.value, count = python->arenas.value;
-	char number[FORMAT_MAX], full[32] = "";
+	char number[FORMAT_MAX], full[32] = "", count[FLMEM_TEXT_COUNTED_MAX];
+	uint64_t bytes = python->arenas_bytes.value;
 
 	out[0] = '\0';
 	if (python->arenas.unknown)
@@ -102,8 +102,8 @@ static void describe_arenas(const struct flmem_python_report *python, char *out,
 	if (!python->used_bytes.unknown && bytes)
 		snprintf(full, sizeof(full), ", %.0f %% full",
 			 (double)python->used_bytes.value / (double)bytes * 100);
-	snprintf(out, size, ", %s in %" PRIu64 " arena%s%s", format_bytes(bytes, number), count,
-		 count == 1 ? "" : "s", full);
+	snprintf(out, size, ", %s in %s%s", format_bytes(bytes, number),
+		 flmem_text_counted(python->arenas.value, "arena", count, sizeof(count)), full);
 }
 
 static void describe_state(const struct flmem_python_report *python, char *out, size_t size)

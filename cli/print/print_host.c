@@ -107,14 +107,17 @@ static void print_installed(const struct flmem_host_report *host, FILE *out)
 /* Only where the GPU is partitioned: most cannot be. */
 static void print_mig(const struct flmem_gpu *gpu, FILE *out)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	if (gpu->mig != FLMEM_MIG_ON)
 		return;
 	fputs(", MIG with ", out);
 	if (gpu->mig_instances.unknown)
 		fputs("an unknown number of instances", out);
 	else
-		fprintf(out, "%" PRIu64 " instance%s", gpu->mig_instances.value,
-			gpu->mig_instances.value == 1 ? "" : "s");
+		fputs(flmem_text_counted(gpu->mig_instances.value, "instance", count,
+					 sizeof(count)),
+		      out);
 }
 
 static void print_host_cuda(const struct flmem_host_report *host, FILE *out)

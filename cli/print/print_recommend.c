@@ -44,13 +44,12 @@ static void print_finding(const struct flmem_finding *finding, FILE *out)
 static void print_counts(const struct flmem_recommendations *found, FILE *out)
 {
 	bool live = found->process_count && found->process_count == found->file_count;
-	const char *plural = live ? "es" : "s", *what = live ? "process" : "file";
+	const char *what = live ? "process" : found->process_count ? "input" : "file";
+	char count[FLMEM_TEXT_COUNTED_MAX];
 	size_t before = 0;
 
-	if (found->process_count && !live)
-		what = "input";
-	fprintf(out, "%zu %s%s checked", found->file_count, what,
-		found->file_count == 1 ? "" : plural);
+	fprintf(out, "%s checked",
+		flmem_text_counted(found->file_count, what, count, sizeof(count)));
 #define PRINT_COUNT(symbol, text)                                                         \
 	{                                                                                 \
 		size_t all = flmem_recommendations_count(found, FLMEM_SEVERITY_##symbol); \

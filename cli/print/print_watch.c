@@ -92,6 +92,7 @@ static void print_watch_trim(const struct flmem_watch_action *action)
 
 static void print_decision(const struct flmem_watch_action *action)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
 	static const char *const texts[] = {
 		[FLMEM_WATCH_REFUSED] = "not trimmed now, next attempt at the next occasion",
 		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
@@ -102,8 +103,8 @@ static void print_decision(const struct flmem_watch_action *action)
 
 	if (action->kind == FLMEM_WATCH_INTERVAL_RAISED ||
 	    action->kind == FLMEM_WATCH_INTERVAL_LOWERED)
-		printf("trimmed every %" PRIu64 " round%s from now on", action->every_rounds,
-		       action->every_rounds == 1 ? "" : "s");
+		printf("trimmed every %s from now on",
+		       flmem_text_counted(action->every_rounds, "round", count, sizeof(count)));
 	else
 		fputs(texts[action->kind], stdout);
 }
@@ -155,22 +156,26 @@ static void print_forecast(const struct flmem_watch_result *r)
 
 static void print_actions(const struct flmem_watch_actions *a)
 {
-	char released[FORMAT_MAX], stopped[FORMAT_MAX];
+	char released[FORMAT_MAX], stopped[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (!a->every_rounds)
 		return;
-	printf("  trimmed %" PRIu64 " times: %s released, threads borrowed for %s in total",
-	       a->count[FLMEM_WATCH_TRIMMED], format_bytes(a->released_bytes, released),
-	       format_us(a->stopped_us, stopped));
+	printf("  trimmed %s: %s released, threads borrowed for %s in total",
+	       flmem_text_counted(a->count[FLMEM_WATCH_TRIMMED], "time", count, sizeof(count)),
+	       format_bytes(a->released_bytes, released), format_us(a->stopped_us, stopped));
 	if (a->count[FLMEM_WATCH_REFUSED])
-		printf("; refused as unsafe %" PRIu64 " times", a->count[FLMEM_WATCH_REFUSED]);
+		printf("; refused as unsafe %s", flmem_text_counted(a->count[FLMEM_WATCH_REFUSED],
+								    "time", count, sizeof(count)));
 	putchar('\n');
 }
 
 static void print_count(const char *what, struct flmem_u64 times)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	if (!times.unknown && times.value)
-		printf("  its control group %s: %" PRIu64 " times\n", what, times.value);
+		printf("  its control group %s: %s\n", what,
+		       flmem_text_counted(times.value, "time", count, sizeof(count)));
 }
 
 /* Prints nothing if the control group had no memory pressure. */
@@ -199,7 +204,7 @@ static void print_state(const struct flmem_watch_result *r)
 static void print_watch_result(const struct flmem_watch_result *r)
 {
 	char command[COMMAND_MAX], first[FORMAT_MAX], last[FORMAT_MAX], peak[FORMAT_MAX];
-	char span[FORMAT_MAX];
+	char span[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	printf("process %d", (int)r->process.pid);
 	print_state(r);
@@ -213,7 +218,7 @@ static void print_watch_result(const struct flmem_watch_result *r)
 	       r->watched_us < 10000000U ? format_us(r->watched_us, span)
 					 : format_span(r->watched_us / 1000000U, span));
 	if (r->rounds)
-		printf(" and %" PRIu64 " rounds", r->rounds);
+		printf(" and %s", flmem_text_counted(r->rounds, "round", count, sizeof(count)));
 	putchar('\n');
 	if (r->restarts)
 		printf("  one history of %" PRIu64
@@ -232,13 +237,15 @@ static void print_watch_result(const struct flmem_watch_result *r)
 
 void print_watch_summary(const struct flmem_watch_summary *summary)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	for (size_t i = 0; i < summary->count; i++)
 		print_watch_result(&summary->results[i]);
 	if (summary->unlisted)
-		printf("%" PRIu64 " exited processes are not listed: too many\n",
-		       summary->unlisted);
+		printf("%s not listed: too many\n",
+		       flmem_text_counted(summary->unlisted, "exited process", count,
+					  sizeof(count)));
 	if (summary->missed)
-		printf("%" PRIu64
-		       " intervals passed without samples: this host was busy or suspended\n",
-		       summary->missed);
+		printf("%s passed without samples: this host was busy or suspended\n",
+		       flmem_text_counted(summary->missed, "interval", count, sizeof(count)));
 }

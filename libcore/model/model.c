@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
@@ -247,6 +249,6 @@ int flmem_model_make(uint64_t parameters, const char *dtype, struct flmem_model 
 			"a model of %llu parameters exceeds the memory of any machine",
 			(unsigned long long)parameters);
 	tensors.bytes = bits / 8 + (bits % 8 != 0);
-	snprintf(name, sizeof(name), "%llu parameters", (unsigned long long)parameters);
+	flmem_text_counted(parameters, "parameter", name, sizeof(name));
 	return fill_model(name, &tensors, ret_model, err);
 }

@@ -119,6 +119,7 @@ char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
 	size_t cases = found->finding_count + found->problem_count;
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	flmem_buf_printf(&out,
 			 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
@@ -132,9 +133,9 @@ char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 	for (size_t i = 0; i < found->problem_count; i++)
 		put_problem(&out, &found->problems[i]);
 	if (!cases)
-		flmem_buf_printf(&out,
-				 "    <testcase classname=\"flmem\" name=\"%zu files checked\"/>\n",
-				 found->file_count);
+		flmem_buf_printf(
+			&out, "    <testcase classname=\"flmem\" name=\"%s checked\"/>\n",
+			flmem_text_counted(found->file_count, "file", count, sizeof(count)));
 	flmem_buf_puts(&out, "  </testsuite>\n</testsuites>\n");
 	return flmem_buf_take(&out);
 }

@@ -94,10 +94,13 @@ static bool is_unlimited(const struct flmem_process_report *process)
 
 static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	PUT(remark->proposed, recommended_arenas(process));
 	if (!process->heap.arenas.unknown)
-		snprintf(remark->detail, sizeof(remark->detail), "%" PRIu64 " arenas now",
-			 process->heap.arenas.value);
+		snprintf(remark->detail, sizeof(remark->detail), "%s now",
+			 flmem_text_counted(process->heap.arenas.value, "arena", count,
+					    sizeof(count)));
 }
 
 static bool live_arena_unset(const struct flmem_process_report *process,

@@ -82,14 +82,16 @@ static bool report_limit_reached(const struct flmem_recorded *recorded,
 	const struct flmem_pressure *rise = &recorded->result->pressure_rise;
 	uint64_t met = has_risen(rise->max) ? rise->max.value : 0;
 	uint64_t killed = has_risen(rise->oom_kill) ? rise->oom_kill.value : 0;
+	char times[FLMEM_TEXT_COUNTED_MAX], processes[FLMEM_TEXT_COUNTED_MAX];
 
 	if (!met && !killed)
 		return false;
 	remark->path = killed ? "pressure.oom_kill" : "pressure.max";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, killed ? killed : met);
-	snprintf(remark->detail, sizeof(remark->detail),
-		 "the limit was reached %" PRIu64 " times, %" PRIu64 " processes were killed", met,
-		 killed);
+	snprintf(remark->detail, sizeof(remark->detail), "the limit was reached %s, %s %s killed",
+		 flmem_text_counted(met, "time", times, sizeof(times)),
+		 flmem_text_counted(killed, "process", processes, sizeof(processes)),
+		 killed == 1 ? "was" : "were");
 	return true;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 
 static const unsigned steps[] = {1, 2, 5};
@@ -93,12 +95,15 @@ static void resume_trims(struct flmem_policy *p, const struct flmem_policy_input
 
 static void put_round_reason(const struct flmem_policy *p, struct flmem_policy_decision *d)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	if (p->every == 1)
 		snprintf(d->trim_reason, sizeof(d->trim_reason),
 			 "a round has ended, and a trim follows each");
 	else
-		snprintf(d->trim_reason, sizeof(d->trim_reason),
-			 "%u rounds have ended since the last trim", p->rounds);
+		snprintf(d->trim_reason, sizeof(d->trim_reason), "%s %s ended since the last trim",
+			 flmem_text_counted(p->rounds, "round", count, sizeof(count)),
+			 p->rounds == 1 ? "has" : "have");
 }
 
 static bool is_cooling(const struct flmem_policy *p, uint64_t now_us)
@@ -158,7 +163,7 @@ void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_
 void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flmem_u64 released,
 		       struct flmem_u64 after, struct flmem_policy_decision *ret_decision)
 {
-	char reason[FLMEM_POLICY_REASON_MAX];
+	char reason[FLMEM_POLICY_REASON_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
 	*ret_decision = (struct flmem_policy_decision){0};
 	policy->trimmed = true;
@@ -174,7 +179,8 @@ void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flme
 		return;
 	policy->paused = true;
 	policy->flat = 0;
-	snprintf(reason, sizeof(reason), "%u trims in a row have released almost nothing",
-		 policy->ineffective);
+	snprintf(reason, sizeof(reason), "%s in a row %s released almost nothing",
+		 flmem_text_counted(policy->ineffective, "trim", count, sizeof(count)),
+		 policy->ineffective == 1 ? "has" : "have");
 	record_change(ret_decision, FLMEM_POLICY_PAUSED, reason);
 }

@@ -163,6 +163,7 @@ static void put_reason(struct flmem_buf *out, const struct format *format,
 		flmem_buf_printf(&text, "; your value is replaced: %s", s->note);
 	else if (s->note)
 		flmem_buf_printf(&text, "; but %s", s->note);
+	out->failed |= text.failed;
 	put_comment(out, format, text.data);
 }
 

@@ -114,7 +114,7 @@ out" ]
 	flmem aggregate -o out
 	assert_error 2 'name the files to average'
 	flmem aggregate -o out --weights 1 a a
-	assert_error 2 '1 weights for 2 inputs'
+	assert_error 2 '1 weight for 2 inputs'
 	flmem aggregate -o out --weights 1,x a a
 	assert_error 2 "--weights: invalid number 'x'"
 	flmem aggregate -o out --weights 1,-1 a a

@@ -71,7 +71,7 @@ checkpoints.write("a.pt", {"w": ("F32", numpy.zeros((2, 3), "f4"))}, "state_dict
 	assert_output 'w: F32 \[2, 3\], 24 B, crc32c'
 	flmem aggregate inspect a.pt
 	assert_status 0
-	assert_output 'a.pt: PyTorch checkpoint, 1 tensors, 24 B'
+	assert_output 'a.pt: PyTorch checkpoint, 1 tensor, 24 B'
 	assert_output 'name the dict with --key'
 	flmem aggregate inspect --key model a.pt
 	assert_error 2 "'a.pt' has no dict 'model' at its top level"

@@ -32,6 +32,6 @@ check() {
 	assert_status 0
 	assert_schema aggregate-inspect
 	flmem aggregate inspect a.npz
-	assert_output 'a.npz: NumPy archive, 1 tensors, 6 parameters, 48 B'
+	assert_output 'a.npz: NumPy archive, 1 tensor, 6 parameters, 48 B'
 	assert_output 'w: F64 \[2, 3\], 48 B, crc32c'
 }

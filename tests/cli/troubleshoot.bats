@@ -175,7 +175,7 @@ make_group() {
 	kill_one "$GROUP"
 	alive "$VICTIM" || skip "the kernel chose the other process"
 	flmem recommend --troubleshoot --pid "$VICTIM"
-	assert_output 'the kernel has killed 1 in its control group since the group was created, possibly'
+	assert_output 'the kernel has killed 1 process in its control group since the group was created,'
 	assert_output 'OOM errors, as '
 	flmem recommend --troubleshoot --pid "$VICTIM" --role client
 	assert_output 'High RSS on client, as set by --role'

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything that is reported about the jobs of tests/fixtures, every setting of every role, and
- * the table of NVFlare's classes, held against kept texts. With FLMEM_GOLDEN_WRITE in the
- * environment the texts are written anew: read the difference before it is committed.
+ * the table of NVFlare's classes, held against kept texts (kept.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,53 +20,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
-
-#define KEPT FIXTURES "/golden/"
-
-static void read_kept(const char *name, struct flmem_buf *text)
-{
-	char path[512], chunk[4096];
-	size_t got;
-	FILE *file;
-
-	snprintf(path, sizeof(path), KEPT "%s", name);
-	file = fopen(path, "r");
-	if (!file)
-		fail_msg("%s is missing", path);
-	while ((got = fread(chunk, 1, sizeof(chunk), file)))
-		flmem_buf_append(text, chunk, got);
-	fclose(file);
-}
-
-static void write_kept(const char *name, const struct flmem_buf *text)
-{
-	char path[512];
-	FILE *file;
-
-	snprintf(path, sizeof(path), KEPT "%s", name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(text->data, 1, text->length, file), text->length);
-	assert_int_equal(fclose(file), 0);
-}
-
-/* Shows the first line that differs. */
-static void compare(const char *name, const struct flmem_buf *text)
-{
-	FLMEM_AUTO_BUF struct flmem_buf kept = FLMEM_BUF_INIT;
-	size_t line = 0, at = 0;
-
-	if (getenv("FLMEM_GOLDEN_WRITE"))
-		write_kept(name, text);
-	read_kept(name, &kept);
-	for (; at < kept.length && at < text->length && kept.data[at] == text->data[at]; at++)
-		if (text->data[at] == '\n')
-			line = at + 1;
-	if (at < kept.length || at < text->length)
-		fail_msg("%s: '%.*s' instead of '%.*s'", name,
-			 (int)strcspn(text->data + line, "\n"), text->data + line,
-			 (int)strcspn(kept.data + line, "\n"), kept.data + line);
-}
+#include "kept.h"
 
 static const char *or_none(const char *text)
 {
@@ -108,7 +61,7 @@ static void findings_are_as_kept(void **state)
 		put_findings(&found, &text);
 		flmem_recommendations_clear(&found);
 	}
-	compare("findings.txt", &text);
+	kept_compare("findings.txt", &text);
 }
 
 static void put_settings(const struct flmem_settings_request *request, struct flmem_buf *text)
@@ -170,7 +123,7 @@ static void settings_are_as_kept(void **state)
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(roles); i++)
 		put_role(roles[i], &text);
-	compare("settings.txt", &text);
+	kept_compare("settings.txt", &text);
 }
 
 /* The constructors of NVFlare, as its packages have them. */
@@ -196,7 +149,7 @@ static void classes_are_as_kept(void **state)
 						 or_none(c->intervals[side].arg),
 						 (int)c->intervals[side].fallback);
 	}
-	compare("classes.txt", &text);
+	kept_compare("classes.txt", &text);
 }
 
 int main(void)

@@ -93,7 +93,7 @@ static const struct trend_case cases[] = {
 	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .max = 3, WARNING,
 	 .says = "(the limit was reached 3 times, 0 processes were killed)"},
 	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .kill = 1, WARNING,
-	 .says = "(the limit was reached 0 times, 1 processes were killed)"},
+	 .says = "(the limit was reached 0 times, 1 process was killed)"},
 	{"TREND-LIMIT-MET", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
 };
 

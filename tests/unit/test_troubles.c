@@ -282,10 +282,11 @@ static void kills_while_it_was_recorded_choose_the_list(void **state)
 		assert_int_equal(troubles.count, 1);
 		assert_int_equal(troubles.evaluations[0].list,
 				 kills ? FLMEM_TROUBLE_OOM : FLMEM_TROUBLE_CLIENT);
-		assert_string_equal(troubles.evaluations[0].reason,
-				    kills ? "the kernel has killed 2 in its control group while it "
-					    "was recorded"
-					  : "its role is client-job");
+		assert_string_equal(
+			troubles.evaluations[0].reason,
+			kills ? "the kernel has killed 2 processes in its control group while it "
+				"was recorded"
+			      : "its role is client-job");
 		flmem_troubles_clear(&troubles);
 	}
 }

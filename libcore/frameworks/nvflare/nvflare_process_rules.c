@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
@@ -180,8 +182,10 @@ static void put_interval(struct flmem_live_remark *remark, uint64_t now, unsigne
 
 static void put_flat(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
 {
-	snprintf(remark->detail, sizeof(remark->detail), "flat over %" PRIu64 " rounds",
-		 recorded->result->rounds);
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
+	snprintf(remark->detail, sizeof(remark->detail), "flat over %s",
+		 flmem_text_counted(recorded->result->rounds, "round", count, sizeof(count)));
 }
 
 /* 1, 2, 5 while memory is flat; any interval back to 1 once memory rises or is short. */

@@ -6,7 +6,6 @@
 #include "frameworks/nvflare/nvflare_troubles.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 
 #include "allocators/glibc/glibc_arena_max.h"
 #include "frameworks/framework.h"
+#include "frameworks/nvflare/nvflare_trouble_answers.h"
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
 
@@ -22,128 +22,16 @@ static const char look_at_it[] = "flmem detect --pid PID, while it runs";
 static const char no_environment[] =
 	"neither a recording nor a kernel log contains the environment";
 
-__attribute__((format(printf, 3, 4))) static void
-set_state(struct flmem_trouble_answer *answer, enum flmem_step_state state, const char *format, ...)
-{
-	va_list arguments;
-
-	answer->state = state;
-	va_start(arguments, format);
-	vsnprintf(answer->evidence, sizeof(answer->evidence), format, arguments);
-	va_end(arguments);
-}
-
-__attribute__((format(printf, 2, 3))) static void set_next(struct flmem_trouble_answer *answer,
-							   const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(answer->next, sizeof(answer->next), format, arguments);
-	va_end(arguments);
-}
-
-/* A finding about a file, or about this process; a recording has several processes. */
-static bool is_own(const struct flmem_trouble_case *one, const struct flmem_finding *f)
-{
-	char owner[32];
-	int length;
-
-	if (f->line)
-		return true;
-	if (!one->place || strcmp(f->file, one->place) != 0)
-		return false;
-	if (one->process)
-		return true;
-	length = snprintf(owner, sizeof(owner), "process %d", (int)one->pid);
-	return strncmp(f->path, owner, (size_t)length) == 0 && strchr(" :", f->path[length]);
-}
-
-/* A finding of one of the rules; findings about other processes are skipped. NULL: none. */
-static const struct flmem_finding *find_finding(const struct flmem_trouble_case *one,
-						const char *const *rules)
-{
-	for (const char *const *rule = rules; *rule; rule++) {
-		for (size_t i = 0; i < one->found->finding_count; i++) {
-			const struct flmem_finding *f = &one->found->findings[i];
-
-			if (strcmp(f->rule->id, *rule) == 0 && is_own(one, f))
-				return f;
-		}
-	}
-	return NULL;
-}
-
-#define FINDING(one, ...) find_finding((one), (const char *const[]){__VA_ARGS__, NULL})
-
-/* Current value, place and rule; findings about the process itself have no place. */
-static void report_finding(struct flmem_trouble_answer *answer, const struct flmem_finding *f)
-{
-	char where[128] = "";
-
-	if (f->line)
-		snprintf(where, sizeof(where), "%.100s:%u: ", f->file, f->line);
-	set_state(answer, FLMEM_STEP_NOT_DONE, "%s%.80s is %.60s (%s)", where, f->path,
-		  f->current ? f->current : "absent", f->rule->id);
-	if (f->proposed)
-		set_next(answer, "set it to %.60s%s", f->proposed,
-			 f->fixable ? "; flmem recommend --fix on the job writes it" : "");
-}
-
-static bool is_server(const struct flmem_trouble_case *one)
-{
-	return flmem_role_is_server(one->role);
-}
-
-/* The --role of `flmem start`; NULL if the role is unknown. */
-static const char *start_role(const struct flmem_trouble_case *one)
-{
-	if (!one->role)
-		return NULL;
-	if (one->role == FLMEM_ROLE_TRAINER)
-		return "trainer";
-	return is_server(one) ? "server" : "client";
-}
-
-static void advise_start(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,
-			 const char *more)
-{
-	bool foreign = one->framework && one->framework != FLMEM_FRAMEWORK_NVFLARE;
-
-	set_next(answer, "flmem start --role %s%s%s%s -- COMMAND",
-		 start_role(one) ? start_role(one) : "client", foreign ? " --framework " : "",
-		 foreign ? flmem_framework_name(one->framework) : "", more);
-}
-
-static void advise_watch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,
-			 const char *why)
-{
-	if (one->process)
-		set_next(answer, "flmem watch --pid %d --record run.rec%s", (int)one->pid, why);
-	else
-		set_next(answer, "flmem watch --all --role %s --record run.rec%s",
-			 is_server(one) ? "server" : "client", why);
-}
-
-/* Only NVFlare has the settings of its guide. */
-static bool is_other_framework(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer, const char *setting)
-{
-	if (!one->framework || one->framework == FLMEM_FRAMEWORK_NVFLARE)
-		return false;
-	set_state(answer, FLMEM_STEP_NOT_NEEDED, "%s is NVFlare's, and this is %s", setting,
-		  flmem_framework_name(one->framework));
-	return true;
-}
+#define FINDING(one, ...) flmem_answer_find((one), (const char *const[]){__VA_ARGS__, NULL})
 
 static bool is_watchable_instead(const struct flmem_trouble_case *one,
 				 struct flmem_trouble_answer *answer)
 {
-	if (!is_other_framework(one, answer, "memory_gc_rounds"))
+	if (!flmem_answer_is_foreign(one, answer, "memory_gc_rounds"))
 		return false;
 	if (one->process)
-		set_next(answer, "flmem watch --pid %d --auto trims it from outside",
-			 (int)one->pid);
+		flmem_answer_set_next(answer, "flmem watch --pid %d --auto trims it from outside",
+				      (int)one->pid);
 	return true;
 }
 
@@ -153,16 +41,17 @@ static const struct flmem_allocator_report *serving_allocator(const struct flmem
 	const struct flmem_allocator_report *known;
 
 	if (!one->process) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", no_environment);
-		set_next(answer, "%s", look_at_it);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", no_environment);
+		flmem_answer_set_next(answer, "%s", look_at_it);
 		return NULL;
 	}
 	known = flmem_live_malloc(one->process);
 	if (!known || known->kind == FLMEM_ALLOCATOR_UNKNOWN) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its allocator is not known: %s",
-			  one->process->allocators_unknown
-				  ? one->process->allocators_unknown
-				  : "flmem does not recognise its allocator");
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+				       "its allocator is not known: %s",
+				       one->process->allocators_unknown
+					       ? one->process->allocators_unknown
+					       : "flmem does not recognise its allocator");
 		return NULL;
 	}
 	return known;
@@ -179,14 +68,17 @@ static void report_arenas(const struct flmem_process_report *process,
 	if (!process->heap.arenas.unknown)
 		snprintf(count, sizeof(count), "; %" PRIu64 " now", process->heap.arenas.value);
 	if (flmem_glibc_arena_max_find(NULL, tunables, &limit))
-		set_state(answer, FLMEM_STEP_DONE, "GLIBC_TUNABLES=%.80s%s", tunables, count);
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "GLIBC_TUNABLES=%.80s%s", tunables,
+				       count);
 	else if (flmem_glibc_arena_max_find(value, NULL, &limit))
-		set_state(answer, FLMEM_STEP_DONE, "MALLOC_ARENA_MAX=%.40s%s", value, count);
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "MALLOC_ARENA_MAX=%.40s%s", value,
+				       count);
 	else if (value)
-		set_state(answer, FLMEM_STEP_NOT_DONE, "MALLOC_ARENA_MAX='%.40s' sets no limit%s",
-			  value, count);
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "MALLOC_ARENA_MAX='%.40s' sets no limit%s", value, count);
 	else
-		set_state(answer, FLMEM_STEP_NOT_DONE, "MALLOC_ARENA_MAX is not set%s", count);
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE, "MALLOC_ARENA_MAX is not set%s",
+				       count);
 }
 
 void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -197,20 +89,20 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 	const struct flmem_allocator_report *known = serving_allocator(one, answer);
 
 	if (known && known->kind != FLMEM_ALLOCATOR_GLIBC) {
-		set_state(answer, FLMEM_STEP_NOT_NEEDED,
-			  "malloc is served by %s, which does not read it",
-			  flmem_allocator_name(known->kind));
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_NEEDED,
+				       "malloc is served by %s, which does not read it",
+				       flmem_allocator_name(known->kind));
 		return;
 	}
 	if (known && one->process->settings_unknown)
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
-			  one->process->settings_unknown);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
+				       one->process->settings_unknown);
 	else if (known)
 		report_arenas(one->process, answer);
 	if (bad && (!known || answer->state == FLMEM_STEP_DONE))
-		report_finding(answer, bad);
+		flmem_answer_report(answer, bad);
 	if (answer->state == FLMEM_STEP_NOT_DONE)
-		advise_start(one, answer, "");
+		flmem_answer_advise_start(one, answer, "");
 }
 
 static const char in_job[] = "in the job", in_environment[] = "in its environment";
@@ -220,10 +112,10 @@ static const char in_job[] = "in the job", in_environment[] = "in its environmen
 static void report_rare(struct flmem_trouble_answer *answer, uint64_t rounds, const char *where,
 			unsigned then)
 {
-	set_state(answer, FLMEM_STEP_NOT_DONE,
-		  "memory_gc_rounds is %" PRIu64 " %s, above the guide's %u", rounds, where,
-		  GUIDE_MAX);
-	set_next(answer, "set it to %u", then);
+	flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+			       "memory_gc_rounds is %" PRIu64 " %s, above the guide's %u", rounds,
+			       where, GUIDE_MAX);
+	flmem_answer_set_next(answer, "set it to %u", then);
 }
 
 /* `wanted` is the guide's value. */
@@ -231,20 +123,22 @@ static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u6
 			    const char *where, unsigned wanted, const struct flmem_finding *bad)
 {
 	if (bad) {
-		report_finding(answer, bad);
+		flmem_answer_report(answer, bad);
 	} else if (rounds.unknown) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", rounds.unknown);
-		set_next(answer, "%s", name_job);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", rounds.unknown);
+		flmem_answer_set_next(answer, "%s", name_job);
 	} else if (!rounds.value) {
-		set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is 0 %s", where);
-		set_next(answer, "%s",
-			 where == in_job ? "flmem recommend --fix on the job"
-					 : "start it without NVFLARE_CLIENT_MEMORY_GC_ROUNDS");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is 0 %s",
+				       where);
+		flmem_answer_set_next(answer, "%s",
+				      where == in_job
+					      ? "flmem recommend --fix on the job"
+					      : "start it without NVFLARE_CLIENT_MEMORY_GC_ROUNDS");
 	} else if (rounds.value > GUIDE_MAX) {
 		report_rare(answer, rounds.value, where, wanted);
 	} else {
-		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64 " %s",
-			  rounds.value, where);
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
+				       "memory_gc_rounds is %" PRIu64 " %s", rounds.value, where);
 	}
 }
 
@@ -307,36 +201,42 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 	const struct flmem_watch_result *recorded = one->recorded;
 	const struct flmem_finding *more = find_interval_advice(one, false);
 	struct flmem_u64 rounds = client_rounds(one);
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (is_watchable_instead(one, answer))
 		return;
 	if (more) {
-		report_finding(answer, more);
+		flmem_answer_report(answer, more);
 	} else if (!rounds.unknown && rounds.value > 1 && recorded && is_unstable(recorded)) {
-		set_state(answer, FLMEM_STEP_NOT_DONE,
-			  "RSS is not stable at memory_gc_rounds %" PRIu64 ": %s", rounds.value,
-			  trend_word(recorded));
-		set_next(answer, "set it back to 1");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "RSS is not stable at memory_gc_rounds %" PRIu64 ": %s",
+				       rounds.value, trend_word(recorded));
+		flmem_answer_set_next(answer, "set it back to 1");
 	} else if (!rounds.unknown && rounds.value > GUIDE_MAX) {
 		report_rare(answer, rounds.value, "now", 1);
 	} else if (!rounds.unknown && rounds.value == GUIDE_MAX) {
-		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64, rounds.value);
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64,
+				       rounds.value);
 	} else if (!recorded) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL,
-			  "a recording is needed to check whether RSS is stable");
-		advise_watch(one, answer, "");
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+				       "a recording is needed to check whether RSS is stable");
+		flmem_answer_advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "recorded for %" PRIu64 " rounds: %s",
-			  recorded->rounds, recorded->trend.reason);
-		advise_watch(one, answer, "");
+		flmem_answer_set_state(
+			answer, FLMEM_STEP_CANNOT_TELL, "recorded for %s: %s",
+			flmem_text_counted(recorded->rounds, "round", count, sizeof(count)),
+			recorded->trend.reason);
+		flmem_answer_advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict != FLMEM_TREND_FLAT ||
 		   flmem_recorded_had_pressure(recorded)) {
-		set_state(answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s",
-			  trend_word(recorded),
-			  flmem_recorded_had_pressure(recorded) ? ", and memory was short" : "");
+		flmem_answer_set_state(
+			answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s",
+			trend_word(recorded),
+			flmem_recorded_had_pressure(recorded) ? ", and memory was short" : "");
 	} else {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
-			  rounds.unknown ? rounds.unknown : "too few recorded rounds to raise it");
+		flmem_answer_set_state(
+			answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
+			rounds.unknown ? rounds.unknown : "too few recorded rounds to raise it");
 	}
 }
 
@@ -346,24 +246,25 @@ void flmem_trouble_every_round(const struct flmem_trouble_case *one,
 {
 	struct flmem_u64 server = one->found->server_gc_rounds, client = client_rounds(one);
 	bool both = !one->role;
-	bool ask_server = (both || is_server(one)) && !server.unknown;
-	bool ask_client = (both || !is_server(one)) && !client.unknown;
+	bool ask_server = (both || flmem_role_is_server(one->role)) && !server.unknown;
+	bool ask_client = (both || !flmem_role_is_server(one->role)) && !client.unknown;
 
 	if (is_watchable_instead(one, answer))
 		return;
 	if ((ask_server && server.value != 1) || (ask_client && client.value != 1)) {
 		bool at_server = ask_server && server.value != 1;
 
-		set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
-			  at_server ? server.value : client.value,
-			  at_server ? "server" : "clients");
-		set_next(answer, "set it to 1 until memory is stable");
+		flmem_answer_set_state(
+			answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
+			at_server ? server.value : client.value, at_server ? "server" : "clients");
+		flmem_answer_set_next(answer, "set it to 1 until memory is stable");
 	} else if (ask_server || ask_client) {
-		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
 	} else {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-			  !both && is_server(one) ? server.unknown : client.unknown);
-		set_next(answer, "%s", name_job);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
+				       !both && flmem_role_is_server(one->role) ? server.unknown
+										: client.unknown);
+		flmem_answer_set_next(answer, "%s", name_job);
 	}
 }
 
@@ -374,18 +275,19 @@ void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 		FINDING(one, "NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS");
 	struct flmem_u64 known = one->found->clear_cache;
 
-	if (is_other_framework(one, answer, "clear_cache"))
+	if (flmem_answer_is_foreign(one, answer, "clear_cache"))
 		return;
 	if (bad) {
-		report_finding(answer, bad);
+		flmem_answer_report(answer, bad);
 	} else if (known.unknown) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", known.unknown);
-		set_next(answer, "%s", name_job);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", known.unknown);
+		flmem_answer_set_next(answer, "%s", name_job);
 	} else if (known.value) {
-		set_state(answer, FLMEM_STEP_DONE,
-			  "no call of send() in the job's Python files disables it");
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
+				       "no call of send() in the job's Python files disables it");
 	} else { /* the finding is suppressed */
-		set_state(answer, FLMEM_STEP_NOT_DONE, "a call of send() has clear_cache False");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "a call of send() has clear_cache False");
 	}
 }
 
@@ -413,28 +315,32 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 	struct flmem_u64 known = one->found->cuda_empty_cache, used = gpu_in_use(one);
 	char shown[FLMEM_TEXT_BYTES_MAX];
 
-	if (is_other_framework(one, answer, "cuda_empty_cache"))
+	if (flmem_answer_is_foreign(one, answer, "cuda_empty_cache"))
 		return;
 	if (bad) {
-		report_finding(answer, bad);
+		flmem_answer_report(answer, bad);
 	} else if (!known.unknown && known.value) {
-		set_state(answer, FLMEM_STEP_DONE, "cuda_empty_cache is true in the job");
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
+				       "cuda_empty_cache is true in the job");
 	} else if (is_parent(one)) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL,
-			  "the client's parent process never trains; its jobs may use a GPU");
-		set_next(answer, "name the job's process: flmem recommend --troubleshoot --tree %d",
-			 (int)one->pid);
+		flmem_answer_set_state(
+			answer, FLMEM_STEP_CANNOT_TELL,
+			"the client's parent process never trains; its jobs may use a GPU");
+		flmem_answer_set_next(
+			answer, "name the job's process: flmem recommend --troubleshoot --tree %d",
+			(int)one->pid);
 	} else if (!used.unknown && !used.value) {
-		set_state(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
 	} else if (!known.unknown && !used.unknown) {
-		set_state(answer, FLMEM_STEP_NOT_DONE,
-			  "it holds %s of GPU memory, and the job does not set it",
-			  flmem_text_bytes(used.value, shown, sizeof(shown)));
-		set_next(answer, "set cuda_empty_cache to true in the client's executor");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "it holds %s of GPU memory, and the job does not set it",
+				       flmem_text_bytes(used.value, shown, sizeof(shown)));
+		flmem_answer_set_next(answer,
+				      "set cuda_empty_cache to true in the client's executor");
 	} else {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-			  known.unknown ? known.unknown : used.unknown);
-		set_next(answer, "%s", known.unknown ? name_job : look_at_it);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
+				       known.unknown ? known.unknown : used.unknown);
+		flmem_answer_set_next(answer, "%s", known.unknown ? name_job : look_at_it);
 	}
 }
 
@@ -448,10 +354,10 @@ static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trou
 		return false;
 	if (known->kind == FLMEM_ALLOCATOR_JEMALLOC)
 		return true;
-	set_state(answer, FLMEM_STEP_NOT_DONE, "malloc is served by %s%s",
-		  flmem_allocator_name(known->kind),
-		  bad ? ", although jemalloc was requested" : "");
-	advise_start(one, answer, " --jemalloc");
+	flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE, "malloc is served by %s%s",
+			       flmem_allocator_name(known->kind),
+			       bad ? ", although jemalloc was requested" : "");
+	flmem_answer_advise_start(one, answer, " --jemalloc");
 	return false;
 }
 
@@ -459,10 +365,11 @@ void flmem_trouble_jemalloc(const struct flmem_trouble_case *one,
 			    struct flmem_trouble_answer *answer)
 {
 	if (has_jemalloc(one, answer))
-		set_state(answer, FLMEM_STEP_DONE, "malloc is served by jemalloc %.40s",
-			  flmem_live_malloc(one->process)->version
-				  ? flmem_live_malloc(one->process)->version
-				  : "");
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
+				       "malloc is served by jemalloc %.40s",
+				       flmem_live_malloc(one->process)->version
+					       ? flmem_live_malloc(one->process)->version
+					       : "");
 }
 
 void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -470,23 +377,25 @@ void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trou
 	const char *value;
 
 	if (one->gpu) {
-		set_state(answer, FLMEM_STEP_NOT_NEEDED,
-			  "GPU memory ran out, which jemalloc does not serve");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_NEEDED,
+				       "GPU memory ran out, which jemalloc does not serve");
 		return;
 	}
 	if (!has_jemalloc(one, answer))
 		return;
 	value = flmem_live_setting(one->process, "MALLOC_CONF");
 	if (one->process->settings_unknown) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
-			  one->process->settings_unknown);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
+				       one->process->settings_unknown);
 	} else if (FINDING(one, "LIVE-JEMALLOC-DECAY")) {
-		set_state(answer, FLMEM_STEP_NOT_DONE, "jemalloc is in use, MALLOC_CONF is %.80s",
-			  value ? value : "not set");
-		advise_start(one, answer, " --jemalloc");
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "jemalloc is in use, MALLOC_CONF is %.80s",
+				       value ? value : "not set");
+		flmem_answer_advise_start(one, answer, " --jemalloc");
 	} else {
-		set_state(answer, FLMEM_STEP_DONE, "jemalloc is in use with MALLOC_CONF=%.100s",
-			  value ? value : "");
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
+				       "jemalloc is in use with MALLOC_CONF=%.100s",
+				       value ? value : "");
 	}
 }
 
@@ -494,11 +403,12 @@ static void report_recorded(const struct flmem_trouble_case *one, enum flmem_ste
 			    struct flmem_trouble_answer *answer)
 {
 	const struct flmem_watch_result *recorded = one->recorded;
-	char span[FLMEM_TEXT_BYTES_MAX];
+	char span[FLMEM_TEXT_BYTES_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
-	set_state(answer, state, "recorded for %s, %" PRIu64 " rounds: %s, %s",
-		  flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)),
-		  recorded->rounds, trend_word(recorded), recorded->trend.reason);
+	flmem_answer_set_state(answer, state, "recorded for %s, %s: %s, %s",
+			       flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)),
+			       flmem_text_counted(recorded->rounds, "round", count, sizeof(count)),
+			       trend_word(recorded), recorded->trend.reason);
 }
 
 void flmem_trouble_monitor(const struct flmem_trouble_case *one,
@@ -508,8 +418,8 @@ void flmem_trouble_monitor(const struct flmem_trouble_case *one,
 		report_recorded(one, FLMEM_STEP_DONE, answer);
 		return;
 	}
-	set_state(answer, FLMEM_STEP_CANNOT_TELL, "not known whether a monitor runs");
-	advise_watch(one, answer, "");
+	flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "not known whether a monitor runs");
+	flmem_answer_advise_watch(one, answer, "");
 }
 
 void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -518,17 +428,18 @@ void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trou
 		", which distinguishes a leak from memory retained by the allocator";
 
 	if (!one->recorded) {
-		set_state(answer, FLMEM_STEP_CANNOT_TELL,
-			  "a recording is needed to check growth per round");
-		advise_watch(one, answer, why);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+				       "a recording is needed to check growth per round");
+		flmem_answer_advise_watch(one, answer, why);
 	} else if (one->recorded->trend.verdict == FLMEM_TREND_CLIMBING) {
 		report_recorded(one, FLMEM_STEP_NOT_DONE, answer);
-		set_next(answer, "check what grows with each round: lists of results, graphs "
-				 "retained by losses that are not detached, caches");
+		flmem_answer_set_next(answer,
+				      "check what grows with each round: lists of results, graphs "
+				      "retained by losses that are not detached, caches");
 	} else if (one->recorded->trend.verdict == FLMEM_TREND_TOO_EARLY ||
 		   one->recorded->trend.verdict == FLMEM_TREND_STEPPED) {
 		report_recorded(one, FLMEM_STEP_CANNOT_TELL, answer);
-		advise_watch(one, answer, why);
+		flmem_answer_advise_watch(one, answer, why);
 	} else {
 		report_recorded(one, FLMEM_STEP_DONE, answer);
 	}
@@ -555,8 +466,9 @@ static void report_killed(const struct flmem_oom_kill *kill, struct flmem_troubl
 	if (!kill->share_percent.unknown && kill->tasks.value > 1)
 		snprintf(share, sizeof(share), ", %" PRIu64 " %% of what %" PRIu64 " tasks held",
 			 kill->share_percent.value, kill->tasks.value);
-	set_state(answer, FLMEM_STEP_CANNOT_TELL, "the training code sets the batch size; %s%s%s%s",
-		  anon, shmem, limit, share);
+	flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			       "the training code sets the batch size; %s%s%s%s", anon, shmem,
+			       limit, share);
 }
 
 static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_trouble_answer *answer)
@@ -566,8 +478,8 @@ static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_tro
 	put_bytes(tried, sizeof(tried), "it tried to allocate ", gpu->tried_bytes);
 	put_bytes(left, sizeof(left), " of GPU memory, free ", gpu->free_bytes);
 	put_bytes(total, sizeof(total), " of ", gpu->total_bytes);
-	set_state(answer, FLMEM_STEP_CANNOT_TELL, "the training code sets the batch size; %s%s%s",
-		  tried, left, total);
+	flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			       "the training code sets the batch size; %s%s%s", tried, left, total);
 }
 
 void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -587,11 +499,11 @@ void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trou
 	else if (one->kill)
 		report_killed(one->kill, answer);
 	else
-		set_state(answer, FLMEM_STEP_CANNOT_TELL,
-			  "the training code sets the batch size%s%s", held, limit);
-	if (is_server(one))
-		set_state(answer, FLMEM_STEP_NOT_NEEDED, "a server does not train%s%s", held,
-			  limit);
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
+				       "the training code sets the batch size%s%s", held, limit);
+	if (flmem_role_is_server(one->role))
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_NEEDED, "a server does not train%s%s",
+				       held, limit);
 	else
-		set_next(answer, "halve it, and compare the peaks of two recordings");
+		flmem_answer_set_next(answer, "halve it, and compare the peaks of two recordings");
 }

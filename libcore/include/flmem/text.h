@@ -29,4 +29,13 @@ FLMEM_API char *flmem_text_bytes(uint64_t bytes, char *out, size_t size);
 /* "90 s", "12.5 min", "3.25 h", "4.2 days"; the same buffer size suffices. Returns `out`. */
 FLMEM_API char *flmem_text_span(uint64_t seconds, char *out, size_t size);
 
+/* Buffer size that suffices for flmem_text_counted() with a noun of up to 40 letters. */
+#define FLMEM_TEXT_COUNTED_MAX 64
+
+/*
+ * A count with its noun in the number that it needs: "1 round", "2 rounds", "0 processes", "3
+ * entries". Of several words the last is the noun. Returns `out`.
+ */
+FLMEM_API char *flmem_text_counted(uint64_t count, const char *noun, char *out, size_t size);
+
 #endif

@@ -174,9 +174,11 @@ static int check_shards(const struct flmem_input *input, const struct flmem_shar
 	if (!name && list->count == shards->count)
 		return 0;
 	if (!name)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the shards of '%s' have %zu tensors, but its index has %zu",
-				       input->path, list->count, shards->count);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0, "the shards of '%s' have %s, but its index has %zu",
+			input->path,
+			flmem_text_counted(list->count, "tensor", shown, sizeof(shown)),
+			shards->count);
 	flmem_text_escape(name, shown, sizeof(shown));
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "tensor '%s' of '%s' is not in exactly the shard that the index "

@@ -206,14 +206,16 @@ static void explain_python(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
 	uint64_t arenas = report->python.arenas_bytes.value;
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (!is_worth_sentence(explanation, report->python.arenas_bytes) ||
 	    report->python.used_bytes.unknown)
 		return;
 	add_sentence(explanation, arenas,
-		     "CPython keeps %s in %" PRIu64
-		     " arenas, %.0f %% full; only an arena without any object is released",
-		     SIZE(arenas), report->python.arenas.value,
+		     "CPython keeps %s in %s, %.0f %% full; only an arena without any object is "
+		     "released",
+		     SIZE(arenas),
+		     flmem_text_counted(report->python.arenas.value, "arena", count, sizeof(count)),
 		     (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 

@@ -8,6 +8,7 @@
 
 #include <flmem/launch.h>
 #include <flmem/settings.h>
+#include <flmem/text.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -88,10 +89,11 @@ static bool check_malloc_trim(const struct flmem_platform *platform, struct flme
 static bool check_empty_cache(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	const struct flmem_host_report *report = platform->report;
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (report->gpu_count) {
-		flmem_buf_printf(why, "%zu GPU%s, driver %s; needs a PyTorch built for CUDA",
-				 report->gpu_count, report->gpu_count == 1 ? "" : "s",
+		flmem_buf_printf(why, "%s, driver %s; needs a PyTorch built for CUDA",
+				 flmem_text_counted(report->gpu_count, "GPU", count, sizeof(count)),
 				 report->gpu_driver ? report->gpu_driver : "unknown");
 		return true;
 	}

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <flmem/text.h>
+
 #include "base/file_place.h"
 #include "base/io.h"
 #include "frameworks/framework.h"
@@ -40,6 +42,13 @@ static struct flmem_file_identity identity_of(const struct stat *status)
 	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
 }
 
+static int code_of(int sys_errno)
+{
+	if (sys_errno == EACCES)
+		return FLMEM_EPERM;
+	return sys_errno == ENOMEM ? FLMEM_EFAILED : FLMEM_EUSAGE;
+}
+
 static int read_input_text(const char *path, struct flmem_buf *text,
 			   struct flmem_read_file *ret_read, struct flmem_error *why)
 {
@@ -53,8 +62,8 @@ static int read_input_text(const char *path, struct flmem_buf *text,
 	if (fd == -EINVAL)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, "not a regular file");
 	if (fd < 0 || fstat(place.directory, &folder) < 0)
-		return flmem_error_set(why, fd == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
-				       fd < 0 ? -fd : errno, "cannot be read");
+		return flmem_error_set(why, code_of(fd < 0 ? -fd : 0), fd < 0 ? -fd : errno,
+				       "cannot be read");
 	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
 	if (rc && rc != -EFBIG) /* the reader rejects larger files */
 		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");
@@ -149,7 +158,8 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	if (read_document(job, file, &known, &why) && !foreign)
+	/* A foreign file needs no reason; one that could not be held is not known to be one. */
+	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
 		rc = add_job_problem(job, file->path, input->document.bad_line, &why, err);
 	if (!known || (foreign && !is_claimed(file, &input->document))) {
 		flmem_document_clear(&input->document);
@@ -308,13 +318,15 @@ static int check_records(const struct flmem_found_files *files,
 /* A dropped finding could be more severe than the kept ones. */
 static int report_left_out(struct flmem_recommendations *found, struct flmem_error *err)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
 	struct flmem_error why = {0};
 
 	if (!found->left_out_count)
 		return 0;
 	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"%zu findings beyond the first %u are left out; check fewer files at once",
-			found->left_out_count, FLMEM_FINDINGS_MAX);
+			"%s beyond the first %u %s left out; check fewer files at once",
+			flmem_text_counted(found->left_out_count, "finding", count, sizeof(count)),
+			FLMEM_FINDINGS_MAX, found->left_out_count == 1 ? "is" : "are");
 	if (flmem_recommendations_add_problem(found, found->findings[0].file, 0, &why))
 		return 0;
 	return flmem_error_nomem(err, "cannot report the findings that are left out");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "frameworks/troubles.h"
 #include "proc/limits/cgroup.h"
@@ -101,7 +103,10 @@ static int add_evaluation(struct troubleshooting *run, const struct flmem_troubl
  */
 static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char *out, size_t size)
 {
-	snprintf(out, size, "the kernel has killed %" PRIu64 " in its control group %s", kills,
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
+	snprintf(out, size, "the kernel has killed %s in its control group %s",
+		 flmem_text_counted(kills, "process", count, sizeof(count)),
 		 one->recorded
 			 ? "while it was recorded"
 			 : "since the group was created, possibly before this process started");

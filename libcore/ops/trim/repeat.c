@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "ops/trim/condition_check.h"
@@ -122,7 +124,7 @@ static void record_trim(const struct repeat_state *repeat_state, struct trim_sta
 			const struct flmem_trim_result *result)
 {
 	const struct flmem_repeat_options *options = &repeat_state->options;
-	char reason[96];
+	char reason[96], count[FLMEM_TEXT_COUNTED_MAX];
 
 	report_event(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
 	trim_state->trims++;
@@ -133,8 +135,8 @@ static void record_trim(const struct repeat_state *repeat_state, struct trim_sta
 		trim_state->ineffective = 0;
 	set_next_trim(repeat_state, trim_state);
 	if (trim_state->ineffective >= options->max_ineffective) {
-		snprintf(reason, sizeof(reason), "%u trims in a row released almost nothing",
-			 trim_state->ineffective);
+		snprintf(reason, sizeof(reason), "%s in a row released almost nothing",
+			 flmem_text_counted(trim_state->ineffective, "trim", count, sizeof(count)));
 		end_target(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
 	} else if (options->count && trim_state->trims >= options->count) {
 		end_target(repeat_state, trim_state, FLMEM_REPEAT_DONE, NULL, NULL);
@@ -221,6 +223,7 @@ static uint64_t next_check_us(uint64_t last_us, uint64_t every_us)
 
 static int overall_outcome(const struct repeat_state *repeat_state, struct flmem_error *err)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
 	size_t dropped = 0;
 	int code = 0;
 
@@ -232,9 +235,10 @@ static int overall_outcome(const struct repeat_state *repeat_state, struct flmem
 	}
 	if (!dropped)
 		return 0;
-	return flmem_error_set(err, dropped < repeat_state->count ? FLMEM_EPARTLY : code, 0,
-			       "%zu of %zu processes could not be trimmed", dropped,
-			       repeat_state->count);
+	return flmem_error_set(
+		err, dropped < repeat_state->count ? FLMEM_EPARTLY : code, 0,
+		"%zu of %s could not be trimmed", dropped,
+		flmem_text_counted(repeat_state->count, "process", count, sizeof(count)));
 }
 
 static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err)

@@ -408,8 +408,9 @@ int flmem_candidates_refuse(const struct flmem_process *process,
 	if (found->handling)
 		return refuse_handling(process, found->handling, err);
 	if (found->rejected && found->threads > 1)
-		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
-			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
+		snprintf(why, sizeof(why), "%zu of its %zu threads %s running, and thread %d %s",
+			 found->running, found->threads, found->running == 1 ? "is" : "are",
+			 (int)found->rejected_tid, found->rejected);
 	else if (found->rejected)
 		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
 	else if (found->threads > 1)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <flmem/text.h>
+
 #include "report/html/plot.h"
 
 #define COLOURS	    8U	 /* processes with a colour, the most important ones */
@@ -133,7 +135,7 @@ void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *pa
 			const struct flmem_watch_result *const *sorted, size_t count)
 {
 	struct view view = {.page = page};
-	char text[64];
+	char text[128], counted[FLMEM_TEXT_COUNTED_MAX];
 	size_t trims;
 
 	for (size_t i = 0; i < count; i++)
@@ -141,7 +143,8 @@ void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *pa
 	if (!view.count)
 		return;
 	fit_all_axes(&view);
-	snprintf(text, sizeof(text), "%zu processes; the table below has the figures.", view.count);
+	snprintf(text, sizeof(text), "%s; the table below has the figures.",
+		 flmem_text_counted(view.count, "process", counted, sizeof(counted)));
 	flmem_page_plot_open(
 		out, &view.plot,
 		&(struct flmem_page_caption){"all", "Memory of all processes over time", text});

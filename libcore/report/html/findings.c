@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include <flmem/text.h>
+
 #include "report/html/markup.h"
 
 #define FINDINGS_MAX 500U
@@ -114,6 +116,7 @@ static uint64_t count_ended(const struct flmem_watch_summary *summary)
 static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary, bool live)
 {
 	uint64_t ended = count_ended(summary);
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	flmem_buf_puts(
 		out, "<p><small>Checked with the rules of flmem recommend about memory over time");
@@ -127,8 +130,8 @@ static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *s
 			out,
 			", and about allocators, their settings and retained memory at the end");
 	if (live && ended)
-		flmem_buf_printf(out, ", except for %" PRIu64 " exited process%s", ended,
-				 ended == 1 ? "" : "es");
+		flmem_buf_printf(out, ", except for %s",
+				 flmem_text_counted(ended, "exited process", count, sizeof(count)));
 	flmem_buf_puts(out, ".</small></p>\n");
 }
 
@@ -137,6 +140,7 @@ void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_sum
 {
 	bool advised = advice->rules != FLMEM_WATCH_RULES_NONE;
 	struct listing list = {.out = out};
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (!summary->limit_passed && !advised)
 		return;
@@ -147,7 +151,9 @@ void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_sum
 				    advice->spans ? &advice->spans[i] : NULL);
 	list.left_out += advice->found.left_out_count;
 	if (list.left_out)
-		flmem_buf_printf(out, "<p>And %zu more findings.</p>\n", list.left_out);
+		flmem_buf_printf(
+			out, "<p>And %s.</p>\n",
+			flmem_text_counted(list.left_out, "more finding", count, sizeof(count)));
 	if (!list.shown)
 		flmem_buf_puts(out, "<p>None.</p>\n");
 	put_problems(out, &advice->found);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of all processes. */
 #include "report/html/page.h"
+
 #include "report/html/plot.h"
+#include <flmem/text.h>
 
 #include "report/html/markup.h"
 
@@ -85,6 +87,7 @@ void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_pag
 			     const struct flmem_watch_summary *summary)
 {
 	size_t count = summary->count < ROWS_MAX ? summary->count : ROWS_MAX;
+	char left[FLMEM_TEXT_COUNTED_MAX];
 
 	flmem_buf_puts(out, "<section><h2>Processes</h2><div class=\"wide\"><table><thead><tr>"
 			    "<th scope=\"col\">pid</th><th scope=\"col\" class=\"text\">trend</th>"
@@ -96,6 +99,8 @@ void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_pag
 		put_overview_row(out, page, &summary->results[i]);
 	flmem_buf_puts(out, "</tbody></table></div>");
 	if (summary->count > count)
-		flmem_buf_printf(out, "<p>And %zu more processes.</p>", summary->count - count);
+		flmem_buf_printf(out, "<p>And %s.</p>",
+				 flmem_text_counted(summary->count - count, "more process", left,
+						    sizeof(left)));
 	flmem_buf_puts(out, "</section>\n");
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <flmem/text.h>
 #include <flmem/version.h>
 
 #include "report/html/markup.h"
@@ -44,8 +45,10 @@ static void put_patterns(struct flmem_buf *out)
 static void put_title(struct flmem_buf *out, const struct flmem_watch_page *page,
 		      const struct flmem_watch_summary *summary)
 {
-	flmem_buf_printf(out, "<header><h1>Memory of %zu %s</h1><p>", summary->count,
-			 summary->count == 1 ? "process" : "processes");
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
+	flmem_buf_printf(out, "<header><h1>Memory of %s</h1><p>",
+			 flmem_text_counted(summary->count, "process", count, sizeof(count)));
 	if (page->samples) {
 		put_time(out, page->first_at_us);
 		flmem_buf_puts(out, " to ");
@@ -54,8 +57,10 @@ static void put_title(struct flmem_buf *out, const struct flmem_watch_page *page
 		flmem_page_put_span_us(out, page->elapsed_us);
 		flmem_buf_puts(out, "), ");
 	}
-	flmem_buf_printf(out, "%" PRIu64 " samples, %" PRIu64 " rounds</p></header>\n",
-			 page->samples, summary->rounds);
+	flmem_buf_printf(out, "%s, ",
+			 flmem_text_counted(page->samples, "sample", count, sizeof(count)));
+	flmem_buf_printf(out, "%s</p></header>\n",
+			 flmem_text_counted(summary->rounds, "round", count, sizeof(count)));
 }
 
 static void put_page_limit(struct flmem_buf *out, const struct flmem_watch_result *r)
@@ -160,6 +165,7 @@ static void put_processes(struct flmem_buf *out, const struct flmem_watch_page *
 			  const struct flmem_watch_result **sorted, size_t count)
 {
 	size_t shown = count < FIGURES_MAX ? count : FIGURES_MAX;
+	char counted[FLMEM_TEXT_COUNTED_MAX];
 
 	for (size_t i = 0; i < shown; i++)
 		put_page_process(out, &(struct flmem_page_subject){
@@ -170,25 +176,25 @@ static void put_processes(struct flmem_buf *out, const struct flmem_watch_page *
 				      });
 	if (count > shown)
 		flmem_buf_printf(out,
-				 "<p>Figures are drawn for %zu processes: those that exceeded a "
-				 "limit, those whose memory climbs, the largest.</p>\n",
-				 shown);
+				 "<p>Figures are drawn for %s: those that exceeded a limit, those "
+				 "whose memory climbs, the largest.</p>\n",
+				 flmem_text_counted(shown, "process", counted, sizeof(counted)));
 }
 
 static void put_footer(struct flmem_buf *out, const struct flmem_watch_summary *summary)
 {
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
 	flmem_buf_puts(out, "<footer>");
 	if (summary->missed)
 		flmem_buf_printf(
-			out,
-			"<p>%" PRIu64
-			" intervals passed without samples: the host was busy or suspended.</p>",
-			summary->missed);
+			out, "<p>%s passed without samples: the host was busy or suspended.</p>",
+			flmem_text_counted(summary->missed, "interval", count, sizeof(count)));
 	if (summary->record_skipped_bytes)
-		flmem_buf_printf(out,
-				 "<p>%" PRIu64
-				 " bytes of the recording are damaged and were skipped.</p>",
-				 summary->record_skipped_bytes);
+		flmem_buf_printf(out, "<p>Of the recording, %s %s damaged and skipped.</p>",
+				 flmem_text_counted(summary->record_skipped_bytes, "byte", count,
+						    sizeof(count)),
+				 summary->record_skipped_bytes == 1 ? "is" : "are");
 	flmem_buf_printf(out,
 			 "<p>Times count from the start of the watch. Resident memory that does "
 			 "not fall is not a leak; memory that is higher after each round is. "

@@ -57,6 +57,7 @@ void flmem_page_put_verdict(struct flmem_buf *out, const struct flmem_trend *tre
 void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_result *result)
 {
 	const struct flmem_forecast *f = &result->forecast;
+	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (f->exhausted_in_s.unknown) {
 		flmem_buf_puts(out, "–");
@@ -67,7 +68,9 @@ void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_res
 					    ? UINT64_MAX
 					    : f->exhausted_in_s.value * 1000000U);
 	if (!f->exhausted_in_rounds.unknown)
-		flmem_buf_printf(out, " or %" PRIu64 " rounds", f->exhausted_in_rounds.value);
+		flmem_buf_printf(out, " or %s",
+				 flmem_text_counted(f->exhausted_in_rounds.value, "round", count,
+						    sizeof(count)));
 }
 
 void flmem_page_put_who(struct flmem_buf *out, const struct flmem_watch_process *process)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TESTS_KEPT_H
+#define FLMEM_TESTS_KEPT_H
+
+/*
+ * Texts of what a module returns, held against those in tests/fixtures/golden. With
+ * FLMEM_GOLDEN_WRITE in the environment the texts are written anew: read the difference before it
+ * is committed. They hold nothing that depends on the machine or the compiler.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#define KEPT FIXTURES "/golden/"
+
+static inline void kept_read(const char *name, struct flmem_buf *text)
+{
+	char path[512], chunk[4096];
+	size_t got;
+	FILE *file;
+
+	snprintf(path, sizeof(path), KEPT "%s", name);
+	file = fopen(path, "r");
+	if (!file)
+		fail_msg("%s is missing", path);
+	while ((got = fread(chunk, 1, sizeof(chunk), file)))
+		flmem_buf_append(text, chunk, got);
+	fclose(file);
+}
+
+static inline void kept_write(const char *name, const struct flmem_buf *text)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), KEPT "%s", name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(text->data, 1, text->length, file), text->length);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Shows the first line that differs. */
+static inline void kept_compare(const char *name, const struct flmem_buf *text)
+{
+	FLMEM_AUTO_BUF struct flmem_buf kept = FLMEM_BUF_INIT;
+	size_t line = 0, at = 0;
+
+	if (getenv("FLMEM_GOLDEN_WRITE"))
+		kept_write(name, text);
+	kept_read(name, &kept);
+	for (; at < kept.length && at < text->length && kept.data[at] == text->data[at]; at++)
+		if (text->data[at] == '\n')
+			line = at + 1;
+	if (at < kept.length || at < text->length)
+		fail_msg("%s: '%.*s' instead of '%.*s'", name,
+			 (int)strcspn(text->data + line, "\n"), text->data + line,
+			 (int)strcspn(kept.data + line, "\n"), kept.data + line);
+}
+
+#endif

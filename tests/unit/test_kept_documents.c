@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trees of many small documents of each syntax, with the place of every value, the reasons of
+ * those that are refused, and every edit at every value, held against kept texts (kept.h).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "documents/document.h"
+#include "documents/edit.h"
+#include "kept.h"
+
+#define SEPARATOR "%%%%%\n"
+
+struct subject {
+	enum flmem_syntax syntax;
+	struct flmem_document document;
+	struct flmem_buf *out;
+};
+
+/* A text on one line. */
+static void put_shown(struct flmem_buf *out, const char *text, size_t length)
+{
+	flmem_buf_putc(out, '\'');
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\n')
+			flmem_buf_puts(out, "\\n");
+		else if (text[i] == '\r')
+			flmem_buf_puts(out, "\\r");
+		else
+			flmem_buf_putc(out, text[i] ? text[i] : '@');
+	}
+	flmem_buf_putc(out, '\'');
+}
+
+static void put_place(struct flmem_buf *out, const struct flmem_place *place)
+{
+	flmem_buf_printf(out, " %u:%u[%zu-%zu]", place->line, place->column, place->start,
+			 place->end);
+}
+
+static void put_edit(const struct subject *s, const char *name, const struct flmem_edit *edit)
+{
+	const struct flmem_edit *const list[] = {edit};
+	FLMEM_AUTO_FREE char *after = flmem_edits_apply(s->document.text.data, list, 1);
+
+	assert_non_null(after);
+	flmem_buf_printf(s->out, "    %s [%zu-%zu] ", name, edit->start, edit->end);
+	put_shown(s->out, edit->text, strlen(edit->text));
+	flmem_buf_puts(s->out, flmem_edits_hold(s->syntax, s->document.text.data, after, list, 1)
+				       ? "\n"
+				       : " does not hold\n");
+}
+
+static void put_edits(const struct subject *s, const struct flmem_node *node)
+{
+	struct flmem_edit edit;
+
+	if (flmem_edit_replace(&s->document, node, "71", &edit)) {
+		put_edit(s, "replace", &edit);
+		free(edit.text);
+	}
+	if (flmem_edit_insert(&s->document, node, "k.l", "72", &edit)) {
+		put_edit(s, "insert", &edit);
+		free(edit.text);
+	}
+}
+
+static void put_node(const struct subject *s, const struct flmem_node *node)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+	int64_t number;
+
+	flmem_node_path(node, &path);
+	flmem_buf_printf(s->out, "  %s %d ", path.data, (int)node->kind);
+	put_shown(s->out, node->text, strlen(node->text));
+	put_place(s->out, &node->place);
+	if (node->key)
+		put_place(s->out, &node->key_place);
+	if (flmem_node_integer(node, &number))
+		flmem_buf_printf(s->out, " = %lld", (long long)number);
+	flmem_buf_puts(s->out, flmem_node_is_true(node) ? " true\n" : "\n");
+	put_edits(s, node);
+	for (const struct flmem_node *n = node->first; n; n = n->next)
+		if (n->parent == node)
+			put_node(s, n);
+		else
+			flmem_buf_puts(s->out, "    of its anchor\n");
+}
+
+/* Reads a text, of which the buffer is taken. */
+static void put_document(enum flmem_syntax syntax, struct flmem_buf *text, struct flmem_buf *out)
+{
+	struct subject s = {.syntax = syntax, .out = out};
+	struct flmem_error err = {0};
+
+	if (flmem_document_read(syntax, text, &s.document, &err))
+		flmem_buf_printf(out, "  refused, line %u: %s\n", s.document.bad_line, err.message);
+	else if (s.document.root)
+		put_node(&s, s.document.root);
+	else
+		flmem_buf_puts(out, "  empty\n");
+	flmem_document_clear(&s.document);
+}
+
+/* What a file that people read cannot hold. */
+static void put_bytes(struct flmem_buf *text, const char *from, size_t length)
+{
+	static const struct {
+		const char *name, *bytes;
+	} tokens[] = {{"<CR>", "\r"},	 {"<BOM>", "\xef\xbb\xbf"},
+		      {"<BAD>", "\xff"}, {"<DEL>", "\x7f"},
+		      {"<ESC>", "\x1b"}, {"<NUL>", ""},
+		      {"<TAB>", "\t"},	 {"<EOF>", NULL}};
+	const char *end = from + length;
+
+	while (from < end) {
+		size_t i = 0;
+
+		while (i < FLMEM_ARRAY_SIZE(tokens) &&
+		       strncmp(from, tokens[i].name, strlen(tokens[i].name)) != 0)
+			i++;
+		if (i == FLMEM_ARRAY_SIZE(tokens)) {
+			flmem_buf_putc(text, *from++);
+			continue;
+		}
+		if (!tokens[i].bytes)
+			return;
+		flmem_buf_append(text, tokens[i].bytes,
+				 *tokens[i].bytes ? strlen(tokens[i].bytes) : 1);
+		from += strlen(tokens[i].name);
+	}
+}
+
+static void keep_documents(enum flmem_syntax syntax, const char *name)
+{
+	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
+	char path[128];
+	const char *from, *end;
+
+	snprintf(path, sizeof(path), "documents/%s.cases", name);
+	kept_read(path, &cases);
+	for (from = cases.data; *from; from = end + strlen(SEPARATOR)) {
+		struct flmem_buf text = FLMEM_BUF_INIT;
+
+		end = strstr(from, SEPARATOR);
+		assert_non_null(end);
+		put_bytes(&text, from, (size_t)(end - from));
+		put_shown(&out, text.data, text.length < 60 ? text.length : 60);
+		flmem_buf_putc(&out, '\n');
+		put_document(syntax, &text, &out);
+	}
+	snprintf(path, sizeof(path), "documents/%s.txt", name);
+	kept_compare(path, &out);
+}
+
+static void json_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_JSON, "json");
+}
+
+static void hocon_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_HOCON, "hocon");
+}
+
+static void yaml_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_YAML, "yaml");
+}
+
+static void toml_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_TOML, "toml");
+}
+
+static void python_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_PYTHON, "python");
+}
+
+static void notebooks_are_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_NOTEBOOK, "notebook");
+}
+
+static void plain_texts_are_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_PLAIN, "plain");
+}
+
+/* `head`, `count` times `unit`, in which %zu is its number, `middle`, `count` times `closing`. */
+struct pile {
+	enum flmem_syntax syntax;
+	const char *head, *unit, *middle, *closing;
+};
+
+static bool is_read(const struct pile *pile, size_t count)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	const char *number = strstr(pile->unit, "%zu");
+
+	flmem_buf_puts(&text, pile->head);
+	for (size_t i = 0; i < count; i++) {
+		if (number)
+			flmem_buf_printf(&text, "%.*s%zu%s", (int)(number - pile->unit), pile->unit,
+					 i, number + 3);
+		else
+			flmem_buf_puts(&text, pile->unit);
+	}
+	flmem_buf_puts(&text, pile->middle);
+	for (size_t i = 0; i < count; i++)
+		flmem_buf_puts(&text, pile->closing);
+	return flmem_document_read(pile->syntax, &text, &document, NULL) == 0;
+}
+
+/* The largest count that is read, up to 4,000. */
+static size_t limit_of(const struct pile *pile)
+{
+	size_t low = 0, high = 4001;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		*(is_read(pile, middle) ? &low : &high) = middle;
+	}
+	return low;
+}
+
+static void limits_are_as_kept(void **state)
+{
+	static const struct pile piles[] = {
+		{FLMEM_SYNTAX_JSON, "", "[", "", "]"},
+		{FLMEM_SYNTAX_JSON, "", "{\"a\":[", "", "]}"},
+		{FLMEM_SYNTAX_JSON, "[0", ",1", "]", ""},
+		{FLMEM_SYNTAX_HOCON, "a = ", "[", "", "]"},
+		{FLMEM_SYNTAX_HOCON, "a = ", "{b=", "1", "}"},
+		{FLMEM_SYNTAX_HOCON, "a", ".b", " = 1", ""},
+		{FLMEM_SYNTAX_HOCON, "a", ".b", " { c.d = 1 }", ""},
+		{FLMEM_SYNTAX_HOCON, "", "k%zu = 1\n", "", ""},
+		{FLMEM_SYNTAX_HOCON, "a=1\n", "a.b = 1\n", "", ""},
+		{FLMEM_SYNTAX_YAML, "a: ", "[", "", "]"},
+		{FLMEM_SYNTAX_YAML, "", "- &a%zu x\n", "", ""},
+		{FLMEM_SYNTAX_TOML, "a = ", "[", "", "]"},
+		{FLMEM_SYNTAX_TOML, "a = ", "{b=", "1", "}"},
+		{FLMEM_SYNTAX_TOML, "", "k%zu = 1\n", "", ""},
+		{FLMEM_SYNTAX_TOML, "a", ".b", " = 1", ""},
+		{FLMEM_SYNTAX_TOML, "[a", ".b", "]\nx = {y.z = 1}\n", ""},
+		{FLMEM_SYNTAX_PYTHON, "from a import f\n", "f(", "", ")"},
+		{FLMEM_SYNTAX_PYTHON, "from a import f\n", "f(x=", "1", ")"},
+		{FLMEM_SYNTAX_PYTHON, "from a import f\nf(x=", "{'a':", "1", "}"},
+	};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(piles); i++) {
+		put_shown(&out, piles[i].head, strlen(piles[i].head));
+		put_shown(&out, piles[i].unit, strlen(piles[i].unit));
+		flmem_buf_printf(&out, " %zu\n", limit_of(&piles[i]));
+	}
+	kept_compare("documents/limits.txt", &out);
+}
+
+/* The trees of documents at the limit of depth of an expression of Python: what is behind it. */
+static void put_deep(struct flmem_buf *out, const char *unit, size_t count)
+{
+	struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&text, "from a import f\n");
+	for (size_t i = 0; i < count; i++)
+		flmem_buf_puts(&text, unit);
+	flmem_buf_puts(&text, "\nf(z=1)\nx.g(1)\n");
+	flmem_buf_printf(out, "%zu '%s'\n", count, unit);
+	put_document(FLMEM_SYNTAX_PYTHON, &text, out);
+}
+
+static void open_brackets_are_as_kept(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t count = 126; count <= 130; count++)
+		put_deep(&out, "[", count);
+	put_deep(&out, "x.g(", 47);
+	put_deep(&out, "{'a':", 3);
+	kept_compare("documents/open.txt", &out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(json_is_as_kept),
+		cmocka_unit_test(hocon_is_as_kept),
+		cmocka_unit_test(yaml_is_as_kept),
+		cmocka_unit_test(toml_is_as_kept),
+		cmocka_unit_test(python_is_as_kept),
+		cmocka_unit_test(notebooks_are_as_kept),
+		cmocka_unit_test(plain_texts_are_as_kept),
+		cmocka_unit_test(limits_are_as_kept),
+		cmocka_unit_test(open_brackets_are_as_kept),
+	};
+
+	return cmocka_run_group_tests_name("kept_documents", tests, NULL, NULL);
+}

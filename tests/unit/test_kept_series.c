@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trends, phases, steps, and the decisions of the policy of trims, for histories that look random
+ * and are the same in every run, held against kept texts (kept.h).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/trend.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "kept.h"
+#include "series.h"
+#include "series/history.h"
+#include "series/policy.h"
+#include "series/robust.h"
+#include "series/steps.h"
+
+#define MIB	   1048576.0
+#define LEVEL	   (400 * MIB)
+#define POINTS_MAX 400U
+
+struct course {
+	struct flmem_trend_point points[POINTS_MAX];
+	size_t count;
+	uint64_t state;
+};
+
+static double pick(struct course *c, const double *values, size_t count)
+{
+	return values[(size_t)(noise_uniform(&c->state) * (double)count)];
+}
+
+#define PICK(c, ...) \
+	pick((c), (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+
+static void add(struct course *c, size_t at, double bytes)
+{
+	double sum = (double)c->points[at].bytes + bytes;
+
+	c->points[at].bytes = sum > 0 ? (uint64_t)sum : 0;
+}
+
+/* Level, slope and noise. */
+static void begin_course(struct course *c)
+{
+	double growth = PICK(c, 0, 0, 0.0001, -0.0001, 0.0005, -0.001, 0.003, -0.004, 0.02) * LEVEL;
+	double noise = PICK(c, 0, 0.0002, 0.0002, 0.002, 0.01, 0.05) * LEVEL;
+	double step_us = PICK(c, 1e6, 30e6, 75e6, 110e6, 600e6);
+	double round_s = PICK(c, 0.2, 1, 1, 1, 3);
+
+	c->count = (size_t)PICK(c, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 20, 24, 25, 29, 30, 31, 48,
+				60, 63, 64, 65, 100, 127, 128, 129, 200, 400);
+	for (size_t i = 0; i < c->count; i++)
+		c->points[i] = (struct flmem_trend_point){
+			.at_us = (uint64_t)(step_us * (double)i),
+			.round = (uint64_t)(round_s * (double)i),
+			.bytes = (uint64_t)(LEVEL + growth * (double)i +
+					    noise * noise_normal(&c->state)),
+		};
+}
+
+/* Steps, a ramp that ends or begins, teeth, outliers. */
+static void bend_course(struct course *c)
+{
+	double what = PICK(c, 0, 0, 1, 1, 2, 3, 4, 5);
+	double height = PICK(c, 1, 5, 9, 20, 40, -8, -30) * MIB;
+	size_t at = (size_t)(noise_uniform(&c->state) * (double)c->count);
+	size_t period = 3 + (size_t)(noise_uniform(&c->state) * 12);
+
+	for (size_t i = 0; i < c->count; i++) {
+		if (what == 1 && i >= at)
+			add(c, i, height);
+		else if (what == 2)
+			add(c, i, height / 8 * (double)(i < at ? i : at));
+		else if (what == 3 && i > at)
+			add(c, i, height / 8 * (double)(i - at));
+		else if (what == 4)
+			add(c, i, height / 4 * (double)(i % period));
+		else if (what == 5 && i % period == 1)
+			add(c, i, 10 * height);
+	}
+}
+
+static void put_number(struct flmem_buf *out, const char *name, const struct flmem_i64 *number)
+{
+	if (number->unknown)
+		flmem_buf_printf(out, " %s -", name);
+	else
+		flmem_buf_printf(out, " %s %" PRId64, name, number->value / 4096);
+}
+
+static void put_seconds(struct flmem_buf *out, const struct flmem_u64 *number)
+{
+	if (number->unknown)
+		flmem_buf_printf(out, " [%.12s]", number->unknown);
+	else
+		flmem_buf_printf(out, " %.4g", (double)number->value);
+}
+
+static void put_trend(struct flmem_buf *out, const struct course *c, enum flmem_trend_basis basis)
+{
+	struct flmem_forecast forecast;
+	struct flmem_trend t;
+
+	flmem_trend_measure(c->points, c->count, basis, &t);
+	flmem_buf_printf(out, "%c %zu/%zu %s %.3f", basis == FLMEM_TREND_BY_ROUND ? 'r' : 'h',
+			 t.points, c->count, flmem_trend_verdict_name(t.verdict), t.confidence);
+	put_number(out, "round", &t.growth_per_round_bytes);
+	put_number(out, "hour", &t.growth_per_hour_bytes);
+	put_number(out, "low", &t.low_bytes);
+	put_number(out, "high", &t.high_bytes);
+	put_number(out, "step", &t.step_bytes);
+	flmem_trend_forecast(&t, FLMEM_KNOWN(UINT64_C(300) << 20), &forecast);
+	put_seconds(out, &forecast.exhausted_in_s);
+	put_seconds(out, &forecast.exhausted_earliest_s);
+	put_seconds(out, &forecast.exhausted_in_rounds);
+	flmem_buf_printf(out, " %s\n", t.reason);
+}
+
+static void trends_are_as_kept(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 260; seed++) {
+		struct course c = {.state = seed * 2654435761U + 99};
+
+		begin_course(&c);
+		bend_course(&c);
+		if (seed % 3 == 0)
+			bend_course(&c);
+		put_trend(&out, &c, FLMEM_TREND_BY_ROUND);
+		put_trend(&out, &c, FLMEM_TREND_BY_HOUR);
+	}
+	kept_compare("trends.txt", &out);
+}
+
+static void forecasts_have_their_reasons(void **state)
+{
+	const struct flmem_u64 none = FLMEM_UNKNOWN("no limit"), room = FLMEM_KNOWN(1 << 30);
+	static const int64_t rates[] = {-5, 0, 1, 1 << 10, 1 << 30};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (int verdict = 0; flmem_trend_verdict_name((enum flmem_trend_verdict)verdict) &&
+			      verdict <= FLMEM_TREND_TOO_EARLY;
+	     verdict++)
+		for (size_t i = 0; i < 25; i++)
+			for (int known = 0; known < 4; known++) {
+				struct flmem_trend t = {
+					.verdict = (enum flmem_trend_verdict)verdict,
+					.basis = known & 1 ? FLMEM_TREND_BY_ROUND
+							   : FLMEM_TREND_BY_HOUR,
+					.reason = "the reason",
+					.growth_per_round_bytes = {.value = rates[i / 5]},
+					.growth_per_hour_bytes = {.value = rates[i % 5]},
+					.high_bytes = {.value = 2 * rates[i / 5]}};
+				struct flmem_forecast f;
+
+				if (!(known & 1))
+					t.growth_per_round_bytes.unknown = "no rounds were seen";
+				flmem_trend_forecast(&t, known & 2 ? none : room, &f);
+				put_seconds(&out, &f.exhausted_in_s);
+				put_seconds(&out, &f.exhausted_earliest_s);
+				put_seconds(&out, &f.exhausted_in_rounds);
+				flmem_buf_putc(&out, '\n');
+			}
+	kept_compare("forecasts.txt", &out);
+}
+
+/* Medians, slopes and jumps of short curves. */
+static void curves_are_as_kept(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		uint64_t noise = seed * 2654435761U + 7;
+		size_t count = 1 + seed % FLMEM_ROBUST_POINTS_MAX;
+		double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX],
+			sorted[FLMEM_ROBUST_POINTS_MAX];
+		unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
+		struct flmem_curve curve = {.x = x, .y = y, .segment = segment, .count = count};
+		struct flmem_slope slope;
+		struct flmem_steps steps;
+		double height = 40 * (double)(seed % 4);
+		/* Which of two equal models is found depends on how a compiler rounds. */
+		bool ties = seed % 4 == 0;
+
+		for (size_t i = 0; i < count; i++) {
+			x[i] = floor((double)i / (seed % 5 == 0 ? 2 : 1));
+			y[i] = 4 * noise_normal(&noise);
+			y[i] = (ties ? floor(y[i]) : y[i]) + (double)(seed % 3) * x[i] +
+			       (i > count / 3 ? height : 0) + (i > count / 2 ? height : 0) +
+			       (seed % 7 == 1 && i > count * 3 / 4 ? height : 0);
+			segment[i] = (unsigned char)(i * (1 + seed % 3) / count);
+			sorted[i] = y[i];
+		}
+		flmem_buf_printf(&out, "%zu: median %.4g", count,
+				 flmem_robust_median(sorted, count));
+		for (size_t k = 0; k < count; k += 5)
+			flmem_buf_printf(&out, " %.4g", flmem_robust_select(sorted, count, k));
+		flmem_robust_trend(&curve, &slope);
+		flmem_buf_printf(&out, "; slope %.4g = %.4g, %.4g to %.4g, p %.3g; steps",
+				 flmem_robust_slope(&curve), slope.slope, slope.low, slope.high,
+				 slope.p_value);
+		if (count > 6 && !ties)
+			flmem_steps_find(x, y, count, seed % 2 ? 10 : 30, &steps);
+		else
+			steps = (struct flmem_steps){0};
+		for (size_t i = 0; i < steps.count; i++)
+			flmem_buf_printf(&out, " %.4g", steps.height[i]);
+		for (size_t i = 1; i < count; i++)
+			if (count > 6 && !ties && steps.segment[i] != steps.segment[i - 1])
+				flmem_buf_printf(&out, " @%zu", i);
+		flmem_buf_printf(&out, " evidence %.4g\n", steps.evidence);
+	}
+	kept_compare("curves.txt", &out);
+}
+
+static void histories_are_as_kept(void **state)
+{
+	static const uint64_t widths[] = {1, 1000, 250000};
+	static struct flmem_history history;
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		uint64_t noise = seed * 2654435761U + 3, at_us = 0;
+		size_t samples = (size_t)(seed * seed % 23 * 17);
+		struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+		size_t count;
+
+		flmem_history_init(&history, widths[seed % 3]);
+		for (size_t i = 0; i < samples; i++) {
+			double swing = (double)(seed % 4) * 0.4 * MIB * (double)(i % 7);
+
+			at_us += (uint64_t)(noise_uniform(&noise) * 300000);
+			flmem_history_add(&history, at_us,
+					  (uint64_t)((seed % 5 ? 20 : 300) * MIB + swing +
+						     MIB * noise_uniform(&noise)) &
+						  ~UINT64_C(0xffff));
+		}
+		count = flmem_history_points(&history, points);
+		flmem_buf_printf(&out, "%zu samples, %zu spans of %" PRIu64 ":", samples,
+				 history.count, history.width_us);
+		for (size_t i = 0; i < count; i++)
+			flmem_buf_printf(&out, " %" PRIu64 "/%" PRIu64 "/%" PRIu64, points[i].at_us,
+					 points[i].round, points[i].bytes >> 16);
+		flmem_buf_putc(&out, '\n');
+	}
+	kept_compare("histories.txt", &out);
+}
+
+static void phases_turn_at_their_bound(void **state)
+{
+	static const uint64_t levels[] = {50, 100, 101, 150, 1000};
+	static struct flmem_history history;
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t l = 0; l < FLMEM_ARRAY_SIZE(levels); l++)
+		for (int64_t off = -1; off <= 1; off++) {
+			uint64_t low = levels[l] << 20;
+			uint64_t least = low / 100 > 1U << 20 ? low / 100 : 1U << 20;
+			struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+			size_t count;
+
+			flmem_history_init(&history, 1);
+			for (uint64_t i = 0; i < 64; i++)
+				flmem_history_add(&history, i * 10,
+						  low + (i % 2 ? least + (uint64_t)off : 0));
+			count = flmem_history_points(&history, points);
+			for (size_t i = 0; i < count; i++)
+				flmem_buf_printf(&out, " %" PRIu64, points[i].round);
+			flmem_buf_putc(&out, '\n');
+		}
+	kept_compare("phases.txt", &out);
+}
+
+static void put_decision(struct flmem_buf *out, size_t at, const struct flmem_policy *p,
+			 const struct flmem_policy_decision *d)
+{
+	if (!d->change && !d->trim && !*d->change_reason && !*d->trim_reason)
+		return;
+	flmem_buf_printf(out, "%zu %d %s%s%s every %u\n", at, (int)d->change, d->change_reason,
+			 d->trim ? " TRIM " : " ", d->trim_reason, p->every);
+}
+
+/* Times and sizes are small numbers, so that they often are at the bounds. */
+static void walk_policy(const struct flmem_policy_rules *rules, uint64_t seed,
+			struct flmem_buf *out)
+{
+	struct course c = {.state = seed * 2654435761U + 5};
+	struct flmem_policy_decision d;
+	struct flmem_policy p;
+	uint64_t now_us = 0;
+	int checks = 0;
+
+	flmem_policy_init(&p, rules);
+	for (size_t i = 0; i < 150; i++) {
+		struct flmem_policy_inputs inputs = {.verdict = FLMEM_TREND_FLAT,
+						     .pressure = "pressure"};
+		struct flmem_u64 released, after;
+
+		/* One statement per number: the order within an initialiser is the compiler's. */
+		inputs.occasion = (enum flmem_policy_occasion)PICK(&c, 0, 0, 0, 0, 1, 1, 2);
+		inputs.now_us = now_us += (uint64_t)PICK(&c, 0, 1, 1, 2, 3, 10);
+		inputs.rss_bytes = (uint64_t)PICK(&c, 90, 100, 109, 110, 111, 115, 120, 121, 150);
+		if (noise_uniform(&c.state) > 0.8)
+			inputs.verdict = (enum flmem_trend_verdict)PICK(&c, 0, 1, 2, 3, 4);
+		inputs.under_pressure = noise_uniform(&c.state) < 0.05;
+		checks += flmem_policy_may_check(&p, now_us);
+		flmem_policy_decide(&p, &inputs, &d);
+		put_decision(out, i, &p, &d);
+		if (!d.trim || noise_uniform(&c.state) < 0.1)
+			continue;
+		released = FLMEM_KNOWN((uint64_t)PICK(&c, 0, 4, 9, 10, 11));
+		if (noise_uniform(&c.state) < 0.1)
+			released = FLMEM_UNKNOWN("x");
+		after = FLMEM_KNOWN((uint64_t)PICK(&c, 90, 100, 110));
+		if (noise_uniform(&c.state) < 0.1)
+			after = FLMEM_UNKNOWN("x");
+		flmem_policy_done(&p, now_us, released, after, &d);
+		put_decision(out, i, &p, &d);
+	}
+	flmem_buf_printf(out, "%d checks\n", checks);
+}
+
+static void policies_are_as_kept(void **state)
+{
+	static const struct flmem_policy_rules rules[] = {
+		{.every_rounds = 1, .check_us = 3, .min_release_bytes = 10, .max_ineffective = 3},
+		{.every_rounds = 2,
+		 .cool_down_us = 3,
+		 .check_us = 2,
+		 .min_release_bytes = 10,
+		 .max_ineffective = 1},
+		{.every_rounds = 5, .check_us = 10, .min_release_bytes = 4, .max_ineffective = 2},
+		{.every_rounds = 3, .fixed = true, .cool_down_us = 1, .max_ineffective = 2},
+		{.every_rounds = 1, .fixed = true, .min_release_bytes = 10},
+	};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rules); i++)
+		for (uint64_t seed = 1; seed <= 4; seed++)
+			walk_policy(&rules[i], seed, &out);
+	kept_compare("policies.txt", &out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trends_are_as_kept),
+		cmocka_unit_test(forecasts_have_their_reasons),
+		cmocka_unit_test(curves_are_as_kept),
+		cmocka_unit_test(histories_are_as_kept),
+		cmocka_unit_test(phases_turn_at_their_bound),
+		cmocka_unit_test(policies_are_as_kept),
+	};
+
+	return cmocka_run_group_tests_name("kept_series", tests, NULL, NULL);
+}
