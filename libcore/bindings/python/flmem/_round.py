@@ -97,14 +97,22 @@ class Round:
             is_torch = {name: _is_torch(value) for name, value in params.items()}
             self._updates.append(_Update(client, weight, places, is_torch, list(references.values())))
 
-    def combine(self, algorithm: str = "fedavg", **options: Any) -> Dict[str, Any]:
+    def combine(
+        self, algorithm: str = "fedavg", weights: Optional[Mapping[str, float]] = None, **options: Any
+    ) -> Dict[str, Any]:
         """The average of all updates, mapped from a file that exists for this mapping alone.
 
         The updates are taken in the order of their clients' names, so their arrival does not matter.
+
+        Args:
+            algorithm: of ``flmem.aggregate``; some do not weigh.
+            weights: of clients, instead of those given to ``add``; the others are left out.
         """
         weighted = algorithm not in _UNWEIGHTED
         with self._lock:
             updates = sorted(self._updates, key=lambda one: one.client)
+            if weights is not None:
+                updates = [one._replace(weight=weights[one.client]) for one in updates if one.client in weights]
             if not updates:
                 raise ValueError("no update arrived")
             keys = self._common_keys(updates)
@@ -113,8 +121,8 @@ class Round:
             files = sum(len(one.files()) for one in updates) if keys else len(updates)
             try:
                 with _open_files(files):
-                    weights = [one.weight for one in updates] if weighted else None
-                    aggregate(inputs, weights, out, algorithm=algorithm, **options)
+                    shares = [one.weight for one in updates] if weighted else None
+                    aggregate(inputs, shares, out, algorithm=algorithm, **options)
             except (ValueError, OSError) as problem:
                 raise type(problem)(_explained(str(problem), updates, inputs, keys)) from problem
             return self._take(out, updates[0], keys)
