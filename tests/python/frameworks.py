@@ -3,7 +3,7 @@
 frameworks.py run NAME SCRIPT...   runs a test with a framework of the Python registry
 frameworks.py make NAME            makes its virtual environment first
 
-NAME is flower or appfl. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
+NAME is nvflare, flower or appfl. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
 PyTorch and NumPy. Without one the test is skipped.
 """
 import os
@@ -12,9 +12,10 @@ import subprocess
 import sys
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-# The packages that the imports need, without those that PyTorch 1.13 is too old for, and without
-# versions that a registry may not have yet: pip is told to resolve nothing.
+# NVFlare with all that it depends on. Of the others what their imports need: some of what they depend on
+# wants a newer PyTorch than Debian's, or versions that not every registry has.
 PACKAGES = {
+    "nvflare": ("nvflare==2.9.0",),
     "flower": ("flwr==1.42.0", "grpcio>=1.70,<2", "protobuf>=5.28,<7", "pycryptodome", "iterators<0.0.3",
                "tomli", "tomli-w", "pathspec<2", "click", "typer<0.21", "rich<15", "requests", "httpx", "httpcore", "h11",
                "anyio", "certifi", "idna", "sniffio", "typing-extensions", "markdown-it-py", "mdurl", "pygments",
@@ -32,7 +33,8 @@ def home(name):
 def make(name):
     shutil.rmtree(home(name), ignore_errors=True)
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", home(name)], check=True)
-    subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", "--no-deps", *PACKAGES[name]],
+    alone = [] if name == "nvflare" else ["--no-deps"]
+    subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", *alone, *PACKAGES[name]],
                    check=True)
 
 

@@ -3,10 +3,12 @@
 
 import contextlib
 import json
+import logging
 import os
 import re
 import resource
 import shutil
+import sys
 import tempfile
 import threading
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
@@ -19,6 +21,8 @@ __all__ = ["Round"]
 _INDEX = "model.safetensors.index.json"
 _SPARE_FILES = 64  # which other threads may open meanwhile
 _UNWEIGHTED = ("median", "trimmed-mean", "krum", "bulyan", "sum")
+
+_logger = logging.getLogger("flmem")
 
 
 class _Update(NamedTuple):
@@ -43,7 +47,8 @@ def _is_reference(value: Any) -> bool:
 
 
 def _is_torch(value: Any) -> bool:
-    return _is_reference(value) or type(value).__module__.partition(".")[0] == "torch"
+    torch = sys.modules.get("torch")
+    return _is_reference(value) or (torch is not None and isinstance(value, torch.Tensor))
 
 
 @contextlib.contextmanager
@@ -122,9 +127,12 @@ class Round:
             try:
                 with _open_files(files):
                     shares = [one.weight for one in updates] if weighted else None
-                    aggregate(inputs, shares, out, algorithm=algorithm, **options)
+                    result = aggregate(inputs, shares, out, algorithm=algorithm, **options)
             except (ValueError, OSError) as problem:
                 raise type(problem)(_explained(str(problem), updates, inputs, keys)) from problem
+            for update, one in zip(updates, result["inputs"]):
+                if one["skipped"]:
+                    _logger.warning("'%s' is not part of the average: %s", update.client, one["skipped"])
             return self._take(out, updates[0], keys)
 
     def clear(self) -> None:
