@@ -11,7 +11,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-VERSION = "2.8.3"
+VERSION = os.environ.get("FLMEM_BENCH_NVFLARE") or "2.8.3"
 HOME = os.path.expanduser(f"~/.cache/flmem/nvflare-{VERSION}")
 PYTHON = os.path.join(HOME, "bin", "python")
 SYSTEM_PYTHON = "/usr/bin/python3"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+frameworks.py run NAME SCRIPT...   runs a test with a framework of the Python registry
+frameworks.py make NAME            makes its virtual environment first
+
+NAME is nvflare, flower or appfl. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
+PyTorch and NumPy. Without one the test is skipped.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+# NVFlare with all that it depends on. Of the others what their imports need: some of what they depend on
+# wants a newer PyTorch than Debian's, or versions that not every registry has.
+PACKAGES = {
+    "nvflare": ("nvflare==2.9.0",),
+    "flower": ("flwr==1.42.0", "grpcio>=1.70,<2", "protobuf>=5.28,<7", "pycryptodome", "iterators<0.0.3",
+               "tomli", "tomli-w", "pathspec<2", "click", "typer<0.21", "rich<15", "requests", "httpx", "httpcore", "h11",
+               "anyio", "certifi", "idna", "sniffio", "typing-extensions", "markdown-it-py", "mdurl", "pygments",
+               "shellingham", "charset-normalizer", "urllib3", "cryptography", "cffi", "pycparser", "pyyaml",
+               "packaging"),
+    "appfl": ("appfl==1.12.0", "omegaconf", "antlr4-python3-runtime==4.9.3", "PyYAML", "packaging",
+              "opacus==1.3.0", "opt_einsum", "scipy==1.10.1"),
+}
+
+
+def home(name):
+    return os.path.expanduser(f"~/.cache/flmem/{PACKAGES[name][0].replace('==', '-')}")
+
+
+def make(name):
+    shutil.rmtree(home(name), ignore_errors=True)
+    subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", home(name)], check=True)
+    alone = [] if name == "nvflare" else ["--no-deps"]
+    subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", *alone, *PACKAGES[name]],
+                   check=True)
+
+
+def run(name, words):
+    python = os.path.join(home(name), "bin", "python")
+    if not os.path.exists(python):
+        print(f"SKIP: no {PACKAGES[name][0]}; make it with '{sys.argv[0]} make {name}'")
+        return 77
+    return subprocess.run([python, "-B", *words], check=False).returncode
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in ("run", "make") or sys.argv[2] not in PACKAGES:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return make(sys.argv[2]) if sys.argv[1] == "make" else run(sys.argv[2], sys.argv[3:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

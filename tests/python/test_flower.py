@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""flmem.flower.FedAvg beside Flower's own, with the real package where it is installed."""
+
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+try:
+    import numpy
+    from flwr.app import Array, ArrayRecord, ConfigRecord
+    from flwr.serverapp.exception import InconsistentMessageReplies
+    from flwr.serverapp.strategy import FedAvg
+except ImportError as problem:
+    print(f"SKIP: no Flower for this Python: {problem}")
+    sys.exit(77)
+
+sys.path.insert(0, os.path.join(os.environ["FLMEM_SOURCE"], "tests"))
+
+from harness.cluster import Cluster, trained  # noqa: E402
+
+import flmem.flower  # noqa: E402
+
+SHAPES = {"w": (300, 7), "b": (7,), "scalar": ()}
+
+
+def exact(clients, current_round):
+    weights = {client: 10.0 * client for client in clients}
+    return {name: sum(trained(client, current_round, name, shape).astype("f8") * weight
+                      for client, weight in weights.items()) / sum(weights.values())
+            for name, shape in SHAPES.items()}
+
+
+class Strategy(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        patch = mock.patch("time.sleep")
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def strategy(self, **more):
+        return flmem.flower.FedAvg(min_train_nodes=3, min_evaluate_nodes=3, min_available_nodes=3,
+                                   directory=self.folder, **more)
+
+    @staticmethod
+    def run_it(strategy, cluster, rounds=2):
+        start = ArrayRecord({name: Array(numpy.zeros(shape, "f4")) for name, shape in SHAPES.items()})
+        return strategy.start(cluster, start, num_rounds=rounds)
+
+    def test_the_average_is_the_exact_one(self):
+        result = self.run_it(self.strategy(), Cluster(5, late=[2, 5]))
+        for name, value in exact(range(1, 6), 2).items():
+            found = result.arrays[name].numpy()
+            self.assertEqual((found.dtype, found.shape), (numpy.float32, SHAPES[name]))
+            numpy.testing.assert_array_equal(found, value.astype("f4"))
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_it_is_flowers_but_for_rounding(self):
+        own = self.run_it(FedAvg(min_train_nodes=3, min_available_nodes=3), Cluster(3))
+        ours = self.run_it(self.strategy(), Cluster(3))
+        for name in SHAPES:
+            numpy.testing.assert_allclose(ours.arrays[name].numpy(), own.arrays[name].numpy(), atol=2e-7)
+        self.assertEqual(ours.train_metrics_clientapp, own.train_metrics_clientapp)
+        self.assertEqual(ours.evaluate_metrics_clientapp, own.evaluate_metrics_clientapp)
+
+    def test_one_update_at_a_time(self):
+        held = []
+
+        def take(strategy, reply, real=flmem.flower.FedAvg.take):
+            held.append(sum(bool(array.data) for record in reply.content.array_records.values()
+                            for array in record.values()))
+            real(strategy, reply)
+            held.append(sum(bool(array.data) for record in reply.content.array_records.values()
+                            for array in record.values()))
+        with mock.patch.object(flmem.flower.FedAvg, "take", take):
+            self.run_it(self.strategy(), Cluster(3), rounds=1)
+        self.assertEqual([count for count in held if count], [len(SHAPES)] * 3)
+
+    def test_options_reach_the_library(self):
+        result = self.run_it(self.strategy(algorithm="median"), Cluster(3), rounds=1)
+        middle = numpy.median([trained(client, 1, "w", SHAPES["w"]) for client in (1, 2, 3)], axis=0)
+        numpy.testing.assert_array_equal(result.arrays["w"].numpy(), middle)
+        with self.assertRaises(TypeError):
+            self.strategy(algorithms="median")
+
+    def test_other_tensors_are_refused_as_by_flower(self):
+        with self.assertRaises(InconsistentMessageReplies):
+            self.run_it(self.strategy(), Cluster(3, broken=[2]))
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_replies_of_another_grid(self):
+        cluster, strategy = Cluster(3), self.strategy()
+        messages = strategy.configure_train(1, ArrayRecord({"b": Array(numpy.zeros(7, "f4"))}),
+                                            ConfigRecord(), cluster)
+        arrays, metrics = strategy.aggregate_train(1, cluster.send_and_receive(messages))
+        numpy.testing.assert_array_equal(arrays["b"].numpy(), exact((1, 2, 3), 1)["b"].astype("f4"))
+        self.assertIn("loss", metrics)
+
+    def test_views_of_arrays(self):
+        for value in (numpy.arange(6, dtype="f2").reshape(2, 3), numpy.zeros((0, 3)), numpy.float64(2.5),
+                      numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))):
+            array = Array(numpy.asarray(value))
+            numpy.testing.assert_array_equal(flmem.flower._view(array), value)
+
+
+if __name__ == "__main__":
+    unittest.main()
