@@ -12,10 +12,12 @@
 #include "aggregate_progress.h"
 #include "aggregate_run.h"
 #include "cmd.h"
+#include "options/http_options.h"
 #include "print/format.h"
 #include "signals.h"
 
 struct aggregate_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
 	const char *output;
 	const char *weights;
 	const char *weights_from;
@@ -153,6 +155,7 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	HTTP_OPTIONS,
 	{.name = "nan",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, nan),
@@ -399,6 +402,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	const struct aggregate_output output = {.quiet = o->quiet, .json = o->json};
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
+	struct http_request http;
 	double *weights = NULL;
 	double betas[2];
 	int rc = fill_request(o, rest, &request, &err);
@@ -408,8 +412,13 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	if (!rc)
 		rc = make_weights(o, rest, &weights, &err);
 	request.weights = weights;
-	if (!rc)
-		rc = aggregate_run(&request, &output, &err);
+	if (!rc) {
+		rc = http_request_init(&http, &o->http, &err);
+		request.http = &http.options;
+		if (!rc)
+			rc = aggregate_run(&request, &output, &err);
+		http_request_clear(&http);
+	}
 	free(weights);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
@@ -446,7 +455,8 @@ const struct cmd cmd_aggregate = {
 		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
 		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
 		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
-		"pickle is read but never executed. "
+		"pickle is read but never executed. It may be the http:// or https:// address of a "
+		"safetensors file, or of the index of shards, of which parts are read. "
 		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is made while it is "
 		"read (see 'flmem aggregate generate'); with the output 'verify:' the mean of such "
 		"models is compared with the exact one, element by element, and not written. "

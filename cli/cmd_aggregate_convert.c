@@ -7,9 +7,11 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "options/http_options.h"
 #include "print/format.h"
 
 struct convert_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
 	const char *output;
 	const char *key;
 	const char *dtype;
@@ -40,6 +42,7 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	HTTP_OPTIONS,
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
@@ -59,6 +62,9 @@ static const char *stored_dtype(const char *choice)
 static int convert(const struct convert_options *o, const struct opt_rest *rest,
 		   struct flmem_conversion *conversion, struct flmem_error *err)
 {
+	struct http_request http;
+	int rc;
+
 	if (!o->output)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name the file to write with --output FILE");
@@ -71,9 +77,14 @@ static int convert(const struct convert_options *o, const struct opt_rest *rest,
 		.output = o->output,
 		.key = o->key,
 		.dtype = stored_dtype(o->dtype),
+		.http = &http.options,
 	};
 
-	return flmem_convert(&request, conversion, err);
+	rc = http_request_init(&http, &o->http, err);
+	if (!rc)
+		rc = flmem_convert(&request, conversion, err);
+	http_request_clear(&http);
+	return rc;
 }
 
 static int run_convert(const struct cmd *cmd, void *options, const struct opt_rest *rest)

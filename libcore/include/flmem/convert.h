@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <flmem/error.h>
+#include <flmem/http.h>
 #include <flmem/visibility.h>
 
 struct flmem_convert_request {
@@ -22,6 +23,7 @@ struct flmem_convert_request {
 	 * nearest, ties to even; NULL: as they are. Others stay as they are.
 	 */
 	const char *dtype;
+	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 };
 
 struct flmem_conversion {

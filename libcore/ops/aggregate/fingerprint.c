@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fnv.h"
+#include "net/http.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 
@@ -30,9 +31,13 @@ static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *gener
 
 static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
 {
-	for (size_t f = 0; f < input->file_count; f++)
-		hash = input->files[f].generated ? mix_generated(hash, input->files[f].generated)
-						 : mix_file(hash, &input->files[f].status);
+	for (size_t f = 0; f < input->file_count; f++) {
+		const struct flmem_input_file *file = &input->files[f];
+
+		hash = file->generated ? mix_generated(hash, file->generated)
+		       : file->remote  ? flmem_http_file_mix(file->remote, hash)
+				       : mix_file(hash, &file->status);
+	}
 	return hash;
 }
 

@@ -260,7 +260,8 @@ static void *work(void *context)
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
 
-		if (rc)
+		/* The next pass reads all again, and one that waits for a server was stopped. */
+		if (rc && !run->found_special)
 			fail_run(run, rc, &error);
 	}
 	pthread_mutex_lock(&run->lock);
