@@ -18,6 +18,7 @@
 
 struct aggregate_options {
 	struct http_options http; /* first: HTTP_OPTIONS */
+	uint64_t shard_bytes;
 	const char *output;
 	const char *weights;
 	const char *weights_from;
@@ -155,6 +156,13 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	{.name = "shard-size",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct aggregate_options, shard_bytes),
+	 .metavar = "SIZE",
+	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
+		 "tensors "
+		 "each, and a model.safetensors.index.json"},
 	HTTP_OPTIONS,
 	{.name = "nan",
 	 .kind = OPT_CHOICE,
@@ -320,6 +328,7 @@ static int fill_request(const struct aggregate_options *o, const struct opt_rest
 		.chunk_bytes = o->chunk_bytes,
 		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
 		.resume = o->resume,
+		.shard_bytes = o->shard_bytes,
 	};
 	return 0;
 }

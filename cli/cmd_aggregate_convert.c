@@ -12,6 +12,7 @@
 
 struct convert_options {
 	struct http_options http; /* first: HTTP_OPTIONS */
+	uint64_t shard_bytes;
 	const char *output;
 	const char *key;
 	const char *dtype;
@@ -42,6 +43,13 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	{.name = "shard-size",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct convert_options, shard_bytes),
+	 .metavar = "SIZE",
+	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
+		 "tensors "
+		 "each, and a model.safetensors.index.json"},
 	HTTP_OPTIONS,
 	{.name = "quiet",
 	 .letter = 'q',
@@ -78,6 +86,7 @@ static int convert(const struct convert_options *o, const struct opt_rest *rest,
 		.key = o->key,
 		.dtype = stored_dtype(o->dtype),
 		.http = &http.options,
+		.shard_bytes = o->shard_bytes,
 	};
 
 	rc = http_request_init(&http, &o->http, err);

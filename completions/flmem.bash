@@ -184,7 +184,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --header --cacert --retries --timeout --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --shard-size --header --cacert --retries --timeout --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
@@ -202,6 +202,7 @@ _flmem()
 		--hostile) return ;;
 		--keep) return ;;
 		--key) return ;;
+		--shard-size) return ;;
 		--header) return ;;
 		--cacert) _flmem_files "$word" -f && return ;;
 		--retries) return ;;
@@ -240,11 +241,12 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate convert')
-		options=" --output --dtype --key --header --cacert --retries --timeout --quiet --help"
+		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --quiet --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
 		--key) return ;;
+		--shard-size) return ;;
 		--header) return ;;
 		--cacert) _flmem_files "$word" -f && return ;;
 		--retries) return ;;

@@ -226,6 +226,7 @@ def nginx():
     names = make_models(2)
     os.mkdir("logs")
     put("nginx.conf", f"""
+{"user root;" if os.geteuid() == 0 else ""}
 daemon off; pid {os.getcwd()}/pid; error_log {os.getcwd()}/logs/error;
 events {{ }}
 http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4;

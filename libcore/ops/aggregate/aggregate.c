@@ -33,7 +33,6 @@ static void clear_call(struct flmem_call *call)
 	flmem_layout_clear(&call->layout);
 	flmem_state_clear(&call->state);
 	flmem_output_clear(&call->output);
-	flmem_part_clear(&call->part);
 	free(call->weights);
 	free(call->factors);
 	free(run->sums);
@@ -371,18 +370,20 @@ static int finish_output(struct flmem_call *call, struct flmem_error *err)
 	if (!rc && call->run.state)
 		rc = flmem_part_write(&call->state.part, 0, state->data, state->length, err);
 	if (!rc)
-		rc = flmem_part_commit(&call->part, err);
+		rc = flmem_output_commit(&call->output, err);
 	if (!rc && call->run.state)
 		rc = flmem_part_commit(&call->state.part, err);
 	return rc;
 }
 
-static int prepare_part(const struct flmem_call *call, struct flmem_part *part, uint64_t bytes,
-			struct flmem_journal_chunk *chunks, struct flmem_error *err)
+static int prepare_state(struct flmem_call *call, struct flmem_error *err)
 {
-	return flmem_part_prepare(part, bytes, flmem_call_fingerprint(call),
-				  call->request->resume ? chunks : NULL, call->run.chunk_count,
-				  err);
+	const struct flmem_layout *layout = &call->state.layout;
+
+	return flmem_part_prepare(
+		&call->state.part, layout->header.length + flmem_layout_bytes(layout),
+		flmem_call_fingerprint(call), call->request->resume ? call->state.chunks : NULL,
+		call->run.chunk_count, err);
 }
 
 static int plan_output(struct flmem_call *call, struct flmem_error *err)
@@ -392,26 +393,25 @@ static int plan_output(struct flmem_call *call, struct flmem_error *err)
 
 	output->path = call->request->output;
 	output->part = &call->part;
+	output->shard_bytes = call->request->shard_bytes;
 	output->untied = call->run.state;
 	return flmem_output_plan(output, &call->layout, call->inputs, count, err);
 }
 
 static int open_parts(struct flmem_call *call, struct flmem_error *err)
 {
-	const struct flmem_layout *state = &call->state.layout;
-	int rc = flmem_part_open(&call->part, call->request->output, err);
+	int rc = flmem_output_open(&call->output, err);
 
-	call->output.file.fd = call->part.fd;
 	if (!rc && call->run.state)
 		rc = flmem_part_open(&call->state.part, call->request->state, err);
 	if (!rc && call->run.combination.algorithm->measures)
 		rc = flmem_call_measure(call, err);
 	if (!rc)
-		rc = prepare_part(call, &call->part, call->output.bytes, call->run.chunks, err);
+		rc = flmem_output_prepare(&call->output, flmem_call_fingerprint(call),
+					  call->request->resume ? call->run.chunks : NULL,
+					  call->run.chunk_count, err);
 	if (!rc && call->run.state)
-		rc = prepare_part(call, &call->state.part,
-				  state->header.length + flmem_layout_bytes(state),
-				  call->state.chunks, err);
+		rc = prepare_state(call, err);
 	return rc;
 }
 

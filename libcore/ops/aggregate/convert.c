@@ -40,7 +40,6 @@ static void clear_run(struct conversion_run *run)
 	flmem_inputs_clear(&run->input, 1);
 	flmem_layout_clear(&run->layout);
 	flmem_output_clear(&run->output);
-	flmem_part_clear(&run->part);
 	free(run->before);
 	free(run->from);
 	free(run->to);
@@ -129,6 +128,7 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 
 	output->path = run->request->output;
 	output->part = &run->part;
+	output->shard_bytes = run->request->shard_bytes;
 	output->untied = true;
 	if (flmem_url_is(output->path))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -144,9 +144,8 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 				       output->path, run->input.path);
 	rc = flmem_output_plan(output, &run->layout, &run->input, 1, err);
 	if (!rc)
-		rc = flmem_part_open(&run->part, output->path, err);
-	output->file.fd = run->part.fd;
-	return rc ? rc : flmem_part_prepare(&run->part, output->bytes, 0, NULL, 0, err);
+		rc = flmem_output_open(output, err);
+	return rc ? rc : flmem_output_prepare(output, 0, NULL, 0, err);
 }
 
 static int report_infinite(const struct conversion_run *run, const struct flmem_tensor *tensor,
@@ -222,7 +221,7 @@ static int convert_all(struct conversion_run *run, struct flmem_error *err)
 		rc = flmem_output_finish(&run->output, err);
 	if (!rc)
 		rc = flmem_input_check(&run->input, err);
-	return rc ? rc : flmem_part_commit(&run->part, err);
+	return rc ? rc : flmem_output_commit(&run->output, err);
 }
 
 int flmem_convert(const struct flmem_convert_request *request,

@@ -65,9 +65,12 @@ uint64_t flmem_call_request_print(const struct flmem_call *call)
 uint64_t flmem_call_fingerprint(const struct flmem_call *call)
 {
 	const struct flmem_run *run = &call->run;
-	const uint64_t numbers[] = {flmem_call_request_print(call), run->chunk_bytes,
-				    run->input_count, run->combination.trimmed,
-				    run->combination.hostile};
+	const uint64_t numbers[] = {flmem_call_request_print(call),
+				    run->chunk_bytes,
+				    run->input_count,
+				    run->combination.trimmed,
+				    run->combination.hostile,
+				    call->request->shard_bytes};
 	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, numbers, sizeof(numbers));
 
 	hash = flmem_fnv_mix(hash, call->weights, run->input_count * sizeof(*call->weights));

@@ -71,6 +71,7 @@ class _Request(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("key", ctypes.c_char_p),
         ("http", ctypes.POINTER(_Http)),
+        ("shard_bytes", ctypes.c_uint64),
     ]
 
 
@@ -181,6 +182,7 @@ def aggregate(
     key: Optional[str] = None,
     headers: Sequence[str] = (),
     cacert: Optional[Path] = None,
+    shard_bytes: int = 0,
     progress: Optional[Callable[[int, int], Any]] = None,
 ) -> Dict[str, Any]:
     """Make one safetensors file of several, as ``flmem aggregate`` does.
@@ -193,6 +195,7 @@ def aggregate(
             https:// addresses of safetensors files.
         weights: one number per input, for example counts of samples; None: all equal.
         out: the file to write; it appears when it is complete.
+        shard_bytes: makes ``out`` a folder of shards with at most so many bytes of tensors each.
         headers: "Name: value" each, sent to the hosts of addresses.
         progress: called about five times a second in the calling thread with the bytes that are done
             and all bytes; returns False to stop. What it raises stops the call, too.
@@ -240,6 +243,7 @@ def aggregate(
         resume=resume,
         progress=watcher.callback,
         key=_path(key),
+        shard_bytes=shard_bytes,
         http=ctypes.pointer(_http(headers, cacert)),
     )
     error = _library.Error()
