@@ -12,10 +12,13 @@
 #include "aggregate_progress.h"
 #include "aggregate_run.h"
 #include "cmd.h"
+#include "options/http_options.h"
 #include "print/format.h"
 #include "signals.h"
 
 struct aggregate_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
+	uint64_t shard_bytes;
 	const char *output;
 	const char *weights;
 	const char *weights_from;
@@ -153,6 +156,14 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	{.name = "shard-size",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct aggregate_options, shard_bytes),
+	 .metavar = "SIZE",
+	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
+		 "tensors "
+		 "each, and a model.safetensors.index.json"},
+	HTTP_OPTIONS,
 	{.name = "nan",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, nan),
@@ -320,6 +331,7 @@ static int fill_aggregate_request(const struct aggregate_options *o, const struc
 		.chunk_bytes = o->chunk_bytes,
 		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
 		.resume = o->resume,
+		.shard_bytes = o->shard_bytes,
 	};
 	return 0;
 }
@@ -404,6 +416,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	const struct aggregate_output output = {.quiet = o->quiet, .json = o->json};
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
+	struct http_request http;
 	double *weights = NULL;
 	double betas[2];
 	int rc = fill_aggregate_request(o, rest, &request, &err);
@@ -413,8 +426,13 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	if (!rc)
 		rc = make_weights(o, rest, &weights, &err);
 	request.weights = weights;
-	if (!rc)
-		rc = aggregate_run(&request, &output, &err);
+	if (!rc) {
+		rc = http_request_init(&http, &o->http, &err);
+		request.http = &http.options;
+		if (!rc)
+			rc = aggregate_run(&request, &output, &err);
+		http_request_clear(&http);
+	}
 	free(weights);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
@@ -451,7 +469,8 @@ const struct cmd cmd_aggregate = {
 		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
 		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
 		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
-		"pickle is read but never executed. "
+		"pickle is read but never executed. It may be the http:// or https:// address of a "
+		"safetensors file, or of the index of shards, of which parts are read. "
 		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is made while it is "
 		"read (see 'flmem aggregate generate'); with the output 'verify:' the mean of such "
 		"models is compared with the exact one, element by element, and not written. "

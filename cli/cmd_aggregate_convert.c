@@ -7,9 +7,12 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "options/http_options.h"
 #include "print/format.h"
 
 struct convert_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
+	uint64_t shard_bytes;
 	const char *output;
 	const char *key;
 	const char *dtype;
@@ -40,6 +43,14 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	{.name = "shard-size",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct convert_options, shard_bytes),
+	 .metavar = "SIZE",
+	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
+		 "tensors "
+		 "each, and a model.safetensors.index.json"},
+	HTTP_OPTIONS,
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
@@ -59,6 +70,9 @@ static const char *stored_dtype(const char *choice)
 static int convert_model(const struct convert_options *o, const struct opt_rest *rest,
 			 struct flmem_conversion *conversion, struct flmem_error *err)
 {
+	struct http_request http;
+	int rc;
+
 	if (!o->output)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name the file to write with --output FILE");
@@ -71,9 +85,15 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 		.output = o->output,
 		.key = o->key,
 		.dtype = stored_dtype(o->dtype),
+		.http = &http.options,
+		.shard_bytes = o->shard_bytes,
 	};
 
-	return flmem_convert(&request, conversion, err);
+	rc = http_request_init(&http, &o->http, err);
+	if (!rc)
+		rc = flmem_convert(&request, conversion, err);
+	http_request_clear(&http);
+	return rc;
 }
 
 static int run_convert(const struct cmd *cmd, void *options, const struct opt_rest *rest)

@@ -10,11 +10,13 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "options/http_options.h"
 
 #define SHOWN_MAX   1024
 #define PRINTED_MAX 20U
 
 struct diff_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
 	const char *key;
 	const char *tolerance;
 	bool json;
@@ -27,6 +29,7 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	HTTP_OPTIONS,
 	{.name = "tolerance",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct diff_options, tolerance),
@@ -122,8 +125,12 @@ static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest 
 	struct flmem_compare_request request;
 	struct flmem_comparison comparison = {0};
 	struct flmem_error err = {0};
-	int rc = fill_diff_request(o, rest, &request, &err);
+	struct http_request http;
+	int rc = http_request_init(&http, &o->http, &err);
 
+	if (!rc)
+		rc = fill_diff_request(o, rest, &request, &err);
+	request.http = &http.options;
 	if (!rc)
 		rc = flmem_compare(&request, &comparison, &err);
 	if (!rc)
@@ -132,6 +139,7 @@ static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest 
 		rc = cmd_fail(cmd, o->json, &err);
 	else
 		rc = flmem_code_exit_status(comparison.exceeding ? FLMEM_EFINDINGS : 0);
+	http_request_clear(&http);
 	flmem_comparison_clear(&comparison);
 	return rc;
 }

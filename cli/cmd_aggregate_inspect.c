@@ -8,11 +8,13 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "options/http_options.h"
 #include "print/format.h"
 
 #define SHOWN_MAX 1024
 
 struct inspect_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
 	const char *key;
 	bool headers_only;
 	bool stats;
@@ -26,6 +28,7 @@ static const struct opt options_table[] = {
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
+	HTTP_OPTIONS,
 	{.name = "headers-only",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct inspect_options, headers_only),
@@ -126,7 +129,8 @@ static int print_inspections(const struct inspect_options *o,
 }
 
 static int inspect_all(const struct inspect_options *o, const struct opt_rest *rest,
-		       struct flmem_inspection *inspections, struct flmem_error *err)
+		       const struct flmem_http_options *http, struct flmem_inspection *inspections,
+		       struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -142,6 +146,7 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 			.key = o->key,
 			.headers_only = o->headers_only,
 			.statistics = o->stats,
+			.http = http,
 		};
 
 		rc = flmem_inspect(&request, &inspections[i], err);
@@ -155,9 +160,13 @@ static int run_inspect(const struct cmd *cmd, void *options, const struct opt_re
 	struct flmem_inspection *inspections =
 		calloc((size_t)rest->count + 1, sizeof(*inspections));
 	struct flmem_error err = {0};
-	int rc = inspections ? inspect_all(o, rest, inspections, &err)
-			     : flmem_error_nomem(&err, "cannot list the models");
+	struct http_request http;
+	int rc = http_request_init(&http, &o->http, &err);
 
+	if (!rc)
+		rc = inspections ? inspect_all(o, rest, &http.options, inspections, &err)
+				 : flmem_error_nomem(&err, "cannot list the models");
+	http_request_clear(&http);
 	for (int i = 0; inspections && i < rest->count; i++)
 		flmem_inspection_clear(&inspections[i]);
 	free(inspections);

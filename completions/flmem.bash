@@ -184,7 +184,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --shard-size --header --cacert --retries --timeout --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
@@ -202,6 +202,11 @@ _flmem()
 		--hostile) return ;;
 		--keep) return ;;
 		--key) return ;;
+		--shard-size) return ;;
+		--header) return ;;
+		--cacert) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--chunk) return ;;
@@ -213,26 +218,39 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate inspect')
-		options=" --key --headers-only --stats --json --help"
+		options=" --key --header --cacert --retries --timeout --headers-only --stats --json --help"
 		case $option in
 		--key) return ;;
+		--header) return ;;
+		--cacert) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate diff')
-		options=" --key --tolerance --json --help"
+		options=" --key --header --cacert --retries --timeout --tolerance --json --help"
 		case $option in
 		--key) return ;;
+		--header) return ;;
+		--cacert) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
 		--tolerance) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate convert')
-		options=" --output --dtype --key --quiet --help"
+		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --quiet --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
 		--key) return ;;
+		--shard-size) return ;;
+		--header) return ;;
+		--cacert) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;

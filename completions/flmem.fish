@@ -229,6 +229,11 @@ complete -c flmem -n '__flmem_is aggregate' -l clip-norm -x -d 'for norm-clipped
 complete -c flmem -n '__flmem_is aggregate' -l hostile -x -d 'for krum, multi-krum and bulyan: how many inputs may be hostile (default: the most that their number allows)'
 complete -c flmem -n '__flmem_is aggregate' -l keep -x -d 'for multi-krum: how many inputs to average (default: all but the hostile and 2)'
 complete -c flmem -n '__flmem_is aggregate' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate' -l shard-size -x -d 'make the output a new folder of safetensors files with at most SIZE bytes of tensors each, and a model.safetensors.index.json'
+complete -c flmem -n '__flmem_is aggregate' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
+complete -c flmem -n '__flmem_is aggregate' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
+complete -c flmem -n '__flmem_is aggregate' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
+complete -c flmem -n '__flmem_is aggregate' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default reject)'
 complete -c flmem -n '__flmem_is aggregate' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default equal)'
 complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
@@ -244,6 +249,10 @@ complete -c flmem -n '__flmem_after aggregate' -a generate -d 'writes a model wi
 complete -c flmem -n '__flmem_is aggregate' -F
 
 complete -c flmem -n '__flmem_is aggregate inspect' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate inspect' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
+complete -c flmem -n '__flmem_is aggregate inspect' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
+complete -c flmem -n '__flmem_is aggregate inspect' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
+complete -c flmem -n '__flmem_is aggregate inspect' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
 complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each tensor the smallest, largest and mean finite element, the L2 norm and how many elements are NaN or infinite'
 complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
@@ -251,6 +260,10 @@ complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this 
 complete -c flmem -n '__flmem_is aggregate inspect' -F
 
 complete -c flmem -n '__flmem_is aggregate diff' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate diff' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
+complete -c flmem -n '__flmem_is aggregate diff' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
+complete -c flmem -n '__flmem_is aggregate diff' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
+complete -c flmem -n '__flmem_is aggregate diff' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
 complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
 complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
@@ -259,6 +272,11 @@ complete -c flmem -n '__flmem_is aggregate diff' -F
 complete -c flmem -n '__flmem_is aggregate convert' -l output -s o -r -F -d 'file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors'
 complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
 complete -c flmem -n '__flmem_is aggregate convert' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate convert' -l shard-size -x -d 'make the output a new folder of safetensors files with at most SIZE bytes of tensors each, and a model.safetensors.index.json'
+complete -c flmem -n '__flmem_is aggregate convert' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
+complete -c flmem -n '__flmem_is aggregate convert' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
+complete -c flmem -n '__flmem_is aggregate convert' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
+complete -c flmem -n '__flmem_is aggregate convert' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success'
 complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate convert' -F

@@ -114,7 +114,7 @@ int flmem_tensor_compare_stored(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void put_string(struct flmem_buf *buf, const char *text)
+void flmem_tensor_text_print(const char *text, struct flmem_buf *buf)
 {
 	static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
 
@@ -138,9 +138,9 @@ static void put_notes(const struct flmem_tensor_list *list, struct flmem_buf *bu
 	for (size_t i = 0; i < list->note_count; i++) {
 		if (i)
 			flmem_buf_putc(buf, ',');
-		put_string(buf, list->notes[i].key);
+		flmem_tensor_text_print(list->notes[i].key, buf);
 		flmem_buf_putc(buf, ':');
-		put_string(buf, list->notes[i].value);
+		flmem_tensor_text_print(list->notes[i].value, buf);
 	}
 	flmem_buf_putc(buf, '}');
 }
@@ -150,7 +150,7 @@ static void put_tensor(const struct flmem_tensor_list *list, const struct flmem_
 {
 	uint64_t end = offset + tensor->bytes;
 
-	put_string(buf, tensor->name);
+	flmem_tensor_text_print(tensor->name, buf);
 	flmem_buf_printf(buf, ":{\"dtype\":\"%s\",\"shape\":[", tensor->dtype->stored);
 	for (uint32_t i = 0; i < tensor->rank; i++)
 		flmem_buf_printf(buf, "%s%llu", i ? "," : "",

@@ -74,6 +74,9 @@ const struct flmem_tensor *flmem_tensor_list_find(const struct flmem_tensor_list
 void flmem_tensor_shape_print(const struct flmem_tensor_list *list,
 			      const struct flmem_tensor *tensor, struct flmem_buf *buf);
 
+/* Appends a text as the headers of the format have it: a string of JSON. */
+void flmem_tensor_text_print(const char *text, struct flmem_buf *buf);
+
 /*
  * The order in which the format's own writer stores tensors: by type, then by name. It aligns every
  * tensor to its elements. Comparison function for pointers to pointers to tensors.

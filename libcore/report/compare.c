@@ -3,6 +3,8 @@
 
 #include <flmem/report.h>
 
+#include "base/cleanup.h"
+#include "base/url.h"
 #include "report/json.h"
 
 /* A number, "infinite", or null where elements were not compared. */
@@ -33,13 +35,21 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 	cJSON_AddBoolToObject(row, "exceeds", tensor->exceeds);
 }
 
+/* Of an address without its query, which may have a signature. */
+static void add_path(cJSON *root, const char *name, const char *path)
+{
+	FLMEM_AUTO_FREE char *shown = flmem_url_show(path);
+
+	flmem_json_add_text(root, name, shown);
+}
+
 char *flmem_report_compare_json(const struct flmem_compare_request *request,
 				const struct flmem_comparison *comparison)
 {
 	cJSON *root = flmem_json_report("aggregate-diff"), *list;
 
-	flmem_json_add_text(root, "first", request->paths[0]);
-	flmem_json_add_text(root, "second", request->paths[1]);
+	add_path(root, "first", request->paths[0]);
+	add_path(root, "second", request->paths[1]);
 	flmem_json_add_real(root, "tolerance", request->tolerance);
 	flmem_json_add_u64(root, "tensors", comparison->tensors);
 	flmem_json_add_u64(root, "exceeding", comparison->exceeding);

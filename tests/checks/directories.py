@@ -22,6 +22,7 @@ DIRECTORIES = {
     "series": BELOW_RULES,
     "model": BELOW_RULES,
     "aggregate": ("base",),
+    "net": ("base",),
     "ops/target": BELOW_OPS,
     "ops/host": BELOW_OPS + ("ops/start",),
     "ops/detect": BELOW_OPS + ("ops/target",),
@@ -29,7 +30,7 @@ DIRECTORIES = {
     "ops/recommend": BELOW_TRIM,
     "ops/start": BELOW_TRIM,
     "ops/watch": BELOW_TRIM + ("ops/trim",),
-    "ops/aggregate": BELOW_OPS + ("aggregate",),
+    "ops/aggregate": BELOW_OPS + ("aggregate", "net"),
     "report": ("base",),
     "serve": ("base",),
 }

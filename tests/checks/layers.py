@@ -19,6 +19,8 @@ def system_finding(directory, target):
         return "only report/ includes cJSON"
     if target == "microhttpd.h" and directory != "serve":
         return "only serve/ includes libmicrohttpd"
+    if target.startswith("curl/") and directory != "net":
+        return "only net/ includes libcurl"
     public = re.fullmatch(r"flmem/(\w+)\.h", target)
     if public and public[1] in OPERATIONS and directory.split("/")[0] not in ABOVE:
         return f"{directory}/ is below the operation that <{target}> declares"

@@ -21,6 +21,7 @@
 
 #include <flmem/algorithm.h>
 #include <flmem/error.h>
+#include <flmem/http.h>
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
@@ -80,7 +81,8 @@ struct flmem_aggregate_request {
 	const char *output;
 	/*
 	 * Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz,
-	 * FLMEM_AGGREGATE_GENERATE...
+	 * FLMEM_AGGREGATE_GENERATE..., http:// and https:// addresses of safetensors files and of
+	 * the index of shards.
 	 */
 	const char *const *inputs;
 	size_t input_count;
@@ -116,10 +118,16 @@ struct flmem_aggregate_request {
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 	const char *key; /* of checkpoints: the dict that has the tensors; NULL: the top level */
+	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
+	/*
+	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors
+	 * files with at most so many bytes of tensors each, or one tensor, and their index.
+	 */
+	uint64_t shard_bytes;
 };
 
 struct flmem_aggregate_input {
-	char *path;
+	char *path;	     /* of an address without its query, which may have a signature */
 	double weight;	     /* its share, from 0 to 1 */
 	const char *skipped; /* static: why it is not part of the result, or NULL */
 };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <flmem/error.h>
+#include <flmem/http.h>
 #include <flmem/visibility.h>
 
 struct flmem_compared_tensor {
@@ -40,6 +41,7 @@ struct flmem_compare_request {
 	const char *paths[2]; /* safetensors files, folders of shards, PyTorch checkpoints */
 	const char *key;  /* of checkpoints: the dict that has the tensors; NULL: the top level */
 	double tolerance; /* of absolute differences */
+	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 };
 
 /* FLMEM_EUSAGE, FLMEM_EPERM and FLMEM_EFAILED as flmem_inspect(). */

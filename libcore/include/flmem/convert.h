@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <flmem/error.h>
+#include <flmem/http.h>
 #include <flmem/visibility.h>
 
 struct flmem_convert_request {
@@ -22,6 +23,12 @@ struct flmem_convert_request {
 	 * nearest, ties to even; NULL: as they are. Others stay as they are.
 	 */
 	const char *dtype;
+	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
+	/*
+	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors
+	 * files with at most so many bytes of tensors each, or one tensor, and their index.
+	 */
+	uint64_t shard_bytes;
 };
 
 struct flmem_conversion {

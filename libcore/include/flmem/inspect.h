@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <flmem/error.h>
+#include <flmem/http.h>
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
@@ -59,6 +60,7 @@ struct flmem_inspect_request {
 	const char *key;   /* of a checkpoint: the dict that has the tensors; NULL: the top level */
 	bool headers_only; /* read no data: no checksums */
 	bool statistics;
+	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 };
 
 /*

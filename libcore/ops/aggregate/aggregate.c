@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/url.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 
@@ -32,7 +33,6 @@ static void clear_call(struct flmem_call *call)
 	flmem_layout_clear(&call->layout);
 	flmem_state_clear(&call->state);
 	flmem_output_clear(&call->output);
-	flmem_part_clear(&call->part);
 	free(call->weights);
 	free(call->factors);
 	free(run->sums);
@@ -50,6 +50,10 @@ static int check_request(const struct flmem_aggregate_request *request, struct f
 {
 	if (!request->output || !*request->output)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no output is named");
+	if (flmem_url_is(request->output) || (request->state && flmem_url_is(request->state)))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "addresses are read only; name a file as %s",
+				       flmem_url_is(request->output) ? "output" : "state");
 	if (!request->input_count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no input is named");
 	if (request->input_count > INPUTS_MAX)
@@ -92,6 +96,22 @@ static void size_run(struct flmem_call *call)
 	run->block_bytes = (size_t)(block < run->chunk_bytes ? block : run->chunk_bytes);
 	run->chunk_count = (size_t)((bytes + run->chunk_bytes - 1) / run->chunk_bytes);
 	run->threads = count_threads(request);
+}
+
+/* While servers are waited for: whether the caller, or the run, wants to stop. */
+static bool has_ended(void *context)
+{
+	const struct flmem_call *call = context;
+	const struct flmem_aggregate_request *request = call->request;
+	const struct flmem_aggregate_progress progress = {
+		.done_bytes = call->run.earlier_bytes,
+		.total_bytes = call->run.earlier_bytes,
+		.elapsed_us = flmem_clock_us() - call->started_us,
+	};
+
+	if (call->reading)
+		return call->run.stop;
+	return request->progress && !request->progress(request->context, &progress);
 }
 
 static bool is_same_file(const char *one, const char *other)
@@ -178,15 +198,17 @@ static int open_inputs(struct flmem_call *call, struct flmem_error *err)
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
 	}
-	for (size_t i = 0; i <= count; i++)
+	for (size_t i = 0; i <= count; i++) {
 		call->inputs[i].key = request->key;
+		call->inputs[i].access = &call->access;
+	}
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);
 	if (!rc && request->state)
 		rc = open_state(call, err);
 	if (!rc && call->run.combination.has_base)
-		rc = flmem_input_open(request->base, request->inputs[0], &call->layout,
+		rc = flmem_input_open(request->base, call->inputs[0].path, &call->layout,
 				      &call->inputs[count], err);
 	for (size_t i = 0; i < count && !rc; i++)
 		if (call->inputs[i].weight == 0)
@@ -348,18 +370,20 @@ static int finish_output(struct flmem_call *call, struct flmem_error *err)
 	if (!rc && call->run.state)
 		rc = flmem_part_write(&call->state.part, 0, state->data, state->length, err);
 	if (!rc)
-		rc = flmem_part_commit(&call->part, err);
+		rc = flmem_output_commit(&call->output, err);
 	if (!rc && call->run.state)
 		rc = flmem_part_commit(&call->state.part, err);
 	return rc;
 }
 
-static int prepare_part(const struct flmem_call *call, struct flmem_part *part, uint64_t bytes,
-			struct flmem_journal_chunk *chunks, struct flmem_error *err)
+static int prepare_state(struct flmem_call *call, struct flmem_error *err)
 {
-	return flmem_part_prepare(part, bytes, flmem_call_fingerprint(call),
-				  call->request->resume ? chunks : NULL, call->run.chunk_count,
-				  err);
+	const struct flmem_layout *layout = &call->state.layout;
+
+	return flmem_part_prepare(
+		&call->state.part, layout->header.length + flmem_layout_bytes(layout),
+		flmem_call_fingerprint(call), call->request->resume ? call->state.chunks : NULL,
+		call->run.chunk_count, err);
 }
 
 static int plan_output(struct flmem_call *call, struct flmem_error *err)
@@ -369,26 +393,25 @@ static int plan_output(struct flmem_call *call, struct flmem_error *err)
 
 	output->path = call->request->output;
 	output->part = &call->part;
+	output->shard_bytes = call->request->shard_bytes;
 	output->untied = call->run.state;
 	return flmem_output_plan(output, &call->layout, call->inputs, count, err);
 }
 
 static int open_parts(struct flmem_call *call, struct flmem_error *err)
 {
-	const struct flmem_layout *state = &call->state.layout;
-	int rc = flmem_part_open(&call->part, call->request->output, err);
+	int rc = flmem_output_open(&call->output, err);
 
-	call->output.file.fd = call->part.fd;
 	if (!rc && call->run.state)
 		rc = flmem_part_open(&call->state.part, call->request->state, err);
 	if (!rc && call->run.combination.algorithm->measures)
 		rc = flmem_call_measure(call, err);
 	if (!rc)
-		rc = prepare_part(call, &call->part, call->output.bytes, call->run.chunks, err);
+		rc = flmem_output_prepare(&call->output, flmem_call_fingerprint(call),
+					  call->request->resume ? call->run.chunks : NULL,
+					  call->run.chunk_count, err);
 	if (!rc && call->run.state)
-		rc = prepare_part(call, &call->state.part,
-				  state->header.length + flmem_layout_bytes(state),
-				  call->state.chunks, err);
+		rc = prepare_state(call, err);
 	return rc;
 }
 
@@ -499,6 +522,12 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	};
 	struct flmem_aggregate_result result = {0};
 	int rc = check_request(request, err);
+
+	call.access = (struct flmem_http_access){
+		.options = request->http,
+		.ended = has_ended,
+		.context = &call,
+	};
 
 	flmem_buf_init(&call.layout.header);
 	flmem_buf_init(&call.output.text);

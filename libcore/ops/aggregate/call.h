@@ -8,6 +8,7 @@
 
 #include <flmem/aggregate.h>
 
+#include "net/http.h"
 #include "ops/aggregate/run.h"
 #include "ops/aggregate/state.h"
 
@@ -15,6 +16,8 @@
 struct flmem_call {
 	const struct flmem_aggregate_request *request;
 	uint64_t started_us;
+	struct flmem_http_access access;
+	bool reading; /* threads are; else this thread waits for servers, and reports progress */
 	struct flmem_layout layout;
 	struct flmem_input *inputs; /* and the base */
 	struct flmem_state state;

@@ -52,7 +52,7 @@ int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err)
 	if (run->combination.has_base && run->non_finite[run->input_count])
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s', the base, has a NaN or an infinity",
-				       call->request->base);
+				       call->inputs[call->request->input_count].path);
 	for (size_t i = 0; i < run->input_count; i++) {
 		if (run->non_finite[i])
 			run->inputs[i]->skipped = "it has a NaN or an infinity";
@@ -67,7 +67,9 @@ int flmem_call_pass(struct flmem_call *call, enum flmem_run_kind kind, struct fl
 	int rc;
 
 	run->kind = kind;
+	call->reading = true;
 	rc = flmem_run_pass(run, call->started_us, err);
+	call->reading = false;
 	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
 	return rc;
 }

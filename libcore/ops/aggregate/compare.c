@@ -7,6 +7,7 @@
 
 #include "aggregate/kernels.h"
 #include "base/cleanup.h"
+#include "net/http.h"
 #include "ops/aggregate/input.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
@@ -17,6 +18,7 @@ struct compare_run {
 	const struct flmem_compare_request *request;
 	struct flmem_comparison *comparison;
 	struct flmem_input inputs[2];
+	struct flmem_http_access access;
 	struct flmem_tensor_list lists[2];
 	char *blocks[2];
 	double *rows[2];
@@ -275,11 +277,13 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 {
 	int rc = 0;
 
+	run->access.options = run->request->http;
 	for (size_t i = 0; i < 2 && !rc; i++) {
 		run->blocks[i] = malloc(BLOCK_ELEMENTS * ELEMENT_BYTES_MAX);
 		run->rows[i] = calloc(BLOCK_ELEMENTS, sizeof(*run->rows[i]));
 		if (!run->blocks[i] || !run->rows[i])
 			return compare_nomem(run, err);
+		run->inputs[i].access = &run->access;
 		run->inputs[i].key = run->request->key;
 		rc = flmem_input_load(run->request->paths[i], &run->inputs[i], &run->lists[i], err);
 	}

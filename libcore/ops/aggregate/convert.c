@@ -12,6 +12,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/url.h"
+#include "net/http.h"
 #include "ops/aggregate/output.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
@@ -21,6 +23,7 @@
 struct conversion_run {
 	const struct flmem_convert_request *request;
 	struct flmem_input input;
+	struct flmem_http_access access;
 	struct flmem_layout layout;
 	struct flmem_part part;
 	struct flmem_output output;
@@ -37,7 +40,6 @@ static void clear_run(struct conversion_run *run)
 	flmem_inputs_clear(&run->input, 1);
 	flmem_layout_clear(&run->layout);
 	flmem_output_clear(&run->output);
-	flmem_part_clear(&run->part);
 	free(run->before);
 	free(run->from);
 	free(run->to);
@@ -47,7 +49,7 @@ static void clear_run(struct conversion_run *run)
 
 static int conversion_nomem(const struct conversion_run *run, struct flmem_error *err)
 {
-	return flmem_error_nomem(err, "cannot convert '%s'", run->request->input);
+	return flmem_error_nomem(err, "cannot convert '%s'", run->input.path);
 }
 
 static bool is_real(const struct flmem_dtype *dtype)
@@ -85,7 +87,7 @@ static int change_types(struct conversion_run *run, struct flmem_tensor_list *li
 		    tensor->bytes > INT64_MAX / (list->count + 1))
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
 					       "'%s' exceeds the memory of any machine as %s",
-					       run->request->input, dtype->stored);
+					       run->input.path, dtype->stored);
 		tensor->dtype = dtype;
 		run->converted++;
 	}
@@ -98,13 +100,15 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 	const struct flmem_dtype *dtype;
 	int rc = find_type(run->request->dtype, &dtype, err);
 
+	run->access.options = run->request->http;
+	run->input.access = &run->access;
 	run->input.key = run->request->key;
 	if (!rc)
 		rc = flmem_input_load(run->request->input, &run->input, &list, err);
 	if (!rc)
 		rc = change_types(run, &list, dtype, err);
 	if (!rc)
-		rc = flmem_layout_init(&run->layout, &list, run->request->input, err);
+		rc = flmem_layout_init(&run->layout, &list, run->input.path, err);
 	if (rc)
 		return rc;
 	run->from = malloc(BLOCK_BYTES);
@@ -124,7 +128,11 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 
 	output->path = run->request->output;
 	output->part = &run->part;
+	output->shard_bytes = run->request->shard_bytes;
 	output->untied = true;
+	if (flmem_url_is(output->path))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "addresses are read only; name a file as output");
 	if (strcmp(output->path, FLMEM_AGGREGATE_VERIFY) == 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' checks means, and a conversion has none; name a file",
@@ -133,12 +141,11 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' would be a copy of '%s', whose pickle has the types; "
 				       "name a .safetensors file",
-				       output->path, run->request->input);
+				       output->path, run->input.path);
 	rc = flmem_output_plan(output, &run->layout, &run->input, 1, err);
 	if (!rc)
-		rc = flmem_part_open(&run->part, output->path, err);
-	output->file.fd = run->part.fd;
-	return rc ? rc : flmem_part_prepare(&run->part, output->bytes, 0, NULL, 0, err);
+		rc = flmem_output_open(output, err);
+	return rc ? rc : flmem_output_prepare(output, 0, NULL, 0, err);
 }
 
 static int report_infinite(const struct conversion_run *run, const struct flmem_tensor *tensor,
@@ -150,8 +157,7 @@ static int report_infinite(const struct conversion_run *run, const struct flmem_
 			       "tensor '%s' of '%s' has a number that is too large for %s: element "
 			       "%llu",
 			       flmem_text_escape(tensor->name, shown, sizeof(shown)),
-			       run->request->input, tensor->dtype->stored,
-			       (unsigned long long)element);
+			       run->input.path, tensor->dtype->stored, (unsigned long long)element);
 }
 
 /* Rounds `count` elements from `from` to `to`. `first` is for messages. */
@@ -185,6 +191,7 @@ static int convert_tensor(struct conversion_run *run, size_t index, struct flmem
 	uint64_t elements = tensor->bytes / new, begin = run->layout.begins[index];
 	int rc = 0;
 
+	flmem_input_file_expect(file, tensor->offset, elements * old);
 	for (uint64_t at = 0, count; at < elements && !rc; at += count) {
 		uint64_t most = same ? BLOCK_BYTES : BLOCK_ELEMENTS;
 		const char *bytes = same ? run->from : run->to;
@@ -214,7 +221,7 @@ static int convert_all(struct conversion_run *run, struct flmem_error *err)
 		rc = flmem_output_finish(&run->output, err);
 	if (!rc)
 		rc = flmem_input_check(&run->input, err);
-	return rc ? rc : flmem_part_commit(&run->part, err);
+	return rc ? rc : flmem_output_commit(&run->output, err);
 }
 
 int flmem_convert(const struct flmem_convert_request *request,

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "model/json_scan.h"
 #include "ops/aggregate/output.h"
 
@@ -118,7 +119,7 @@ static struct entry *find_entry(const struct counts *counts, const char *name)
 static int find_input(const struct counts *counts, const char *input, struct entry **ret_entry,
 		      struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *stem = strdup(input);
+	FLMEM_AUTO_FREE char *stem = strndup(input, flmem_url_path_length(input));
 	size_t suffix, length;
 	const char *name;
 
@@ -142,22 +143,24 @@ static int find_input(const struct counts *counts, const char *input, struct ent
 static int take_weight(const struct counts *counts, const char *input, double *ret_weight,
 		       struct flmem_error *err)
 {
+	FLMEM_AUTO_FREE char *safe = flmem_url_show(input), *first = NULL;
 	struct entry *entry = NULL;
 	char shown[100];
 	int rc = find_input(counts, input, &entry, err);
 
 	if (rc)
 		return rc;
+	first = entry && entry->input ? flmem_url_show(entry->input) : NULL;
 	if (!entry)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' has no number for '%s', nor for its name without "
 				       "folder and extension",
-				       counts->path, input);
+				       counts->path, safe);
 	if (entry->input && strcmp(entry->input, input) != 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' in '%s' names '%s' and '%s'; use their paths",
 				       flmem_text_escape(entry->name, shown, sizeof(shown)),
-				       counts->path, entry->input, input);
+				       counts->path, first, safe);
 	entry->input = input;
 	*ret_weight = (double)entry->number;
 	return 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fnv.h"
+#include "net/http.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 
@@ -30,9 +31,13 @@ static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *gener
 
 static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
 {
-	for (size_t f = 0; f < input->file_count; f++)
-		hash = input->files[f].generated ? mix_generated(hash, input->files[f].generated)
-						 : mix_file(hash, &input->files[f].status);
+	for (size_t f = 0; f < input->file_count; f++) {
+		const struct flmem_input_file *file = &input->files[f];
+
+		hash = file->generated ? mix_generated(hash, file->generated)
+		       : file->remote  ? flmem_http_file_mix(file->remote, hash)
+				       : mix_file(hash, &file->status);
+	}
 	return hash;
 }
 
@@ -60,9 +65,12 @@ uint64_t flmem_call_request_print(const struct flmem_call *call)
 uint64_t flmem_call_fingerprint(const struct flmem_call *call)
 {
 	const struct flmem_run *run = &call->run;
-	const uint64_t numbers[] = {flmem_call_request_print(call), run->chunk_bytes,
-				    run->input_count, run->combination.trimmed,
-				    run->combination.hostile};
+	const uint64_t numbers[] = {flmem_call_request_print(call),
+				    run->chunk_bytes,
+				    run->input_count,
+				    run->combination.trimmed,
+				    run->combination.hostile,
+				    call->request->shard_bytes};
 	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, numbers, sizeof(numbers));
 
 	hash = flmem_fnv_mix(hash, call->weights, run->input_count * sizeof(*call->weights));

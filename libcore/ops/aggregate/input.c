@@ -11,8 +11,11 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/url.h"
 #include "model/shards.h"
+#include "net/http.h"
 #include "ops/aggregate/generated.h"
+#include "ops/aggregate/remote.h"
 
 #define SHOWN_MAX 100U
 
@@ -22,11 +25,14 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 		for (size_t f = 0; f < inputs[i].file_count; f++) {
 			flmem_cleanup_close(&inputs[i].files[f].fd);
 			flmem_generated_free(inputs[i].files[f].generated);
+			flmem_http_file_close(inputs[i].files[f].remote);
 			free(inputs[i].files[f].path);
 		}
 		free(inputs[i].files);
 		free(inputs[i].offsets);
 		free(inputs[i].file_of);
+		free(inputs[i].shown);
+		flmem_http_close(inputs[i].http);
 		flmem_tensor_file_clear(&inputs[i].kind);
 		inputs[i] = (struct flmem_input){0};
 	}
@@ -130,13 +136,27 @@ static int report_unreadable(const char *path, struct flmem_error *err)
 			       errno, "cannot read '%s'", path);
 }
 
+/* Adds the tensors of the next file of several to the list. */
+static int read_shard(struct flmem_input *input, int fd, struct flmem_tensor_list *list,
+		      struct flmem_error *err)
+{
+	const char *path = input->files[input->file_count - 1].path;
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list more = {0};
+	int rc;
+
+	if (input->file_count == 1)
+		return flmem_safetensors_read(fd, path, list, err);
+	rc = flmem_safetensors_read(fd, path, &more, err);
+	if (!rc && !flmem_tensor_list_merge(list, &more, (uint32_t)(input->file_count - 1)))
+		rc = flmem_error_nomem(err, "cannot list the tensors of '%s'", input->path);
+	return rc;
+}
+
 /* Opens a file as the next one of an input and adds its tensors to the list. `path` is taken. */
 static int open_file(struct flmem_input *input, int dirfd, const char *name, char *path,
 		     struct flmem_tensor_list *list, struct flmem_error *err)
 {
 	struct flmem_input_file *file = &input->files[input->file_count++];
-	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list more = {0};
-	int rc;
 
 	file->path = path;
 	file->fd = -1;
@@ -150,12 +170,7 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (dirfd == AT_FDCWD)
 		return flmem_tensor_file_read(file->fd, path, input->key, &input->kind, list, err);
-	if (input->file_count == 1)
-		return flmem_safetensors_read(file->fd, path, list, err);
-	rc = flmem_safetensors_read(file->fd, path, &more, err);
-	if (!rc && !flmem_tensor_list_merge(list, &more, (uint32_t)(input->file_count - 1)))
-		rc = flmem_error_nomem(err, "cannot list the tensors of '%s'", input->path);
-	return rc;
+	return read_shard(input, file->fd, list, err);
 }
 
 /* The index and the headers of the shards must agree about every tensor. */
@@ -207,6 +222,64 @@ static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor
 	return rc ? rc : check_shards(input, &shards, list, err);
 }
 
+/* Opens an address as the next file of an input. */
+static int open_address(struct flmem_input *input, const char *url, bool shard,
+			struct flmem_tensor_list *list, struct flmem_error *err)
+{
+	struct flmem_input_file *file = &input->files[input->file_count++];
+	FLMEM_AUTO_CLOSE int fd = -1;
+	int rc;
+
+	file->fd = -1;
+	rc = flmem_remote_open(input->http, url, file, &fd, err);
+	if (rc)
+		return rc;
+	return shard ? read_shard(input, fd, list, err)
+		     : flmem_safetensors_read(fd, file->path, list, err);
+}
+
+static int open_remote_shards(struct flmem_input *input, const char *url,
+			      struct flmem_tensor_list *list, struct flmem_error *err)
+{
+	FLMEM_AUTO_SHARDS struct flmem_shards shards = FLMEM_SHARDS_INIT;
+	int rc = flmem_remote_read_index(input->http, url, &shards, err);
+
+	if (rc)
+		return rc;
+	input->files = calloc(shards.file_count, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	for (size_t i = 0; i < shards.file_count && !rc; i++) {
+		FLMEM_AUTO_FREE char *shard = flmem_remote_shard_url(url, shards.files[i]);
+
+		rc = shard ? open_address(input, shard, true, list, err)
+			   : flmem_error_nomem(err, "cannot read '%s'", input->path);
+	}
+	return rc ? rc : check_shards(input, &shards, list, err);
+}
+
+static int open_remote(struct flmem_input *input, const char *url, struct flmem_tensor_list *list,
+		       struct flmem_error *err)
+{
+	int rc;
+
+	input->path = input->shown = flmem_url_show(url);
+	if (!input->shown)
+		return flmem_error_nomem(err, "cannot open an address");
+	if (!input->access)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is an address; name a file here",
+				       input->path);
+	rc = flmem_http_open(input->access, &input->http, err);
+	if (rc)
+		return rc;
+	if (flmem_remote_is_index(url))
+		return open_remote_shards(input, url, list, err);
+	input->files = calloc(1, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	return open_address(input, url, false, list, err);
+}
+
 static int open_generated(struct flmem_input *input, struct flmem_tensor_list *list,
 			  struct flmem_error *err)
 {
@@ -230,11 +303,13 @@ static int open_generated(struct flmem_input *input, struct flmem_tensor_list *l
 int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_tensor_list *list,
 		     struct flmem_error *err)
 {
-	bool generated = flmem_generated_is_name(path);
+	bool generated = flmem_generated_is_name(path), remote = flmem_url_is(path);
 	FLMEM_AUTO_CLOSE int dirfd =
-		generated ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		generated || remote ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	input->path = path;
+	if (remote)
+		return open_remote(input, path, list, err);
 	if (generated)
 		return open_generated(input, list, err);
 	if (dirfd >= 0)
@@ -252,7 +327,7 @@ static int open_first(const char *path, struct flmem_input *input, struct flmem_
 	int rc = flmem_input_load(path, input, &list, err);
 
 	if (!rc)
-		rc = flmem_layout_init(layout, &list, path, err);
+		rc = flmem_layout_init(layout, &list, input->path, err);
 	return rc ? rc : take_offsets(input, layout, &layout->list, err);
 }
 
@@ -260,14 +335,14 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 		     struct flmem_input *input, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
-	const struct pair pair = {
+	struct pair pair = {
 		.first_path = first_path,
-		.path = path,
 		.first = &layout->list,
 		.list = &list,
 	};
 	int rc = flmem_input_load(path, input, &list, err);
 
+	pair.path = input->path;
 	flmem_tensor_file_clear(&input->kind); /* the entries of the first input suffice */
 	if (!rc)
 		rc = compare_lists(&pair, err);
@@ -280,7 +355,7 @@ int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++)
-		rc = i ? flmem_input_open(paths[i], paths[0], layout, &inputs[i], err)
+		rc = i ? flmem_input_open(paths[i], inputs[0].path, layout, &inputs[i], err)
 		       : open_first(paths[i], &inputs[i], layout, err);
 	return rc;
 }
@@ -316,6 +391,9 @@ static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_er
 		flmem_generated_read(piece.file->generated, piece.offset, piece.bytes, out);
 		return 0;
 	}
+	if (piece.file->remote)
+		return flmem_http_file_read(piece.file->remote, piece.offset, piece.bytes, out,
+					    err);
 	while (piece.bytes) {
 		ssize_t got = pread(piece.file->fd, out, piece.bytes, (off_t)piece.offset);
 
@@ -336,6 +414,12 @@ static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_er
 		piece.bytes -= (uint64_t)got;
 	}
 	return 0;
+}
+
+void flmem_input_file_expect(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes)
+{
+	if (file->remote)
+		flmem_http_file_expect(file->remote, offset, bytes);
 }
 
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
@@ -384,6 +468,13 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 
 		if (piece.file->generated)
 			return true;
+		if (piece.file->remote) {
+			if (advice == POSIX_FADV_WILLNEED)
+				flmem_http_file_expect(piece.file->remote, piece.offset,
+						       piece.bytes);
+			begin += piece.bytes;
+			continue;
+		}
 		if (first && advice == POSIX_FADV_WILLNEED)
 			cached = is_cached(piece.file->fd, piece.offset);
 		first = false;
@@ -405,6 +496,8 @@ static int check_file(const struct flmem_input_file *file, struct flmem_error *e
 
 	if (file->generated)
 		return 0;
+	if (file->remote)
+		return flmem_http_file_check(file->remote, err);
 	if (fstat(file->fd, &now) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);
 	if (now.st_size == before->st_size && is_same_time(&now.st_mtim, &before->st_mtim) &&

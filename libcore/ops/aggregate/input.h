@@ -18,17 +18,25 @@
 #include "ops/aggregate/layout.h"
 
 struct flmem_generated;
+struct flmem_http;
+struct flmem_http_access;
+struct flmem_http_file;
 
 struct flmem_input_file {
 	char *path;
-	int fd;		    /* -1: generated */
-	struct stat status; /* when it was opened; of a generated one only the size */
+	int fd;		    /* -1: generated or remote */
+	struct stat status; /* when it was opened; of the others only the size */
 	struct flmem_generated *generated;
+	struct flmem_http_file *remote; /* on a web server */
 };
 
 struct flmem_input {
-	const char *path; /* the caller's */
-	const char *key;  /* of flmem_checkpoint_read(); set it before the input is opened */
+	const char *path; /* the caller's, or `shown` */
+	/* Set both before the input is opened. */
+	const char *key;			/* of flmem_checkpoint_read() */
+	const struct flmem_http_access *access; /* NULL: addresses are refused */
+	struct flmem_http *http;
+	char *shown;		       /* an address without its secrets */
 	struct flmem_tensor_file kind; /* of an input that is one file */
 	struct flmem_input_file *files;
 	size_t file_count;
@@ -70,6 +78,9 @@ struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
 /* Reads bytes [begin, end) of the output's data, from this input. */
 int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,
 		     uint64_t begin, uint64_t end, char *out, struct flmem_error *err);
+
+/* Announces that bytes of one file will be read one after the other. */
+void flmem_input_file_expect(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes);
 
 /* Reads bytes of one file. */
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,

@@ -11,6 +11,8 @@
 #include "aggregate/statistics.h"
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "base/url.h"
+#include "net/http.h"
 #include "ops/aggregate/input.h"
 
 #define BLOCK_BYTES (UINT64_C(256) << 10)
@@ -19,6 +21,7 @@
 struct inspection_run {
 	const struct flmem_inspect_request *request;
 	struct flmem_input input;
+	struct flmem_http_access access;
 	struct flmem_tensor_list list;
 	const struct flmem_tensor **order; /* as they are stored */
 	char *block;
@@ -285,7 +288,7 @@ static int inspect_loaded(struct inspection_run *run, struct flmem_inspection *i
 {
 	const char *path = run->request->path;
 
-	inspection->format = strcmp(run->input.files[0].path, path) != 0
+	inspection->format = strcmp(run->input.files[0].path, run->input.path) != 0
 				     ? "safetensors shards"
 				     : flmem_tensor_format_name(run->input.kind.format);
 	if (!fill_tensors(run, inspection) || !fill_files(run, inspection) || !make_order(run))
@@ -315,6 +318,8 @@ static int inspect_path(const struct flmem_inspect_request *request,
 	AUTO_RUN struct inspection_run run = {.request = request};
 	int rc;
 
+	run.access.options = request->http;
+	run.input.access = &run.access;
 	run.input.key = request->key;
 	rc = flmem_input_load(request->path, &run.input, &run.list, err);
 	if (!rc)
@@ -327,7 +332,7 @@ static int inspect_path(const struct flmem_inspect_request *request,
 int flmem_inspect(const struct flmem_inspect_request *request,
 		  struct flmem_inspection *ret_inspection, struct flmem_error *err)
 {
-	struct flmem_inspection inspection = {.path = strdup(request->path)};
+	struct flmem_inspection inspection = {.path = flmem_url_show(request->path)};
 	int rc;
 
 	if (!inspection.path)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/output.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +9,16 @@
 #include "base/crc32c.h"
 #include "base/little_endian.h"
 #include "base/text.h"
+#include "ops/aggregate/output_shards.h"
 
 #define BLOCK_BYTES (256U << 10)
 
 void flmem_output_clear(struct flmem_output *output)
 {
+	if (output->shards)
+		flmem_output_shards_free(FLMEM_TAKE(output->shards), output->part);
+	if (output->part)
+		flmem_part_clear(output->part);
 	free(output->map.offsets);
 	free(output->map.file_of);
 	free(output->texts);
@@ -105,6 +111,8 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 	rc = check_suffix(output->path, err);
 	if (rc)
 		return rc;
+	if (output->shard_bytes)
+		return flmem_output_plan_shards(output, err);
 	switch (output->format) {
 	case FLMEM_FORMAT_SAFETENSORS:
 		break;
@@ -127,7 +135,8 @@ int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64
 		struct flmem_input_piece piece =
 			flmem_input_piece(&output->map, layout, begin, end, &tensor);
 
-		rc = flmem_part_write(output->part, piece.offset, bytes, (size_t)piece.bytes, err);
+		rc = flmem_part_write_other(output->part, piece.file->fd, piece.offset, bytes,
+					    (size_t)piece.bytes, err);
 		bytes += piece.bytes;
 		begin += piece.bytes;
 	}
@@ -139,23 +148,75 @@ bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64
 	return flmem_input_read(&output->map, output->layout, begin, end, out, NULL) == 0;
 }
 
-void flmem_output_span(const struct flmem_output *output, uint64_t begin, uint64_t end,
-		       uint64_t *ret_first, uint64_t *ret_last)
+int flmem_output_open(struct flmem_output *output, struct flmem_error *err)
+{
+	int rc;
+
+	if (output->shards)
+		return flmem_output_open_shards(output, err);
+	rc = flmem_part_open(output->part, output->path, err);
+	output->file.fd = output->part->fd;
+	return rc;
+}
+
+int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
+			 struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err)
+{
+	if (output->shards)
+		return flmem_output_prepare_shards(output, fingerprint, chunks, count, err);
+	return flmem_part_prepare(output->part, output->bytes, fingerprint, chunks, count, err);
+}
+
+int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)
+{
+	return output->shards ? flmem_output_commit_shards(output, err)
+			      : flmem_part_commit(output->part, err);
+}
+
+/* The places of bytes [begin, end); of a single file the range that has all of them. */
+static void for_places(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		       void (*act)(int fd, off_t offset, off_t bytes))
 {
 	const struct flmem_layout *layout = output->layout;
 	size_t tensor = output->map.offsets ? flmem_layout_find(layout, begin) : 0;
+	uint64_t first = UINT64_MAX, last = 0;
 
-	*ret_first = UINT64_MAX;
-	*ret_last = 0;
 	while (begin < end) {
 		struct flmem_input_piece piece =
 			flmem_input_piece(&output->map, layout, begin, end, &tensor);
-		uint64_t last = piece.offset + piece.bytes;
+		uint64_t piece_end = piece.offset + piece.bytes;
 
-		*ret_first = piece.offset < *ret_first ? piece.offset : *ret_first;
-		*ret_last = last > *ret_last ? last : *ret_last;
+		if (output->shards)
+			act(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes);
+		first = piece.offset < first ? piece.offset : first;
+		last = piece_end > last ? piece_end : last;
 		begin += piece.bytes;
 	}
+	if (!output->shards && last > first)
+		act(output->file.fd, (off_t)first, (off_t)(last - first));
+}
+
+static void push_range(int fd, off_t offset, off_t bytes)
+{
+	sync_file_range(fd, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+static void drop_range(int fd, off_t offset, off_t bytes)
+{
+	sync_file_range(fd, offset, bytes,
+			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				SYNC_FILE_RANGE_WAIT_AFTER);
+	posix_fadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end)
+{
+	for_places(output, begin, end, push_range);
+}
+
+void flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end)
+{
+	for_places(output, begin, end, drop_range);
 }
 
 /* Copies bytes of the source to the same place. */
@@ -213,6 +274,8 @@ static int write_texts(const struct flmem_output *output, struct flmem_error *er
 	const struct flmem_buf *header = &output->layout->header;
 	int rc = 0;
 
+	if (output->shards)
+		return flmem_output_write_headers(output, err);
 	if (output->format == FLMEM_FORMAT_SAFETENSORS)
 		return flmem_part_write(output->part, 0, header->data, header->length, err);
 	for (size_t i = 0; i < output->text_count && !rc; i++)

@@ -30,6 +30,8 @@ struct flmem_output_text {
 	size_t at, bytes;
 };
 
+struct flmem_output_shards;
+
 struct flmem_output {
 	const char *path;
 	enum flmem_tensor_format format;
@@ -37,7 +39,9 @@ struct flmem_output {
 	const struct flmem_layout *layout;
 	struct flmem_part *part;
 	struct flmem_input_file file; /* the unfinished file; not owned */
-	struct flmem_input map;	      /* places of the tensors in it */
+	uint64_t shard_bytes;	      /* 0: one file */
+	struct flmem_output_shards *shards;
+	struct flmem_input map; /* places of the tensors in it */
 	struct flmem_buf text;
 	struct flmem_output_text *texts;
 	size_t text_count;
@@ -76,13 +80,26 @@ int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64
 /* Reads them back; false if they cannot be read. */
 bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64_t end, char *out);
 
-/* The part of the file that has these bytes. */
-void flmem_output_span(const struct flmem_output *output, uint64_t begin, uint64_t end,
-		       uint64_t *ret_first, uint64_t *ret_last);
+/* Opens the unfinished output, whose lock keeps others away. */
+int flmem_output_open(struct flmem_output *output, struct flmem_error *err);
+
+/* flmem_part_prepare() for all of its files. */
+int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
+			 struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err);
+
+/* Starts to write these bytes to the disk. */
+void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end);
+
+/* Waits until they are there, and drops them from the page cache. */
+void flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end);
 
 /* Writes all that is no tensor, checksums included. */
 int flmem_output_finish(struct flmem_output *output, struct flmem_error *err);
 
+/* Gives the output its name. */
+int flmem_output_commit(struct flmem_output *output, struct flmem_error *err);
+
+/* Clears its part, too. */
 void flmem_output_clear(struct flmem_output *output);
 
 #endif

@@ -12,6 +12,25 @@
 
 #define TRIES 10
 
+int flmem_part_write_other(const struct flmem_part *part, int fd, uint64_t offset,
+			   const char *bytes, size_t length, struct flmem_error *err)
+{
+	while (length) {
+		ssize_t put = pwrite(fd, bytes, length, (off_t)offset);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return flmem_error_set(err, FLMEM_EFAILED, put ? errno : EIO,
+					       "cannot write '%s.part' at byte %llu",
+					       part->place.path, (unsigned long long)offset);
+		bytes += put;
+		offset += (uint64_t)put;
+		length -= (size_t)put;
+	}
+	return 0;
+}
+
 static void release_files(struct flmem_part *part)
 {
 	flmem_cleanup_close(&part->fd);
@@ -149,7 +168,7 @@ int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_erro
 				       "cannot write '%s'", path);
 	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
 		part->name = NULL;
-	if (asprintf(&part->journal_name, "%s.part.journal", part->place.name) < 0)
+	if (asprintf(&part->journal_name, "%s" FLMEM_PART_JOURNAL_SUFFIX, part->place.name) < 0)
 		part->journal_name = NULL;
 	if (!part->name || !part->journal_name)
 		return flmem_error_nomem(err, "cannot write '%s'", path);
@@ -163,14 +182,14 @@ int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_erro
 	return rc ? rc : check_output(part, err);
 }
 
-static int report_full(const struct flmem_part *part, uint64_t bytes, int sys_errno,
+static int report_full(const struct flmem_part *part, int fd, uint64_t bytes, int sys_errno,
 		       struct flmem_error *err)
 {
 	struct stat status = {0};
 	struct statvfs room;
 	uint64_t has, free_bytes;
 
-	if (sys_errno != ENOSPC || fstat(part->fd, &status) < 0 || fstatvfs(part->fd, &room) < 0)
+	if (sys_errno != ENOSPC || fstat(fd, &status) < 0 || fstatvfs(fd, &room) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
 				       "cannot reserve %llu bytes for '%s'",
 				       (unsigned long long)bytes, part->place.path);
@@ -184,17 +203,17 @@ static int report_full(const struct flmem_part *part, uint64_t bytes, int sys_er
 }
 
 /* Reserves the blocks; file systems without that operation get the size only. */
-static int reserve(struct flmem_part *part, uint64_t bytes, struct flmem_error *err)
+static int reserve(const struct flmem_part *part, int fd, uint64_t bytes, struct flmem_error *err)
 {
 	int rc;
 
-	if (ftruncate(part->fd, (off_t)bytes) < 0)
-		return report_full(part, bytes, errno, err);
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return report_full(part, fd, bytes, errno, err);
 	do
-		rc = fallocate(part->fd, 0, 0, (off_t)bytes) < 0 ? errno : 0;
+		rc = fallocate(fd, 0, 0, (off_t)bytes) < 0 ? errno : 0;
 	while (rc == EINTR);
 	if (rc && rc != EOPNOTSUPP)
-		return report_full(part, bytes, rc, err);
+		return report_full(part, fd, bytes, rc, err);
 	return 0;
 }
 
@@ -217,35 +236,35 @@ int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerp
 		       flmem_journal_read(part->journal, fingerprint, chunks, count);
 	int rc;
 
+	part->resumed = resumed;
 	if (resumed)
 		return 0;
 	part->keep = false;
 	if (ftruncate(part->fd, 0) < 0)
 		return report_unwritable(part, errno, err);
 	rc = flmem_part_restart(part, fingerprint, err);
-	return rc ? rc : reserve(part, bytes, err);
+	return rc ? rc : reserve(part, part->fd, bytes, err);
 }
 
 int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
 		     size_t length, struct flmem_error *err)
 {
-	while (length) {
-		ssize_t put = pwrite(part->fd, bytes, length, (off_t)offset);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return flmem_error_set(err, FLMEM_EFAILED, put ? errno : EIO,
-					       "cannot write '%s.part' at byte %llu",
-					       part->place.path, (unsigned long long)offset);
-		bytes += put;
-		offset += (uint64_t)put;
-		length -= (size_t)put;
-	}
-	return 0;
+	return flmem_part_write_other(part, part->fd, offset, bytes, length, err);
 }
 
-int flmem_part_commit(struct flmem_part *part, struct flmem_error *err)
+int flmem_part_open_other(const struct flmem_part *part, const char *name, int *ret_fd,
+			  struct flmem_error *err)
+{
+	return open_own(part, name, 0, ret_fd, err);
+}
+
+int flmem_part_reserve_other(const struct flmem_part *part, int fd, uint64_t bytes,
+			     struct flmem_error *err)
+{
+	return reserve(part, fd, bytes, err);
+}
+
+int flmem_part_publish(struct flmem_part *part, struct flmem_error *err)
 {
 	if (fdatasync(part->fd) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno,
@@ -255,7 +274,20 @@ int flmem_part_commit(struct flmem_part *part, struct flmem_error *err)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",
 				       part->place.path);
 	part->keep = true; /* it has another name now */
+	return 0;
+}
+
+void flmem_part_end(const struct flmem_part *part)
+{
 	unlinkat(part->place.directory, part->journal_name, 0);
 	flmem_file_place_sync(part->place.directory);
-	return 0;
+}
+
+int flmem_part_commit(struct flmem_part *part, struct flmem_error *err)
+{
+	int rc = flmem_part_publish(part, err);
+
+	if (!rc)
+		flmem_part_end(part);
+	return rc;
 }

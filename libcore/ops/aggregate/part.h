@@ -20,8 +20,11 @@ struct flmem_part {
 	struct flmem_file_place place; /* of the output */
 	char *name, *journal_name;
 	int fd, journal;
-	bool keep; /* for a later call: clearing removes neither file */
+	bool keep;    /* for a later call: clearing removes neither file */
+	bool resumed; /* what the journal lists was kept */
 };
+
+#define FLMEM_PART_JOURNAL_SUFFIX ".part.journal"
 
 #define FLMEM_PART_INIT                                                 \
 	{                                                               \
@@ -44,8 +47,20 @@ int flmem_part_restart(struct flmem_part *part, uint64_t fingerprint, struct flm
 int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
 		     size_t length, struct flmem_error *err);
 
+/* For outputs of several files, of which this one is the last: the same for one of the others. */
+int flmem_part_write_other(const struct flmem_part *part, int fd, uint64_t offset,
+			   const char *bytes, size_t length, struct flmem_error *err);
+int flmem_part_open_other(const struct flmem_part *part, const char *name, int *ret_fd,
+			  struct flmem_error *err);
+int flmem_part_reserve_other(const struct flmem_part *part, int fd, uint64_t bytes,
+			     struct flmem_error *err);
+
 /* Flushes the file to the disk and gives it its name. */
 int flmem_part_commit(struct flmem_part *part, struct flmem_error *err);
+
+/* The two steps of that: its name, and the end of the journal. */
+int flmem_part_publish(struct flmem_part *part, struct flmem_error *err);
+void flmem_part_end(const struct flmem_part *part);
 
 void flmem_part_clear(struct flmem_part *part);
 

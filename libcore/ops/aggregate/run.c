@@ -124,21 +124,14 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
  */
 static void write_behind(struct worker *worker, uint64_t chunk_begin, uint64_t chunk_end)
 {
-	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING], begin, end;
+	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING];
 	const struct flmem_output *output = worker->run->output;
-	int fd = output->part->fd;
 
-	flmem_output_span(output, chunk_begin, chunk_end, &begin, &end);
-	sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
-	if (oldest[1]) {
-		sync_file_range(fd, (off_t)oldest[0], (off_t)(oldest[1] - oldest[0]),
-				SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-					SYNC_FILE_RANGE_WAIT_AFTER);
-		posix_fadvise(fd, (off_t)oldest[0], (off_t)(oldest[1] - oldest[0]),
-			      POSIX_FADV_DONTNEED);
-	}
-	oldest[0] = begin;
-	oldest[1] = end;
+	flmem_output_push(output, chunk_begin, chunk_end);
+	if (oldest[1])
+		flmem_output_drop(output, oldest[0], oldest[1]);
+	oldest[0] = chunk_begin;
+	oldest[1] = chunk_end;
 }
 
 /* Whether a chunk that the journal lists is in the file as it was written. */
@@ -260,7 +253,8 @@ static void *work(void *context)
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
 
-		if (rc)
+		/* The next pass reads all again, and one that waits for a server was stopped. */
+		if (rc && !run->found_special)
 			fail_run(run, rc, &error);
 	}
 	pthread_mutex_lock(&run->lock);

@@ -31,6 +31,18 @@ class _Progress(ctypes.Structure):
 _Callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.POINTER(_Progress))
 
 
+class _Http(ctypes.Structure):
+    """struct flmem_http_options of flmem/http.h."""
+
+    _fields_ = [
+        ("headers", ctypes.POINTER(ctypes.c_char_p)),
+        ("header_count", ctypes.c_size_t),
+        ("cacert", ctypes.c_char_p),
+        ("retries", ctypes.c_uint),
+        ("timeout_seconds", ctypes.c_uint),
+    ]
+
+
 class _Request(ctypes.Structure):
     """struct flmem_aggregate_request of flmem/aggregate.h."""
 
@@ -58,6 +70,8 @@ class _Request(ctypes.Structure):
         ("progress", _Callback),
         ("context", ctypes.c_void_p),
         ("key", ctypes.c_char_p),
+        ("http", ctypes.POINTER(_Http)),
+        ("shard_bytes", ctypes.c_uint64),
     ]
 
 
@@ -92,6 +106,15 @@ def _path(value: Optional[Path]) -> Optional[bytes]:
 
 def _real(value: Optional[float]) -> Any:
     return None if value is None else ctypes.pointer(ctypes.c_double(value))
+
+
+def _http(headers: Sequence[str], cacert: Optional[Path]) -> Any:
+    lines = [line.encode() for line in headers]
+    return _Http(
+        headers=(ctypes.c_char_p * len(lines))(*lines),
+        header_count=len(lines),
+        cacert=_path(cacert),
+    )
 
 
 def _raise(code: int, error: _library.Error) -> None:
@@ -157,6 +180,9 @@ def aggregate(
     threads: int = 0,
     resume: bool = False,
     key: Optional[str] = None,
+    headers: Sequence[str] = (),
+    cacert: Optional[Path] = None,
+    shard_bytes: int = 0,
     progress: Optional[Callable[[int, int], Any]] = None,
 ) -> Dict[str, Any]:
     """Make one safetensors file of several, as ``flmem aggregate`` does.
@@ -165,9 +191,12 @@ def aggregate(
     go on. An interrupted call can be continued with ``resume=True``.
 
     Args:
-        inputs: safetensors files, folders of shards with an index, and PyTorch checkpoints.
+        inputs: safetensors files, folders of shards with an index, PyTorch checkpoints, and http:// or
+            https:// addresses of safetensors files.
         weights: one number per input, for example counts of samples; None: all equal.
         out: the file to write; it appears when it is complete.
+        shard_bytes: makes ``out`` a folder of shards with at most so many bytes of tensors each.
+        headers: "Name: value" each, sent to the hosts of addresses.
         progress: called about five times a second in the calling thread with the bytes that are done
             and all bytes; returns False to stop. What it raises stops the call, too.
 
@@ -214,6 +243,8 @@ def aggregate(
         resume=resume,
         progress=watcher.callback,
         key=_path(key),
+        shard_bytes=shard_bytes,
+        http=ctypes.pointer(_http(headers, cacert)),
     )
     error = _library.Error()
     result = (ctypes.c_uint64 * _RESULT_WORDS)()

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_HTTP_OPTIONS_H
+#define FLMEM_CLI_HTTP_OPTIONS_H
+
+/* Options that the verbs of `aggregate` share: how inputs with addresses are read. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/http.h>
+
+#include "options/opt.h"
+
+struct http_options {
+	struct opt_texts headers;
+	const char *cacert;
+	uint64_t retries;
+	uint64_t timeout_us;
+};
+
+/* Rows of an option table, for an options struct that begins with a struct http_options. */
+#define HTTP_OPTIONS                                                                               \
+	{.name = "header",                                                                         \
+	 .kind = OPT_TEXTS,                                                                        \
+	 .offset = offsetof(struct http_options, headers),                                         \
+	 .metavar = "LINE",                                                                        \
+	 .help = "for addresses: 'Name: value' to send to their hosts, or @FILE with one on each " \
+		 "line, which keeps secrets off the command line; may repeat"},                    \
+		{.name = "cacert",                                                                 \
+		 .kind = OPT_TEXT,                                                                 \
+		 .offset = offsetof(struct http_options, cacert),                                  \
+		 .metavar = "FILE",                                                                \
+		 .complete = OPT_COMPLETE_FILE,                                                    \
+		 .help = "for https:// addresses: certificates of authorities to trust, as PEM "   \
+			 "(default: $SSL_CERT_FILE, else those of the system)"},                   \
+		{.name = "retries",                                                                \
+		 .kind = OPT_NUMBER,                                                               \
+		 .offset = offsetof(struct http_options, retries),                                 \
+		 .metavar = "N",                                                                   \
+		 .help = "for addresses: how often to try again after a failure that may pass "    \
+			 "(default 5)"},                                                           \
+	{                                                                                          \
+		.name = "timeout", .kind = OPT_DURATION,                                           \
+		.offset = offsetof(struct http_options, timeout_us), .metavar = "DURATION",        \
+		.help = "for addresses: how long a server may take to accept a connection, and "   \
+			"send less than 1 KiB a second (default 30s)"                              \
+	}
+
+/* The same for the library, with the lines of files. */
+struct http_request {
+	struct flmem_http_options options;
+	char **lines;
+	size_t count, room;
+};
+
+int http_request_init(struct http_request *request, const struct http_options *options,
+		      struct flmem_error *err);
+
+void http_request_clear(struct http_request *request);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_NET_CURL_H
+#define FLMEM_NET_CURL_H
+
+/* libcurl, which is loaded when the first address is read. */
+
+#include <curl/curl.h>
+
+#include <flmem/error.h>
+
+/* Functions of it that are used, without their prefix. */
+#define FLMEM_CURL_FUNCTIONS(X) \
+	X(global_init)          \
+	X(easy_init)            \
+	X(easy_setopt)          \
+	X(easy_getinfo)         \
+	X(easy_pause)           \
+	X(easy_cleanup)         \
+	X(easy_strerror)        \
+	X(multi_init)           \
+	X(multi_add_handle)     \
+	X(multi_remove_handle)  \
+	X(multi_perform)        \
+	X(multi_poll)           \
+	X(multi_info_read)      \
+	X(multi_cleanup)        \
+	X(slist_append)         \
+	X(slist_free_all)       \
+	X(url)                  \
+	X(url_set)              \
+	X(url_get)              \
+	X(url_cleanup)          \
+	X(free)
+
+struct flmem_curl {
+	/* The header makes macros of some names. */
+#define FLMEM_CURL_SLOT(name) __typeof__(curl_##name) *name;
+	FLMEM_CURL_FUNCTIONS(FLMEM_CURL_SLOT)
+#undef FLMEM_CURL_SLOT
+};
+
+/* Loads it once for the process. FLMEM_EUNSUPPORTED where it is absent. */
+int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/fnv.h"
+#include "base/url.h"
+#include "net/headers.h"
+#include "net/origin.h"
+#include "net/transfer.h"
+
+#define TRANSFERS_MAX 64U /* more than threads of a run */
+#define REDIRECTS_MAX 8U
+#define EXPECTED_MAX  64U
+/* What is asked for to find the size. */
+#define FIRST_BYTES 1U
+/* Requests for files that are read from one end to the other grow to this. */
+#define REQUEST_LARGEST	 (UINT64_C(16) << 20)
+#define DELAY_FIRST_US	 UINT64_C(250000)
+#define DELAY_LARGEST_US UINT64_C(30000000)
+#define SLICE_US	 UINT64_C(100000)
+/* Progress that counts between failures; less could go on without end. */
+#define PROGRESS_BYTES (UINT64_C(64) << 10)
+
+struct flmem_http {
+	const struct flmem_http_access *access;
+	pthread_mutex_t lock;
+	struct flmem_transfer *transfers[TRANSFERS_MAX];
+	size_t transfer_count;
+};
+
+struct range {
+	uint64_t begin, end;
+};
+
+struct flmem_http_file {
+	struct flmem_http *http;
+	char *url, *name, *origin;
+	uint64_t size;
+	char etag[FLMEM_REPLY_VALIDATOR_MAX], modified[FLMEM_REPLY_VALIDATOR_MAX];
+	bool known;	      /* the three above */
+	pthread_mutex_t lock; /* of what follows */
+	char *current;	      /* where it was redirected to, or NULL */
+	struct range expected[EXPECTED_MAX];
+	size_t next_expected;
+	struct range last; /* that was asked for without being expected */
+};
+
+int flmem_http_open(const struct flmem_http_access *access, struct flmem_http **ret_http,
+		    struct flmem_error *err)
+{
+	const struct flmem_curl *curl;
+	struct flmem_http *http;
+	int rc = flmem_headers_check(access->options, err);
+
+	if (!rc)
+		rc = flmem_curl_load(&curl, err);
+	if (rc)
+		return rc;
+	http = calloc(1, sizeof(*http));
+	if (!http)
+		return flmem_error_nomem(err, "cannot open a connection");
+	http->access = access;
+	pthread_mutex_init(&http->lock, NULL);
+	*ret_http = http;
+	return 0;
+}
+
+void flmem_http_close(struct flmem_http *http)
+{
+	if (!http)
+		return;
+	for (size_t i = 0; i < http->transfer_count; i++) {
+		flmem_transfer_clear(http->transfers[i]);
+		free(http->transfers[i]);
+	}
+	pthread_mutex_destroy(&http->lock);
+	free(http);
+}
+
+/* Those of other files are stopped by the next one that takes them. */
+static void forget_file(struct flmem_http *http, const struct flmem_http_file *file)
+{
+	for (size_t i = 0; i < http->transfer_count; i++)
+		if (http->transfers[i]->file == file) {
+			flmem_transfer_stop(http->transfers[i]);
+			http->transfers[i]->file = NULL;
+		}
+}
+
+void flmem_http_file_close(struct flmem_http_file *file)
+{
+	if (!file)
+		return;
+	forget_file(file->http, file);
+	pthread_mutex_destroy(&file->lock);
+	free(file->url);
+	free(file->name);
+	free(file->origin);
+	free(file->current);
+	free(file);
+}
+
+static void close_file(struct flmem_http_file **file)
+{
+	flmem_http_file_close(*file);
+}
+
+const char *flmem_http_file_name(const struct flmem_http_file *file)
+{
+	return file->name;
+}
+
+uint64_t flmem_http_file_size(const struct flmem_http_file *file)
+{
+	return file->size;
+}
+
+/* Signatures are new in every run. Where nothing marks a version, none is equal to another one. */
+uint64_t flmem_http_file_mix(const struct flmem_http_file *file, uint64_t hash)
+{
+	uint64_t now = flmem_clock_wall_us();
+
+	hash = flmem_fnv_mix(hash, file->url, flmem_url_path_length(file->url));
+	hash = flmem_fnv_mix(hash, &file->size, sizeof(file->size));
+	hash = flmem_fnv_mix(hash, file->etag, strlen(file->etag) + 1);
+	hash = flmem_fnv_mix(hash, file->modified, strlen(file->modified) + 1);
+	if (!file->etag[0] && !file->modified[0])
+		hash = flmem_fnv_mix(hash, &now, sizeof(now));
+	return hash;
+}
+
+void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
+{
+	pthread_mutex_lock(&file->lock);
+	file->expected[file->next_expected++ % EXPECTED_MAX] =
+		(struct range){offset, offset + bytes};
+	pthread_mutex_unlock(&file->lock);
+}
+
+/*
+ * End of the bytes to ask for. What is read in one direction without being expected is asked for
+ * in growing parts.
+ */
+static uint64_t find_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
+{
+	uint64_t end = offset + bytes, most = file->size;
+	bool expected = false;
+
+	pthread_mutex_lock(&file->lock);
+	for (size_t i = 0; i < EXPECTED_MAX; i++)
+		if (file->expected[i].begin <= offset && file->expected[i].end >= end) {
+			end = file->expected[i].end;
+			expected = true;
+		}
+	if (!expected) {
+		if (file->last.end == offset && file->last.end > file->last.begin)
+			bytes = (file->last.end - file->last.begin) * 2;
+		bytes = bytes < REQUEST_LARGEST ? bytes : REQUEST_LARGEST;
+		end = offset + bytes > end ? offset + bytes : end;
+		end = end > most ? most : end;
+		file->last = (struct range){offset, end};
+	}
+	pthread_mutex_unlock(&file->lock);
+	return end;
+}
+
+static bool is_at(const struct flmem_transfer *transfer, const struct flmem_http_file *file,
+		  uint64_t offset)
+{
+	return transfer->active && transfer->file == file &&
+	       transfer->at - (transfer->rest.length - transfer->rest_at) == offset;
+}
+
+/* One that continues there, else one that is not in use, in this order: idle, new, any. */
+static struct flmem_transfer **choose_transfer(struct flmem_http *http,
+					       const struct flmem_http_file *file, uint64_t offset)
+{
+	struct flmem_transfer **idle = NULL, **any = NULL;
+
+	for (size_t i = 0; i < http->transfer_count; i++) {
+		struct flmem_transfer **transfer = &http->transfers[i];
+
+		if ((*transfer)->busy)
+			continue;
+		if (is_at(*transfer, file, offset))
+			return transfer;
+		if (!(*transfer)->active)
+			idle = transfer;
+		any = transfer;
+	}
+	if (idle)
+		return idle;
+	return http->transfer_count < TRANSFERS_MAX ? &http->transfers[http->transfer_count] : any;
+}
+
+static int take_transfer(struct flmem_http_file *file, uint64_t offset,
+			 struct flmem_transfer **ret_transfer, struct flmem_error *err)
+{
+	struct flmem_http *http = file->http;
+	struct flmem_transfer **chosen;
+	int rc = 0;
+
+	pthread_mutex_lock(&http->lock);
+	chosen = choose_transfer(http, file, offset);
+	if (!chosen) {
+		rc = flmem_error_set(err, FLMEM_EFAILED, 0, "too many threads read '%s'",
+				     file->name);
+	} else if (chosen == &http->transfers[http->transfer_count]) {
+		*chosen = calloc(1, sizeof(**chosen));
+		rc = *chosen ? flmem_transfer_init(*chosen, http->access, err)
+			     : flmem_error_nomem(err, "cannot open a connection");
+		if (rc && *chosen)
+			flmem_transfer_clear(*chosen);
+		if (rc)
+			free(FLMEM_TAKE(*chosen));
+		else
+			http->transfer_count++;
+	}
+	if (!rc) {
+		(*chosen)->busy = true;
+		*ret_transfer = *chosen;
+	}
+	pthread_mutex_unlock(&http->lock);
+	return rc;
+}
+
+static void give_transfer(struct flmem_http *http, struct flmem_transfer *transfer)
+{
+	pthread_mutex_lock(&http->lock);
+	transfer->busy = false;
+	pthread_mutex_unlock(&http->lock);
+}
+
+/* The address to ask first; free it. */
+static char *current_url(struct flmem_http_file *file)
+{
+	char *url;
+
+	pthread_mutex_lock(&file->lock);
+	url = strdup(file->current ?: file->url);
+	pthread_mutex_unlock(&file->lock);
+	return url;
+}
+
+static void remember_url(struct flmem_http_file *file, const char *url)
+{
+	pthread_mutex_lock(&file->lock);
+	if (!file->current || strcmp(file->current, url) != 0) {
+		free(file->current);
+		file->current = strcmp(url, file->url) != 0 ? strdup(url) : NULL;
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+/* A request, and whether it was repeated. */
+struct question {
+	struct flmem_http_file *file;
+	struct flmem_transfer *transfer;
+	uint64_t begin, end;
+	char *url;
+	unsigned redirects;
+};
+
+static void clear_question(struct question *question)
+{
+	free(question->url);
+}
+
+static enum flmem_transfer_step move(struct question *question, struct flmem_error *err)
+{
+	const char *target = flmem_transfer_target(question->transfer);
+	const char *name = question->file->name;
+
+	if (!target) {
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' redirects to no address: status %u", name,
+				question->transfer->reply.status);
+		return FLMEM_TRANSFER_FAIL;
+	}
+	if (++question->redirects > REDIRECTS_MAX) {
+		flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' redirects more than %u times", name,
+				REDIRECTS_MAX);
+		return FLMEM_TRANSFER_FAIL;
+	}
+	if (flmem_origin_check_move(question->url, target, name, err))
+		return FLMEM_TRANSFER_FAIL;
+	free(question->url);
+	question->url = strdup(target);
+	flmem_transfer_stop(question->transfer);
+	return FLMEM_TRANSFER_OK;
+}
+
+static enum flmem_transfer_step send_question(struct question *question, struct flmem_error *err)
+{
+	struct flmem_http_file *file = question->file;
+	FLMEM_AUTO_FREE char *origin = NULL;
+
+	if (!question->url ||
+	    flmem_origin_of(question->transfer->curl, question->url, file->name, &origin, err)) {
+		if (!question->url)
+			flmem_error_nomem(err, "cannot read '%s'", file->name);
+		return FLMEM_TRANSFER_FAIL;
+	}
+	const struct flmem_transfer_request request = {
+		.url = question->url,
+		.name = file->name,
+		.with_headers = strcasecmp(origin, file->origin) == 0,
+		.begin = question->begin,
+		.end = question->end,
+	};
+
+	return flmem_transfer_start(question->transfer, &request, err);
+}
+
+static enum flmem_transfer_step check_answer(const struct question *question,
+					     struct flmem_error *err)
+{
+	const struct flmem_http_file *file = question->file;
+	const struct flmem_reply *reply = &question->transfer->reply;
+	const struct flmem_reply_expected expected = {
+		.begin = question->begin,
+		.end = question->end,
+		.known = file->known,
+		.size = file->size,
+		.etag = file->known ? file->etag : NULL,
+		.modified = file->known ? file->modified : NULL,
+	};
+
+	if (!flmem_reply_check(reply, &expected, file->name, err))
+		return FLMEM_TRANSFER_OK;
+	return flmem_reply_may_pass(reply) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
+}
+
+/* Whether an address that another one redirected to is not valid any longer. */
+static bool is_outdated(const struct question *question, const char *first)
+{
+	unsigned status = question->transfer->reply.status;
+
+	return !question->redirects && strcmp(first, question->file->url) != 0 && status >= 400 &&
+	       status < 500 && status != 416;
+}
+
+/* Asks for a range, where redirects lead to, until the answer is one. */
+static enum flmem_transfer_step ask(struct question *question, struct flmem_error *err)
+{
+	struct flmem_http_file *file = question->file;
+	FLMEM_AUTO_FREE char *first = current_url(file);
+	enum flmem_transfer_step step;
+
+	question->url = first ? strdup(first) : NULL;
+	for (;;) {
+		step = send_question(question, err);
+		if (step != FLMEM_TRANSFER_OK)
+			return step;
+		if (flmem_reply_moves(&question->transfer->reply)) {
+			step = move(question, err);
+			if (step != FLMEM_TRANSFER_OK)
+				return step;
+		} else if (first && is_outdated(question, first)) {
+			free(question->url);
+			free(first);
+			first = strdup(file->url);
+			question->url = strdup(file->url);
+		} else {
+			step = check_answer(question, err);
+			if (step == FLMEM_TRANSFER_OK)
+				remember_url(file, question->url);
+			return step;
+		}
+	}
+}
+
+/* How often, and how long after the last failure, something is tried again. */
+struct attempts {
+	unsigned failed, most;
+	uint64_t progress;
+};
+
+static unsigned most_retries(const struct flmem_http *http)
+{
+	const struct flmem_http_options *options = http->access->options;
+
+	return options && options->retries ? options->retries : FLMEM_HTTP_RETRIES;
+}
+
+/* False if it was the last one. */
+static bool wait_for_retry(struct flmem_http *http, struct attempts *attempts,
+			   uint64_t retry_seconds)
+{
+	const struct flmem_http_access *access = http->access;
+	uint64_t delay, until;
+
+	if (attempts->progress >= PROGRESS_BYTES)
+		attempts->failed = 0;
+	attempts->progress = 0;
+	delay = DELAY_FIRST_US << (attempts->failed < 8 ? attempts->failed : 8);
+	if (attempts->failed++ >= attempts->most)
+		return false;
+	delay = delay < DELAY_LARGEST_US ? delay : DELAY_LARGEST_US;
+	delay = retry_seconds ? retry_seconds * 1000000U : delay;
+	for (until = flmem_clock_us() + delay; flmem_clock_us() < until;) {
+		if (access->ended && access->ended(access->context))
+			return false;
+		flmem_clock_sleep_us(SLICE_US);
+	}
+	return true;
+}
+
+/* Makes the request for bytes that no request in progress has. */
+static enum flmem_transfer_step open_range(struct flmem_http_file *file,
+					   struct flmem_transfer *transfer, struct range range,
+					   struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_question)
+	struct question question = {
+		.file = file,
+		.transfer = transfer,
+		.begin = range.begin,
+		.end = range.end,
+	};
+	enum flmem_transfer_step step = ask(&question, err);
+
+	transfer->file = file;
+	if (step != FLMEM_TRANSFER_OK)
+		flmem_transfer_stop(transfer);
+	return step;
+}
+
+static int report_attempts(const struct attempts *attempts, struct flmem_error *err)
+{
+	int code = err ? err->code : FLMEM_EFAILED;
+
+	if (err && attempts->failed > 1)
+		flmem_error_prefix(err, code, "tried %u times", attempts->failed);
+	return code;
+}
+
+/* Reads through one transfer; *offset and so on move along. */
+static int read_through(struct flmem_http_file *file, struct flmem_transfer *transfer,
+			struct range range, char *out, struct flmem_error *err)
+{
+	struct attempts attempts = {.most = most_retries(file->http)};
+	struct flmem_error why = {0};
+
+	while (range.begin < range.end) {
+		enum flmem_transfer_step step = FLMEM_TRANSFER_OK;
+		size_t bytes = (size_t)(range.end - range.begin), got = 0;
+		struct range asked = {range.begin, 0};
+
+		if (!is_at(transfer, file, range.begin)) {
+			asked.end = find_end(file, range.begin, bytes);
+			step = open_range(file, transfer, asked, &why);
+		}
+		if (step == FLMEM_TRANSFER_OK) {
+			uint64_t rest = transfer->end - range.begin;
+
+			bytes = rest < bytes ? (size_t)rest : bytes;
+			step = flmem_transfer_read(transfer, file->name, out, bytes, &got, &why);
+		}
+		out += got;
+		range.begin += got;
+		attempts.progress += got;
+		if (step == FLMEM_TRANSFER_OK)
+			continue;
+		flmem_transfer_stop(transfer);
+		if (step == FLMEM_TRANSFER_RETRY &&
+		    wait_for_retry(file->http, &attempts, transfer->reply.retry_seconds))
+			continue;
+		if (err)
+			*err = why;
+		return report_attempts(&attempts, err);
+	}
+	return 0;
+}
+
+int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t bytes, char *out,
+			 struct flmem_error *err)
+{
+	const struct range range = {offset, offset + bytes};
+	struct flmem_transfer *transfer;
+	int rc;
+
+	if (!bytes)
+		return 0;
+	rc = take_transfer(file, offset, &transfer, err);
+	if (rc)
+		return rc;
+	rc = read_through(file, transfer, range, out, err);
+	give_transfer(file->http, transfer);
+	return rc;
+}
+
+/* Asks for the first byte: the answer has the size and the version of the file. */
+static int identify(struct flmem_http_file *file, struct flmem_transfer *transfer,
+		    struct flmem_error *err)
+{
+	struct attempts attempts = {.most = most_retries(file->http)};
+	const struct flmem_reply *reply = &transfer->reply;
+	const struct range range = {0, FIRST_BYTES};
+	enum flmem_transfer_step step;
+	char bytes[FIRST_BYTES];
+	size_t got;
+
+	do {
+		step = open_range(file, transfer, range, err);
+		if (step == FLMEM_TRANSFER_OK)
+			step = flmem_transfer_read(transfer, file->name, bytes, sizeof(bytes), &got,
+						   err);
+		if (step != FLMEM_TRANSFER_OK)
+			flmem_transfer_stop(transfer);
+	} while (step == FLMEM_TRANSFER_RETRY &&
+		 wait_for_retry(file->http, &attempts, reply->retry_seconds));
+	if (step != FLMEM_TRANSFER_OK)
+		return report_attempts(&attempts, err);
+	if (reply->size > INT64_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the server of '%s' announces %llu bytes, more than any "
+				       "file has",
+				       file->name, (unsigned long long)reply->size);
+	if (file->known)
+		return 0;
+	file->size = reply->size;
+	memcpy(file->etag, reply->etag, sizeof(file->etag));
+	memcpy(file->modified, reply->modified, sizeof(file->modified));
+	file->known = true;
+	return 0;
+}
+
+static int prepare_file(struct flmem_http_file *file, const char *url, struct flmem_error *err)
+{
+	const struct flmem_curl *curl;
+	int rc = flmem_curl_load(&curl, err);
+
+	file->url = strdup(url);
+	file->name = flmem_url_show(url);
+	if (!rc && (!file->url || !file->name))
+		rc = flmem_error_nomem(err, "cannot open an address");
+	return rc ? rc : flmem_origin_of(curl, url, file->name, &file->origin, err);
+}
+
+static int identify_through_any(struct flmem_http_file *file, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	struct flmem_transfer *transfer;
+	int rc = take_transfer(file, 0, &transfer, err);
+
+	if (rc)
+		return rc;
+	rc = identify(file, transfer, &why);
+	give_transfer(file->http, transfer);
+	if (rc && err)
+		*err = why;
+	return rc;
+}
+
+int flmem_http_file_open(struct flmem_http *http, const char *url,
+			 struct flmem_http_file **ret_file, struct flmem_error *err)
+{
+	FLMEM_AUTO(close_file) struct flmem_http_file *file = calloc(1, sizeof(*file));
+	int rc;
+
+	if (!file)
+		return flmem_error_nomem(err, "cannot open an address");
+	file->http = http;
+	pthread_mutex_init(&file->lock, NULL);
+	rc = prepare_file(file, url, err);
+	if (!rc)
+		rc = identify_through_any(file, err);
+	if (!rc)
+		*ret_file = FLMEM_TAKE(file);
+	return rc;
+}
+
+int flmem_http_file_check(struct flmem_http_file *file, struct flmem_error *err)
+{
+	return identify_through_any(file, err);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_NET_REPLY_H
+#define FLMEM_NET_REPLY_H
+
+/* The headers of an answer, as far as reading a part of a file needs them. They are untrusted. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#define FLMEM_REPLY_HEADERS_MAX	  65536U
+#define FLMEM_REPLY_VALIDATOR_MAX 256U
+
+struct flmem_reply {
+	unsigned status;
+	size_t header_bytes;
+	bool has_range, has_length, encoded, invalid_range;
+	uint64_t first, last, size; /* of Content-Range, if has_range */
+	uint64_t length;	    /* of Content-Length, if has_length */
+	uint64_t retry_seconds;	    /* of Retry-After; 0: none */
+	char etag[FLMEM_REPLY_VALIDATOR_MAX], modified[FLMEM_REPLY_VALIDATOR_MAX];
+};
+
+/* Adds a line. A status line begins a new reply. False if the headers are too large. */
+bool flmem_reply_add(struct flmem_reply *reply, const char *line, size_t length);
+
+/* What is to be read, and what is known of its file. */
+struct flmem_reply_expected {
+	uint64_t begin, end;
+	bool known; /* the size is that of `file`, else the range may end with the file */
+	uint64_t size;
+	const char *etag, *modified;
+};
+
+/* Why the reply to a request for a range is not the answer to it; 0 if it is one. */
+int flmem_reply_check(const struct flmem_reply *reply, const struct flmem_reply_expected *expected,
+		      const char *name, struct flmem_error *err);
+
+/* Whether a request may succeed later. */
+bool flmem_reply_may_pass(const struct flmem_reply *reply);
+
+bool flmem_reply_moves(const struct flmem_reply *reply);
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/transfer.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <flmem/text.h>
+
+#include "base/clock.h"
+
+#define POLL_MS		  200
+#define RECEIVE_BYTES	  65536L
+#define BYTES_PER_SECOND  1024U
+#define CLOSING_POLLS_MAX 5U
+#define US_PER_SECOND	  UINT64_C(1000000)
+
+static unsigned timeout_seconds(const struct flmem_transfer *transfer)
+{
+	const struct flmem_http_options *options = transfer->access->options;
+
+	return options && options->timeout_seconds ? options->timeout_seconds
+						   : FLMEM_HTTP_TIMEOUT_SECONDS;
+}
+
+static size_t receive_header(char *line, size_t size, size_t count, void *context)
+{
+	struct flmem_transfer *transfer = context;
+
+	transfer->headers_large |= !flmem_reply_add(&transfer->reply, line, size * count);
+	return transfer->headers_large ? 0 : size * count;
+}
+
+/* Takes bytes only for a reader that wants some; until then libcurl keeps them. */
+static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
+{
+	struct flmem_transfer *transfer = context;
+	size_t length = size * count, some;
+
+	transfer->answered = true;
+	if (!transfer->accepted || !transfer->wanted) {
+		transfer->paused = true;
+		return CURL_WRITEFUNC_PAUSE;
+	}
+	if (length > transfer->end - transfer->at) {
+		transfer->excess = true;
+		return 0;
+	}
+	some = length < transfer->wanted ? length : transfer->wanted;
+	memcpy(transfer->out, bytes, some);
+	transfer->out += some;
+	transfer->wanted -= some;
+	transfer->at += length;
+	flmem_buf_append(&transfer->rest, bytes + some, length - some);
+	return transfer->rest.failed ? 0 : length;
+}
+
+static bool add_header(const struct flmem_transfer *transfer, struct curl_slist **list,
+		       const char *line)
+{
+	struct curl_slist *longer = transfer->curl->slist_append(*list, line);
+
+	if (longer)
+		*list = longer;
+	return longer;
+}
+
+static bool make_headers(struct flmem_transfer *transfer)
+{
+	const struct flmem_http_options *options = transfer->access->options;
+	struct curl_slist **lists[] = {&transfer->headers, &transfer->all_headers};
+	bool made = true;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		made = made && add_header(transfer, lists[i], "Accept-Encoding: identity");
+	for (size_t i = 0; options && i < options->header_count; i++)
+		made = made && add_header(transfer, lists[1], options->headers[i]);
+	return made;
+}
+
+/* What OpenSSL's own variable names is not used by libcurl itself. */
+static const char *certificates(const struct flmem_transfer *transfer)
+{
+	const struct flmem_http_options *options = transfer->access->options;
+
+	return options && options->cacert ? options->cacert : secure_getenv("SSL_CERT_FILE");
+}
+
+static bool set_options(struct flmem_transfer *transfer)
+{
+	const struct flmem_curl *curl = transfer->curl;
+	const char *cacert = certificates(transfer);
+	CURL *easy = transfer->easy;
+	CURLcode failed = CURLE_OK;
+
+	failed |= curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	failed |= curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	failed |= curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	failed |= curl->easy_setopt(easy, CURLOPT_USERAGENT, "flmem");
+	failed |= curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES);
+	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
+	failed |= curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)timeout_seconds(transfer));
+	failed |= curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, receive_header);
+	failed |= curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+	failed |= curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive_body);
+	failed |= curl->easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+	failed |= curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->message);
+	if (cacert)
+		failed |= curl->easy_setopt(easy, CURLOPT_CAINFO, cacert);
+	return !failed;
+}
+
+int flmem_transfer_init(struct flmem_transfer *transfer, const struct flmem_http_access *access,
+			struct flmem_error *err)
+{
+	int rc;
+
+	*transfer = (struct flmem_transfer){.access = access};
+	flmem_buf_init(&transfer->rest);
+	rc = flmem_curl_load(&transfer->curl, err);
+	if (rc)
+		return rc;
+	transfer->easy = transfer->curl->easy_init();
+	transfer->multi = transfer->curl->multi_init();
+	if (!transfer->easy || !transfer->multi || !make_headers(transfer))
+		return flmem_error_nomem(err, "cannot open a connection");
+	if (!set_options(transfer))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "this libcurl lacks an option that reading addresses needs; "
+				       "install version 7.85 or later");
+	return 0;
+}
+
+void flmem_transfer_stop(struct flmem_transfer *transfer)
+{
+	if (transfer->active)
+		transfer->curl->multi_remove_handle(transfer->multi, transfer->easy);
+	transfer->active = false;
+	flmem_buf_reset(&transfer->rest);
+	transfer->rest_at = 0;
+}
+
+void flmem_transfer_clear(struct flmem_transfer *transfer)
+{
+	const struct flmem_curl *curl = transfer->curl;
+
+	if (curl) {
+		flmem_transfer_stop(transfer);
+		curl->easy_cleanup(transfer->easy);
+		if (transfer->multi)
+			curl->multi_cleanup(transfer->multi);
+		curl->slist_free_all(transfer->headers);
+		curl->slist_free_all(transfer->all_headers);
+	}
+	flmem_buf_clear(&transfer->rest);
+}
+
+static void take_result(struct flmem_transfer *transfer)
+{
+	CURLMsg *message;
+	int left;
+
+	while ((message = transfer->curl->multi_info_read(transfer->multi, &left)))
+		if (message->msg == CURLMSG_DONE) {
+			transfer->complete = transfer->answered = true;
+			transfer->result = message->data.result;
+		}
+}
+
+/* Delivers what libcurl kept. A failure is reported here and nowhere else. */
+static void resume_body(struct flmem_transfer *transfer)
+{
+	CURLcode code;
+
+	if (!transfer->paused || !transfer->accepted || !transfer->wanted)
+		return;
+	transfer->paused = false;
+	code = transfer->curl->easy_pause(transfer->easy, CURLPAUSE_CONT);
+	if (code == CURLE_OK)
+		return;
+	transfer->complete = true;
+	transfer->result = code;
+}
+
+/* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */
+static void perform(struct flmem_transfer *transfer)
+{
+	const struct timespec none = {0};
+	sigset_t pipe, before, pending;
+	bool was_pending;
+	int running;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	pthread_sigmask(SIG_BLOCK, &pipe, &before);
+	resume_body(transfer);
+	if (!transfer->complete) {
+		transfer->curl->multi_perform(transfer->multi, &running);
+		take_result(transfer);
+	}
+	if (!was_pending)
+		sigtimedwait(&pipe, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool has_ended(const struct flmem_transfer *transfer)
+{
+	return transfer->access->ended && transfer->access->ended(transfer->access->context);
+}
+
+/* A time in which too little arrives is a failure. */
+struct patience {
+	uint64_t since_us, at;
+};
+
+static bool is_slow(const struct flmem_transfer *transfer, struct patience *patience)
+{
+	uint64_t limit = timeout_seconds(transfer), now = flmem_clock_us();
+
+	if (now - patience->since_us < limit * US_PER_SECOND)
+		return false;
+	if (transfer->at - patience->at < limit * BYTES_PER_SECOND)
+		return true;
+	*patience = (struct patience){.since_us = now, .at = transfer->at};
+	return false;
+}
+
+/* Drives the transfer until `enough` is true for it or it is complete. */
+static enum flmem_transfer_step drive(struct flmem_transfer *transfer, const char *name,
+				      bool (*enough)(const struct flmem_transfer *),
+				      struct flmem_error *err)
+{
+	struct patience patience = {.since_us = flmem_clock_us(), .at = transfer->at};
+
+	for (;;) {
+		perform(transfer);
+		if (transfer->complete || enough(transfer))
+			return FLMEM_TRANSFER_OK;
+		if (has_ended(transfer)) {
+			flmem_error_set(err, FLMEM_EFAILED, 0, "stopped while '%s' was read", name);
+			return FLMEM_TRANSFER_FAIL;
+		}
+		if (is_slow(transfer, &patience)) {
+			flmem_error_set(err, FLMEM_EFAILED, 0,
+					"the server of '%s' sends less than 1 KiB a second for %u "
+					"seconds",
+					name, timeout_seconds(transfer));
+			return FLMEM_TRANSFER_RETRY;
+		}
+		transfer->curl->multi_poll(transfer->multi, NULL, 0, POLL_MS, NULL);
+	}
+}
+
+static bool may_pass(CURLcode code)
+{
+	switch ((int)code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_SSL_CONNECT_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum flmem_transfer_step report_result(const struct flmem_transfer *transfer,
+					      const char *name, struct flmem_error *err)
+{
+	const char *why = transfer->message[0] ? transfer->message
+					       : transfer->curl->easy_strerror(transfer->result);
+	char shown[CURL_ERROR_SIZE];
+
+	if (transfer->headers_large)
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' sends more than %u bytes of headers", name,
+				FLMEM_REPLY_HEADERS_MAX);
+	else if (transfer->excess)
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' sends more bytes than it announced", name);
+	else if (transfer->result == CURLE_PEER_FAILED_VERIFICATION)
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the certificate of the server of '%s' is not trusted (%s); name "
+				"that of its authority with --cacert",
+				name, flmem_text_escape(why, shown, sizeof(shown)));
+	else
+		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s", name,
+				flmem_text_escape(why, shown, sizeof(shown)));
+	return may_pass(transfer->result) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
+}
+
+static bool is_answered(const struct flmem_transfer *transfer)
+{
+	return transfer->answered;
+}
+
+static void reset_state(struct flmem_transfer *transfer,
+			const struct flmem_transfer_request *request)
+{
+	flmem_transfer_stop(transfer);
+	transfer->at = request->begin;
+	transfer->end = request->end;
+	transfer->answered = transfer->accepted = transfer->complete = false;
+	transfer->paused = transfer->headers_large = transfer->excess = false;
+	transfer->result = CURLE_OK;
+	transfer->reply = (struct flmem_reply){0};
+	transfer->wanted = 0;
+	transfer->message[0] = '\0';
+}
+
+enum flmem_transfer_step flmem_transfer_start(struct flmem_transfer *transfer,
+					      const struct flmem_transfer_request *request,
+					      struct flmem_error *err)
+{
+	const struct flmem_curl *curl = transfer->curl;
+	enum flmem_transfer_step step;
+	char range[48];
+
+	reset_state(transfer, request);
+	snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)request->begin,
+		 (unsigned long long)request->end - 1);
+	if (curl->easy_setopt(transfer->easy, CURLOPT_URL, request->url) ||
+	    curl->easy_setopt(transfer->easy, CURLOPT_RANGE, range) ||
+	    curl->easy_setopt(transfer->easy, CURLOPT_HTTPHEADER,
+			      request->with_headers ? transfer->all_headers : transfer->headers) ||
+	    curl->multi_add_handle(transfer->multi, transfer->easy)) {
+		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot request '%s'", request->name);
+		return FLMEM_TRANSFER_FAIL;
+	}
+	transfer->active = true;
+	step = drive(transfer, request->name, is_answered, err);
+	if (step == FLMEM_TRANSFER_OK && transfer->complete && transfer->result != CURLE_OK)
+		step = report_result(transfer, request->name, err);
+	return step;
+}
+
+const char *flmem_transfer_target(const struct flmem_transfer *transfer)
+{
+	char *target = NULL;
+
+	if (transfer->curl->easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &target))
+		return NULL;
+	return target;
+}
+
+static void take_rest(struct flmem_transfer *transfer)
+{
+	size_t has = transfer->rest.length - transfer->rest_at;
+	size_t some = has < transfer->wanted ? has : transfer->wanted;
+
+	memcpy(transfer->out, transfer->rest.data + transfer->rest_at, some);
+	transfer->out += some;
+	transfer->wanted -= some;
+	transfer->rest_at += some;
+	if (transfer->rest_at == transfer->rest.length) {
+		flmem_buf_reset(&transfer->rest);
+		transfer->rest_at = 0;
+	}
+}
+
+static bool has_all(const struct flmem_transfer *transfer)
+{
+	return !transfer->wanted;
+}
+
+static bool is_complete(const struct flmem_transfer *transfer)
+{
+	return transfer->complete;
+}
+
+/*
+ * After the last byte: an answer in chunks has one more to come, or bytes that were not announced.
+ * A server that does not end it loses the connection.
+ */
+static enum flmem_transfer_step close_answer(struct flmem_transfer *transfer, const char *name,
+					     struct flmem_error *err)
+{
+	transfer->wanted = 1; /* receive_body() refuses any */
+	for (unsigned i = 0; i < CLOSING_POLLS_MAX && !is_complete(transfer); i++) {
+		perform(transfer);
+		if (!transfer->complete)
+			transfer->curl->multi_poll(transfer->multi, NULL, 0, POLL_MS, NULL);
+	}
+	transfer->wanted = 0;
+	flmem_transfer_stop(transfer);
+	return transfer->excess ? report_result(transfer, name, err) : FLMEM_TRANSFER_OK;
+}
+
+enum flmem_transfer_step flmem_transfer_read(struct flmem_transfer *transfer, const char *name,
+					     char *out, size_t bytes, size_t *ret_got,
+					     struct flmem_error *err)
+{
+	enum flmem_transfer_step step = FLMEM_TRANSFER_OK;
+
+	transfer->accepted = true;
+	transfer->out = out;
+	transfer->wanted = bytes;
+	take_rest(transfer);
+	if (transfer->wanted)
+		step = drive(transfer, name, has_all, err);
+	*ret_got = bytes - transfer->wanted;
+	if (step != FLMEM_TRANSFER_OK)
+		return step;
+	if (transfer->wanted && transfer->result != CURLE_OK)
+		return report_result(transfer, name, err);
+	if (transfer->wanted) {
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' ends its answer %llu bytes too early", name,
+				(unsigned long long)(transfer->end - transfer->at));
+		return FLMEM_TRANSFER_RETRY;
+	}
+	if (transfer->at == transfer->end && !transfer->rest.length)
+		return close_answer(transfer, name, err);
+	return FLMEM_TRANSFER_OK;
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/output_shards.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "model/shards.h"
+
+/* Each is open while the output is written. */
+#define FILES_MAX      500U
+#define NAME_MAX_BYTES 64U
+
+struct shard {
+	char name[NAME_MAX_BYTES];
+	size_t first, count; /* tensors, in the order of the layout */
+	uint64_t bytes;
+	struct flmem_buf header;
+};
+
+struct flmem_output_shards {
+	struct shard *rows;
+	struct flmem_input_file *files;
+	size_t count;
+	struct flmem_buf index;
+	char *folder, *unfinished, *index_path; /* of which the second has the third */
+	struct flmem_file_place place;		/* of the folder */
+};
+
+static void clear_files(struct flmem_output_shards *shards)
+{
+	for (size_t i = 0; i < shards->count; i++) {
+		if (shards->files)
+			flmem_cleanup_close(&shards->files[i].fd);
+		flmem_buf_clear(&shards->rows[i].header);
+	}
+	free(shards->rows);
+	free(shards->files);
+}
+
+void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part *part)
+{
+	bool remove = part->fd >= 0 && !part->keep;
+
+	for (size_t i = 0; remove && i < shards->count; i++)
+		if (shards->files[i].fd >= 0)
+			unlinkat(part->place.directory, shards->rows[i].name, 0);
+	flmem_part_clear(part);
+	if (remove)
+		rmdir(shards->unfinished);
+	clear_files(shards);
+	flmem_buf_clear(&shards->index);
+	flmem_file_place_close(&shards->place);
+	free(shards->folder);
+	free(shards->unfinished);
+	free(shards->index_path);
+	free(shards);
+}
+
+static int shards_nomem(const struct flmem_output *output, struct flmem_error *err)
+{
+	return flmem_error_nomem(err, "cannot write '%s'", output->path);
+}
+
+/* Fills each with tensors until the next one would not fit. */
+static void cut_layout(const struct flmem_output *output, struct shard *rows, size_t *ret_count)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t count = 0;
+	uint64_t has = 0;
+
+	for (size_t t = 0; t < layout->list.count; t++) {
+		uint64_t bytes = layout->order[t]->bytes;
+		bool fits =
+			count && bytes <= output->shard_bytes && has <= output->shard_bytes - bytes;
+
+		if (!fits) {
+			has = 0;
+			if (rows)
+				rows[count].first = t;
+			count++;
+		}
+		has += bytes;
+		if (rows)
+			rows[count - 1].count++;
+	}
+	*ret_count = count;
+}
+
+static void print_header(const struct flmem_layout *layout, struct shard *shard)
+{
+	struct flmem_tensor_list some = layout->list;
+
+	some.count = shard->count;
+	flmem_buf_init(&shard->header);
+	flmem_safetensors_print(&some, layout->order + shard->first, &shard->header);
+	shard->bytes = shard->header.length + layout->begins[shard->first + shard->count] -
+		       layout->begins[shard->first];
+}
+
+static int make_rows(struct flmem_output *output, struct flmem_output_shards *shards,
+		     struct flmem_error *err)
+{
+	size_t count;
+
+	cut_layout(output, NULL, &count);
+	if (!count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a model without tensors has no shards; leave out "
+				       "--shard-size");
+	if (count > FILES_MAX)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the shards would be %zu files; at most %u are written: give "
+			"a larger --shard-size",
+			count, FILES_MAX);
+	shards->rows = calloc(count, sizeof(*shards->rows));
+	shards->files = calloc(count, sizeof(*shards->files));
+	if (!shards->rows || !shards->files)
+		return shards_nomem(output, err);
+	shards->count = count;
+	cut_layout(output, shards->rows, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct shard *shard = &shards->rows[i];
+
+		snprintf(shard->name, sizeof(shard->name), "model-%05zu-of-%05zu.safetensors",
+			 i + 1, count);
+		print_header(output->layout, shard);
+		output->bytes += shard->bytes;
+		shards->files[i].fd = -1;
+		shards->files[i].path = (char *)output->path; /* for messages */
+		if (shard->header.failed)
+			return shards_nomem(output, err);
+		if (shard->header.length > FLMEM_SAFETENSORS_HEAD_MAX)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "the names in '%s' would exceed the 100 MB that "
+					       "readers of the format accept",
+					       output->path);
+	}
+	return 0;
+}
+
+static int map_tensors(struct flmem_output *output, const struct flmem_output_shards *shards,
+		       struct flmem_error *err)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t room = layout->list.count + 1;
+
+	output->map.offsets = calloc(room, sizeof(*output->map.offsets));
+	output->map.file_of = calloc(room, sizeof(*output->map.file_of));
+	if (!output->map.offsets || !output->map.file_of)
+		return shards_nomem(output, err);
+	for (size_t i = 0; i < shards->count; i++) {
+		const struct shard *shard = &shards->rows[i];
+
+		for (size_t t = shard->first; t < shard->first + shard->count; t++) {
+			output->map.file_of[t] = (uint32_t)i;
+			output->map.offsets[t] = shard->header.length + layout->begins[t] -
+						 layout->begins[shard->first];
+		}
+	}
+	output->map.files = shards->files;
+	output->map.file_count = shards->count;
+	return 0;
+}
+
+struct named {
+	const char *tensor;
+	size_t shard;
+};
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return strcmp(x->tensor, y->tensor);
+}
+
+/* By names, as the index of the transformers package is. */
+static int print_index(const struct flmem_output *output, struct flmem_output_shards *shards,
+		       struct flmem_error *err)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t count = layout->list.count;
+	FLMEM_AUTO_FREE struct named *named = calloc(count, sizeof(*named));
+
+	if (!named)
+		return shards_nomem(output, err);
+	for (size_t t = 0; t < count; t++)
+		named[t] = (struct named){layout->order[t]->name, output->map.file_of[t]};
+	qsort(named, count, sizeof(*named), compare_named);
+	flmem_buf_printf(&shards->index,
+			 "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n"
+			 "  \"weight_map\": {\n",
+			 (unsigned long long)flmem_layout_bytes(layout));
+	for (size_t t = 0; t < count; t++) {
+		flmem_buf_puts(&shards->index, "    ");
+		flmem_tensor_text_print(named[t].tensor, &shards->index);
+		flmem_buf_printf(&shards->index, ": \"%s\"%s\n", shards->rows[named[t].shard].name,
+				 t + 1 < count ? "," : "");
+	}
+	flmem_buf_puts(&shards->index, "  }\n}\n");
+	return shards->index.failed ? shards_nomem(output, err) : 0;
+}
+
+static int make_paths(const struct flmem_output *output, struct flmem_output_shards *shards,
+		      struct flmem_error *err)
+{
+	size_t length;
+
+	shards->folder = strdup(output->path);
+	if (!shards->folder)
+		return shards_nomem(output, err);
+	length = strlen(shards->folder);
+	while (length > 1 && shards->folder[length - 1] == '/')
+		shards->folder[--length] = '\0';
+	if (asprintf(&shards->unfinished, "%s.part", shards->folder) < 0)
+		shards->unfinished = NULL;
+	if (asprintf(&shards->index_path, "%s.part/" FLMEM_SHARDS_INDEX, shards->folder) < 0)
+		shards->index_path = NULL;
+	return shards->unfinished && shards->index_path ? 0 : shards_nomem(output, err);
+}
+
+int flmem_output_plan_shards(struct flmem_output *output, struct flmem_error *err)
+{
+	struct flmem_output_shards *shards = calloc(1, sizeof(*shards));
+	int rc;
+
+	if (!shards)
+		return shards_nomem(output, err);
+	output->shards = shards;
+	shards->place = (struct flmem_file_place)FLMEM_FILE_PLACE_INIT;
+	flmem_buf_init(&shards->index);
+	if (flmem_output_suffix_length(output->path))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s': shards are a folder of safetensors files; name one "
+				       "without a suffix of files",
+				       output->path);
+	for (size_t i = 0; i < output->layout->list.count; i++)
+		if (strcmp(output->layout->order[i]->name, "__metadata__") == 0)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' cannot have a tensor '__metadata__', a name "
+					       "that the format reserves",
+					       output->path);
+	rc = make_paths(output, shards, err);
+	if (!rc)
+		rc = make_rows(output, shards, err);
+	if (!rc)
+		rc = map_tensors(output, shards, err);
+	if (!rc)
+		rc = print_index(output, shards, err);
+	output->bytes += shards->index.length;
+	return rc;
+}
+
+/* False for one that cannot be listed. */
+static bool is_empty(int directory, const char *name)
+{
+	DIR *list = flmem_io_open_dir(directory, name);
+	const struct dirent *entry;
+	bool empty = list;
+
+	while (empty && (entry = readdir(list)))
+		empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+	if (list)
+		closedir(list);
+	return empty;
+}
+
+/* The old model stays: a folder cannot be exchanged without a moment in which there is none. */
+static int check_folder(const struct flmem_output_shards *shards, struct flmem_error *err)
+{
+	struct stat status;
+
+	if (fstatat(shards->place.directory, shards->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISDIR(status.st_mode) && is_empty(shards->place.directory, shards->place.name))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' exists and is not an empty folder; name another output",
+			       shards->folder);
+}
+
+/* A folder of another program may have the name of an unfinished one: it has no journal. */
+static int make_unfinished(const struct flmem_output_shards *shards, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *journal = NULL;
+	struct stat status;
+
+	if (mkdir(shards->unfinished, 0777) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "cannot make '%s'", shards->unfinished);
+	if (asprintf(&journal, "%s" FLMEM_PART_JOURNAL_SUFFIX, shards->index_path) < 0)
+		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
+	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
+	    status.st_uid == geteuid() &&
+	    (is_empty(AT_FDCWD, shards->unfinished) || access(journal, F_OK) == 0))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is not from an unfinished aggregation of this user; remove "
+			       "it, or name another output",
+			       shards->unfinished);
+}
+
+int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *err)
+{
+	struct flmem_output_shards *shards = output->shards;
+	int rc = flmem_file_place_open(shards->folder, &shards->place);
+
+	if (rc)
+		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
+				       "cannot write '%s'", output->path);
+	rc = check_folder(shards, err);
+	if (!rc)
+		rc = make_unfinished(shards, err);
+	if (!rc)
+		rc = flmem_part_open(output->part, shards->index_path, err);
+	for (size_t i = 0; i < shards->count && !rc; i++)
+		rc = flmem_part_open_other(output->part, shards->rows[i].name, &shards->files[i].fd,
+					   err);
+	return rc;
+}
+
+static bool have_sizes(const struct flmem_output_shards *shards)
+{
+	struct stat status;
+
+	for (size_t i = 0; i < shards->count; i++)
+		if (fstat(shards->files[i].fd, &status) < 0 ||
+		    (uint64_t)status.st_size != shards->rows[i].bytes)
+			return false;
+	return true;
+}
+
+/* With all of them, so that the message has what is missing for all. */
+static int check_room(const struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_output_shards *shards = output->shards;
+	struct statvfs room;
+	uint64_t free_bytes;
+
+	if (fstatvfs(output->part->fd, &room) < 0)
+		return 0;
+	free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
+	if (output->bytes <= free_bytes)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC,
+			       "'%s' needs %llu bytes, and %llu of them are missing on its file "
+			       "system",
+			       shards->folder, (unsigned long long)output->bytes,
+			       (unsigned long long)(output->bytes - free_bytes));
+}
+
+int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprint,
+				struct flmem_journal_chunk *chunks, size_t count,
+				struct flmem_error *err)
+{
+	struct flmem_output_shards *shards = output->shards;
+	struct flmem_part *part = output->part;
+	bool complete = have_sizes(shards);
+	int rc;
+
+	/* The index is lost by a crash between its rename and that of the folder: it is written
+	   again in any case. */
+	if (complete && ftruncate(part->fd, (off_t)shards->index.length) < 0)
+		complete = false;
+	rc = flmem_part_prepare(part, shards->index.length, fingerprint, complete ? chunks : NULL,
+				count, err);
+	if (rc || part->resumed)
+		return rc;
+	for (size_t i = 0; i < shards->count; i++)
+		if (ftruncate(shards->files[i].fd, 0) < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot empty '%s/%s'",
+					       shards->unfinished, shards->rows[i].name);
+	rc = check_room(output, err);
+	for (size_t i = 0; i < shards->count && !rc; i++)
+		rc = flmem_part_reserve_other(part, shards->files[i].fd, shards->rows[i].bytes,
+					      err);
+	return rc;
+}
+
+int flmem_output_write_headers(const struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_output_shards *shards = output->shards;
+	int rc = 0;
+
+	for (size_t i = 0; i < shards->count && !rc; i++)
+		rc = flmem_part_write_other(output->part, shards->files[i].fd, 0,
+					    shards->rows[i].header.data,
+					    shards->rows[i].header.length, err);
+	return rc ? rc
+		  : flmem_part_write(output->part, 0, shards->index.data, shards->index.length,
+				     err);
+}
+
+int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_output_shards *shards = output->shards;
+	struct flmem_part *part = output->part;
+	int rc;
+
+	for (size_t i = 0; i < shards->count; i++)
+		if (fdatasync(shards->files[i].fd) < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "cannot flush '%s/%s' to the disk",
+					       shards->unfinished, shards->rows[i].name);
+	rc = flmem_part_publish(part, err);
+	if (rc)
+		return rc;
+	flmem_file_place_sync(part->place.directory);
+	if (rename(shards->unfinished, shards->folder) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
+				       shards->unfinished);
+	flmem_part_end(part);
+	flmem_file_place_sync(shards->place.directory);
+	return 0;
+}
