@@ -91,7 +91,7 @@ with zipfile.ZipFile("model.pt", "w") as file:
 	assert_status 1
 	assert_output '2 of 2 tensors differ, 2 by more than the tolerance'
 	assert_output 'phase: values, 4 bytes differ'
-	assert_output 'w: values, at most 0.5 \(element 3\), relative 0.142857, 1 elements differ'
+	assert_output 'w: values, at most 0.5 \(element 3\), relative 0.142857, 1 element differs'
 	flmem aggregate diff --json one.safetensors two.safetensors
 	assert_status 1
 	assert_schema aggregate-diff
