@@ -72,7 +72,7 @@ _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
  * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. The frames of calls have none of them: a
  * function that returns into such a frame reads its seventh and eighth argument from the first
  * words of the frame, which have to be 0 (and may be overwritten). Without the last flag the kernel
- * only repairs an ss that is no valid segment.
+ * only repairs an ss that is not a valid segment.
  */
 #define FRAME_FLAGS 7U
 /* Not a valid ss_flags, so rt_sigreturn does not change the alternate stack. */

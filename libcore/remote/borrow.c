@@ -26,7 +26,7 @@
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
-#define STOP_OWN_US	1000000U /* a thread that flmem has started delays nobody */
+#define STOP_OWN_US	1000000U /* a thread that flmem has started delays no other */
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
@@ -101,7 +101,7 @@ static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
 		(int)borrow->view->process->pid, (int)tid);
 }
 
-/* Nobody traces the thread during this wait: if flmem stops or dies, the thread runs on. */
+/* The thread is not traced during this wait: if flmem stops or dies, it continues. */
 static int await_results(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
@@ -171,7 +171,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 		return fail_lost(borrow);
 	if (!tracee.tid)
 		return fail_ended(borrow);
-	/* The park of another flmem that has borrowed the thread since has the same place. */
+	/* The park of another flmem that has borrowed the thread since is at the same address. */
 	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
 	    !sees_frames(borrow, tid))
 		return fail_lost(borrow);
@@ -480,7 +480,7 @@ static void run_on_thread(void *context)
 	run->rc = run_with_retries(run->borrow);
 }
 
-/* On a thread that ends: a thread of the target that cannot be stopped is let go of by that. */
+/* On a thread that ends: its end releases a thread of the target that cannot be stopped. */
 static int run_in_thread(struct flmem_borrow_state *borrow)
 {
 	struct run run = {.borrow = borrow};

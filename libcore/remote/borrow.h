@@ -43,11 +43,11 @@ struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
-	bool unstopped;	    /* of a rehearsal: not stopped, since its timeout would start again */
-	bool started;	    /* the calls were started, whatever happened then */
-	size_t returned;    /* calls seen to have returned, if not timed as one */
-	bool complete;	    /* all calls returned; the fields below are valid */
-	bool self_restored; /* all calls returned, but too long ago: their results are lost */
+	bool unstopped;	       /* of a rehearsal: not stopped, since its timeout would restart */
+	bool started;	       /* the calls were started, whatever happened then */
+	size_t returned;       /* calls seen to have returned, if not timed as one */
+	bool complete;	       /* all calls returned; the fields below are valid */
+	bool self_restored;    /* all calls returned, but too long ago: their results are lost */
 	/*
 	 * Time inside each call, by the clock of the target; if timed as one, the first entry is
 	 * the sum.
@@ -61,7 +61,7 @@ struct flmem_borrow_result {
 /*
  * All checks of flmem_borrow_run() with its retries and its errors, but no call: the thread is
  * stopped and released as it was. Some refusals (seccomp filters, thread-local data that is not the
- * C library's) only a stopped thread shows. A thread whose timeout starts again by a stop is not
+ * C library's) only a stopped thread shows. A thread whose timeout a stop would restart is not
  * stopped, and those refusals are then unknown. Fills tid, waited_in, late_us and unstopped.
  */
 int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,

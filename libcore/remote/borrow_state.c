@@ -11,8 +11,8 @@
 #include "remote/checks/preflight.h"
 
 /*
- * How long the thread sleeps at the end of the chain. A thread that flmem has started delays
- * nobody.
+ * How long the thread sleeps at the end of the chain. A thread that flmem has started delays no
+ * other.
  */
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2

@@ -96,8 +96,8 @@ static int explain_failure(const char *program, const struct failure *failure,
 
 /*
  * Waits for the next stop; 0, or the code of why there is none. The exit status of the child is
- * read at the stop before its end: if SIGCHLD is ignored nobody gets it later, and another thread
- * may take it.
+ * read at the stop before its end: if SIGCHLD is ignored it is lost later, and another thread may
+ * take it.
  */
 static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
 			    struct flmem_error *err)

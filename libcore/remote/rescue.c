@@ -44,7 +44,7 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 /*
  * Stops the thread, and reads its registers and the lock that it waits for. False if it does not
  * wait for a lock, or was just woken: it has taken the only wake that the release of the lock
- * makes, and must run on to take the lock and to wake the next thread.
+ * makes, and must continue, to take the lock and to wake the next thread.
  */
 static bool stop_waiting_thread(const struct flmem_process *process, pid_t tid,
 				struct flmem_tracee *tracee, struct flmem_task_wait *ret_wait)

@@ -49,8 +49,8 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
 /*
  * Detaches. A thread that cannot stop now (in vfork(), or a storage request) is waited for at most
- * FLMEM_TRACEE_RELEASE_US. It then stays traced until the calling thread ends, which must be at
- * once: it would stop later, and nothing would let it go on.
+ * FLMEM_TRACEE_RELEASE_US. It then stays traced until the calling thread ends, which must be
+ * immediate: otherwise it would stop later, and nothing would resume it.
  */
 #define FLMEM_TRACEE_RELEASE_US 1000000U
 void flmem_tracee_release(struct flmem_tracee *tracee);

@@ -12,7 +12,7 @@
 /* "12.9", a heap string. FLMEM_EUNSUPPORTED where none is found or it does not report one. */
 int flmem_cuda_runtime_version(char **ret_version, struct flmem_error *err);
 
-/* "12.9" of CUDA's number 12090, a heap string; NULL if this is no version, or without memory. */
+/* "12.9" of CUDA's number 12090, a heap string; NULL if it is not a version, or out of memory. */
 char *flmem_cuda_version_text(int number);
 
 #endif

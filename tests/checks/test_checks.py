@@ -53,6 +53,8 @@ FAULTS = (
     ("wording", "libcore/base/b.c", SPDX + "/* Looks\n * at b. */\nint b;\n", "b.c:2: 'Looks at'"),
     ("wording", "cli/b.c", SPDX + 'const char *b = "cannot tell; it was not told";\n', "'told'"),
     ("wording", "docs/b.md", "# B\n\nIt\nis no\nsound file.\n", "docs/b.md:4: 'is no sound'"),
+    ("wording", "docs/b.yml", "a: Like\n  phases of its rounds\n", "docs/b.yml:1: 'Like phases'"),
+    ("wording", "docs/b.json", '{"a": "stands higher"}\n', "docs/b.json:1: 'stands higher'"),
     ("frameworks", "libcore/ops/detect/b.c", SPDX + "int b = FLMEM_FRAMEWORK_NVFLARE;\n",
      "b.c:2: 'FLMEM_FRAMEWORK_NVFLARE' names a framework"),
     ("frameworks", "libcore/rules/b.c", SPDX + 'const char *b = "an APPFL job";\n', "names a framework"),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that users do not search for, each with the standard one.
 
-Checked are the strings and comments of C sources, and the documentation.
+Checked are the strings and comments of C sources, and the documentation with its schemas, alert rules
+and dashboards.
 """
 import re
 
@@ -64,17 +65,17 @@ def doc_texts(source):
 
 def main():
     top = tree.root()
-    names = [n for n in tree.sources(top, ".c", ".h", ".md")
+    names = [n for n in tree.sources(top, ".c", ".h", ".md", ".json", ".yml")
              if n.startswith(("cli/", "libcore/") + DOCS)]
     findings, texts = [], 0
     for name in names:
         source = tree.text(top, name)
-        found = doc_texts(source) if name.endswith(".md") else c_texts(source)
+        found = c_texts(source) if name.endswith((".c", ".h")) else doc_texts(source)
         texts += len(found)
         for offset, text in found:
             for words, instead in WORDS:
                 for match in re.finditer(words.replace(" ", r"\s+"), text, re.I):
-                    within = match.start() if name.endswith(".md") else 0
+                    within = 0 if name.endswith((".c", ".h")) else match.start()
                     line = source.count("\n", 0, offset + within) + 1
                     word = " ".join(match.group().split())
                     findings.append(f"{name}:{line}: '{word}': write {instead}")

@@ -290,7 +290,7 @@ signal_watch() {
 	see "process $VICTIM: RSS "
 }
 
-@test "with --report a page is written besides" {
+@test "with --report a page is written as well" {
 	open_terminal 100 20
 	start_victim watched flat 0 100 512
 	start_watch "" "--report $BATS_TEST_TMPDIR/page.html"

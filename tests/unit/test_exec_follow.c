@@ -142,7 +142,7 @@ static void a_limit_that_was_passed_is_not_forgotten(void **state)
 		flmem_exec_follow_forget(&w);
 	}
 	for (size_t i = 0; i < w.count; i++)
-		w.watched[i]->passed_above = false;
+		w.watched[i]->exceeded_limit = false;
 	assert_int_equal(flmem_watch_state_finish(&w, false, &summary, NULL), 0);
 	assert_true(summary.limit_passed);
 	flmem_watch_summary_clear(&summary);

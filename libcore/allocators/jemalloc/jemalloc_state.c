@@ -123,7 +123,7 @@ struct state {
 	uint64_t allocated, active, dirty, muzzy;
 	uint64_t cached, retained; /* 0 when not reported */
 	uint64_t resident;	   /* with metadata; meaningless when that is not reported */
-	bool tells_resident;
+	bool reports_resident;
 };
 
 static struct flmem_u64 get_answer(const unsigned char *answers, enum number number)
@@ -146,7 +146,7 @@ static bool is_consistent(const struct state *state)
 {
 	return state->cached <= state->allocated && state->allocated <= state->active &&
 	       state->active < SIZE_LIM && state->retained < SIZE_LIM &&
-	       (!state->tells_resident ||
+	       (!state->reports_resident ||
 		(state->active + state->dirty <= state->resident && state->resident < SIZE_LIM));
 }
 
@@ -159,7 +159,7 @@ static bool parse_state(const unsigned char *answers, struct state *ret_state)
 		.allocated = get_answer(answers, NUMBER_ALLOCATED).value,
 		.active = active.value,
 		.resident = resident.value,
-		.tells_resident = !resident.unknown,
+		.reports_resident = !resident.unknown,
 		.cached = get_answer(answers, NUMBER_TCACHE).value,
 		.retained = get_answer(answers, NUMBER_RETAINED).value,
 	};
@@ -231,15 +231,15 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	}
 	heap.method = "queried";
 	heap.resident_bytes =
-		s.tells_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
+		s.reports_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
 	heap.cached_bytes = get_answer(answers, NUMBER_TCACHE);
 	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
 	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
 	heap.decaying_bytes = FLMEM_KNOWN(decays_by_itself(answers) ? s.dirty : 0);
 	heap.pinned_bytes = FLMEM_KNOWN(s.active - s.allocated);
 	heap.free_resident_bytes = FLMEM_KNOWN(s.dirty + s.muzzy + s.active - s.allocated);
-	heap.metadata_bytes = s.tells_resident ? FLMEM_KNOWN(s.resident - s.active - s.dirty)
-					       : FLMEM_UNKNOWN(from_4_0);
+	heap.metadata_bytes = s.reports_resident ? FLMEM_KNOWN(s.resident - s.active - s.dirty)
+						 : FLMEM_UNKNOWN(from_4_0);
 	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
 	heap.arenas = get_answer(answers, NUMBER_ARENAS);
 	/* The upper half of the answer was not written. */

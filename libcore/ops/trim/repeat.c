@@ -20,9 +20,9 @@ struct trim_state {
 	int code;	  /* why it was dropped, or 0 */
 	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;
-	unsigned ineffective;	 /* ineffective trims in a row */
-	bool told_waiting;	 /* that the condition does not hold was reported */
-	const char *told_reason; /* the last reported reason why the condition is undecided */
+	unsigned ineffective;	     /* ineffective trims in a row */
+	bool told_waiting;	     /* that the condition does not hold was reported */
+	const char *reported_reason; /* the last reported reason why the condition is undecided */
 };
 
 struct repeat_state {
@@ -95,8 +95,8 @@ static bool meets_condition(const struct repeat_state *repeat_state, struct trim
 		return true;
 	truth = flmem_condition_holds(repeat_state->options.when, trim_state->process.pid,
 				      repeat_state->options.trim.assume_seccomp, &why);
-	if (truth == FLMEM_UNDECIDED && why != trim_state->told_reason) {
-		trim_state->told_reason = why;
+	if (truth == FLMEM_UNDECIDED && why != trim_state->reported_reason) {
+		trim_state->reported_reason = why;
 		report_event(repeat_state, trim_state, FLMEM_REPEAT_UNDECIDED, why, NULL);
 	}
 	if (truth == FLMEM_FALSE)

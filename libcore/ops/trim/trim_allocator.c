@@ -23,7 +23,7 @@ struct part {
 	struct flmem_error *err;
 	bool asked[FLMEM_ALLOCATORS_MAX];	/* its query has answers */
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
-	struct flmem_u64 lazy_bytes;		/* MADV_FREE pages before the trim */
+	struct flmem_u64 madv_free_bytes;	/* MADV_FREE pages before the trim */
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
 	struct flmem_chain chain;
@@ -162,9 +162,10 @@ static void note_madv_free(const struct part *part)
 	struct flmem_u64 after = flmem_madv_free_bytes(&target->view, &target->allocators, NULL);
 	char size[FLMEM_TEXT_BYTES_MAX], text[160];
 
-	if (part->lazy_bytes.unknown || after.unknown || after.value <= part->lazy_bytes.value)
+	if (part->madv_free_bytes.unknown || after.unknown ||
+	    after.value <= part->madv_free_bytes.value)
 		return;
-	flmem_text_bytes(after.value - part->lazy_bytes.value, size, sizeof(size));
+	flmem_text_bytes(after.value - part->madv_free_bytes.value, size, sizeof(size));
 	snprintf(text, sizeof(text),
 		 "%s was released with MADV_FREE: the kernel takes it, and RSS falls, under memory "
 		 "pressure",
@@ -249,7 +250,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		return rc;
 	if (job->options->predict)
 		predict_release(part);
-	part->lazy_bytes =
+	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	rc = job->options->dry_run
 		     ? flmem_borrow_rehearse(&part->target->view, &part->borrow, &run, err)

@@ -80,7 +80,7 @@ static uint64_t keep_value(const struct flmem_watched_process *watched)
 									  : UINT64_C(1) << 32;
 
 	return samples | (uint64_t)(watched->id.role != FLMEM_ROLE_NONE) << 40 |
-	       (uint64_t)watched->passed_above << 41;
+	       (uint64_t)watched->exceeded_limit << 41;
 }
 
 static size_t find_least(const struct flmem_watch_state *state)
@@ -103,7 +103,7 @@ void flmem_exec_follow_forget(struct flmem_watch_state *watch_state)
 		if (least == SIZE_MAX)
 			return;
 		watch_state->forgotten++;
-		watch_state->forgotten_passed |= watch_state->watched[least]->passed_above;
+		watch_state->forgotten_exceeded |= watch_state->watched[least]->exceeded_limit;
 		flmem_watched_process_free(watch_state->watched[least]);
 		memmove(&watch_state->watched[least], &watch_state->watched[least + 1],
 			(watch_state->count - least - 1) * sizeof(struct flmem_watched_process *));

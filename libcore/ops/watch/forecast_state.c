@@ -5,7 +5,7 @@
 #include "proc/host.h"
 #include "proc/limits/cgroup.h"
 
-static const char passed_above[] = "its resident memory was above the limit";
+static const char exceeded_limit[] = "its resident memory was above the limit";
 static const char passed_growth[] = "it grows faster than the limit";
 
 /* Below this, flat or a single step may be the first part of growth. */
@@ -168,8 +168,8 @@ static void find_exceeded_limits(const struct flmem_watch_options *options,
 {
 	size_t n = 0;
 
-	if (watched->passed_above)
-		r->findings[n++] = passed_above;
+	if (watched->exceeded_limit)
+		r->findings[n++] = exceeded_limit;
 	if (grows_too_fast(&options->fail_growth, &r->trend))
 		r->findings[n++] = passed_growth;
 	r->undecided = undecided_growth(&options->fail_growth, r);

@@ -11,8 +11,8 @@ struct list {
 };
 
 struct flmem_trim_queue {
-	pthread_mutex_t lock; /* protects the fields below */
-	pthread_cond_t come;  /* a request was added, or the queue ends */
+	pthread_mutex_t lock;  /* protects the fields below */
+	pthread_cond_t wakeup; /* a request was added, or the queue ends */
 	struct list todo, done;
 	bool ending;
 	bool running; /* the thread has been started */
@@ -53,7 +53,7 @@ struct flmem_trim_queue *flmem_trim_queue_new(void)
 	if (!queue)
 		return NULL;
 	pthread_mutex_init(&queue->lock, NULL);
-	pthread_cond_init(&queue->come, NULL);
+	pthread_cond_init(&queue->wakeup, NULL);
 	queue->todo.end = &queue->todo.first;
 	queue->done.end = &queue->done.first;
 	return queue;
@@ -82,7 +82,7 @@ static void *run_queue(void *context)
 		struct flmem_trim_request *request = take_first_request(&queue->todo);
 
 		if (!request) {
-			pthread_cond_wait(&queue->come, &queue->lock);
+			pthread_cond_wait(&queue->wakeup, &queue->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&queue->lock);
@@ -106,7 +106,7 @@ bool flmem_trim_queue_add(struct flmem_trim_queue *queue, struct flmem_trim_requ
 	}
 	pthread_mutex_lock(&queue->lock);
 	append_request(&queue->todo, request);
-	pthread_cond_signal(&queue->come);
+	pthread_cond_signal(&queue->wakeup);
 	pthread_mutex_unlock(&queue->lock);
 	return true;
 }
@@ -127,7 +127,7 @@ void flmem_trim_queue_finish(struct flmem_trim_queue *queue)
 		return;
 	pthread_mutex_lock(&queue->lock);
 	queue->ending = true;
-	pthread_cond_signal(&queue->come);
+	pthread_cond_signal(&queue->wakeup);
 	pthread_mutex_unlock(&queue->lock);
 	pthread_join(queue->thread, NULL);
 	queue->running = false;
@@ -140,7 +140,7 @@ void flmem_trim_queue_free(struct flmem_trim_queue *queue)
 		return;
 	flmem_trim_queue_finish(queue);
 	clear_requests(&queue->done);
-	pthread_cond_destroy(&queue->come);
+	pthread_cond_destroy(&queue->wakeup);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);
 }

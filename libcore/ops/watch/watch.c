@@ -30,8 +30,8 @@ struct watch {
 	uint64_t began_us;    /* monotonic */
 	uint64_t selected_us; /* since the watch began: last search for processes */
 	uint64_t select_every_us;
-	uint64_t owners_us; /* since the watch began: last search for the writers of the logs */
-	uint64_t lonely_us; /* since the watch began: when a process was last alive */
+	uint64_t owners_us;	/* since the watch began: last search for the writers of the logs */
+	uint64_t last_alive_us; /* since the watch began: when a process was last alive */
 	uint64_t ticks;
 	struct flmem_round_logs logs;
 	struct flmem_pressures *pressures;
@@ -170,7 +170,7 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 		flmem_auto_tick(w->automatic, &w->watch_state, w->pressures, &moment);
 	flmem_exec_follow_forget(&w->watch_state);
 	if (w->watch_state.alive)
-		w->lonely_us = now_us;
+		w->last_alive_us = now_us;
 	w->ticks++;
 	if (callbacks->tick && !callbacks->tick(callbacks->context))
 		w->watch_state.stopped = true;
@@ -323,7 +323,7 @@ static bool watch_is_over(const struct watch *w, uint64_t now_us)
 		return false;
 	if (selects_by_pid(w) || o->selection.tree)
 		return true;
-	return !o->duration_us && now_us - w->lonely_us >= GRACE_US;
+	return !o->duration_us && now_us - w->last_alive_us >= GRACE_US;
 }
 
 /* The time of the next tick; a delayed watch skips ticks instead of catching up. */

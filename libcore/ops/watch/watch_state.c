@@ -316,7 +316,7 @@ void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
 	struct flmem_watch_round round;
 
 	if (o->fail_above_bytes && watched->last_bytes > o->fail_above_bytes)
-		watched->passed_above = true;
+		watched->exceeded_limit = true;
 	if (watched->pressure_is_new)
 		watched->pressure_is_new = pressure_differs(watched);
 	if (watch_state->recorder.fd >= 0)
@@ -484,7 +484,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 {
 	struct flmem_watch_summary summary = {.rounds = watch_state->complete,
 					      .unlisted = watch_state->forgotten,
-					      .limit_passed = watch_state->forgotten_passed,
+					      .limit_passed = watch_state->forgotten_exceeded,
 					      .missed = watch_state->missed};
 	int rc;
 

@@ -22,10 +22,10 @@ struct flmem_watch_state {
 	uint64_t interval_us;
 	struct flmem_watched_process **watched;
 	size_t count, alive, capacity;
-	size_t numbered;	/* processes so far */
-	uint64_t forgotten;	/* ended processes that were dropped */
-	bool forgotten_passed;	/* one of them had exceeded a limit */
-	struct flmem_u64 round; /* the running round */
+	size_t numbered;	 /* processes so far */
+	uint64_t forgotten;	 /* ended processes that were dropped */
+	bool forgotten_exceeded; /* one of them had exceeded a limit */
+	struct flmem_u64 round;	 /* the running round */
 	bool rounds_known; /* rounds of some process are known, so its samples count for them */
 	bool seen_start;   /* the running round started during the watch */
 	uint64_t complete; /* complete rounds */

@@ -339,9 +339,9 @@ bool flmem_watched_process_identify(struct flmem_watched_process *watched,
 	struct flmem_watch_process id = {0};
 	bool same;
 
-	if (f->met_at && f->history.samples - f->met_at < SPLIT_EVERY)
+	if (f->identified_at && f->history.samples - f->identified_at < SPLIT_EVERY)
 		return false;
-	f->met_at = f->history.samples;
+	f->identified_at = f->history.samples;
 	f->execed = false;
 	if (identify_process(f, relatives, &id, NULL))
 		return false;

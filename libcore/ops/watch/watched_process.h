@@ -34,7 +34,7 @@ struct flmem_watched_process {
 	int statm;     /* -1: not kept open, because descriptors are scarce */
 	size_t group;  /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
-	bool passed_above;     /* a sample was above the limit of the options */
+	bool exceeded_limit;   /* a sample was above the limit of the options */
 	bool changed;	       /* a sample has differed from the one before since the last split */
 	bool split_is_new;     /* in a replay: since the last sample */
 	bool pressure_is_new;  /* since the last sample */
@@ -49,8 +49,8 @@ struct flmem_watched_process {
 	struct flmem_history history;
 	struct flmem_round_stats rounds;
 	uint64_t first_us, first_bytes; /* times since the watch began */
-	uint64_t arguments_at; /* address of its arguments when its command line was read; or 0 */
-	uint64_t met_at;       /* number of samples at that time */
+	uint64_t arguments_at;	/* address of its arguments when its command line was read; or 0 */
+	uint64_t identified_at; /* number of samples at that time */
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;

@@ -5,7 +5,7 @@
 /*
  * Calls in the machine code of a target (x86-64). A library whose frame is on the stack of a thread
  * that waits elsewhere has made a call that leaves it, so a word on the stack that follows any
- * other instruction is no such frame but a value that was left over.
+ * other instruction is not such a frame but a leftover value.
  */
 
 #include <stdint.h>

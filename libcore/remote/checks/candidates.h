@@ -53,9 +53,9 @@ struct flmem_candidate {
 };
 
 /*
- * The caller's condition for a thread, besides the general ones: false with a static reason if it
- * must not be borrowed. Called before the thread is stopped, with `pointer` 0, and again when it is
- * stopped, with its thread pointer.
+ * The caller's condition for a thread, in addition to the general ones: false with a static reason
+ * if it must not be borrowed. Called before the thread is stopped, with `pointer` 0, and again when
+ * it is stopped, with its thread pointer.
  */
 struct flmem_candidate_filter {
 	bool (*accepts)(void *context, const struct flmem_candidate *candidate, uint64_t pointer,

@@ -61,7 +61,7 @@ struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borro
 	};
 }
 
-/* Such threads are recorded, so that their timeout starts again once and not in each round. */
+/* Such threads are recorded, so that their timeout restarts once and not in each pass. */
 static bool refuse_timed(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	if (borrow->timed_count < FLMEM_ARRAY_SIZE(borrow->timed))

@@ -26,7 +26,7 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate, int status_fd,
 				struct flmem_status *ret_status);
 
-/* True for a thread that an earlier check refused because its timeout would start again. */
+/* True for a thread that an earlier check refused because its timeout would restart. */
 bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_t tid);
 
 #endif

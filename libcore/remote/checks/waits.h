@@ -19,7 +19,7 @@ enum flmem_wait_quality {
 	FLMEM_WAIT_ENDLESS,  /* no timeout: continues as if nothing had happened */
 	FLMEM_WAIT_DEADLINE, /* absolute timeout, or one that the kernel updates */
 	FLMEM_WAIT_UNSURE,   /* no timeout, unless the socket has one, which cannot be read */
-	FLMEM_WAIT_RELATIVE, /* relative timeout: it starts again and ends up to late_us later */
+	FLMEM_WAIT_RELATIVE, /* relative timeout: it restarts and ends up to late_us later */
 };
 
 struct flmem_wait {
@@ -27,11 +27,11 @@ struct flmem_wait {
 	enum flmem_wait_quality quality;
 	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE */
 	/*
-	 * A raw result of EINTR at the stop means a timeout of unknown length that starts again:
+	 * A raw result of EINTR at the stop means a timeout of unknown length that restarts:
 	 * SO_RCVTIMEO (a socket without it restarts), or one that the kernel could not update.
 	 */
 	bool eintr_means_timeout;
-	/* A stop alone starts the relative timeout again: the kernel keeps no remainder of it. */
+	/* A stop alone restarts the relative timeout: the kernel keeps no remainder of it. */
 	bool stop_restarts;
 };
 

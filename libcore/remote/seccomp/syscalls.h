@@ -94,7 +94,7 @@ void flmem_syscall_list_add(struct flmem_syscall_list *list,
 /* The table for unknown calls. */
 extern const struct flmem_syscall_table flmem_syscalls_unknown;
 
-/* The calls that every chain makes besides its own (remote/borrow.c). */
+/* The calls that every chain makes in addition to its own (remote/borrow.c). */
 extern const struct flmem_syscall_table flmem_syscalls_chain;
 
 #endif
