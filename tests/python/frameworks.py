@@ -3,7 +3,7 @@
 frameworks.py run NAME SCRIPT...   runs a test with a framework of the Python registry
 frameworks.py make NAME            makes its virtual environment first
 
-NAME is nvflare, flower or appfl. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
+NAME is nvflare, flower, appfl or mergekit. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
 PyTorch and NumPy. Without one the test is skipped.
 """
 import os
@@ -23,6 +23,10 @@ PACKAGES = {
                "packaging"),
     "appfl": ("appfl==1.12.0", "omegaconf", "antlr4-python3-runtime==4.9.3", "PyYAML", "packaging",
               "opacus==1.3.0", "opt_einsum", "scipy==1.10.1"),
+    "mergekit": ("mergekit==0.0.6", "transformers==4.45.2", "tokenizers==0.20.3", "huggingface_hub==0.26.5",
+                 "safetensors", "accelerate==0.34.2", "peft==0.11.1", "immutables==0.20", "pydantic==2.10.6",
+                 "pydantic-core==2.27.2", "annotated-types", "typing-extensions", "click", "tqdm", "regex",
+                 "filelock", "fsspec", "packaging", "requests", "psutil", "pyyaml", "networkx"),
 }
 
 
@@ -33,7 +37,8 @@ def home(name):
 def make(name):
     shutil.rmtree(home(name), ignore_errors=True)
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", home(name)], check=True)
-    alone = [] if name == "nvflare" else ["--no-deps"]
+    # Older packages of the system would pass for these otherwise.
+    alone = [] if name == "nvflare" else ["--no-deps", "--ignore-installed"]
     subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", *alone, *PACKAGES[name]],
                    check=True)
 

@@ -3,9 +3,11 @@
 
 import json
 import os
+import signal
 import struct
 import tempfile
 import threading
+import time
 import unittest
 
 import flmem
@@ -120,6 +122,24 @@ class Aggregate(unittest.TestCase):
             raise KeyboardInterrupt
         with self.assertRaises(KeyboardInterrupt):
             self.long_call(interrupt)
+
+    def test_ctrl_c(self):
+        """While the call is in the library, with and without progress."""
+        for with_progress in (False, True):
+            began = threading.Event()
+
+            def interrupt():
+                while not os.path.exists(self.out + ".part"):  # the call is in the library
+                    time.sleep(0.01)
+                began.set()
+                os.kill(os.getpid(), signal.SIGINT)
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with self.assertRaises(KeyboardInterrupt):
+                self.long_call((lambda done, total: True) if with_progress else None)
+            thread.join()
+            self.assertTrue(began.is_set())
+            os.unlink(self.out + ".part")
 
     def test_other_threads_go_on(self):
         ran = threading.Event()

@@ -9,6 +9,7 @@ from unittest import mock
 
 try:
     import torch
+    from appfl.algorithm import aggregator as appfl_aggregators
     from appfl.algorithm.aggregator import FedAvgAggregator
     from appfl.algorithm.scheduler import SyncScheduler
     from appfl.misc.utils import create_instance_from_file
@@ -18,6 +19,7 @@ except ImportError as problem:
     sys.exit(77)
 
 import flmem.appfl
+from flmem import _safetensors
 
 CLIENTS = ("Client1", "Client2", "Client3")
 SIZES = dict(zip(CLIENTS, (10, 30, 60)))
@@ -129,6 +131,41 @@ class Server(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "'Client3'"):
             server.schedule(CLIENTS[2], {"0.weight": torch.zeros(1)})
         self.assertEqual(os.listdir(self.folder), [])
+
+
+class Adaptive(unittest.TestCase):
+    """flmem.aggregate with a state beside APPFL's aggregators, over three rounds."""
+
+    CONFIGS = {"server_learning_rate": 0.1, "server_adapt_param": 0.001, "server_momentum_param_1": 0.9,
+               "server_momentum_param_2": 0.99}
+    OPTIONS = {"server_rate": 0.1, "tau": 0.001, "beta1": 0.9, "beta2": 0.99}
+
+    def rounds(self, folder, name, options):
+        """(APPFL's model, flmem's) after each round."""
+        own = getattr(appfl_aggregators, name + "Aggregator")(
+            model=model(), aggregator_configs=OmegaConf.create(self.CONFIGS), logger=None)
+        paths = {one: os.path.join(folder, one) for one in (*CLIENTS, "base", "out", "state")}
+        self.write(paths["base"], model().state_dict())
+        for number in range(3):
+            updates = {one: {key: value + number / 8 for key, value in update(one).items()} for one in CLIENTS}
+            for one, values in updates.items():
+                self.write(paths[one], values)
+            flmem.aggregate([paths[one] for one in CLIENTS], None, paths["out"], algorithm=name.lower(),
+                            state=paths["state"], base=paths["base"], **options)
+            yield own.aggregate(updates), _safetensors.map_tensors(paths["out"], dict.fromkeys(updates[one], True))
+
+    @staticmethod
+    def write(path, values):
+        _safetensors.write(path, [(key, _safetensors.of_value(key, value)) for key, value in values.items()])
+
+    def test_as_appfl(self):
+        for name, options in (("FedAdam", self.OPTIONS), ("FedYogi", self.OPTIONS),
+                              ("FedAdagrad", {**self.OPTIONS, "beta2": None}), ("FedAvgM", {"beta1": 0.9})):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                for own, ours in self.rounds(folder, name, options):
+                    self.assertEqual(sorted(own), sorted(ours))
+                    for key, value in own.items():
+                        torch.testing.assert_close(ours[key], value, atol=2e-6, rtol=2e-6)
 
 
 if __name__ == "__main__":

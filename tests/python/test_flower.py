@@ -10,6 +10,7 @@ from unittest import mock
 try:
     import numpy
     from flwr.app import Array, ArrayRecord, ConfigRecord
+    from flwr.serverapp import strategy as flower_strategies
     from flwr.serverapp.exception import InconsistentMessageReplies
     from flwr.serverapp.strategy import FedAvg
 except ImportError as problem:
@@ -21,6 +22,7 @@ sys.path.insert(0, os.path.join(os.environ["FLMEM_SOURCE"], "tests"))
 from harness.cluster import Cluster, trained  # noqa: E402
 
 import flmem.flower  # noqa: E402
+from flmem import _safetensors  # noqa: E402
 
 SHAPES = {"w": (300, 7), "b": (7,), "scalar": ()}
 
@@ -104,6 +106,58 @@ class Strategy(unittest.TestCase):
                       numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))):
             array = Array(numpy.asarray(value))
             numpy.testing.assert_array_equal(flmem.flower._view(array), value)
+
+
+class Adaptive(unittest.TestCase):
+    """flmem.aggregate with a state beside Flower's strategies, over three rounds."""
+
+    ETA, TAU, BETA1, BETA2 = 0.1, 0.001, 0.9, 0.99
+
+    def options(self, name, number):
+        if name == "FedAvgM":
+            return {"beta1": self.BETA1}
+        found = {"server_rate": self.ETA, "tau": self.TAU}
+        if name == "FedAdam":  # which corrects the bias by the rate
+            found["server_rate"] *= (1 - self.BETA2 ** (number + 1)) ** 0.5 / (1 - self.BETA1 ** (number + 1))
+        return found if name == "FedAdagrad" else {**found, "beta1": self.BETA1, "beta2": self.BETA2}
+
+    def strategy(self, name, start):
+        nodes = {"min_train_nodes": 3, "min_available_nodes": 3, "fraction_evaluate": 0.0}
+        kind = getattr(flower_strategies, name)
+        if name == "FedAvgM":
+            return kind(server_momentum=self.BETA1, **nodes)
+        betas = {} if name == "FedAdagrad" else {"beta_1": self.BETA1, "beta_2": self.BETA2}
+        found = kind(eta=self.ETA, tau=self.TAU, **betas, **nodes)
+        # Flower starts with 0 here, flmem as Reddi et al.
+        found.v_t = {key: numpy.full_like(value, self.TAU ** 2) for key, value in start.items()}
+        return found
+
+    @staticmethod
+    def write(path, values):
+        _safetensors.write(path, [(key, _safetensors.of_value(key, value)) for key, value in values.items()])
+
+    def check(self, name, folder):
+        start = {key: numpy.full(shape, 0.25, "f4") for key, shape in SHAPES.items()}
+        strategy, cluster = self.strategy(name, start), Cluster(3)
+        arrays = ArrayRecord({key: Array(value) for key, value in start.items()})
+        base, out, state = (os.path.join(folder, one) for one in ("base", "out", "state"))
+        self.write(base, start)
+        for number in (1, 2, 3):
+            messages = strategy.configure_train(number, arrays, ConfigRecord(), cluster)
+            arrays, _ = strategy.aggregate_train(number, cluster.send_and_receive(messages))
+            inputs = [os.path.join(folder, f"client-{client}") for client in (1, 2, 3)]
+            for client, path in enumerate(inputs, 1):
+                self.write(path, {key: trained(client, number, key, shape) for key, shape in SHAPES.items()})
+            flmem.aggregate(inputs, [10, 20, 30], out, algorithm=name.lower(), base=base, state=state,
+                            **self.options(name, number))
+            ours = _safetensors.map_tensors(out, dict.fromkeys(SHAPES, False))
+            for key, array in arrays.items():
+                numpy.testing.assert_allclose(ours[key], array.numpy(), rtol=1e-5, atol=1e-5)
+
+    def test_as_flower(self):
+        for name in ("FedAdam", "FedYogi", "FedAdagrad", "FedAvgM"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                self.check(name, folder)
 
 
 if __name__ == "__main__":

@@ -71,9 +71,8 @@ def follow(job):
 
 def environment(build, options, tensor_mib):
     env = peaks.of_size(max(options.mib // tensor_mib, 1), tensor_mib)
-    env.update(MALLOC_ARENA_MAX="4",
-               PYTHONPATH=os.path.join(ROOT, "libcore", "bindings", "python"),
-               FLMEM_LIBRARY=os.path.join(os.path.abspath(build), "libcore", "libflmem.so.0"))
+    env.update(MALLOC_ARENA_MAX="4", PYTHONPATH=os.path.join(ROOT, "libcore", "bindings", "python"))
+    env.setdefault("FLMEM_LIBRARY", os.path.join(os.path.abspath(build), "libcore", "libflmem.so.0"))
     if options.mmap_threshold:  # glibc raises it to 32 MiB otherwise, and keeps what messages took
         env["MALLOC_MMAP_THRESHOLD_"] = str(options.mmap_threshold)
     return env

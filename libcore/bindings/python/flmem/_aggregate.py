@@ -4,7 +4,9 @@
 import ctypes
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+import signal
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 
@@ -139,16 +141,52 @@ def _take_json(library: ctypes.CDLL, result: Any) -> Dict[str, Any]:
     return found
 
 
+class _Signals:
+    """Defers the handlers of signals, which run in the main thread, until `run`.
+
+    Since CPython 3.11 a handler can run when a function is entered, so before its first `try`. What it
+    raises at the start of a callback, for example KeyboardInterrupt, ctypes only prints.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: Dict[int, Any] = {}
+        self._came: List[Tuple[int, Any]] = []
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._came.append((number, frame))
+
+    def run(self) -> None:
+        """Calls the handlers of the signals that came; they may raise."""
+        while self._came:
+            number, frame = self._came.pop(0)
+            self._handlers[number](number, frame)
+
+    def __enter__(self) -> "_Signals":
+        if threading.current_thread() is threading.main_thread():
+            handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+            self._handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+            for number in self._handlers:
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_what: Any) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self.run()
+
+
 class _Watcher:
     """Passes progress on; an exception, also KeyboardInterrupt, stops the call and is raised there."""
 
-    def __init__(self, progress: Optional[Callable[[int, int], Any]]) -> None:
+    def __init__(self, progress: Optional[Callable[[int, int], Any]], signals: _Signals) -> None:
         self.progress = progress
+        self.signals = signals
         self.raised: List[BaseException] = []
         self.callback = _Callback(self._called)
 
     def _called(self, _context: Any, progress: Any) -> bool:
         try:
+            self.signals.run()
             if self.progress is not None:
                 answer = self.progress(progress.contents.done_bytes, progress.contents.total_bytes)
                 return answer is not False
@@ -213,7 +251,8 @@ def aggregate(
         RuntimeError: libflmem is not there, or is too old.
     """
     library = _functions()
-    watcher = _Watcher(progress)
+    signals = _Signals()
+    watcher = _Watcher(progress, signals)
     paths = [_path(one) for one in inputs]
     if weights is not None and len(weights) != len(paths):
         raise ValueError(f"{len(weights)} weights for {len(paths)} inputs")
@@ -248,11 +287,14 @@ def aggregate(
     )
     error = _library.Error()
     result = (ctypes.c_uint64 * _RESULT_WORDS)()
-    code = library.flmem_aggregate(ctypes.byref(request), ctypes.byref(result), ctypes.byref(error))
-    if watcher.raised:
-        if code == 0:
-            library.flmem_aggregate_result_clear(ctypes.byref(result))
-        raise watcher.raised[0]
+    try:
+        with signals:
+            code = library.flmem_aggregate(ctypes.byref(request), ctypes.byref(result), ctypes.byref(error))
+        if watcher.raised:
+            raise watcher.raised[0]
+    except BaseException:
+        library.flmem_aggregate_result_clear(ctypes.byref(result))
+        raise
     if code != 0:
         _raise(code, error)
     return _take_json(library, result)
