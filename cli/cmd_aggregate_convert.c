@@ -19,8 +19,10 @@ struct convert_options {
 	bool quiet;
 };
 
-static const char *const dtype_choices[] = {"bf16", "f16", "f32", "f64", NULL};
-static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64"};
+/* Both spellings, as elsewhere; those of the format's headers beside them. */
+static const char *const dtype_choices[] = {"bf16", "f16",  "f32",  "f64",
+					    "fp16", "fp32", "fp64", NULL};
+static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64", "F16", "F32", "F64"};
 
 static const struct opt options_table[] = {
 	{.name = "output",

@@ -244,7 +244,7 @@ _flmem()
 		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --quiet --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
-		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
+		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64 fp16 fp32 fp64" && return ;;
 		--key) return ;;
 		--shard-size) return ;;
 		--header) return ;;

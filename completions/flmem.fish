@@ -270,7 +270,7 @@ complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this hel
 complete -c flmem -n '__flmem_is aggregate diff' -F
 
 complete -c flmem -n '__flmem_is aggregate convert' -l output -s o -r -F -d 'file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors'
-complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
+complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64 fp16 fp32 fp64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
 complete -c flmem -n '__flmem_is aggregate convert' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate convert' -l shard-size -x -d 'make the output a new folder of safetensors files with at most SIZE bytes of tensors each, and a model.safetensors.index.json'
 complete -c flmem -n '__flmem_is aggregate convert' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
