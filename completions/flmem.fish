@@ -277,7 +277,8 @@ complete -c flmem -n '__flmem_is aggregate convert' -l header -x -d 'for address
 complete -c flmem -n '__flmem_is aggregate convert' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
 complete -c flmem -n '__flmem_is aggregate convert' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
 complete -c flmem -n '__flmem_is aggregate convert' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
-complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success'
+complete -c flmem -n '__flmem_is aggregate convert' -l json -d 'print the result as one JSON object'
+complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success, and no progress'
 complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate convert' -F
 
