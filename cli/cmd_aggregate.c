@@ -212,8 +212,14 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 
 	while ((word = strsep(&list, ","))) {
 		double weight;
-		int rc = flmem_parse_real(word, &weight, err);
+		int rc;
 
+		if (word[strspn(word, " ")] == '-')
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "--weights: invalid weight '%.60s'; weights are not "
+					       "negative",
+					       word);
+		rc = flmem_parse_real(word, &weight, err);
 		if (rc)
 			return flmem_error_prefix(err, rc, "--weights");
 		if (found < count)
@@ -370,6 +376,8 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 	if (result->resumed_bytes)
 		printf("  resumed: %s were already written\n",
 		       format_bytes(result->resumed_bytes, bytes));
+	if (result->restarted)
+		printf("  not resumed: what an earlier run left is of other inputs or options\n");
 	print_skipped(result);
 }
 

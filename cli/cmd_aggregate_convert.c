@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <flmem/convert.h>
+#include <flmem/report.h>
 #include <flmem/text.h>
 
+#include "aggregate_progress.h"
 #include "cmd.h"
 #include "options/http_options.h"
 #include "print/format.h"
+#include "signals.h"
 
 struct convert_options {
 	struct http_options http; /* first: HTTP_OPTIONS */
@@ -17,10 +22,13 @@ struct convert_options {
 	const char *key;
 	const char *dtype;
 	bool quiet;
+	bool json;
 };
 
-static const char *const dtype_choices[] = {"bf16", "f16", "f32", "f64", NULL};
-static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64"};
+/* Both spellings, as elsewhere; those of the format's headers beside them. */
+static const char *const dtype_choices[] = {"bf16", "f16",  "f32",  "f64",
+					    "fp16", "fp32", "fp64", NULL};
+static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64", "F16", "F32", "F64"};
 
 static const struct opt options_table[] = {
 	{.name = "output",
@@ -51,11 +59,15 @@ static const struct opt options_table[] = {
 		 "tensors "
 		 "each, and a model.safetensors.index.json"},
 	HTTP_OPTIONS,
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct convert_options, json),
+	 .help = "print the result as one JSON object"},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct convert_options, quiet),
-	 .help = "print nothing on success"},
+	 .help = "print nothing on success, and no progress"},
 	{0},
 };
 
@@ -67,8 +79,56 @@ static const char *stored_dtype(const char *choice)
 	return NULL;
 }
 
+static void print_conversion(const struct flmem_convert_request *request,
+			     const struct flmem_conversion *conversion)
+{
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
+
+	printf("%s: %s, %" PRIu64 " of them converted, %s in %s, crc32c %08" PRIx32 "\n",
+	       flmem_text_escape(request->output, shown, sizeof(shown)),
+	       flmem_text_counted(conversion->tensors, "tensor", count, sizeof(count)),
+	       conversion->converted, format_bytes(conversion->output_bytes, bytes),
+	       format_us(conversion->took_us, took), conversion->crc32c);
+}
+
+static int print_result(const struct convert_options *o,
+			const struct flmem_convert_request *request,
+			const struct flmem_conversion *conversion, struct flmem_error *err)
+{
+	char *text;
+
+	if (!o->json) {
+		if (!o->quiet)
+			print_conversion(request, conversion);
+		return 0;
+	}
+	text = flmem_report_convert_json(request, conversion);
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static int convert_with(const struct convert_options *o, struct flmem_convert_request *request,
+			struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = !o->quiet && isatty(STDERR_FILENO),
+	};
+	struct flmem_conversion conversion;
+	int rc;
+
+	request->progress = aggregate_progress_tick;
+	request->context = &progress;
+	rc = flmem_convert(request, &conversion, err);
+	aggregate_progress_end(&progress);
+	return rc ? rc : print_result(o, request, &conversion, err);
+}
+
 static int convert_model(const struct convert_options *o, const struct opt_rest *rest,
-			 struct flmem_conversion *conversion, struct flmem_error *err)
+			 struct flmem_error *err)
 {
 	struct http_request http;
 	int rc;
@@ -80,7 +140,7 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name one model after the options, not %d", rest->count);
 
-	const struct flmem_convert_request request = {
+	struct flmem_convert_request request = {
 		.input = rest->values[0],
 		.output = o->output,
 		.key = o->key,
@@ -91,7 +151,7 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 
 	rc = http_request_init(&http, &o->http, err);
 	if (!rc)
-		rc = flmem_convert(&request, conversion, err);
+		rc = convert_with(o, &request, err);
 	http_request_clear(&http);
 	return rc;
 }
@@ -99,19 +159,9 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 static int run_convert(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct convert_options *o = options;
-	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
-	struct flmem_conversion conversion;
 	struct flmem_error err = {0};
 
-	if (convert_model(o, rest, &conversion, &err))
-		return cmd_fail(cmd, false, &err);
-	if (!o->quiet)
-		printf("%s: %s, %" PRIu64 " of them converted, %s in %s, crc32c %08" PRIx32 "\n",
-		       flmem_text_escape(o->output, shown, sizeof(shown)),
-		       flmem_text_counted(conversion.tensors, "tensor", count, sizeof(count)),
-		       conversion.converted, format_bytes(conversion.output_bytes, bytes),
-		       format_us(conversion.took_us, took), conversion.crc32c);
-	return 0;
+	return convert_model(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
 static const char *const examples[] = {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/compare.h>
 #include <flmem/parse.h>
@@ -58,6 +59,9 @@ static void print_compared_tensor(const struct flmem_compared_tensor *tensor)
 
 	printf("  %s: %s", flmem_text_escape(tensor->name, shown, sizeof(shown)),
 	       tensor->difference);
+	if (tensor->shapes[0] && tensor->shapes[1] &&
+	    strcmp(tensor->shapes[0], tensor->shapes[1]) != 0)
+		printf(", %s and %s", tensor->shapes[0], tensor->shapes[1]);
 	if (tensor->dtypes[0] && tensor->dtypes[1] && tensor->dtypes[0] != tensor->dtypes[1])
 		printf(", %s and %s", tensor->dtypes[0], tensor->dtypes[1]);
 	if (isnan(tensor->absolute) && tensor->differing)

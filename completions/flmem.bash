@@ -241,10 +241,10 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate convert')
-		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --quiet --help"
+		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --json --quiet --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
-		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
+		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64 fp16 fp32 fp64" && return ;;
 		--key) return ;;
 		--shard-size) return ;;
 		--header) return ;;

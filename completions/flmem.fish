@@ -270,14 +270,15 @@ complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this hel
 complete -c flmem -n '__flmem_is aggregate diff' -F
 
 complete -c flmem -n '__flmem_is aggregate convert' -l output -s o -r -F -d 'file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors'
-complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
+complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64 fp16 fp32 fp64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
 complete -c flmem -n '__flmem_is aggregate convert' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate convert' -l shard-size -x -d 'make the output a new folder of safetensors files with at most SIZE bytes of tensors each, and a model.safetensors.index.json'
 complete -c flmem -n '__flmem_is aggregate convert' -l header -x -d 'for addresses: \'Name: value\' to send to their hosts, or @FILE with one on each line, which keeps secrets off the command line; may repeat'
 complete -c flmem -n '__flmem_is aggregate convert' -l cacert -r -F -d 'for https:// addresses: certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
 complete -c flmem -n '__flmem_is aggregate convert' -l retries -x -d 'for addresses: how often to try again after a failure that may pass (default 5)'
 complete -c flmem -n '__flmem_is aggregate convert' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
-complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success'
+complete -c flmem -n '__flmem_is aggregate convert' -l json -d 'print the result as one JSON object'
+complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success, and no progress'
 complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate convert' -F
 

@@ -145,6 +145,7 @@ static size_t read_directory_record(const char *record, size_t left,
 	entry->flags = (unsigned)flmem_read_little(record + 8, 2);
 	entry->method = (unsigned)flmem_read_little(record + 10, 2);
 	entry->crc32 = (uint32_t)flmem_read_little(record + 16, 4);
+	entry->attributes = (unsigned)flmem_read_little(record + 38, 4);
 	entry->name = *names;
 	memcpy(*names, record + ENTRY_BYTES, name);
 	(*names)[name] = '\0';

@@ -24,7 +24,7 @@ struct flmem_archive_entry {
 	uint64_t offset;	      /* of its bytes; with flmem_archive_check() */
 	uint64_t bytes, stored_bytes; /* stored: compressed, perhaps */
 	uint32_t crc32;
-	unsigned method, flags;
+	unsigned method, flags, attributes;
 };
 
 struct flmem_archive {

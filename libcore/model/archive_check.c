@@ -12,14 +12,15 @@
 #include "base/text.h"
 #include "model/archive.h"
 
-#define LOCAL_BYTES  30U
-#define LOCAL_MARK   0x04034b50U
-#define LARGE	     0xffffffffU
-#define EXTRA_SIZES  1U
-#define BLOCK_BYTES  (64U << 10)
-#define FLAG_SECRET  1U		/* encrypted */
-#define FLAG_LATER   (1U << 3)	/* sizes and checksum follow the bytes */
-#define FLAG_SECRETS (1U << 13) /* the directory is encrypted */
+#define LOCAL_BYTES   30U
+#define LOCAL_MARK    0x04034b50U
+#define LARGE	      0xffffffffU
+#define EXTRA_SIZES   1U
+#define BLOCK_BYTES   (64U << 10)
+#define DOS_DIRECTORY 0x10U
+#define FLAG_SECRET   1U	 /* encrypted */
+#define FLAG_LATER    (1U << 3)	 /* sizes and checksum follow the bytes */
+#define FLAG_SECRETS  (1U << 13) /* the directory is encrypted */
 
 int flmem_archive_entry_invalid(const char *path, const struct flmem_archive_entry *entry,
 				const char *why, struct flmem_error *err)
@@ -125,6 +126,8 @@ static const char *check_entry(const struct flmem_archive_entry *entry)
 {
 	if (!flmem_archive_name_is_safe(entry->name))
 		return "has a name that is not a plain relative path";
+	if (entry->attributes & DOS_DIRECTORY)
+		return "is marked as a directory, which PyTorch reads as zeros";
 	if (entry->flags & (FLAG_SECRET | FLAG_SECRETS))
 		return "is encrypted";
 	if (entry->method != 0)

@@ -244,6 +244,40 @@ static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_va
 			       flmem_text_escape(checkpoint->key, shown, sizeof(shown)));
 }
 
+static int compare_keys(const void *a, const void *b, void *context)
+{
+	const struct flmem_pickle_storage *x = *(const struct flmem_pickle_storage *const *)a;
+	const struct flmem_pickle_storage *y = *(const struct flmem_pickle_storage *const *)b;
+	const char *text = context;
+
+	if (x->key.length != y->key.length)
+		return x->key.length < y->key.length ? -1 : 1;
+	return memcmp(text + x->key.number, text + y->key.number, x->key.length);
+}
+
+/* PyTorch reads a storage once, with its first type, and would see other elements. */
+static int check_storages(const struct checkpoint *checkpoint)
+{
+	const struct flmem_pickle *pickle = &checkpoint->pickle;
+	FLMEM_AUTO_FREE const struct flmem_pickle_storage **order =
+		calloc(pickle->storage_count + 1, sizeof(*order));
+
+	if (!order)
+		return checkpoint_nomem(checkpoint);
+	for (size_t i = 0; i < pickle->storage_count; i++)
+		order[i] = &pickle->storages[i];
+	qsort_r(order, pickle->storage_count, sizeof(*order), compare_keys, pickle->text);
+	for (size_t i = 1; i < pickle->storage_count; i++)
+		if (compare_keys(&order[i - 1], &order[i], pickle->text) == 0 &&
+		    (order[i - 1]->dtype != order[i]->dtype ||
+		     order[i - 1]->elements != order[i]->elements))
+			return flmem_error_set(checkpoint->err, FLMEM_EUSAGE, 0,
+					       "'%s' cannot be read: it has one storage under two "
+					       "types or sizes",
+					       checkpoint->path);
+	return 0;
+}
+
 static int take_tensors(struct checkpoint *checkpoint)
 {
 	const struct flmem_pickle *pickle = &checkpoint->pickle;
@@ -339,6 +373,8 @@ int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *
 	rc = check_byte_order(fd, &checkpoint);
 	if (!rc)
 		rc = read_pickle(fd, &checkpoint, entry);
+	if (!rc)
+		rc = check_storages(&checkpoint);
 	if (!rc)
 		rc = take_tensors(&checkpoint);
 	if (rc)

@@ -34,6 +34,9 @@ static const struct flmem_dtype dtypes[] = {
 static const struct {
 	const char *name, *stored;
 } other_names[] = {
+	{"f32", "F32"},
+	{"f16", "F16"},
+	{"f64", "F64"},
 	{"float32", "F32"},
 	{"float", "F32"},
 	{"float16", "F16"},

@@ -13,6 +13,7 @@
 #define HEADER_MAX  4096U
 #define FIXED_BYTES 10U /* magic, version, length of 16 bits */
 #define ALIGNMENT   64U
+#define FLAG_UTF8   0x800U
 
 /* What NumPy writes for a little-endian array of each type. */
 static const struct {
@@ -76,10 +77,12 @@ static const struct flmem_dtype *parse_npy_type(const char **at, bool *ret_big)
 	return NULL;
 }
 
-/* "(2, 3)", "(2,)" or "()". */
+/* "(2, 3)", "(2,)" or "()"; "(2)" is a number of Python, which NumPy refuses as well. */
 static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 			    struct flmem_tensor *tensor)
 {
+	bool comma = true;
+
 	tensor->shape = list->extent_count;
 	if (!take_npy_text(at, "("))
 		return false;
@@ -90,10 +93,11 @@ static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 			return false;
 		list->extents[list->extent_count++] = extent;
 		tensor->rank++;
-		if (!take_npy_text(at, ",") && **at != ')')
+		comma = take_npy_text(at, ",");
+		if (!comma && **at != ')')
 			return false;
 	}
-	return true;
+	return comma || tensor->rank > 1;
 }
 
 /* The dict has its keys in this order, sorted. */
@@ -160,12 +164,27 @@ static const char *copy_name(const struct npz *npz, char **names)
 	return name;
 }
 
+/* Names that are not ASCII are UTF-8 with a flag, else in an encoding of the writer's choice. */
+static bool has_known_name(const struct flmem_archive_entry *entry)
+{
+	bool ascii = true;
+
+	for (const char *at = entry->name; *at; at++)
+		ascii &= (unsigned char)*at < 0x80;
+	return ascii || ((entry->flags & FLAG_UTF8) && flmem_text_is_utf8(entry->name));
+}
+
 static int read_npy_array(int fd, struct npz *npz, char **names)
 {
 	struct flmem_tensor *tensor = &npz->list.tensors[npz->list.count];
 	uint64_t begin = 0, bytes;
 	char text[HEADER_MAX + 1];
-	int rc = read_npy_header(fd, npz, text, &begin);
+	int rc;
+
+	if (!has_known_name(npz->entry))
+		return bad_array(npz, "has a name whose encoding is unknown, which readers read "
+				      "differently");
+	rc = read_npy_header(fd, npz, text, &begin);
 
 	if (!rc)
 		rc = parse_npy_header(npz, text, tensor);

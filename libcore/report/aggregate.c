@@ -32,6 +32,7 @@ static char *make_aggregate_json(const char *command, const struct flmem_aggrega
 	flmem_json_add_u64(root, "output_bytes", result->output_bytes);
 	flmem_json_add_u64(root, "read_bytes", result->read_bytes);
 	flmem_json_add_u64(root, "resumed_bytes", result->resumed_bytes);
+	cJSON_AddBoolToObject(root, "restarted", result->restarted);
 	flmem_json_add_u64(root, "verified_elements", result->verified_elements);
 	flmem_json_add_u64(root, "took_us", result->took_us);
 	flmem_json_add_value(root, unknown, "peak_anon_bytes", result->peak_anon_bytes);

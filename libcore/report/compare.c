@@ -16,6 +16,15 @@ static void add_distance(cJSON *row, const char *name, double distance)
 		flmem_json_add_real(row, name, distance);
 }
 
+static void add_shapes(cJSON *row, const struct flmem_compared_tensor *tensor)
+{
+	cJSON *list = cJSON_AddArrayToObject(row, "shapes");
+
+	for (size_t i = 0; i < 2; i++)
+		cJSON_AddItemToArray(list, tensor->shapes[i] ? cJSON_Parse(tensor->shapes[i])
+							     : cJSON_CreateNull());
+}
+
 static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor *tensor)
 {
 	cJSON *row = cJSON_CreateObject(), *dtypes;
@@ -28,10 +37,14 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 		cJSON_AddItemToArray(dtypes, tensor->dtypes[i]
 						     ? cJSON_CreateString(tensor->dtypes[i])
 						     : cJSON_CreateNull());
+	add_shapes(row, tensor);
 	flmem_json_add_u64(row, "differing", tensor->differing);
 	add_distance(row, "absolute", tensor->absolute);
 	add_distance(row, "relative", tensor->relative);
-	flmem_json_add_u64(row, "at", tensor->at);
+	if (isnan(tensor->absolute) || !tensor->differing)
+		cJSON_AddNullToObject(row, "at");
+	else
+		flmem_json_add_u64(row, "at", tensor->at);
 	cJSON_AddBoolToObject(row, "exceeds", tensor->exceeds);
 }
 

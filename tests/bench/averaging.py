@@ -19,7 +19,7 @@ ROOM_BYTES = 8 << 30
 PEERS = ("numpy", "torch", "appfl", "nvflare")
 
 
-def _write_model(path, seed, tensors=TENSORS):
+def write_model(path, seed, tensors=TENSORS):
     script = ("import sys, numpy; random = numpy.random.default_rng(int(sys.argv[1]))\n"
               "for _ in range(int(sys.argv[2])):\n"
               "    sys.stdout.buffer.write((random.standard_normal(1 << 22, 'f4') * .02).tobytes())")
@@ -107,7 +107,7 @@ def _anonymous(bench, output, names):
 def _memory(bench, folder, names):
     output = os.path.join(folder, "out.safetensors")
     small = os.path.join(folder, "small.safetensors")
-    _write_model(small, 9, tensors=4)
+    write_model(small, 9, tensors=4)
     count = bench.count(3)
     yield figures.of_values("anonymous memory, 4 x 1 GiB",
                             [_anonymous(bench, output, names) for _ in range(count)], unit="MiB",
@@ -129,7 +129,7 @@ def average(bench):
         names = [os.path.join(folder, f"client-{n}.safetensors") for n in range(INPUTS)]
         for number, name in enumerate(names):
             stage.progress(f"averaging: writing model {number + 1}")
-            _write_model(name, number)
+            write_model(name, number)
         warm = _rounds(bench, folder, names, cold=False)
         yield from _rows(warm, "warm")
         for way, rows in warm.items():

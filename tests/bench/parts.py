@@ -10,6 +10,7 @@ import time
 
 import averaging
 import collecting
+import fetching
 import figures
 import large
 import stage
@@ -314,4 +315,5 @@ def heap(bench):
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "average": averaging.average,
+       "fetch": fetching.fetch,
        "large": large.large, "small-tensors": large.small_tensors}

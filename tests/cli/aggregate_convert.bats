@@ -30,3 +30,18 @@ check() {
 	! sanitized || skip "AddressSanitizer has memory of its own"
 	check memory
 }
+
+@test "Ctrl-C leaves nothing" {
+	check stopped
+}
+
+@test "the JSON object has its schema" {
+	flmem aggregate generate -q --shape resnet18 -o a
+	assert_status 0
+	flmem aggregate convert --json --dtype bf16 -o b a
+	assert_status 0
+	assert_schema aggregate-convert
+	flmem aggregate convert --json -o b missing
+	assert_status 2
+	assert_schema aggregate-convert
+}

@@ -38,3 +38,31 @@ check() {
 @test "rounds that could not be repeated, and numbers that would stay" {
 	check rounds
 }
+
+@test "one storage under two types" {
+	check storages
+}
+
+@test "entries that are marked as directories" {
+	check attributes
+}
+
+@test "shapes and names of arrays that NumPy reads otherwise" {
+	check arrays
+}
+
+@test "a folder with one file and no index" {
+	check folders
+}
+
+@test "messages and spellings" {
+	check words
+}
+
+@test "a run with other options says that it starts over" {
+	check restarts
+}
+
+@test "state and output by two paths" {
+	check paths
+}

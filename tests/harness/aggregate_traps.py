@@ -6,8 +6,10 @@ directory, which is empty:
 
     aggregate_traps.py FLMEM CHECK
 """
+import json
 import os
 import struct
+import subprocess
 import sys
 
 import numpy
@@ -15,7 +17,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, tensors  # noqa: E402
-from harness.aggregate_calls import call, content, put, refused  # noqa: E402
+from harness.aggregate_calls import FLMEM, call, content, put, refused  # noqa: E402
 
 
 def made(*words):
@@ -119,6 +121,121 @@ def rounds():
     for name in ("fedadam", "fedyogi", "fedadagrad"):
         refused("infinite", "-a", name, "--base", "base", "--state", "s", "-o", "new", "one")
     assert not os.path.exists("s") and not os.path.exists("new")
+
+
+def storages():
+    """PyTorch reads a storage once, with the type that comes first."""
+    values = numpy.arange(4, dtype="f4")
+    for kinds, text in ((("F32", "F32"), None), (("F32", "I32"), "one storage under two types"),
+                        (("I32", "F32"), "one storage under two types")):
+        rows = [(kind + str(i), checkpoints.tensor(kind, 0, 4, (4,))) for i, kind in enumerate(kinds)]
+        put("in.pt", checkpoints.archive([
+            {"name": "m/data.pkl", "data": checkpoints.finish(checkpoints.dictionary(rows))},
+            {"name": "m/data/0", "data": values.tobytes()}]))
+        if text:
+            refused(text, "-o", "out", "in.pt")
+        else:
+            made("-o", "out", "in.pt")
+
+
+def attributes():
+    """PyTorch takes an entry that is marked as a directory for one, and reads zeros."""
+    entries = checkpoints.entries_of({"w": ("F32", numpy.array([1, 2], "f4"))})
+    for value, text in ((0x20, None), (0x81a40000, None), (0x10, "is marked as a directory"),
+                        (0x41ed0010, "is marked as a directory")):
+        entries[1]["central"] = {"attributes": value}
+        put("in.pt", checkpoints.archive(entries))
+        if text:
+            refused(text, "-o", "out", "in.pt")
+        else:
+            made("-o", "out", "in.pt")
+
+
+def arrays():
+    """Headers and names that NumPy reads otherwise, or not at all."""
+    for shape, text in (("(2,)", None), ("(2,1)", None), ("(2)", "has no valid header"),
+                        ("(2 )", "has no valid header"), ("(,)", "has no valid header")):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+        header += " " * (117 - len(header)) + "\n"
+        array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + bytes(8)
+        put("in.npz", checkpoints.archive([{"name": "w.npy", "data": array, "extra": b""}]))
+        if text:
+            refused(text, "-o", "out", "in.npz")
+        else:
+            made("-o", "out", "in.npz")
+    numpy.savez("in.npz", **{"gr\u00f6\u00dfe": numpy.array([1, 2], "f4")})
+    made("-o", "out.npz", "in.npz")
+    assert list(numpy.load("out.npz")) == ["gr\u00f6\u00dfe"]
+    good = {"name": "\u00f6.npy", "data": array, "extra": b""}
+    for flags in (0, 0x800):
+        header = header.replace("(,)", "(2,)").replace(" \n", "\n")
+        array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + bytes(8)
+        put("in.npz", checkpoints.archive([{**good, "data": array, "local": {"flags": flags},
+                                            "central": {"flags": flags}}]))
+        if flags:
+            made("-o", "out", "in.npz")
+        else:
+            refused("whose encoding is unknown", "-o", "out", "in.npz")
+
+
+def folders():
+    """A folder with one file and no index; an index counts where there is one."""
+    os.mkdir("d")
+    refused("cannot read 'd/model.safetensors.index.json'", "-o", "out", "d")
+    model("d/model.safetensors", 1, 2)
+    made("-o", "want", "d/model.safetensors")
+    made("-o", "out", "d", "d/")
+    assert content("out") == content("want")
+    assert "d/model.safetensors" in call("inspect", "d").stdout
+    put("d/model.safetensors.index.json", b"{}")
+    refused("names no shards", "-o", "out", "d")
+
+
+def words():
+    """Messages that say what is wrong, and spellings."""
+    model("a", 1, 2)
+    model("b", 1, 2, 3)
+    refused("weights are not negative", "-o", "out", "--weights=-1,2", "a", "a")
+    refused("weights are not negative", "-o", "out", "--weights", "1,-2", "a", "a")
+    for spelling in ("f16", "fp16"):
+        assert not call("convert", "-o", spelling, "--dtype", spelling, "a").returncode
+        assert not call("generate", "-o", "g" + spelling, "--dtype", spelling, "--shape", "resnet18").returncode
+    assert content("f16") == content("fp16") and content("gf16") == content("gfp16")
+    assert "shapes, [2] and [3]" in call("diff", "a", "b").stdout
+    found = json.loads(call("diff", "--json", "a", "b").stdout)["differing"][0]
+    assert found["shapes"] == [[2], [3]] and found["at"] is None, found
+    put("bad.pt", checkpoints.archive([{"name": "m/data.pkl", "data": b"\x80\x02}q"},
+                                       {"name": "m/data/0", "data": b"1234"}]))
+    done = call("inspect", "bad.pt")
+    assert done.returncode == 0 and "at its top level ('bad.pt' " in done.stdout, done
+
+
+def restarts():
+    """A run with other options does not continue silently."""
+    model("a", *range(100000))
+    model("b", *range(100000))
+    words = ["-o", "out", "--chunk", "64KiB", "--resume"]
+    done = call(*words, "a", "b")
+    assert "not resumed" not in done.stdout, done
+    started = subprocess.Popen([FLMEM, "aggregate", "-q", *words, "a", "b"])
+    while not os.path.exists("out.part.journal") or not os.path.getsize("out.part.journal"):
+        if started.poll() is not None:
+            os.unlink("out")
+            started = subprocess.Popen([FLMEM, "aggregate", "-q", *words, "a", "b"])
+    started.kill()
+    left = started.wait() != 0
+    done = call(*words, "--json", "--weights", "1,2", "a", "b")
+    assert json.loads(done.stdout)["restarted"] or not left, done
+
+
+def paths():
+    """The state and the output by two paths to one file that does not exist yet."""
+    model("base", 1, 2)
+    os.mkdir("d")
+    os.symlink("d", "e")
+    for state, output in (("d/s", "e/s"), ("d/../s", "s"), ("s", "./s.part"), ("d/s.part.journal", "e/s")):
+        refused("is both state and output", "-a", "fedavgm", "--base", "base", "--state", state, "-o", output, "base")
+    assert not os.listdir("d")
 
 
 if __name__ == "__main__":

@@ -93,10 +93,10 @@ def record(entry, at):
     """In the directory."""
     about = {"flags": 0, "method": 0, "crc": zlib.crc32(entry["data"]), "stored": len(entry["data"]),
              "size": len(entry["data"]), "name": entry["name"].encode(), "at": at, "extra": b"",
-             **entry.get("central", {})}
+             "attributes": 0, **entry.get("central", {})}
     return struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, about["flags"], about["method"], 0, 0,
                        about["crc"], about["stored"], about["size"], len(about["name"]), len(about["extra"]), 0,
-                       0, 0, 0, about["at"]) + about["name"] + about["extra"]
+                       0, 0, about["attributes"], about["at"]) + about["name"] + about["extra"]
 
 
 def archive(entries, large=False):

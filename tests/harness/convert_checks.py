@@ -8,6 +8,7 @@ Checks of `flmem aggregate convert` against NumPy, in the current directory, whi
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 
@@ -115,6 +116,24 @@ def refusals():
     refused("checks means, and a conversion has none", "-o", "verify:", "in")
     refused("cannot read 'missing'", "-o", "out", "missing")
     assert content("out") == b"old" and sorted(os.listdir()) == ["in", "out"]
+
+
+def stopped():
+    """Ctrl-C leaves nothing; the old output stays. The model has a hole of 2 GiB as its numbers."""
+    header = b'{"w":{"dtype":"F64","shape":[268435456],"data_offsets":[0,2147483648]}}'
+    with open("large", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (2 << 30))
+    with open("out", "wb") as file:
+        file.write(b"old")
+    with subprocess.Popen([FLMEM, "aggregate", "convert", "--dtype", "f16", "-o", "out", "large"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
+        while not os.path.exists("out.part") and program.poll() is None:
+            pass
+        program.send_signal(signal.SIGINT)
+        said = program.communicate()[1]
+    assert program.returncode == 7 and "stopped before 'out' was complete" in said, (program.returncode, said)
+    assert content("out") == b"old" and sorted(os.listdir()) == ["large", "out"], os.listdir()
 
 
 def memory():

@@ -138,8 +138,9 @@ struct flmem_aggregate_result {
 	struct flmem_aggregate_input *inputs;
 	size_t input_count;
 	uint64_t tensors, output_bytes;
-	uint64_t read_bytes;	    /* of all inputs */
-	uint64_t resumed_bytes;	    /* of the output, found done and intact */
+	uint64_t read_bytes;	/* of all inputs */
+	uint64_t resumed_bytes; /* of the output, found done and intact */
+	bool restarted;		/* with resume: what an earlier call left was of another request */
 	uint64_t verified_elements; /* compared with the exact mean; 0: the output was written */
 	uint64_t took_us;
 	struct flmem_u64 peak_anon_bytes; /* of the process, while it ran */

@@ -20,6 +20,7 @@ struct flmem_compared_tensor {
 	/* Static: "only in the first", "only in the second", "shapes", "types" or "values". */
 	const char *difference;
 	const char *dtypes[2]; /* as safetensors names them; NULL: not in that model */
+	char *shapes[2];       /* "[2, 3]"; NULL: not in that model */
 	uint64_t differing;    /* elements that differ; bytes of types without arithmetic */
 	/*
 	 * The largest differences of an element: |a - b|, and that divided by the larger of |a| and

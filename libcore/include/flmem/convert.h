@@ -8,8 +8,10 @@
  * at all. Nothing is shared between threads.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include <flmem/aggregate.h>
 #include <flmem/error.h>
 #include <flmem/http.h>
 #include <flmem/visibility.h>
@@ -23,6 +25,9 @@ struct flmem_convert_request {
 	 * nearest, ties to even; NULL: as they are. Others stay as they are.
 	 */
 	const char *dtype;
+	/* As that of struct flmem_aggregate_request. After it returned false nothing is left. */
+	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
+	void *context;
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 	/*
 	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors

@@ -51,8 +51,8 @@ struct flmem_inspection {
 	struct flmem_inspected_tensor *tensors; /* by name; NULL if they are not listed */
 	struct flmem_inspected_file *files;
 	size_t file_count;
-	const char *unlisted; /* static: why tensors and files are not listed, or NULL */
-	bool has_data;	      /* checksums are valid */
+	char *unlisted; /* why tensors and files are not listed, or NULL */
+	bool has_data;	/* checksums are valid */
 };
 
 struct flmem_inspect_request {

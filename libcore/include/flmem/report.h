@@ -12,6 +12,7 @@
 
 #include <flmem/aggregate.h>
 #include <flmem/compare.h>
+#include <flmem/convert.h>
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
@@ -77,6 +78,11 @@ flmem_report_generate_json(const struct flmem_aggregate_result *result);
 /* Of `aggregate inspect`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);
+
+/* Of `aggregate convert`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_convert_json(const struct flmem_convert_request *request,
+			  const struct flmem_conversion *conversion);
 
 /* Of `aggregate diff`. */
 FLMEM_API FLMEM_MUST_CHECK char *

@@ -122,14 +122,32 @@ static bool is_same_file(const char *one, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
-/* Whether one of them is written while the other one is: the same file, or FILE.part of it. */
-static bool is_written_with(const char *one, const char *other)
+static bool is_one_of(const char *name, const char *other)
 {
+	static const char *const suffixes[] = {"", ".part", FLMEM_PART_JOURNAL_SUFFIX};
 	size_t length = strlen(other);
 
-	return strcmp(one, other) == 0 || is_same_file(one, other) ||
-	       (strncmp(one, other, length) == 0 &&
-		(strcmp(one + length, ".part") == 0 || strcmp(one + length, ".part.journal") == 0));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (strncmp(name, other, length) == 0 && strcmp(name + length, suffixes[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Whether one of them is written while the other one is: the same file, or FILE.part of it, in the
+ * same directory, whatever the paths to it are.
+ */
+static bool is_written_with(const char *one, const char *other)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place a = FLMEM_FILE_PLACE_INIT;
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place b = FLMEM_FILE_PLACE_INIT;
+	struct stat x, y;
+
+	if (is_same_file(one, other))
+		return true;
+	return !flmem_file_place_open(one, &a) && !flmem_file_place_open(other, &b) &&
+	       fstat(a.directory, &x) == 0 && fstat(b.directory, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino && is_one_of(a.name, b.name);
 }
 
 /* A round that is interrupted between its two renames is repeated with the same inputs. */
@@ -476,6 +494,7 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 			      : call->output.bytes;
 	result->read_bytes = call->read_bytes;
 	result->resumed_bytes = run->resumed_bytes;
+	result->restarted = call->part.restarted || call->state.part.restarted;
 	result->verified_elements = run->verified;
 	result->took_us = flmem_clock_us() - call->started_us;
 	result->peak_anon_bytes = run->peak_anon_bytes

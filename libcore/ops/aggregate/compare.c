@@ -39,8 +39,11 @@ static void clear_run(struct compare_run *run)
 
 void flmem_comparison_clear(struct flmem_comparison *comparison)
 {
-	for (size_t i = 0; i < comparison->differing_count; i++)
+	for (size_t i = 0; i < comparison->differing_count; i++) {
 		free(comparison->differing[i].name);
+		free(comparison->differing[i].shapes[0]);
+		free(comparison->differing[i].shapes[1]);
+	}
 	free(comparison->differing);
 	*comparison = (struct flmem_comparison){0};
 }
@@ -51,12 +54,22 @@ static int compare_nomem(const struct compare_run *run, struct flmem_error *err)
 				 run->request->paths[1]);
 }
 
-/* Adds a tensor that differs. */
+static char *print_shape(const struct compare_run *run, size_t model,
+			 const struct flmem_tensor *tensor)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_tensor_shape_print(&run->lists[model], tensor, &text);
+	return flmem_buf_take(&text);
+}
+
+/* Adds a tensor that differs; `both` is as the models have it, or NULL. */
 static int add_tensor(struct compare_run *run, const struct flmem_compared_tensor *tensor,
-		      const char *name, struct flmem_error *err)
+		      const struct flmem_tensor *const both[2], struct flmem_error *err)
 {
 	struct flmem_comparison *comparison = run->comparison;
-	char *copy = strdup(name);
+	struct flmem_compared_tensor *added;
+	char *copy = strdup((both[0] ?: both[1])->name);
 
 	if (copy && comparison->differing_count == run->room) {
 		size_t room = run->room ? run->room * 2 : 64;
@@ -71,9 +84,15 @@ static int add_tensor(struct compare_run *run, const struct flmem_compared_tenso
 		free(copy);
 		return compare_nomem(run, err);
 	}
-	comparison->differing[comparison->differing_count] = *tensor;
-	comparison->differing[comparison->differing_count++].name = copy;
+	added = &comparison->differing[comparison->differing_count++];
+	*added = *tensor;
+	added->name = copy;
 	comparison->exceeding += tensor->exceeds;
+	for (size_t i = 0; i < 2; i++) {
+		added->shapes[i] = both[i] ? print_shape(run, i, both[i]) : NULL;
+		if (both[i] && !added->shapes[i])
+			return compare_nomem(run, err);
+	}
 	return 0;
 }
 
@@ -88,8 +107,10 @@ static int add_lonely(struct compare_run *run, const struct flmem_tensor *tensor
 		.exceeds = true,
 	};
 
+	const struct flmem_tensor *const both[2] = {model ? NULL : tensor, model ? tensor : NULL};
+
 	out.dtypes[model] = tensor->dtype->stored;
-	return add_tensor(run, &out, tensor->name, err);
+	return add_tensor(run, &out, both, err);
 }
 
 static void add_difference(struct flmem_compared_tensor *tensor, uint64_t at, double absolute,
@@ -239,7 +260,7 @@ static int compare_pair(struct compare_run *run, const struct flmem_tensor *a,
 		return rc;
 	tensor.difference = !same_shape ? "shapes" : !same_type ? "types" : "values";
 	tensor.exceeds = !same_shape || !same_type || !(tensor.absolute <= run->request->tolerance);
-	return add_tensor(run, &tensor, a->name, err);
+	return add_tensor(run, &tensor, pair.tensors, err);
 }
 
 static const struct flmem_tensor *tensor_at(const struct flmem_tensor_list *list, size_t i)

@@ -19,6 +19,7 @@
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 #define BLOCK_BYTES	  (BLOCK_ELEMENTS * ELEMENT_BYTES_MAX)
+#define TICK_US		  UINT64_C(200000)
 
 struct conversion_run {
 	const struct flmem_convert_request *request;
@@ -33,6 +34,8 @@ struct conversion_run {
 	double *rows[2];
 	uint32_t crc32c;
 	uint64_t converted;
+	uint64_t started_us, told_us; /* the last call of the progress */
+	uint64_t done_bytes, total_bytes;
 };
 
 static void clear_run(struct conversion_run *run)
@@ -94,13 +97,36 @@ static int change_types(struct conversion_run *run, struct flmem_tensor_list *li
 	return 0;
 }
 
+/* False to stop. */
+static bool tell_progress(struct conversion_run *run)
+{
+	const struct flmem_convert_request *request = run->request;
+	const struct flmem_aggregate_progress progress = {
+		.done_bytes = run->done_bytes,
+		.total_bytes = run->total_bytes,
+		.elapsed_us = flmem_clock_us() - run->started_us,
+	};
+
+	return !request->progress || request->progress(request->context, &progress);
+}
+
+/* While a server is waited for. */
+static bool has_ended(void *context)
+{
+	return !tell_progress(context);
+}
+
 static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	const struct flmem_dtype *dtype;
 	int rc = find_type(run->request->dtype, &dtype, err);
 
-	run->access.options = run->request->http;
+	run->access = (struct flmem_http_access){
+		.options = run->request->http,
+		.ended = has_ended,
+		.context = run,
+	};
 	run->input.access = &run->access;
 	run->input.key = run->request->key;
 	if (!rc)
@@ -180,6 +206,20 @@ static int round_block(const struct conversion_run *run, const struct flmem_tens
 	return 0;
 }
 
+static int check_progress(struct conversion_run *run, uint64_t bytes, struct flmem_error *err)
+{
+	uint64_t now = flmem_clock_us();
+
+	run->done_bytes += bytes;
+	if (now - run->told_us < TICK_US)
+		return 0;
+	run->told_us = now;
+	if (tell_progress(run))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "stopped before '%s' was complete",
+			       run->request->output);
+}
+
 static int convert_tensor(struct conversion_run *run, size_t index, struct flmem_error *err)
 {
 	const struct flmem_tensor *tensor = run->layout.order[index];
@@ -205,6 +245,8 @@ static int convert_tensor(struct conversion_run *run, size_t index, struct flmem
 			rc = flmem_output_write(&run->output, begin + at * new,
 						begin + (at + count) * new, bytes, err);
 		run->crc32c = flmem_crc32c(run->crc32c, bytes, (size_t)(count * new));
+		if (!rc)
+			rc = check_progress(run, count * new, err);
 	}
 	return rc;
 }
@@ -215,6 +257,7 @@ static int convert_all(struct conversion_run *run, struct flmem_error *err)
 	int rc = 0;
 
 	run->crc32c = flmem_crc32c(0, header->data, header->length);
+	run->total_bytes = flmem_layout_bytes(&run->layout);
 	for (size_t i = 0; i < run->layout.list.count && !rc; i++)
 		rc = convert_tensor(run, i, err);
 	if (!rc)
@@ -229,8 +272,9 @@ int flmem_convert(const struct flmem_convert_request *request,
 {
 	FLMEM_AUTO(clear_run)
 	struct conversion_run run = {.request = request, .part = FLMEM_PART_INIT};
-	uint64_t started_us = flmem_clock_us();
 	int rc;
+
+	run.started_us = run.told_us = flmem_clock_us();
 
 	flmem_buf_init(&run.layout.header);
 	flmem_buf_init(&run.output.text);
@@ -245,7 +289,7 @@ int flmem_convert(const struct flmem_convert_request *request,
 		.tensors = run.layout.list.count,
 		.converted = run.converted,
 		.output_bytes = run.output.bytes,
-		.took_us = flmem_clock_us() - started_us,
+		.took_us = flmem_clock_us() - run.started_us,
 		.crc32c = run.output.format == FLMEM_FORMAT_SAFETENSORS ? run.crc32c
 									: run.output.crc32c,
 	};

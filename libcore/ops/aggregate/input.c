@@ -18,6 +18,7 @@
 #include "ops/aggregate/remote.h"
 
 #define SHOWN_MAX 100U
+#define ONE_FILE  "model.safetensors"
 
 void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 {
@@ -201,12 +202,37 @@ static int check_shards(const struct flmem_input *input, const struct flmem_shar
 			       shown, input->path);
 }
 
+/* Models that fit one file have no index. */
+static bool has_one_file(int dirfd)
+{
+	struct stat status;
+
+	return fstatat(dirfd, FLMEM_SHARDS_INDEX, &status, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       errno == ENOENT && fstatat(dirfd, ONE_FILE, &status, 0) == 0;
+}
+
+static int open_one_file(struct flmem_input *input, int dirfd, struct flmem_tensor_list *list,
+			 struct flmem_error *err)
+{
+	char *path;
+
+	input->files = calloc(1, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	if (asprintf(&path, "%s/" ONE_FILE, input->path) < 0)
+		path = NULL;
+	return open_file(input, dirfd, ONE_FILE, path, list, err);
+}
+
 static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor_list *list,
 		       struct flmem_error *err)
 {
 	FLMEM_AUTO_SHARDS struct flmem_shards shards = FLMEM_SHARDS_INIT;
-	int rc = flmem_shards_read(dirfd, input->path, &shards, err);
+	int rc;
 
+	if (has_one_file(dirfd))
+		return open_one_file(input, dirfd, list, err);
+	rc = flmem_shards_read(dirfd, input->path, &shards, err);
 	if (rc)
 		return rc;
 	input->files = calloc(shards.file_count, sizeof(*input->files));

@@ -49,6 +49,7 @@ void flmem_inspection_clear(struct flmem_inspection *inspection)
 		free(inspection->files[i].path);
 	free(inspection->tensors);
 	free(inspection->files);
+	free(inspection->unlisted);
 	free(inspection->path);
 	*inspection = (struct flmem_inspection){0};
 }
@@ -68,8 +69,9 @@ static bool is_checkpoint(const char *path)
 	return false;
 }
 
-static int inspect_checkpoint(const char *path, struct flmem_inspection *inspection,
-			      struct flmem_error *err)
+/* `why` its tensors are not listed. */
+static int inspect_checkpoint(const char *path, const char *why,
+			      struct flmem_inspection *inspection, struct flmem_error *err)
 {
 	struct flmem_model model;
 	int rc = flmem_model_read(path, NULL, &model, err);
@@ -80,9 +82,15 @@ static int inspect_checkpoint(const char *path, struct flmem_inspection *inspect
 	inspection->tensor_count = model.tensors;
 	inspection->parameters = model.parameters;
 	inspection->bytes = model.bytes;
-	inspection->unlisted = "names, types and shapes are in a pickle, which does not describe "
-			       "a state dict at its top level; name the dict with --key";
 	flmem_model_clear(&model);
+	if (asprintf(&inspection->unlisted,
+		     "names, types and shapes are in a pickle, which does not describe a state "
+		     "dict at "
+		     "its top level (%s); name the dict with --key",
+		     why) < 0) {
+		inspection->unlisted = NULL;
+		return inspection_nomem(path, err);
+	}
 	return 0;
 }
 
@@ -316,17 +324,20 @@ static int inspect_path(const struct flmem_inspect_request *request,
 			struct flmem_inspection *inspection, struct flmem_error *err)
 {
 	AUTO_RUN struct inspection_run run = {.request = request};
+	struct flmem_error why = {0};
 	int rc;
 
 	run.access.options = request->http;
 	run.input.access = &run.access;
 	run.input.key = request->key;
-	rc = flmem_input_load(request->path, &run.input, &run.list, err);
+	rc = flmem_input_load(request->path, &run.input, &run.list, &why);
 	if (!rc)
 		return inspect_loaded(&run, inspection, err);
-	return rc == FLMEM_EUSAGE && has_sizes_only(request)
-		       ? inspect_checkpoint(request->path, inspection, err)
-		       : rc;
+	if (rc == FLMEM_EUSAGE && has_sizes_only(request))
+		return inspect_checkpoint(request->path, why.message, inspection, err);
+	if (err)
+		*err = why;
+	return rc;
 }
 
 int flmem_inspect(const struct flmem_inspect_request *request,

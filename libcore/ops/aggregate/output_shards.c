@@ -364,7 +364,7 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 {
 	struct flmem_output_shards *shards = output->shards;
 	struct flmem_part *part = output->part;
-	bool complete = have_sizes(shards);
+	bool complete = have_sizes(shards), left = chunks && part->keep;
 	int rc;
 
 	/* The index is lost by a crash between its rename and that of the folder: it is written
@@ -373,6 +373,7 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 		complete = false;
 	rc = flmem_part_prepare(part, shards->index.length, fingerprint, complete ? chunks : NULL,
 				count, err);
+	part->restarted = left && !part->resumed;
 	if (rc || part->resumed)
 		return rc;
 	for (size_t i = 0; i < shards->count; i++)

@@ -237,6 +237,7 @@ int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerp
 	int rc;
 
 	part->resumed = resumed;
+	part->restarted = chunks && part->keep && !resumed;
 	if (resumed)
 		return 0;
 	part->keep = false;

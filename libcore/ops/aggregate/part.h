@@ -20,8 +20,9 @@ struct flmem_part {
 	struct flmem_file_place place; /* of the output */
 	char *name, *journal_name;
 	int fd, journal;
-	bool keep;    /* for a later call: clearing removes neither file */
-	bool resumed; /* what the journal lists was kept */
+	bool keep;	/* for a later call: clearing removes neither file */
+	bool resumed;	/* what the journal lists was kept */
+	bool restarted; /* it was to be, but is of another request or damaged */
 };
 
 #define FLMEM_PART_JOURNAL_SUFFIX ".part.journal"
