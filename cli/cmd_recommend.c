@@ -294,6 +294,27 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
+static bool is_python(const char *file)
+{
+	const char *dot = strrchr(file, '.');
+
+	return dot && (strcmp(dot, ".py") == 0 || strcmp(dot, ".ipynb") == 0);
+}
+
+/* Nothing to write, and nothing said, would look like nothing to change. */
+static void report_python(const struct flmem_recommendations *found)
+{
+	char count[FLMEM_TEXT_COUNTED_MAX];
+	size_t left = 0;
+
+	for (size_t i = 0; i < found->finding_count; i++)
+		left += found->findings[i].proposed && is_python(found->findings[i].file);
+	if (left)
+		fprintf(stderr,
+			"flmem recommend: %s in Python, which is not written; set it by hand\n",
+			flmem_text_counted(left, "proposed value", count, sizeof(count)));
+}
+
 static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 		       const struct opt_rest *rest)
 {
@@ -305,7 +326,9 @@ static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 	if (flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how, &found,
 			    &err))
 		return cmd_fail(cmd, o->json, &err);
-	status = report_findings(cmd, o, &found);
+	if (o->fix || o->diff)
+		report_python(&found);
+	status = o->diff ? 0 : report_findings(cmd, o, &found);
 	flmem_recommendations_clear(&found);
 	return status;
 }
@@ -344,7 +367,10 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 	return flmem_code_exit_status(failed < corrections->count && failed ? FLMEM_EPARTLY : code);
 }
 
-/* --fix then checks the new files and prints what remains; write errors take precedence. */
+/*
+ * Then checks the files, for --fix the new ones, and prints what remains; write errors take
+ * precedence.
+ */
 static int correct_files(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct opt_rest *rest)
 {
@@ -358,8 +384,7 @@ static int correct_files(const struct cmd *cmd, const struct recommend_options *
 		return cmd_fail(cmd, o->json, &err);
 	status = o->diff ? put_diff(cmd, &corrections) : write_all(cmd, &corrections);
 	flmem_corrections_clear(&corrections);
-	if (o->fix)
-		left = check_paths(cmd, o, rest);
+	left = check_paths(cmd, o, rest);
 	return status ? status : left;
 }
 

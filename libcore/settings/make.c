@@ -225,7 +225,13 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 	*ret_library = named ? strdup(named) : flmem_jemalloc_find();
 	if (named && !*ret_library)
 		return flmem_error_nomem(err, "cannot hold the path");
-	return 0;
+	rc = *ret_library && !request->elsewhere ? flmem_preload_check_pages(*ret_library, err) : 0;
+	if (!rc)
+		return 0;
+	free(*ret_library);
+	*ret_library = NULL;
+	/* One that nobody asked for is not used where it does not fit. */
+	return !named && request->allocator == FLMEM_SETTINGS_ALLOCATOR_AUTO ? 0 : rc;
 }
 
 static int choose_allocator(const struct flmem_settings_request *request,

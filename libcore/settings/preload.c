@@ -3,12 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "allocators/installed.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "remote/probe_child.h"
+
+#define PAGE_OF_MOST_BUILDS 4096
 
 /* The directories of NVFlare's sub_start.sh, plus the other multiarch directories and Arch's. */
 const char *const flmem_jemalloc_paths[] = {
@@ -60,6 +65,38 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
 				       "cannot read the library '%s'", shown);
 	return 0;
+}
+
+/* The program of this process: it can be run, and loads libraries. */
+static int run_with(const char *path, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
+	FLMEM_AUTO_FREE char *preload = NULL, *program = realpath("/proc/self/exe", NULL);
+	char *const argv[] = {program, NULL};
+	char *environment[] = {NULL, NULL};
+
+	if (!program || asprintf(&preload, "LD_PRELOAD=%s", path) < 0) {
+		preload = NULL;
+		return 0;
+	}
+	environment[0] = preload;
+	return flmem_probe_child_start(argv, environment, &child, err);
+}
+
+int flmem_preload_check_pages(const char *path, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	long size = sysconf(_SC_PAGESIZE);
+	char shown[128];
+
+	if (size <= PAGE_OF_MOST_BUILDS || run_with(path, &why) != FLMEM_EUNSUPPORTED)
+		return 0;
+	flmem_text_escape(path, shown, sizeof(shown));
+	return flmem_error_set(
+		err, FLMEM_EUNSUPPORTED, 0,
+		"'%s' cannot be used on this machine, whose pages have %ld KiB: %.200s; "
+		"use a jemalloc that was built for them (--with-lg-page)",
+		shown, size / 1024, why.message);
 }
 
 /* First entry whose file name starts with one of the prefixes (the list ends in NULL). */

@@ -26,6 +26,13 @@ char *flmem_jemalloc_find(void);
 int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err);
 
 /*
+ * jemalloc is built for one page size, and aborts every program on a machine with a larger one.
+ * Where pages are larger than 4 KiB, this loads the library into a program that is held before it
+ * begins: FLMEM_EUNSUPPORTED if the program ends. 0 also where that cannot be tried.
+ */
+int flmem_preload_check_pages(const char *path, struct flmem_error *err);
+
+/*
  * First entry whose file name starts with `prefix` ("libjemalloc"), for the caller to free; NULL
  * when there is none.
  */

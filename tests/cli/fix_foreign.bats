@@ -168,3 +168,21 @@ entries() {
 	done
 	[ "$killed" -ge 6 ] || fail "only $killed were killed"
 }
+
+@test "--fix and --diff report how many values in Python they leave" {
+	cd "$BATS_TEST_TMPDIR"
+	printf '%s\n' 'from nvflare.app_opt.pt.recipes import FedAvgRecipe' \
+		'FedAvgRecipe(client_memory_gc_rounds=0, server_memory_gc_rounds=5, num_rounds=9)' >job.py
+	cp job.py before.py
+	flmem recommend --fix job.py
+	assert_status 0
+	assert_stderr '1 proposed value in Python, which is not written; set it by hand'
+	flmem recommend --diff job.py
+	assert_status 0
+	assert_stderr '1 proposed value in Python'
+	[ -z "$output" ] || fail "a difference of Python"
+	diff job.py before.py
+	sed -i 's/=0/=1/' job.py
+	flmem recommend --fix job.py
+	[ -z "$stderr" ] || fail "$stderr"
+}

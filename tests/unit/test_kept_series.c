@@ -177,6 +177,66 @@ static void forecasts_have_their_reasons(void **state)
 	kept_compare("forecasts.txt", &out);
 }
 
+struct points {
+	double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX];
+	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
+	size_t count;
+	bool ties; /* which of two equal models is found depends on how a compiler rounds */
+};
+
+/* Noise on a slope, with up to three steps. */
+static void fill_points(struct points *p, uint64_t seed)
+{
+	uint64_t noise = seed * 2654435761U + 7;
+	double height = 40 * (double)(seed % 4);
+
+	p->count = 1 + seed % FLMEM_ROBUST_POINTS_MAX;
+	p->ties = seed % 4 == 0;
+	for (size_t i = 0; i < p->count; i++) {
+		int steps = (i > p->count / 3) + (i > p->count / 2) +
+			    (seed % 7 == 1 && i > p->count * 3 / 4);
+		double off = 4 * noise_normal(&noise);
+
+		p->x[i] = floor((double)i / (seed % 5 == 0 ? 2 : 1));
+		p->y[i] = (p->ties ? floor(off) : off) + (double)(seed % 3) * p->x[i] +
+			  height * (double)steps;
+		p->segment[i] = (unsigned char)(i * (1 + seed % 3) / p->count);
+	}
+}
+
+static void put_slopes(struct flmem_buf *out, const struct points *p)
+{
+	const struct flmem_curve curve = {
+		.x = p->x, .y = p->y, .segment = p->segment, .count = p->count};
+	double sorted[FLMEM_ROBUST_POINTS_MAX];
+	struct flmem_slope slope;
+
+	memcpy(sorted, p->y, sizeof(sorted));
+	flmem_buf_printf(out, "%zu: median %.4g", p->count, flmem_robust_median(sorted, p->count));
+	for (size_t k = 0; k < p->count; k += 5)
+		flmem_buf_printf(out, " %.4g", flmem_robust_select(sorted, p->count, k));
+	flmem_robust_trend(&curve, &slope);
+	flmem_buf_printf(out, "; slope %.4g = %.4g, %.4g to %.4g, p %.3g",
+			 flmem_robust_slope(&curve), slope.slope, slope.low, slope.high,
+			 slope.p_value);
+}
+
+static void put_steps(struct flmem_buf *out, const struct points *p, double height)
+{
+	struct flmem_steps steps;
+
+	if (p->count <= 6 || p->ties)
+		return;
+	flmem_steps_find(p->x, p->y, p->count, height, &steps);
+	flmem_buf_puts(out, "; steps");
+	for (size_t i = 0; i < steps.count; i++)
+		flmem_buf_printf(out, " %.4g", steps.height[i]);
+	for (size_t i = 1; i < p->count; i++)
+		if (steps.segment[i] != steps.segment[i - 1])
+			flmem_buf_printf(out, " @%zu", i);
+	flmem_buf_printf(out, " evidence %.4g", steps.evidence);
+}
+
 /* Medians, slopes and jumps of short curves. */
 static void curves_are_as_kept(void **state)
 {
@@ -184,45 +244,12 @@ static void curves_are_as_kept(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 150; seed++) {
-		uint64_t noise = seed * 2654435761U + 7;
-		size_t count = 1 + seed % FLMEM_ROBUST_POINTS_MAX;
-		double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX],
-			sorted[FLMEM_ROBUST_POINTS_MAX];
-		unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
-		struct flmem_curve curve = {.x = x, .y = y, .segment = segment, .count = count};
-		struct flmem_slope slope;
-		struct flmem_steps steps;
-		double height = 40 * (double)(seed % 4);
-		/* Which of two equal models is found depends on how a compiler rounds. */
-		bool ties = seed % 4 == 0;
+		struct points points = {.count = 0};
 
-		for (size_t i = 0; i < count; i++) {
-			x[i] = floor((double)i / (seed % 5 == 0 ? 2 : 1));
-			y[i] = 4 * noise_normal(&noise);
-			y[i] = (ties ? floor(y[i]) : y[i]) + (double)(seed % 3) * x[i] +
-			       (i > count / 3 ? height : 0) + (i > count / 2 ? height : 0) +
-			       (seed % 7 == 1 && i > count * 3 / 4 ? height : 0);
-			segment[i] = (unsigned char)(i * (1 + seed % 3) / count);
-			sorted[i] = y[i];
-		}
-		flmem_buf_printf(&out, "%zu: median %.4g", count,
-				 flmem_robust_median(sorted, count));
-		for (size_t k = 0; k < count; k += 5)
-			flmem_buf_printf(&out, " %.4g", flmem_robust_select(sorted, count, k));
-		flmem_robust_trend(&curve, &slope);
-		flmem_buf_printf(&out, "; slope %.4g = %.4g, %.4g to %.4g, p %.3g; steps",
-				 flmem_robust_slope(&curve), slope.slope, slope.low, slope.high,
-				 slope.p_value);
-		if (count > 6 && !ties)
-			flmem_steps_find(x, y, count, seed % 2 ? 10 : 30, &steps);
-		else
-			steps = (struct flmem_steps){0};
-		for (size_t i = 0; i < steps.count; i++)
-			flmem_buf_printf(&out, " %.4g", steps.height[i]);
-		for (size_t i = 1; i < count; i++)
-			if (count > 6 && !ties && steps.segment[i] != steps.segment[i - 1])
-				flmem_buf_printf(&out, " @%zu", i);
-		flmem_buf_printf(&out, " evidence %.4g\n", steps.evidence);
+		fill_points(&points, seed);
+		put_slopes(&out, &points);
+		put_steps(&out, &points, seed % 2 ? 10 : 30);
+		flmem_buf_putc(&out, '\n');
 	}
 	kept_compare("curves.txt", &out);
 }

@@ -24,6 +24,11 @@
 
 #define FORMATS "from nvflare.client.config import ExchangeFormat as E\n"
 
+#define CSE	 "from nvflare.app_common.np.recipes import NumpyCrossSiteEvalRecipe as M\n"
+#define BASE	 "from nvflare.app_opt.pt.recipes.swarm import BaseSwarmLearningRecipe as B\n"
+#define NVF_PT	 "from nvflare.app_opt.pt."
+#define LAUNCHER NVF_PT "client_api_launcher_executor import PTClientAPILauncherExecutor as L\n"
+
 #define BOTH "server_memory_gc_rounds=1, client_memory_gc_rounds=1"
 
 struct row {
@@ -56,6 +61,21 @@ static const struct row rows[] = {
 	 "SVMFedAvgRecipe(min_clients=2)\n",
 	 .hits = 1, .line = 2, .says = "SVMFedAvgRecipe has no argument for it",
 	 .severity = WARNING},
+	{"NVF-CANNOT-TELL", CSE "M(client_memory_gc_rounds=5)\n", .hits = 1, .line = 2,
+	 .says = "once for each model", .severity = INFO, .proposed = "1"},
+	{"NVF-CANNOT-TELL", CSE "M(client_memory_gc_rounds=1)\nM()\n", .hits = 0},
+	{"NVF-CANNOT-TELL", BASE "B(**kw)\n", .hits = 1, .line = 2,
+	 .says = "server_config and client_config", .severity = INFO},
+	{"NVF-CANNOT-TELL", BASE "B('n', client_config=c, **kw)\nB('n', s, c)\n", .hits = 0},
+	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config=sites)\n", .hits = 1, .line = 2,
+	 .says = "cannot tell whether it holds one", .severity = INFO},
+	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'s': {'a': 1}})\nR(per_site_config=None)\n",
+	 .hits = 0},
+	{"NVF-RESENDS-NULL", LAUNCHER "L(max_resends=None)\n", .hits = 1, .line = 2,
+	 .says = "each resend", .severity = WARNING, .proposed = "3"},
+	{"NVF-RESENDS-NULL", LAUNCHER "L(max_resends=3)\nL(max_resends=n)\nL()\n", .hits = 0},
+	{"NVF-RESENDS-NULL", PT "R(max_resends=None)\n", .hits = 0},
+	{"NVF-RESENDS-NULL", JOB "Runner('t.py', max_resends=None)\n", .hits = 0},
 	{"NVF-CLI-GC-OFF", PT "R()\n", .version = "2.7.1"},
 	{"NVF-CLI-GC-OFF", "from mine import FedAvgRecipe\nimport nvflare\nFedAvgRecipe()\n",
 	 .hits = 0},
@@ -104,6 +124,8 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES", JOB "FedAvg(num_rounds=3)\nRunner('t.py', memory_gc_rounds=4)\n",
 	 .hits = 1, .line = 4},
 
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=1, client_memory_gc_rounds=5)\n", .hits = 1,
+	 .line = 2, .says = "(1 round, cleanup every 5 sends)", .severity = WARNING},
 	{"NVF-GC-NEVER-FIRES",
 	 "from nvflare.app_opt.pt.recipes import FedEvalRecipe\n"
 	 "FedEvalRecipe(client_memory_gc_rounds=1)\nFedEvalRecipe(client_memory_gc_rounds=2)\n",

@@ -113,6 +113,38 @@ static void check_format(struct flmem_check *check, const struct flmem_nvflare_c
 				.detail = "only tensors of PyTorch are offloaded to disk"});
 }
 
+/* An interval in a job without rounds, in which a client may send more rarely than that. */
+static void check_sends(struct flmem_check *check, const struct flmem_nvflare_class *known)
+{
+	const struct flmem_node *node;
+	int64_t interval;
+
+	if (known->sends_vary &&
+	    flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &interval, &node) && node &&
+	    interval > 1)
+		flmem_nvflare_report_gc(
+			check, FLMEM_NVFLARE_CLIENT,
+			(struct flmem_remark){.detail = "a client sends once for each model that "
+							"it evaluates, and a job with fewer never "
+							"cleans up",
+					      .proposed = "1"});
+}
+
+/* Its settings are those of two configurations, which are checked where they are made. */
+static void check_swarm_parts(struct flmem_check *check)
+{
+	static const char base[] = ".BaseSwarmLearningRecipe";
+	const struct flmem_node *open = flmem_nvflare_open_args(check);
+
+	if (open && flmem_text_starts(path_of(check), "nvflare.") &&
+	    flmem_text_ends(path_of(check), base) && !flmem_nvflare_arg(check, "client_config"))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = open,
+							  .path = base + 1,
+							  .detail = "it may hold server_config and "
+								    "client_config"});
+}
+
 static void cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -129,7 +161,9 @@ static void cannot_tell(struct flmem_check *check)
 	if (known) {
 		check_open(check, known);
 		check_format(check, known);
+		check_sends(check, known);
 	}
+	check_swarm_parts(check);
 	check_overrides(check);
 }
 
@@ -201,6 +235,17 @@ static void report_site(struct flmem_check *check, const struct flmem_node *site
 	}
 }
 
+static void report_open_sites(struct flmem_check *check, const struct flmem_node *sites)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = sites,
+						  .path = "per_site_config",
+						  .severity = &info,
+						  .detail = "cannot tell whether it holds one"});
+}
+
 static void per_site_ignored(struct flmem_check *check)
 {
 	static const char *const lists[] = {"calls", "methods"};
@@ -208,9 +253,14 @@ static void per_site_ignored(struct flmem_check *check)
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		call = flmem_node_first(flmem_node_get(check->subject, lists[i]));
-		for (; call; call = call->next)
-			for (site = flmem_node_first(sites_of(call)); site; site = site->next)
+		for (; call; call = call->next) {
+			const struct flmem_node *sites = sites_of(call);
+
+			if (flmem_node_is_kind(sites, FLMEM_NODE_EXPRESSION))
+				report_open_sites(check, sites);
+			for (site = flmem_node_first(sites); site; site = site->next)
 				report_site(check, site);
+		}
 	}
 }
 
@@ -263,7 +313,9 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-PER-SITE-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
-			 .condition = "a memory setting in per_site_config",
+			 .condition = "a memory setting in per_site_config; information where its "
+				      "value is "
+				      "known only when the script runs",
 			 .message = "NVFlare reads no memory settings per site and ignores this "
 				    "one; set it for all clients in the recipe",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

@@ -116,7 +116,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	{RECIPE(NUMPY ".fedavg.NumpyFedAvgRecipe", NUMPY), ROUNDS(2), NO_ARG(SERVER), CLIENT_ARG,
 	 .cuda = true},
 	{RECIPE(NUMPY ".cross_site_eval.NumpyCrossSiteEvalRecipe", NUMPY), CLIENT_ARG, .cuda = true,
-	 .converts = true},
+	 .converts = true, .sends_vary = true},
 	{RECIPE(NUMPY ".lr.fedavg.FedAvgLrRecipe", NULL), ROUNDS(2), CLIENT_ARG, .cuda = true},
 	/* without an argument for either side */
 	{RECIPE(SKLEARN ".fedavg.SklearnFedAvgRecipe", SKLEARN), .rounds = 2, NO_ARG(SERVER),

@@ -42,6 +42,7 @@ struct flmem_nvflare_class {
 	const char *before;    /* first version without it; NULL: none */
 	int64_t rounds;	       /* default of num_rounds; 0: no such argument */
 	int64_t sends;	       /* how often a client sends in a job without rounds; 0: not known */
+	bool sends_vary;       /* the models of the job decide how often */
 	const char *rounds_at; /* its position, as a key; NULL: none */
 	const char *offload;   /* first version with enable_tensor_disk_offload; NULL: none */
 	const char *format;    /* the argument with the format of tensors; NULL: none */

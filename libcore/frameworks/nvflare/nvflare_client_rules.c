@@ -144,10 +144,15 @@ static void resends_null(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
 	static const struct flmem_version_number rejects = FLMEM_VERSION_NUMBER(2, 8, 0);
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node = flmem_node_get(check->args, "max_resends");
 	bool rejected = check->release.count &&
 			flmem_version_number_compare(&check->release, &rejects) >= 0;
 
+	/* A file may hold a class of the user's; in Python only these of NVFlare have it. */
+	if (check->input->kind == &flmem_nvflare_python_file &&
+	    (!known || !strstr(known->path, "ClientAPILauncherExecutor")))
+		return;
 	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
 		flmem_nvflare_report_arg(
 			check, "max_resends", node,
@@ -303,7 +308,7 @@ static const struct flmem_rule_row rows[] = {
 				 "each resend starts another download of the whole result, without "
 				 "bound; 2.8 and later refuse null",
 			 .source = "NVFlare code, 2.7.2 and 2.8.1"},
-		.inputs = {CLIENT_FILE},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = resends_null,
 	},

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 /*
  * Whether a cleanup occurs: it depends on the number of completed rounds, including those before
  * start_round.
@@ -77,10 +79,10 @@ static bool count_sends(const struct flmem_check *check, int64_t *ret_count, con
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	int64_t start;
 
-	*ret_unit = "rounds";
+	*ret_unit = "round";
 	if (known && known->sends) {
 		*ret_count = known->sends;
-		*ret_unit = "result of a client";
+		*ret_unit = "result"; /* of a client */
 		return true;
 	}
 	return flmem_nvflare_rounds(check, &start, ret_count) ||
@@ -89,16 +91,17 @@ static bool count_sends(const struct flmem_check *check, int64_t *ret_count, con
 
 static void client_never_cleans(struct flmem_check *check)
 {
+	char detail[128], counted[FLMEM_TEXT_COUNTED_MAX];
 	const struct flmem_node *node;
 	int64_t interval, count;
-	char detail[128];
 	const char *unit;
 
 	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &interval, &node) || !node ||
 	    !count_sends(check, &count, &unit) || interval <= count)
 		return;
-	snprintf(detail, sizeof(detail), "%" PRId64 " %s, cleanup every %" PRId64 " sends", count,
-		 unit, interval);
+	flmem_text_counted((uint64_t)count, unit, counted, sizeof(counted));
+	snprintf(detail, sizeof(detail), "%s%s, cleanup every %" PRId64 " sends", counted,
+		 strcmp(unit, "result") == 0 ? " of a client" : "", interval);
 	flmem_nvflare_report_gc(check, FLMEM_NVFLARE_CLIENT,
 				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }
