@@ -381,6 +381,21 @@ def refuse_huge():
         refused("is too large", "-a", "fedadam", "--state", "none", "--base", file.name, file.name)
 
 
+def journal_bytes():
+    try:
+        return os.stat("out.safetensors.part.journal").st_size
+    except FileNotFoundError:
+        return 0
+
+
+def kill_at(process, least_bytes):
+    """Kills it once its journal has that size, unless it ends before."""
+    while process.poll() is None and journal_bytes() < least_bytes:
+        pass
+    process.kill()
+    process.communicate()
+
+
 def state_kills():
     """Killed at any instant and resumed, output and state are those of a run that was not."""
     *names, base = aggregations.write_large(4, 24)
@@ -398,9 +413,11 @@ def state_kills():
             file.write(before)
         for _ in range(3):
             process = aggregations.start("--resume", *words, *names)
-            time.sleep(random.random() * took)
-            process.kill()
-            process.communicate()
+            if number % 2:
+                kill_at(process, random.randrange(1000))
+            else:
+                time.sleep(random.random() * took)
+                kill_at(process, 0)
             assert aggregations.content("state.safetensors") in (before, expected[1])
         if aggregations.content("state.safetensors") == before:
             resumed += run("--resume", *words, *names)["resumed_bytes"]
