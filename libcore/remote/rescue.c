@@ -21,6 +21,13 @@
 #define STUCK_US     100000U
 #define STUCK_US_MAX 1000000U
 
+/*
+ * SIGCANCEL of glibc (nptl/pthreadP.h). A thread that is blocked in a cancellation point allows its
+ * handler to end the thread at any instruction: in the middle of the calls, with their locks held.
+ * It has to wait for the end of the calls, as it would wait for the end of malloc().
+ */
+#define CANCEL_BIT (UINT64_C(1) << 31)
+
 static bool waits_for_lock(const struct flmem_task_wait *at)
 {
 	unsigned operation = (unsigned)at->args[1] & (unsigned)FUTEX_CMD_MASK;
@@ -38,7 +45,7 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 		return false;
 	return flmem_status_read_thread(process, tid, &status) == 0 &&
 	       !status.sig_pending.unknown && !status.sig_caught.unknown &&
-	       status.sig_pending.value & status.sig_caught.value & ~own_mask;
+	       status.sig_pending.value & status.sig_caught.value & ~own_mask & ~CANCEL_BIT;
 }
 
 /*
@@ -63,12 +70,13 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	uint64_t mask = own_mask | CANCEL_BIT;
 	struct flmem_task_wait wait;
 
 	if (!stop_waiting_thread(process, tid, &tracee, &wait))
 		return;
 	tracee.resumable = true;
-	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask);
+	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
 struct activity {

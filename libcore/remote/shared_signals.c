@@ -14,7 +14,6 @@
 #include "proc/status.h"
 
 #define STATUS_MAX 16384U
-#define PEEK_COUNT 32
 /* No sched_yield(): the main thread may need this processor. */
 #define PAUSE_US 100U
 
@@ -23,30 +22,18 @@ static uint64_t signal_bit(int number)
 	return number >= 1 && number <= 64 ? UINT64_C(1) << (number - 1) : 0;
 }
 
-/* Those that are pending for the process and not blocked by the stopped thread. */
-static uint64_t pending_for(pid_t tid)
+/* One request to the kernel in the usual case, that there is none. */
+static bool is_any_pending(pid_t tid)
 {
-	struct __ptrace_peeksiginfo_args range = {.flags = PTRACE_PEEKSIGINFO_SHARED,
-						  .nr = PEEK_COUNT};
-	siginfo_t infos[PEEK_COUNT];
-	uint64_t pending = 0, blocked;
-	long count;
+	struct __ptrace_peeksiginfo_args range = {.flags = PTRACE_PEEKSIGINFO_SHARED, .nr = 1};
+	siginfo_t info;
 
-	/* A stopping signal stops all threads, whichever takes it. */
-	const uint64_t any_thread = signal_bit(SIGSTOP) | signal_bit(SIGTSTP) |
-				    signal_bit(SIGTTIN) | signal_bit(SIGTTOU);
-
-	memset(infos, 0, sizeof(infos));
-	count = ptrace(PTRACE_PEEKSIGINFO, tid, &range, infos);
-	for (long i = 0; i < count; i++)
-		pending |= signal_bit(infos[i].si_signo);
-	if (!pending || ptrace(PTRACE_GETSIGMASK, tid, sizeof(blocked), &blocked) < 0)
-		return 0;
-	return pending & ~blocked & ~any_thread;
+	memset(&info, 0, sizeof(info));
+	return ptrace(PTRACE_PEEKSIGINFO, tid, &range, &info) > 0;
 }
 
-/* Those of the signals that the main thread takes as soon as it runs. */
-static uint64_t taken_by_main(pid_t leader, uint64_t signals)
+/* Of the signals for the process, those that the main thread takes as soon as it runs. */
+static uint64_t taken_by_main(pid_t leader)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
@@ -55,19 +42,34 @@ static uint64_t taken_by_main(pid_t leader, uint64_t signals)
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)leader);
 	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
 	    flmem_status_parse(text.data, &status, NULL) || status.sig_blocked.unknown ||
-	    strchr("tTZX", status.state))
+	    status.shared_pending.unknown || strchr("tTZX", status.state))
 		return 0;
-	return signals & ~status.sig_blocked.value;
+	return status.shared_pending.value & ~status.sig_blocked.value;
+}
+
+/*
+ * Whether the stopped thread would take a signal of the main thread. All that are pending count:
+ * thousands that every thread blocks may be queued before it. A stopping signal stops all threads,
+ * whichever takes it.
+ */
+static bool would_take_from_main(pid_t tid, pid_t leader)
+{
+	const uint64_t any_thread = signal_bit(SIGSTOP) | signal_bit(SIGTSTP) |
+				    signal_bit(SIGTTIN) | signal_bit(SIGTTOU);
+	uint64_t blocked;
+
+	if (!is_any_pending(tid) || ptrace(PTRACE_GETSIGMASK, tid, sizeof(blocked), &blocked) < 0)
+		return false;
+	return taken_by_main(leader) & ~blocked & ~any_thread;
 }
 
 void flmem_shared_signals_await(pid_t tid, pid_t leader)
 {
 	const uint64_t start = flmem_clock_us();
-	uint64_t signals;
 
 	if (tid == leader)
 		return;
-	while ((signals = pending_for(tid)) && taken_by_main(leader, signals) &&
+	while (would_take_from_main(tid, leader) &&
 	       flmem_clock_us() - start < FLMEM_SHARED_SIGNALS_US)
 		flmem_clock_sleep_us(PAUSE_US);
 }

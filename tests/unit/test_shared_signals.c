@@ -13,10 +13,12 @@
 #include "remote/shared_signals.h"
 
 #define TIMEOUT_US 20000000U
+/* More signals than flmem could read in one request. */
+#define QUEUED 100
 
 struct page {
 	_Atomic pid_t other, vfork_child, handler;
-	_Atomic bool main_blocks;
+	_Atomic bool main_blocks, queues_others;
 };
 
 static struct page *page;
@@ -45,6 +47,20 @@ static void take_signal(int number)
 	atomic_store(&page->handler, gettid());
 }
 
+/* As a program that reads its signals from a signalfd and is behind. */
+static void queue_signals(void)
+{
+	const union sigval value = {0};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		_exit(2);
+	for (int i = 0; i < QUEUED && sigqueue(getpid(), SIGRTMIN, value) == 0; i++)
+		continue;
+}
+
 static void *wait_for_signals(void *unused)
 {
 	atomic_store(&page->other, gettid());
@@ -60,6 +76,8 @@ static void be_waiting(void)
 	pthread_t thread;
 	sigset_t set;
 
+	if (atomic_load(&page->queues_others))
+		queue_signals();
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	if (sigaction(SIGUSR1, &action, NULL) ||
@@ -133,6 +151,14 @@ static void the_main_thread_takes_it(void **state)
 	assert_int_equal(checks, 1);
 }
 
+static void it_takes_one_behind_many_that_are_blocked(void **state)
+{
+	(void)state;
+	main_gets_processor = true;
+	atomic_store(&page->queues_others, true);
+	assert_false(is_taken_by_other());
+}
+
 static void a_main_thread_that_stays_away_is_not_awaited_for_ever(void **state)
 {
 	uint64_t start = flmem_clock_us();
@@ -154,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(the_main_thread_takes_it, end_child),
+		cmocka_unit_test_teardown(it_takes_one_behind_many_that_are_blocked, end_child),
 		cmocka_unit_test_teardown(a_main_thread_that_stays_away_is_not_awaited_for_ever,
 					  end_child),
 		cmocka_unit_test_teardown(nobody_waits_for_a_main_thread_that_blocks_it, end_child),
