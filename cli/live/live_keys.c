@@ -15,7 +15,7 @@
 #define ESCAPE	   27
 #define RETURN_KEY '\r'
 
-static void set_message(struct live *live, const char *text)
+static void set_live_message(struct live *live, const char *text)
 {
 	snprintf(live->message, sizeof(live->message), "%s", text);
 }
@@ -128,7 +128,7 @@ static void confirm_trim(struct live *live, int key)
 		return;
 	}
 	live->mode = LIVE_ROWS;
-	set_message(live, "not trimmed");
+	set_live_message(live, "not trimmed");
 }
 
 static void change_order(struct live *live)
@@ -190,7 +190,7 @@ void live_key(struct live *live, int key)
 	case ESCAPE:
 	case RETURN_KEY:
 		live->mode = LIVE_ROWS;
-		set_message(live, "");
+		set_live_message(live, "");
 		break;
 	case 's':
 		change_order(live);

@@ -8,7 +8,7 @@
 
 #define US_PER_SECOND 1000000U
 
-static bool add_line(struct http_request *request, const char *line)
+static bool add_header_line(struct http_request *request, const char *line)
 {
 	if (request->count == request->room) {
 		size_t room = request->room ? request->room * 2 : 8;
@@ -31,14 +31,14 @@ static int read_lines(struct http_request *request, FILE *file, struct flmem_err
 
 	while (!rc && getline(&line, &room, file) >= 0) {
 		line[strcspn(line, "\r\n")] = '\0';
-		if (*line && !add_line(request, line))
+		if (*line && !add_header_line(request, line))
 			rc = flmem_error_nomem(err, "cannot read the headers");
 	}
 	free(line);
 	return rc;
 }
 
-static int read_file(struct http_request *request, const char *path, struct flmem_error *err)
+static int read_header_file(struct http_request *request, const char *path, struct flmem_error *err)
 {
 	FILE *file = fopen(path, "re");
 	int rc;
@@ -66,8 +66,8 @@ int http_request_init(struct http_request *request, const struct http_options *o
 		const char *line = options->headers.values[i];
 
 		if (*line == '@')
-			rc = read_file(request, line + 1, err);
-		else if (!add_line(request, line))
+			rc = read_header_file(request, line + 1, err);
+		else if (!add_header_line(request, line))
 			rc = flmem_error_nomem(err, "cannot read the headers");
 	}
 	request->options = (struct flmem_http_options){

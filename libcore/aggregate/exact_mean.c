@@ -60,7 +60,7 @@ static double decode_small(const struct format *format, unsigned bits)
 }
 
 /* Elements are little-endian, as in a file. */
-static void decode(enum flmem_element element, const void *from, double *to, size_t count)
+static void decode_elements(enum flmem_element element, const void *from, double *to, size_t count)
 {
 	const unsigned char *at = from;
 
@@ -141,7 +141,7 @@ uint64_t flmem_exact_mean_compare(const struct flmem_exact_mean *mean, uint64_t 
 
 		some = some < count - done ? some : (size_t)(count - done);
 		make_means(mean, (first + done) / GROUP, means);
-		decode(mean->element, (const char *)values + done * bytes, found, some);
+		decode_elements(mean->element, (const char *)values + done * bytes, found, some);
 		for (size_t i = 0; i < some; i++)
 			if (found[i] != means[skip + i])
 				return done + i;

@@ -10,7 +10,7 @@
 #define LOWEST	      1074 /* 2^-1074 is the smallest double above 0 */
 #define ADDS_MAX      (UINT32_C(1) << 31)
 
-static void carry(struct flmem_exact_sum *sum)
+static void carry_exact_sum(struct flmem_exact_sum *sum)
 {
 	for (size_t i = 0; i + 1 < FLMEM_EXACT_SUM_LIMBS; i++) {
 		sum->limbs[i + 1] += sum->limbs[i] >> LIMB_BITS;
@@ -44,24 +44,24 @@ void flmem_exact_sum_add(struct flmem_exact_sum *sum, double x)
 	sum->limbs[place + 1] += (uint64_t)(bits >> LIMB_BITS) & LIMB_MASK;
 	sum->limbs[place + 2] += (uint64_t)(bits >> 2 * LIMB_BITS);
 	if (++sum->adds == ADDS_MAX)
-		carry(sum);
+		carry_exact_sum(sum);
 }
 
 void flmem_exact_sum_merge(struct flmem_exact_sum *sum, struct flmem_exact_sum *other)
 {
-	carry(sum);
-	carry(other);
+	carry_exact_sum(sum);
+	carry_exact_sum(other);
 	for (size_t i = 0; i < FLMEM_EXACT_SUM_LIMBS; i++)
 		sum->limbs[i] += other->limbs[i];
 	sum->infinite |= other->infinite;
-	carry(sum);
+	carry_exact_sum(sum);
 }
 
 double flmem_exact_sum_value(struct flmem_exact_sum *sum)
 {
 	double value = sum->infinite ? (double)INFINITY : 0;
 
-	carry(sum);
+	carry_exact_sum(sum);
 	for (size_t i = 0; i < FLMEM_EXACT_SUM_LIMBS; i++)
 		value += ldexp((double)sum->limbs[i], (int)(i * LIMB_BITS) - LOWEST);
 	return value;

@@ -30,8 +30,10 @@ static void append_errno(struct flmem_error *err)
 	snprintf(err->message + used, sizeof(err->message) - used, ": %s", what);
 }
 
-__attribute__((format(printf, 4, 0))) static void
-set_message(struct flmem_error *err, int code, int sys_errno, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem_error *err,
+								    int code, int sys_errno,
+								    const char *format,
+								    va_list args)
 {
 	if (!err)
 		return;
@@ -47,7 +49,7 @@ int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char
 	va_list args;
 
 	va_start(args, format);
-	set_message(err, code, sys_errno, format, args);
+	set_error_message(err, code, sys_errno, format, args);
 	va_end(args);
 	return code;
 }
@@ -57,7 +59,7 @@ int flmem_error_nomem(struct flmem_error *err, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	set_message(err, FLMEM_EFAILED, ENOMEM, format, args);
+	set_error_message(err, FLMEM_EFAILED, ENOMEM, format, args);
 	va_end(args);
 	return FLMEM_EFAILED;
 }

@@ -206,7 +206,7 @@ static size_t find_program_secret(struct redaction *r, size_t length)
 }
 
 /* The '@' after "user:password" at the start of the remaining text; or NULL. */
-static const char *find_user_end(struct redaction *r)
+static const char *find_redacted_user_end(struct redaction *r)
 {
 	if (!r->run_end || r->text >= r->run_end) {
 		size_t length = strcspn(r->text, BLANKS "\"'");
@@ -224,7 +224,7 @@ static void redact_address(struct redaction *r)
 	const char *end = memrchr(r->text, '@', authority);
 
 	if (!end && memchr(r->text, ':', authority))
-		end = find_user_end(r);
+		end = find_redacted_user_end(r);
 	if (!end)
 		return;
 	flmem_buf_puts(r->out, FLMEM_REDACTED);
@@ -243,7 +243,7 @@ static void put_name(struct redaction *r, size_t length)
 	const char *end;
 
 	if (r->text[length] == ':' && strncmp(r->text + length, "://", 3) != 0 &&
-	    (end = find_user_end(r)) && end > r->text + length) {
+	    (end = find_redacted_user_end(r)) && end > r->text + length) {
 		flmem_buf_puts(r->out, FLMEM_REDACTED);
 		r->text = end;
 		return;

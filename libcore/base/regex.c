@@ -33,7 +33,7 @@ static bool has_digit_class(const char *from, const char *to)
 }
 
 /* False for \d within brackets, where a backslash is a member by itself. */
-static bool translate(const char *pattern, struct flmem_buf *ret_posix)
+static bool translate_regex(const char *pattern, struct flmem_buf *ret_posix)
 {
 	for (const char *p = pattern; *p; p++) {
 		if (*p == '[') {
@@ -63,7 +63,7 @@ int flmem_regex_compile(const char *pattern, int flags, const char *what, regex_
 	char why[128];
 	int rc;
 
-	if (!translate(pattern, &posix))
+	if (!translate_regex(pattern, &posix))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "%s: \\d has no meaning within [...]; write 0-9 there",
 				       what);

@@ -33,7 +33,7 @@ size_t flmem_url_path_length(const char *name)
  * The '@' after a user and password, or NULL. A password may hold any character, though it should
  * not: what follows the first colon is a port only where it is a number.
  */
-static const char *find_user_end(const char *authority, size_t length)
+static const char *find_url_user_end(const char *authority, size_t length)
 {
 	size_t host = strcspn(authority, "/?#");
 	const char *end, *colon;
@@ -55,7 +55,7 @@ static void redact_url(const char *name, struct flmem_buf *out)
 		flmem_buf_puts(out, name);
 		return;
 	}
-	user_end = find_user_end(name + from, length - from);
+	user_end = find_url_user_end(name + from, length - from);
 	flmem_buf_append(out, name, from);
 	if (user_end) {
 		flmem_buf_puts(out, FLMEM_REDACTED);

@@ -48,7 +48,7 @@ static bool is_python_cell(const char *code)
 	return false;
 }
 
-static int add_line(struct notebook *notebook, unsigned line)
+static int add_cell_line(struct notebook *notebook, unsigned line)
 {
 	unsigned *grown = notebook->lines;
 
@@ -75,7 +75,7 @@ static int add_text(struct notebook *notebook, const struct flmem_node *node)
 			      !notebook->code.data[notebook->code.length - 1];
 
 		if (starts)
-			rc = add_line(notebook, node->place.line);
+			rc = add_cell_line(notebook, node->place.line);
 		if (!starts || !strchr("%!", p[blanks]))
 			flmem_buf_append(&notebook->code, p, length);
 		p += length;

@@ -101,8 +101,8 @@ static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root,
 	return list;
 }
 
-static int add_path(struct calls *calls, struct flmem_node *list, const char *path,
-		    const struct flmem_place *place)
+static int add_call_path(struct calls *calls, struct flmem_node *list, const char *path,
+			 const struct flmem_place *place)
 {
 	struct flmem_node *node = calls_add_node(calls, list, NULL, path, place);
 
@@ -448,7 +448,7 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	if ((!base && !is_value(calls, before)) ||
 	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
 		return 0;
-	return add_path(calls, base ? calls->bases : calls->values, path, place);
+	return add_call_path(calls, base ? calls->bases : calls->values, path, place);
 }
 
 /* Two built-in functions, and methods of values. They give way to what is imported. */
@@ -473,7 +473,7 @@ static int note_attribute(struct calls *calls, const char *name, const struct fl
 
 	if (!dot || strncmp(name, "self.", 5) == 0 || strncmp(name, "cls.", 4) == 0)
 		return 0;
-	return add_path(calls, calls->attributes, dot + 1, place);
+	return add_call_path(calls, calls->attributes, dot + 1, place);
 }
 
 static int scan_name(struct calls *calls)
@@ -552,7 +552,7 @@ static int add_imports(struct calls *calls, struct flmem_node *list)
 		const struct flmem_python_binding *row = &calls->names.imports.rows[i];
 
 		if (row->path)
-			rc = add_path(calls, list, row->path, &row->place);
+			rc = add_call_path(calls, list, row->path, &row->place);
 	}
 	return rc;
 }

@@ -41,7 +41,7 @@ static int damaged_archive(const char *path, const char *why, struct flmem_error
 }
 
 /* Some readers prefer the 64-bit record, others take it only for a mark in the one of 32 bits. */
-static bool agrees(uint64_t small, uint64_t large)
+static bool agrees_with_zip64(uint64_t small, uint64_t large)
 {
 	return small == LARGE || small == large;
 }
@@ -64,8 +64,8 @@ static bool find_large(int fd, uint64_t *at, struct directory *directory)
 	begin = flmem_read_little(locator + 8, 8);
 	if (begin > *at || !flmem_io_read_at(fd, begin, record, sizeof(record)) ||
 	    flmem_read_little(record, 4) != END64_MARK ||
-	    !agrees(directory->bytes, flmem_read_little(record + 40, 8)) ||
-	    !agrees(directory->offset, flmem_read_little(record + 48, 8)))
+	    !agrees_with_zip64(directory->bytes, flmem_read_little(record + 40, 8)) ||
+	    !agrees_with_zip64(directory->offset, flmem_read_little(record + 48, 8)))
 		return false;
 	directory->bytes = flmem_read_little(record + 40, 8);
 	directory->offset = flmem_read_little(record + 48, 8);
@@ -74,7 +74,7 @@ static bool find_large(int fd, uint64_t *at, struct directory *directory)
 }
 
 /* False without an end record: not an archive. */
-static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64_t *ret_end)
+static bool find_archive_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64_t *ret_end)
 {
 	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
 
@@ -215,7 +215,7 @@ static int find_directory(int fd, const char *path, uint64_t file_bytes,
 	FLMEM_AUTO_BUF struct flmem_buf tail = FLMEM_BUF_INIT;
 
 	*ret_end = 0;
-	if (!find_end(fd, file_bytes, &tail, ret_end))
+	if (!find_archive_end(fd, file_bytes, &tail, ret_end))
 		return 0;
 	ret_directory->bytes = flmem_read_little(tail.data + 12, 4);
 	ret_directory->offset = flmem_read_little(tail.data + 16, 4);

@@ -87,9 +87,9 @@ int flmem_pickle_name(struct flmem_pickle *pickle, const struct flmem_pickle_val
 	return unknown_name(pickle, module, name);
 }
 
-static const struct flmem_pickle_value *argument(const struct flmem_pickle *pickle,
-						 const struct flmem_pickle_value *arguments,
-						 size_t index, enum flmem_pickle_kind kind)
+static const struct flmem_pickle_value *pickle_argument(const struct flmem_pickle *pickle,
+							const struct flmem_pickle_value *arguments,
+							size_t index, enum flmem_pickle_kind kind)
 {
 	const struct flmem_pickle_value *value = flmem_pickle_element(pickle, arguments, index);
 
@@ -102,12 +102,12 @@ static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_va
 	const struct flmem_pickle_value *storage, *first, *shape, *strides, *dtype = NULL;
 	struct flmem_pickle_tensor *tensor;
 
-	storage = argument(pickle, arguments, 0, FLMEM_PICKLE_STORAGE);
-	first = argument(pickle, arguments, 1, FLMEM_PICKLE_INTEGER);
-	shape = argument(pickle, arguments, 2, FLMEM_PICKLE_TUPLE);
-	strides = argument(pickle, arguments, 3, FLMEM_PICKLE_TUPLE);
+	storage = pickle_argument(pickle, arguments, 0, FLMEM_PICKLE_STORAGE);
+	first = pickle_argument(pickle, arguments, 1, FLMEM_PICKLE_INTEGER);
+	shape = pickle_argument(pickle, arguments, 2, FLMEM_PICKLE_TUPLE);
+	strides = pickle_argument(pickle, arguments, 3, FLMEM_PICKLE_TUPLE);
 	if (typed)
-		dtype = argument(pickle, arguments, 6, FLMEM_PICKLE_DTYPE);
+		dtype = pickle_argument(pickle, arguments, 6, FLMEM_PICKLE_DTYPE);
 	if (!storage || !first || !shape || !strides || first->number < 0 || (typed && !dtype))
 		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
 	/* PyTorch 2: whether the elements are to be negated or conjugated, if they are. */
@@ -141,7 +141,7 @@ static int make_dict(struct flmem_pickle *pickle, const struct flmem_pickle_valu
 static int take_parameter(struct flmem_pickle *pickle, const struct flmem_pickle_value *arguments)
 {
 	const struct flmem_pickle_value *tensor =
-		argument(pickle, arguments, 0, FLMEM_PICKLE_TENSOR);
+		pickle_argument(pickle, arguments, 0, FLMEM_PICKLE_TENSOR);
 
 	if (!tensor)
 		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
@@ -179,10 +179,10 @@ int flmem_pickle_persistent(struct flmem_pickle *pickle)
 
 	if (!flmem_pickle_pop(pickle, &tuple) || tuple.kind != FLMEM_PICKLE_TUPLE)
 		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");
-	kind = argument(pickle, &tuple, 0, FLMEM_PICKLE_STRING);
-	type = argument(pickle, &tuple, 1, FLMEM_PICKLE_NAME);
-	key = argument(pickle, &tuple, 2, FLMEM_PICKLE_STRING);
-	count = argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
+	kind = pickle_argument(pickle, &tuple, 0, FLMEM_PICKLE_STRING);
+	type = pickle_argument(pickle, &tuple, 1, FLMEM_PICKLE_NAME);
+	key = pickle_argument(pickle, &tuple, 2, FLMEM_PICKLE_STRING);
+	count = pickle_argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
 	if (!kind || !flmem_pickle_is_text(pickle, kind, "storage") || !type || !key || !count ||
 	    !names[type->number].stored || count->number < 0)
 		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");

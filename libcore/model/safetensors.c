@@ -88,7 +88,7 @@ static int read_shape(struct header *header, struct flmem_tensor *tensor)
 	return flmem_json_scan_expect(&header->scan, ']') ? 0 : invalid_syntax(header);
 }
 
-static int read_range(struct header *header, struct flmem_tensor *tensor)
+static int read_data_offsets(struct header *header, struct flmem_tensor *tensor)
 {
 	uint64_t begin, end;
 
@@ -121,7 +121,7 @@ static int read_dtype(struct header *header, struct flmem_tensor *tensor)
 	return tensor->dtype ? 0 : invalid_tensor(header, tensor->name, "has no known dtype");
 }
 
-static int read_field(struct header *header, struct flmem_tensor *tensor, unsigned *seen)
+static int read_tensor_field(struct header *header, struct flmem_tensor *tensor, unsigned *seen)
 {
 	static const struct {
 		const char *key;
@@ -130,7 +130,7 @@ static int read_field(struct header *header, struct flmem_tensor *tensor, unsign
 	} fields[] = {
 		{"dtype", SEEN_DTYPE, read_dtype},
 		{"shape", SEEN_SHAPE, read_shape},
-		{"data_offsets", SEEN_RANGE, read_range},
+		{"data_offsets", SEEN_RANGE, read_data_offsets},
 	};
 	const char *key;
 
@@ -177,7 +177,7 @@ static int read_header_tensor(struct header *header, const char *name)
 		return invalid_tensor(header, name, "has no dtype, shape and data_offsets");
 	if (!flmem_json_scan_take(&header->scan, '}')) {
 		do
-			rc = read_field(header, &tensor, &seen);
+			rc = read_tensor_field(header, &tensor, &seen);
 		while (!rc && flmem_json_scan_take(&header->scan, ','));
 		if (!rc && !flmem_json_scan_expect(&header->scan, '}'))
 			rc = invalid_syntax(header);

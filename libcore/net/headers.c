@@ -16,7 +16,7 @@ static const char *const own_headers[] = {"range",	"if-range", "accept-encoding"
 static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				      "0123456789!#$%&'*+-.^_`|~";
 
-static bool is_own(const char *header, size_t length)
+static bool is_reserved_header(const char *header, size_t length)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(own_headers); i++)
 		if (strlen(own_headers[i]) == length &&
@@ -42,7 +42,7 @@ static int check_header(const char *header, size_t number, struct flmem_error *e
 	if (!length || *value != ':' || has_control(value) || !value[1 + strspn(value + 1, " \t")])
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "header %zu is invalid; expected 'Name: value'", number);
-	if (is_own(header, length))
+	if (is_reserved_header(header, length))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "the header '%.*s' is not for the user to set", shown,
 				       header);

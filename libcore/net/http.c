@@ -11,6 +11,7 @@
 #include "base/url.h"
 #include "net/headers.h"
 #include "net/origin.h"
+#include "net/redirect.h"
 #include "net/transfer.h"
 
 #define TRANSFERS_MAX 64U /* more than threads of a run */
@@ -146,7 +147,7 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
  * End of the bytes to ask for. What is read in one direction without being expected is asked for
  * in growing parts.
  */
-static uint64_t find_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
+static uint64_t find_request_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
 {
 	uint64_t end = offset + bytes, most = file->size;
 	bool expected = false;
@@ -257,8 +258,8 @@ static void remember_url(struct flmem_http_file *file, const char *url)
 	pthread_mutex_unlock(&file->lock);
 }
 
-/* A request, and whether it was repeated. */
-struct question {
+/* A request for a part of a file, and how often it was redirected. */
+struct range_request {
 	struct flmem_http_file *file;
 	struct flmem_transfer *transfer;
 	uint64_t begin, end;
@@ -266,65 +267,67 @@ struct question {
 	unsigned redirects;
 };
 
-static void clear_question(struct question *question)
+static void clear_range_request(struct range_request *request)
 {
-	free(question->url);
+	free(request->url);
 }
 
-static enum flmem_transfer_step move(struct question *question, struct flmem_error *err)
+static enum flmem_transfer_step follow_redirect(struct range_request *request,
+						struct flmem_error *err)
 {
-	const char *target = flmem_transfer_target(question->transfer);
-	const char *name = question->file->name;
+	const char *target = flmem_transfer_target(request->transfer);
+	const char *name = request->file->name;
 
 	if (!target) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the server of '%s' redirects to no address: status %u", name,
-				question->transfer->reply.status);
+				request->transfer->reply.status);
 		return FLMEM_TRANSFER_FAIL;
 	}
-	if (++question->redirects > REDIRECTS_MAX) {
+	if (++request->redirects > REDIRECTS_MAX) {
 		flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' redirects more than %u times", name,
 				REDIRECTS_MAX);
 		return FLMEM_TRANSFER_FAIL;
 	}
-	if (flmem_origin_check_move(question->url, target, name, err))
+	if (flmem_redirect_check(request->url, target, name, err))
 		return FLMEM_TRANSFER_FAIL;
-	free(question->url);
-	question->url = strdup(target);
-	flmem_transfer_stop(question->transfer);
+	free(request->url);
+	request->url = strdup(target);
+	flmem_transfer_stop(request->transfer);
 	return FLMEM_TRANSFER_OK;
 }
 
-static enum flmem_transfer_step send_question(struct question *question, struct flmem_error *err)
+static enum flmem_transfer_step send_range_request(struct range_request *request,
+						   struct flmem_error *err)
 {
-	struct flmem_http_file *file = question->file;
+	struct flmem_http_file *file = request->file;
 	FLMEM_AUTO_FREE char *origin = NULL;
 
-	if (!question->url ||
-	    flmem_origin_of(question->transfer->curl, question->url, file->name, &origin, err)) {
-		if (!question->url)
+	if (!request->url ||
+	    flmem_origin_of(request->transfer->curl, request->url, file->name, &origin, err)) {
+		if (!request->url)
 			flmem_error_nomem(err, "cannot read '%s'", file->name);
 		return FLMEM_TRANSFER_FAIL;
 	}
-	const struct flmem_transfer_request request = {
-		.url = question->url,
+	const struct flmem_transfer_request sent = {
+		.url = request->url,
 		.name = file->name,
 		.with_headers = strcasecmp(origin, file->origin) == 0,
-		.begin = question->begin,
-		.end = question->end,
+		.begin = request->begin,
+		.end = request->end,
 	};
 
-	return flmem_transfer_start(question->transfer, &request, err);
+	return flmem_transfer_start(request->transfer, &sent, err);
 }
 
-static enum flmem_transfer_step check_answer(const struct question *question,
+static enum flmem_transfer_step check_answer(const struct range_request *request,
 					     struct flmem_error *err)
 {
-	const struct flmem_http_file *file = question->file;
-	const struct flmem_reply *reply = &question->transfer->reply;
+	const struct flmem_http_file *file = request->file;
+	const struct flmem_reply *reply = &request->transfer->reply;
 	const struct flmem_reply_expected expected = {
-		.begin = question->begin,
-		.end = question->end,
+		.begin = request->begin,
+		.end = request->end,
 		.known = file->known,
 		.size = file->size,
 		.etag = file->known ? file->etag : NULL,
@@ -333,43 +336,44 @@ static enum flmem_transfer_step check_answer(const struct question *question,
 
 	if (!flmem_reply_check(reply, &expected, file->name, err))
 		return FLMEM_TRANSFER_OK;
-	return flmem_reply_may_pass(reply) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
+	return flmem_reply_is_transient(reply) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
 }
 
-/* Whether an address that another one redirected to is not valid any longer. */
-static bool is_outdated(const struct question *question, const char *first)
+/* Whether the server that an earlier redirect named no longer accepts its address. */
+static bool is_outdated(const struct range_request *request, const char *first)
 {
-	unsigned status = question->transfer->reply.status;
+	unsigned status = request->transfer->reply.status;
 
-	return !question->redirects && strcmp(first, question->file->url) != 0 && status >= 400 &&
+	return !request->redirects && strcmp(first, request->file->url) != 0 && status >= 400 &&
 	       status < 500 && status != 416;
 }
 
-/* Asks for a range, where redirects lead to, until the answer is one. */
-static enum flmem_transfer_step ask(struct question *question, struct flmem_error *err)
+/* Follows redirects until there is an answer, and checks it. */
+static enum flmem_transfer_step request_range(struct range_request *request,
+					      struct flmem_error *err)
 {
-	struct flmem_http_file *file = question->file;
+	struct flmem_http_file *file = request->file;
 	FLMEM_AUTO_FREE char *first = current_url(file);
 	enum flmem_transfer_step step;
 
-	question->url = first ? strdup(first) : NULL;
+	request->url = first ? strdup(first) : NULL;
 	for (;;) {
-		step = send_question(question, err);
+		step = send_range_request(request, err);
 		if (step != FLMEM_TRANSFER_OK)
 			return step;
-		if (flmem_reply_moves(&question->transfer->reply)) {
-			step = move(question, err);
+		if (flmem_reply_redirects(&request->transfer->reply)) {
+			step = follow_redirect(request, err);
 			if (step != FLMEM_TRANSFER_OK)
 				return step;
-		} else if (first && is_outdated(question, first)) {
-			free(question->url);
+		} else if (first && is_outdated(request, first)) {
+			free(request->url);
 			free(first);
 			first = strdup(file->url);
-			question->url = strdup(file->url);
+			request->url = strdup(file->url);
 		} else {
-			step = check_answer(question, err);
+			step = check_answer(request, err);
 			if (step == FLMEM_TRANSFER_OK)
-				remember_url(file, question->url);
+				remember_url(file, request->url);
 			return step;
 		}
 	}
@@ -416,14 +420,14 @@ static enum flmem_transfer_step open_range(struct flmem_http_file *file,
 					   struct flmem_transfer *transfer, struct range range,
 					   struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_question)
-	struct question question = {
+	FLMEM_AUTO(clear_range_request)
+	struct range_request request = {
 		.file = file,
 		.transfer = transfer,
 		.begin = range.begin,
 		.end = range.end,
 	};
-	enum flmem_transfer_step step = ask(&question, err);
+	enum flmem_transfer_step step = request_range(&request, err);
 
 	transfer->file = file;
 	if (step != FLMEM_TRANSFER_OK)
@@ -453,7 +457,7 @@ static int read_through(struct flmem_http_file *file, struct flmem_transfer *tra
 		struct range asked = {range.begin, 0};
 
 		if (!is_at(transfer, file, range.begin)) {
-			asked.end = find_end(file, range.begin, bytes);
+			asked.end = find_request_end(file, range.begin, bytes);
 			step = open_range(file, transfer, asked, &why);
 		}
 		if (step == FLMEM_TRANSFER_OK) {
@@ -496,8 +500,8 @@ int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t
 }
 
 /* Asks for the first byte: the answer has the size and the version of the file. */
-static int identify(struct flmem_http_file *file, struct flmem_transfer *transfer,
-		    struct flmem_error *err)
+static int identify_file(struct flmem_http_file *file, struct flmem_transfer *transfer,
+			 struct flmem_error *err)
 {
 	struct attempts attempts = {.most = most_retries(file->http)};
 	const struct flmem_reply *reply = &transfer->reply;
@@ -531,7 +535,7 @@ static int identify(struct flmem_http_file *file, struct flmem_transfer *transfe
 	return 0;
 }
 
-static int prepare_file(struct flmem_http_file *file, const char *url, struct flmem_error *err)
+static int prepare_http_file(struct flmem_http_file *file, const char *url, struct flmem_error *err)
 {
 	const struct flmem_curl *curl;
 	int rc = flmem_curl_load(&curl, err);
@@ -551,7 +555,7 @@ static int identify_through_any(struct flmem_http_file *file, struct flmem_error
 
 	if (rc)
 		return rc;
-	rc = identify(file, transfer, &why);
+	rc = identify_file(file, transfer, &why);
 	give_transfer(file->http, transfer);
 	if (rc && err)
 		*err = why;
@@ -568,7 +572,7 @@ int flmem_http_file_open(struct flmem_http *http, const char *url,
 		return flmem_error_nomem(err, "cannot open an address");
 	file->http = http;
 	pthread_mutex_init(&file->lock, NULL);
-	rc = prepare_file(file, url, err);
+	rc = prepare_http_file(file, url, err);
 	if (!rc)
 		rc = identify_through_any(file, err);
 	if (!rc)

@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/origin.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
-#include "base/cleanup.h"
-#include "base/text.h"
-#include "base/url.h"
-
-#define TARGET_SHOWN_MAX 200
-
-static bool is_https(const char *url)
-{
-	return strncasecmp(url, "https:", strlen("https:")) == 0;
-}
+#include <stdio.h>
 
 static char *format_origin(const struct flmem_curl *curl, CURLU *parts)
 {
@@ -43,25 +30,5 @@ int flmem_origin_of(const struct flmem_curl *curl, const char *url, const char *
 	if (!origin)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid address", name);
 	*ret_origin = origin;
-	return 0;
-}
-
-int flmem_origin_check_move(const char *url, const char *target, const char *name,
-			    struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE char *safe = flmem_url_show(target);
-	char shown[TARGET_SHOWN_MAX];
-
-	flmem_text_escape(safe ?: "", shown, sizeof(shown));
-	if (!flmem_url_is(target))
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s' redirects to something else than an http:// or "
-				       "https:// address",
-				       name);
-	if (is_https(url) && !is_https(target))
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s' redirects from https to '%s', which anyone on the way "
-				       "could change; name that address if you trust it",
-				       name, shown);
 	return 0;
 }

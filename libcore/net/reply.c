@@ -20,7 +20,7 @@ static void read_status(struct flmem_reply *reply, const char *text)
 }
 
 /* bytes FIRST-LAST/SIZE (RFC 9110, 14.4). Two of them could be read in two ways. */
-static void read_range(struct flmem_reply *reply, const char *text)
+static void read_content_range(struct flmem_reply *reply, const char *text)
 {
 	const char *at = text + strlen("bytes ");
 	bool valid = !reply->has_range && strncasecmp(text, "bytes ", strlen("bytes ")) == 0 &&
@@ -75,7 +75,7 @@ static const struct {
 	const char *name;
 	void (*read)(struct flmem_reply *reply, const char *value);
 } fields[] = {
-	{"content-range:", read_range},
+	{"content-range:", read_content_range},
 	{"content-length:", read_content_length},
 	{"content-encoding:", read_encoding},
 	{"retry-after:", read_retry},
@@ -84,7 +84,7 @@ static const struct {
 };
 
 /* The value without the blanks around it. */
-static void read_field(struct flmem_reply *reply, char *line)
+static void read_reply_field(struct flmem_reply *reply, char *line)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
 		size_t length = strlen(fields[i].name), end;
@@ -112,28 +112,28 @@ bool flmem_reply_add(struct flmem_reply *reply, const char *line, size_t length)
 		*reply = (struct flmem_reply){0};
 		read_status(reply, text);
 	} else {
-		read_field(reply, text);
+		read_reply_field(reply, text);
 	}
 	reply->header_bytes = header_bytes;
 	return true;
 }
 
-bool flmem_reply_may_pass(const struct flmem_reply *reply)
+bool flmem_reply_is_transient(const struct flmem_reply *reply)
 {
-	static const unsigned passing[] = {408, 429, 500, 502, 503, 504};
+	static const unsigned transient[] = {408, 429, 500, 502, 503, 504};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(passing); i++)
-		if (reply->status == passing[i])
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(transient); i++)
+		if (reply->status == transient[i])
 			return true;
 	return false;
 }
 
-bool flmem_reply_moves(const struct flmem_reply *reply)
+bool flmem_reply_redirects(const struct flmem_reply *reply)
 {
-	static const unsigned moving[] = {301, 302, 303, 307, 308};
+	static const unsigned redirects[] = {301, 302, 303, 307, 308};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(moving); i++)
-		if (reply->status == moving[i])
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(redirects); i++)
+		if (reply->status == redirects[i])
 			return true;
 	return false;
 }

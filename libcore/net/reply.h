@@ -39,8 +39,8 @@ int flmem_reply_check(const struct flmem_reply *reply, const struct flmem_reply_
 		      const char *name, struct flmem_error *err);
 
 /* Whether a request may succeed later. */
-bool flmem_reply_may_pass(const struct flmem_reply *reply);
+bool flmem_reply_is_transient(const struct flmem_reply *reply);
 
-bool flmem_reply_moves(const struct flmem_reply *reply);
+bool flmem_reply_redirects(const struct flmem_reply *reply);
 
 #endif

@@ -80,7 +80,7 @@ static bool make_headers(struct flmem_transfer *transfer)
 }
 
 /* What OpenSSL's own variable names is not used by libcurl itself. */
-static const char *certificates(const struct flmem_transfer *transfer)
+static const char *certificate_file(const struct flmem_transfer *transfer)
 {
 	const struct flmem_http_options *options = transfer->access->options;
 
@@ -90,7 +90,7 @@ static const char *certificates(const struct flmem_transfer *transfer)
 static bool set_options(struct flmem_transfer *transfer)
 {
 	const struct flmem_curl *curl = transfer->curl;
-	const char *cacert = certificates(transfer);
+	const char *cacert = certificate_file(transfer);
 	CURL *easy = transfer->easy;
 	CURLcode failed = CURLE_OK;
 
@@ -185,7 +185,7 @@ static void resume_body(struct flmem_transfer *transfer)
 }
 
 /* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */
-static void perform(struct flmem_transfer *transfer)
+static void perform_transfer(struct flmem_transfer *transfer)
 {
 	const struct timespec none = {0};
 	sigset_t pipe, before, pending;
@@ -207,7 +207,7 @@ static void perform(struct flmem_transfer *transfer)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool has_ended(const struct flmem_transfer *transfer)
+static bool is_transfer_cancelled(const struct flmem_transfer *transfer)
 {
 	return transfer->access->ended && transfer->access->ended(transfer->access->context);
 }
@@ -230,17 +230,17 @@ static bool is_slow(const struct flmem_transfer *transfer, struct patience *pati
 }
 
 /* Drives the transfer until `enough` is true for it or it is complete. */
-static enum flmem_transfer_step drive(struct flmem_transfer *transfer, const char *name,
-				      bool (*enough)(const struct flmem_transfer *),
-				      struct flmem_error *err)
+static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, const char *name,
+					       bool (*enough)(const struct flmem_transfer *),
+					       struct flmem_error *err)
 {
 	struct patience patience = {.since_us = flmem_clock_us(), .at = transfer->at};
 
 	for (;;) {
-		perform(transfer);
+		perform_transfer(transfer);
 		if (transfer->complete || enough(transfer))
 			return FLMEM_TRANSFER_OK;
-		if (has_ended(transfer)) {
+		if (is_transfer_cancelled(transfer)) {
 			flmem_error_set(err, FLMEM_EFAILED, 0, "stopped while '%s' was read", name);
 			return FLMEM_TRANSFER_FAIL;
 		}
@@ -255,7 +255,7 @@ static enum flmem_transfer_step drive(struct flmem_transfer *transfer, const cha
 	}
 }
 
-static bool may_pass(CURLcode code)
+static bool is_transient_error(CURLcode code)
 {
 	switch ((int)code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
@@ -295,7 +295,7 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 	else
 		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s", name,
 				flmem_text_escape(why, shown, sizeof(shown)));
-	return may_pass(transfer->result) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
+	return is_transient_error(transfer->result) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
 }
 
 static bool is_answered(const struct flmem_transfer *transfer)
@@ -337,7 +337,7 @@ enum flmem_transfer_step flmem_transfer_start(struct flmem_transfer *transfer,
 		return FLMEM_TRANSFER_FAIL;
 	}
 	transfer->active = true;
-	step = drive(transfer, request->name, is_answered, err);
+	step = drive_transfer(transfer, request->name, is_answered, err);
 	if (step == FLMEM_TRANSFER_OK && transfer->complete && transfer->result != CURLE_OK)
 		step = report_result(transfer, request->name, err);
 	return step;
@@ -367,12 +367,12 @@ static void take_rest(struct flmem_transfer *transfer)
 	}
 }
 
-static bool has_all(const struct flmem_transfer *transfer)
+static bool has_wanted_bytes(const struct flmem_transfer *transfer)
 {
 	return !transfer->wanted;
 }
 
-static bool is_complete(const struct flmem_transfer *transfer)
+static bool is_transfer_complete(const struct flmem_transfer *transfer)
 {
 	return transfer->complete;
 }
@@ -385,8 +385,8 @@ static enum flmem_transfer_step close_answer(struct flmem_transfer *transfer, co
 					     struct flmem_error *err)
 {
 	transfer->wanted = 1; /* receive_body() refuses any */
-	for (unsigned i = 0; i < CLOSING_POLLS_MAX && !is_complete(transfer); i++) {
-		perform(transfer);
+	for (unsigned i = 0; i < CLOSING_POLLS_MAX && !is_transfer_complete(transfer); i++) {
+		perform_transfer(transfer);
 		if (!transfer->complete)
 			transfer->curl->multi_poll(transfer->multi, NULL, 0, POLL_MS, NULL);
 	}
@@ -406,7 +406,7 @@ enum flmem_transfer_step flmem_transfer_read(struct flmem_transfer *transfer, co
 	transfer->wanted = bytes;
 	take_rest(transfer);
 	if (transfer->wanted)
-		step = drive(transfer, name, has_all, err);
+		step = drive_transfer(transfer, name, has_wanted_bytes, err);
 	*ret_got = bytes - transfer->wanted;
 	if (step != FLMEM_TRANSFER_OK)
 		return step;

@@ -101,7 +101,7 @@ static void clean_environment(char **environment)
 }
 
 /* glibc hands main()'s arguments to the constructors of libraries too. */
-__attribute__((constructor)) static void scrub(int argc, char **argv, char **environment)
+__attribute__((constructor)) static void scrub_preload(int argc, char **argv, char **environment)
 {
 	if (argc > 0 && is_wrapper_name(argv[0]))
 		return;

@@ -26,8 +26,8 @@ bool flmem_command_is_shell(const char *program)
 	return false;
 }
 
-__attribute__((noreturn)) static void become(char *const *argv, char *const *environment,
-					     const sigset_t *mask, int report_fd)
+__attribute__((noreturn)) static void exec_command(char *const *argv, char *const *environment,
+						   const sigset_t *mask, int report_fd)
 {
 	int error;
 
@@ -58,7 +58,7 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 	report_write = ends[1];
 	pid = fork();
 	if (pid == 0)
-		become(argv, environment, mask, report_write);
+		exec_command(argv, environment, mask, report_write);
 	if (pid < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start a process");
 	close(FLMEM_TAKE_FD(report_write));

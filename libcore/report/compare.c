@@ -49,7 +49,7 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 }
 
 /* Of an address without its query, which may have a signature. */
-static void add_path(cJSON *root, const char *name, const char *path)
+static void add_compared_path(cJSON *root, const char *name, const char *path)
 {
 	FLMEM_AUTO_FREE char *shown = flmem_url_show(path);
 
@@ -61,8 +61,8 @@ char *flmem_report_compare_json(const struct flmem_compare_request *request,
 {
 	cJSON *root = flmem_json_report("aggregate-diff"), *list;
 
-	add_path(root, "first", request->paths[0]);
-	add_path(root, "second", request->paths[1]);
+	add_compared_path(root, "first", request->paths[0]);
+	add_compared_path(root, "second", request->paths[1]);
 	flmem_json_add_real(root, "tolerance", request->tolerance);
 	flmem_json_add_u64(root, "tensors", comparison->tensors);
 	flmem_json_add_u64(root, "exceeding", comparison->exceeding);

@@ -15,7 +15,7 @@ static void put_amount(const char *label, struct flmem_u64 bytes, char *out, siz
 		 bytes.unknown ? "unknown" : flmem_text_bytes(bytes.value, shown, sizeof(shown)));
 }
 
-static void put_number(struct flmem_u64 bytes, struct flmem_live_remark *remark)
+static void put_gpu_bytes(struct flmem_u64 bytes, struct flmem_live_remark *remark)
 {
 	if (bytes.unknown)
 		snprintf(remark->current, sizeof(remark->current), "unknown");
@@ -33,7 +33,7 @@ static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_re
 	if (oom->count > 1)
 		snprintf(others, sizeof(others), "; the last of %zu reports", oom->count);
 	remark->path = "tried-to-allocate";
-	put_number(oom->tried_bytes, remark);
+	put_gpu_bytes(oom->tried_bytes, remark);
 	snprintf(remark->detail, sizeof(remark->detail), "%s%s%s%s", tried, left, total, others);
 	return true;
 }
@@ -49,7 +49,7 @@ static bool report_fragments(const struct flmem_gpu_oom *oom, struct flmem_live_
 	put_amount("", oom->unused_bytes, held, sizeof(held));
 	put_amount(", tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
 	remark->path = "reserved-but-unallocated";
-	put_number(oom->unused_bytes, remark);
+	put_gpu_bytes(oom->unused_bytes, remark);
 	snprintf(remark->detail, sizeof(remark->detail), "unallocated %s%s", held, tried);
 	return true;
 }

@@ -11,7 +11,7 @@
 
 #define MOST_PERCENT 50U /* of the limit, or of the memory of the process */
 
-static const char *format_bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
+static const char *format_known_bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
 {
 	return value.unknown ? "unknown" : flmem_text_bytes(value.value, out, FLMEM_TEXT_BYTES_MAX);
 }
@@ -22,7 +22,8 @@ static void put_oom_limit(const struct flmem_oom_kill *kill, char *out, size_t s
 	char limit[FLMEM_TEXT_BYTES_MAX], group[128];
 
 	if (kill->of_group)
-		snprintf(out, size, "the limit of %s of %s", format_bytes(kill->limit_bytes, limit),
+		snprintf(out, size, "the limit of %s of %s",
+			 format_known_bytes(kill->limit_bytes, limit),
 			 *kill->group ? flmem_text_escape(kill->group, group, sizeof(group))
 				      : "its control group");
 	else
@@ -45,7 +46,7 @@ static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remar
 			 kill->anon_bytes.value);
 	snprintf(remark->detail, sizeof(remark->detail), "%s, process %d: %s anonymous, %.110s%s",
 		 flmem_text_escape(kill->name, name, sizeof(name)), (int)kill->pid,
-		 format_bytes(kill->anon_bytes, held), limit, others);
+		 format_known_bytes(kill->anon_bytes, held), limit, others);
 	return true;
 }
 
@@ -61,7 +62,7 @@ static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_l
 	remark->path = "shmem-rss";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, shmem.value);
 	snprintf(remark->detail, sizeof(remark->detail), "%s of shared memory",
-		 format_bytes(shmem, held));
+		 format_known_bytes(shmem, held));
 	return true;
 }
 

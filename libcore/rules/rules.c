@@ -277,7 +277,7 @@ static void check_parts(struct flmem_check *check)
 	}
 }
 
-static void check_input(struct flmem_check *check)
+static void check_rule_input(struct flmem_check *check)
 {
 	if (check->row->parts)
 		check_parts(check);
@@ -304,7 +304,7 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 		for (size_t i = 0; i < check->bundle->count; i++) {
 			check->input = &check->bundle->inputs[i];
 			if (applies_to(check->row, check->input))
-				check_input(check);
+				check_rule_input(check);
 		}
 	}
 }

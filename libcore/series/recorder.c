@@ -60,7 +60,8 @@ static bool is_still_there(int fd, const char *path)
 	       held.st_dev == named.st_dev;
 }
 
-static int prepare_file(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
+static int prepare_recording_file(int fd, const char *path, uint64_t *ret_size,
+				  struct flmem_error *err)
 {
 	struct stat status;
 	int rc;
@@ -138,7 +139,7 @@ int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 		return flmem_error_set(
 			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 			"cannot record to '%s'", path);
-	rc = prepare_file(fd, path, &size, err);
+	rc = prepare_recording_file(fd, path, &size, err);
 	if (rc)
 		return rc;
 	init_recorder(FLMEM_TAKE_FD(fd), realpath(path, NULL), size, ret_recorder);

@@ -144,7 +144,7 @@ FAULTS = (
     Fault("itself", PREFLIGHT, "if (process->pid == getpid())", "if (0)",
           "refusing the caller itself",
           ("unit.test_trim",)),
-    Fault("dead-target", PREFLIGHT, "if (has_ended(target.state))", "if (0)",
+    Fault("dead-target", PREFLIGHT, "if (has_thread_ended(target.state))", "if (0)",
           "refusing a process that has ended",
           ("unit.test_preflight",)),
     Fault("released-memory-is-no-end", PREFLIGHT, " || parties.target.rss_bytes.unknown)", ")",

@@ -119,15 +119,15 @@ static void statuses_are_told_apart(void **state)
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(passing); i++) {
 		reply.status = passing[i];
-		assert_true(flmem_reply_may_pass(&reply));
+		assert_true(flmem_reply_is_transient(&reply));
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lasting); i++) {
 		reply.status = lasting[i];
-		assert_false(flmem_reply_may_pass(&reply));
-		assert_false(flmem_reply_moves(&reply));
+		assert_false(flmem_reply_is_transient(&reply));
+		assert_false(flmem_reply_redirects(&reply));
 	}
 	reply.status = 307;
-	assert_true(flmem_reply_moves(&reply));
+	assert_true(flmem_reply_redirects(&reply));
 }
 
 int main(void)

@@ -15,7 +15,7 @@ struct search {
 	struct flmem_glibc_mmapped found;
 };
 
-static bool has_all(const struct search *search)
+static bool has_found_all_mmapped(const struct search *search)
 {
 	const struct flmem_glibc_params *params = &search->glibc->params;
 
@@ -91,7 +91,7 @@ static uint64_t search_chain(struct search *search, const struct flmem_map *map)
 {
 	uint64_t page = map->start, length = measure_first_block(search, map);
 
-	while (length && !has_all(search)) {
+	while (length && !has_found_all_mmapped(search)) {
 		struct head head;
 
 		add_mmapped_block(search, page, length);
@@ -126,7 +126,7 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 	struct head heads[FLMEM_PEEK_PAGES_MAX];
 	uint64_t prepared = page;
 
-	while (page < map->end && !has_all(search)) {
+	while (page < map->end && !has_found_all_mmapped(search)) {
 		uint64_t count = (map->end - page) / search->page, resident = 0, next = 0;
 		struct flmem_peek_pieces pieces = {page, search->page, 0, sizeof(heads[0])};
 
@@ -161,7 +161,7 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 static void search_maps(struct search *search, bool deep)
 {
 	search->found = (struct flmem_glibc_mmapped){0};
-	for (size_t i = search->space->maps->count; i-- > 0 && !has_all(search);) {
+	for (size_t i = search->space->maps->count; i-- > 0 && !has_found_all_mmapped(search);) {
 		const struct flmem_map *map = &search->space->maps->rows[i];
 		uint64_t end;
 
@@ -190,7 +190,7 @@ void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 
 	search_maps(&search, false);
 	first = search.found;
-	if (glibc->params.known && !has_all(&search) &&
+	if (glibc->params.known && !has_found_all_mmapped(&search) &&
 	    first.bytes + negligible < glibc->params.mmapped_bytes) {
 		search_maps(&search, true);
 		if (search.found.bytes < first.bytes) /* out of time */

@@ -333,7 +333,7 @@ static bool take_arena(const unsigned char *numbers, uint64_t page,
 }
 
 /* Whether the listed arenas add up to the totals, so that the others hold nothing. */
-static bool is_complete(const struct flmem_heap_report *heap)
+static bool lists_all_arenas(const struct flmem_heap_report *heap)
 {
 	uint64_t sum = 0;
 
@@ -362,7 +362,7 @@ uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first
 	}
 	if (damaged)
 		heap->arena_list = (struct flmem_arena_list){.unknown = contradictory};
-	if (damaged || first + ARENAS_AT_ONCE >= end || is_complete(heap))
+	if (damaged || first + ARENAS_AT_ONCE >= end || lists_all_arenas(heap))
 		return 0;
 	return first + ARENAS_AT_ONCE;
 }

@@ -69,8 +69,8 @@ static void visit_key(void *context, const char *key, const char *value)
 }
 
 /* Reads at most `limit` bytes of a file as the process sees it; 0 or a negative errno. */
-static int read_file(const struct flmem_process *process, const char *path, size_t limit,
-		     struct flmem_buf *buf)
+static int read_process_file(const struct flmem_process *process, const char *path, size_t limit,
+			     struct flmem_buf *buf)
 {
 	FLMEM_AUTO_CLOSE int fd = flmem_process_open_path(process, path);
 
@@ -81,7 +81,7 @@ static int read_config(const struct flmem_subject *subject, const char *path,
 		       struct config *ret_config)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	int rc = read_file(subject->process, path, CONFIG_MAX, &buf);
+	int rc = read_process_file(subject->process, path, CONFIG_MAX, &buf);
 
 	if (!rc)
 		flmem_yaml_top_keys(buf.data, buf.length, visit_key, ret_config);
@@ -92,7 +92,7 @@ static bool script_mentions_appfl(const struct flmem_subject *subject)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 
-	read_file(subject->process, subject->program.script, SCRIPT_MAX, &buf);
+	read_process_file(subject->process, subject->program.script, SCRIPT_MAX, &buf);
 	return memmem(buf.data, buf.length, "appfl", strlen("appfl"));
 }
 

@@ -202,7 +202,7 @@ static bool job_offloads(const struct flmem_check *check)
 }
 
 /* A recipe sets both sides, a runner only the format. */
-static bool offloads(const struct flmem_check *check)
+static bool offloads_tensors(const struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
@@ -216,7 +216,7 @@ static void offload_numpy(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
-	if (offloads(check) && flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_OTHER)
+	if (offloads_tensors(check) && flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_OTHER)
 		flmem_nvflare_report_arg(check, known->format,
 					 flmem_nvflare_arg(check, known->format),
 					 (struct flmem_remark){.proposed = "\"pytorch\""});

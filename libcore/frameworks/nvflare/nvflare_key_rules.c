@@ -28,7 +28,7 @@ static const char *near_one(const char *key, const char *const *names)
 	return NULL;
 }
 
-static bool is_listed(const char *key, const char *const *names)
+static bool is_listed_key(const char *key, const char *const *names)
 {
 	for (; *names; names++)
 		if (strcmp(key, *names) == 0)
@@ -68,7 +68,7 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 						       "client_memory_gc_rounds");
 	else if (strcasestr(key, "gc") && (server || client))
 		snprintf(out, size, "did you mean %s", server ? server : client);
-	else if (is_listed(key, flmem_nvflare_names) || is_about_memory(key))
+	else if (is_listed_key(key, flmem_nvflare_names) || is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
 			 flmem_nvflare_short_name(known->path));
 	else
@@ -80,9 +80,9 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 {
 	const char *since;
 
-	if (flmem_nvflare_accepts(known, key, &since) || is_listed(key, other_names))
+	if (flmem_nvflare_accepts(known, key, &since) || is_listed_key(key, other_names))
 		return false;
-	return is_listed(key, flmem_nvflare_names) || is_about_memory(key) ||
+	return is_listed_key(key, flmem_nvflare_names) || is_about_memory(key) ||
 	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
 }
 

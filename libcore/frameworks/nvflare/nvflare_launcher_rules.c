@@ -94,7 +94,7 @@ static bool is_set_by_study(const struct flmem_check *check)
 	return false;
 }
 
-static bool is_listed(const struct flmem_node *list, const char *name)
+static bool is_listed_text(const struct flmem_node *list, const char *name)
 {
 	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next)
 		if (flmem_node_string(n) && strcmp(flmem_node_string(n), name) == 0)
@@ -121,7 +121,7 @@ static bool slurm_keeps(const struct flmem_node *args)
 
 	for (size_t i = 0; setup && i < FLMEM_ARRAY_SIZE(names); i++)
 		if (strstr(setup, names[i]) &&
-		    (!contained || is_listed(flmem_node_get(args, "forward_env"), names[i])))
+		    (!contained || is_listed_text(flmem_node_get(args, "forward_env"), names[i])))
 			return true;
 	/* It may load modules or source files that set anything. */
 	return setup && !contained && (strstr(setup, "source ") || strstr(setup, "flmem "));

@@ -78,7 +78,7 @@ static bool temporary_in_memory(const struct flmem_process_report *process,
 }
 
 /* The processes that clean up: jobs, not the parents that launch them. */
-static bool runs_job(enum flmem_role role)
+static bool is_job_role(enum flmem_role role)
 {
 	return role && role != FLMEM_ROLE_SERVER && role != FLMEM_ROLE_CLIENT;
 }
@@ -92,7 +92,7 @@ static bool gc_wrong_allocator(const struct flmem_process_report *process,
 {
 	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
 
-	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !runs_job(process->role) ||
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !is_job_role(process->role) ||
 	    !allocator || allocator->kind == FLMEM_ALLOCATOR_UNKNOWN ||
 	    allocator->kind == FLMEM_ALLOCATOR_GLIBC ||
 	    allocator->kind == FLMEM_ALLOCATOR_JEMALLOC || allocator->kind == FLMEM_ALLOCATOR_MUSL)

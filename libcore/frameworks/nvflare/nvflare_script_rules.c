@@ -188,7 +188,7 @@ static void note_classes(const struct flmem_node *root, struct sides *sides)
 }
 
 /* A job is made of parts; a recipe runs in an environment. */
-static bool runs_job(const char *path)
+static bool is_job_class(const char *path)
 {
 	static const char *const names[] = {"FedJob", "BaseFedJob", "CCWFJob", "SimEnv",
 					    "PocEnv", "ProdEnv",    NULL};
@@ -203,7 +203,7 @@ static void parts_elsewhere(struct flmem_check *check)
 	const struct flmem_node *n = first_of(check, "calls");
 	struct sides sides = {0};
 
-	while (n && !runs_job(path_of_call(n)))
+	while (n && !is_job_class(path_of_call(n)))
 		n = n->next;
 	if (!n)
 		return;

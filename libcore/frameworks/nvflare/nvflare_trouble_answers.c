@@ -26,7 +26,7 @@ void flmem_answer_set_next(struct flmem_trouble_answer *answer, const char *form
 }
 
 /* A finding about a file, or about this process; a recording has several processes. */
-static bool is_own(const struct flmem_trouble_case *one, const struct flmem_finding *f)
+static bool is_own_finding(const struct flmem_trouble_case *one, const struct flmem_finding *f)
 {
 	char owner[32];
 	int length;
@@ -49,7 +49,7 @@ const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *o
 		for (size_t i = 0; i < one->found->finding_count; i++) {
 			const struct flmem_finding *f = &one->found->findings[i];
 
-			if (strcmp(f->rule->id, *rule) == 0 && is_own(one, f))
+			if (strcmp(f->rule->id, *rule) == 0 && is_own_finding(one, f))
 				return f;
 		}
 	}

@@ -99,7 +99,7 @@ static void size_run(struct flmem_call *call)
 }
 
 /* While servers are waited for: whether the caller, or the run, wants to stop. */
-static bool has_ended(void *context)
+static bool is_run_cancelled(void *context)
 {
 	const struct flmem_call *call = context;
 	const struct flmem_aggregate_request *request = call->request;
@@ -455,7 +455,7 @@ static int write_output(struct flmem_call *call, struct flmem_error *err)
 	return rc;
 }
 
-static uint32_t checksum(const struct flmem_call *call)
+static uint32_t output_crc32c(const struct flmem_call *call)
 {
 	const struct flmem_run *run = &call->run;
 	uint64_t bytes = flmem_layout_bytes(&call->layout);
@@ -503,7 +503,7 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 	result->chunk_bytes = run->chunk_bytes;
 	result->threads = run->threads;
 	result->kernels = run->combination.kernels->name;
-	result->crc32c = checksum(call);
+	result->crc32c = output_crc32c(call);
 }
 
 static int fill_result(const struct flmem_call *call, struct flmem_aggregate_result *result,
@@ -544,7 +544,7 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 
 	call.access = (struct flmem_http_access){
 		.options = request->http,
-		.ended = has_ended,
+		.ended = is_run_cancelled,
 		.context = &call,
 	};
 

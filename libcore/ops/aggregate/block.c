@@ -51,14 +51,15 @@ static size_t element_bytes(const struct span *span)
 	return span->element == FLMEM_ELEMENTS_COUNT ? 1 : flmem_element_bytes(span->element);
 }
 
-static bool is_real(const struct span *span)
+static bool is_real_span(const struct span *span)
 {
 	return span->element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(span->element);
 }
 
 /* The tensor at a place of a span, its name and the index of the element there. */
-static const struct flmem_tensor *tensor_at(const struct block *block, const struct span *span,
-					    uint64_t at, char shown[100], uint64_t *ret_element)
+static const struct flmem_tensor *block_tensor_at(const struct block *block,
+						  const struct span *span, uint64_t at,
+						  char shown[100], uint64_t *ret_element)
 {
 	const struct flmem_layout *layout = block->run->layout;
 	size_t t = span->tensor;
@@ -104,7 +105,7 @@ static int report_special(const struct block *block, const struct span *span,
 	for (size_t i = 0; i < flmem_run_sources(block->run); i++) {
 		if (is_finite(block, span, i, &at))
 			continue;
-		tensor_at(block, span, at, shown, &element);
+		block_tensor_at(block, span, at, shown, &element);
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"'%s' has a NaN or an infinity: tensor '%s', element %llu; "
@@ -137,7 +138,7 @@ static int report_unequal(const struct block *block, const struct span *span, si
 	uint64_t element;
 	char shown[100];
 
-	tensor = tensor_at(block, span, span->begin + offset, shown, &element);
+	tensor = block_tensor_at(block, span, span->begin + offset, shown, &element);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "tensor '%s' of type %s differs between '%s' and '%s' from element "
 			       "%llu on; use --non-float first or round",
@@ -315,7 +316,7 @@ int flmem_run_verify_state(struct flmem_run *run, struct flmem_run_buffers *buff
 		struct span span;
 
 		for (; !rc && next_span(&block, &tensor, at, &span); at = span.end)
-			if (is_real(&span))
+			if (is_real_span(&span))
 				rc = move_state(&block, &span, FLMEM_STATE_VERIFY, err);
 	}
 	return rc;
@@ -329,7 +330,7 @@ static void scan_block(const struct block *block)
 
 	for (; next_span(block, &tensor, at, &span); at = span.end)
 		for (size_t i = 0; i < flmem_run_sources(block->run); i++)
-			if (is_real(&span) && !block->run->non_finite[i] &&
+			if (is_real_span(&span) && !block->run->non_finite[i] &&
 			    !is_finite(block, &span, i, &found))
 				block->run->non_finite[i] = true;
 }
@@ -412,7 +413,7 @@ static int measure_block(struct block *block, struct flmem_error *err)
 		block->end = (at / UNIT_BYTES + 1) * UNIT_BYTES;
 		block->end = block->end < end ? block->end : end;
 		for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
-			if (is_real(&span))
+			if (is_real_span(&span))
 				rc = measure_span(block, &span, err);
 	}
 	return rc;

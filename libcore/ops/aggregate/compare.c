@@ -25,7 +25,7 @@ struct compare_run {
 	size_t room;
 };
 
-static void clear_run(struct compare_run *run)
+static void clear_comparison(struct compare_run *run)
 {
 	flmem_inputs_clear(run->inputs, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -35,7 +35,7 @@ static void clear_run(struct compare_run *run)
 	}
 }
 
-#define AUTO_RUN FLMEM_AUTO(clear_run)
+#define AUTO_RUN FLMEM_AUTO(clear_comparison)
 
 void flmem_comparison_clear(struct flmem_comparison *comparison)
 {
@@ -263,7 +263,7 @@ static int compare_pair(struct compare_run *run, const struct flmem_tensor *a,
 	return add_tensor(run, &tensor, pair.tensors, err);
 }
 
-static const struct flmem_tensor *tensor_at(const struct flmem_tensor_list *list, size_t i)
+static const struct flmem_tensor *listed_tensor_at(const struct flmem_tensor_list *list, size_t i)
 {
 	return i < list->count ? &list->tensors[i] : NULL;
 }
@@ -275,8 +275,8 @@ static int compare_all(struct compare_run *run, struct flmem_error *err)
 	int rc = 0;
 
 	while (!rc) {
-		const struct flmem_tensor *a = tensor_at(&run->lists[0], i);
-		const struct flmem_tensor *b = tensor_at(&run->lists[1], j);
+		const struct flmem_tensor *a = listed_tensor_at(&run->lists[0], i);
+		const struct flmem_tensor *b = listed_tensor_at(&run->lists[1], j);
 		int order = a && b ? strcmp(a->name, b->name) : 0;
 
 		if (!a && !b)

@@ -38,7 +38,7 @@ struct conversion_run {
 	uint64_t done_bytes, total_bytes;
 };
 
-static void clear_run(struct conversion_run *run)
+static void clear_conversion(struct conversion_run *run)
 {
 	flmem_inputs_clear(&run->input, 1);
 	flmem_layout_clear(&run->layout);
@@ -55,7 +55,7 @@ static int conversion_nomem(const struct conversion_run *run, struct flmem_error
 	return flmem_error_nomem(err, "cannot convert '%s'", run->input.path);
 }
 
-static bool is_real(const struct flmem_dtype *dtype)
+static bool is_real_dtype(const struct flmem_dtype *dtype)
 {
 	enum flmem_element element = flmem_element_find(dtype->stored);
 
@@ -66,7 +66,7 @@ static int find_type(const char *name, const struct flmem_dtype **ret_dtype,
 		     struct flmem_error *err)
 {
 	*ret_dtype = name ? flmem_dtype_find(name) : NULL;
-	if (!name || (*ret_dtype && is_real(*ret_dtype) && (*ret_dtype)->bits >= 16))
+	if (!name || (*ret_dtype && is_real_dtype(*ret_dtype) && (*ret_dtype)->bits >= 16))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "invalid type '%.60s'; choose from F16, BF16, F32, F64", name);
@@ -83,7 +83,7 @@ static int change_types(struct conversion_run *run, struct flmem_tensor_list *li
 		struct flmem_tensor *tensor = &list->tensors[i];
 
 		run->before[i] = tensor->dtype;
-		if (!dtype || !is_real(tensor->dtype) || tensor->dtype == dtype)
+		if (!dtype || !is_real_dtype(tensor->dtype) || tensor->dtype == dtype)
 			continue;
 		if (__builtin_mul_overflow(tensor->bytes / (tensor->dtype->bits / 8),
 					   dtype->bits / 8, &tensor->bytes) ||
@@ -270,7 +270,7 @@ static int convert_all(struct conversion_run *run, struct flmem_error *err)
 int flmem_convert(const struct flmem_convert_request *request,
 		  struct flmem_conversion *ret_conversion, struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_run)
+	FLMEM_AUTO(clear_conversion)
 	struct conversion_run run = {.request = request, .part = FLMEM_PART_INIT};
 	int rc;
 

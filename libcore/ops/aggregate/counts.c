@@ -39,7 +39,7 @@ static void clear_counts(struct counts *counts)
 
 #define AUTO_COUNTS FLMEM_AUTO(clear_counts)
 
-static int invalid(const struct counts *counts, const char *why, struct flmem_error *err)
+static int invalid_counts(const struct counts *counts, const char *why, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not a JSON object of whole numbers: it %s", counts->path,
@@ -65,7 +65,7 @@ static int read_entries(struct counts *counts, struct flmem_json_scan *scan,
 			struct flmem_error *err)
 {
 	if (!flmem_json_scan_expect(scan, '{'))
-		return invalid(counts, scan->why, err);
+		return invalid_counts(counts, scan->why, err);
 	if (!flmem_json_scan_take(scan, '}')) {
 		do {
 			struct entry entry = {0};
@@ -74,15 +74,15 @@ static int read_entries(struct counts *counts, struct flmem_json_scan *scan,
 			if (!flmem_json_scan_string(scan, &entry.name) ||
 			    !flmem_json_scan_expect(scan, ':') ||
 			    !flmem_json_scan_number(scan, &entry.number))
-				return invalid(counts, scan->why, err);
+				return invalid_counts(counts, scan->why, err);
 			rc = add_entry(counts, entry, err);
 			if (rc)
 				return rc;
 		} while (flmem_json_scan_take(scan, ','));
 		if (!flmem_json_scan_expect(scan, '}'))
-			return invalid(counts, scan->why, err);
+			return invalid_counts(counts, scan->why, err);
 	}
-	return flmem_json_scan_ends(scan) ? 0 : invalid(counts, scan->why, err);
+	return flmem_json_scan_ends(scan) ? 0 : invalid_counts(counts, scan->why, err);
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -176,7 +176,7 @@ int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *con
 	if (text->failed)
 		return flmem_error_nomem(err, "cannot read '%s'", path);
 	if (!text->length || flmem_text_utf8_length(text->data) != text->length)
-		return invalid(&counts, "is not UTF-8 text", err);
+		return invalid_counts(&counts, "is not UTF-8 text", err);
 	flmem_json_scan_begin(&scan, text->data, text->length);
 	rc = read_entries(&counts, &scan, err);
 	if (!rc)

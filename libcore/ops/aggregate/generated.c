@@ -158,8 +158,8 @@ static void make_row(const struct flmem_generator *generator, enum flmem_element
 }
 
 /* Bytes [begin, end) of a tensor. */
-static void read_tensor(const struct flmem_generated *generated, size_t tensor, uint64_t begin,
-			uint64_t end, char *out)
+static void read_generated_tensor(const struct flmem_generated *generated, size_t tensor,
+				  uint64_t begin, uint64_t end, char *out)
 {
 	enum flmem_element element = (enum flmem_element)generated->layout.elements[tensor];
 	uint64_t size = flmem_element_bytes(element),
@@ -203,7 +203,7 @@ void flmem_generated_read(const struct flmem_generated *generated, uint64_t offs
 		to = to < end ? to : end;
 		if (to <= at)
 			continue;
-		read_tensor(generated, t, at - begin, to - begin, out);
+		read_generated_tensor(generated, t, at - begin, to - begin, out);
 		out += to - at;
 		at = to;
 	}

@@ -28,7 +28,7 @@ struct inspection_run {
 	double *row;
 };
 
-static void clear_run(struct inspection_run *run)
+static void clear_inspection(struct inspection_run *run)
 {
 	flmem_inputs_clear(&run->input, 1);
 	flmem_tensor_list_clear(&run->list);
@@ -37,7 +37,7 @@ static void clear_run(struct inspection_run *run)
 	free(run->row);
 }
 
-#define AUTO_RUN FLMEM_AUTO(clear_run)
+#define AUTO_RUN FLMEM_AUTO(clear_inspection)
 
 void flmem_inspection_clear(struct flmem_inspection *inspection)
 {
@@ -160,7 +160,7 @@ static bool fill_files(const struct inspection_run *run, struct flmem_inspection
 	return true;
 }
 
-static int compare_place(const void *a, const void *b)
+static int compare_tensor_places(const void *a, const void *b)
 {
 	const struct flmem_tensor *x = *(const struct flmem_tensor *const *)a;
 	const struct flmem_tensor *y = *(const struct flmem_tensor *const *)b;
@@ -182,12 +182,12 @@ static bool make_order(struct inspection_run *run)
 	for (size_t i = 0; i < run->list.count; i++)
 		run->order[i] = &run->list.tensors[i];
 	if (run->list.count)
-		qsort(run->order, run->list.count, sizeof(*run->order), compare_place);
+		qsort(run->order, run->list.count, sizeof(*run->order), compare_tensor_places);
 	return true;
 }
 
-static int read_tensor(struct inspection_run *run, const struct flmem_tensor *tensor,
-		       struct flmem_inspected_tensor *out, struct flmem_error *err)
+static int inspect_tensor_data(struct inspection_run *run, const struct flmem_tensor *tensor,
+			       struct flmem_inspected_tensor *out, struct flmem_error *err)
 {
 	const struct flmem_input_file *file = &run->input.files[tensor->file];
 	enum flmem_element element = flmem_element_find(tensor->dtype->stored);
@@ -247,7 +247,7 @@ static int read_next(struct inspection_run *run, struct flmem_inspection *inspec
 
 	*at = *at > tensor->offset ? *at : tensor->offset;
 	if (!rc)
-		rc = read_tensor(run, tensor, out, err);
+		rc = inspect_tensor_data(run, tensor, out, err);
 	if (rc || end <= *at)
 		return rc;
 	if (*at == tensor->offset)

@@ -130,7 +130,7 @@ static int report_shared(const struct flmem_output *output, const char *a, const
 			       path, output->path);
 }
 
-static int compare_place(const void *a, const void *b, void *context)
+static int compare_record_places(const void *a, const void *b, void *context)
 {
 	const uint64_t *offsets = context;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -151,7 +151,7 @@ static int check_shared(const struct flmem_output *output, const struct flmem_in
 		return flmem_error_nomem(err, "cannot write '%s'", output->path);
 	for (size_t i = 0; i < tensors; i++)
 		order[i] = i;
-	qsort_r(order, tensors, sizeof(*order), compare_place, output->map.offsets);
+	qsort_r(order, tensors, sizeof(*order), compare_record_places, output->map.offsets);
 	for (size_t i = 0; i < tensors; i++) {
 		const struct flmem_tensor *tensor = layout->order[order[i]];
 		const struct flmem_tensor *before = layout->order[last];

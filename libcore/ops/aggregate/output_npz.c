@@ -26,7 +26,7 @@
 #define LOCAL_CHECKSUM	14U
 #define RECORD_CHECKSUM 16U
 
-static void put_number(struct flmem_buf *buf, uint64_t value, size_t bytes)
+static void put_npz_number(struct flmem_buf *buf, uint64_t value, size_t bytes)
 {
 	char raw[8];
 
@@ -42,53 +42,53 @@ static uint64_t short_size(uint64_t size)
 /* What a local header and a record have in common, up to the length of the name. */
 static void put_common(struct flmem_buf *buf, uint64_t size, size_t name_bytes)
 {
-	put_number(buf, VERSION, 2);
-	put_number(buf, FLAG_UTF8, 2);
-	put_number(buf, 0, 2); /* stored */
-	put_number(buf, 0, 2);
-	put_number(buf, FIRST_DAY, 2);
-	put_number(buf, 0, 4); /* the checksum */
-	put_number(buf, short_size(size), 4);
-	put_number(buf, short_size(size), 4);
-	put_number(buf, name_bytes, 2);
+	put_npz_number(buf, VERSION, 2);
+	put_npz_number(buf, FLAG_UTF8, 2);
+	put_npz_number(buf, 0, 2); /* stored */
+	put_npz_number(buf, 0, 2);
+	put_npz_number(buf, FIRST_DAY, 2);
+	put_npz_number(buf, 0, 4); /* the checksum */
+	put_npz_number(buf, short_size(size), 4);
+	put_npz_number(buf, short_size(size), 4);
+	put_npz_number(buf, name_bytes, 2);
 }
 
 static void put_local(struct flmem_buf *buf, const char *name, uint64_t size)
 {
 	bool large = size >= LARGE;
 
-	put_number(buf, LOCAL_MARK, 4);
+	put_npz_number(buf, LOCAL_MARK, 4);
 	put_common(buf, size, strlen(name) + 4);
-	put_number(buf, large ? 20 : 0, 2);
+	put_npz_number(buf, large ? 20 : 0, 2);
 	flmem_buf_printf(buf, "%s.npy", name);
 	if (!large)
 		return;
-	put_number(buf, EXTRA_SIZES, 2);
-	put_number(buf, 16, 2);
-	put_number(buf, size, 8);
-	put_number(buf, size, 8);
+	put_npz_number(buf, EXTRA_SIZES, 2);
+	put_npz_number(buf, 16, 2);
+	put_npz_number(buf, size, 8);
+	put_npz_number(buf, size, 8);
 }
 
 static void put_record(struct flmem_buf *buf, const char *name, uint64_t size, uint64_t at)
 {
 	size_t extra = (size >= LARGE ? 16U : 0U) + (at >= LARGE ? 8U : 0U);
 
-	put_number(buf, RECORD_MARK, 4);
-	put_number(buf, VERSION, 2);
+	put_npz_number(buf, RECORD_MARK, 4);
+	put_npz_number(buf, VERSION, 2);
 	put_common(buf, size, strlen(name) + 4);
-	put_number(buf, extra ? extra + 4 : 0, 2);
-	put_number(buf, 0, 6);
-	put_number(buf, 0, 4);
-	put_number(buf, short_size(at), 4);
+	put_npz_number(buf, extra ? extra + 4 : 0, 2);
+	put_npz_number(buf, 0, 6);
+	put_npz_number(buf, 0, 4);
+	put_npz_number(buf, short_size(at), 4);
 	flmem_buf_printf(buf, "%s.npy", name);
 	if (!extra)
 		return;
-	put_number(buf, EXTRA_SIZES, 2);
-	put_number(buf, extra, 2);
+	put_npz_number(buf, EXTRA_SIZES, 2);
+	put_npz_number(buf, extra, 2);
 	for (int i = 0; i < 2 && size >= LARGE; i++)
-		put_number(buf, size, 8);
+		put_npz_number(buf, size, 8);
 	if (at >= LARGE)
-		put_number(buf, at, 8);
+		put_npz_number(buf, at, 8);
 }
 
 static void put_end(struct flmem_buf *buf, size_t count, uint64_t at, uint64_t bytes)
@@ -96,27 +96,27 @@ static void put_end(struct flmem_buf *buf, size_t count, uint64_t at, uint64_t b
 	bool large = count >= MANY || at >= LARGE || bytes >= LARGE;
 
 	if (large) {
-		put_number(buf, END64_MARK, 4);
-		put_number(buf, 44, 8);
-		put_number(buf, VERSION, 2);
-		put_number(buf, VERSION, 2);
-		put_number(buf, 0, 8);
-		put_number(buf, count, 8);
-		put_number(buf, count, 8);
-		put_number(buf, bytes, 8);
-		put_number(buf, at, 8);
-		put_number(buf, LOCATOR_MARK, 4);
-		put_number(buf, 0, 4);
-		put_number(buf, at + bytes, 8);
-		put_number(buf, 1, 4);
+		put_npz_number(buf, END64_MARK, 4);
+		put_npz_number(buf, 44, 8);
+		put_npz_number(buf, VERSION, 2);
+		put_npz_number(buf, VERSION, 2);
+		put_npz_number(buf, 0, 8);
+		put_npz_number(buf, count, 8);
+		put_npz_number(buf, count, 8);
+		put_npz_number(buf, bytes, 8);
+		put_npz_number(buf, at, 8);
+		put_npz_number(buf, LOCATOR_MARK, 4);
+		put_npz_number(buf, 0, 4);
+		put_npz_number(buf, at + bytes, 8);
+		put_npz_number(buf, 1, 4);
 	}
-	put_number(buf, END_MARK, 4);
-	put_number(buf, 0, 4);
-	put_number(buf, count < MANY ? count : MANY, 2);
-	put_number(buf, count < MANY ? count : MANY, 2);
-	put_number(buf, short_size(bytes), 4);
-	put_number(buf, large ? LARGE : at, 4);
-	put_number(buf, 0, 2);
+	put_npz_number(buf, END_MARK, 4);
+	put_npz_number(buf, 0, 4);
+	put_npz_number(buf, count < MANY ? count : MANY, 2);
+	put_npz_number(buf, count < MANY ? count : MANY, 2);
+	put_npz_number(buf, short_size(bytes), 4);
+	put_npz_number(buf, large ? LARGE : at, 4);
+	put_npz_number(buf, 0, 2);
 }
 
 static int report_unfit(const struct flmem_output *output, const struct flmem_tensor *tensor,

@@ -103,8 +103,8 @@ static void print_header(const struct flmem_layout *layout, struct shard *shard)
 		       layout->begins[shard->first];
 }
 
-static int make_rows(struct flmem_output *output, struct flmem_output_shards *shards,
-		     struct flmem_error *err)
+static int make_shard_tensors(struct flmem_output *output, struct flmem_output_shards *shards,
+			      struct flmem_error *err)
 {
 	size_t count;
 
@@ -249,7 +249,7 @@ int flmem_output_plan_shards(struct flmem_output *output, struct flmem_error *er
 					       output->path);
 	rc = make_paths(output, shards, err);
 	if (!rc)
-		rc = make_rows(output, shards, err);
+		rc = make_shard_tensors(output, shards, err);
 	if (!rc)
 		rc = map_tensors(output, shards, err);
 	if (!rc)
@@ -273,7 +273,7 @@ static bool is_empty(int directory, const char *name)
 }
 
 /* The old model stays: a folder cannot be exchanged without a moment in which there is none. */
-static int check_folder(const struct flmem_output_shards *shards, struct flmem_error *err)
+static int check_output_folder(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
 	struct stat status;
 
@@ -317,7 +317,7 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 	if (rc)
 		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
 				       "cannot write '%s'", output->path);
-	rc = check_folder(shards, err);
+	rc = check_output_folder(shards, err);
 	if (!rc)
 		rc = make_unfinished(shards, err);
 	if (!rc)

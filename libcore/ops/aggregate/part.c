@@ -203,7 +203,8 @@ static int report_full(const struct flmem_part *part, int fd, uint64_t bytes, in
 }
 
 /* Reserves the blocks; file systems without that operation get the size only. */
-static int reserve(const struct flmem_part *part, int fd, uint64_t bytes, struct flmem_error *err)
+static int reserve_blocks(const struct flmem_part *part, int fd, uint64_t bytes,
+			  struct flmem_error *err)
 {
 	int rc;
 
@@ -244,7 +245,7 @@ int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerp
 	if (ftruncate(part->fd, 0) < 0)
 		return report_unwritable(part, errno, err);
 	rc = flmem_part_restart(part, fingerprint, err);
-	return rc ? rc : reserve(part, part->fd, bytes, err);
+	return rc ? rc : reserve_blocks(part, part->fd, bytes, err);
 }
 
 int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
@@ -262,7 +263,7 @@ int flmem_part_open_other(const struct flmem_part *part, const char *name, int *
 int flmem_part_reserve_other(const struct flmem_part *part, int fd, uint64_t bytes,
 			     struct flmem_error *err)
 {
-	return reserve(part, fd, bytes, err);
+	return reserve_blocks(part, fd, bytes, err);
 }
 
 int flmem_part_publish(struct flmem_part *part, struct flmem_error *err)

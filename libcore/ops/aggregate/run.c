@@ -243,7 +243,7 @@ static void fail_run(struct flmem_run *run, int rc, const struct flmem_error *er
 	pthread_mutex_unlock(&run->lock);
 }
 
-static void *work(void *context)
+static void *run_worker(void *context)
 {
 	struct worker *worker = context;
 	struct flmem_run *run = worker->run;
@@ -336,7 +336,7 @@ static int start_workers(struct flmem_run *run, struct worker *workers, pthread_
 		pthread_mutex_lock(&run->lock);
 		run->running++;
 		pthread_mutex_unlock(&run->lock);
-		if (flmem_thread_start(&threads[i], work, &workers[i])) {
+		if (flmem_thread_start(&threads[i], run_worker, &workers[i])) {
 			clear_buffers(&workers[i].buffers);
 			pthread_mutex_lock(&run->lock);
 			run->running--;

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/generated.h"
 
-static int check_input(const struct flmem_input *input, double *total, struct flmem_error *err)
+static int verify_input(const struct flmem_input *input, double *total, struct flmem_error *err)
 {
 	if (!input->files[0].generated)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -40,7 +40,7 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 				       "'%s' writes nothing that could be resumed",
 				       FLMEM_AGGREGATE_VERIFY);
 	for (size_t i = 0; i < run->input_count && !rc; i++)
-		rc = check_input(run->inputs[i], &total, err);
+		rc = verify_input(run->inputs[i], &total, err);
 	return rc;
 }
 

@@ -15,9 +15,10 @@
 /* systemd, load-fragment.c: a command may begin with these as flags. */
 #define COMMAND_FLAGS "@-:+!|"
 
-__attribute__((format(printf, 5, 6))) static int refuse(int code, const char *what,
-							const char *path, struct flmem_error *err,
-							const char *format, ...)
+__attribute__((format(printf, 5, 6))) static int refuse_place(int code, const char *what,
+							      const char *path,
+							      struct flmem_error *err,
+							      const char *format, ...)
 {
 	char shown[256], why[256];
 	va_list args;
@@ -29,7 +30,7 @@ __attribute__((format(printf, 5, 6))) static int refuse(int code, const char *wh
 			       flmem_text_escape(path, shown, sizeof(shown)), why);
 }
 
-#define REFUSE(code, what, path, ...) refuse(FLMEM_##code, (what), (path), err, __VA_ARGS__)
+#define REFUSE(code, what, path, ...) refuse_place(FLMEM_##code, (what), (path), err, __VA_ARGS__)
 
 static bool has_controls(const char *path)
 {

@@ -234,8 +234,8 @@ static struct flmem_backing name_row(const struct flmem_map *map, const struct t
 	return row;
 }
 
-static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
-			const struct tmpfs *tmpfs, struct flmem_backing *rows)
+static size_t make_backing_rows(const struct flmem_maps *maps, const uint64_t *resident,
+				const struct tmpfs *tmpfs, struct flmem_backing *rows)
 {
 	size_t count = 0;
 
@@ -336,7 +336,7 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	}
 	count_all(&pages, &count, most, rows);
 	ret_backings->rows = rows;
-	ret_backings->count = make_rows(maps, resident, &tmpfs, rows);
+	ret_backings->count = make_backing_rows(maps, resident, &tmpfs, rows);
 	/* In later rows, copies may be missing from the counts. */
 	if (ret_backings->count > most)
 		ret_backings->count = most;

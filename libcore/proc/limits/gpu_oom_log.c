@@ -89,7 +89,7 @@ static struct flmem_u64 amount_before(const struct gpu_line *line, const char *w
 	return read_amount(at);
 }
 
-static struct flmem_u64 either(struct flmem_u64 first, struct flmem_u64 second)
+static struct flmem_u64 first_known(struct flmem_u64 first, struct flmem_u64 second)
 {
 	return first.unknown ? second : first;
 }
@@ -117,12 +117,13 @@ static void read_figures(const struct gpu_line *line, struct flmem_gpu_oom *oom)
 {
 	oom->device = read_device(line);
 	oom->tried_bytes = amount_after(line, "Tried to allocate ");
-	oom->total_bytes = either(amount_after(line, " total capacity of "),
-				  either(amount_after(line, " total capacty of "),
-					 amount_before(line, " total capacity;")));
-	oom->free_bytes = either(amount_before(line, " is free"), amount_before(line, " free;"));
-	oom->allocated_bytes = either(amount_before(line, " is allocated by PyTorch"),
-				      amount_before(line, " already allocated;"));
+	oom->total_bytes = first_known(amount_after(line, " total capacity of "),
+				       first_known(amount_after(line, " total capacty of "),
+						   amount_before(line, " total capacity;")));
+	oom->free_bytes =
+		first_known(amount_before(line, " is free"), amount_before(line, " free;"));
+	oom->allocated_bytes = first_known(amount_before(line, " is allocated by PyTorch"),
+					   amount_before(line, " already allocated;"));
 	oom->unused_bytes = read_unused(line, oom->allocated_bytes);
 }
 

@@ -44,7 +44,7 @@ static int read_parties(const struct flmem_process *process, struct parties *ret
 	return 0;
 }
 
-static bool has_ended(char state)
+static bool has_thread_ended(char state)
 {
 	return state == 'Z' || state == 'X';
 }
@@ -96,7 +96,7 @@ int flmem_preflight_identity(const struct flmem_process *process, struct flmem_e
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d is a kernel thread; it has no memory of its own",
 				       pid);
-	return has_ended(process->state) ? refuse_ended(process, err) : 0;
+	return has_thread_ended(process->state) ? refuse_ended(process, err) : 0;
 }
 
 int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
@@ -152,7 +152,7 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 
 	if (rc)
 		return rc;
-	if (has_ended(target.state))
+	if (has_thread_ended(target.state))
 		return refuse_ended(process, err);
 	if (!target.tracer.unknown && target.tracer.value)
 		return refuse_traced(process, &target, err);
@@ -238,7 +238,7 @@ int flmem_preflight_explain(const struct flmem_process *process, int negative_er
 	if (read_parties(process, &parties, err))
 		return err ? err->code : FLMEM_EPERM;
 	/* A process that is ending has released its memory already: ptrace then returns EPERM. */
-	if (has_ended(parties.target.state) || parties.target.rss_bytes.unknown)
+	if (has_thread_ended(parties.target.state) || parties.target.rss_bytes.unknown)
 		return refuse_ended(process, err);
 	if (!parties.target.tracer.unknown && parties.target.tracer.value)
 		return refuse_traced(process, &parties.target, err);

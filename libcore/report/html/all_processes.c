@@ -51,7 +51,7 @@ static void fit_all_axes(struct view *view)
 	flmem_page_plot_fit(&view->plot, 0, high);
 }
 
-static uint64_t highest(const struct flmem_page_series *s, size_t first, size_t end)
+static uint64_t highest_drawn_sample(const struct flmem_page_series *s, size_t first, size_t end)
 {
 	uint64_t high = 0;
 
@@ -72,7 +72,8 @@ static void put_all_curve(struct flmem_buf *out, const struct view *view, size_t
 
 		flmem_buf_printf(out, "%c%ld %ld", i ? 'L' : 'M',
 				 flmem_page_plot_x(&view->plot, (double)s->spans[first].first_us),
-				 flmem_page_plot_y(&view->plot, (double)highest(s, first, end)));
+				 flmem_page_plot_y(&view->plot,
+						   (double)highest_drawn_sample(s, first, end)));
 	}
 	flmem_buf_puts(out, points == 1 ? "h2\"/>" : "\"/>");
 }

@@ -160,7 +160,7 @@ static bool is_page(const char *path)
 	return got > 0 && memmem(head, (size_t)got, generator, sizeof(generator) - 1);
 }
 
-static int check_folder(const char *path, struct flmem_error *err)
+static int check_page_folder(const char *path, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *copy = strdup(path);
 	char shown[PATH_SHOWN];
@@ -176,7 +176,7 @@ int flmem_watch_page_place(const char *path, struct flmem_error *err)
 {
 	char shown[PATH_SHOWN];
 	struct stat status;
-	int rc = check_folder(path, err);
+	int rc = check_page_folder(path, err);
 
 	if (rc || stat(path, &status) < 0)
 		return rc;
