@@ -294,7 +294,7 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
-static bool is_python(const char *file)
+static bool is_python_file(const char *file)
 {
 	const char *dot = strrchr(file, '.');
 
@@ -308,7 +308,7 @@ static void report_python(const struct flmem_recommendations *found)
 	size_t left = 0;
 
 	for (size_t i = 0; i < found->finding_count; i++)
-		left += found->findings[i].proposed && is_python(found->findings[i].file);
+		left += found->findings[i].proposed && is_python_file(found->findings[i].file);
 	if (left)
 		fprintf(stderr,
 			"flmem recommend: %s in Python, which is not written; set it by hand\n",

@@ -122,7 +122,7 @@ static bool is_same_file(const char *one, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
-static bool is_one_of(const char *name, const char *other)
+static bool is_name_or_part(const char *name, const char *other)
 {
 	static const char *const suffixes[] = {"", ".part", FLMEM_PART_JOURNAL_SUFFIX};
 	size_t length = strlen(other);
@@ -147,7 +147,7 @@ static bool is_written_with(const char *one, const char *other)
 		return true;
 	return !flmem_file_place_open(one, &a) && !flmem_file_place_open(other, &b) &&
 	       fstat(a.directory, &x) == 0 && fstat(b.directory, &y) == 0 && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino && is_one_of(a.name, b.name);
+	       x.st_ino == y.st_ino && is_name_or_part(a.name, b.name);
 }
 
 /* A round that is interrupted between its two renames is repeated with the same inputs. */
