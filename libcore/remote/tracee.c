@@ -23,6 +23,8 @@
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
 #define RELEASE_PAUSE_US 10000U
 
+static _Thread_local bool thread_must_exit;
+
 static long send_request(enum __ptrace_request what, pid_t tid, long data)
 {
 	return ptrace(what, tid, NULL, (void *)data);
@@ -103,9 +105,13 @@ static bool detach_thread(pid_t tid)
  *
  * PTRACE_SEIZE finds the thread and then waits until an exec in progress has new credentials: if it
  * returns late, the thread is past that stop, runs the new program and has to be interrupted.
+ *
+ * It may not stop for as long as it likes: the exec reads the program, whose file may never answer,
+ * and the program may call vfork(). Then the tracing thread has to end (see stop_for_release()).
  */
 static void release_exec_successor(pid_t leader)
 {
+	const uint64_t start = flmem_clock_us();
 	const int options = WSTOPPED | WNOHANG | __WALL | __WNOTHREAD;
 	siginfo_t info;
 	pid_t tracer;
@@ -116,6 +122,10 @@ static void release_exec_successor(pid_t leader)
 		waitid(P_PID, (id_t)leader, &info, options);
 		if (detach_thread(leader))
 			return;
+		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
+			thread_must_exit = true;
+			return;
+		}
 		flmem_clock_sleep_us(PAUSE_US);
 	}
 }
@@ -211,8 +221,6 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 		return forget_thread(tracee);
 	return wait_stop(tracee, timeout_us);
 }
-
-static _Thread_local bool thread_must_exit;
 
 bool flmem_tracee_thread_must_exit(void)
 {

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A seized thread has taken its process's number by executing a program whose file does not answer:
+ * it does not stop, and the one that traces it must not wait for it without end.
+ */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/io.h"
+#include "remote/tracee.h"
+
+#define LIMIT_S 60 /* of the whole test, which hangs without it */
+
+static unsigned reads;
+
+int __real_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+
+/* The status of such a thread. */
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf)
+{
+	(void)dirfd;
+	(void)path;
+	(void)limit;
+	reads++;
+	flmem_buf_clear(buf);
+	flmem_buf_printf(buf, "Name:\tlate\nState:\tD (disk sleep)\nTracerPid:\t%d\n",
+			 (int)gettid());
+	return buf->failed;
+}
+
+static pid_t ended_process(void)
+{
+	const pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	return child;
+}
+
+static void *stop_thread(void *context)
+{
+	struct flmem_tracee *tracee = context;
+	const enum flmem_tracee_event event = flmem_tracee_stop(tracee, 1000);
+
+	return (void *)(uintptr_t)(event == FLMEM_TRACEE_GONE && flmem_tracee_thread_must_exit());
+}
+
+static void the_tracing_thread_ends_instead(void **state)
+{
+	const pid_t gone = ended_process();
+	struct flmem_tracee tracee = {.tid = gone, .leader = getpid()};
+	pthread_t thread;
+	void *must_exit;
+
+	(void)state;
+	alarm(LIMIT_S);
+	assert_int_equal(pthread_create(&thread, NULL, stop_thread, &tracee), 0);
+	assert_int_equal(pthread_join(thread, &must_exit), 0);
+	assert_non_null(must_exit);
+	assert_true(reads > 1); /* it may answer soon */
+	assert_false(flmem_tracee_thread_must_exit());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_tracing_thread_ends_instead),
+	};
+
+	return cmocka_run_group_tests_name("tracee_late_exec", tests, NULL, NULL);
+}
