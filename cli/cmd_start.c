@@ -97,13 +97,13 @@ static const struct opt options_table[] = {
 };
 
 /* Everything needed to start the command; all owned. */
-struct start {
+struct start_command {
 	struct flmem_settings settings;
 	char **environment;
 	struct flmem_preload_proof proof;
 };
 
-static void start_clear(struct start *start)
+static void start_clear(struct start_command *start)
 {
 	flmem_settings_clear(&start->settings);
 	flmem_launch_environment_free(start->environment);
@@ -154,7 +154,7 @@ static int check_start_options(struct start_options *o, const struct opt_rest *r
 	return check_supervision(o, err);
 }
 
-static int prepare_start(struct start *start, const struct flmem_settings_request *request,
+static int prepare_start(struct start_command *start, const struct flmem_settings_request *request,
 			 bool scrub, char *const *argv, struct flmem_error *err)
 {
 	int rc = flmem_settings_make(request, &start->settings, err);
@@ -171,7 +171,7 @@ static int prepare_start(struct start *start, const struct flmem_settings_reques
 }
 
 /* With `auto`, falls back to glibc if jemalloc does not load, and prints why. */
-static int prepare_start_or_fall_back(struct start *start, const struct start_options *o,
+static int prepare_start_or_fall_back(struct start_command *start, const struct start_options *o,
 				      char *const *argv, struct flmem_error *err)
 {
 	struct flmem_settings_request request;
@@ -186,7 +186,7 @@ static int prepare_start_or_fall_back(struct start *start, const struct start_op
 	fprintf(stderr, "flmem start: using glibc instead of jemalloc: %s\n",
 		flmem_text_escape(err->message, shown, sizeof(shown)));
 	start_clear(start);
-	*start = (struct start){0};
+	*start = (struct start_command){0};
 	request.allocator = FLMEM_SETTINGS_ALLOCATOR_GLIBC;
 	return prepare_start(start, &request, false, argv, err);
 }
@@ -203,7 +203,7 @@ static void note_shell_probe(const struct flmem_preload_proof *proof)
 			flmem_text_escape(proof->program, shown, sizeof(shown)));
 }
 
-static int print_dry_run(const struct start *start, bool json, char *const *argv,
+static int print_dry_run(const struct start_command *start, bool json, char *const *argv,
 			 struct flmem_error *err)
 {
 	char *text = NULL;
@@ -228,7 +228,7 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 {
 	struct start_options *o = options;
 	struct flmem_error err = {0};
-	struct start start = {0};
+	struct start_command start = {0};
 	int status = 0, rc = check_start_options(o, rest, &err);
 
 	if (!rc && o->emit) {

@@ -221,13 +221,13 @@ static int store_value(const struct opt *o, void *options, const char *text,
 }
 
 /* Walks argv; `index` is the next word to read. */
-struct cursor {
+struct argv_cursor {
 	int argc;
 	char **argv;
 	int index;
 };
 
-static int read_value(const struct opt *o, struct cursor *at, void *options,
+static int read_value(const struct opt *o, struct argv_cursor *at, void *options,
 		      const char *inline_value, struct flmem_error *err)
 {
 	if (o->kind == OPT_FLAG) {
@@ -243,7 +243,7 @@ static int read_value(const struct opt *o, struct cursor *at, void *options,
 	return store_value(o, options, at->argv[at->index++], err);
 }
 
-static int parse_long(const struct opt *table, struct cursor *at, void *options, char *word,
+static int parse_long(const struct opt *table, struct argv_cursor *at, void *options, char *word,
 		      struct flmem_error *err)
 {
 	const char *value = strchr(word, '=');
@@ -255,7 +255,7 @@ static int parse_long(const struct opt *table, struct cursor *at, void *options,
 	return read_value(o, at, options, value ? value + 1 : NULL, err);
 }
 
-static int parse_letters(const struct opt *table, struct cursor *at, void *options, char *word,
+static int parse_letters(const struct opt *table, struct argv_cursor *at, void *options, char *word,
 			 struct flmem_error *err)
 {
 	for (char *p = word + 1; *p; p++) {
@@ -276,7 +276,7 @@ static int parse_letters(const struct opt *table, struct cursor *at, void *optio
 int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
 	      struct flmem_error *err)
 {
-	struct cursor at = {.argc = words->count, .argv = words->values};
+	struct argv_cursor at = {.argc = words->count, .argv = words->values};
 	int kept = 0;
 
 	while (at.index < at.argc) {

@@ -62,12 +62,13 @@ struct printed {
 	uint64_t start_time, at_us, rss_bytes;
 };
 
-struct lines {
+struct line_output {
 	struct printed *printed;
 	size_t count, room;
 };
 
-static struct printed *add_printed(struct lines *lines, const struct flmem_watch_process *process)
+static struct printed *add_printed(struct line_output *lines,
+				   const struct flmem_watch_process *process)
 {
 	size_t room = lines->room ? lines->room * 2 : 16;
 	struct printed *grown = lines->printed;
@@ -84,7 +85,8 @@ static struct printed *add_printed(struct lines *lines, const struct flmem_watch
 	return &lines->printed[lines->count++];
 }
 
-static struct printed *find_printed(struct lines *lines, const struct flmem_watch_process *process)
+static struct printed *find_printed(struct line_output *lines,
+				    const struct flmem_watch_process *process)
 {
 	for (size_t i = 0; i < lines->count; i++)
 		if (lines->printed[i].pid == process->pid &&
@@ -151,7 +153,7 @@ static void print_warning(void *state, const char *text)
 
 static void close_lines(void *state)
 {
-	struct lines *lines = state;
+	struct line_output *lines = state;
 
 	free(lines->printed);
 	free(lines);
@@ -170,7 +172,7 @@ void watch_output_summary(struct watch_output *ret_output)
 int watch_output_lines(bool json, bool quiet, struct watch_output *ret_output,
 		       struct flmem_error *err)
 {
-	struct lines *lines = calloc(1, sizeof(*lines));
+	struct line_output *lines = calloc(1, sizeof(*lines));
 
 	if (!lines)
 		return flmem_error_nomem(err, "cannot print lines");

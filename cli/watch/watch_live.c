@@ -21,7 +21,7 @@
 #define REFRESH_EVERY_MS 1000 /* trends, at most */
 #define IDLE_MS		 1000 /* without samples and keys */
 
-struct view {
+struct live_view {
 	struct live live;
 	struct flmem_watch_options *watch;
 	struct flmem_watch_snapshot *own_snapshot; /* NULL: another output owns it */
@@ -41,7 +41,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U;
 }
 
-static void wake_view(const struct view *view)
+static void wake_view(const struct live_view *view)
 {
 	const uint64_t one = 1;
 	ssize_t put = write(view->wake, &one, sizeof(one));
@@ -49,13 +49,13 @@ static void wake_view(const struct view *view)
 	(void)put; /* already awake */
 }
 
-static bool is_over(struct view *view)
+static bool is_over(struct live_view *view)
 {
 	return __atomic_load_n(&view->over, __ATOMIC_ACQUIRE);
 }
 
 /* False at the end of input. */
-static bool read_keys(struct view *view, int revents)
+static bool read_keys(struct live_view *view, int revents)
 {
 	int key;
 
@@ -68,7 +68,7 @@ static bool read_keys(struct view *view, int revents)
 }
 
 /* Waits for a key or a sample; a resize interrupts the wait. */
-static void wait_and_read(struct view *view, int timeout_ms)
+static void wait_and_read(struct live_view *view, int timeout_ms)
 {
 	struct pollfd files[] = {
 		{.fd = view->wake, .events = POLLIN},
@@ -98,7 +98,7 @@ static void set_curses_signals(int how)
 
 static void *run_view(void *context)
 {
-	struct view *view = context;
+	struct live_view *view = context;
 	uint64_t drawn = 0, refreshed = 0;
 
 	set_curses_signals(SIG_UNBLOCK);
@@ -124,14 +124,14 @@ static void *run_view(void *context)
 
 static bool on_live_sample(void *state, const struct flmem_watch_sample *sample)
 {
-	struct view *view = state;
+	struct live_view *view = state;
 
 	return live_table_sample(&view->live.table, sample);
 }
 
 static bool on_live_action(void *state, const struct flmem_watch_action *action)
 {
-	struct view *view = state;
+	struct live_view *view = state;
 
 	live_table_action(&view->live.table, action);
 	return true;
@@ -139,7 +139,7 @@ static bool on_live_action(void *state, const struct flmem_watch_action *action)
 
 static void on_warning(void *state, const char *text)
 {
-	struct view *view = state;
+	struct live_view *view = state;
 
 	live_table_note(&view->live.table, text);
 }
@@ -164,7 +164,7 @@ static void start_colours(struct live *live)
 }
 
 /* False if curses does not support the terminal. */
-static bool open_screen(struct view *view)
+static bool open_screen(struct live_view *view)
 {
 	live_restore_prepare();
 	view->screen = nc.newterm(NULL, stdout, stdin);
@@ -184,7 +184,7 @@ static bool open_screen(struct view *view)
 }
 
 /* The thread starts with all signals blocked, so that it receives none of the watch. */
-static bool start_live_thread(struct view *view)
+static bool start_live_thread(struct live_view *view)
 {
 	sigset_t all;
 	int rc;
@@ -199,7 +199,7 @@ static bool start_live_thread(struct view *view)
 }
 
 /* Restores the terminal; the rest of the view remains. */
-static void end_screen(struct view *view)
+static void end_screen(struct live_view *view)
 {
 	if (view->runs) {
 		__atomic_store_n(&view->over, true, __ATOMIC_RELEASE);
@@ -230,7 +230,7 @@ static int finish_view(void *state, const struct flmem_watch_summary *summary,
 
 static void close_view(void *state)
 {
-	struct view *view = state;
+	struct live_view *view = state;
 
 	end_screen(view);
 	if (view->wake >= 0)
@@ -254,9 +254,9 @@ static bool is_terminal(void)
 	       strcmp(terminal, "dumb") != 0;
 }
 
-static struct view *new_view(struct flmem_watch_options *watch)
+static struct live_view *new_view(struct flmem_watch_options *watch)
 {
-	struct view *view = calloc(1, sizeof(*view));
+	struct live_view *view = calloc(1, sizeof(*view));
 
 	if (!view)
 		return NULL;
@@ -268,7 +268,7 @@ static struct view *new_view(struct flmem_watch_options *watch)
 	return view;
 }
 
-static bool use_snapshot(struct view *view)
+static bool use_snapshot(struct live_view *view)
 {
 	if (!view->watch->snapshot && flmem_watch_snapshot_new(&view->own_snapshot, NULL))
 		return false;
@@ -280,7 +280,7 @@ static bool use_snapshot(struct view *view)
 
 bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output)
 {
-	struct view *view;
+	struct live_view *view;
 
 	if (!is_terminal() || !live_curses_load())
 		return false;

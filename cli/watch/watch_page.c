@@ -9,14 +9,14 @@
 
 #include "watch/watch_output.h"
 
-struct report {
+struct page_report {
 	const char *path;
 	struct flmem_watch_page *page;
 };
 
 static bool on_page_sample(void *state, const struct flmem_watch_sample *sample)
 {
-	const struct report *report = state;
+	const struct page_report *report = state;
 
 	flmem_watch_page_sample(report->page, sample);
 	return true;
@@ -24,7 +24,7 @@ static bool on_page_sample(void *state, const struct flmem_watch_sample *sample)
 
 static bool on_round(void *state, const struct flmem_watch_round *round)
 {
-	const struct report *report = state;
+	const struct page_report *report = state;
 
 	flmem_watch_page_round(report->page, round);
 	return true;
@@ -32,7 +32,7 @@ static bool on_round(void *state, const struct flmem_watch_round *round)
 
 static bool on_page_action(void *state, const struct flmem_watch_action *action)
 {
-	const struct report *report = state;
+	const struct page_report *report = state;
 
 	flmem_watch_page_action(report->page, action);
 	return true;
@@ -43,7 +43,7 @@ bool watch_page_is_stdout(const char *path)
 	return path && strcmp(path, "-") == 0;
 }
 
-static int print_page(const struct report *report, const struct flmem_watch_summary *summary,
+static int print_page(const struct page_report *report, const struct flmem_watch_summary *summary,
 		      const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	char *html = flmem_watch_page_html(report->page, summary, advice);
@@ -61,7 +61,7 @@ static int print_page(const struct report *report, const struct flmem_watch_summ
 static int finish_page(void *state, const struct flmem_watch_summary *summary,
 		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
-	const struct report *report = state;
+	const struct page_report *report = state;
 
 	if (watch_page_is_stdout(report->path))
 		return print_page(report, summary, advice, err);
@@ -70,7 +70,7 @@ static int finish_page(void *state, const struct flmem_watch_summary *summary,
 
 static void close_report(void *state)
 {
-	struct report *report = state;
+	struct page_report *report = state;
 
 	flmem_watch_page_free(report->page);
 	free(report);
@@ -79,7 +79,7 @@ static void close_report(void *state)
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err)
 {
 	int rc = watch_page_is_stdout(path) ? 0 : flmem_watch_page_place(path, err);
-	struct report *report;
+	struct page_report *report;
 
 	/* Check now: a watch of days must not end with an unwritable page. */
 	if (rc)

@@ -12,11 +12,11 @@
 #define MAGIC UINT64_C(0x314a41454d4c46) /* "FLMEAJ1", little-endian */
 
 /* 16 bytes each; `check` is the CRC-32C of what is before it. */
-struct head {
+struct journal_head {
 	uint64_t magic, fingerprint;
 };
 
-struct record {
+struct journal_record {
 	uint64_t chunk;
 	uint32_t crc32c;
 	uint32_t check;
@@ -24,14 +24,14 @@ struct record {
 
 #define RECORDS_AT_ONCE 256U
 
-static uint32_t check_of(const struct record *record)
+static uint32_t check_of(const struct journal_record *record)
 {
-	return flmem_crc32c(0, record, offsetof(struct record, check));
+	return flmem_crc32c(0, record, offsetof(struct journal_record, check));
 }
 
 static bool read_head(int fd, uint64_t fingerprint)
 {
-	struct head head;
+	struct journal_head head;
 
 	return flmem_io_read_at(fd, 0, &head, sizeof(head)) && head.magic == MAGIC &&
 	       head.fingerprint == fingerprint;
@@ -51,8 +51,8 @@ bool flmem_journal_is_own(int fd)
 bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,
 			size_t count)
 {
-	struct record records[RECORDS_AT_ONCE];
-	off_t at = sizeof(struct head);
+	struct journal_record records[RECORDS_AT_ONCE];
+	off_t at = sizeof(struct journal_head);
 	ssize_t got;
 
 	if (!read_head(fd, fingerprint))
@@ -74,7 +74,7 @@ bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk
 
 int flmem_journal_start(int fd, uint64_t fingerprint)
 {
-	const struct head head = {.magic = MAGIC, .fingerprint = fingerprint};
+	const struct journal_head head = {.magic = MAGIC, .fingerprint = fingerprint};
 
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
@@ -83,7 +83,7 @@ int flmem_journal_start(int fd, uint64_t fingerprint)
 
 int flmem_journal_append(int fd, uint64_t chunk, uint32_t crc32c)
 {
-	struct record record = {.chunk = chunk, .crc32c = crc32c};
+	struct journal_record record = {.chunk = chunk, .crc32c = crc32c};
 
 	record.check = check_of(&record);
 	return flmem_io_write_all(fd, &record, sizeof(record));

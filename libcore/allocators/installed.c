@@ -168,14 +168,14 @@ static bool is_library(int rootfd, const char *path, struct stat *ret_status)
 	       header.e_machine == OWN_MACHINE;
 }
 
-struct search {
+struct installed_search {
 	int rootfd;
 	struct flmem_installed_allocator *rows;
 	struct stat *files; /* capacity of the rows */
 	size_t count, room;
 };
 
-static bool was_seen(const struct search *search, const struct stat *status)
+static bool was_seen(const struct installed_search *search, const struct stat *status)
 {
 	for (size_t i = 0; i < search->count; i++)
 		if (search->files[i].st_dev == status->st_dev &&
@@ -184,7 +184,7 @@ static bool was_seen(const struct search *search, const struct stat *status)
 	return false;
 }
 
-static int check_library(struct search *search, const char *directory, size_t name)
+static int check_library(struct installed_search *search, const char *directory, size_t name)
 {
 	char path[4200];
 	struct stat status;
@@ -203,7 +203,7 @@ static int check_library(struct search *search, const char *directory, size_t na
 	return 0;
 }
 
-static int search_directories(struct search *search)
+static int search_directories(struct installed_search *search)
 {
 	FLMEM_AUTO(directories_clear) struct directories list = {0};
 	int rc = 0;
@@ -226,7 +226,7 @@ static int search_directories(struct search *search)
 int flmem_installed_find(int rootfd, struct flmem_installed_allocator **ret_rows, size_t *ret_count,
 			 struct flmem_error *err)
 {
-	struct search search = {.rootfd = rootfd};
+	struct installed_search search = {.rootfd = rootfd};
 	int rc = search_directories(&search);
 
 	free(search.files);

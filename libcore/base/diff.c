@@ -8,7 +8,7 @@
 #define CONTEXT 3U
 #define REACH	64U /* lines searched ahead for where the texts agree again */
 
-struct lines {
+struct diff_lines {
 	const char **starts; /* one more entry than lines: the end of the text */
 	size_t count;
 };
@@ -18,7 +18,7 @@ struct change {
 	size_t a, a_end, b, b_end;
 };
 
-static bool split_lines(const char *text, struct lines *lines)
+static bool split_lines(const char *text, struct diff_lines *lines)
 {
 	size_t count = 0;
 
@@ -36,7 +36,7 @@ static bool split_lines(const char *text, struct lines *lines)
 	return true;
 }
 
-static bool is_same_line(const struct lines *a, size_t i, const struct lines *b, size_t j)
+static bool is_same_line(const struct diff_lines *a, size_t i, const struct diff_lines *b, size_t j)
 {
 	size_t length = (size_t)(a->starts[i + 1] - a->starts[i]);
 
@@ -48,7 +48,8 @@ static bool is_same_line(const struct lines *a, size_t i, const struct lines *b,
  * Finds the nearest following pair of equal lines; the ends of both texts when none is within
  * reach.
  */
-static struct change next_change(const struct lines *a, size_t i, const struct lines *b, size_t j)
+static struct change next_change(const struct diff_lines *a, size_t i, const struct diff_lines *b,
+				 size_t j)
 {
 	struct change change = {.a = i, .b = j, .a_end = a->count, .b_end = b->count};
 
@@ -65,7 +66,8 @@ static struct change next_change(const struct lines *a, size_t i, const struct l
 	return change;
 }
 
-static void put_diff_line(const struct lines *lines, size_t index, char mark, struct flmem_buf *out)
+static void put_diff_line(const struct diff_lines *lines, size_t index, char mark,
+			  struct flmem_buf *out)
 {
 	size_t length = (size_t)(lines->starts[index + 1] - lines->starts[index]);
 
@@ -75,7 +77,7 @@ static void put_diff_line(const struct lines *lines, size_t index, char mark, st
 		flmem_buf_puts(out, "\n\\ No newline at end of file\n");
 }
 
-static void put_lines(const struct lines *lines, size_t from, size_t to, char mark,
+static void put_lines(const struct diff_lines *lines, size_t from, size_t to, char mark,
 		      struct flmem_buf *out)
 {
 	for (; from < to; from++)
@@ -88,8 +90,8 @@ static void put_range(char mark, size_t start, size_t count, struct flmem_buf *o
 }
 
 /* Writes one hunk: the changes from `first` up to `end`, whose contexts touch. */
-static void put_hunk(const struct lines *a, const struct lines *b, const struct change *changes,
-		     size_t count, struct flmem_buf *out)
+static void put_hunk(const struct diff_lines *a, const struct diff_lines *b,
+		     const struct change *changes, size_t count, struct flmem_buf *out)
 {
 	const struct change *first = changes, *last = changes + count - 1;
 	size_t lead = first->a < CONTEXT ? first->a : CONTEXT;
@@ -110,7 +112,8 @@ static void put_hunk(const struct lines *a, const struct lines *b, const struct 
 }
 
 /* All stretches that differ; NULL when out of memory. */
-static struct change *find_changes(const struct lines *a, const struct lines *b, size_t *ret_count)
+static struct change *find_changes(const struct diff_lines *a, const struct diff_lines *b,
+				   size_t *ret_count)
 {
 	struct change *changes = NULL;
 	size_t i = 0, j = 0, count = 0;
@@ -141,7 +144,7 @@ static struct change *find_changes(const struct lines *a, const struct lines *b,
 void flmem_diff_unified(const char *name, const char *before, const char *after,
 			struct flmem_buf *out)
 {
-	struct lines a = {0}, b = {0};
+	struct diff_lines a = {0}, b = {0};
 	struct change *changes = NULL;
 	size_t count = 0, end;
 

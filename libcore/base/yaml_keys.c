@@ -7,7 +7,7 @@
 
 #define DEPTH_MAX 256
 
-struct walk {
+struct yaml_walk {
 	flmem_yaml_visit *visit;
 	void *context;
 	char *key; /* its value has not been read yet */
@@ -15,7 +15,7 @@ struct walk {
 	bool mapping, failed, done;
 };
 
-static void take_scalar(struct walk *walk, const char *text)
+static void take_scalar(struct yaml_walk *walk, const char *text)
 {
 	if (!walk->depth)
 		walk->failed = true;
@@ -32,7 +32,7 @@ static void take_scalar(struct walk *walk, const char *text)
 }
 
 /* A collection or an alias in place of the value or, in unusual documents, the key. */
-static void take_collection(struct walk *walk)
+static void take_collection(struct yaml_walk *walk)
 {
 	if (walk->depth != 1 || !walk->key)
 		return;
@@ -41,7 +41,7 @@ static void take_collection(struct walk *walk)
 	walk->key = NULL;
 }
 
-static void enter_collection(struct walk *walk, bool mapping)
+static void enter_collection(struct yaml_walk *walk, bool mapping)
 {
 	take_collection(walk);
 	if (!walk->depth)
@@ -50,7 +50,7 @@ static void enter_collection(struct walk *walk, bool mapping)
 		walk->failed = true;
 }
 
-static void handle_yaml_event(struct walk *walk, const yaml_event_t *event)
+static void handle_yaml_event(struct yaml_walk *walk, const yaml_event_t *event)
 {
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
@@ -80,7 +80,7 @@ static void handle_yaml_event(struct walk *walk, const yaml_event_t *event)
 
 bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visit, void *context)
 {
-	struct walk walk = {.visit = visit, .context = context};
+	struct yaml_walk walk = {.visit = visit, .context = context};
 	yaml_parser_t parser;
 
 	if (!yaml_parser_initialize(&parser))

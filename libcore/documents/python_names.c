@@ -9,7 +9,7 @@
 #define ALIAS_ROUNDS 3
 
 /* A pass over the source. */
-struct pass {
+struct names_pass {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	const struct flmem_python_names *names; /* of the pass before, or NULL */
@@ -42,7 +42,7 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 }
 
 /* `path` NULL: the name is not imported. */
-static int bind_import(struct pass *pass, const char *name, const char *path,
+static int bind_import(struct names_pass *pass, const char *name, const char *path,
 		       const struct flmem_place *place)
 {
 	struct flmem_python_binding row = {.place = *place};
@@ -57,7 +57,7 @@ static int bind_import(struct pass *pass, const char *name, const char *path,
 }
 
 /* import a.b as c, d: a name without "as" binds its first part. */
-static int read_import(struct pass *pass)
+static int read_import(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
 	struct flmem_place place = reader->before.place;
@@ -83,8 +83,8 @@ static int read_import(struct pass *pass)
 	return rc;
 }
 
-static int bind_member(struct pass *pass, const char *module, const char *member, const char *name,
-		       const struct flmem_place *place)
+static int bind_member(struct names_pass *pass, const char *module, const char *member,
+		       const char *name, const struct flmem_place *place)
 {
 	char path[2 * FLMEM_PYTHON_DOTTED_MAX];
 
@@ -113,7 +113,7 @@ static void read_module(struct flmem_python_reader *reader, char module[FLMEM_PY
 		module[1] = '\0';
 }
 
-static int read_from(struct pass *pass)
+static int read_from(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
 	struct flmem_place place = reader->before.place;
@@ -142,7 +142,7 @@ static int read_from(struct pass *pass)
 }
 
 /* A function or class of the module itself. */
-static int read_definition(struct pass *pass)
+static int read_definition(struct names_pass *pass)
 {
 	struct flmem_place place = pass->reader.before.place;
 	bool outermost = place.column == 1;
@@ -155,7 +155,7 @@ static int read_definition(struct pass *pass)
 }
 
 /* One statement's words of the pass that reads imports. */
-static int read_imports(struct pass *pass)
+static int read_imports(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
 	bool starts = flmem_python_at_statement(reader);
@@ -193,7 +193,7 @@ static const struct flmem_python_binding *find_binding(const struct flmem_python
 }
 
 /* name = a.b, which makes the name another one for it; any other value hides an import. */
-static int read_assignment(struct pass *pass)
+static int read_assignment(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
 	struct flmem_place place = reader->word.place;
@@ -213,7 +213,7 @@ static int read_assignment(struct pass *pass)
 	return bind_import(pass, name, NULL, &place);
 }
 
-static int read_assignments(struct pass *pass)
+static int read_assignments(struct names_pass *pass)
 {
 	if (pass->reader.word.kind == FLMEM_PYTHON_NAME && flmem_python_at_statement(&pass->reader))
 		return read_assignment(pass);
@@ -221,8 +221,8 @@ static int read_assignments(struct pass *pass)
 	return 0;
 }
 
-static int run_pass(struct pass *pass, const struct flmem_python_source *source,
-		    int (*read)(struct pass *pass))
+static int run_pass(struct names_pass *pass, const struct flmem_python_source *source,
+		    int (*read)(struct names_pass *pass))
 {
 	int rc = 0;
 
@@ -275,7 +275,8 @@ int flmem_python_names_read(struct flmem_cursor *cursor, const struct flmem_pyth
 			    struct flmem_python_names *ret_names)
 {
 	struct flmem_python_bindings assigned = {0};
-	struct pass pass = {.cursor = cursor, .names = ret_names, .found = &ret_names->imports};
+	struct names_pass pass = {
+		.cursor = cursor, .names = ret_names, .found = &ret_names->imports};
 	int rc;
 
 	*ret_names = (struct flmem_python_names){0};

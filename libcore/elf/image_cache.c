@@ -8,7 +8,7 @@
 #define BUCKETS 256U
 #define NONE	UINT16_MAX
 
-struct entry {
+struct image_entry {
 	dev_t device;
 	uint64_t inode;
 	char *name;
@@ -21,7 +21,7 @@ struct entry {
 };
 
 struct flmem_image_cache {
-	struct entry entries[ENTRIES];
+	struct image_entry entries[ENTRIES];
 	uint16_t buckets[BUCKETS];
 	uint16_t count;
 	uint64_t clock;
@@ -36,11 +36,11 @@ struct flmem_image_cache *flmem_image_cache_new(void)
 	return cache;
 }
 
-static void clear_entry(struct entry *entry)
+static void clear_entry(struct image_entry *entry)
 {
 	flmem_image_free(entry->image);
 	free(entry->name);
-	*entry = (struct entry){0};
+	*entry = (struct image_entry){0};
 }
 
 void flmem_image_cache_free(struct flmem_image_cache *cache)
@@ -63,14 +63,14 @@ static uint16_t *bucket_of(struct flmem_image_cache *cache, dev_t device, uint64
  * The name is part of the key because a file system with subvolumes (btrfs) uses an inode number
  * several times with one device number.
  */
-static struct entry *find_cached_image(struct flmem_image_cache *cache,
-				       const struct flmem_module *module)
+static struct image_entry *find_cached_image(struct flmem_image_cache *cache,
+					     const struct flmem_module *module)
 {
 	const struct flmem_map *map = module->map;
 	uint16_t i = *bucket_of(cache, map->device, map->inode);
 
 	for (; i != NONE; i = cache->entries[i].next) {
-		struct entry *entry = &cache->entries[i];
+		struct image_entry *entry = &cache->entries[i];
 
 		if (entry->inode == map->inode && entry->device == map->device &&
 		    (!entry->owner || entry->owner == module->owner) &&
@@ -82,7 +82,7 @@ static struct entry *find_cached_image(struct flmem_image_cache *cache,
 
 static void unlink_entry(struct flmem_image_cache *cache, uint16_t index)
 {
-	const struct entry *entry = &cache->entries[index];
+	const struct image_entry *entry = &cache->entries[index];
 	uint16_t *link = bucket_of(cache, entry->device, entry->inode);
 
 	while (*link != index)
@@ -102,17 +102,17 @@ static uint16_t evict_oldest(struct flmem_image_cache *cache)
 	return oldest;
 }
 
-static struct entry *new_entry(struct flmem_image_cache *cache, const struct flmem_map *map)
+static struct image_entry *new_entry(struct flmem_image_cache *cache, const struct flmem_map *map)
 {
 	FLMEM_AUTO_FREE char *name = strdup(map->name);
 	uint16_t index, *bucket = bucket_of(cache, map->device, map->inode);
-	struct entry *entry;
+	struct image_entry *entry;
 
 	if (!name)
 		return NULL;
 	index = cache->count < ENTRIES ? cache->count++ : evict_oldest(cache);
 	entry = &cache->entries[index];
-	*entry = (struct entry){
+	*entry = (struct image_entry){
 		.device = map->device,
 		.inode = map->inode,
 		.name = FLMEM_TAKE(name),
@@ -122,7 +122,7 @@ static struct entry *new_entry(struct flmem_image_cache *cache, const struct flm
 	return entry;
 }
 
-static void open_entry(struct entry *entry, const struct flmem_module *module)
+static void open_entry(struct image_entry *entry, const struct flmem_module *module)
 {
 	int fd = flmem_module_open_file(module, &entry->why);
 
@@ -139,7 +139,7 @@ static void open_entry(struct entry *entry, const struct flmem_module *module)
 void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules)
 {
 	for (uint16_t i = 0; i < cache->count; i++) {
-		struct entry *entry = &cache->entries[i];
+		struct image_entry *entry = &cache->entries[i];
 
 		if (entry->owner != modules)
 			continue;
@@ -152,7 +152,7 @@ void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flme
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why)
 {
-	struct entry *entry = find_cached_image(cache, module);
+	struct image_entry *entry = find_cached_image(cache, module);
 
 	if (!entry) {
 		entry = new_entry(cache, module->map);

@@ -10,7 +10,7 @@
 
 #define DELETED_SUFFIX " (deleted)"
 
-struct run {
+struct mapping_run {
 	const struct flmem_map *first, *last, *text;
 };
 
@@ -19,7 +19,7 @@ struct run {
  * small file share a page, so the same offset may follow; offset 0 may repeat only after the text,
  * else a second mapping of the file begins.
  */
-static bool continues_run(const struct run *run, const struct flmem_map *map)
+static bool continues_run(const struct mapping_run *run, const struct flmem_map *map)
 {
 	const struct flmem_map *last = run->last;
 
@@ -30,9 +30,9 @@ static bool continues_run(const struct run *run, const struct flmem_map *map)
 }
 
 /* The next run of mappings of one file at or after *index; moves *index past the run. */
-static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct run *ret_run)
+static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct mapping_run *ret_run)
 {
-	struct run run = {0};
+	struct mapping_run run = {0};
 	size_t i = *index;
 
 	for (; i < maps->count; i++) {
@@ -69,7 +69,7 @@ static char *copy_path(const struct flmem_modules *modules, const struct flmem_m
 	return strndup(path, length);
 }
 
-static bool add_module(struct flmem_modules *modules, const struct run *run)
+static bool add_module(struct flmem_modules *modules, const struct mapping_run *run)
 {
 	const struct flmem_map *map = run->text ? run->text : run->first;
 	bool deleted = flmem_map_is_deleted(map);
@@ -95,7 +95,7 @@ static size_t count_runs(const struct flmem_maps *maps)
 {
 	size_t count = 0, index = 0;
 
-	for (struct run run; find_next_run(maps, &index, &run);)
+	for (struct mapping_run run; find_next_run(maps, &index, &run);)
 		count++;
 	return count;
 }
@@ -120,7 +120,7 @@ static bool add_modules(struct flmem_modules *modules)
 {
 	size_t index = 0;
 
-	for (struct run run; find_next_run(modules->maps, &index, &run);) {
+	for (struct mapping_run run; find_next_run(modules->maps, &index, &run);) {
 		bool holds_program =
 			run.first->start <= modules->headers && modules->headers < run.last->end;
 

@@ -58,7 +58,7 @@ struct flmem_found_file {
 struct flmem_found_job {
 	const struct flmem_found_file *files;
 	size_t count;
-	const struct flmem_input *inputs;
+	const struct flmem_rule_input *inputs;
 	size_t input_count;
 };
 

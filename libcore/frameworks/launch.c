@@ -494,7 +494,7 @@ static void read_containers(const struct flmem_node *node, struct flmem_launches
 		read_containers(n, launches);
 }
 
-void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches)
+void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)
 {
 	*ret_launches = (struct flmem_launches){0};
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)

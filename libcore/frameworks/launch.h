@@ -68,7 +68,7 @@ struct flmem_launches {
 };
 
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
-void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches);
+void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);

@@ -35,7 +35,7 @@ static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_b
 
 static bool is_launch_file(const struct flmem_document *document)
 {
-	const struct flmem_input input = {.document = *document};
+	const struct flmem_rule_input input = {.document = *document};
 	struct flmem_launches launches;
 
 	if (document->syntax != FLMEM_SYNTAX_YAML)

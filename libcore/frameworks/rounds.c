@@ -13,7 +13,7 @@
 #define COLUMN 10U
 
 /* The unread rest of a line. */
-struct cursor {
+struct log_cursor {
 	const char *at, *end;
 };
 
@@ -46,7 +46,7 @@ void flmem_rounds_clear(struct flmem_rounds *rounds)
 }
 
 /* Moves the cursor after the next occurrence of the text. */
-static bool seek_text(struct cursor *c, const char *text)
+static bool seek_text(struct log_cursor *c, const char *text)
 {
 	size_t length = strlen(text);
 	const char *found = memmem(c->at, (size_t)(c->end - c->at), text, length);
@@ -56,7 +56,7 @@ static bool seek_text(struct cursor *c, const char *text)
 	return found;
 }
 
-static bool read_marker_text(struct cursor *c, const char *text)
+static bool read_marker_text(struct log_cursor *c, const char *text)
 {
 	size_t length = strlen(text);
 
@@ -66,7 +66,7 @@ static bool read_marker_text(struct cursor *c, const char *text)
 	return true;
 }
 
-static bool read_round_number(struct cursor *c, uint64_t *ret_number)
+static bool read_round_number(struct log_cursor *c, uint64_t *ret_number)
 {
 	const char *first = c->at;
 	uint64_t number = 0;
@@ -79,7 +79,7 @@ static bool read_round_number(struct cursor *c, uint64_t *ret_number)
 	return c->at > first;
 }
 
-static bool read_client(struct cursor *c, struct mark *mark)
+static bool read_client(struct log_cursor *c, struct mark *mark)
 {
 	mark->client = c->at;
 	while (c->at < c->end && (unsigned char)*c->at > ' ' && *c->at != '"' && *c->at != '\\')
@@ -89,20 +89,21 @@ static bool read_client(struct cursor *c, struct mark *mark)
 }
 
 /* A number right-aligned in the ten columns after "]: ", followed by a space. */
-static bool read_table_row(struct cursor *c, uint64_t *ret_number)
+static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 {
-	struct cursor cell;
+	struct log_cursor cell;
 
 	if (!seek_text(c, "]: ") || (size_t)(c->end - c->at) <= COLUMN || c->at[COLUMN] != ' ')
 		return false;
-	cell = (struct cursor){.at = c->at, .end = c->at + COLUMN};
+	cell = (struct log_cursor){.at = c->at, .end = c->at + COLUMN};
 	while (cell.at < cell.end && *cell.at == ' ')
 		cell.at++;
 	return read_round_number(&cell, ret_number) && cell.at == cell.end;
 }
 
 /* Matches the text after `before`. */
-static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, struct mark *mark)
+static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *m,
+			 struct mark *mark)
 {
 	uint64_t chunks;
 
@@ -130,11 +131,11 @@ static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, s
 static bool matches_marker(const struct flmem_round_marker *m, const char *line, size_t length,
 			   struct mark *ret_mark)
 {
-	struct cursor c = {.at = line, .end = line + length};
+	struct log_cursor c = {.at = line, .end = line + length};
 
 	/* An earlier occurrence of the same words may be followed by other text, so search on. */
 	while (seek_text(&c, m->before)) {
-		struct cursor here = c;
+		struct log_cursor here = c;
 		struct mark mark = {.kind = m->kind};
 
 		if (matches_here(&here, m, &mark)) {
@@ -158,7 +159,7 @@ static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t 
 			  struct mark *ret_mark)
 {
 	regmatch_t groups[2];
-	struct cursor c;
+	struct log_cursor c;
 
 	line[length < SEARCHED_MAX ? length : SEARCHED_MAX] = '\0';
 	if (regexec(&rounds->regex, line, 2, groups, 0) != 0)
@@ -166,7 +167,7 @@ static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t 
 	*ret_mark = (struct mark){.kind = FLMEM_ROUND_COUNTED_START};
 	if (rounds->regex.re_nsub < 1 || groups[1].rm_so < 0)
 		return true;
-	c = (struct cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
+	c = (struct log_cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
 	ret_mark->kind = FLMEM_ROUND_STARTED;
 	return read_round_number(&c, &ret_mark->number) && c.at == c.end;
 }

@@ -34,7 +34,7 @@ struct flmem_http {
 	size_t transfer_count;
 };
 
-struct range {
+struct byte_range {
 	uint64_t begin, end;
 };
 
@@ -46,9 +46,9 @@ struct flmem_http_file {
 	bool known;	      /* the three above */
 	pthread_mutex_t lock; /* of what follows */
 	char *current;	      /* where it was redirected to, or NULL */
-	struct range expected[EXPECTED_MAX];
+	struct byte_range expected[EXPECTED_MAX];
 	size_t next_expected;
-	struct range last; /* that was asked for without being expected */
+	struct byte_range last; /* that was asked for without being expected */
 };
 
 int flmem_http_open(const struct flmem_http_access *access, struct flmem_http **ret_http,
@@ -139,7 +139,7 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
 {
 	pthread_mutex_lock(&file->lock);
 	file->expected[file->next_expected++ % EXPECTED_MAX] =
-		(struct range){offset, offset + bytes};
+		(struct byte_range){offset, offset + bytes};
 	pthread_mutex_unlock(&file->lock);
 }
 
@@ -164,7 +164,7 @@ static uint64_t find_request_end(struct flmem_http_file *file, uint64_t offset, 
 		bytes = bytes < REQUEST_LARGEST ? bytes : REQUEST_LARGEST;
 		end = offset + bytes > end ? offset + bytes : end;
 		end = end > most ? most : end;
-		file->last = (struct range){offset, end};
+		file->last = (struct byte_range){offset, end};
 	}
 	pthread_mutex_unlock(&file->lock);
 	return end;
@@ -417,7 +417,7 @@ static bool wait_for_retry(struct flmem_http *http, struct attempts *attempts,
 
 /* Makes the request for bytes that no request in progress has. */
 static enum flmem_transfer_step open_range(struct flmem_http_file *file,
-					   struct flmem_transfer *transfer, struct range range,
+					   struct flmem_transfer *transfer, struct byte_range range,
 					   struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_range_request)
@@ -446,7 +446,7 @@ static int report_attempts(const struct attempts *attempts, struct flmem_error *
 
 /* Reads through one transfer; *offset and so on move along. */
 static int read_through(struct flmem_http_file *file, struct flmem_transfer *transfer,
-			struct range range, char *out, struct flmem_error *err)
+			struct byte_range range, char *out, struct flmem_error *err)
 {
 	struct attempts attempts = {.most = most_retries(file->http)};
 	struct flmem_error why = {0};
@@ -454,7 +454,7 @@ static int read_through(struct flmem_http_file *file, struct flmem_transfer *tra
 	while (range.begin < range.end) {
 		enum flmem_transfer_step step = FLMEM_TRANSFER_OK;
 		size_t bytes = (size_t)(range.end - range.begin), got = 0;
-		struct range asked = {range.begin, 0};
+		struct byte_range asked = {range.begin, 0};
 
 		if (!is_at(transfer, file, range.begin)) {
 			asked.end = find_request_end(file, range.begin, bytes);
@@ -485,7 +485,7 @@ static int read_through(struct flmem_http_file *file, struct flmem_transfer *tra
 int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t bytes, char *out,
 			 struct flmem_error *err)
 {
-	const struct range range = {offset, offset + bytes};
+	const struct byte_range range = {offset, offset + bytes};
 	struct flmem_transfer *transfer;
 	int rc;
 
@@ -505,7 +505,7 @@ static int identify_file(struct flmem_http_file *file, struct flmem_transfer *tr
 {
 	struct attempts attempts = {.most = most_retries(file->http)};
 	const struct flmem_reply *reply = &transfer->reply;
-	const struct range range = {0, FIRST_BYTES};
+	const struct byte_range range = {0, FIRST_BYTES};
 	enum flmem_transfer_step step;
 	char bytes[FIRST_BYTES];
 	size_t got;

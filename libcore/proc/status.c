@@ -68,11 +68,11 @@ static const struct field fields[] = {
 };
 
 /* What is left of one line. */
-struct cursor {
+struct status_cursor {
 	const char *at, *end;
 };
 
-static void skip_blanks(struct cursor *c)
+static void skip_blanks(struct status_cursor *c)
 {
 	while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
 		c->at++;
@@ -86,7 +86,7 @@ static int hex_digit_value(char c)
 }
 
 /* One number and the blanks before it; false when there is none, it overflows or runs on. */
-static bool take_number(struct cursor *c, unsigned base, uint64_t *ret_value)
+static bool take_number(struct status_cursor *c, unsigned base, uint64_t *ret_value)
 {
 	uint64_t value = 0;
 	const char *first;
@@ -107,7 +107,7 @@ static bool take_number(struct cursor *c, unsigned base, uint64_t *ret_value)
 	return true;
 }
 
-static bool take_kilobytes(struct cursor *c, uint64_t *ret_value)
+static bool take_kilobytes(struct status_cursor *c, uint64_t *ret_value)
 {
 	uint64_t value;
 
@@ -120,7 +120,7 @@ static bool take_kilobytes(struct cursor *c, uint64_t *ret_value)
 	return true;
 }
 
-static bool take_last_number(struct cursor *c, uint64_t *ret_value)
+static bool take_last_number(struct status_cursor *c, uint64_t *ret_value)
 {
 	bool any = false;
 
@@ -130,7 +130,7 @@ static bool take_last_number(struct cursor *c, uint64_t *ret_value)
 	return any;
 }
 
-static void take_ids(struct cursor *c, struct flmem_ids *ids)
+static void take_ids(struct status_cursor *c, struct flmem_ids *ids)
 {
 	uint64_t values[4];
 
@@ -146,7 +146,7 @@ static void take_ids(struct cursor *c, struct flmem_ids *ids)
 	};
 }
 
-static void take_process_name(struct cursor *c, char *name)
+static void take_process_name(struct status_cursor *c, char *name)
 {
 	size_t length;
 
@@ -159,7 +159,7 @@ static void take_process_name(struct cursor *c, char *name)
 	name[length] = '\0';
 }
 
-static bool has_word(struct cursor *c, const char *word)
+static bool has_word(struct status_cursor *c, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -174,7 +174,7 @@ static bool has_word(struct cursor *c, const char *word)
 	return false;
 }
 
-static void store_number(struct cursor *c, enum field_kind kind, struct flmem_u64 *number)
+static void store_number(struct status_cursor *c, enum field_kind kind, struct flmem_u64 *number)
 {
 	uint64_t value = 0;
 	bool good;
@@ -189,7 +189,8 @@ static void store_number(struct cursor *c, enum field_kind kind, struct flmem_u6
 		*number = FLMEM_KNOWN(value);
 }
 
-static void store_field(const struct field *field, struct cursor *c, struct flmem_status *status)
+static void store_field(const struct field *field, struct status_cursor *c,
+			struct flmem_status *status)
 {
 	void *place = (char *)status + field->offset;
 
@@ -219,7 +220,7 @@ static void store_field(const struct field *field, struct cursor *c, struct flme
 static void parse_line(const char *line, const char *end, struct flmem_status *status)
 {
 	const char *colon = memchr(line, ':', (size_t)(end - line));
-	struct cursor c;
+	struct status_cursor c;
 	size_t length;
 
 	if (!colon)
@@ -230,7 +231,7 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 		if (fields[i].key[0] != line[0] || strncmp(fields[i].key, line, length) != 0 ||
 		    fields[i].key[length])
 			continue;
-		c = (struct cursor){.at = colon + 1, .end = end};
+		c = (struct status_cursor){.at = colon + 1, .end = end};
 		store_field(&fields[i], &c, status);
 		return;
 	}

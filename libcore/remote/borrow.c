@@ -468,14 +468,14 @@ static int run_with_retries(struct flmem_borrow_state *borrow)
 	}
 }
 
-struct run {
+struct borrow_run {
 	struct flmem_borrow_state *borrow;
 	int rc;
 };
 
 static void run_on_thread(void *context)
 {
-	struct run *run = context;
+	struct borrow_run *run = context;
 
 	run->rc = run_with_retries(run->borrow);
 }
@@ -483,7 +483,7 @@ static void run_on_thread(void *context)
 /* On a thread that ends: its end releases a thread of the target that cannot be stopped. */
 static int run_in_thread(struct flmem_borrow_state *borrow)
 {
-	struct run run = {.borrow = borrow};
+	struct borrow_run run = {.borrow = borrow};
 	int failed = flmem_attempt_run_on_thread(run_on_thread, &run);
 
 	if (failed)

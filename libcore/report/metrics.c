@@ -23,9 +23,10 @@ struct page {
  * A metric and the source of its values: `put` adds the lines of one process, or, with a result of
  * NULL, those of the watch.
  */
-struct row {
+struct metric_row {
 	struct flmem_metric shown;
-	void (*put)(struct page *page, const struct row *row, const struct flmem_watch_result *r);
+	void (*put)(struct page *page, const struct metric_row *row,
+		    const struct flmem_watch_result *r);
 	size_t offset;	   /* of the number, in the result or the state */
 	unsigned decimals; /* decimal places of the number */
 };
@@ -63,7 +64,8 @@ static void put_label(struct page *page, const char *name, const char *value)
 	flmem_buf_putc(b, '"');
 }
 
-static void begin_line(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void begin_line(struct page *page, const struct metric_row *row,
+		       const struct flmem_watch_result *r)
 {
 	char pid[16];
 
@@ -77,7 +79,8 @@ static void begin_line(struct page *page, const struct row *row, const struct fl
 	put_label(page, "framework", flmem_framework_name(r->process.framework));
 }
 
-static void end_metric_line(struct page *page, const struct row *row, uint64_t value, bool negative)
+static void end_metric_line(struct page *page, const struct metric_row *row, uint64_t value,
+			    bool negative)
 {
 	struct flmem_buf *b = &page->text;
 	uint64_t one = 1;
@@ -94,13 +97,13 @@ static void end_metric_line(struct page *page, const struct row *row, uint64_t v
 	flmem_buf_putc(b, '\n');
 }
 
-static const void *field_address(const struct page *page, const struct row *row,
+static const void *field_address(const struct page *page, const struct metric_row *row,
 				 const struct flmem_watch_result *r)
 {
 	return (r ? (const char *)r : (const char *)page->state) + row->offset;
 }
 
-static void put_plain_lines(struct page *page, const struct row *row,
+static void put_plain_lines(struct page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	const uint64_t *value = field_address(page, row, r);
@@ -109,7 +112,7 @@ static void put_plain_lines(struct page *page, const struct row *row,
 	end_metric_line(page, row, *value, false);
 }
 
-static void put_u64_lines(struct page *page, const struct row *row,
+static void put_u64_lines(struct page *page, const struct metric_row *row,
 			  const struct flmem_watch_result *r)
 {
 	const struct flmem_u64 *value = field_address(page, row, r);
@@ -120,7 +123,7 @@ static void put_u64_lines(struct page *page, const struct row *row,
 	end_metric_line(page, row, value->value, false);
 }
 
-static void put_i64(struct page *page, const struct row *row, struct flmem_i64 value)
+static void put_i64(struct page *page, const struct metric_row *row, struct flmem_i64 value)
 {
 	bool negative = value.value < 0;
 
@@ -128,7 +131,7 @@ static void put_i64(struct page *page, const struct row *row, struct flmem_i64 v
 			negative);
 }
 
-static void put_i64_lines(struct page *page, const struct row *row,
+static void put_i64_lines(struct page *page, const struct metric_row *row,
 			  const struct flmem_watch_result *r)
 {
 	const struct flmem_i64 *value = field_address(page, row, r);
@@ -139,7 +142,7 @@ static void put_i64_lines(struct page *page, const struct row *row,
 	put_i64(page, row, *value);
 }
 
-static void put_interval_lines(struct page *page, const struct row *row,
+static void put_interval_lines(struct page *page, const struct metric_row *row,
 			       const struct flmem_watch_result *r)
 {
 	const struct flmem_i64 *value = field_address(page, row, r);
@@ -151,7 +154,7 @@ static void put_interval_lines(struct page *page, const struct row *row,
 	put_i64(page, row, *value);
 }
 
-static void put_limit_lines(struct page *page, const struct row *row,
+static void put_limit_lines(struct page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	const struct flmem_u64 *value = field_address(page, row, r);
@@ -163,14 +166,14 @@ static void put_limit_lines(struct page *page, const struct row *row,
 	end_metric_line(page, row, value->value, false);
 }
 
-static void put_confidence_lines(struct page *page, const struct row *row,
+static void put_confidence_lines(struct page *page, const struct metric_row *row,
 				 const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
 	end_metric_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
 }
 
-static void put_verdict_lines(struct page *page, const struct row *row,
+static void put_verdict_lines(struct page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 #define STATE(name, text) FLMEM_TREND_##name,
@@ -184,7 +187,7 @@ static void put_verdict_lines(struct page *page, const struct row *row,
 	}
 }
 
-static void put_actions_lines(struct page *page, const struct row *row,
+static void put_actions_lines(struct page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 	for (unsigned i = 0; i < FLMEM_WATCH_ACTION_KINDS; i++) {
@@ -195,7 +198,7 @@ static void put_actions_lines(struct page *page, const struct row *row,
 }
 
 /* One of several values of a metric, distinguished by a label. */
-static void put_part_lines(struct page *page, const struct row *row,
+static void put_part_lines(struct page *page, const struct metric_row *row,
 			   const struct flmem_watch_result *r, const char *part,
 			   struct flmem_u64 value)
 {
@@ -206,7 +209,7 @@ static void put_part_lines(struct page *page, const struct row *row,
 	end_metric_line(page, row, value.value, false);
 }
 
-static void put_events_lines(struct page *page, const struct row *row,
+static void put_events_lines(struct page *page, const struct metric_row *row,
 			     const struct flmem_watch_result *r)
 {
 	put_part_lines(page, row, r, "high", r->pressure.high);
@@ -215,14 +218,14 @@ static void put_events_lines(struct page *page, const struct row *row,
 	put_part_lines(page, row, r, "oom_kill", r->pressure.oom_kill);
 }
 
-static void put_stalls_lines(struct page *page, const struct row *row,
+static void put_stalls_lines(struct page *page, const struct metric_row *row,
 			     const struct flmem_watch_result *r)
 {
 	put_part_lines(page, row, r, "some", r->pressure.some_avg10_hundredths);
 	put_part_lines(page, row, r, "full", r->pressure.full_avg10_hundredths);
 }
 
-static void put_process_lines(struct page *page, const struct row *row,
+static void put_process_lines(struct page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 	char start[24];
@@ -234,7 +237,7 @@ static void put_process_lines(struct page *page, const struct row *row,
 	end_metric_line(page, row, 1, false);
 }
 
-static void put_build_lines(struct page *page, const struct row *row,
+static void put_build_lines(struct page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
@@ -261,7 +264,7 @@ static void put_build_lines(struct page *page, const struct row *row,
 		.name = n, .type = "stateset", .help = h, __VA_ARGS__ \
 	}
 
-static const struct row rows[] = {
+static const struct metric_row rows[] = {
 	{INFO("flmem_process", "A watched process and its redacted command line.",
 	      .per_process = true, .labels = "start_time_ticks command"),
 	 .put = put_process_lines},
@@ -379,7 +382,7 @@ const struct flmem_metric *flmem_metric(size_t index)
 }
 
 /* The older format has sample names here, no units, and fewer types. */
-static void put_head(struct page *page, const struct row *row)
+static void put_head(struct page *page, const struct metric_row *row)
 {
 	const struct flmem_metric *m = &row->shown;
 	const char *suffix = is_open(page) ? "" : suffix_of(m), *type = m->type;

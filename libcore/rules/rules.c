@@ -20,7 +20,7 @@ static size_t reference_name(const char *text, const char **ret_name)
 	return length - skip - 1;
 }
 
-const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
+const struct flmem_node *flmem_check_resolve(const struct flmem_rule_input *input,
 					     const struct flmem_node *value)
 {
 	const struct flmem_node *found = NULL, *n;
@@ -37,7 +37,7 @@ const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 											: NULL;
 }
 
-static char *current_text(const struct flmem_input *input, const struct flmem_remark *remark)
+static char *current_text(const struct flmem_rule_input *input, const struct flmem_remark *remark)
 {
 	const struct flmem_place *place = &remark->node->place;
 	size_t length = place->end - place->start;
@@ -99,7 +99,7 @@ void flmem_finding_clear(struct flmem_finding *finding)
 	free(finding->edit.text);
 }
 
-static bool make_edit(const struct flmem_input *input, const struct flmem_remark *remark,
+static bool make_edit(const struct flmem_rule_input *input, const struct flmem_remark *remark,
 		      struct flmem_edit *ret_edit)
 {
 	if (remark->missing)
@@ -108,7 +108,7 @@ static bool make_edit(const struct flmem_input *input, const struct flmem_remark
 	return flmem_edit_replace(&input->document, remark->node, remark->proposed, ret_edit);
 }
 
-static bool fill_finding(struct flmem_finding *finding, const struct flmem_input *input,
+static bool fill_finding(struct flmem_finding *finding, const struct flmem_rule_input *input,
 			 const struct flmem_remark *remark)
 {
 	const struct flmem_node *node = remark->node;
@@ -155,7 +155,7 @@ static const char *line_start(const char *text, const char *p)
 }
 
 /* JSON has no comments. */
-static bool is_silenced(const struct flmem_input *input, const struct flmem_node *node,
+static bool is_silenced(const struct flmem_rule_input *input, const struct flmem_node *node,
 			const char *rule)
 {
 	const char *text = input->document.text.data, *line, *above;
@@ -247,7 +247,7 @@ static const struct flmem_node *part_of(const struct flmem_input_kind *kind,
 	return part;
 }
 
-static const struct flmem_node *first_entry(const struct flmem_input *input)
+static const struct flmem_node *first_entry(const struct flmem_rule_input *input)
 {
 	const struct flmem_node *root = input->document.root;
 
@@ -255,7 +255,7 @@ static const struct flmem_node *first_entry(const struct flmem_input *input)
 				  : NULL;
 }
 
-bool flmem_rules_reach(const struct flmem_input *input)
+bool flmem_rules_reach(const struct flmem_rule_input *input)
 {
 	size_t count = 0;
 
@@ -287,7 +287,7 @@ static void check_rule_input(struct flmem_check *check)
 		check_subject(check, check->input->document.root);
 }
 
-static bool applies_to(const struct flmem_rule_row *row, const struct flmem_input *input)
+static bool applies_to(const struct flmem_rule_row *row, const struct flmem_rule_input *input)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
 		if (row->inputs[i] == input->kind)

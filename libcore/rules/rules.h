@@ -41,7 +41,7 @@ struct flmem_input_kind {
 };
 
 /* One file. */
-struct flmem_input {
+struct flmem_rule_input {
 	const struct flmem_input_kind *kind;
 	const char *file; /* path as the user gave it */
 	const char *app;  /* the name of its app in a job that has apps */
@@ -50,14 +50,14 @@ struct flmem_input {
 
 /* Files that are read together: those of one job, or of one folder. */
 struct flmem_bundle {
-	const struct flmem_input *inputs;
+	const struct flmem_rule_input *inputs;
 	size_t count;
 };
 
 /* The arguments of a check function. */
 struct flmem_check {
 	const struct flmem_bundle *bundle;
-	const struct flmem_input *input;
+	const struct flmem_rule_input *input;
 	const struct flmem_node *subject;    /* root of the file, or the part */
 	const struct flmem_node *args;	     /* `args` of the subject, or NULL */
 	struct flmem_version_number release; /* of the framework; count 0: unknown */
@@ -84,11 +84,11 @@ struct flmem_rule_table {
 struct flmem_remark {
 	const struct flmem_node *node; /* the value, or the map that lacks the key `missing` */
 	const char *missing;
-	const char *proposed;		     /* the new value, or NULL */
-	const char *path;		     /* NULL: the path of the node */
-	const char *detail;		     /* appended to the row's message, or NULL */
-	const struct flmem_input *input;     /* the file of `node`; NULL: the checked file */
-	const enum flmem_severity *severity; /* overrides the row's; NULL: the row's */
+	const char *proposed;		      /* the new value, or NULL */
+	const char *path;		      /* NULL: the path of the node */
+	const char *detail;		      /* appended to the row's message, or NULL */
+	const struct flmem_rule_input *input; /* the file of `node`; NULL: the checked file */
+	const enum flmem_severity *severity;  /* overrides the row's; NULL: the row's */
 };
 
 /* The facts about jobs before any job is checked. */
@@ -125,14 +125,14 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
  * The value itself, or the value that it refers to if it is a string that names a key of the
  * outermost map: NVFlare's "{name}", HOCON's ${name}. NULL for an unresolved reference.
  */
-const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
+const struct flmem_node *flmem_check_resolve(const struct flmem_rule_input *input,
 					     const struct flmem_node *value);
 
 /* Workflows, executors or calls of a file that are checked. */
 #define FLMEM_PARTS_MAX 1024U
 
 /* Whether the rules reach all parts of the file. */
-bool flmem_rules_reach(const struct flmem_input *input);
+bool flmem_rules_reach(const struct flmem_rule_input *input);
 
 /* Runs the rules of a table on the files of a bundle. FLMEM_EFAILED when out of memory. */
 int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,

@@ -62,14 +62,14 @@ static bool is_thread_blocked(const struct flmem_cpython_session *session, pid_t
 }
 
 /* Results of watching the lock so far. */
-struct watch {
+struct gil_watch {
 	struct flmem_cpython_gil first;
 	uint64_t wanted_since_us; /* 0: not requested */
 	bool always_blocked;	  /* its holder was never seen running */
 };
 
 /* On request the holder releases the lock between two instructions of Python code. */
-static bool was_released(const struct flmem_cpython_session *session, struct watch *watch,
+static bool was_released(const struct flmem_cpython_session *session, struct gil_watch *watch,
 			 pid_t holder, uint64_t now_us)
 {
 	struct flmem_cpython_gil gil;
@@ -93,7 +93,7 @@ static bool was_released(const struct flmem_cpython_session *session, struct wat
  */
 static bool is_lock_usable(const struct flmem_cpython_session *session, pid_t *ret_holder)
 {
-	struct watch watch = {.first = session->state.gil, .always_blocked = true};
+	struct gil_watch watch = {.first = session->state.gil, .always_blocked = true};
 	const struct flmem_cpython_thread *holder =
 		flmem_cpython_state_find(&session->state, watch.first.holder);
 	uint64_t start = flmem_clock_us(), now = start;

@@ -21,7 +21,7 @@
 #define TIMEOUT_US 2000000U
 
 /* Work of the thread with the target's rights. */
-struct work {
+struct script_work {
 	int root; /* root of the process, or -1 */
 	int directory;
 	uint32_t uid;
@@ -33,7 +33,7 @@ struct work {
 
 static void free_work(void *context)
 {
-	struct work *work = context;
+	struct script_work *work = context;
 
 	if (work->root >= 0)
 		close(work->root);
@@ -46,14 +46,14 @@ static void free_work(void *context)
 /* Called after a timeout: removes a file that was created too late. */
 static void abandon_work(void *context)
 {
-	struct work *work = context;
+	struct script_work *work = context;
 
 	if (work->is_created)
 		unlinkat(work->directory, work->name, 0);
 	free_work(work);
 }
 
-static void cleanup_work(struct work **work)
+static void cleanup_work(struct script_work **work)
 {
 	if (*work)
 		free_work(*work);
@@ -62,7 +62,7 @@ static void cleanup_work(struct work **work)
 /*
  * Never outside of the process's root, and through no link that the process may change meanwhile.
  */
-static int open_script_directory(const struct work *work)
+static int open_script_directory(const struct script_work *work)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -73,7 +73,7 @@ static int open_script_directory(const struct work *work)
 }
 
 /* If others may replace the file, they could inject their code into the target. */
-static bool is_protected(const struct work *work, int directory)
+static bool is_protected(const struct script_work *work, int directory)
 {
 	struct stat status;
 
@@ -83,7 +83,7 @@ static bool is_protected(const struct work *work, int directory)
 }
 
 /* The request names exactly this file: of this user, with one name only. */
-static bool is_created_file(const struct work *work, int fd)
+static bool is_created_file(const struct script_work *work, int fd)
 {
 	struct stat file;
 
@@ -91,7 +91,7 @@ static bool is_created_file(const struct work *work, int fd)
 	       file.st_nlink == 1;
 }
 
-static int fill_file(const struct work *work, int fd)
+static int fill_file(const struct script_work *work, int fd)
 {
 	if (fchmod(fd, S_IRUSR) || flmem_io_write_all(fd, work->text.data, work->text.length))
 		return errno ? -errno : -EIO;
@@ -100,7 +100,7 @@ static int fill_file(const struct work *work, int fd)
 
 static int create_file(void *context)
 {
-	struct work *work = context;
+	struct script_work *work = context;
 	FLMEM_AUTO_CLOSE int fd = -1;
 	int rc;
 
@@ -123,14 +123,14 @@ static int create_file(void *context)
 
 static int delete_file(void *context)
 {
-	const struct work *work = context;
+	const struct script_work *work = context;
 
 	return unlinkat(work->directory, work->name, 0) ? -errno : 0;
 }
 
 /* Runs `what`; sets *work to NULL when it was not done in time. */
 static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *context),
-			   struct work **work)
+			   struct script_work **work)
 {
 	const struct flmem_fs_work order = {.run = what, .abandon = abandon_work, .context = *work};
 	int rc = flmem_fs_user_run(user, &order, TIMEOUT_US);
@@ -140,14 +140,15 @@ static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *c
 	return rc;
 }
 
-static struct work *make_work(const struct flmem_process *process, const char *path,
-			      const char *name, const char *text)
+static struct script_work *make_work(const struct flmem_process *process, const char *path,
+				     const char *name, const char *text)
 {
-	struct work *work = calloc(1, sizeof(*work));
+	struct script_work *work = calloc(1, sizeof(*work));
 
 	if (!work)
 		return NULL;
-	*work = (struct work){.root = -1, .directory = -1, .path = path, .text = FLMEM_BUF_INIT};
+	*work = (struct script_work){
+		.root = -1, .directory = -1, .path = path, .text = FLMEM_BUF_INIT};
 	snprintf(work->name, sizeof(work->name), "%s", name);
 	/* Opened with flmem's right to trace the process; later steps use the process's rights. */
 	work->root = openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -179,7 +180,7 @@ static int write_script_into(const struct flmem_process *process, const char *pa
 			     const char *text, struct flmem_cpython_script *script)
 {
 	FLMEM_AUTO(cleanup_work)
-	struct work *work = make_work(process, path, script->name, text);
+	struct script_work *work = make_work(process, path, script->name, text);
 	int rc;
 
 	if (!work || work->root < 0)
@@ -223,11 +224,12 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 
 void flmem_cpython_script_remove(struct flmem_cpython_script *script)
 {
-	FLMEM_AUTO(cleanup_work) struct work *work = calloc(1, sizeof(*work));
+	FLMEM_AUTO(cleanup_work) struct script_work *work = calloc(1, sizeof(*work));
 
 	if (script->directory < 0 || !work)
 		return;
-	*work = (struct work){.root = -1, .directory = script->directory, .text = FLMEM_BUF_INIT};
+	*work = (struct script_work){
+		.root = -1, .directory = script->directory, .text = FLMEM_BUF_INIT};
 	memcpy(work->name, script->name, sizeof(work->name));
 	run_script_work(&script->user, delete_file, &work);
 	*script = (struct flmem_cpython_script)FLMEM_CPYTHON_SCRIPT_INIT;

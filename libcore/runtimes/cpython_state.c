@@ -22,7 +22,7 @@ enum fault {
 };
 
 /* State of one reading. */
-struct reading {
+struct state_reading {
 	const struct flmem_view *view;
 	const struct flmem_cpython_place *place;
 	const struct flmem_task_ids *tasks;
@@ -168,7 +168,7 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
  * Python do not do for theirs; other C libraries have other data there. A number that is not the id
  * of a thread of the process is ignored.
  */
-static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer)
+static pid_t find_tid(const struct state_reading *in, uint64_t state, uint64_t pointer)
 {
 	int32_t inner = 0;
 	uint64_t native = 0;
@@ -184,8 +184,8 @@ static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer
 	return tid;
 }
 
-static enum fault add_thread_state(const struct reading *in, uint64_t address, uint64_t interpreter,
-				   uint64_t previous)
+static enum fault add_thread_state(const struct state_reading *in, uint64_t address,
+				   uint64_t interpreter, uint64_t previous)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
@@ -210,7 +210,7 @@ static enum fault add_thread_state(const struct reading *in, uint64_t address, u
 	return FAULT_NONE;
 }
 
-static enum fault read_threads(const struct reading *in, uint64_t interpreter)
+static enum fault read_threads(const struct state_reading *in, uint64_t interpreter)
 {
 	uint64_t address, previous = 0;
 
@@ -229,7 +229,7 @@ static enum fault read_threads(const struct reading *in, uint64_t interpreter)
 }
 
 /* The main interpreter has the number 0 and is the last of the list. */
-static enum fault read_interpreters(const struct reading *in, uint64_t address)
+static enum fault read_interpreters(const struct state_reading *in, uint64_t address)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
@@ -260,7 +260,7 @@ static bool is_holder_known(const struct flmem_cpython_state *state)
 	return !state->gil.holder || flmem_cpython_state_find(state, state->gil.holder);
 }
 
-static enum fault read_state_once(const struct reading *in)
+static enum fault read_state_once(const struct state_reading *in)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
@@ -309,7 +309,7 @@ int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_c
 {
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
 	FLMEM_AUTO_TASK_IDS struct flmem_task_ids tasks = {0};
-	const struct reading in = {view, place, &tasks, &state};
+	const struct state_reading in = {view, place, &tasks, &state};
 	enum fault fault = FAULT_MEMORY;
 	int rc = flmem_task_ids_read(view->process, &tasks);
 

@@ -52,12 +52,12 @@ struct arena {
 	uint16_t used;
 };
 
-struct arenas {
+struct pymalloc_arenas {
 	struct arena *rows;
 	size_t count, capacity;
 };
 
-static void free_arenas(const struct arenas *arenas)
+static void free_arenas(const struct pymalloc_arenas *arenas)
 {
 	free(arenas->rows);
 }
@@ -167,7 +167,7 @@ static bool is_unused_object(const struct arena_object *object, uint64_t table, 
 	       (object->nextarena - table) % size == 0;
 }
 
-static int add_pymalloc_arena(struct arenas *arenas, const struct arena *arena)
+static int add_pymalloc_arena(struct pymalloc_arenas *arenas, const struct arena *arena)
 {
 	if (arenas->count == arenas->capacity) {
 		size_t capacity = arenas->capacity ? arenas->capacity * 2 : 64;
@@ -184,7 +184,7 @@ static int add_pymalloc_arena(struct arenas *arenas, const struct arena *arena)
 
 /* Appends the arenas of the table's elements up to the first invalid one. */
 static int read_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		      uint64_t table, size_t limit, struct arenas *arenas)
+		      uint64_t table, size_t limit, struct pymalloc_arenas *arenas)
 {
 	size_t zeroes = 0;
 
@@ -210,7 +210,7 @@ static int read_table(const struct flmem_pymalloc_search *search, const struct g
 static bool is_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
 		     uint64_t table)
 {
-	FLMEM_AUTO(free_arenas) struct arenas arenas = {0};
+	FLMEM_AUTO(free_arenas) struct pymalloc_arenas arenas = {0};
 	struct pools pools = {0};
 
 	if (read_table(search, geometry, table, FIRST_OBJECTS, &arenas))
@@ -357,7 +357,7 @@ static int compare_starts(const void *a, const void *b)
 
 /* Adds up the pools, arena by arena, until the budget is spent. */
 static void sum_arenas(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		       const struct arenas *arenas, struct flmem_pymalloc *sum)
+		       const struct pymalloc_arenas *arenas, struct flmem_pymalloc *sum)
 {
 	uint64_t began = flmem_clock_us(), used_pools = 0, missed_pools = 0, end = 0;
 	bool late = false;
@@ -393,7 +393,7 @@ static void sum_arenas(const struct flmem_pymalloc_search *search, const struct 
 int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 			struct flmem_pymalloc *ret_pymalloc)
 {
-	FLMEM_AUTO(free_arenas) struct arenas arenas = {0};
+	FLMEM_AUTO(free_arenas) struct pymalloc_arenas arenas = {0};
 	const struct geometry *geometry;
 	struct flmem_pymalloc sum = {0};
 	uint64_t table;

@@ -6,7 +6,7 @@
 static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)
 {
 	static struct flmem_launches launches;
-	struct flmem_input input = {.file = "x"};
+	struct flmem_rule_input input = {.file = "x"};
 	struct flmem_buf text = FLMEM_BUF_INIT;
 
 	flmem_buf_append(&text, data, size);

@@ -56,7 +56,7 @@ FAULTS = (
           "refusing a computing thread that was caught in a system call",
           ("unit.test_borrow_moved",)),
     Fault("stopped-stack-unchecked", STOPPED,
-          "borrow->refused = flmem_candidate_check_stack(borrow->view, &needs, candidate);",
+          "borrow->refused = flmem_stack_check(borrow->view, &needs, candidate);",
           "borrow->refused = NULL;",
           "checking the stack of the stopped thread",
           ("unit.test_borrow_moved",)),

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "remote/checks/candidates.h"
+#include "remote/checks/stack.h"
 #include "remote/checks/stopped_thread.h"
 #include "remote/gadgets.h"
 
@@ -144,7 +145,7 @@ static const char *find(struct scene *scene)
 
 static const char *check_stack(const struct scene *scene)
 {
-	return flmem_candidate_check_stack(&scene->target.view, &scene->needs, &scene->row);
+	return flmem_stack_check(&scene->target.view, &scene->needs, &scene->row);
 }
 
 /* The row of its stack in the mappings that were read. */

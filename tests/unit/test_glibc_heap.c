@@ -156,13 +156,14 @@ static struct flmem_heap_report read_heap_alone(uint64_t walked_max, uint64_t pr
 		.walked_max = walked_max,
 		.precision = precision,
 	};
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(NULL);
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
+		flmem_target_inspection_new(NULL);
 	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("no allocator");
 	struct flmem_glibc_space space = {0};
 
 	assert_int_equal(flmem_process_open(victim.pid, &target->process, NULL), 0);
-	assert_int_equal(flmem_inspection_read(target, NULL), 0);
+	assert_int_equal(flmem_target_inspection_read(target, NULL), 0);
 	counting_peek_open(&target->process, &counting);
 	space.peek = counting.peek;
 	space.maps = &target->maps;

@@ -38,7 +38,7 @@ static bool read_heap_word(const struct flmem_glibc_space *space, uint64_t addre
 	return flmem_peek_read(space->peek, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
-struct search {
+struct main_arena_search {
 	const struct flmem_glibc_space *space;
 	struct flmem_glibc *glibc;
 	bool unused, no_memory;
@@ -99,7 +99,7 @@ static bool is_other_arena(const struct flmem_glibc_space *space, uint64_t arena
 		is_heap_of(space, arena, UINT64_C(4) << 30, glibc));
 }
 
-static bool add_ring_arena(struct search *search, uint64_t arena)
+static bool add_ring_arena(struct main_arena_search *search, uint64_t arena)
 {
 	struct flmem_glibc *glibc = search->glibc;
 	uint64_t *grown;
@@ -121,7 +121,7 @@ static bool add_ring_arena(struct search *search, uint64_t arena)
 }
 
 /* Follows the ring from arena to arena back to the first. */
-static bool follow_ring(struct search *search, uint64_t main_arena, unsigned bins)
+static bool follow_ring(struct main_arena_search *search, uint64_t main_arena, unsigned bins)
 {
 	struct flmem_glibc *glibc = search->glibc;
 	uint64_t arena = main_arena;
@@ -148,7 +148,8 @@ static bool is_possible_row(const struct flmem_glibc_space *space,
 	return space->minor < 0 || row == flmem_glibc_layout_of(space->minor);
 }
 
-static bool try_bins(struct search *search, const struct flmem_glibc_piece *piece, size_t at)
+static bool try_bins(struct main_arena_search *search, const struct flmem_glibc_piece *piece,
+		     size_t at)
 {
 	const uint64_t address = piece->address + at * sizeof(uint64_t);
 	const uint64_t *words = piece->words + at;
@@ -177,7 +178,7 @@ static bool try_bins(struct search *search, const struct flmem_glibc_piece *piec
 
 static bool find_bins(void *context, const struct flmem_glibc_piece *piece)
 {
-	struct search *search = context;
+	struct main_arena_search *search = context;
 
 	for (size_t i = 0; i + BINS_WORDS <= piece->count; i++) {
 		const uint64_t last = piece->words[i + BINS_WORDS - 1];
@@ -235,7 +236,7 @@ static bool has_usual_limits(const unsigned char *mp, const struct flmem_glibc_l
 	       get_word(mp, FLMEM_GLIBC_MP_ARENA_TEST) == 8;
 }
 
-static bool is_params(const struct search *search, const unsigned char *mp,
+static bool is_params(const struct main_arena_search *search, const unsigned char *mp,
 		      const struct flmem_glibc_layout *layout)
 {
 	const uint64_t base = get_word(mp, layout->mp.sbrk_base);
@@ -258,7 +259,7 @@ static bool is_params(const struct search *search, const unsigned char *mp,
 
 static bool find_params(void *context, const struct flmem_glibc_piece *piece)
 {
-	struct search *search = context;
+	struct main_arena_search *search = context;
 	const size_t words = FLMEM_GLIBC_MP_BYTES / sizeof(uint64_t);
 
 	for (size_t i = 0; i + words <= piece->count; i++) {
@@ -276,7 +277,7 @@ static bool find_params(void *context, const struct flmem_glibc_piece *piece)
  * The chunk of the main thread's tcache distinguishes releases with the same malloc_par. It is the
  * first on the heap up to 2.41.
  */
-static bool fits_first_chunk(const struct search *search)
+static bool fits_first_chunk(const struct main_arena_search *search)
 {
 	const struct flmem_glibc_params *params = &search->glibc->params;
 	uint64_t head;
@@ -294,7 +295,7 @@ static bool fits_first_chunk(const struct search *search)
  * Whether a chunk of a fastbin links to the next one by its plain address. From 2.32 on links are
  * mangled, and even the last link is not zero.
  */
-static bool has_plain_link(const struct search *search, uint64_t chunk, uint64_t size)
+static bool has_plain_link(const struct main_arena_search *search, uint64_t chunk, uint64_t size)
 {
 	uint64_t link, head;
 
@@ -306,7 +307,7 @@ static bool has_plain_link(const struct search *search, uint64_t chunk, uint64_t
 }
 
 /* Links distinguish 2.32 from 2.30, which is otherwise the same; without links either row works. */
-static bool fits_links(const struct search *search)
+static bool fits_links(const struct main_arena_search *search)
 {
 	const struct flmem_glibc_layout *layout = search->layout;
 
@@ -325,7 +326,8 @@ static bool fits_links(const struct search *search)
 }
 
 /* The newest row that fits; sets `fallback` to the last possible one. */
-static bool try_layouts(struct search *search, const struct flmem_glibc_layout **fallback)
+static bool try_layouts(struct main_arena_search *search,
+			const struct flmem_glibc_layout **fallback)
 {
 	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
 		if (!is_possible_row(search->space, row) || row->bins != search->bins)
@@ -345,7 +347,7 @@ static bool try_layouts(struct search *search, const struct flmem_glibc_layout *
  * fits the arena. A wrong row can match memory a few words away from the parameters. The parameters
  * include limits that programs rarely change, so rows that find their defaults come first.
  */
-static void choose_layout(struct search *search)
+static void choose_layout(struct main_arena_search *search)
 {
 	const struct flmem_glibc_layout *fallback = NULL;
 	uint64_t top;
@@ -366,7 +368,7 @@ static void choose_layout(struct search *search)
 /*
  * attached_threads is in 2.23 and later, and in older ones with a distribution's backported fixes.
  */
-static bool find_system_mem(const struct search *search, struct flmem_glibc *glibc)
+static bool find_system_mem(const struct main_arena_search *search, struct flmem_glibc *glibc)
 {
 	const unsigned at = search->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED;
 	uint64_t word;
@@ -382,7 +384,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 		      const char **ret_why)
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
-	struct search search = {
+	struct main_arena_search search = {
 		.space = space,
 		.glibc = &glibc,
 		.brk = flmem_glibc_brk(space),
@@ -421,7 +423,7 @@ static bool has_bins(const struct flmem_glibc_space *space, uint64_t arena)
 bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address)
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
-	struct search search = {
+	struct main_arena_search search = {
 		.space = space,
 		.glibc = &glibc,
 		.brk = flmem_glibc_brk(space),

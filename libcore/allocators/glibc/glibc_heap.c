@@ -39,7 +39,7 @@ static const char uncounted[] = "glibc counts the threads of an arena from 2.23 
 static const char only_sampled[] = "the heap was too large to read arena by arena; it was sampled";
 
 /* State of reading all heaps. */
-struct reading {
+struct heap_reading {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
 	struct flmem_glibc_walker *walker;
@@ -87,7 +87,7 @@ static uint64_t absolute_difference(uint64_t a, uint64_t b)
  * Reads the lists alone, if each thread of the arena has its tcache where a thread's first request
  * puts it; others are found only by walking.
  */
-static bool read_lists(const struct reading *reading, const struct flmem_glibc_arena *arena,
+static bool read_lists(const struct heap_reading *reading, const struct flmem_glibc_arena *arena,
 		       const struct flmem_glibc_stretches *list,
 		       const struct flmem_glibc_fast *fast, struct flmem_glibc_sums *sums)
 {
@@ -107,7 +107,7 @@ static bool read_lists(const struct reading *reading, const struct flmem_glibc_a
 	return true;
 }
 
-static void read_chunks(struct reading *reading, size_t index,
+static void read_chunks(struct heap_reading *reading, size_t index,
 			const struct flmem_glibc_arena *arena, struct attempt *attempt)
 {
 	FLMEM_AUTO_GLIBC_FAST struct flmem_glibc_fast fast = {0};
@@ -142,7 +142,8 @@ static void read_chunks(struct reading *reading, size_t index,
 }
 
 /* Waits briefly for a thread that is changing the arena. */
-static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc_arena *ret_arena)
+static bool read_arena(struct heap_reading *reading, size_t index,
+		       struct flmem_glibc_arena *ret_arena)
 {
 	for (unsigned i = 0;; i++) {
 		if (!flmem_glibc_arena_read(reading->space, reading->glibc, index, ret_arena))
@@ -172,7 +173,7 @@ static uint64_t estimate_error(const struct attempt *a, const struct attempt *b)
 }
 
 /* For an arena that could not be read, nothing is known to be trimmable. */
-static void list_arena(struct reading *reading, size_t index, const struct attempt *attempt)
+static void list_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
 	const struct flmem_arena_report arena = {
@@ -186,8 +187,8 @@ static void list_arena(struct reading *reading, size_t index, const struct attem
 	flmem_heap_add_arena(&reading->arenas, &arena);
 }
 
-static void accept_attempt(struct reading *reading, size_t index, const struct attempt *attempt,
-			   uint64_t error)
+static void accept_attempt(struct heap_reading *reading, size_t index,
+			   const struct attempt *attempt, uint64_t error)
 {
 	reading->sums.free += attempt->sums.free;
 	reading->sums.free_resident += attempt->sums.free_resident;
@@ -207,7 +208,7 @@ static void accept_attempt(struct reading *reading, size_t index, const struct a
  * An arena that cannot be read, because it is damaged or always changing, counts as in use with its
  * resident bytes, which are also added to the error.
  */
-static void skip_arena(struct reading *reading, size_t index, const struct attempt *attempt)
+static void skip_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt)
 {
 	const char *why = explain_walked(attempt->walked);
 	const struct attempt unread = {
@@ -225,7 +226,7 @@ static void skip_arena(struct reading *reading, size_t index, const struct attem
  * Waits for the end of a change. A single-threaded process takes no lock, and its
  * malloc_consolidate over all freed chunks takes milliseconds, more on a busy machine.
  */
-static void wait_for_change(const struct reading *reading, unsigned attempt)
+static void wait_for_change(const struct heap_reading *reading, unsigned attempt)
 {
 	const uint64_t us = attempt == 1 ? RETRY_US : 6 * RETRY_US;
 
@@ -233,7 +234,7 @@ static void wait_for_change(const struct reading *reading, unsigned attempt)
 		flmem_clock_sleep_us(us);
 }
 
-static void read_one_arena(struct reading *reading, size_t index)
+static void read_one_arena(struct heap_reading *reading, size_t index)
 {
 	struct attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
 	bool has_last = false;
@@ -305,7 +306,7 @@ static uint64_t subtract_clamped(uint64_t whole, uint64_t part)
 	return whole > part ? whole - part : 0;
 }
 
-static void fill_heap_sizes(const struct reading *reading,
+static void fill_heap_sizes(const struct heap_reading *reading,
 			    const struct flmem_glibc_mmapped *mmapped,
 			    struct flmem_heap_report *heap)
 {
@@ -329,7 +330,7 @@ static void fill_heap_sizes(const struct reading *reading,
 	heap->arena_list = reading->arenas;
 }
 
-static void walk_arenas(struct reading *reading)
+static void walk_arenas(struct heap_reading *reading)
 {
 	reading->sums = (struct flmem_glibc_sums){0};
 	reading->resident = reading->metadata = reading->error = 0;
@@ -359,7 +360,7 @@ static void free_extent(struct extent **extent)
 	free(*extent);
 }
 
-static bool measure_arena(struct reading *reading, size_t index, struct extent *extent)
+static bool measure_arena(struct heap_reading *reading, size_t index, struct extent *extent)
 {
 	const struct flmem_glibc_space *space = reading->space;
 	struct flmem_glibc_arena arena;
@@ -387,7 +388,7 @@ static bool measure_arena(struct reading *reading, size_t index, struct extent *
 	return true;
 }
 
-static struct extent *measure_all(struct reading *reading)
+static struct extent *measure_all(struct heap_reading *reading)
 {
 	FLMEM_AUTO(free_extent) struct extent *extent = calloc(1, sizeof(*extent));
 	bool measured = extent;
@@ -399,7 +400,7 @@ static struct extent *measure_all(struct reading *reading)
 	return FLMEM_TAKE(extent);
 }
 
-static void sample_arenas(struct reading *reading, const struct extent *extent)
+static void sample_arenas(struct heap_reading *reading, const struct extent *extent)
 {
 	const struct flmem_glibc_sampling sampling = {
 		.peek = reading->space->peek,
@@ -425,7 +426,7 @@ static void sample_arenas(struct reading *reading, const struct extent *extent)
 }
 
 /* Whether the memory ever taken from the system is within the walking limit. */
-static bool is_small(const struct reading *reading)
+static bool is_small(const struct heap_reading *reading)
 {
 	uint64_t sum = 0;
 
@@ -442,7 +443,7 @@ static bool is_small(const struct reading *reading)
 }
 
 /* Whether the resident part, as far as it is cheap to count, is within the walking limit. */
-static bool is_worth_walking(const struct reading *reading, const struct extent *extent)
+static bool is_worth_walking(const struct heap_reading *reading, const struct extent *extent)
 {
 	uint64_t resident = 0;
 
@@ -455,7 +456,7 @@ static bool is_worth_walking(const struct reading *reading, const struct extent 
 }
 
 /* Walks small heaps, and those that cannot be measured; samples large ones. */
-static void read_heaps(struct reading *reading)
+static void read_heaps(struct heap_reading *reading)
 {
 	FLMEM_AUTO(free_extent) struct extent *extent = NULL;
 
@@ -469,7 +470,7 @@ static void read_heaps(struct reading *reading)
 		sample_arenas(reading, extent);
 }
 
-static void read_all_heaps(struct reading *reading, struct flmem_heap_report *heap)
+static void read_all_heaps(struct heap_reading *reading, struct flmem_heap_report *heap)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
 	struct flmem_glibc_mmapped mmapped;
@@ -514,7 +515,7 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
 	FLMEM_AUTO_GLIBC_WALKER struct flmem_glibc_walker *walker = NULL;
-	struct reading reading = {
+	struct heap_reading reading = {
 		.space = space,
 		.glibc = &glibc,
 		.walked_max = effort->walked_max,

@@ -7,7 +7,7 @@
 
 #define AHEAD_PAGES 4096U /* queried together for residency */
 
-struct search {
+struct mmapped_search {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
 	uint64_t deadline_ns;
@@ -15,14 +15,14 @@ struct search {
 	struct flmem_glibc_mmapped found;
 };
 
-static bool has_found_all_mmapped(const struct search *search)
+static bool has_found_all_mmapped(const struct mmapped_search *search)
 {
 	const struct flmem_glibc_params *params = &search->glibc->params;
 
 	return params->known && search->found.count >= params->mmapped_count;
 }
 
-static bool is_search_late(const struct search *search)
+static bool is_search_late(const struct mmapped_search *search)
 {
 	return search->deadline_ns && flmem_clock_ns() >= search->deadline_ns;
 }
@@ -38,7 +38,7 @@ static bool may_hold_blocks(const struct flmem_map *map)
 }
 
 /* The first words of a chunk. */
-struct head {
+struct mmapped_head {
 	uint64_t before, size;
 };
 
@@ -47,8 +47,8 @@ struct head {
  * before it, left by an alignment, add up to whole pages; in 2.43 the length of one head is not
  * counted.
  */
-static uint64_t measure_mmapped_block(const struct search *search, const struct head *head,
-				      uint64_t lead, uint64_t room)
+static uint64_t measure_mmapped_block(const struct mmapped_search *search,
+				      const struct mmapped_head *head, uint64_t lead, uint64_t room)
 {
 	uint64_t length = lead + (head->size & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS);
 
@@ -63,10 +63,11 @@ static uint64_t measure_mmapped_block(const struct search *search, const struct 
  * The block at the start of a mapping. In most releases aligning a block leaves the head of the
  * whole block in place.
  */
-static uint64_t measure_first_block(const struct search *search, const struct flmem_map *map)
+static uint64_t measure_first_block(const struct mmapped_search *search,
+				    const struct flmem_map *map)
 {
-	for (uint64_t lead = 0; lead < search->page; lead += sizeof(struct head)) {
-		struct head head;
+	for (uint64_t lead = 0; lead < search->page; lead += sizeof(struct mmapped_head)) {
+		struct mmapped_head head;
 		uint64_t length;
 
 		if (flmem_peek_read(search->space->peek, map->start + lead, &head, sizeof(head)))
@@ -78,7 +79,7 @@ static uint64_t measure_first_block(const struct search *search, const struct fl
 	return 0;
 }
 
-static void add_mmapped_block(struct search *search, uint64_t start, uint64_t length)
+static void add_mmapped_block(struct mmapped_search *search, uint64_t start, uint64_t length)
 {
 	flmem_peek_prepare(search->space->peek, start, start + length);
 	search->found.count++;
@@ -87,12 +88,12 @@ static void add_mmapped_block(struct search *search, uint64_t start, uint64_t le
 }
 
 /* Follows consecutive blocks; returns their end. */
-static uint64_t search_chain(struct search *search, const struct flmem_map *map)
+static uint64_t search_chain(struct mmapped_search *search, const struct flmem_map *map)
 {
 	uint64_t page = map->start, length = measure_first_block(search, map);
 
 	while (length && !has_found_all_mmapped(search)) {
-		struct head head;
+		struct mmapped_head head;
 
 		add_mmapped_block(search, page, length);
 		page += length;
@@ -106,7 +107,7 @@ static uint64_t search_chain(struct search *search, const struct flmem_map *map)
 }
 
 /* Heaps of arenas hold no such blocks. */
-static bool is_arena_heap(const struct search *search, const struct flmem_map *map)
+static bool is_arena_heap(const struct mmapped_search *search, const struct flmem_map *map)
 {
 	const struct flmem_glibc *glibc = search->glibc;
 	uint64_t owner;
@@ -121,9 +122,9 @@ static bool is_arena_heap(const struct search *search, const struct flmem_map *m
 }
 
 /* Searches for blocks with other memory before them: checks the start of every page. */
-static void search_pages(struct search *search, const struct flmem_map *map, uint64_t page)
+static void search_pages(struct mmapped_search *search, const struct flmem_map *map, uint64_t page)
 {
-	struct head heads[FLMEM_PEEK_PAGES_MAX];
+	struct mmapped_head heads[FLMEM_PEEK_PAGES_MAX];
 	uint64_t prepared = page;
 
 	while (page < map->end && !has_found_all_mmapped(search)) {
@@ -158,7 +159,7 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 /*
  * From the highest address: the kernel maps downwards, and large blocks that stay are mostly old.
  */
-static void search_maps(struct search *search, bool deep)
+static void search_maps(struct mmapped_search *search, bool deep)
 {
 	search->found = (struct flmem_glibc_mmapped){0};
 	for (size_t i = search->space->maps->count; i-- > 0 && !has_found_all_mmapped(search);) {
@@ -180,7 +181,7 @@ void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 			      const struct flmem_glibc *glibc, uint64_t negligible,
 			      uint64_t deadline_ns, struct flmem_glibc_mmapped *ret_mmapped)
 {
-	struct search search = {
+	struct mmapped_search search = {
 		.space = space,
 		.glibc = glibc,
 		.deadline_ns = deadline_ns,

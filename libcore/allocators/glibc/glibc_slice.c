@@ -25,7 +25,7 @@ struct flmem_glibc_slicer {
 };
 
 /* The first words of a chunk. */
-struct head {
+struct slice_head {
 	uint64_t before, size;
 };
 
@@ -65,7 +65,7 @@ void flmem_glibc_slicer_free(struct flmem_glibc_slicer *slicer)
 	free(slicer);
 }
 
-static uint64_t get_size(const struct head *head)
+static uint64_t get_size(const struct slice_head *head)
 {
 	return head->size & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 }
@@ -118,7 +118,7 @@ static bool read_bytes(struct flmem_glibc_slicer *slicer, uint64_t address, void
 }
 
 static bool is_sane_head(const struct flmem_glibc_stretch *stretch, uint64_t chunk,
-			 const struct head *head)
+			 const struct slice_head *head)
 {
 	const uint64_t size = get_size(head);
 
@@ -127,7 +127,7 @@ static bool is_sane_head(const struct flmem_glibc_stretch *stretch, uint64_t chu
 	       !(stretch->main && head->size & FLMEM_GLIBC_NON_MAIN);
 }
 
-static bool follows_chunk(const struct head *head, uint64_t previous, uint64_t chunk)
+static bool follows_chunk(const struct slice_head *head, uint64_t previous, uint64_t chunk)
 {
 	return head->size & FLMEM_GLIBC_PREV_INUSE || head->before == chunk - previous;
 }
@@ -135,7 +135,7 @@ static bool follows_chunk(const struct head *head, uint64_t previous, uint64_t c
 /* Whether a free chunk precedes this one: both of its ends have the same length. */
 static bool is_after_free(struct cut *cut, uint64_t chunk)
 {
-	struct head head, whole;
+	struct slice_head head, whole;
 
 	return read_bytes(cut->slicer, chunk, &head, sizeof(head)) &&
 	       !(head.size & FLMEM_GLIBC_PREV_INUSE) &&
@@ -150,7 +150,7 @@ static bool is_chunk(struct cut *cut, uint64_t chunk)
 	uint64_t previous = 0;
 
 	for (unsigned hop = 0; hop < HOPS; hop++) {
-		struct head head;
+		struct slice_head head;
 
 		/* No chunk follows the last one to prove it. */
 		if (chunk == cut->stretch->end)
@@ -211,7 +211,7 @@ static bool is_in_fastbin(const struct cut *cut, uint64_t chunk, uint64_t size)
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	const uint64_t place = chunk + 16;
 	uint64_t link;
-	struct head target;
+	struct slice_head target;
 
 	if (size > o->fast_max || !read_bytes(cut->slicer, place, &link, sizeof(link)))
 		return false;
@@ -238,7 +238,7 @@ static void check_slice_tcache(struct cut *cut, uint64_t chunk)
 /* The memory before the first chunk found belongs to one that begins before the slice. */
 static void begin_at_chunk(struct cut *cut, uint64_t chunk)
 {
-	struct head head;
+	struct slice_head head;
 
 	cut->previous = 0;
 	cut->previous_fast = false;
@@ -252,7 +252,7 @@ static void begin_at_chunk(struct cut *cut, uint64_t chunk)
 /* Processes the chunk and moves to the next; false when it cannot be a chunk. */
 static bool pass_chunk(struct cut *cut, uint64_t *chunk)
 {
-	struct head head;
+	struct slice_head head;
 
 	if (!read_bytes(cut->slicer, *chunk, &head, sizeof(head)) ||
 	    (cut->previous && !follows_chunk(&head, cut->previous, *chunk)))

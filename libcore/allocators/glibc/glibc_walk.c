@@ -24,7 +24,7 @@ struct flmem_glibc_walker {
 };
 
 /* State of walking one stretch. */
-struct walk {
+struct heap_walk {
 	struct flmem_glibc_walker *walker;
 	const struct flmem_glibc_stretch *stretch;
 	const struct flmem_glibc_fast *fast;
@@ -197,7 +197,7 @@ enum flmem_glibc_walked flmem_glibc_fast_collect(struct flmem_glibc_walker *walk
  * Loads the page of a chunk's head into the block. Blocks grow while chunks are read in sequence
  * and shrink when chunks skip much of what was read.
  */
-static enum flmem_glibc_walked fetch_page(struct walk *walk, uint64_t chunk)
+static enum flmem_glibc_walked fetch_page(struct heap_walk *walk, uint64_t chunk)
 {
 	struct flmem_glibc_walker *w = walk->walker;
 	const uint64_t start = chunk & ~(w->page - 1);
@@ -229,7 +229,7 @@ static enum flmem_glibc_walked fetch_page(struct walk *walk, uint64_t chunk)
 }
 
 /* Whole pages after the head of the first chunk (mtrim in malloc.c). */
-static uint64_t count_run_trimmable(const struct walk *walk, uint64_t start, uint64_t end)
+static uint64_t count_run_trimmable(const struct heap_walk *walk, uint64_t start, uint64_t end)
 {
 	const uint64_t page = walk->walker->page;
 	uint64_t first;
@@ -241,7 +241,7 @@ static uint64_t count_run_trimmable(const struct walk *walk, uint64_t start, uin
 	return first < end ? flmem_peek_resident(walk->walker->o.peek, first, end) : 0;
 }
 
-static void close_walked_run(struct walk *walk, uint64_t end)
+static void close_walked_run(struct heap_walk *walk, uint64_t end)
 {
 	walk->sums.free += end - walk->run;
 	walk->sums.free_resident += flmem_peek_resident(walk->walker->o.peek, walk->run, end);
@@ -255,7 +255,7 @@ static void close_walked_run(struct walk *walk, uint64_t end)
  * shrinks the heap by it in main_arena only, and leaves a minimal chunk and a byte (systrim in
  * malloc.c).
  */
-static void add_top(struct walk *walk)
+static void add_top(struct heap_walk *walk)
 {
 	const struct flmem_glibc_walker_options *o = &walk->walker->o;
 	const uint64_t start = walk->run ? walk->run : walk->stretch->end;
@@ -271,7 +271,7 @@ static void add_top(struct walk *walk)
 	walk->sums.trimmable += flmem_peek_resident(o->peek, end - cut, end);
 }
 
-static bool is_next_in_fast(struct walk *walk, uint64_t chunk)
+static bool is_next_in_fast(struct heap_walk *walk, uint64_t chunk)
 {
 	if (walk->fast_next == walk->fast->count || walk->fast->chunks[walk->fast_next] != chunk)
 		return false;
@@ -279,7 +279,7 @@ static bool is_next_in_fast(struct walk *walk, uint64_t chunk)
 	return true;
 }
 
-static void check_walked_tcache(struct walk *walk, uint64_t chunk)
+static void check_walked_tcache(struct heap_walk *walk, uint64_t chunk)
 {
 	const struct flmem_glibc_walker *w = walk->walker;
 	unsigned char copy[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
@@ -297,7 +297,7 @@ static void check_walked_tcache(struct walk *walk, uint64_t chunk)
 }
 
 /* Whether the size of a chunk is plausible. */
-static bool is_sane_size(const struct walk *walk, uint64_t chunk, uint64_t head)
+static bool is_sane_size(const struct heap_walk *walk, uint64_t chunk, uint64_t head)
 {
 	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 
@@ -310,7 +310,7 @@ static bool is_sane_size(const struct walk *walk, uint64_t chunk, uint64_t head)
  * Two chunks of an impossible size: of 16 or 0 bytes (sysmalloc in malloc.c). They end a heap whose
  * arena continues in another one.
  */
-static bool is_fencepost(const struct walk *walk, uint64_t head)
+static bool is_fencepost(const struct heap_walk *walk, uint64_t head)
 {
 	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 
@@ -318,7 +318,7 @@ static bool is_fencepost(const struct walk *walk, uint64_t head)
 }
 
 /* A page that is not resident reads as zeroes. */
-static enum flmem_glibc_walked explain_lost(const struct walk *walk, uint64_t chunk)
+static enum flmem_glibc_walked explain_lost(const struct heap_walk *walk, uint64_t chunk)
 {
 	return flmem_peek_is_resident(walk->walker->o.peek, chunk) ? FLMEM_GLIBC_LOST
 								   : FLMEM_GLIBC_ABSENT;
@@ -334,7 +334,7 @@ static bool matches_previous(const unsigned char *here, uint64_t previous, uint6
 }
 
 /* Opens, extends or closes the run of free chunks that ends where this chunk begins. */
-static bool update_free_run(struct walk *walk, const unsigned char *here, uint64_t head,
+static bool update_free_run(struct heap_walk *walk, const unsigned char *here, uint64_t head,
 			    uint64_t previous, uint64_t chunk)
 {
 	const bool is_fast = walk->previous_fast;
@@ -349,7 +349,7 @@ static bool update_free_run(struct walk *walk, const unsigned char *here, uint64
 	return true;
 }
 
-static enum flmem_glibc_walked walk_chunks(struct walk *walk)
+static enum flmem_glibc_walked walk_chunks(struct heap_walk *walk)
 {
 	struct flmem_glibc_walker *const w = walk->walker;
 	const uint64_t end = walk->stretch->end;
@@ -407,7 +407,7 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 					 const struct flmem_glibc_fast *fast,
 					 struct flmem_glibc_sums *sums)
 {
-	struct walk walk = {.walker = walker, .stretch = stretch, .fast = fast};
+	struct heap_walk walk = {.walker = walker, .stretch = stretch, .fast = fast};
 	enum flmem_glibc_walked walked;
 
 	/* Skip chunks below the stretch. */
@@ -429,7 +429,7 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 }
 
 /* The top, and a tcache at the address of a thread's first request. */
-static void add_ends(struct walk *walk)
+static void add_ends(struct heap_walk *walk)
 {
 	const struct flmem_glibc_stretch *stretch = walk->stretch;
 	struct flmem_glibc_walker *const w = walk->walker;
@@ -448,7 +448,7 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,
 			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums)
 {
-	struct walk walk = {.walker = walker, .stretch = stretch};
+	struct heap_walk walk = {.walker = walker, .stretch = stretch};
 
 	for (size_t i = 0; i < runs->count; i++) {
 		const struct flmem_glibc_run *run = &runs->rows[i];
@@ -468,7 +468,7 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 void flmem_glibc_walk_ends(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums)
 {
-	struct walk walk = {.walker = walker, .stretch = stretch};
+	struct heap_walk walk = {.walker = walker, .stretch = stretch};
 
 	add_ends(&walk);
 	flmem_glibc_sums_add(sums, &walk.sums);

@@ -34,7 +34,7 @@ static const struct table tables[] = {
 /* MALLCTL_ARENAS_ALL: no index of an arena is larger. */
 #define ARENAS_MAX 4096U
 
-struct arenas {
+struct jemalloc_arenas {
 	uint64_t first, count;
 };
 
@@ -198,7 +198,7 @@ static int check_hook_arena(const struct flmem_view *view, const struct flmem_al
 /* The arenas from `first` on that exist; `answers` are those of one kind of table. */
 static int check_hook_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			     const struct table *table, const unsigned char *answers,
-			     struct arenas arenas, struct flmem_error *err)
+			     struct jemalloc_arenas arenas, struct flmem_error *err)
 {
 	uint64_t words[TABLE_WORDS];
 	const size_t size = table->words * sizeof(*words);
@@ -219,7 +219,7 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 {
 	struct flmem_u64 number = flmem_call_plan_answer(answers, 0, no_number);
 	/* The upper half of the number was not written. */
-	const struct arenas arenas = {*first, number.value & UINT32_MAX};
+	const struct jemalloc_arenas arenas = {*first, number.value & UINT32_MAX};
 	const size_t at_once = arenas_at_once(found);
 	int rc = 0;
 

@@ -56,7 +56,8 @@ static const enum flmem_severity *judge_sizes(const struct flmem_check *check, i
 
 static void message_size(struct flmem_check *check)
 {
-	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_rule_input *server =
+		flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	const enum flmem_severity *severity;
 	char detail[300], proposed[24];

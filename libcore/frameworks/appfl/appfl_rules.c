@@ -57,7 +57,7 @@ const struct flmem_file_name flmem_appfl_files[] = {
 };
 
 /* The map of the gRPC settings, or NULL. */
-const struct flmem_node *flmem_appfl_grpc(const struct flmem_input *input)
+const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 {
 	const struct flmem_node *root = input->document.root;
 
@@ -73,7 +73,7 @@ bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallb
 	return flmem_node_is_kind(node, FLMEM_NODE_BOOL) ? flmem_node_is_true(node) : fallback;
 }
 
-static bool has_chunking(const struct flmem_input *input)
+static bool has_chunking(const struct flmem_rule_input *input)
 {
 	return flmem_appfl_is_on(flmem_appfl_grpc(input), "use_model_chunking", false);
 }
@@ -105,12 +105,12 @@ void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map,
 }
 
 /* The first other file of a kind; `after` NULL starts at the beginning. */
-const struct flmem_input *flmem_appfl_next(const struct flmem_check *check,
-					   const struct flmem_input_kind *kind,
-					   const struct flmem_input *after)
+const struct flmem_rule_input *flmem_appfl_next(const struct flmem_check *check,
+						const struct flmem_input_kind *kind,
+						const struct flmem_rule_input *after)
 {
-	const struct flmem_input *end = check->bundle->inputs + check->bundle->count;
-	const struct flmem_input *input = after ? after + 1 : check->bundle->inputs;
+	const struct flmem_rule_input *end = check->bundle->inputs + check->bundle->count;
+	const struct flmem_rule_input *input = after ? after + 1 : check->bundle->inputs;
 
 	for (; input < end; input++)
 		if (input->kind == kind && input != check->input && flmem_appfl_grpc(input))
@@ -187,7 +187,7 @@ static void chunk_noop(struct flmem_check *check)
 static void chunk_one_sided(struct flmem_check *check)
 {
 	bool server = check->input->kind == &flmem_appfl_server_file;
-	const struct flmem_input *other = NULL;
+	const struct flmem_rule_input *other = NULL;
 	char detail[300];
 
 	if (!flmem_appfl_grpc(check->input) || has_chunking(check->input))
@@ -207,10 +207,12 @@ static void chunk_one_sided(struct flmem_check *check)
  * The file whose chunk size is the reference for this client: the server's, else the first
  * client's.
  */
-static const struct flmem_input *size_measure(const struct flmem_check *check)
+static const struct flmem_rule_input *size_measure(const struct flmem_check *check)
 {
-	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_input *first = flmem_appfl_next(check, &flmem_appfl_client_file, NULL);
+	const struct flmem_rule_input *server =
+		flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_rule_input *first =
+		flmem_appfl_next(check, &flmem_appfl_client_file, NULL);
 
 	if (server && has_chunking(server))
 		return server;
@@ -220,7 +222,7 @@ static const struct flmem_input *size_measure(const struct flmem_check *check)
 static void chunk_size_mismatch(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
-	const struct flmem_input *measure = size_measure(check);
+	const struct flmem_rule_input *measure = size_measure(check);
 	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	struct flmem_remark remark = {0};
 	char detail[300], proposed[24];
@@ -262,7 +264,8 @@ static void chunk_secagg(struct flmem_check *check)
 
 static void optmem_split(struct flmem_check *check)
 {
-	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_rule_input *server =
+		flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	char detail[300];
 

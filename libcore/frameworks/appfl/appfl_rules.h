@@ -17,7 +17,7 @@ extern const struct flmem_rule_table flmem_appfl_message_rules;
 extern const struct flmem_strategies flmem_appfl_strategies;
 
 /* The map of the gRPC settings, or NULL. */
-const struct flmem_node *flmem_appfl_grpc(const struct flmem_input *input);
+const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input);
 
 /* The boolean at a key, or its default for any other value. */
 bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback);
@@ -31,8 +31,8 @@ void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map,
 			struct flmem_remark remark);
 
 /* The first other file of a kind; `after` NULL starts at the beginning. */
-const struct flmem_input *flmem_appfl_next(const struct flmem_check *check,
-					   const struct flmem_input_kind *kind,
-					   const struct flmem_input *after);
+const struct flmem_rule_input *flmem_appfl_next(const struct flmem_check *check,
+						const struct flmem_input_kind *kind,
+						const struct flmem_rule_input *after);
 
 #endif

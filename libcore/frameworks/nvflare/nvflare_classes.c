@@ -97,7 +97,7 @@ bool flmem_nvflare_is_since(const struct flmem_version_number *release, const ch
 	return release->count && !flmem_nvflare_is_before(release, bound);
 }
 
-static bool is_python_input(const struct flmem_input *input)
+static bool is_python_input(const struct flmem_rule_input *input)
 {
 	return input->kind == &flmem_nvflare_python_file;
 }
@@ -288,7 +288,7 @@ bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, i
 }
 
 /* The list of the parts of a file that may have rounds; NULL for a file without them. */
-static const struct flmem_node *parts_of(const struct flmem_input *input)
+static const struct flmem_node *parts_of(const struct flmem_rule_input *input)
 {
 	bool parts = input->kind == &flmem_nvflare_server_file || is_python_input(input);
 
@@ -300,7 +300,7 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 	int64_t start, count, most = 0;
 
 	for (size_t i = 0; i < check->bundle->count; i++) {
-		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_rule_input *input = &check->bundle->inputs[i];
 		const struct flmem_node *part = flmem_node_first(parts_of(input));
 
 		/* A folder may hold several scripts, each for another job. */

@@ -68,7 +68,7 @@ static bool is_deployed_to(const struct flmem_node *sites, const char *site)
 static const char *gpu_site(const struct flmem_check *check)
 {
 	for (size_t i = 0; i < check->bundle->count; i++) {
-		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_rule_input *input = &check->bundle->inputs[i];
 		const struct flmem_node *sites, *site;
 
 		if (input->kind != &flmem_nvflare_meta_file)

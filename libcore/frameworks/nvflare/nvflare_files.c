@@ -122,7 +122,7 @@ static bool has_config(const struct flmem_found_job *job, const char *app,
 	return false;
 }
 
-static bool report_missing_config(const struct flmem_input *meta, const struct flmem_node *app,
+static bool report_missing_config(const struct flmem_rule_input *meta, const struct flmem_node *app,
 				  const char *name, struct flmem_recommendations *found)
 {
 	struct flmem_error why = {0};
@@ -133,7 +133,7 @@ static bool report_missing_config(const struct flmem_input *meta, const struct f
 }
 
 /* The configurations that an app needs depend on the sites to which it is deployed. */
-static bool check_app(const struct flmem_found_job *job, const struct flmem_input *meta,
+static bool check_app(const struct flmem_found_job *job, const struct flmem_rule_input *meta,
 		      const struct flmem_node *app, struct flmem_recommendations *found)
 {
 	bool server = false, client = false, kept = true;

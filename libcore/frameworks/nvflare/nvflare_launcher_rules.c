@@ -81,7 +81,7 @@ static bool has_template_file(const struct flmem_node *root)
 static bool is_set_by_study(const struct flmem_check *check)
 {
 	for (size_t i = 0; i < check->bundle->count; i++) {
-		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_rule_input *input = &check->bundle->inputs[i];
 
 		if (input->kind != &flmem_nvflare_studies_file)
 			continue;

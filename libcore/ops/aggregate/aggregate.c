@@ -23,7 +23,7 @@
 #define BLOCK_LARGEST  (UINT64_C(256) << 10)
 #define BLOCK_SMALLEST (UINT64_C(64) << 10)
 
-static void clear_call(struct flmem_call *call)
+static void clear_call(struct flmem_aggregate_call *call)
 {
 	struct flmem_run *run = &call->run;
 
@@ -81,7 +81,7 @@ static unsigned count_threads(const struct flmem_aggregate_request *request)
 	return (unsigned)count < THREADS_BY_ITSELF ? (unsigned)count : THREADS_BY_ITSELF;
 }
 
-static void size_run(struct flmem_call *call)
+static void size_run(struct flmem_aggregate_call *call)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	uint64_t chunk = request->chunk_bytes ?: FLMEM_AGGREGATE_CHUNK_BYTES;
@@ -101,7 +101,7 @@ static void size_run(struct flmem_call *call)
 /* While servers are waited for: whether the caller, or the run, wants to stop. */
 static bool is_run_cancelled(void *context)
 {
-	const struct flmem_call *call = context;
+	const struct flmem_aggregate_call *call = context;
 	const struct flmem_aggregate_request *request = call->request;
 	const struct flmem_aggregate_progress progress = {
 		.done_bytes = call->run.earlier_bytes,
@@ -124,7 +124,7 @@ static bool is_same_file(const char *one, const char *other)
 
 static bool is_name_or_part(const char *name, const char *other)
 {
-	static const char *const suffixes[] = {"", ".part", FLMEM_PART_JOURNAL_SUFFIX};
+	static const char *const suffixes[] = {"", ".part", FLMEM_PART_FILE_JOURNAL_SUFFIX};
 	size_t length = strlen(other);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
@@ -169,13 +169,13 @@ static int check_state_names(const struct flmem_aggregate_request *request, stru
 }
 
 /* The first round starts with the base, any other one with the state. */
-static int open_state(struct flmem_call *call, struct flmem_error *err)
+static int open_state(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	struct flmem_combination *combination = &call->run.combination;
 	const struct flmem_state_round round = {
 		.algorithm = flmem_algorithm_name(combination->algorithm),
-		.request = flmem_call_request_print(call),
+		.request = flmem_aggregate_call_request_print(call),
 		.resume = request->resume,
 	};
 	int rc = check_state_names(request, err);
@@ -201,7 +201,7 @@ static int open_state(struct flmem_call *call, struct flmem_error *err)
 	return 0;
 }
 
-static int open_inputs(struct flmem_call *call, struct flmem_error *err)
+static int open_inputs(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	size_t count = request->input_count;
@@ -211,7 +211,7 @@ static int open_inputs(struct flmem_call *call, struct flmem_error *err)
 	call->weights = calloc(count, sizeof(*call->weights));
 	call->factors = calloc(count, sizeof(*call->factors));
 	if (!call->inputs || !call->weights || !call->factors)
-		return flmem_call_nomem(call, err);
+		return flmem_aggregate_call_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
@@ -276,7 +276,7 @@ static int check_parameters(const struct flmem_aggregate_request *request,
 	return 0;
 }
 
-static int find_algorithm(struct flmem_call *call, struct flmem_error *err)
+static int find_algorithm(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	const char *name = request->algorithm ?: "fedavg";
@@ -298,7 +298,7 @@ static int find_algorithm(struct flmem_call *call, struct flmem_error *err)
 	return check_parameters(request, combination->algorithm, err);
 }
 
-static int make_run(struct flmem_call *call, struct flmem_error *err)
+static int make_run(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 	size_t count = call->request->input_count + 1;
@@ -313,12 +313,12 @@ static int make_run(struct flmem_call *call, struct flmem_error *err)
 	run->non_finite = calloc(count, sizeof(*run->non_finite));
 	call->state.chunks = calloc(run->chunk_count + 1, sizeof(*call->state.chunks));
 	if (!call->state.chunks || !run->inputs || !run->chunks || !run->cached || !run->non_finite)
-		return flmem_call_nomem(call, err);
+		return flmem_aggregate_call_nomem(call, err);
 	return 0;
 }
 
 /* Masks of secure aggregation cancel in a sum only, and only where nothing is rounded. */
-static int check_types(const struct flmem_call *call, struct flmem_error *err)
+static int check_types(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
 	const char *name = flmem_algorithm_name(algorithm), *path = call->inputs[0].path;
@@ -347,36 +347,36 @@ static int check_types(const struct flmem_call *call, struct flmem_error *err)
 }
 
 /* Journals of an earlier call with other inputs do not fit. */
-static int restart_parts(struct flmem_call *call, struct flmem_error *err)
+static int restart_parts(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
-	uint64_t fingerprint = flmem_call_fingerprint(call);
+	uint64_t fingerprint = flmem_aggregate_call_fingerprint(call);
 	size_t bytes = call->run.chunk_count * sizeof(*call->run.chunks);
-	int rc = flmem_part_restart(&call->part, fingerprint, err);
+	int rc = flmem_part_file_restart(&call->part, fingerprint, err);
 
 	memset(call->run.chunks, 0, bytes);
 	memset(call->state.chunks, 0, bytes);
 	if (!rc && call->run.state)
-		rc = flmem_part_restart(&call->state.part, fingerprint, err);
+		rc = flmem_part_file_restart(&call->state.part, fingerprint, err);
 	return rc;
 }
 
 /* Combines all; once more, without those inputs, if some have to be skipped. */
-static int combine_all(struct flmem_call *call, struct flmem_error *err)
+static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
-	int rc = flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
+	int rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 
 	if (rc || !call->run.found_special)
 		return rc;
-	rc = flmem_call_pass(call, FLMEM_RUN_SCAN, err);
+	rc = flmem_aggregate_call_pass(call, FLMEM_RUN_SCAN, err);
 	if (!rc)
-		rc = flmem_call_skip_special(call, err);
+		rc = flmem_aggregate_call_skip_special(call, err);
 	if (!rc)
 		rc = restart_parts(call, err);
-	return rc ? rc : flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
+	return rc ? rc : flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 }
 
 /* The state last: until then the round can be repeated. */
-static int finish_output(struct flmem_call *call, struct flmem_error *err)
+static int finish_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_buf *state = &call->state.layout.header;
 	int rc = flmem_output_finish(&call->output, err);
@@ -386,25 +386,25 @@ static int finish_output(struct flmem_call *call, struct flmem_error *err)
 	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
 	if (!rc && call->run.state)
-		rc = flmem_part_write(&call->state.part, 0, state->data, state->length, err);
+		rc = flmem_part_file_write(&call->state.part, 0, state->data, state->length, err);
 	if (!rc)
 		rc = flmem_output_commit(&call->output, err);
 	if (!rc && call->run.state)
-		rc = flmem_part_commit(&call->state.part, err);
+		rc = flmem_part_file_commit(&call->state.part, err);
 	return rc;
 }
 
-static int prepare_state(struct flmem_call *call, struct flmem_error *err)
+static int prepare_state(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_layout *layout = &call->state.layout;
 
-	return flmem_part_prepare(
+	return flmem_part_file_prepare(
 		&call->state.part, layout->header.length + flmem_layout_bytes(layout),
-		flmem_call_fingerprint(call), call->request->resume ? call->state.chunks : NULL,
-		call->run.chunk_count, err);
+		flmem_aggregate_call_fingerprint(call),
+		call->request->resume ? call->state.chunks : NULL, call->run.chunk_count, err);
 }
 
-static int plan_output(struct flmem_call *call, struct flmem_error *err)
+static int plan_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	struct flmem_output *output = &call->output;
 	size_t count = call->request->input_count + call->run.combination.has_base;
@@ -416,16 +416,16 @@ static int plan_output(struct flmem_call *call, struct flmem_error *err)
 	return flmem_output_plan(output, &call->layout, call->inputs, count, err);
 }
 
-static int open_parts(struct flmem_call *call, struct flmem_error *err)
+static int open_parts(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = flmem_output_open(&call->output, err);
 
 	if (!rc && call->run.state)
-		rc = flmem_part_open(&call->state.part, call->request->state, err);
+		rc = flmem_part_file_open(&call->state.part, call->request->state, err);
 	if (!rc && call->run.combination.algorithm->measures)
-		rc = flmem_call_measure(call, err);
+		rc = flmem_aggregate_call_measure(call, err);
 	if (!rc)
-		rc = flmem_output_prepare(&call->output, flmem_call_fingerprint(call),
+		rc = flmem_output_prepare(&call->output, flmem_aggregate_call_fingerprint(call),
 					  call->request->resume ? call->run.chunks : NULL,
 					  call->run.chunk_count, err);
 	if (!rc && call->run.state)
@@ -433,14 +433,14 @@ static int open_parts(struct flmem_call *call, struct flmem_error *err)
 	return rc;
 }
 
-static int write_output(struct flmem_call *call, struct flmem_error *err)
+static int write_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc;
 
 	call->run.verifies = strcmp(call->request->output, FLMEM_AGGREGATE_VERIFY) == 0;
 	if (call->run.verifies) {
 		rc = flmem_verify_prepare(&call->run, err);
-		return rc ? rc : flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
+		return rc ? rc : flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 	}
 	rc = plan_output(call, err);
 	if (!rc)
@@ -455,7 +455,7 @@ static int write_output(struct flmem_call *call, struct flmem_error *err)
 	return rc;
 }
 
-static uint32_t output_crc32c(const struct flmem_call *call)
+static uint32_t output_crc32c(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_run *run = &call->run;
 	uint64_t bytes = flmem_layout_bytes(&call->layout);
@@ -483,7 +483,8 @@ void flmem_aggregate_result_clear(struct flmem_aggregate_result *result)
 	*result = (struct flmem_aggregate_result){0};
 }
 
-static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_result *result)
+static void fill_numbers(const struct flmem_aggregate_call *call,
+			 struct flmem_aggregate_result *result)
 {
 	const struct flmem_run *run = &call->run;
 
@@ -506,8 +507,8 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 	result->crc32c = output_crc32c(call);
 }
 
-static int fill_result(const struct flmem_call *call, struct flmem_aggregate_result *result,
-		       struct flmem_error *err)
+static int fill_result(const struct flmem_aggregate_call *call,
+		       struct flmem_aggregate_result *result, struct flmem_error *err)
 {
 	size_t count = call->request->input_count, active = 0;
 
@@ -515,14 +516,14 @@ static int fill_result(const struct flmem_call *call, struct flmem_aggregate_res
 	result->output = strdup(call->request->output);
 	result->inputs = calloc(count, sizeof(*result->inputs));
 	if (!result->output || !result->inputs)
-		return flmem_call_nomem(call, err);
+		return flmem_aggregate_call_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_aggregate_input *input = &result->inputs[result->input_count++];
 
 		input->path = strdup(call->inputs[i].path);
 		input->skipped = call->inputs[i].skipped;
 		if (!input->path)
-			return flmem_call_nomem(call, err);
+			return flmem_aggregate_call_nomem(call, err);
 		if (!input->skipped)
 			input->weight = call->weights[active++] / call->run.combination.total;
 	}
@@ -532,11 +533,11 @@ static int fill_result(const struct flmem_call *call, struct flmem_aggregate_res
 int flmem_aggregate(const struct flmem_aggregate_request *request,
 		    struct flmem_aggregate_result *ret_result, struct flmem_error *err)
 {
-	AUTO_CALL struct flmem_call call = {
+	AUTO_CALL struct flmem_aggregate_call call = {
 		.request = request,
 		.started_us = flmem_clock_us(),
 		.state = FLMEM_STATE_INIT,
-		.part = FLMEM_PART_INIT,
+		.part = FLMEM_PART_FILE_INIT,
 		.run = {.request = request},
 	};
 	struct flmem_aggregate_result result = {0};
@@ -561,7 +562,7 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	if (!rc)
 		rc = check_types(&call, err);
 	if (!rc)
-		rc = flmem_call_choose(&call, err);
+		rc = flmem_aggregate_call_choose(&call, err);
 	if (!rc)
 		rc = write_output(&call, err);
 	if (rc)

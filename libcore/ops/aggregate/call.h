@@ -13,7 +13,7 @@
 #include "ops/aggregate/state.h"
 
 /* All that it owns. */
-struct flmem_call {
+struct flmem_aggregate_call {
 	const struct flmem_aggregate_request *request;
 	uint64_t started_us;
 	struct flmem_http_access access;
@@ -21,7 +21,7 @@ struct flmem_call {
 	struct flmem_layout layout;
 	struct flmem_input *inputs; /* and the base */
 	struct flmem_state state;
-	struct flmem_part part;
+	struct flmem_part_file part;
 	struct flmem_output output;
 	struct flmem_run run;
 	double *weights, *factors; /* of the inputs that are not skipped */
@@ -29,22 +29,23 @@ struct flmem_call {
 };
 
 /* Takes the inputs that are not skipped, and prepares the algorithm for them. */
-int flmem_call_choose(struct flmem_call *call, struct flmem_error *err);
+int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_error *err);
 
 /* Skips those in which a pass found a NaN or an infinity. */
-int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err);
+int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-int flmem_call_pass(struct flmem_call *call, enum flmem_run_kind kind, struct flmem_error *err);
+int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
+			      struct flmem_error *err);
 
 /* The first of two passes: skips the inputs that the algorithm does not choose. */
-int flmem_call_measure(struct flmem_call *call, struct flmem_error *err);
+int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err);
 
 /* Of the request alone, before any pass. */
-uint64_t flmem_call_request_print(const struct flmem_call *call);
+uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call);
 
 /* Equal for calls whose chunks have the same bytes. */
-uint64_t flmem_call_fingerprint(const struct flmem_call *call);
+uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call);
 
-int flmem_call_nomem(const struct flmem_call *call, struct flmem_error *err);
+int flmem_aggregate_call_nomem(const struct flmem_aggregate_call *call, struct flmem_error *err);
 
 #endif

@@ -5,13 +5,13 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/call.h"
 
-int flmem_call_nomem(const struct flmem_call *call, struct flmem_error *err)
+int flmem_aggregate_call_nomem(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot aggregate into '%s'", call->request->output);
 }
 
 /* Takes the inputs that are not skipped, with their weights. */
-static int take_inputs(struct flmem_call *call, struct flmem_error *err)
+static int take_inputs(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	size_t count = call->request->input_count;
 	struct flmem_run *run = &call->run;
@@ -35,7 +35,7 @@ static int take_inputs(struct flmem_call *call, struct flmem_error *err)
 	return flmem_weights_scale(call->weights, run->input_count, &run->combination.total, err);
 }
 
-int flmem_call_choose(struct flmem_call *call, struct flmem_error *err)
+int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	struct flmem_combination *combination = &call->run.combination;
 	int rc = take_inputs(call, err);
@@ -45,7 +45,7 @@ int flmem_call_choose(struct flmem_call *call, struct flmem_error *err)
 	return rc;
 }
 
-int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err)
+int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 
@@ -58,10 +58,11 @@ int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err)
 			run->inputs[i]->skipped = "it has a NaN or an infinity";
 		run->non_finite[i] = false;
 	}
-	return flmem_call_choose(call, err);
+	return flmem_aggregate_call_choose(call, err);
 }
 
-int flmem_call_pass(struct flmem_call *call, enum flmem_run_kind kind, struct flmem_error *err)
+int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
+			      struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 	int rc;
@@ -75,7 +76,8 @@ int flmem_call_pass(struct flmem_call *call, enum flmem_run_kind kind, struct fl
 }
 
 /* The squares of inputs that were skipped after the measurement are left out. */
-static double *take_squares(const struct flmem_call *call, size_t measured, const bool *left)
+static double *take_squares(const struct flmem_aggregate_call *call, size_t measured,
+			    const bool *left)
 {
 	const struct flmem_run *run = &call->run;
 	bool pairs = run->combination.algorithm->measures == FLMEM_MEASURE_DISTANCES;
@@ -99,7 +101,7 @@ static double *take_squares(const struct flmem_call *call, size_t measured, cons
 }
 
 /* Lets the algorithm decide which inputs it uses, and how much of them. */
-static int judge_inputs(struct flmem_call *call, size_t measured, const bool *left,
+static int judge_inputs(struct flmem_aggregate_call *call, size_t measured, const bool *left,
 			struct flmem_error *err)
 {
 	const struct flmem_combination *combination = &call->run.combination;
@@ -108,7 +110,7 @@ static int judge_inputs(struct flmem_call *call, size_t measured, const bool *le
 	FLMEM_AUTO_FREE double *scratch = calloc(2 * count, sizeof(*scratch));
 
 	if (!squares || !scratch)
-		return flmem_call_nomem(call, err);
+		return flmem_aggregate_call_nomem(call, err);
 	combination->algorithm->judge(combination, squares, call->factors, scratch);
 	for (size_t i = 0; i < count; i++) {
 		call->run.inputs[i]->factor = call->factors[i];
@@ -118,7 +120,7 @@ static int judge_inputs(struct flmem_call *call, size_t measured, const bool *le
 	return take_inputs(call, err);
 }
 
-int flmem_call_measure(struct flmem_call *call, struct flmem_error *err)
+int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 	size_t measured = run->input_count;
@@ -127,11 +129,11 @@ int flmem_call_measure(struct flmem_call *call, struct flmem_error *err)
 
 	run->sums = calloc(flmem_run_measured(run) + 1, sizeof(*run->sums));
 	if (!left || !run->sums)
-		return flmem_call_nomem(call, err);
-	rc = flmem_call_pass(call, FLMEM_RUN_MEASURE, err);
+		return flmem_aggregate_call_nomem(call, err);
+	rc = flmem_aggregate_call_pass(call, FLMEM_RUN_MEASURE, err);
 	for (size_t i = 0; i < measured; i++)
 		left[i] = run->non_finite[i];
 	if (!rc)
-		rc = flmem_call_skip_special(call, err);
+		rc = flmem_aggregate_call_skip_special(call, err);
 	return rc ? rc : judge_inputs(call, measured, left, err);
 }

@@ -26,7 +26,7 @@ struct conversion_run {
 	struct flmem_input input;
 	struct flmem_http_access access;
 	struct flmem_layout layout;
-	struct flmem_part part;
+	struct flmem_part_file part;
 	struct flmem_output output;
 	const struct flmem_dtype *
 		*before; /* types in the input, by the tensors' places in the list */
@@ -271,7 +271,7 @@ int flmem_convert(const struct flmem_convert_request *request,
 		  struct flmem_conversion *ret_conversion, struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_conversion)
-	struct conversion_run run = {.request = request, .part = FLMEM_PART_INIT};
+	struct conversion_run run = {.request = request, .part = FLMEM_PART_FILE_INIT};
 	int rc;
 
 	run.started_us = run.told_us = flmem_clock_us();

@@ -20,7 +20,7 @@
 
 #define COUNTS_BYTES_MAX (16U << 20)
 
-struct entry {
+struct count_entry {
 	const char *name; /* in the text */
 	uint64_t number;
 	const char *input; /* the one that took it */
@@ -28,7 +28,7 @@ struct entry {
 
 struct counts {
 	const char *path;
-	struct entry *entries; /* sorted by name */
+	struct count_entry *entries; /* sorted by name */
 	size_t count, room;
 };
 
@@ -46,11 +46,11 @@ static int invalid_counts(const struct counts *counts, const char *why, struct f
 			       why);
 }
 
-static int add_entry(struct counts *counts, struct entry entry, struct flmem_error *err)
+static int add_entry(struct counts *counts, struct count_entry entry, struct flmem_error *err)
 {
 	if (counts->count == counts->room) {
 		size_t room = counts->room ? counts->room * 2 : 64;
-		struct entry *larger = reallocarray(counts->entries, room, sizeof(*larger));
+		struct count_entry *larger = reallocarray(counts->entries, room, sizeof(*larger));
 
 		if (!larger)
 			return flmem_error_nomem(err, "cannot read '%s'", counts->path);
@@ -68,7 +68,7 @@ static int read_entries(struct counts *counts, struct flmem_json_scan *scan,
 		return invalid_counts(counts, scan->why, err);
 	if (!flmem_json_scan_take(scan, '}')) {
 		do {
-			struct entry entry = {0};
+			struct count_entry entry = {0};
 			int rc;
 
 			if (!flmem_json_scan_string(scan, &entry.name) ||
@@ -87,7 +87,7 @@ static int read_entries(struct counts *counts, struct flmem_json_scan *scan,
 
 static int compare_entries(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct count_entry *x = a, *y = b;
 
 	return strcmp(x->name, y->name);
 }
@@ -106,9 +106,9 @@ static int sort_entries(struct counts *counts, struct flmem_error *err)
 	return 0;
 }
 
-static struct entry *find_entry(const struct counts *counts, const char *name)
+static struct count_entry *find_entry(const struct counts *counts, const char *name)
 {
-	const struct entry key = {.name = name};
+	const struct count_entry key = {.name = name};
 
 	if (!counts->count)
 		return NULL;
@@ -116,8 +116,8 @@ static struct entry *find_entry(const struct counts *counts, const char *name)
 }
 
 /* By the input's path, by its last component, or by that without the extension. */
-static int find_input(const struct counts *counts, const char *input, struct entry **ret_entry,
-		      struct flmem_error *err)
+static int find_input(const struct counts *counts, const char *input,
+		      struct count_entry **ret_entry, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *stem = strndup(input, flmem_url_path_length(input));
 	size_t suffix, length;
@@ -144,7 +144,7 @@ static int take_weight(const struct counts *counts, const char *input, double *r
 		       struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *safe = flmem_url_show(input), *first = NULL;
-	struct entry *entry = NULL;
+	struct count_entry *entry = NULL;
 	char shown[100];
 	int rc = find_input(counts, input, &entry, err);
 

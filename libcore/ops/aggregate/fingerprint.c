@@ -41,7 +41,7 @@ static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
 	return hash;
 }
 
-uint64_t flmem_call_request_print(const struct flmem_call *call)
+uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	const struct flmem_combination *c = &call->run.combination;
@@ -62,10 +62,10 @@ uint64_t flmem_call_request_print(const struct flmem_call *call)
 	return hash;
 }
 
-uint64_t flmem_call_fingerprint(const struct flmem_call *call)
+uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_run *run = &call->run;
-	const uint64_t numbers[] = {flmem_call_request_print(call),
+	const uint64_t numbers[] = {flmem_aggregate_call_request_print(call),
 				    run->chunk_bytes,
 				    run->input_count,
 				    run->combination.trimmed,

@@ -18,7 +18,7 @@ void flmem_output_clear(struct flmem_output *output)
 	if (output->shards)
 		flmem_output_shards_free(FLMEM_TAKE(output->shards), output->part);
 	if (output->part)
-		flmem_part_clear(output->part);
+		flmem_part_file_clear(output->part);
 	free(output->map.offsets);
 	free(output->map.file_of);
 	free(output->texts);
@@ -135,8 +135,8 @@ int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64
 		struct flmem_input_piece piece =
 			flmem_input_piece(&output->map, layout, begin, end, &tensor);
 
-		rc = flmem_part_write_other(output->part, piece.file->fd, piece.offset, bytes,
-					    (size_t)piece.bytes, err);
+		rc = flmem_part_file_write_other(output->part, piece.file->fd, piece.offset, bytes,
+						 (size_t)piece.bytes, err);
 		bytes += piece.bytes;
 		begin += piece.bytes;
 	}
@@ -154,7 +154,7 @@ int flmem_output_open(struct flmem_output *output, struct flmem_error *err)
 
 	if (output->shards)
 		return flmem_output_open_shards(output, err);
-	rc = flmem_part_open(output->part, output->path, err);
+	rc = flmem_part_file_open(output->part, output->path, err);
 	output->file.fd = output->part->fd;
 	return rc;
 }
@@ -164,13 +164,14 @@ int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
 {
 	if (output->shards)
 		return flmem_output_prepare_shards(output, fingerprint, chunks, count, err);
-	return flmem_part_prepare(output->part, output->bytes, fingerprint, chunks, count, err);
+	return flmem_part_file_prepare(output->part, output->bytes, fingerprint, chunks, count,
+				       err);
 }
 
 int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)
 {
 	return output->shards ? flmem_output_commit_shards(output, err)
-			      : flmem_part_commit(output->part, err);
+			      : flmem_part_file_commit(output->part, err);
 }
 
 /* The places of bytes [begin, end); of a single file the range that has all of them. */
@@ -230,18 +231,19 @@ static int copy_bytes(const struct flmem_output *output, uint64_t begin, uint64_
 		rc = flmem_input_file_read(&output->source->files[0], at, bytes, output->block,
 					   err);
 		if (!rc)
-			rc = flmem_part_write(output->part, at, output->block, (size_t)bytes, err);
+			rc = flmem_part_file_write(output->part, at, output->block, (size_t)bytes,
+						   err);
 	}
 	return rc;
 }
 
-struct range {
+struct output_range {
 	uint64_t begin, end;
 };
 
 static int compare_range(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct output_range *x = a, *y = b;
 
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
@@ -250,14 +252,14 @@ static int compare_range(const void *a, const void *b)
 static int copy_rest(const struct flmem_output *output, struct flmem_error *err)
 {
 	size_t count = output->layout->list.count;
-	FLMEM_AUTO_FREE struct range *ranges = calloc(count + 1, sizeof(*ranges));
+	FLMEM_AUTO_FREE struct output_range *ranges = calloc(count + 1, sizeof(*ranges));
 	uint64_t at = 0;
 	int rc = 0;
 
 	if (!ranges)
 		return flmem_error_nomem(err, "cannot write '%s'", output->path);
 	for (size_t i = 0; i < count; i++)
-		ranges[i] = (struct range){
+		ranges[i] = (struct output_range){
 			output->map.offsets[i],
 			output->map.offsets[i] + output->layout->order[i]->bytes,
 		};
@@ -277,11 +279,11 @@ static int write_texts(const struct flmem_output *output, struct flmem_error *er
 	if (output->shards)
 		return flmem_output_write_headers(output, err);
 	if (output->format == FLMEM_FORMAT_SAFETENSORS)
-		return flmem_part_write(output->part, 0, header->data, header->length, err);
+		return flmem_part_file_write(output->part, 0, header->data, header->length, err);
 	for (size_t i = 0; i < output->text_count && !rc; i++)
-		rc = flmem_part_write(output->part, output->texts[i].offset,
-				      output->text.data + output->texts[i].at,
-				      output->texts[i].bytes, err);
+		rc = flmem_part_file_write(output->part, output->texts[i].offset,
+					   output->text.data + output->texts[i].at,
+					   output->texts[i].bytes, err);
 	return rc;
 }
 
@@ -315,8 +317,8 @@ static int sum_entry(const struct flmem_output *output, struct flmem_output_entr
 	flmem_write_little(crc, entry->crc32, sizeof(crc));
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(entry->places) && !rc; i++)
 		if (entry->places[i])
-			rc = flmem_part_write(output->part, entry->places[i], crc, sizeof(crc),
-					      err);
+			rc = flmem_part_file_write(output->part, entry->places[i], crc, sizeof(crc),
+						   err);
 	return rc;
 }
 

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
-#include "ops/aggregate/part.h"
+#include "ops/aggregate/part_file.h"
 
 /* An entry of an archive that has tensors, and the places where its checksum belongs. */
 struct flmem_output_entry {
@@ -37,7 +37,7 @@ struct flmem_output {
 	enum flmem_tensor_format format;
 	uint64_t bytes;
 	const struct flmem_layout *layout;
-	struct flmem_part *part;
+	struct flmem_part_file *part;
 	struct flmem_input_file file; /* the unfinished file; not owned */
 	uint64_t shard_bytes;	      /* 0: one file */
 	struct flmem_output_shards *shards;
@@ -83,7 +83,7 @@ bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64
 /* Opens the unfinished output, whose lock keeps others away. */
 int flmem_output_open(struct flmem_output *output, struct flmem_error *err);
 
-/* flmem_part_prepare() for all of its files. */
+/* flmem_part_file_prepare() for all of its files. */
 int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
 			 struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err);
 

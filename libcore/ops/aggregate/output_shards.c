@@ -43,14 +43,14 @@ static void clear_files(struct flmem_output_shards *shards)
 	free(shards->files);
 }
 
-void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part *part)
+void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part_file *part)
 {
 	bool remove = part->fd >= 0 && !part->keep;
 
 	for (size_t i = 0; remove && i < shards->count; i++)
 		if (shards->files[i].fd >= 0)
 			unlinkat(part->place.directory, shards->rows[i].name, 0);
-	flmem_part_clear(part);
+	flmem_part_file_clear(part);
 	if (remove)
 		rmdir(shards->unfinished);
 	clear_files(shards);
@@ -297,7 +297,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	if (errno != EEXIST)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				       "cannot make '%s'", shards->unfinished);
-	if (asprintf(&journal, "%s" FLMEM_PART_JOURNAL_SUFFIX, shards->index_path) < 0)
+	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0)
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
 	    status.st_uid == geteuid() &&
@@ -321,10 +321,10 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 	if (!rc)
 		rc = make_unfinished(shards, err);
 	if (!rc)
-		rc = flmem_part_open(output->part, shards->index_path, err);
+		rc = flmem_part_file_open(output->part, shards->index_path, err);
 	for (size_t i = 0; i < shards->count && !rc; i++)
-		rc = flmem_part_open_other(output->part, shards->rows[i].name, &shards->files[i].fd,
-					   err);
+		rc = flmem_part_file_open_other(output->part, shards->rows[i].name,
+						&shards->files[i].fd, err);
 	return rc;
 }
 
@@ -363,7 +363,7 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 				struct flmem_error *err)
 {
 	struct flmem_output_shards *shards = output->shards;
-	struct flmem_part *part = output->part;
+	struct flmem_part_file *part = output->part;
 	bool complete = have_sizes(shards), left = chunks && part->keep;
 	int rc;
 
@@ -371,8 +371,8 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 	   again in any case. */
 	if (complete && ftruncate(part->fd, (off_t)shards->index.length) < 0)
 		complete = false;
-	rc = flmem_part_prepare(part, shards->index.length, fingerprint, complete ? chunks : NULL,
-				count, err);
+	rc = flmem_part_file_prepare(part, shards->index.length, fingerprint,
+				     complete ? chunks : NULL, count, err);
 	part->restarted = left && !part->resumed;
 	if (rc || part->resumed)
 		return rc;
@@ -382,8 +382,8 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 					       shards->unfinished, shards->rows[i].name);
 	rc = check_room(output, err);
 	for (size_t i = 0; i < shards->count && !rc; i++)
-		rc = flmem_part_reserve_other(part, shards->files[i].fd, shards->rows[i].bytes,
-					      err);
+		rc = flmem_part_file_reserve_other(part, shards->files[i].fd, shards->rows[i].bytes,
+						   err);
 	return rc;
 }
 
@@ -393,18 +393,18 @@ int flmem_output_write_headers(const struct flmem_output *output, struct flmem_e
 	int rc = 0;
 
 	for (size_t i = 0; i < shards->count && !rc; i++)
-		rc = flmem_part_write_other(output->part, shards->files[i].fd, 0,
-					    shards->rows[i].header.data,
-					    shards->rows[i].header.length, err);
+		rc = flmem_part_file_write_other(output->part, shards->files[i].fd, 0,
+						 shards->rows[i].header.data,
+						 shards->rows[i].header.length, err);
 	return rc ? rc
-		  : flmem_part_write(output->part, 0, shards->index.data, shards->index.length,
-				     err);
+		  : flmem_part_file_write(output->part, 0, shards->index.data, shards->index.length,
+					  err);
 }
 
 int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *err)
 {
 	const struct flmem_output_shards *shards = output->shards;
-	struct flmem_part *part = output->part;
+	struct flmem_part_file *part = output->part;
 	int rc;
 
 	for (size_t i = 0; i < shards->count; i++)
@@ -412,14 +412,14 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 			return flmem_error_set(err, FLMEM_EFAILED, errno,
 					       "cannot flush '%s/%s' to the disk",
 					       shards->unfinished, shards->rows[i].name);
-	rc = flmem_part_publish(part, err);
+	rc = flmem_part_file_publish(part, err);
 	if (rc)
 		return rc;
 	flmem_file_place_sync(part->place.directory);
 	if (rename(shards->unfinished, shards->folder) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
 				       shards->unfinished);
-	flmem_part_end(part);
+	flmem_part_file_end(part);
 	flmem_file_place_sync(shards->place.directory);
 	return 0;
 }

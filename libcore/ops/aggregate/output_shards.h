@@ -22,6 +22,6 @@ int flmem_output_write_headers(const struct flmem_output *output, struct flmem_e
 int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *err);
 
 /* Clears the part, and removes the folder unless the part is kept. */
-void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part *part);
+void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part_file *part);
 
 #endif

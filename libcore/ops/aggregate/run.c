@@ -167,8 +167,8 @@ static bool is_state_intact(struct worker *worker, size_t chunk)
 			       worker->buffers.state_crc32c == run->state->chunks[chunk].crc32c);
 }
 
-static int append_record(const struct flmem_run *run, const struct flmem_part *part, size_t chunk,
-			 uint32_t crc32c, struct flmem_error *err)
+static int append_record(const struct flmem_run *run, const struct flmem_part_file *part,
+			 size_t chunk, uint32_t crc32c, struct flmem_error *err)
 {
 	int rc = flmem_journal_append(part->journal, chunk, crc32c);
 

@@ -22,7 +22,7 @@
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
 #include "ops/aggregate/output.h"
-#include "ops/aggregate/part.h"
+#include "ops/aggregate/part_file.h"
 #include "ops/aggregate/state.h"
 
 /* Chunks that are read ahead at the same time, at most: a power of two above the threads. */

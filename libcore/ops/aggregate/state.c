@@ -30,7 +30,7 @@ void flmem_state_clear(struct flmem_state *state)
 {
 	flmem_inputs_clear(&state->input, 1);
 	flmem_layout_clear(&state->layout);
-	flmem_part_clear(&state->part);
+	flmem_part_file_clear(&state->part);
 	for (size_t i = 0; state->names && i < state->slots * state->tensors; i++)
 		free(state->names[i]);
 	free(state->names);
@@ -240,7 +240,7 @@ int flmem_state_move(const struct flmem_state *state, enum flmem_state_move move
 		return flmem_input_read(&state->input, &state->layout, begin, begin + length, bytes,
 					err);
 	case FLMEM_STATE_WRITE:
-		return flmem_part_write(&state->part, offset, bytes, length, err);
+		return flmem_part_file_write(&state->part, offset, bytes, length, err);
 	case FLMEM_STATE_VERIFY:
 		break;
 	}

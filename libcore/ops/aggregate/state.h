@@ -18,7 +18,7 @@
 #include "aggregate/algorithm.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
-#include "ops/aggregate/part.h"
+#include "ops/aggregate/part_file.h"
 
 struct flmem_state {
 	const char *path; /* the caller's; NULL: the algorithm keeps none */
@@ -26,16 +26,16 @@ struct flmem_state {
 	uint64_t round;	  /* the next one, from 1 */
 	struct flmem_layout layout;
 	struct flmem_input input; /* of the round before */
-	struct flmem_part part;
+	struct flmem_part_file part;
 	struct flmem_journal_chunk *chunks; /* as many as of the output */
 	uint64_t *places; /* of each slot of each tensor of the model, in the state's data */
 	size_t tensors, slots;
 	char **names;
 };
 
-#define FLMEM_STATE_INIT                                                      \
-	{                                                                     \
-		.layout = {.header = FLMEM_BUF_INIT}, .part = FLMEM_PART_INIT \
+#define FLMEM_STATE_INIT                                                           \
+	{                                                                          \
+		.layout = {.header = FLMEM_BUF_INIT}, .part = FLMEM_PART_FILE_INIT \
 	}
 
 /* Part of a round that is the same however far it came. */

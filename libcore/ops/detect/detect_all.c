@@ -16,7 +16,7 @@
 /* If many processes do not answer, each later one gets less time. */
 #define PATIENCE_MS_MIN 200U
 
-struct run {
+struct detect_run {
 	struct flmem_detect_options options;
 	uint64_t ends_us;
 	struct flmem_detect_session
@@ -25,7 +25,7 @@ struct run {
 };
 
 /* The state of reading one process; abandoned if the process does not answer. */
-struct reading {
+struct detect_reading {
 	struct flmem_detect_session *session;
 	pid_t pid;
 	bool last; /* owns the session */
@@ -34,7 +34,7 @@ struct reading {
 
 static int read_in_thread(void *context, struct flmem_error *err)
 {
-	struct reading *reading = context;
+	struct detect_reading *reading = context;
 	int rc = flmem_detect_session_read(reading->session, reading->pid, &reading->report, err);
 
 	if (reading->last)
@@ -44,7 +44,7 @@ static int read_in_thread(void *context, struct flmem_error *err)
 
 static void free_reading(void *context)
 {
-	struct reading *reading = context;
+	struct detect_reading *reading = context;
 
 	flmem_process_report_clear(&reading->report);
 	flmem_detect_session_free(reading->session);
@@ -63,7 +63,7 @@ static void release_nothing(void *context)
 	(void)context;
 }
 
-static void close_session(struct run *run)
+static void close_session(struct detect_run *run)
 {
 	const struct flmem_attempt attempt = {.run = close_in_thread, .release = release_nothing};
 	bool lost;
@@ -74,18 +74,19 @@ static void close_session(struct run *run)
 	run->session = NULL;
 }
 
-static void init_run(const struct flmem_detect_options *options, struct run *run)
+static void init_run(const struct flmem_detect_options *options, struct detect_run *run)
 {
-	*run = (struct run){.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS};
+	*run = (struct detect_run){.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS};
 	if (options)
 		run->options = *options;
 	if (run->options.total_budget_us)
 		run->ends_us = flmem_clock_us() + run->options.total_budget_us;
 }
 
-static struct reading *new_reading(struct run *run, pid_t pid, bool last, struct flmem_error *err)
+static struct detect_reading *new_reading(struct detect_run *run, pid_t pid, bool last,
+					  struct flmem_error *err)
 {
-	struct reading *reading;
+	struct detect_reading *reading;
 
 	if (!run->session)
 		run->session = flmem_detect_session_new(&run->options, run->ends_us, err);
@@ -102,7 +103,7 @@ static struct reading *new_reading(struct run *run, pid_t pid, bool last, struct
 	return reading;
 }
 
-static int detect_one(struct run *run, pid_t pid, bool last,
+static int detect_one(struct detect_run *run, pid_t pid, bool last,
 		      struct flmem_process_report *ret_report, struct flmem_error *err)
 {
 	const struct flmem_attempt attempt = {
@@ -110,7 +111,7 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 		.release = free_reading,
 		.patience_ms = run->patience_ms,
 	};
-	FLMEM_AUTO_FREE struct reading *reading = new_reading(run, pid, last, err);
+	FLMEM_AUTO_FREE struct detect_reading *reading = new_reading(run, pid, last, err);
 	bool lost = false;
 	int rc;
 
@@ -133,7 +134,7 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
 			 struct flmem_process_report *ret_report, struct flmem_error *err)
 {
-	FLMEM_AUTO(close_session) struct run run;
+	FLMEM_AUTO(close_session) struct detect_run run;
 
 	init_run(options, &run);
 	return detect_one(&run, pid, true, ret_report, err);
@@ -163,7 +164,7 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 		 struct flmem_detect_report *ret_report, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
-	FLMEM_AUTO(close_session) struct run run;
+	FLMEM_AUTO(close_session) struct detect_run run;
 
 	init_run(options, &run);
 	run.session = flmem_detect_session_new(&run.options, run.ends_us, err);

@@ -23,7 +23,8 @@ static int evidence_rank(const struct flmem_allocator *row, const struct flmem_m
  * entry of the program's procedure linkage table, they lead into the program whichever allocator
  * serves them, and only the lookup order decides.
  */
-static const struct flmem_allocator *find_malloc_allocator(const struct flmem_inspection *self)
+static const struct flmem_allocator *
+find_malloc_allocator(const struct flmem_target_inspection *self)
 {
 	const uint64_t address = (uint64_t)(uintptr_t)malloc;
 	const struct flmem_module *owner = flmem_modules_find(&self->modules, address);
@@ -44,12 +45,13 @@ static const struct flmem_allocator *find_malloc_allocator(const struct flmem_in
  * Reads this process with the same code as any other: the result equals that of `flmem detect` from
  * outside, and the calls are those that `flmem trim` makes.
  */
-static struct flmem_inspection *inspect_own_process(struct flmem_error *err)
+static struct flmem_target_inspection *inspect_own_process(struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = flmem_inspection_new(err);
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *self =
+		flmem_target_inspection_new(err);
 
 	if (!self || flmem_process_open(getpid(), &self->process, err) ||
-	    flmem_inspection_read(self, err))
+	    flmem_target_inspection_read(self, err))
 		return NULL;
 	return FLMEM_TAKE(self);
 }
@@ -71,7 +73,7 @@ static enum flmem_allocator_kind cache_allocator_kind(const struct flmem_allocat
 enum flmem_allocator_kind flmem_get_allocator_type(void)
 {
 	int remembered = atomic_load_explicit(&known, memory_order_relaxed);
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = NULL;
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *self = NULL;
 
 	if (remembered)
 		return (enum flmem_allocator_kind)(remembered - 1);
@@ -114,7 +116,7 @@ static int call_chain_directly(struct flmem_chain *chain, struct flmem_error *er
 	return 0;
 }
 
-static int release_own_memory(const struct flmem_inspection *self,
+static int release_own_memory(const struct flmem_target_inspection *self,
 			      const struct flmem_allocator *serving, struct flmem_error *err)
 {
 	struct flmem_chain query = {0}, trim = {0};
@@ -143,7 +145,7 @@ static int release_own_memory(const struct flmem_inspection *self,
 
 int flmem_cleanup_memory(struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = NULL;
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *self = NULL;
 	const struct flmem_allocator *serving;
 	struct flmem_error local = {0};
 

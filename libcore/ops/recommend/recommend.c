@@ -22,7 +22,7 @@
 struct job {
 	struct flmem_found_file *files;
 	size_t count; /* of the files */
-	struct flmem_input *inputs;
+	struct flmem_rule_input *inputs;
 	size_t read; /* of the readable inputs */
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
@@ -99,7 +99,8 @@ static int load_text(struct job *job, const char *path, struct flmem_buf *text,
 }
 
 /* Stores the text of an input that may be corrected; that of a notebook is not the file's. */
-static int store_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
+static int store_text(struct job *job, const struct flmem_rule_input *input,
+		      struct flmem_error *err)
 {
 	if (!job->texts || input->document.syntax == FLMEM_SYNTAX_NOTEBOOK ||
 	    flmem_corrections_find(job->texts, input->file) ||
@@ -109,7 +110,8 @@ static int store_text(struct job *job, const struct flmem_input *input, struct f
 }
 
 /* Rules about keys need one map: nothing is checked in a list, or in several YAML documents. */
-static int check_root(const struct flmem_input *input, bool *ret_known, struct flmem_error *why)
+static int check_root(const struct flmem_rule_input *input, bool *ret_known,
+		      struct flmem_error *why)
 {
 	if (input->kind->any_root || flmem_node_is_kind(input->document.root, FLMEM_NODE_MAP))
 		return 0;
@@ -127,7 +129,7 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_input *input = &job->inputs[job->read];
+	struct flmem_rule_input *input = &job->inputs[job->read];
 	int rc = load_text(job, file->path, &text, why);
 
 	if (rc)
@@ -149,14 +151,15 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 
 static int read_input(struct job *job, struct flmem_found_file *file, struct flmem_error *err)
 {
-	struct flmem_input *input = &job->inputs[job->read];
+	struct flmem_rule_input *input = &job->inputs[job->read];
 	bool foreign = is_foreign_file(job, file), known = false;
 	struct flmem_error why = {0};
 	int rc = 0;
 
 	if (file->record)
 		return 0;
-	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
+	*input =
+		(struct flmem_rule_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
 	/* A foreign file needs no reason; one that could not be held is not known to be one. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))

@@ -15,7 +15,7 @@
 #define DEPTH_MAX   32
 #define ENTRIES_MAX 1000000U
 
-struct search {
+struct file_search {
 	struct flmem_found_files *files;
 	struct flmem_recommendations *found;
 	struct flmem_error *err;
@@ -27,7 +27,8 @@ static int files_nomem(struct flmem_error *err)
 	return flmem_error_nomem(err, "cannot list the files");
 }
 
-static int add_problem(struct search *search, const char *path, int sys_errno, const char *text)
+static int add_problem(struct file_search *search, const char *path, int sys_errno,
+		       const char *text)
 {
 	struct flmem_error why = {0};
 
@@ -38,7 +39,7 @@ static int add_problem(struct search *search, const char *path, int sys_errno, c
 		       : files_nomem(search->err);
 }
 
-static int add_input_file(struct search *search, const char *path,
+static int add_input_file(struct file_search *search, const char *path,
 			  const struct flmem_found_file *file)
 {
 	struct flmem_found_files *files = search->files;
@@ -56,7 +57,7 @@ static int add_input_file(struct search *search, const char *path,
 	return grown[files->count++].path ? 0 : files_nomem(search->err);
 }
 
-static int add_if_known(struct search *search, const char *path, bool named)
+static int add_if_known(struct file_search *search, const char *path, bool named)
 {
 	struct flmem_found_file file = {.named = named};
 
@@ -76,10 +77,10 @@ static bool is_passed_over(const char *name)
 	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
 }
 
-static int search_folder(struct search *search, int parent, const char *name, const char *path,
+static int search_folder(struct file_search *search, int parent, const char *name, const char *path,
 			 int depth);
 
-static int visit_file(struct search *search, int folder, const struct dirent *entry,
+static int visit_file(struct file_search *search, int folder, const struct dirent *entry,
 		      const char *path, int depth)
 {
 	unsigned char type = entry->d_type;
@@ -96,7 +97,7 @@ static int visit_file(struct search *search, int folder, const struct dirent *en
 	return add_if_known(search, path, false);
 }
 
-static int search_entries(struct search *search, DIR *directory, const char *path, int depth)
+static int search_entries(struct file_search *search, DIR *directory, const char *path, int depth)
 {
 	const char *slash = flmem_text_ends(path, "/") ? "" : "/";
 	struct dirent *entry;
@@ -121,7 +122,7 @@ static int search_entries(struct search *search, DIR *directory, const char *pat
 	return 0;
 }
 
-static int search_folder(struct search *search, int parent, const char *name, const char *path,
+static int search_folder(struct file_search *search, int parent, const char *name, const char *path,
 			 int depth)
 {
 	FLMEM_AUTO_DIR DIR *directory = NULL;
@@ -141,7 +142,7 @@ static int search_folder(struct search *search, int parent, const char *name, co
 	return search_entries(search, directory, path, depth);
 }
 
-static int visit_path(struct search *search, const char *path)
+static int visit_path(struct file_search *search, const char *path)
 {
 	struct stat status;
 
@@ -201,7 +202,7 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_found_files *ret_files, struct flmem_error *err)
 {
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
-	struct search search = {.files = &files, .found = found, .err = err};
+	struct file_search search = {.files = &files, .found = found, .err = err};
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++)

@@ -17,12 +17,12 @@
 #define READ_FOR_US 3000000U
 
 /* The reports of live processes for the rules about them. */
-struct reading {
+struct live_reading {
 	struct flmem_detect_report report;
 	size_t left_out; /* processes that were too many to be read */
 };
 
-static void clear_reading(struct reading *reading)
+static void clear_reading(struct live_reading *reading)
 {
 	flmem_detect_report_clear(&reading->report);
 }
@@ -49,8 +49,8 @@ static size_t choose_processes(const struct flmem_watch_summary *summary, pid_t 
 	return chosen;
 }
 
-static int read_processes(const struct flmem_watch_summary *summary, struct reading *ret_reading,
-			  struct flmem_error *err)
+static int read_processes(const struct flmem_watch_summary *summary,
+			  struct live_reading *ret_reading, struct flmem_error *err)
 {
 	const struct flmem_detect_options options = {.total_budget_us = READ_FOR_US};
 	pid_t pids[READ_MAX];
@@ -71,7 +71,7 @@ static const struct flmem_process_report *find_result(const struct flmem_detect_
 	return NULL;
 }
 
-static int check_result(const struct flmem_watch_result *result, const struct reading *reading,
+static int check_result(const struct flmem_watch_result *result, const struct live_reading *reading,
 			struct flmem_recommendations *found, struct flmem_watch_span *ret_span,
 			struct flmem_error *err)
 {
@@ -90,7 +90,7 @@ static int check_result(const struct flmem_watch_result *result, const struct re
 }
 
 /* Reports processes that run and were not read: access failed, or there were too many. */
-static int report_unread(const struct reading *reading, struct flmem_recommendations *found,
+static int report_unread(const struct live_reading *reading, struct flmem_recommendations *found,
 			 struct flmem_error *err)
 {
 	const struct flmem_detect_report *report = &reading->report;
@@ -111,8 +111,8 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 }
 
 static int check_watch_results(const struct flmem_watch_summary *summary,
-			       const struct reading *reading, struct flmem_watch_advice *advice,
-			       struct flmem_error *err)
+			       const struct live_reading *reading,
+			       struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -127,7 +127,7 @@ int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_
 {
 	FLMEM_AUTO(flmem_watch_advice_clear)
 	struct flmem_watch_advice advice = {.rules = rules, .found = FLMEM_RECOMMENDATIONS_INIT};
-	FLMEM_AUTO(clear_reading) struct reading reading = {0};
+	FLMEM_AUTO(clear_reading) struct live_reading reading = {0};
 	int rc = 0;
 
 	if (rules == FLMEM_WATCH_RULES_NONE) {

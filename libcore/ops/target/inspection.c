@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-struct flmem_inspection *flmem_inspection_new(struct flmem_error *err)
+struct flmem_target_inspection *flmem_target_inspection_new(struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *in = calloc(1, sizeof(*in));
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *in = calloc(1, sizeof(*in));
 
 	if (in) {
 		in->process = (struct flmem_process)FLMEM_PROCESS_INIT;
@@ -18,7 +18,7 @@ struct flmem_inspection *flmem_inspection_new(struct flmem_error *err)
 	return FLMEM_TAKE(in);
 }
 
-void flmem_inspection_free(struct flmem_inspection *inspection)
+void flmem_target_inspection_free(struct flmem_target_inspection *inspection)
 {
 	if (!inspection)
 		return;
@@ -29,7 +29,7 @@ void flmem_inspection_free(struct flmem_inspection *inspection)
 	free(inspection);
 }
 
-int flmem_inspection_read(struct flmem_inspection *in, struct flmem_error *err)
+int flmem_target_inspection_read(struct flmem_target_inspection *in, struct flmem_error *err)
 {
 	int rc = flmem_maps_read(&in->process, &in->maps, err);
 
@@ -42,9 +42,9 @@ int flmem_inspection_read(struct flmem_inspection *in, struct flmem_error *err)
 	return 0;
 }
 
-int flmem_inspection_renew(struct flmem_inspection *in, struct flmem_error *err)
+int flmem_target_inspection_renew(struct flmem_target_inspection *in, struct flmem_error *err)
 {
 	flmem_modules_clear(&in->modules);
 	flmem_maps_clear(&in->maps);
-	return flmem_inspection_read(in, err);
+	return flmem_target_inspection_read(in, err);
 }

@@ -14,7 +14,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-struct flmem_inspection {
+struct flmem_target_inspection {
 	struct flmem_process process;
 	struct flmem_maps maps;
 	struct flmem_image_cache *cache;
@@ -24,20 +24,22 @@ struct flmem_inspection {
 };
 
 /* Holds only the cache at first; NULL if out of memory. */
-struct flmem_inspection *flmem_inspection_new(struct flmem_error *err);
-void flmem_inspection_free(struct flmem_inspection *inspection);
+struct flmem_target_inspection *flmem_target_inspection_new(struct flmem_error *err);
+void flmem_target_inspection_free(struct flmem_target_inspection *inspection);
 
-static inline void flmem_cleanup_inspection(struct flmem_inspection **inspection)
+static inline void flmem_cleanup_inspection(struct flmem_target_inspection **inspection)
 {
-	flmem_inspection_free(*inspection);
+	flmem_target_inspection_free(*inspection);
 }
 
 #define FLMEM_AUTO_INSPECTION FLMEM_AUTO(flmem_cleanup_inspection)
 
 /* Reads mappings, modules and allocators of the process, which the caller has opened in it. */
-int flmem_inspection_read(struct flmem_inspection *inspection, struct flmem_error *err);
+int flmem_target_inspection_read(struct flmem_target_inspection *inspection,
+				 struct flmem_error *err);
 
 /* Reads the same again, after a call has changed the process. */
-int flmem_inspection_renew(struct flmem_inspection *inspection, struct flmem_error *err);
+int flmem_target_inspection_renew(struct flmem_target_inspection *inspection,
+				  struct flmem_error *err);
 
 #endif

@@ -60,7 +60,7 @@ struct silent_processes {
 };
 
 /* The state of one selection. */
-struct work {
+struct selection_work {
 	const struct flmem_selection *selection;
 	int proc;
 	struct flmem_scan scan;
@@ -73,7 +73,7 @@ struct work {
 	atomic_int at; /* the process being read */
 };
 
-static void clear_search_state(struct work *work)
+static void clear_search_state(struct selection_work *work)
 {
 	flmem_cleanup_close(&work->proc);
 	flmem_scan_clear(&work->scan);
@@ -90,7 +90,7 @@ void flmem_targets_clear(struct flmem_targets *targets)
 	*targets = (struct flmem_targets){0};
 }
 
-static int add_target(struct work *work, pid_t pid, uint64_t start_time)
+static int add_target(struct selection_work *work, pid_t pid, uint64_t start_time)
 {
 	struct flmem_targets *targets = &work->targets;
 
@@ -113,7 +113,7 @@ static int add_target(struct work *work, pid_t pid, uint64_t start_time)
 	return 0;
 }
 
-static bool has_target(const struct work *work, pid_t pid)
+static bool has_target(const struct selection_work *work, pid_t pid)
 {
 	for (size_t i = 0; i < work->targets.count; i++)
 		if (work->targets.pids[i] == pid)
@@ -145,7 +145,7 @@ static int check_selection(const struct flmem_selection *s, struct flmem_error *
 	return 0;
 }
 
-static int compile_name_regex(struct work *work, struct flmem_error *err)
+static int compile_name_regex(struct selection_work *work, struct flmem_error *err)
 {
 	int rc = flmem_regex_compile(work->selection->name_regex, REG_NOSUB,
 				     "the name is not a valid regular expression", &work->regex,
@@ -176,12 +176,12 @@ static const char *join_argv(struct flmem_argv_env *command)
 /*
  * Ancestors of this process: `sh -c 'flmem trim --name X'` and `sudo flmem ...` would match X, too.
  */
-static bool runs_flmem(const struct work *work, pid_t pid, const char *command)
+static bool runs_flmem(const struct selection_work *work, pid_t pid, const char *command)
 {
 	return strstr(command, "flmem") && flmem_scan_descends(&work->scan, getpid(), pid);
 }
 
-static bool name_matches(const struct work *work, const struct flmem_process *process)
+static bool name_matches(const struct selection_work *work, const struct flmem_process *process)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
 	const char *text;
@@ -201,7 +201,7 @@ static bool may_read_maps(const struct flmem_process *process)
 	return fd >= 0;
 }
 
-static bool has_role(struct work *work, const struct flmem_process *process)
+static bool has_role(struct selection_work *work, const struct flmem_process *process)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0}, environment = {0};
 	struct flmem_subject subject = {
@@ -221,7 +221,7 @@ static bool has_role(struct work *work, const struct flmem_process *process)
 }
 
 /* Marks the process as being read; false if an earlier read of it was not answered. */
-static bool mark_process_read(struct work *work, pid_t pid)
+static bool mark_process_read(struct selection_work *work, pid_t pid)
 {
 	atomic_store(&work->at, (int)pid);
 	for (size_t i = 0; i < work->silent.count; i++)
@@ -230,7 +230,7 @@ static bool mark_process_read(struct work *work, pid_t pid)
 	return true;
 }
 
-static bool passes_filters(struct work *work, const struct flmem_process *process)
+static bool passes_filters(struct selection_work *work, const struct flmem_process *process)
 {
 	struct flmem_status status;
 
@@ -241,7 +241,7 @@ static bool passes_filters(struct work *work, const struct flmem_process *proces
 	return !work->selection->roles || has_role(work, process);
 }
 
-static bool is_selected(struct work *work, const struct flmem_scan_row *row)
+static bool is_selected(struct selection_work *work, const struct flmem_scan_row *row)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	const struct flmem_selection *s = work->selection;
@@ -262,7 +262,7 @@ static bool is_selected(struct work *work, const struct flmem_scan_row *row)
 	return passes_filters(work, &process);
 }
 
-static int choose_by_scan(struct work *work, struct flmem_error *err)
+static int choose_by_scan(struct selection_work *work, struct flmem_error *err)
 {
 	const struct flmem_selection *s = work->selection;
 	int rc = flmem_scan_read(work->proc, &work->scan, err);
@@ -285,7 +285,7 @@ static bool is_narrowed(const struct flmem_selection *selection)
 	return selection->roles || selection->min_rss_bytes;
 }
 
-static int choose_by_pid(struct work *work, struct flmem_error *err)
+static int choose_by_pid(struct selection_work *work, struct flmem_error *err)
 {
 	const struct flmem_selection *s = work->selection;
 	bool narrowed = is_narrowed(s);
@@ -306,7 +306,7 @@ static int choose_by_pid(struct work *work, struct flmem_error *err)
 	return 0;
 }
 
-static int choose_targets(struct work *work, struct flmem_error *err)
+static int choose_targets(struct selection_work *work, struct flmem_error *err)
 {
 	int rc;
 
@@ -325,14 +325,14 @@ static int choose_targets(struct work *work, struct flmem_error *err)
  * One selection and all its data, on the heap: a read of a process may never be answered, and then
  * the thread outlives the caller.
  */
-struct search {
-	struct work work;
+struct selection_search {
+	struct selection_work work;
 	struct flmem_selection selection; /* owns its pids and its pattern */
 };
 
 static void free_search(void *context)
 {
-	struct search *search = context;
+	struct selection_search *search = context;
 
 	clear_search_state(&search->work);
 	free((pid_t *)(uintptr_t)search->selection.pids);
@@ -340,15 +340,15 @@ static void free_search(void *context)
 	free(search);
 }
 
-static void cleanup_search(struct search **search)
+static void cleanup_search(struct selection_search **search)
 {
 	if (*search)
 		free_search(*search);
 }
 
-static struct search *new_search(const struct flmem_selection *selection)
+static struct selection_search *new_search(const struct flmem_selection *selection)
 {
-	FLMEM_AUTO(cleanup_search) struct search *search = calloc(1, sizeof(*search));
+	FLMEM_AUTO(cleanup_search) struct selection_search *search = calloc(1, sizeof(*search));
 	const size_t count = selection->pid_count;
 	pid_t *pids = calloc(count ? count : 1, sizeof(*pids));
 	char *regex = selection->name_regex ? strdup(selection->name_regex) : NULL;
@@ -372,7 +372,7 @@ static struct search *new_search(const struct flmem_selection *selection)
 
 static int run_search(void *context, struct flmem_error *err)
 {
-	struct search *search = context;
+	struct selection_search *search = context;
 
 	return choose_targets(&search->work, err);
 }
@@ -382,7 +382,7 @@ static int attempt_search(const struct flmem_selection *selection, struct silent
 			  struct flmem_targets *ret_targets, struct flmem_error *err)
 {
 	const struct flmem_attempt how = {.run = run_search, .release = free_search};
-	FLMEM_AUTO(cleanup_search) struct search *search = new_search(selection);
+	FLMEM_AUTO(cleanup_search) struct selection_search *search = new_search(selection);
 	bool lost = false;
 	int rc;
 

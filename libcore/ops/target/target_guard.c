@@ -5,7 +5,7 @@
 
 #include "remote/checks/preflight.h"
 
-int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
+int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err)
 {
 	int rc = flmem_process_open(pid, &target->process, err);
@@ -23,7 +23,7 @@ int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t
 	if (!rc)
 		rc = flmem_process_pin_memory(&target->process, err);
 	if (!rc)
-		rc = flmem_inspection_read(target, err);
+		rc = flmem_target_inspection_read(target, err);
 	if (!rc)
 		rc = flmem_preflight_rights(&target->process, &target->maps, err);
 	/*

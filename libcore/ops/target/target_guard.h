@@ -11,7 +11,7 @@
  * Opens the process and reads its mappings, modules and allocators. FLMEM_ENOPROC if `start_time`
  * is not 0 and the PID was reused, FLMEM_EPERM with the gate that refuses.
  */
-int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
+int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err);
 
 /*

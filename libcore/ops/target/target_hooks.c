@@ -61,7 +61,7 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 	return rc;
 }
 
-struct start {
+struct hooks_start {
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
 };
@@ -71,7 +71,7 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   const struct flmem_cpython_call *call, uint64_t *stopped_us,
 				   struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct start *start = calloc(1, sizeof(*start));
+	FLMEM_AUTO_FREE struct hooks_start *start = calloc(1, sizeof(*start));
 	int rc;
 
 	if (!start)

@@ -5,7 +5,7 @@
 #include "ops/target/query.h"
 #include "ops/target/target_guard.h"
 
-static struct flmem_u64 read_trimmable(const struct flmem_inspection *target,
+static struct flmem_u64 read_trimmable(const struct flmem_target_inspection *target,
 				       const struct flmem_allocator *found, uint64_t deadline_us)
 {
 	const uint64_t now_us = flmem_clock_us();
@@ -18,7 +18,7 @@ static struct flmem_u64 read_trimmable(const struct flmem_inspection *target,
 	return heap.trimmable_bytes;
 }
 
-static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
+static struct flmem_u64 query_trimmable(const struct flmem_target_inspection *target,
 					const struct flmem_allocator *found,
 					const struct flmem_borrow_options *borrow,
 					struct flmem_query_report *asked)
@@ -34,7 +34,7 @@ static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
 	return heap.trimmable_bytes;
 }
 
-struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t budget_us,
+struct flmem_u64 flmem_predict(const struct flmem_target_inspection *target, uint64_t budget_us,
 			       const struct flmem_borrow_options *borrow,
 			       struct flmem_query_report *ret_asked)
 {

@@ -19,7 +19,7 @@
  * if no thread may be borrowed. *ret_asked reports whether that was done and for how long threads
  * were stopped.
  */
-struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t budget_us,
+struct flmem_u64 flmem_predict(const struct flmem_target_inspection *target, uint64_t budget_us,
 			       const struct flmem_borrow_options *borrow,
 			       struct flmem_query_report *ret_asked);
 

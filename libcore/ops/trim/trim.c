@@ -138,7 +138,7 @@ static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem
 	}
 }
 
-struct part {
+struct trim_part {
 	const char *name; /* of the step, if the part appended none */
 	bool wanted;
 	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
@@ -159,7 +159,7 @@ static bool is_final_code(int code)
 /* The code that ran in the process may have mapped memory, unmapped it or loaded modules. */
 static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	int rc = flmem_inspection_renew(job->target, err);
+	int rc = flmem_target_inspection_renew(job->target, err);
 
 	job->guard = (struct flmem_guard){0};
 	if (!rc)
@@ -204,7 +204,7 @@ static void fill_failed_step(struct flmem_trim_step *step, int code, const struc
 		 err->message);
 }
 
-static int run_trim_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
+static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *part, struct sum *sum,
 			 struct flmem_error *err)
 {
 	size_t first = job->result->step_count;
@@ -237,7 +237,7 @@ static int run_trim_part(struct flmem_trim_job *job, const struct part *part, st
 
 static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	const struct part parts[] = {
+	const struct trim_part parts[] = {
 		{"python", job->options->python != NULL, flmem_trim_python},
 		{"gc.collect", job->options->collect, flmem_trim_collect},
 		{"allocator", true, run_allocator_part},
@@ -280,7 +280,7 @@ static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 					       "when they start; try again",
 					       (int)job->target->process.pid);
 		flmem_clock_sleep_us(LOADING_US);
-		rc = flmem_inspection_renew(job->target, err);
+		rc = flmem_target_inspection_renew(job->target, err);
 	}
 	return rc;
 }
@@ -402,7 +402,8 @@ static struct trim_attempt *new_trim_attempt(pid_t pid, const struct flmem_trim_
 
 static int run_trim_attempt(void *context, struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(err);
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
+		flmem_target_inspection_new(err);
 	struct trim_attempt *trim_attempt = context;
 	const struct flmem_trim_options *options = &trim_attempt->options;
 	struct flmem_trim_job job = {

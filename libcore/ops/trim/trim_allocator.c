@@ -17,9 +17,9 @@
 #define CHECK_US 20000U
 
 /* The allocator part of one trim. */
-struct part {
+struct allocator_part {
 	struct flmem_trim_job *job;
-	const struct flmem_inspection *target;
+	const struct flmem_target_inspection *target;
 	struct flmem_error *err;
 	bool asked[FLMEM_ALLOCATORS_MAX];	/* its query has answers */
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
@@ -29,7 +29,7 @@ struct part {
 	struct flmem_chain chain;
 };
 
-static int refuse_empty_plan(const struct part *part)
+static int refuse_empty_plan(const struct allocator_part *part)
 {
 	for (size_t i = 0; i < part->target->allocators.count; i++) {
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
@@ -43,7 +43,7 @@ static int refuse_empty_plan(const struct part *part)
 }
 
 /* A first chain of calls, for allocators whose trim call needs values that only a query returns. */
-static int run_trim_query(struct part *part, struct flmem_borrow_result *ret_answers)
+static int run_trim_query(struct allocator_part *part, struct flmem_borrow_result *ret_answers)
 {
 	struct flmem_chain query = {0};
 
@@ -63,7 +63,7 @@ static int run_trim_query(struct part *part, struct flmem_borrow_result *ret_ans
 	return flmem_borrow_run(&part->target->view, &query, &part->borrow, ret_answers, part->err);
 }
 
-static const unsigned char *query_answers(const struct part *part, size_t index,
+static const unsigned char *query_answers(const struct allocator_part *part, size_t index,
 					  const struct flmem_borrow_result *answers)
 {
 	return answers->complete && part->asked[index] ? answers->data + part->answers[index]
@@ -71,9 +71,9 @@ static const unsigned char *query_answers(const struct part *part, size_t index,
 }
 
 /* A dry run makes no calls, and the hooks of some allocators are known only by calls. */
-static void note_hidden_hooks(const struct part *part)
+static void note_hidden_hooks(const struct allocator_part *part)
 {
-	const struct flmem_inspection *target = part->target;
+	const struct flmem_target_inspection *target = part->target;
 	char text[160];
 
 	for (size_t i = 0; i < target->allocators.count; i++) {
@@ -89,9 +89,9 @@ static void note_hidden_hooks(const struct part *part)
 	}
 }
 
-static int check_allocator_hooks(struct part *part)
+static int check_allocator_hooks(struct allocator_part *part)
 {
-	const struct flmem_inspection *target = part->target;
+	const struct flmem_target_inspection *target = part->target;
 	uint64_t stopped_us = 0;
 	int rc = flmem_target_hooks_check_all(&target->view, &target->allocators,
 					      part->job->options->dry_run ? NULL : &part->borrow,
@@ -102,7 +102,7 @@ static int check_allocator_hooks(struct part *part)
 	return rc;
 }
 
-static int plan_trim_chain(struct part *part)
+static int plan_trim_chain(struct allocator_part *part)
 {
 	struct flmem_borrow_result answers;
 	int rc = flmem_target_guard_refuse_runtimes(&part->target->view, &part->target->allocators,
@@ -126,7 +126,8 @@ static int plan_trim_chain(struct part *part)
 	return rc;
 }
 
-static void fill_allocator_steps(const struct part *part, const struct flmem_borrow_result *run)
+static void fill_allocator_steps(const struct allocator_part *part,
+				 const struct flmem_borrow_result *run)
 {
 	static const char *const not_made = "the call was not made";
 
@@ -146,7 +147,7 @@ static void fill_allocator_steps(const struct part *part, const struct flmem_bor
 	}
 }
 
-static void add_stop_time(const struct part *part, const struct flmem_borrow_result *run)
+static void add_stop_time(const struct allocator_part *part, const struct flmem_borrow_result *run)
 {
 	uint64_t inside_ns = 0;
 
@@ -156,9 +157,9 @@ static void add_stop_time(const struct part *part, const struct flmem_borrow_res
 }
 
 /* Notes memory that the allocator released with MADV_FREE: RSS does not fall yet. */
-static void note_madv_free(const struct part *part)
+static void note_madv_free(const struct allocator_part *part)
 {
-	const struct flmem_inspection *target = part->target;
+	const struct flmem_target_inspection *target = part->target;
 	struct flmem_u64 after = flmem_madv_free_bytes(&target->view, &target->allocators, NULL);
 	char size[FLMEM_TEXT_BYTES_MAX], text[160];
 
@@ -173,9 +174,9 @@ static void note_madv_free(const struct part *part)
 	flmem_trim_job_note(part->job, text);
 }
 
-static void fill_trim_note(const struct part *part, const struct flmem_borrow_result *run)
+static void fill_trim_note(const struct allocator_part *part, const struct flmem_borrow_result *run)
 {
-	const struct flmem_inspection *target = part->target;
+	const struct flmem_target_inspection *target = part->target;
 	uint64_t rss_bytes = part->job->result->rss_before_bytes.value;
 	struct flmem_u64 huge = flmem_huge_bytes(&target->process, &target->maps, rss_bytes);
 
@@ -212,7 +213,7 @@ int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 }
 
 /* Runs before the trim. Querying an allocator stops the borrowed thread once more. */
-static void predict_release(const struct part *part)
+static void predict_release(const struct allocator_part *part)
 {
 	struct flmem_trim_job *job = part->job;
 	struct flmem_query_report asked;
@@ -229,7 +230,7 @@ static void predict_release(const struct part *part)
 
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct part *part = calloc(1, sizeof(*part));
+	FLMEM_AUTO_FREE struct allocator_part *part = calloc(1, sizeof(*part));
 	struct flmem_borrow_result run;
 	int rc;
 

@@ -13,7 +13,7 @@
 struct flmem_trim_job {
 	const struct flmem_trim_options *options;
 	struct flmem_trim_result *result;
-	struct flmem_inspection *target;
+	struct flmem_target_inspection *target;
 	struct flmem_guard guard; /* of the target's allocators */
 	uint64_t timeout_us;
 	uint64_t inside_us; /* time inside calls so far; part of result->stopped_us */

@@ -117,7 +117,7 @@ static int check_python_hooks(const struct flmem_trim_job *job,
 			      const struct flmem_cpython_call *call, uint64_t *stopped_us,
 			      struct flmem_error *err)
 {
-	const struct flmem_inspection *target = job->target;
+	const struct flmem_target_inspection *target = job->target;
 
 	return flmem_target_hooks_check_start(&target->view, &target->allocators, call, stopped_us,
 					      err);

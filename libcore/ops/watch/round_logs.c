@@ -58,7 +58,7 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs)
 }
 
 /* The context of reading the lines of a log. */
-struct reading {
+struct log_reading {
 	struct flmem_round_logs *logs;
 	size_t log;
 	flmem_round_logs_visit *visit;
@@ -67,7 +67,7 @@ struct reading {
 
 static void read_line(void *context, char *line, size_t length)
 {
-	const struct reading *r = context;
+	const struct log_reading *r = context;
 	struct flmem_round_change change;
 	bool marks = flmem_rounds_read(&r->logs->shared, r->log, line, length, &change);
 
@@ -86,7 +86,7 @@ void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit
 	struct flmem_round_change change;
 
 	for (size_t i = 0; i < logs->count; i++) {
-		struct reading reading = {logs, i, visit, context};
+		struct log_reading reading = {logs, i, visit, context};
 
 		flmem_log_poll(&logs->logs[i], read_line, &reading);
 	}

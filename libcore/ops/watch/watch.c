@@ -177,7 +177,7 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 }
 
 /* The context of reading changes of rounds. */
-struct reading {
+struct round_reading {
 	struct watch *w;
 	struct flmem_moment moment;
 	bool past; /* the lines are older than the watch and only show the current round */
@@ -191,7 +191,7 @@ static void decide_on_trim(struct watch *w, struct flmem_watched_process *watche
 		flmem_auto_round(w->automatic, &w->watch_state, w->pressures, watched, moment);
 }
 
-static void change_shared(const struct reading *r, const struct flmem_round_change *change)
+static void change_shared(const struct round_reading *r, const struct flmem_round_change *change)
 {
 	struct flmem_watch_state *watch_state = &r->w->watch_state;
 
@@ -208,7 +208,7 @@ static void change_shared(const struct reading *r, const struct flmem_round_chan
 }
 
 /* A log without round numbers, as clients write it, takes the numbers of another log. */
-static void change_own(const struct reading *r, size_t log, struct flmem_round_change change)
+static void change_own(const struct round_reading *r, size_t log, struct flmem_round_change change)
 {
 	struct flmem_watch_state *watch_state = &r->w->watch_state;
 
@@ -226,7 +226,7 @@ static void change_own(const struct reading *r, size_t log, struct flmem_round_c
 
 static void apply_round_change(void *context, size_t log, const struct flmem_round_change *change)
 {
-	const struct reading *r = context;
+	const struct round_reading *r = context;
 
 	if (log == FLMEM_ROUND_LOGS_SHARED)
 		change_shared(r, change);
@@ -236,7 +236,8 @@ static void apply_round_change(void *context, size_t log, const struct flmem_rou
 
 static void read_logs(struct watch *w, uint64_t now_us, bool past)
 {
-	struct reading reading = {.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
+	struct round_reading reading = {
+		.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
 
 	flmem_round_logs_read(&w->logs, apply_round_change, &reading);
 }

@@ -185,7 +185,7 @@ static bool has_copies(const struct count *count, size_t i)
 }
 
 /* Which mappings to count, up to which gap one query covers several, and the query. */
-struct pass {
+struct backing_pass {
 	bool (*takes)(const struct count *count, size_t i);
 	uint64_t gap;
 	int (*each)(struct flmem_pages *pages, uint64_t start, uint64_t end,
@@ -197,7 +197,8 @@ struct pass {
  * and a query costs more than its answer. A mapping that is removed meanwhile counts as not
  * resident.
  */
-static void count_mappings(struct flmem_pages *pages, const struct pass *pass, struct count *count)
+static void count_mappings(struct flmem_pages *pages, const struct backing_pass *pass,
+			   struct count *count)
 {
 	const struct flmem_maps *maps = count->maps;
 	uint64_t start = 0, end = 0;
@@ -298,8 +299,8 @@ static void find_small(struct count *count, size_t most, struct flmem_backing *r
 static void count_all(struct flmem_pages *pages, struct count *count, size_t most,
 		      struct flmem_backing *rows)
 {
-	const struct pass all = {is_backed, GAP_MAX, flmem_pages_each};
-	const struct pass copied = {has_copies, 0, flmem_pages_of_file};
+	const struct backing_pass all = {is_backed, GAP_MAX, flmem_pages_each};
+	const struct backing_pass copied = {has_copies, 0, flmem_pages_of_file};
 
 	count_mappings(pages, &all, count);
 	find_small(count, most, rows);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* One run, shared by the caller and the thread; the last of the two frees it. */
-struct run {
+struct fs_user_run {
 	struct flmem_fs_user user;
 	struct flmem_fs_work work;
 	pthread_mutex_t lock;
@@ -24,7 +24,7 @@ struct run {
 	int rc;
 };
 
-static void release_run(struct run *run)
+static void release_run(struct fs_user_run *run)
 {
 	int left;
 
@@ -83,7 +83,7 @@ static int set_fs_ids(const struct flmem_fs_user *user)
 
 static void *run_fs_work(void *argument)
 {
-	struct run *run = argument;
+	struct fs_user_run *run = argument;
 	int rc = set_fs_ids(&run->user);
 	bool abandoned;
 
@@ -102,7 +102,7 @@ static void *run_fs_work(void *argument)
 }
 
 /* Blocks all signals in the thread: they are for the threads of the calling program. */
-static int start_run(struct run *run)
+static int start_run(struct fs_user_run *run)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
@@ -121,7 +121,7 @@ static int start_run(struct run *run)
 	return -rc;
 }
 
-static int await_run(struct run *run, uint64_t timeout_us)
+static int await_run(struct fs_user_run *run, uint64_t timeout_us)
 {
 	struct timespec until;
 	int rc = 0;
@@ -140,13 +140,13 @@ static int await_run(struct run *run, uint64_t timeout_us)
 int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_fs_work *what,
 		      uint64_t timeout_us)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct fs_user_run *run = calloc(1, sizeof(*run));
 	int dumpable = prctl(PR_GET_DUMPABLE);
 	int rc;
 
 	if (!run)
 		return -ENOMEM;
-	*run = (struct run){.user = *user, .work = *what, .holders = 2};
+	*run = (struct fs_user_run){.user = *user, .work = *what, .holders = 2};
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_cond_init(&run->ended, NULL);
 	rc = start_run(run);

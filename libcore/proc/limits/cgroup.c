@@ -212,14 +212,14 @@ static void check_hierarchy_limit(const struct flmem_cgroups *cgroups, const cha
 }
 
 /* Results of the groups visited so far on the way up. */
-struct walk {
+struct cgroup_walk {
 	const struct version *version;
 	uint64_t lowest, used;
 	bool any_file, used_known, stop;
 };
 
 static int visit_group(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
-		       struct walk *walk)
+		       struct cgroup_walk *walk)
 {
 	uint64_t number;
 	int rc;
@@ -243,7 +243,7 @@ static int visit_group(const struct flmem_cgroups *cgroups, const char *director
 	return 0;
 }
 
-static void set_limit(const struct walk *walk, struct flmem_cgroup_limit *limit)
+static void set_limit(const struct cgroup_walk *walk, struct flmem_cgroup_limit *limit)
 {
 	if (!walk->any_file || walk->lowest == UINT64_MAX) {
 		set_unknown(limit, walk->any_file ? no_limit : no_controller);
@@ -262,7 +262,7 @@ static void set_limit(const struct walk *walk, struct flmem_cgroup_limit *limit)
 static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mount, char *directory,
 		    size_t top, struct flmem_cgroup_limit *limit)
 {
-	struct walk walk = {.version = &versions[mount->version], .lowest = UINT64_MAX};
+	struct cgroup_walk walk = {.version = &versions[mount->version], .lowest = UINT64_MAX};
 	FLMEM_AUTO_FREE char *leaf = strdup(directory);
 	int rc = faccessat(cgroups->rootfd, directory, F_OK, 0) < 0 ? -errno : 0;
 

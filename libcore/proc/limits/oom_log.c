@@ -25,7 +25,7 @@ struct line {
 };
 
 /* The current report, until the next one begins. */
-struct report {
+struct oom_report {
 	const char *tasks; /* below the head of its table, or NULL */
 	bool of_group;
 	bool all; /* memory.oom.group: the following kills are of other processes in the group */
@@ -74,7 +74,7 @@ static void copy_log_text(char *out, size_t size, const char *from, size_t lengt
 }
 
 /* Up to `end`, or to the end of the line where that is NULL. */
-static void copy_group(struct report *report, const struct line *line, const char *from,
+static void copy_group(struct oom_report *report, const struct line *line, const char *from,
 		       const char *end)
 {
 	const char *last = line->start + line->length;
@@ -86,7 +86,7 @@ static void copy_group(struct report *report, const struct line *line, const cha
 		      found ? (size_t)(found - from) : limit);
 }
 
-static void read_kill_limit(const struct line *line, struct report *report)
+static void read_kill_limit(const struct line *line, struct oom_report *report)
 {
 	struct flmem_u64 usage = read_size(line, " memory: usage ");
 
@@ -98,15 +98,15 @@ static void read_kill_limit(const struct line *line, struct report *report)
 	report->limit_bytes = read_size(line, ", limit ");
 }
 
-static void begin_report(struct report *report)
+static void begin_report(struct oom_report *report)
 {
-	*report = (struct report){
+	*report = (struct oom_report){
 		.usage_bytes = FLMEM_UNKNOWN(absent),
 		.limit_bytes = FLMEM_UNKNOWN(absent),
 	};
 }
 
-static void read_context(const struct line *line, struct report *report)
+static void read_context(const struct line *line, struct oom_report *report)
 {
 	const char *found;
 
@@ -157,7 +157,7 @@ static bool read_killed_task(const char *at, const char *end, struct flmem_oom_k
 	return true;
 }
 
-static bool read_kill(const struct line *line, const struct report *report,
+static bool read_kill(const struct line *line, const struct oom_report *report,
 		      struct flmem_oom_kill *ret_kill)
 {
 	const char *at = find_after_in_line(line, killed_mark);
@@ -240,7 +240,7 @@ bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log)
 	struct flmem_oom_log log = {0};
 	struct flmem_oom_kill kill;
 	const char *tasks = NULL;
-	struct report report;
+	struct oom_report report;
 	unsigned number = 1;
 
 	begin_report(&report);

@@ -93,14 +93,6 @@ struct flmem_candidates {
 int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
 			  struct flmem_candidates *ret_candidates);
 
-/*
- * Checks the stack of a stopped thread whose place is at.sp and at.pc. NULL if it may be borrowed
- * there, else a static reason.
- */
-const char *flmem_candidate_check_stack(const struct flmem_view *view,
-					const struct flmem_candidate_needs *needs,
-					const struct flmem_candidate *candidate);
-
 /* Returns FLMEM_EUNSAFE with the reason why no thread can be borrowed now. */
 int flmem_candidates_refuse(const struct flmem_process *process,
 			    const struct flmem_candidates *found, struct flmem_error *err);

@@ -115,13 +115,13 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 	return false;
 }
 
-struct search {
+struct handlers_search {
 	const struct flmem_view *view;
 	struct flmem_maps now; /* read for the first thread that is newer than the view */
 	struct flmem_handler_search frames;
 };
 
-static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
+static const struct flmem_map *find_stack(struct handlers_search *search, uint64_t sp)
 {
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
@@ -135,7 +135,7 @@ static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
  * handler will unblock a signal that is blocked now: its own, unless it uses SA_NODEFER or waits
  * with another mask.
  */
-static bool waits_in_handler(struct search *search, const struct flmem_task_wait *wait,
+static bool waits_in_handler(struct handlers_search *search, const struct flmem_task_wait *wait,
 			     uint64_t blocked)
 {
 	const struct flmem_map *stack = find_stack(search, wait->sp);
@@ -151,7 +151,7 @@ enum handling {
 	HANDLING_SIGNAL,
 };
 
-static enum handling check_thread(struct search *search, pid_t tid)
+static enum handling check_thread(struct handlers_search *search, pid_t tid)
 {
 	const struct flmem_process *process = search->view->process;
 	struct flmem_task_wait wait;
@@ -183,7 +183,7 @@ static enum handling check_thread(struct search *search, pid_t tid)
  * A handler that waits does so within microseconds, unless its thread gets no processor; a thread
  * that blocks a signal permanently keeps computing.
  */
-static bool is_handling(struct search *search, pid_t tid)
+static bool is_handling(struct handlers_search *search, pid_t tid)
 {
 	enum handling now = check_thread(search, tid);
 
@@ -198,7 +198,7 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 			  uint64_t deadline_us)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct search search = {
+	struct handlers_search search = {
 		.view = view,
 		.frames = {.process = view->process,
 			   .maps = view->maps,

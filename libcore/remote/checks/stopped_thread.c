@@ -8,6 +8,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "remote/checks/rseq.h"
+#include "remote/checks/stack.h"
 
 #define SEARCH_US_MIN 500000U
 
@@ -102,7 +103,7 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 	     flmem_rseq_is_inside(borrow->view->process, candidate->tid, candidate->at.pc)))
 		borrow->refused = "is in a system call or a restartable sequence";
 	else
-		borrow->refused = flmem_candidate_check_stack(borrow->view, &needs, candidate);
+		borrow->refused = flmem_stack_check(borrow->view, &needs, candidate);
 	return !borrow->refused;
 }
 

@@ -28,7 +28,7 @@ enum timeout_kind {
 	TIMEOUT_CLOCK,	  /* clock_nanosleep: flags in the argument before */
 };
 
-struct row {
+struct wait_row {
 	long number;
 	const char *name;
 	bool on_file; /* argument 0 is a descriptor that must not be a regular file */
@@ -40,7 +40,7 @@ struct row {
  * restart_syscall is missing on purpose: its arguments are in the kernel's restart block, which a
  * borrowed thread loses.
  */
-static const struct row rows[] = {
+static const struct wait_row rows[] = {
 	{SYS_futex, "futex", false, TIMEOUT_FUTEX, 3},
 	{SYS_read, "read", true, TIMEOUT_NONE, 0},
 	{SYS_readv, "readv", true, TIMEOUT_NONE, 0},
@@ -77,7 +77,7 @@ static const struct row rows[] = {
 #endif
 };
 
-static const struct row *find_row(long number)
+static const struct wait_row *find_row(long number)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 		if (rows[i].number == number)
@@ -262,7 +262,7 @@ static bool classify_futex(const struct flmem_process *process, const struct flm
 	return true;
 }
 
-static bool classify_timeout(const struct flmem_process *process, const struct row *row,
+static bool classify_timeout(const struct flmem_process *process, const struct wait_row *row,
 			     const struct flmem_task_wait *at, struct flmem_wait *wait,
 			     const char **ret_reason)
 {
@@ -303,7 +303,7 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 }
 
 /* They return EINTR; for poll() and sleeps the kernel resumes the rest (restart_syscall(2)). */
-static bool keeps_no_remainder(const struct row *row)
+static bool keeps_no_remainder(const struct wait_row *row)
 {
 	return row->timeout == TIMEOUT_EPOLL || row->timeout == TIMEOUT_RELATIVE;
 }
@@ -311,7 +311,7 @@ static bool keeps_no_remainder(const struct row *row)
 bool flmem_wait_classify(const struct flmem_process *process, const struct flmem_task_wait *at,
 			 struct flmem_wait *ret_wait, const char **ret_reason)
 {
-	const struct row *row = find_row(at->number);
+	const struct wait_row *row = find_row(at->number);
 	struct flmem_wait wait = {.quality = FLMEM_WAIT_ENDLESS};
 
 	if (!row) {

@@ -49,7 +49,7 @@ struct registers {
 	struct flmem_filter_word memory[BPF_MEMWORDS];
 };
 
-struct run {
+struct filter_run {
 	const struct sock_filter *program;
 	size_t length;
 	const struct flmem_filter_input *input;
@@ -105,12 +105,12 @@ void flmem_filter_outcome_add(struct flmem_filter_outcome *outcome, uint32_t ver
 	outcome->actions |= 1U << action;
 }
 
-static void add_kill(struct run *run)
+static void add_kill(struct filter_run *run)
 {
 	flmem_filter_outcome_add(run->outcome, SECCOMP_RET_KILL_PROCESS);
 }
 
-static void add_return(struct run *run, struct flmem_filter_word value)
+static void add_return(struct filter_run *run, struct flmem_filter_word value)
 {
 	if (is_known_word(value)) {
 		flmem_filter_outcome_add(run->outcome, value.value);
@@ -121,7 +121,7 @@ static void add_return(struct run *run, struct flmem_filter_word value)
 }
 
 /* An instruction may have several paths to it: its registers may have the value of each. */
-static void push_filter_path(struct run *run, size_t index, const struct registers *from)
+static void push_filter_path(struct filter_run *run, size_t index, const struct registers *from)
 {
 	struct registers *to = index < run->length ? &run->at[index] : NULL;
 
@@ -182,7 +182,7 @@ static struct flmem_filter_word compute_bits(unsigned operation, struct flmem_fi
 	}
 }
 
-static bool execute_alu(struct run *run, struct registers *r, const struct sock_filter *i)
+static bool execute_alu(struct filter_run *run, struct registers *r, const struct sock_filter *i)
 {
 	struct flmem_filter_word b = BPF_SRC(i->code) == BPF_X ? r->x : known_word(i->k);
 
@@ -238,7 +238,7 @@ static void follow_comparison(unsigned operation, struct flmem_filter_word a,
 	}
 }
 
-static void follow_jump(struct run *run, size_t index, const struct registers *r)
+static void follow_jump(struct filter_run *run, size_t index, const struct registers *r)
 {
 	const struct sock_filter *i = &run->program[index];
 	bool yes, no;
@@ -305,7 +305,7 @@ static bool is_valid_instruction(const struct sock_filter *i)
 	}
 }
 
-static struct flmem_filter_word load_word(const struct run *run, const struct registers *r,
+static struct flmem_filter_word load_word(const struct filter_run *run, const struct registers *r,
 					  const struct sock_filter *i)
 {
 	switch (BPF_MODE(i->code)) {
@@ -321,7 +321,8 @@ static struct flmem_filter_word load_word(const struct run *run, const struct re
 }
 
 /* Executes an instruction that neither jumps nor returns; false if the program ends in it. */
-static bool execute_instruction(struct run *run, struct registers *r, const struct sock_filter *i)
+static bool execute_instruction(struct filter_run *run, struct registers *r,
+				const struct sock_filter *i)
 {
 	switch (BPF_CLASS(i->code)) {
 	case BPF_LD:
@@ -347,7 +348,7 @@ static bool execute_instruction(struct run *run, struct registers *r, const stru
 	}
 }
 
-static void follow_instruction(struct run *run, size_t index)
+static void follow_instruction(struct filter_run *run, size_t index)
 {
 	const struct sock_filter *i = &run->program[index];
 	struct registers *r = &run->at[index];
@@ -368,7 +369,7 @@ void flmem_filter_run(const struct sock_filter *program, size_t length,
 {
 	struct flmem_filter_outcome outcome = {0};
 	FLMEM_AUTO_FREE struct registers *at = calloc(length + 1, sizeof(*at));
-	struct run run = {program, length, input, at, &outcome};
+	struct filter_run run = {program, length, input, at, &outcome};
 
 	if (!at || !length || length > BPF_MAXINSNS) {
 		add_kill(&run);

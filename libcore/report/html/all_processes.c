@@ -14,7 +14,7 @@
 #define POINTS_MAX  400U /* of one curve */
 #define ROUND_LINES 120U
 
-struct view {
+struct processes_view {
 	const struct flmem_watch_page *page;
 	const struct flmem_page_series *series[CURVES_MAX];
 	const struct flmem_watch_result *results[CURVES_MAX];
@@ -23,7 +23,7 @@ struct view {
 	struct flmem_page_plot plot;
 };
 
-static void add_page_process(struct view *view, const struct flmem_watch_result *result)
+static void add_page_process(struct processes_view *view, const struct flmem_watch_result *result)
 {
 	const struct flmem_page_series *s = flmem_page_find(view->page, &result->process);
 
@@ -35,7 +35,7 @@ static void add_page_process(struct view *view, const struct flmem_watch_result 
 		view->rounds = s;
 }
 
-static void fit_all_axes(struct view *view)
+static void fit_all_axes(struct processes_view *view)
 {
 	double left = INFINITY, right = 0, high = 0;
 
@@ -60,7 +60,7 @@ static uint64_t highest_drawn_sample(const struct flmem_page_series *s, size_t f
 	return high;
 }
 
-static void put_all_curve(struct flmem_buf *out, const struct view *view, size_t number)
+static void put_all_curve(struct flmem_buf *out, const struct processes_view *view, size_t number)
 {
 	const struct flmem_page_series *s = view->series[number];
 	size_t points = s->span_count < POINTS_MAX ? s->span_count : POINTS_MAX;
@@ -78,12 +78,12 @@ static void put_all_curve(struct flmem_buf *out, const struct view *view, size_t
 	flmem_buf_puts(out, points == 1 ? "h2\"/>" : "\"/>");
 }
 
-static bool has_all_round_lines(const struct view *view)
+static bool has_all_round_lines(const struct processes_view *view)
 {
 	return view->rounds && view->rounds->round_count <= ROUND_LINES;
 }
 
-static void put_rounds(struct flmem_buf *out, const struct view *view)
+static void put_rounds(struct flmem_buf *out, const struct processes_view *view)
 {
 	if (!has_all_round_lines(view))
 		return;
@@ -96,7 +96,7 @@ static void put_rounds(struct flmem_buf *out, const struct view *view)
 }
 
 /* Returns how many trims are drawn. */
-static size_t put_all_trims(struct flmem_buf *out, const struct view *view)
+static size_t put_all_trims(struct flmem_buf *out, const struct processes_view *view)
 {
 	const struct flmem_page_action *a;
 	size_t count = 0;
@@ -113,7 +113,7 @@ static size_t put_all_trims(struct flmem_buf *out, const struct view *view)
 	return count;
 }
 
-static void put_all_keys(struct flmem_buf *out, const struct view *view, size_t trims)
+static void put_all_keys(struct flmem_buf *out, const struct processes_view *view, size_t trims)
 {
 	for (size_t i = 0; i < view->count && i < COLOURS; i++) {
 		flmem_buf_printf(out,
@@ -135,7 +135,7 @@ static void put_all_keys(struct flmem_buf *out, const struct view *view, size_t 
 void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *page,
 			const struct flmem_watch_result *const *sorted, size_t count)
 {
-	struct view view = {.page = page};
+	struct processes_view view = {.page = page};
 	char text[128], counted[FLMEM_TEXT_COUNTED_MAX];
 	size_t trims;
 

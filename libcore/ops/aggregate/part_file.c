@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/aggregate/part.h"
+#include "ops/aggregate/part_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 #define TRIES 10
 
-int flmem_part_write_other(const struct flmem_part *part, int fd, uint64_t offset,
-			   const char *bytes, size_t length, struct flmem_error *err)
+int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
+				const char *bytes, size_t length, struct flmem_error *err)
 {
 	while (length) {
 		ssize_t put = pwrite(fd, bytes, length, (off_t)offset);
@@ -31,14 +31,14 @@ int flmem_part_write_other(const struct flmem_part *part, int fd, uint64_t offse
 	return 0;
 }
 
-static void release_files(struct flmem_part *part)
+static void release_files(struct flmem_part_file *part)
 {
 	flmem_cleanup_close(&part->fd);
 	flmem_cleanup_close(&part->journal);
 	part->fd = part->journal = -1;
 }
 
-void flmem_part_clear(struct flmem_part *part)
+void flmem_part_file_clear(struct flmem_part_file *part)
 {
 	/* Only its owner removes it, while it still has the lock. */
 	if (part->fd >= 0 && !part->keep) {
@@ -50,10 +50,11 @@ void flmem_part_clear(struct flmem_part *part)
 	flmem_file_place_close(&part->place);
 	free(part->name);
 	free(part->journal_name);
-	*part = (struct flmem_part)FLMEM_PART_INIT;
+	*part = (struct flmem_part_file)FLMEM_PART_FILE_INIT;
 }
 
-static int report_unwritable(const struct flmem_part *part, int sys_errno, struct flmem_error *err)
+static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
+			     struct flmem_error *err)
 {
 	return flmem_error_set(err, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno,
 			       "cannot write '%s.part'", part->place.path);
@@ -66,7 +67,7 @@ static bool is_own_file(int fd, struct stat *ret_status)
 	       ret_status->st_nlink == 1 && ret_status->st_uid == geteuid();
 }
 
-static int open_own(const struct flmem_part *part, const char *name, int flags, int *ret_fd,
+static int open_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
 		    struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int fd =
@@ -86,7 +87,7 @@ static int open_own(const struct flmem_part *part, const char *name, int flags, 
 }
 
 /* False if the file lost its name before it was locked, to a writer that finished. */
-static bool has_name(const struct flmem_part *part)
+static bool has_name(const struct flmem_part_file *part)
 {
 	struct stat opened, named;
 
@@ -95,7 +96,7 @@ static bool has_name(const struct flmem_part *part)
 	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-static int open_locked(struct flmem_part *part, struct flmem_error *err)
+static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 {
 	for (int i = 0; i < TRIES; i++) {
 		int fd, rc = open_own(part, part->name, 0, &fd, err);
@@ -119,7 +120,7 @@ static int open_locked(struct flmem_part *part, struct flmem_error *err)
  * A file of another program may have the name: it has no journal. What a killed call left has one,
  * since that is written first.
  */
-static int check_part(struct flmem_part *part, struct flmem_error *err)
+static int check_part(struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat status, journal;
 	bool own = fstat(part->fd, &status) == 0 && fstat(part->journal, &journal) == 0 &&
@@ -135,7 +136,7 @@ static int check_part(struct flmem_part *part, struct flmem_error *err)
 }
 
 /* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
-static int check_output(const struct flmem_part *part, struct flmem_error *err)
+static int check_output(const struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat old, new;
 
@@ -158,7 +159,7 @@ static int check_output(const struct flmem_part *part, struct flmem_error *err)
 	return 0;
 }
 
-int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_error *err)
+int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err)
 {
 	int rc = flmem_file_place_open(path, &part->place);
 	struct stat status;
@@ -168,7 +169,8 @@ int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_erro
 				       "cannot write '%s'", path);
 	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
 		part->name = NULL;
-	if (asprintf(&part->journal_name, "%s" FLMEM_PART_JOURNAL_SUFFIX, part->place.name) < 0)
+	if (asprintf(&part->journal_name, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, part->place.name) <
+	    0)
 		part->journal_name = NULL;
 	if (!part->name || !part->journal_name)
 		return flmem_error_nomem(err, "cannot write '%s'", path);
@@ -182,7 +184,7 @@ int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_erro
 	return rc ? rc : check_output(part, err);
 }
 
-static int report_full(const struct flmem_part *part, int fd, uint64_t bytes, int sys_errno,
+static int report_full(const struct flmem_part_file *part, int fd, uint64_t bytes, int sys_errno,
 		       struct flmem_error *err)
 {
 	struct stat status = {0};
@@ -203,7 +205,7 @@ static int report_full(const struct flmem_part *part, int fd, uint64_t bytes, in
 }
 
 /* Reserves the blocks; file systems without that operation get the size only. */
-static int reserve_blocks(const struct flmem_part *part, int fd, uint64_t bytes,
+static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t bytes,
 			  struct flmem_error *err)
 {
 	int rc;
@@ -218,7 +220,8 @@ static int reserve_blocks(const struct flmem_part *part, int fd, uint64_t bytes,
 	return 0;
 }
 
-int flmem_part_restart(struct flmem_part *part, uint64_t fingerprint, struct flmem_error *err)
+int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
+			    struct flmem_error *err)
 {
 	int rc = flmem_journal_start(part->journal, fingerprint);
 
@@ -228,8 +231,9 @@ int flmem_part_restart(struct flmem_part *part, uint64_t fingerprint, struct flm
 	return 0;
 }
 
-int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerprint,
-		       struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err)
+int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64_t fingerprint,
+			    struct flmem_journal_chunk *chunks, size_t count,
+			    struct flmem_error *err)
 {
 	struct stat status;
 	bool resumed = chunks && fstat(part->fd, &status) == 0 &&
@@ -244,29 +248,29 @@ int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerp
 	part->keep = false;
 	if (ftruncate(part->fd, 0) < 0)
 		return report_unwritable(part, errno, err);
-	rc = flmem_part_restart(part, fingerprint, err);
+	rc = flmem_part_file_restart(part, fingerprint, err);
 	return rc ? rc : reserve_blocks(part, part->fd, bytes, err);
 }
 
-int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
-		     size_t length, struct flmem_error *err)
+int flmem_part_file_write(const struct flmem_part_file *part, uint64_t offset, const char *bytes,
+			  size_t length, struct flmem_error *err)
 {
-	return flmem_part_write_other(part, part->fd, offset, bytes, length, err);
+	return flmem_part_file_write_other(part, part->fd, offset, bytes, length, err);
 }
 
-int flmem_part_open_other(const struct flmem_part *part, const char *name, int *ret_fd,
-			  struct flmem_error *err)
+int flmem_part_file_open_other(const struct flmem_part_file *part, const char *name, int *ret_fd,
+			       struct flmem_error *err)
 {
 	return open_own(part, name, 0, ret_fd, err);
 }
 
-int flmem_part_reserve_other(const struct flmem_part *part, int fd, uint64_t bytes,
-			     struct flmem_error *err)
+int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, uint64_t bytes,
+				  struct flmem_error *err)
 {
 	return reserve_blocks(part, fd, bytes, err);
 }
 
-int flmem_part_publish(struct flmem_part *part, struct flmem_error *err)
+int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err)
 {
 	if (fdatasync(part->fd) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno,
@@ -279,17 +283,17 @@ int flmem_part_publish(struct flmem_part *part, struct flmem_error *err)
 	return 0;
 }
 
-void flmem_part_end(const struct flmem_part *part)
+void flmem_part_file_end(const struct flmem_part_file *part)
 {
 	unlinkat(part->place.directory, part->journal_name, 0);
 	flmem_file_place_sync(part->place.directory);
 }
 
-int flmem_part_commit(struct flmem_part *part, struct flmem_error *err)
+int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err)
 {
-	int rc = flmem_part_publish(part, err);
+	int rc = flmem_part_file_publish(part, err);
 
 	if (!rc)
-		flmem_part_end(part);
+		flmem_part_file_end(part);
 	return rc;
 }

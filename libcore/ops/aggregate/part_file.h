@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_PART_FILE_H
+#define FLMEM_OPS_AGGREGATE_PART_FILE_H
+
+/*
+ * An unfinished output: <output>.part with its journal, renamed when it is complete. A lock on the
+ * file keeps a second writer away and ends with the process.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "aggregate/journal.h"
+#include "base/cleanup.h"
+#include "base/file_place.h"
+
+struct flmem_part_file {
+	struct flmem_file_place place; /* of the output */
+	char *name, *journal_name;
+	int fd, journal;
+	bool keep;	/* for a later call: clearing removes neither file */
+	bool resumed;	/* what the journal lists was kept */
+	bool restarted; /* it was to be, but is of another request or damaged */
+};
+
+#define FLMEM_PART_FILE_JOURNAL_SUFFIX ".part.journal"
+
+#define FLMEM_PART_FILE_INIT                                            \
+	{                                                               \
+		.place = FLMEM_FILE_PLACE_INIT, .fd = -1, .journal = -1 \
+	}
+
+/* Opens or creates both files and takes the lock. `path` is kept. */
+int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err);
+
+/*
+ * Prepares the file for `bytes`: keeps what the journal of the same request lists, and marks it in
+ * `chunks`, or starts over. The message about a full disk has the number of missing bytes.
+ */
+int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64_t fingerprint,
+			    struct flmem_journal_chunk *chunks, size_t count,
+			    struct flmem_error *err);
+
+/* Marks no chunk as written. */
+int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
+			    struct flmem_error *err);
+
+int flmem_part_file_write(const struct flmem_part_file *part, uint64_t offset, const char *bytes,
+			  size_t length, struct flmem_error *err);
+
+/* For outputs of several files, of which this one is the last: the same for one of the others. */
+int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
+				const char *bytes, size_t length, struct flmem_error *err);
+int flmem_part_file_open_other(const struct flmem_part_file *part, const char *name, int *ret_fd,
+			       struct flmem_error *err);
+int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, uint64_t bytes,
+				  struct flmem_error *err);
+
+/* Flushes the file to the disk and gives it its name. */
+int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err);
+
+/* The two steps of that: its name, and the end of the journal. */
+int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err);
+void flmem_part_file_end(const struct flmem_part_file *part);
+
+void flmem_part_file_clear(struct flmem_part_file *part);
+
+#define FLMEM_AUTO_PART_FILE FLMEM_AUTO(flmem_part_file_clear)
+
+#endif

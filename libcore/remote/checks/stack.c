@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/stack.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "remote/checks/call_sites.h"
+#include "remote/checks/handlers.h"
+
+/*
+ * Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB, the
+ * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
+ */
+#define CALL_STACK    24576U
+#define PAGE	      4096U /* the smallest page size; larger pages are read repeatedly */
+#define PAGES_AT_ONCE 64U
+#define STACK_GAP     ((uint64_t)1 << 20)
+/* If an allocator waits, one of the innermost frames is its own. */
+#define INNERMOST 512U
+/* Frames of the program's functions that an allocator calls may lie below the allocator's. */
+#define FRAMES_BYTES 65536U
+/* So many words with addresses of an allocator's code are in no program's stack. */
+#define DECODED_MAX 256U
+/* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
+#define BACK_OFF_US_MAX 100000U
+
+static bool is_in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
+{
+	for (size_t i = 0; i < count; i++)
+		if (address >= ranges[i].start && address < ranges[i].end)
+			return true;
+	return false;
+}
+
+/* The needs of the calls, and the process whose stacks are checked. */
+struct stack_search {
+	const struct flmem_view *view;
+	const struct flmem_candidate_needs *needs;
+};
+
+/* The part of a stack that is searched for frames of an allocator. */
+struct frames {
+	const struct stack_search *search;
+	const struct flmem_candidate *row;
+	unsigned decoded; /* words that look like return addresses */
+};
+
+/* An allocator that backs off from a spin lock sleeps shortly: an innermost frame is its own. */
+static bool may_back_off(const struct flmem_candidate *row)
+{
+	return row->wait.quality == FLMEM_WAIT_RELATIVE && row->wait.late_us <= BACK_OFF_US_MAX;
+}
+
+/*
+ * In the other waits an allocator waits for one of its threads to end (jemalloc switches its
+ * background thread off with its locks held), or it runs a function of the program that waits.
+ * Words that were left over on the stack would exclude a thread that always waits at the same
+ * place, so the word has to follow a call that leaves the allocator: of the function that waits,
+ * near the innermost end, or of any function through a pointer.
+ */
+static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
+{
+	const struct flmem_guard *guard = frames->search->needs->guard;
+	uint64_t target = 0;
+
+	if (depth < INNERMOST && may_back_off(frames->row))
+		return true;
+	if (frames->decoded++ >= DECODED_MAX)
+		return true;
+	switch (flmem_call_before(frames->search->view->process, word, &target)) {
+	case FLMEM_CALL_INDIRECT:
+		return true;
+	case FLMEM_CALL_STUB:
+		return depth < INNERMOST && !is_in_ranges(guard->code, guard->code_count, target);
+	case FLMEM_CALL_NONE:
+		break;
+	}
+	return false;
+}
+
+/* Up to the first page that cannot be read. */
+static bool has_allocator_frame(struct frames *frames, uint64_t end)
+{
+	const struct flmem_guard *guard = frames->search->needs->guard;
+	uint64_t words[PAGE / sizeof(uint64_t)], sp = frames->row->at.sp & ~UINT64_C(7);
+
+	if (end - sp > FRAMES_BYTES)
+		end = sp + FRAMES_BYTES;
+	for (uint64_t at = sp; at < end;) {
+		uint64_t length = PAGE - at % PAGE;
+
+		if (length > end - at)
+			length = end - at;
+		if (flmem_process_read_memory(frames->search->view->process, at, words, length))
+			return false;
+		for (size_t i = 0; i < length / sizeof(*words); i++)
+			if (is_in_ranges(guard->code, guard->code_count, words[i]) &&
+			    is_frame(frames, words[i], at + i * sizeof(*words) - sp))
+				return true;
+		at += length;
+	}
+	return false;
+}
+
+static bool is_inside_allocator(const struct stack_search *search,
+				const struct flmem_candidate *row, uint64_t end)
+{
+	const struct flmem_guard *guard = search->needs->guard;
+	struct frames frames = {.search = search, .row = row};
+
+	if (is_in_ranges(guard->code, guard->code_count, row->at.pc))
+		return true;
+	if (row->at.number == SYS_futex &&
+	    is_in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
+		return true;
+	return guard->code_count && has_allocator_frame(&frames, end);
+}
+
+/*
+ * The kernel wakes pthread_join() as a waiter of any process (mm_release() in kernel/fork.c), so
+ * its wait is not private; those of condition variables and semaphores are.
+ */
+static bool may_join_inside(const struct stack_search *search, const struct flmem_candidate *row)
+{
+	return search->needs->guard->may_join_threads && row->at.number == SYS_futex &&
+	       !(row->at.args[1] & FUTEX_PRIVATE_FLAG);
+}
+
+/*
+ * Guard pages made by MADV_GUARD_INSTALL (glibc 2.42 and later) do not show in the mappings, so
+ * that the stacks of several threads look like one. A read fails at them.
+ */
+static bool is_readable_below(const struct stack_search *search, uint64_t sp, uint64_t room)
+{
+	struct iovec remote[PAGES_AT_ONCE];
+	char bytes[PAGES_AT_ONCE];
+
+	for (uint64_t depth = PAGE; depth <= room;) {
+		size_t count = 0;
+
+		for (; count < PAGES_AT_ONCE && depth <= room; depth += PAGE)
+			remote[count++] = (struct iovec){(void *)(uintptr_t)(sp - depth), 1};
+		if (flmem_process_read_scattered(search->view->process, remote, count, bytes))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The kernel lets the main stack grow down to its limit, but keeps a gap to the mapping below it
+ * (stack_guard_gap, 256 pages by default).
+ */
+static bool can_grow(const struct stack_search *search, const struct flmem_map *stack, uint64_t sp,
+		     uint64_t room)
+{
+	const struct flmem_map *below = stack > search->view->maps->rows ? stack - 1 : NULL;
+	uint64_t lowest = sp - room, limit;
+
+	if (lowest > sp || flmem_process_stack_limit(search->view->process, &limit))
+		return false;
+	return stack->end - lowest <= limit && (!below || lowest - below->end > STACK_GAP);
+}
+
+/*
+ * What flmem writes must be mapped already, since that write does not make a stack grow. The calls
+ * do make the main stack grow; the stacks of other threads have a fixed size.
+ */
+static bool has_room(const struct stack_search *search, const struct flmem_map *stack,
+		     const struct flmem_candidate *row)
+{
+	const struct flmem_candidate_needs *needs = search->needs;
+	uint64_t sp = row->at.sp, written = FLMEM_SCRATCH_MAX + needs->area_bytes;
+	uint64_t mapped = written + CALL_STACK, used = written + needs->stack_bytes;
+
+	if (needs->stack_bytes > CALL_STACK && !row->leader)
+		mapped = used;
+	if (sp - stack->start < mapped || !is_readable_below(search, sp, mapped))
+		return false;
+	return used <= mapped || can_grow(search, stack, sp, used);
+}
+
+/*
+ * The main thread is accepted only on its own stack, and no thread on the heap: a coroutine may run
+ * there, with other data of the program directly below. borrow.c checks the other threads further.
+ */
+static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
+{
+	if (!stack || !(stack->flags & FLMEM_MAP_WRITE) || stack->flags & FLMEM_MAP_SHARED)
+		return false;
+	if (leader)
+		return strcmp(stack->name, FLMEM_MAP_MAIN_STACK) == 0;
+	return !stack->inode && strcmp(stack->name, "[heap]") != 0;
+}
+
+const char *flmem_stack_check(const struct flmem_view *view,
+			      const struct flmem_candidate_needs *needs,
+			      const struct flmem_candidate *row)
+{
+	const struct stack_search of_thread = {view, needs}, *search = &of_thread;
+	struct flmem_handler_search frames = {
+		.process = view->process,
+		.maps = view->maps,
+		.restorer = needs->gadgets->restorer,
+		.blocked = UINT64_MAX}; /* any thread: there are others */
+	uint64_t sp = row->at.sp;
+	const struct flmem_map *stack = flmem_maps_find(view->maps, sp);
+
+	if (!is_ordinary_stack(stack, row->leader))
+		return "has no ordinary stack mapping";
+	if (!has_room(search, stack, row))
+		return "has too little space left on its stack";
+	if (is_inside_allocator(search, row, stack->end))
+		return "is inside the allocator";
+	if (may_join_inside(search, row))
+		return "waits for another thread to end, possibly inside the allocator";
+	if (flmem_handlers_on_stack(&frames, sp, stack->end))
+		return "is inside a signal handler";
+	return NULL;
+}

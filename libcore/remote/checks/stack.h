@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_STACK_H
+#define FLMEM_REMOTE_CHECKS_STACK_H
+
+/*
+ * Whether calls may run on the stack of a thread: what kind of mapping it is, its room, frames of
+ * an allocator or of a signal handler on it.
+ */
+
+#include "elf/view.h"
+#include "remote/checks/candidates.h"
+
+/*
+ * Checks the stack of a blocked or stopped thread whose place is at.sp and at.pc. NULL if it may be
+ * borrowed there, else a static reason.
+ */
+const char *flmem_stack_check(const struct flmem_view *view,
+			      const struct flmem_candidate_needs *needs,
+			      const struct flmem_candidate *row);
+
+#endif
