@@ -29,6 +29,8 @@ struct task {
 	atomic_bool lost;
 	atomic_int tid;
 	sigset_t stops; /* signals that the caller's thread handles otherwise */
+	timer_t timer;	/* ends this process (flmem_attempt_set_limit()); `lock` protects it, too */
+	struct itimerspec limit; /* 0: no timer */
 };
 
 static _Thread_local struct task *current;
@@ -95,6 +97,7 @@ static bool can_block_forever(long number)
 		SYS_statx,	SYS_readlinkat, SYS_faccessat, SYS_getdents64,
 		SYS_close,	SYS_mmap,	SYS_munmap,    SYS_process_vm_readv,
 		SYS_pwrite64,	SYS_ioctl,	SYS_fstatfs,   SYS_process_vm_writev,
+		SYS_ptrace,
 #ifdef SYS_faccessat2
 		SYS_faccessat2,
 #endif
@@ -139,6 +142,28 @@ static void add_slice(struct timespec *time)
 	}
 }
 
+void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limit)
+{
+	struct task *task = current;
+
+	if (!task)
+		return;
+	pthread_mutex_lock(&task->lock);
+	task->limit = (struct itimerspec){0};
+	if (timer) {
+		task->timer = *timer;
+		task->limit = *limit;
+	}
+	pthread_mutex_unlock(&task->lock);
+}
+
+/* Sets the timer of a thread that is blocked in this call and therefore traces nothing. */
+static void set_timer(struct task *task, const char *call, const struct itimerspec *time)
+{
+	if (task->limit.it_value.tv_sec && strtol(call, NULL, 10) == SYS_ptrace)
+		timer_settime(task->timer, 0, time, NULL);
+}
+
 /*
  * Count the slices that this thread has waited, not time: while flmem is stopped or the machine
  * sleeps, the worker cannot get an answer either.
@@ -160,10 +185,13 @@ static bool wait_for_task(struct task *task)
 			before[0] = '\0';
 			continue;
 		}
+		set_timer(task, now, &task->limit);
 		blocked++;
 		same = strcmp(before, now) == 0 ? same + 1 : 1;
 		memcpy(before, now, sizeof(before));
 	}
+	if (!task->done)
+		set_timer(task, before, &(struct itimerspec){0});
 	return task->done;
 }
 

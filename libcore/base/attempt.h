@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <time.h>
 
 #include <flmem/error.h>
 
@@ -44,6 +45,14 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
  * process any more.
  */
 bool flmem_attempt_is_lost(void);
+
+/*
+ * For a timer that ends this process after `limit` unless the calling thread deletes it, NULL: for
+ * none any more. Within an attempt it starts again for as long as that thread is blocked in
+ * ptrace(): of its requests only PTRACE_SEIZE blocks, before it traces anything, while another
+ * thread of the process executes a program. Such an attempt is abandoned without the timer.
+ */
+void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limit);
 
 /*
  * Calls `run` on a thread that ends with it, and waits for that end; within an attempt the new

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/attempt.h"
+
 #define LIMIT_S 3
 
 static atomic_bool limited;
@@ -26,13 +28,16 @@ struct flmem_interrupts flmem_interrupts_defer(void)
 	if (atomic_load(&limited) && timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
 		interrupts.limited = true;
 		timer_settime(interrupts.timer, 0, &limit, NULL);
+		flmem_attempt_set_limit(&interrupts.timer, &limit);
 	}
 	return interrupts;
 }
 
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
 {
-	if (interrupts->limited)
+	if (interrupts->limited) {
+		flmem_attempt_set_limit(NULL, NULL);
 		timer_delete(interrupts->timer);
+	}
 	pthread_sigmask(SIG_SETMASK, &interrupts->before, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -32,10 +33,16 @@ static long send_request(enum __ptrace_request what, pid_t tid, long data)
 
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
+	if (flmem_attempt_is_lost())
+		return -ESRCH;
 	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
-	return 0;
+	/* It may have waited for the end of an exec for longer than anybody waits for this thread. */
+	if (!flmem_attempt_is_lost())
+		return 0;
+	flmem_tracee_release(tracee);
+	return -ESRCH;
 }
 
 /* State and tracer of a thread by its number in /proc; false if there is none. */

@@ -97,3 +97,19 @@ threading.Event().wait()'
 		stop_victims
 	done
 }
+
+stopped_asking() {
+	[ "$(grep -c 'did not answer' "$BATS_TEST_TMPDIR/err")" -ge 3 ] || ! kill -0 "$1"
+}
+
+# PTRACE_SEIZE waits for the exec. Three attempts take longer than flmem may hold a thread.
+@test "trim: a process that executes a program which cannot be read does not end flmem" {
+	local flmem
+	start_silent exec
+	"$FLMEM" trim --pid "$SILENT" --every 1s --timeout 1s >"$BATS_TEST_TMPDIR/err" 2>&1 3>&- &
+	flmem=$!
+	wait_until 60 stopped_asking "$flmem"
+	kill "$flmem"
+	wait "$flmem"
+	assert_victim_unharmed "$SILENT"
+}

@@ -18,6 +18,17 @@ SIGNALS = "libcore/remote/shared_signals.c"
 TRACEE = "libcore/remote/tracee.c"
 
 FAULTS = (
+    Fault("seize-not-abandoned", ATTEMPT, "\t\tSYS_ptrace,\n", "",
+          "not waiting for an exec that never ends",
+          ("cli.silent/executes",), slow=True),
+    Fault("abandoned-and-killed", ATTEMPT, "set_timer(task, before, &(struct itimerspec){0});", ";",
+          "flmem itself, which a process without an answer would end",
+          ("cli.silent/executes",), slow=True),
+    Fault("successor-awaited-for-ever", TRACEE,
+          "if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n\t\t\tthread_must_exit = true;"
+          "\n\t\t\treturn;", "if (0) {",
+          "not waiting for a program that does not stop",
+          ("unit.test_tracee_late_exec",), slow=True),
     Fault("signal-stolen", TRACEE,
           "flmem_shared_signals_await(tracee->tid, tracee->leader);", ";",
           "leaving a signal to the main thread that has not got a processor yet",

@@ -7,9 +7,11 @@
  */
 #include "silent.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <link.h>
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +103,50 @@ static void module(void)
 	silent_fuse_hush();
 }
 
+static void *execute(void *unused)
+{
+	char path[4096];
+	char *argv[] = {path, NULL};
+
+	snprintf(path, sizeof(path), "%s/file", directory);
+	execv(path, argv);
+	silent_give_up(path);
+	return unused;
+}
+
+/* The calls of the first thread are not of interest. */
+static bool is_executing(void)
+{
+	char path[64], text[8] = "";
+	DIR *tasks = opendir("/proc/self/task");
+	FILE *file;
+
+	for (const struct dirent *task; tasks && (task = readdir(tasks));) {
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/syscall", task->d_name);
+		file = strtol(task->d_name, NULL, 10) > getpid() ? fopen(path, "re") : NULL;
+		if (file && !fgets(text, sizeof(text), file))
+			text[0] = '\0';
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return strtol(text, NULL, 10) == SYS_execve;
+}
+
+/* A second thread executes a program that cannot be read, which no other thread notices. */
+static void exec_fuse(void)
+{
+	const struct silent_fuse how = {0};
+	pthread_t thread;
+
+	silent_fuse_mount(directory, &how);
+	if (pthread_create(&thread, NULL, execute, NULL))
+		silent_give_up("pthread_create");
+	while (!is_executing())
+		usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -111,6 +157,7 @@ int main(int argc, char **argv)
 		{"list-fuse", list_fuse},
 		{"list-fuse-async", list_fuse_async},
 		{"module", module},
+		{"exec", exec_fuse},
 	};
 
 	directory = argc > 2 ? argv[2] : "/nonexistent";
