@@ -265,6 +265,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 	if (rc || !targets_given(&o->targets))
 		return rc;
 	how.beside = found;
+	how.search_leftovers = true;
 	rc = targets_select(&o->targets, &targets, err);
 	if (!rc)
 		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);
