@@ -119,6 +119,12 @@ static const struct opt options_table[] = {
 	 .choices = plan_optimizer_choices,
 	 .help = "optimizer of clients that train in host memory (default none: training is not "
 		 "counted, as on a GPU)"},
+	{.name = "filter",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct recommend_options, plan.filter),
+	 .metavar = "NAME",
+	 .help = "plan for clients that filter their results: percentile, svt or float16 of "
+		 "NVFlare, clipping or local-dp of Flower"},
 	{.name = "troubleshoot",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, troubleshoot),

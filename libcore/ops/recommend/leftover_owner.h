@@ -16,9 +16,9 @@
 #include "proc/files/leftovers.h"
 
 struct flmem_leftover_owner {
-	bool used;
 	const char *why; /* static: why it is not known; NULL: known */
 	pid_t pid;	 /* that uses it, or the reason; 0: none */
+	bool used;
 };
 
 /* Answers for each directory, from the processes below a directory that looks like /proc. */

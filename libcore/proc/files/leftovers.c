@@ -105,14 +105,13 @@ void flmem_leftovers_find(int fd, const char *prefix, uint64_t deadline_us,
 
 	*ret_leftovers = (struct flmem_leftovers){0};
 	for (struct dirent *entry; dir && !ret_leftovers->more && (entry = readdir(dir));) {
-		if (is_spent(&walk))
+		bool wanted =
+			flmem_text_starts(entry->d_name, prefix) && is_plain_name(entry->d_name);
+
+		if (is_spent(&walk) || (wanted && ret_leftovers->count == FLMEM_LEFTOVERS_MAX))
 			ret_leftovers->more = true;
-		else if (!flmem_text_starts(entry->d_name, prefix) || !is_plain_name(entry->d_name))
-			continue;
-		else if (ret_leftovers->count == FLMEM_LEFTOVERS_MAX)
-			ret_leftovers->more = true;
-		else if (read_leftover(&walk, fd, entry->d_name,
-				       &ret_leftovers->rows[ret_leftovers->count]))
+		else if (wanted && read_leftover(&walk, fd, entry->d_name,
+						 &ret_leftovers->rows[ret_leftovers->count]))
 			ret_leftovers->count++;
 	}
 }
