@@ -166,8 +166,9 @@ const struct flmem_leftover_row flmem_nvflare_leftover = {
 			 "a directory nvflare_tensor_offload_* with files, in TMPDIR or /tmp of "
 			 "flmem or of a process of NVFlare, that no process uses (for "
 			 "information where that is not known)",
-		 .message = "a job that was killed left the tensors that it had offloaded to disk; "
-			    "remove the directory with rm -r once no job uses it",
+		 .message =
+			 "tensors that a job offloaded are still on disk, as after a kill; remove "
+			 "the directory with rm -r once no job uses it",
 		 .source = "NVFlare 2.9.0, app_common/utils/tensor_disk_offload_context.py, "
 			   "app_common/ccwf/swarm_client_ctl.py"},
 };
