@@ -119,6 +119,12 @@ static const struct opt options_table[] = {
 	 .choices = plan_optimizer_choices,
 	 .help = "optimizer of clients that train in host memory (default none: training is not "
 		 "counted, as on a GPU)"},
+	{.name = "filter",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct recommend_options, plan.filter),
+	 .metavar = "NAME",
+	 .help = "plan for clients that filter their results: percentile, svt or float16 of "
+		 "NVFlare, clipping or local-dp of Flower"},
 	{.name = "troubleshoot",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, troubleshoot),
@@ -265,6 +271,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 	if (rc || !targets_given(&o->targets))
 		return rc;
 	how.beside = found;
+	how.search_leftovers = true;
 	rc = targets_select(&o->targets, &targets, err);
 	if (!rc)
 		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);

@@ -30,6 +30,7 @@ const char *plan_stray_option(const struct plan_options *options)
 		return NULL;
 	return options->clients	     ? "--clients"
 	       : options->dtype	     ? "--dtype"
+	       : options->filter     ? "--filter"
 	       : options->node_bytes ? "--node-memory"
 	       : options->optimizer  ? "--optimizer"
 	       : options->actors     ? "--simulator"
@@ -168,6 +169,7 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 		.clients = options->clients,
 		.node_bytes = options->node_bytes,
 		.actors = options->actors,
+		.filter = options->filter,
 		.optimizer = plan_choice_index(plan_optimizer_choices, options->optimizer),
 	};
 	struct flmem_model model = {0};

@@ -16,6 +16,7 @@ struct plan_options {
 	const char *model;
 	const char *dtype;
 	const char *optimizer;
+	const char *filter;
 	uint64_t parameters;
 	uint64_t clients;
 	uint64_t node_bytes;

@@ -163,7 +163,7 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --simulator --optimizer --troubleshoot --diff --fix --json --help"
+		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --simulator --optimizer --filter --troubleshoot --diff --fix --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -180,6 +180,7 @@ _flmem()
 		--node-memory) return ;;
 		--simulator) return ;;
 		--optimizer) _flmem_offer "$word" -W "none sgd momentum adam" && return ;;
+		--filter) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;

@@ -206,6 +206,7 @@ complete -c flmem -n '__flmem_is recommend' -l framework -s f -x -a 'nvflare app
 complete -c flmem -n '__flmem_is recommend' -l node-memory -x -d 'memory of the smallest node; the plan uses 90 % of it'
 complete -c flmem -n '__flmem_is recommend' -l simulator -x -d 'the plan is for a simulator on one node that runs N clients at once (--threads of NVFlare\'s, the concurrent ClientApps of Flower\'s)'
 complete -c flmem -n '__flmem_is recommend' -l optimizer -x -a 'none sgd momentum adam' -d 'optimizer of clients that train in host memory (default none: training is not counted, as on a GPU)'
+complete -c flmem -n '__flmem_is recommend' -l filter -x -d 'plan for clients that filter their results: percentile, svt or float16 of NVFlare, clipping or local-dp of Flower'
 complete -c flmem -n '__flmem_is recommend' -l troubleshoot -d 'go through NVFlare\'s troubleshooting list for high memory of a server or client, or for OOM errors, and report the state of each step, for processes, recordings, the kernel\'s log of a kill, and a job\'s log with CUDA out of memory'
 complete -c flmem -n '__flmem_is recommend' -l diff -d 'print the changes of --fix as a patch, write nothing'
 complete -c flmem -n '__flmem_is recommend' -l fix -d 'write the proposed values that need no decision, keep each old file as FILE.orig, and print the remaining findings'

@@ -117,6 +117,7 @@ struct flmem_framework_ops {
 	const struct flmem_rule_table *const *rules;
 	/* The rules about its live processes, and about recorded ones; or NULL. */
 	const struct flmem_live_table *live_rules;
+	const struct flmem_leftover_row *leftover; /* or NULL */
 	const struct flmem_trend_table *trend_rules;
 	/* Rows that report nothing but record facts about jobs for the rules; or NULL. */
 	const struct flmem_rule_table *facts;

@@ -27,7 +27,14 @@ struct flmem_strategy_step {
 	unsigned models, models_per_client;
 	unsigned chunks, chunks_per_client;
 	unsigned tensors, tensors_per_client; /* of the largest */
+	unsigned models_if_several;	      /* held once where there are several clients */
 	bool trains;			      /* adds the memory of the optimizer */
+};
+
+/* A filter of results on the client, or what a framework calls so, as a step before sending. */
+struct flmem_strategy_filter {
+	const char *name; /* of --filter; NULL ends the table */
+	struct flmem_strategy_step step;
 };
 
 /* The values for the generated configurations. */
@@ -60,8 +67,9 @@ struct flmem_strategy {
 struct flmem_strategies {
 	const struct flmem_strategy *strategies; /* the framework's default first */
 	size_t count;
-	uint64_t runtime_bytes; /* of a process before it loads a model */
-	const char *caveat;	/* a limit of the framework's settings, or NULL */
+	uint64_t runtime_bytes;			     /* of a process before it loads a model */
+	const struct flmem_strategy_filter *filters; /* or NULL */
+	const char *caveat; /* a limit of the framework's settings, or NULL */
 };
 
 /* NULL for NONE, and for a framework without a plan. */

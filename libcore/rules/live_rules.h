@@ -43,6 +43,15 @@ struct flmem_live_table {
 	size_t count;
 };
 
+/*
+ * Directories that processes of a framework create among temporary files, and leave behind when
+ * killed.
+ */
+struct flmem_leftover_row {
+	const char *prefix;	/* of their names; the id of the job and "_xxxxxxxx" follow */
+	struct flmem_rule rule; /* about those that no process uses */
+};
+
 /* Those about processes of any framework. */
 extern const struct flmem_live_table flmem_live_rules;
 

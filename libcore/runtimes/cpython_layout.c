@@ -179,6 +179,8 @@ static const struct places places[] = {
 	 .debugger = 89},
 };
 
+#define LAST_RELEASE 0x30EU /* of `places` */
+
 /* In 3.13 it is not in the table; in cpython/pystate.h it follows three pointers. */
 #define EVAL_BREAKER_313 24
 
@@ -263,6 +265,28 @@ static bool has_known_lock(const uint64_t *words, const struct places *at)
 	       words[at->gil + 3] == gil + FLMEM_CPYTHON_GIL_HOLDER;
 }
 
+/* The first three words are the same in all releases with a table, 3.13 to 3.15. */
+bool flmem_cpython_table_is_free_threaded(const unsigned char *bytes, size_t length)
+{
+	uint64_t words[WORD_FREE_THREADED + 1];
+
+	if (length < sizeof(words) || memcmp(bytes, "xdebugpy", 8) != 0)
+		return false;
+	memcpy(words, bytes, sizeof(words));
+	return words[WORD_FREE_THREADED] == 1;
+}
+
+static const char *why_unknown(const uint64_t *words)
+{
+	uint64_t release = words[WORD_VERSION] >> 16; /* PY_VERSION_HEX */
+
+	if (words[WORD_FREE_THREADED] == 1)
+		return "it is built without the lock (free-threaded)";
+	if (release > LAST_RELEASE && release < 0x400)
+		return "it is newer than CPython 3.14, and flmem does not know its layout";
+	return "its offset table has a version that flmem does not know";
+}
+
 bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 				struct flmem_cpython_layout *ret_layout, const char **ret_why)
 {
@@ -276,7 +300,11 @@ bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 		return false;
 	}
 	at = find_places(words[WORD_VERSION]);
-	if (!at || length < at->words * sizeof(*words)) {
+	if (!at) {
+		*ret_why = why_unknown(words);
+		return false;
+	}
+	if (length < at->words * sizeof(*words)) {
 		*ret_why = "its offset table has a version that flmem does not know";
 		return false;
 	}

@@ -59,6 +59,9 @@ enum {
 /* The row for 3.8 to 3.12; false for other versions. */
 bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layout *ret_layout);
 
+/* True if the table of offsets, of any version, is that of a free-threaded build. */
+bool flmem_cpython_table_is_free_threaded(const unsigned char *bytes, size_t length);
+
 /*
  * Reads the table that 3.13 and 3.14 carry; the layout of later tables is unknown. `bytes` are
  * untrusted: every offset is checked. False when it is not such a table; then *ret_why (static) is

@@ -79,6 +79,17 @@ static int report_unreadable_state(const struct flmem_view *view, const char *wh
 			       (int)view->process->pid, why);
 }
 
+bool flmem_cpython_is_free_threaded(const struct flmem_view *view,
+				    const struct flmem_cpython *python)
+{
+	unsigned char table[24];
+	uint64_t runtime;
+
+	return find_runtime(python->module, &runtime) &&
+	       !flmem_process_read_memory(view->process, runtime, table, sizeof(table)) &&
+	       flmem_cpython_table_is_free_threaded(table, sizeof(table));
+}
+
 int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err)
 {

@@ -58,6 +58,10 @@ struct flmem_cpython_state {
 	struct flmem_cpython_gil gil;
 };
 
+/* True if its table of offsets marks it as free-threaded; releases before 3.13 have none. */
+bool flmem_cpython_is_free_threaded(const struct flmem_view *view,
+				    const struct flmem_cpython *python);
+
 /*
  * Finds the state of the interpreter that flmem_cpython_find() found. FLMEM_EUNSUPPORTED: version
  * or build unknown, or its memory does not match the file.

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "elf/modules.h"
+#include "ops/detect/detect_python.h"
 #include "proc/process.h"
 #include "proc/task.h"
 #include "runtimes/cpython_state.h"
@@ -228,6 +229,58 @@ static void an_interpreter_without_the_lock_is_refused(void **state)
 	assert_non_null(strstr(err.message, "free-threaded"));
 }
 
+/* The names of the files do not show it in every distribution; the table does. */
+static void builds_of_unknown_layout_are_refused_by_name(void **state)
+{
+	struct flmem_error err = {0};
+	uint64_t version = runtime_table[1];
+
+	(void)state;
+	runtime_table[1] = 0x30f00f0;
+	assert_int_equal(locate(0, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "newer than CPython 3.14"));
+	assert_int_equal(locate(1, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "free-threaded"));
+	runtime_table[1] = 0x30c00f0;
+	assert_int_equal(locate(0, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "version that flmem does not know"));
+	runtime_table[1] = version;
+}
+
+/* Why detect does not read the arenas of this program, taken for a CPython of this release. */
+static void assert_arenas_unknown(int minor, uint64_t mark, const char *why)
+{
+	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	const struct flmem_view view = {&process, &maps, &modules};
+	struct flmem_cpython python = {.major = 3, .minor = minor, .version = "3.x"};
+	struct flmem_python_places places = {0};
+	const struct flmem_python_reading reading = {
+		.python = &python, .places = &places, .budget_us = 1};
+	struct flmem_process_report report = {0};
+
+	memcpy(runtime_table, "xdebugpy", sizeof(runtime_table[0]));
+	runtime_table[2] = mark;
+	assert_int_equal(flmem_maps_read(&process, &maps, NULL), 0);
+	assert_int_equal(flmem_modules_load(&process, &maps, cache, &modules, NULL), 0);
+	python.module = flmem_modules_main(&modules);
+	assert_int_equal(flmem_python_report_read(&view, &reading, &report), 0);
+	assert_non_null(report.python.arenas.unknown);
+	if (!strstr(report.python.arenas.unknown, why))
+		fail_msg("%s", report.python.arenas.unknown);
+	free(report.python.version);
+}
+
+static void arenas_of_unknown_builds_are_not_read(void **state)
+{
+	(void)state;
+	assert_arenas_unknown(15, 0, "up to 3.14");
+	assert_arenas_unknown(15, 1, "free-threaded");
+	assert_arenas_unknown(14, 1, "free-threaded");
+	assert_arenas_unknown(13, 1, "free-threaded");
+}
+
 static void whoever_waits_for_the_lock_is_known_by_its_futex(void **state)
 {
 	const struct flmem_cpython_gil gil = {.start = 0x5000, .end = 0x5000 + 208};
@@ -255,6 +308,10 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(an_end_that_has_begun_is_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_interpreter_without_the_lock_is_refused, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(builds_of_unknown_layout_are_refused_by_name,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(arenas_of_unknown_builds_are_not_read, set_up,
 						tear_down),
 		cmocka_unit_test(whoever_waits_for_the_lock_is_known_by_its_futex),
 	};

@@ -272,6 +272,84 @@ static void training_counts_only_with_an_optimizer(void **state)
 	flmem_model_clear(&model);
 }
 
+/* Filters need copies of the model, on clients alone; those of another framework are refused. */
+static void filters_add_a_step_of_the_client(void **state)
+{
+	static const struct {
+		enum flmem_framework framework;
+		const char *filter;
+		uint64_t tenths, tensors;
+	} rows[] = {
+		{FLMEM_FRAMEWORK_NVFLARE, "percentile", 50, 0},
+		{FLMEM_FRAMEWORK_NVFLARE, "svt", 33, 0},
+		{FLMEM_FRAMEWORK_NVFLARE, "float16", 25, 2},
+		{FLMEM_FRAMEWORK_FLOWER, "clipping", 50, 0},
+		{FLMEM_FRAMEWORK_FLOWER, "local-dp", 50, 0},
+	};
+	struct flmem_model model = {.bytes = 1000 * MIB, .largest_bytes = FLMEM_KNOWN(10 * MIB)};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_plan_request request = {.framework = rows[i].framework, .clients = 2};
+		struct flmem_plan plain = {0}, plan = {0};
+		const struct flmem_plan_strategy *way;
+
+		make(&model, request, &plain);
+		request.filter = rows[i].filter;
+		make(&model, request, &plan);
+		way = &plan.strategies[0];
+		assert_int_equal(way->step_count, plain.strategies[0].step_count + 1);
+		assert_string_equal(way->steps[way->step_count - 1].name, "filter the result");
+		assert_int_equal(way->steps[way->step_count - 1].bytes,
+				 plan.runtime_bytes +
+					 (rows[i].tenths * 100 + rows[i].tensors * 10) * MIB);
+		assert_true(way->client_peak_bytes >= way->steps[way->step_count - 1].bytes);
+		assert_int_equal(way->server_peak_bytes, plain.strategies[0].server_peak_bytes);
+		flmem_plan_clear(&plain);
+		flmem_plan_clear(&plan);
+	}
+}
+
+static void filters_of_other_frameworks_are_refused(void **state)
+{
+	struct flmem_model model = {.bytes = 1000 * MIB, .largest_bytes = FLMEM_KNOWN(10 * MIB)};
+	struct flmem_plan_request request = {.model = &model,
+					     .framework = FLMEM_FRAMEWORK_NVFLARE,
+					     .clients = 2,
+					     .filter = "clipping"};
+	struct flmem_plan plan = {0};
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(flmem_plan_make(&request, &plan, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "choose from percentile, svt, float16"));
+	request.framework = FLMEM_FRAMEWORK_APPFL;
+	assert_int_equal(flmem_plan_make(&request, &plan, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "not known"));
+}
+
+/* The bytes of a tensor are kept once for all receivers, until the slowest has it. */
+static void several_receivers_share_the_serialised_model(void **state)
+{
+	struct flmem_model model = {.bytes = 1000 * MIB, .largest_bytes = FLMEM_KNOWN(10 * MIB)};
+	uint64_t sent[3];
+
+	(void)state;
+	for (uint64_t clients = 1; clients <= 3; clients++) {
+		struct flmem_plan plan = {0};
+
+		make(&model,
+		     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_NVFLARE,
+						 .clients = clients},
+		     &plan);
+		assert_string_equal(plan.strategies[0].steps[1].name, "send the model");
+		sent[clients - 1] = plan.strategies[0].steps[1].bytes;
+		flmem_plan_clear(&plan);
+	}
+	assert_int_equal(sent[1] - sent[0], 1050 * MIB);
+	assert_int_equal(sent[2] - sent[1], 50 * MIB);
+}
+
 static void numbers_that_no_machine_has_are_refused(void **state)
 {
 	struct flmem_plan_request request = {.framework = FLMEM_FRAMEWORK_NVFLARE, .clients = 1};
@@ -307,6 +385,9 @@ int main(void)
 		cmocka_unit_test(tensors_above_nvflares_limit_raise_it),
 		cmocka_unit_test(chunks_shrink_until_the_node_holds_them),
 		cmocka_unit_test(training_counts_only_with_an_optimizer),
+		cmocka_unit_test(filters_add_a_step_of_the_client),
+		cmocka_unit_test(filters_of_other_frameworks_are_refused),
+		cmocka_unit_test(several_receivers_share_the_serialised_model),
 		cmocka_unit_test(numbers_that_no_machine_has_are_refused),
 	};
 

@@ -39,6 +39,24 @@ static const struct flmem_strategy_step steps[] = {
 	 .models = 3 * FLMEM_WHOLE},
 };
 
+/*
+ * clientapp/mod/centraldp_mods.py and localdp_mod.py of 1.42.0: both models as bytes, both decoded,
+ * and their difference (compute_clip_model_update()).
+ */
+#define CLIP_STEP                                                                                  \
+	{                                                                                          \
+		.role = FLMEM_ROLE_CLIENT, .name = "filter the result",                            \
+		.contents = "the model that was received and the result, as bytes and as arrays, " \
+			    "and their difference",                                                \
+		.models = 5 * FLMEM_WHOLE                                                          \
+	}
+
+static const struct flmem_strategy_filter filters[] = {
+	{"clipping", CLIP_STEP},
+	{"local-dp", CLIP_STEP},
+	{.name = NULL},
+};
+
 static const struct flmem_strategy strategies[] = {
 	{.name = "whole",
 	 .summary = "the strategy gets the results of all clients at once",
@@ -50,6 +68,7 @@ const struct flmem_strategies flmem_flower_strategies = {
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,
+	.filters = filters,
 	.caveat = "Flower has no setting for chunks (it sends objects in pieces of 5 MiB): if a "
 		  "round does not fit, use fewer clients per round (fraction-train), a smaller "
 		  "number type, or a larger node",

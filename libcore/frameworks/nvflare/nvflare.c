@@ -241,6 +241,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.strategies = &flmem_nvflare_strategies,
 	.troubles = flmem_nvflare_troubles,
 	.live_rules = &flmem_nvflare_live_rules,
+	.leftover = &flmem_nvflare_leftover,
 	.trend_rules = &flmem_nvflare_trend_rules,
 	.facts = &flmem_nvflare_facts,
 };

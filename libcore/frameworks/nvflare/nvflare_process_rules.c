@@ -152,6 +152,27 @@ static const struct flmem_live_row live_rows[] = {
 	 .check = check_process_gc_invalid},
 };
 
+/*
+ * The controller, and the swarm client of 2.9, create it with tempfile.mkdtemp() and remove it when
+ * the workflow ends. It holds a directory nvflare_tensors_* for each received model.
+ */
+const struct flmem_leftover_row flmem_nvflare_leftover = {
+	.prefix = "nvflare_tensor_offload_",
+	.rule = {.id = "HOST-OFFLOAD-ORPHAN",
+		 .severity = FLMEM_SEVERITY_WARNING,
+		 .framework = FLMEM_FRAMEWORK_NVFLARE,
+		 .since = "2.8",
+		 .condition =
+			 "a directory nvflare_tensor_offload_* with files, in TMPDIR or /tmp of "
+			 "flmem or of a process of NVFlare, that no process uses (for "
+			 "information where that is not known)",
+		 .message =
+			 "tensors that a job offloaded are still on disk, as after a kill; remove "
+			 "the directory with rm -r once no job uses it",
+		 .source = "NVFlare 2.9.0, app_common/utils/tensor_disk_offload_context.py, "
+			   "app_common/ccwf/swarm_client_ctl.py"},
+};
+
 const struct flmem_live_table flmem_nvflare_live_rules = {live_rows, FLMEM_ARRAY_SIZE(live_rows)};
 
 static bool is_nvflare(const struct flmem_recorded *recorded, bool server)

@@ -40,6 +40,7 @@ extern const struct flmem_rule_table flmem_nvflare_call_rules;
 extern const struct flmem_rule_table flmem_nvflare_script_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
 extern const struct flmem_live_table flmem_nvflare_live_rules;
+extern const struct flmem_leftover_row flmem_nvflare_leftover;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;
 
 /* The `own_gc_rounds` of NVFlare. */

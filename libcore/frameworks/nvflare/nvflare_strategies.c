@@ -24,11 +24,17 @@
 		.models = 3 * FLMEM_WHOLE                                             \
 	}
 
+/*
+ * fuel/f3/streaming/cacheable.py of 2.8.1 and 2.9.0 keeps each tensor as bytes, once for all
+ * receivers, until the last one of them has it.
+ */
 #define SERVER_SEND                                                                \
 	{                                                                          \
 		.role = FLMEM_ROLE_SERVER, .name = "send the model",               \
-		.contents = "and, for each client, copies of a tensor in transit", \
-		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE   \
+		.contents = "and, for each client, copies of a tensor in transit;" \
+			    " for several, the model as bytes",                    \
+		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE,  \
+		.models_if_several = FLMEM_WHOLE                                   \
 	}
 
 #define CLIENT_STEPS                                                              \
@@ -67,6 +73,31 @@ static const struct flmem_strategy_step offload_steps[] = {
 	 .contents = "and the sum of the results, which are on disk",
 	 .models = 52},
 	CLIENT_STEPS,
+};
+
+/*
+ * Filters of task results in 2.9.0: app_common/filters/percentile_privacy.py (differences, their
+ * absolute values and a copy of those for the percentile), svt_privacy.py (a mask of a byte for
+ * each value and the result), app_opt/pt/quantization/quantizer.py.
+ */
+static const struct flmem_strategy_filter filters[] = {
+	{"percentile",
+	 {.role = FLMEM_ROLE_CLIENT,
+	  .name = "filter the result",
+	  .contents = "both, the differences, their absolute values, and a copy to sort",
+	  .models = 5 * FLMEM_WHOLE}},
+	{"svt",
+	 {.role = FLMEM_ROLE_CLIENT,
+	  .name = "filter the result",
+	  .contents = "both, the result, and a mask",
+	  .models = 33}},
+	{"float16",
+	 {.role = FLMEM_ROLE_CLIENT,
+	  .name = "filter the result",
+	  .contents = "both, the converted tensors, and copies of one",
+	  .models = 25,
+	  .tensors = 2 * FLMEM_WHOLE}},
+	{.name = NULL},
 };
 
 static void write_sizes(const struct flmem_strategy_values *values, struct flmem_buf *text)
@@ -142,4 +173,5 @@ const struct flmem_strategies flmem_nvflare_strategies = {
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,
+	.filters = filters,
 };

@@ -39,6 +39,7 @@ struct flmem_plan_request {
 	uint64_t node_bytes;		/* memory of the smallest node; 0: unknown */
 	uint64_t actors;		/* clients at once in a simulator; 0: no simulator */
 	enum flmem_optimizer optimizer; /* NONE: training is not counted, as on a GPU */
+	const char *filter; /* of the framework, that clients apply to their results; NULL: none */
 };
 
 struct flmem_plan_step {

@@ -28,6 +28,11 @@ struct flmem_recommend_options {
 	/* For processes: results of the jobs checked with them; NULL: none. */
 	const struct flmem_recommendations *beside;
 	/*
+	 * For processes: also search TMPDIR and /tmp for directories that killed processes of their
+	 * frameworks left behind. Files are neither opened nor removed; within two seconds.
+	 */
+	bool search_leftovers;
+	/*
 	 * Reads a recording for flmem_recommend(), as flmem_watch_replay() does. NULL: a recording
 	 * among the paths is a problem in the result.
 	 */

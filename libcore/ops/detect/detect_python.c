@@ -16,6 +16,7 @@ static const char skipped[] = "heap not read (--no-heap)";
 static const char no_pages[] = "access to its page map is denied";
 static const char no_table[] = "no arenas found: this build may have none";
 static const char free_threaded[] = "a free-threaded CPython uses mimalloc in place of arenas";
+static const char too_new[] = "flmem knows the arenas of CPython up to 3.14";
 static const char no_state[] = "flmem does not know the data layout of this CPython build";
 static const char out_of_memory[] = "flmem is out of memory";
 
@@ -51,7 +52,7 @@ static bool has_no_arenas(const struct flmem_setting_report *settings, size_t co
 	return false;
 }
 
-static bool is_free_threaded(const struct flmem_module *module)
+static bool is_named_free_threaded(const struct flmem_module *module)
 {
 	const char *series = strstr(flmem_text_basename(module->path), "python3.");
 
@@ -153,12 +154,21 @@ static void read_state(const struct flmem_view *view, const struct flmem_cpython
 	report->finalizing = FLMEM_KNOWN(state.finalizing);
 }
 
+/* Why its arenas must not be searched for, or NULL. */
+static const char *why_no_arenas(const struct flmem_view *view, const struct flmem_cpython *python)
+{
+	if (is_named_free_threaded(python->module) || flmem_cpython_is_free_threaded(view, python))
+		return free_threaded;
+	return python->major == 3 && python->minor > 14 ? too_new : NULL;
+}
+
 int flmem_python_report_read(const struct flmem_view *view,
 			     const struct flmem_python_reading *reading,
 			     struct flmem_process_report *report)
 {
 	const struct flmem_cpython *python = reading->python;
 	struct flmem_python_report *own = &report->python;
+	const char *why;
 
 	if (!python)
 		return 0;
@@ -168,8 +178,8 @@ int flmem_python_report_read(const struct flmem_view *view,
 	read_state(view, python, own);
 	if (!reading->budget_us)
 		set_arenas_unknown(skipped, own);
-	else if (is_free_threaded(python->module))
-		set_arenas_unknown(free_threaded, own);
+	else if ((why = why_no_arenas(view, python)))
+		set_arenas_unknown(why, own);
 	else
 		read_arenas(view, reading, own);
 	if (reading->budget_us && own->arenas.unknown &&

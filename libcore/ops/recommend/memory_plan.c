@@ -36,6 +36,7 @@ struct sizes {
 	uint64_t runtime, model, tensor, chunk, clients, actors;
 	bool guessed;	  /* the size of the largest tensor is not known */
 	unsigned trained; /* models that training holds in addition */
+	const struct flmem_strategy_filter *filter; /* or NULL */
 };
 
 static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct sizes *sizes)
@@ -44,6 +45,8 @@ static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct 
 	uint64_t chunks = step->chunks + step->chunks_per_client * sizes->clients;
 	uint64_t tensors = step->tensors + step->tensors_per_client * sizes->clients;
 
+	if (sizes->clients > 1)
+		models += step->models_if_several;
 	if (step->trains)
 		models += (uint64_t)sizes->trained * FLMEM_WHOLE;
 	return sizes->runtime + models * (sizes->model / FLMEM_WHOLE) +
@@ -56,6 +59,8 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 {
 	uint64_t most = 0;
 
+	if (sizes->filter && sizes->filter->step.role == role)
+		most = step_bytes(&sizes->filter->step, sizes);
 	for (size_t i = 0; i < strategy->step_count; i++) {
 		uint64_t bytes = step_bytes(&strategy->steps[i], sizes);
 
@@ -140,23 +145,32 @@ static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *size
 		strategy->disk_models_per_client * sizes->clients * sizes->model;
 }
 
+static struct flmem_plan_step make_step(const struct flmem_strategy_step *step,
+					const struct sizes *sizes)
+{
+	return (struct flmem_plan_step){
+		.role = step->role,
+		.name = step->name,
+		.contents = step->contents,
+		.bytes = step_bytes(step, sizes),
+	};
+}
+
 static int make_strategy(const struct flmem_strategy *strategy, struct sizes sizes, uint64_t usable,
 			 struct flmem_plan_strategy *ret_strategy, struct flmem_error *err)
 {
 	*ret_strategy =
 		(struct flmem_plan_strategy){.name = strategy->name, .summary = strategy->summary};
 	fill_sizes(strategy, &sizes, usable, ret_strategy);
-	ret_strategy->steps = calloc(strategy->step_count, sizeof(*ret_strategy->steps));
+	ret_strategy->steps = calloc(strategy->step_count + 1, sizeof(*ret_strategy->steps));
 	if (!ret_strategy->steps)
 		return flmem_error_nomem(err, "cannot hold the plan");
 	ret_strategy->step_count = strategy->step_count;
 	for (size_t i = 0; i < strategy->step_count; i++)
-		ret_strategy->steps[i] = (struct flmem_plan_step){
-			.role = strategy->steps[i].role,
-			.name = strategy->steps[i].name,
-			.contents = strategy->steps[i].contents,
-			.bytes = step_bytes(&strategy->steps[i], &sizes),
-		};
+		ret_strategy->steps[i] = make_step(&strategy->steps[i], &sizes);
+	if (sizes.filter)
+		ret_strategy->steps[ret_strategy->step_count++] =
+			make_step(&sizes.filter->step, &sizes);
 	ret_strategy->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
 	ret_strategy->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
 	ret_strategy->simulator_bytes = sizes.actors
@@ -233,6 +247,26 @@ static int check_plan_request(const struct flmem_plan_request *request, struct f
 	return 0;
 }
 
+static int find_filter(const struct flmem_strategies *strategies, const char *name,
+		       const struct flmem_strategy_filter **ret_filter, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf names = FLMEM_BUF_INIT;
+
+	for (const struct flmem_strategy_filter *f = strategies->filters; f && f->name; f++) {
+		if (strcmp(f->name, name) == 0) {
+			*ret_filter = f;
+			return 0;
+		}
+		flmem_buf_printf(&names, "%s%s", names.length ? ", " : "", f->name);
+	}
+	if (!names.length)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the cost of filters of this framework is not known; plan "
+				       "without --filter");
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid filter '%s'; choose from %s", name,
+			       names.data);
+}
+
 static int make_strategies(const struct flmem_strategies *strategies, const struct sizes *sizes,
 			   struct flmem_plan *plan, struct flmem_error *err)
 {
@@ -273,6 +307,10 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 		.actors = request->actors,
 		.trained = optimizer_models[request->optimizer],
 	};
+	if (request->filter)
+		rc = find_filter(strategies, request->filter, &sizes.filter, err);
+	if (rc)
+		return rc;
 	plan.runtime_bytes = strategies->runtime_bytes;
 	plan.usable_bytes = request->node_bytes / 100 * USABLE_PERCENT;
 	plan.caveat = strategies->caveat;

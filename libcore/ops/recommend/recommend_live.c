@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
+#include "ops/recommend/recommend_leftovers.h"
 
 static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 			       struct flmem_error *why, struct flmem_error *err)
@@ -67,6 +68,8 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 		rc = flmem_recommend_process(&report->processes[i], &release, &found, err);
 	for (size_t i = 0; i < report->skipped_count && !rc; i++)
 		rc = flmem_recommend_skipped(&report->skipped[i], &found, err);
+	if (!rc && options && options->search_leftovers)
+		rc = flmem_recommend_leftovers(report, &release, &found, err);
 	if (rc)
 		return rc;
 	*ret_recommendations = found;

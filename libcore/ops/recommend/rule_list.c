@@ -34,6 +34,14 @@ static const struct flmem_rule *trend_rule(const struct flmem_trend_table *table
 	return NULL;
 }
 
+static const struct flmem_rule *leftover_rule(const struct flmem_leftover_row *row, size_t *index)
+{
+	if (row && !*index)
+		return &row->rule;
+	*index -= row ? 1 : 0;
+	return NULL;
+}
+
 /* Rules about files, then live processes, then recorded ones. */
 const struct flmem_rule *flmem_recommend_rule(size_t index)
 {
@@ -48,6 +56,8 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 		rule = live_rule(&flmem_live_runtime_rules, &index);
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = live_rule((*f)->live_rules, &index);
+	for (f = flmem_frameworks; *f && !rule; f++)
+		rule = leftover_rule((*f)->leftover, &index);
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = trend_rule((*f)->trend_rules, &index);
 	if (!rule)

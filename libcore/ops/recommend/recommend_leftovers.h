@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_RECOMMEND_RECOMMEND_LEFTOVERS_H
+#define FLMEM_OPS_RECOMMEND_RECOMMEND_LEFTOVERS_H
+
+/* Findings about directories that killed processes left behind on this host. */
+
+#include <flmem/recommend.h>
+
+#include "base/version_number.h"
+
+/*
+ * For each framework of the processes: its directories in the places for temporary files of flmem
+ * and of these processes. FLMEM_EFAILED when out of memory.
+ */
+int flmem_recommend_leftovers(const struct flmem_detect_report *report,
+			      const struct flmem_version_number *release,
+			      struct flmem_recommendations *found, struct flmem_error *err);
+
+#endif
