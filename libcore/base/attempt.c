@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 #define SLICE_MS   50U
@@ -160,7 +161,10 @@ void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limi
 /* Sets the timer of a thread that is blocked in this call and therefore traces nothing. */
 static void set_timer(struct task *task, const char *call, const struct itimerspec *time)
 {
-	if (task->limit.it_value.tv_sec && strtol(call, NULL, 10) == SYS_ptrace)
+	uint64_t number;
+
+	if (task->limit.it_value.tv_sec && flmem_text_read_digits(&call, &number) &&
+	    number == SYS_ptrace)
 		timer_settime(task->timer, 0, time, NULL);
 }
 

@@ -118,7 +118,7 @@ out" ]
 	flmem aggregate -o out --weights 1,x a a
 	assert_error 2 "--weights: invalid number 'x'"
 	flmem aggregate -o out --weights 1,-1 a a
-	assert_error 2 "invalid number '-1'"
+	assert_error 2 "invalid weight '-1'; weights are not negative"
 	flmem aggregate -o out --weights 0,0 a a
 	assert_error 2 'all weights are 0'
 	flmem aggregate -o out --weights 1e-300,1e300 a a

@@ -87,7 +87,7 @@ static const char *temporary_of(const struct flmem_process_report *process)
  * In a container, a file system other than the root's may be shared with processes that flmem does
  * not see.
  */
-static bool is_shared(int root, const struct stat *status)
+static bool is_shared_place(int root, const struct stat *status)
 {
 	struct stat top;
 
@@ -199,7 +199,7 @@ static int search_paths_of(struct leftover_search *search, const struct flmem_pr
 	search->seen[search->seen_count++] = status;
 	if (!sees_same_paths(process))
 		snprintf(place.prefix, sizeof(place.prefix), "/proc/%d/root", (int)process->pid);
-	place.shared = is_shared(root, &status);
+	place.shared = is_shared_place(root, &status);
 	return search_place(search, &place, fd);
 }
 

@@ -69,7 +69,7 @@ static void count_files(struct leftover_walk *walk, int parent, const char *name
 	}
 }
 
-static bool is_plain_name(const char *name)
+static bool is_leftover_name(const char *name)
 {
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
@@ -106,7 +106,7 @@ void flmem_leftovers_find(int fd, const char *prefix, uint64_t deadline_us,
 	*ret_leftovers = (struct flmem_leftovers){0};
 	for (struct dirent *entry; dir && !ret_leftovers->more && (entry = readdir(dir));) {
 		bool wanted =
-			flmem_text_starts(entry->d_name, prefix) && is_plain_name(entry->d_name);
+			flmem_text_starts(entry->d_name, prefix) && is_leftover_name(entry->d_name);
 
 		if (is_spent(&walk) || (wanted && ret_leftovers->count == FLMEM_LEFTOVERS_MAX))
 			ret_leftovers->more = true;
