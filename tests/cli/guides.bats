@@ -37,6 +37,14 @@ sys.stdout.buffer.write(struct.pack("<Q", len(header)) + header + struct.pack("<
 ' >"client-$block.safetensors"
 	done
 	for block in block*.python; do
+		# Of a job, parts of which are left out; tests/python runs such jobs.
+		if grep -qE 'flmem\.(nvflare|flower|appfl)' "$block"; then
+			run_command /usr/bin/python3 -B -c \
+				'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' \
+				"$block"
+			assert_status 0
+			continue
+		fi
 		# A program goes on without the library where it only tidies up.
 		library=/nonexistent
 		! grep -q 'flmem\.aggregate' "$block" || library=$FLMEM_PLAIN
