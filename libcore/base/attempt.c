@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
 #include "base/thread.h"
 
 #define SLICE_MS   50U
@@ -115,7 +114,8 @@ static bool can_block_forever(long number)
  * is in none, or in one that ends by itself. For a runnable thread the kernel shows only "running"
  * (proc_pid_syscall(5)).
  */
-static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYTES])
+static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYTES],
+				 long *ret_number)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
 	char path[64], *end;
@@ -130,6 +130,7 @@ static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYT
 	ret_call[got] = '\0';
 	for (end = ret_call; *end >= '0' && *end <= '9' && number < 100000; end++)
 		number = number * 10 + (*end - '0');
+	*ret_number = number;
 	return end > ret_call && *end == ' ' && can_block_forever(number);
 }
 
@@ -159,12 +160,9 @@ void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limi
 }
 
 /* Sets the timer of a thread that is blocked in this call and therefore traces nothing. */
-static void set_timer(struct task *task, const char *call, const struct itimerspec *time)
+static void set_timer(struct task *task, long number, const struct itimerspec *time)
 {
-	uint64_t number;
-
-	if (task->limit.it_value.tv_sec && flmem_text_read_digits(&call, &number) &&
-	    number == SYS_ptrace)
+	if (task->limit.it_value.tv_sec && number == SYS_ptrace)
 		timer_settime(task->timer, 0, time, NULL);
 }
 
@@ -177,6 +175,7 @@ static bool wait_for_task(struct task *task)
 	const unsigned patience = task->how.patience_ms / SLICE_MS + 1;
 	char before[CALL_BYTES] = "", now[CALL_BYTES];
 	unsigned same = 0, blocked = 0;
+	long number = -1;
 
 	while (!task->done && same < patience && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR) {
 		struct timespec until;
@@ -184,18 +183,18 @@ static bool wait_for_task(struct task *task)
 		add_slice(&until);
 		if (pthread_cond_timedwait(&task->end, &task->lock, &until) != ETIMEDOUT)
 			continue;
-		if (!atomic_load(&task->tid) || !read_attempt_syscall(task, now)) {
+		if (!atomic_load(&task->tid) || !read_attempt_syscall(task, now, &number)) {
 			same = 0;
 			before[0] = '\0';
 			continue;
 		}
-		set_timer(task, now, &task->limit);
+		set_timer(task, number, &task->limit);
 		blocked++;
 		same = strcmp(before, now) == 0 ? same + 1 : 1;
 		memcpy(before, now, sizeof(before));
 	}
 	if (!task->done)
-		set_timer(task, before, &(struct itimerspec){0});
+		set_timer(task, number, &(struct itimerspec){0});
 	return task->done;
 }
 

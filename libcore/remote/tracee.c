@@ -38,7 +38,7 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
-	/* It may have waited for the end of an exec, and nobody waits for this thread any more. */
+	/* It may have waited for an exec, for longer than anybody waits for this thread. */
 	if (!flmem_attempt_is_lost())
 		return 0;
 	flmem_tracee_release(tracee);

@@ -21,7 +21,7 @@ FAULTS = (
     Fault("seize-not-abandoned", ATTEMPT, "\t\tSYS_ptrace,\n", "",
           "not waiting for an exec that never ends",
           ("cli.silent/executes",), slow=True),
-    Fault("abandoned-and-killed", ATTEMPT, "set_timer(task, before, &(struct itimerspec){0});", ";",
+    Fault("abandoned-and-killed", ATTEMPT, "set_timer(task, number, &(struct itimerspec){0});", ";",
           "flmem itself, which a process without an answer would end",
           ("cli.silent/executes",), slow=True),
     Fault("successor-awaited-for-ever", TRACEE,
