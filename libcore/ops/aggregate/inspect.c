@@ -80,7 +80,7 @@ static int inspect_checkpoint(const char *path, struct flmem_inspection *inspect
 	inspection->tensor_count = model.tensors;
 	inspection->parameters = model.parameters;
 	inspection->bytes = model.bytes;
-	inspection->unlisted = "names, types and shapes are in a pickle, which does not describe "
+	inspection->unlisted = "names, types and shapes are in a pickle that does not describe "
 			       "a state dict at its top level; name the dict with --key";
 	flmem_model_clear(&model);
 	return 0;
