@@ -61,8 +61,8 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, output),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "safetensors file to write; it appears when it is complete, and replaces an older "
-		 "one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
+	 .help = "safetensors file to write; it replaces an existing file only when it is "
+		 "complete. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
 		 "a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy"},
 	{.name = "weights",
 	 .kind = OPT_TEXT,
@@ -88,9 +88,9 @@ static const struct opt options_table[] = {
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, algorithm),
 	 .choices = algorithm_choices,
-	 .help = "how elements are combined: their weighted mean (default), a step of the server "
-		 "towards it, their sum as masked integers, or one that limits what single inputs "
-		 "can do"},
+	 .help = "how elements are combined: weighted mean (default), a step of the server's "
+		 "optimizer, sum of masked integers, or a method that limits the influence of "
+		 "single inputs"},
 	{.name = "trim",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, trim),
@@ -109,8 +109,8 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, state),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: the safetensors file that they "
-		 "keep from round to round; the first round makes it"},
+	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: safetensors file with their state "
+		 "between rounds; the first round creates it"},
 	{.name = "server-rate",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, server_rate),
@@ -121,7 +121,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, beta1),
 	 .metavar = "NUMBER",
-	 .help = "for the same: decay of the momentum (default 0.9, 0 for fedadagrad)"},
+	 .help = "for algorithms with a state: decay of the momentum (default 0.9, 0 for "
+		 "fedadagrad)"},
 	{.name = "beta2",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, beta2),
@@ -131,7 +132,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, tau),
 	 .metavar = "NUMBER",
-	 .help = "for fedadam, fedyogi and fedadagrad: what is added to the root of the variance "
+	 .help = "for fedadam, fedyogi and fedadagrad: constant added to the square root of the "
+		 "variance "
 		 "(default 0.001)"},
 	{.name = "clip-norm",
 	 .kind = OPT_TEXT,
@@ -474,13 +476,15 @@ const struct cmd cmd_aggregate = {
 	.summary = "averages models on disk in memory that does not grow with the model",
 	.arguments = "FILE...",
 	.description =
-		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
+		"Combines several models with the same tensors into one, by default their weighted "
+		"mean. Each FILE "
 		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
 		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
 		"pickle is read but never executed. It may be the http:// or https:// address of a "
-		"safetensors file, or of the index of shards, of which parts are read. "
-		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is made while it is "
-		"read (see 'flmem aggregate generate'); with the output 'verify:' the mean of such "
+		"safetensors file, or of the index of shards; it is requested in parts. "
+		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is generated while it "
+		"is read (see 'flmem aggregate generate'); with the output 'verify:' the mean of "
+		"such "
 		"models is compared with the exact one, element by element, and not written. "
 		"Sums are kept in 64-bit floating point in the order of the inputs and "
 		"rounded once, so the result has the same bits for any number of threads, chunk "

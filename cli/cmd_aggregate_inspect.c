@@ -193,9 +193,9 @@ const struct cmd cmd_aggregate_inspect = {
 		"in memory that does not grow with the model. Checksums are CRC-32C: of the bytes "
 		"of each tensor, and of "
 		"each file, as 'flmem aggregate --json' prints for its output.\n\n"
-		"The pickle of a PyTorch checkpoint is read but never executed. Where it has other "
-		"things beside tensors, name the dict of the tensors with --key; without that only "
-		"the number of tensors and their bytes are printed.",
+		"The pickle of a PyTorch checkpoint is read but never executed. If it contains "
+		"anything but tensors, name the dict of the tensors with --key; otherwise only the "
+		"number of tensors and their bytes are printed.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct inspect_options),

@@ -38,7 +38,7 @@ struct http_options {
 		 .kind = OPT_NUMBER,                                                               \
 		 .offset = offsetof(struct http_options, retries),                                 \
 		 .metavar = "N",                                                                   \
-		 .help = "for addresses: how often to try again after a failure that may pass "    \
+		 .help = "for addresses: how often to retry after a temporary failure "            \
 			 "(default 5)"},                                                           \
 	{                                                                                          \
 		.name = "timeout", .kind = OPT_DURATION,                                           \

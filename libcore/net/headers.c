@@ -44,7 +44,7 @@ static int check_header(const char *header, size_t number, struct flmem_error *e
 				       "header %zu is invalid; expected 'Name: value'", number);
 	if (is_reserved_header(header, length))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the header '%.*s' is not for the user to set", shown,
+				       "the header '%.*s' cannot be set; flmem sets it", shown,
 				       header);
 	return 0;
 }

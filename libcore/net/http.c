@@ -280,7 +280,7 @@ static enum flmem_transfer_step follow_redirect(struct range_request *request,
 
 	if (!target) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the server of '%s' redirects to no address: status %u", name,
+				"the server of '%s' redirects without an address: status %u", name,
 				request->transfer->reply.status);
 		return FLMEM_TRANSFER_FAIL;
 	}
@@ -522,10 +522,10 @@ static int identify_file(struct flmem_http_file *file, struct flmem_transfer *tr
 	if (step != FLMEM_TRANSFER_OK)
 		return report_attempts(&attempts, err);
 	if (reply->size > INT64_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the server of '%s' announces %llu bytes, more than any "
-				       "file has",
-				       file->name, (unsigned long long)reply->size);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the server of '%s' announces %llu bytes, more than a file can have",
+			file->name, (unsigned long long)reply->size);
 	if (file->known)
 		return 0;
 	file->size = reply->size;

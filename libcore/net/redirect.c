@@ -24,14 +24,13 @@ int flmem_redirect_check(const char *url, const char *target, const char *name,
 
 	flmem_text_escape(safe ?: "", shown, sizeof(shown));
 	if (!flmem_url_is(target))
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s' redirects to something else than an http:// or "
-				       "https:// address",
-				       name);
+		return flmem_error_set(
+			err, FLMEM_EFAILED, 0,
+			"'%s' redirects to an address that is neither http:// nor https://", name);
 	if (is_https(url) && !is_https(target))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s' redirects from https to '%s', which anyone on the way "
-				       "could change; name that address if you trust it",
+				       "'%s' redirects from https to '%s', which is not encrypted; "
+				       "name that address if you trust the network",
 				       name, shown);
 	return 0;
 }

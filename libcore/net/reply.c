@@ -151,22 +151,22 @@ static int report_status(const struct flmem_reply *reply,
 	case 401:
 	case 403:
 		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "the server refuses '%s' with status %u; give it what it "
-				       "asks for with --header, or renew an expired signature",
+				       "the server refuses '%s' with status %u; give credentials "
+				       "with --header, or renew an expired signature",
 				       name, reply->status);
 	case 404:
 	case 410:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the server has no '%s': it answers with status %u", name,
+				       "the server does not have '%s': status %u", name,
 				       reply->status);
 	case 416:
-		return flmem_error_set(err, expected->known ? FLMEM_EFAILED : FLMEM_EUSAGE, 0,
-				       "the server has no bytes at %llu of '%s': it is empty or "
-				       "became shorter",
-				       (unsigned long long)expected->begin, name);
+		return flmem_error_set(
+			err, expected->known ? FLMEM_EFAILED : FLMEM_EUSAGE, 0,
+			"the server has no byte %llu of '%s': the file is empty or was truncated",
+			(unsigned long long)expected->begin, name);
 	default:
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "the server answers status %u for '%s'", reply->status,
+				       "the server answers with status %u for '%s'", reply->status,
 				       name);
 	}
 }
@@ -193,8 +193,8 @@ static int check_range(const struct flmem_reply *reply, const struct flmem_reply
 
 	if (!reply->has_range || reply->invalid_range)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "the server of '%s' does not say which bytes it sends, or "
-				       "not how large the file is: its Content-Range is absent or "
+				       "the server of '%s' does not report which bytes it sends, "
+				       "or the size of the file: its Content-Range is absent or "
 				       "invalid",
 				       name);
 	if (!expected->known && reply->size < end)
@@ -202,8 +202,8 @@ static int check_range(const struct flmem_reply *reply, const struct flmem_reply
 	if (reply->first != expected->begin || reply->last + 1 != end)
 		return flmem_error_set(
 			err, FLMEM_EFAILED, 0,
-			"the server of '%s' sends other bytes than those that were "
-			"asked for: %llu to %llu, not %llu to %llu",
+			"the server of '%s' sends bytes %llu to %llu instead of the requested %llu "
+			"to %llu",
 			name, (unsigned long long)reply->first, (unsigned long long)reply->last,
 			(unsigned long long)expected->begin, (unsigned long long)end - 1);
 	if (reply->has_length && reply->length != end - expected->begin)
@@ -221,15 +221,14 @@ int flmem_reply_check(const struct flmem_reply *reply, const struct flmem_reply_
 
 	if (file && has_changed(reply, expected))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' was changed while it was read; aggregate finished "
+				       "'%s' changed while it was read; aggregate finished "
 				       "files only",
 				       name);
 	if (reply->status != 206)
 		return report_status(reply, expected, name, err);
 	if (reply->encoded)
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "the server of '%s' sends compressed bytes, which were not "
-				       "asked for",
-				       name);
+		return flmem_error_set(
+			err, FLMEM_EFAILED, 0,
+			"the server of '%s' sends compressed data, which was not requested", name);
 	return check_range(reply, expected, name, err);
 }

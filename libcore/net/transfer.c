@@ -290,7 +290,7 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 	else if (transfer->result == CURLE_PEER_FAILED_VERIFICATION)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the certificate of the server of '%s' is not trusted (%s); name "
-				"that of its authority with --cacert",
+				"the certificate of its authority with --cacert",
 				name, flmem_text_escape(why, shown, sizeof(shown)));
 	else
 		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s", name,
@@ -414,7 +414,7 @@ enum flmem_transfer_step flmem_transfer_read(struct flmem_transfer *transfer, co
 		return report_result(transfer, name, err);
 	if (transfer->wanted) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the server of '%s' ends its answer %llu bytes too early", name,
+				"the server of '%s' ended its answer %llu bytes early", name,
 				(unsigned long long)(transfer->end - transfer->at));
 		return FLMEM_TRANSFER_RETRY;
 	}

@@ -59,7 +59,7 @@ static int fail_lost(struct flmem_borrow_state *borrow)
 	borrow->result->self_restored = true;
 	return flmem_error_set(
 		borrow->err, FLMEM_EFAILED, 0,
-		"the calls have returned, but process %d ran on before flmem got CPU time to read "
+		"the calls have returned, but process %d resumed before flmem got CPU time to read "
 		"their results; try again when this machine is less busy",
 		(int)borrow->view->process->pid);
 }
@@ -327,8 +327,8 @@ static enum attempt finish_calls(struct flmem_borrow_state *borrow,
 static enum attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,
-			"thread %d of process %d could not be stopped: it began to wait where "
-			"nothing interrupts it (for a vfork() child, or for storage); try again",
+			"thread %d of process %d could not be stopped: it entered an "
+			"uninterruptible wait (for a vfork() child or for storage); try again",
 			(int)tid, (int)borrow->view->process->pid);
 	return ATTEMPT_FATAL;
 }

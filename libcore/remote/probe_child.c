@@ -138,7 +138,7 @@ static int explain_child_end(const struct flmem_probe_child *child, int status,
 		code = FLMEM_ENOCOMMAND;
 	else if (child->passes && WIFEXITED(status) && WEXITSTATUS(status) == 126)
 		code = FLMEM_ENOEXEC;
-	return flmem_error_set(err, code, 0, "'%s' ended before its program began, %s%s%s",
+	return flmem_error_set(err, code, 0, "'%s' ended before its program started, %s%s%s",
 			       child->program, how, said[0] ? ": " : "", said);
 }
 

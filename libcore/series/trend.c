@@ -223,7 +223,7 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late)
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
-			ret_late->reason = "memory was level at first and keeps rising since";
+			ret_late->reason = "memory was flat at first and has been rising since";
 			return true;
 		}
 	}

@@ -191,7 +191,7 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 	if (verdict == ROW_SILENT)
 		return 0;
 	if (!omitted && tunable_wins(c, row))
-		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES wins over it";
+		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES takes precedence";
 	if (!omitted)
 		omitted = find_gpu_reason(c, row);
 	if (!omitted)

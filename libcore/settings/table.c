@@ -39,18 +39,16 @@ static const struct flmem_setting_row rows[] = {
 		.value = "4",
 		.roles = SERVER,
 		.needs = FLMEM_NEEDS_NORMAL_PARALLELISM,
-		.reason =
-			"a server aggregates on many threads: 4 arenas balance throughput against "
-			"memory that free lists hold back",
+		.reason = "a server aggregates on many threads: 4 arenas balance throughput "
+			  "against memory that free lists retain",
 	},
 	{
 		ARENA_ROW,
 		.value = "8",
 		.roles = SERVER,
 		.needs = FLMEM_NEEDS_HIGH_PARALLELISM,
-		.reason =
-			"a server with high parallelism: more arenas cost memory and save waiting "
-			"for locks",
+		.reason = "a server with high parallelism: more arenas use more memory and reduce "
+			  "lock contention",
 	},
 	{
 		ARENA_ROW,
@@ -63,7 +61,7 @@ static const struct flmem_setting_row rows[] = {
 		.roles = SERVER | CLIENTS,
 		.allocators = JEMALLOC,
 		.frameworks = ANY_FRAMEWORK,
-		.reason = "puts jemalloc in the place of glibc's malloc; recommended for PyTorch",
+		.reason = "replaces glibc's malloc with jemalloc; recommended for PyTorch",
 		.source = GUIDE,
 	},
 	{
@@ -72,7 +70,7 @@ static const struct flmem_setting_row rows[] = {
 		.roles = SERVER | CLIENTS,
 		.allocators = JEMALLOC,
 		.frameworks = ANY_FRAMEWORK,
-		.reason = "jemalloc gives freed pages back after 5 seconds",
+		.reason = "jemalloc returns freed pages to the kernel after 5 seconds",
 		.source = TEMPLATE,
 	},
 };

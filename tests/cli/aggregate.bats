@@ -177,7 +177,7 @@ out" ]
 		cat disk/out
 		ls -A disk' - "$FLMEM"
 	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
-	assert_stderr "'disk/out' needs 4000[0-9]* bytes, and 1[0-9]* of them are missing"
+	assert_stderr "'disk/out' needs 4000[0-9]* bytes, but its file system is short by 1[0-9]*"
 	[ "$output" = "status 7
 old
 out" ]

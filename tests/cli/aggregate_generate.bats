@@ -99,6 +99,6 @@ check() {
 		'generate:resnet18?client=1' 'generate:resnet18?client=2' generate:resnet18
 	assert_error 2 "not 'krum'"
 	flmem aggregate -o verify: --resume generate:resnet18
-	assert_error 2 'nothing that could be resumed'
+	assert_error 2 'nothing to resume'
 	[ "$(ls -A)" = model ]
 }

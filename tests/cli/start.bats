@@ -241,7 +241,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	if command -v musl-gcc >/dev/null; then
 		compile musl musl-gcc
 		flmem start --role client --jemalloc -- ./musl
-		assert_error 5 "'.*/musl' ended before its program began, with status 127: Error loading shared library"
+		assert_error 5 "'.*/musl' ended before its program started, with status 127: Error loading shared library"
 	fi
 	compile setuid
 	chown 65534 setuid

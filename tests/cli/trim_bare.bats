@@ -11,9 +11,9 @@ refuse_shared_heap() {
 	requires victim:safe_bare
 	start_victim safe_bare "$1"
 	flmem trim --pid "$VICTIM" --timeout 300ms
-	assert_error 6 "threads that its C library did not make"
+	assert_error 6 "threads that its C library did not create"
 	flmem trim --pid "$VICTIM" --dry-run
-	assert_error 6 "threads that its C library did not make"
+	assert_error 6 "threads that its C library did not create"
 	assert_victim_unharmed
 }
 
@@ -26,7 +26,7 @@ refuse_shared_data() {
 	requires "$1" victim:safe_bare
 	LD_PRELOAD=$1 start_victim safe_bare "$2"
 	flmem trim --pid "$VICTIM" --timeout 300ms
-	assert_error 6 "threads that its C library did not make"
+	assert_error 6 "threads that its C library did not create"
 	flmem detect --pid "$VICTIM" --ask-runtime
 	[[ $output == *"could not be queried now"* ]] || fail "$output"
 	assert_victim_unharmed

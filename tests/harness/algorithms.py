@@ -205,7 +205,7 @@ def clipped():
                 ",".join(map(str, weights)), *words,
                 *(["--clip-norm", repr(most)] if most else []), *names)
             close_reals("out.safetensors", expected, models)
-    refused("uses no base", "--base", "base.safetensors", *names)
+    refused("does not use a base", "--base", "base.safetensors", *names)
     refused("clips nothing", "--clip-norm", "1", *names)
     refused("cannot read 'none'", "-a", "norm-clipped-mean", "--base", "none", *names)
     base["layers.0.bias"][1][5] = numpy.inf
@@ -315,14 +315,14 @@ def states():
     tensors.write("base.safetensors", tensors.sample(9, 20))
     adam = ["-a", "fedadam", "--state", "state.safetensors"]
     refused("name its file with --state", "-a", "fedadam", *names)
-    refused("keeps no state", "--state", "state.safetensors", *names)
-    refused("has no rate and no beta1", "--server-rate", "1", *names)
-    refused("has no tau", "--tau", "1", *names)
+    refused("does not keep a state", "--state", "state.safetensors", *names)
+    refused("does not use a rate or beta1", "--server-rate", "1", *names)
+    refused("does not use tau", "--tau", "1", *names)
     momentum = ["-a", "fedavgm", "--state", "state.safetensors", "--base", "base.safetensors"]
-    refused("has no tau", *momentum, "--tau", "1", *names)
-    refused("has no beta2", *momentum, "--beta2", "0.5", *names)
+    refused("does not use tau", *momentum, "--tau", "1", *names)
+    refused("does not use beta2", *momentum, "--beta2", "0.5", *names)
     grad = ["-a", "fedadagrad", *momentum[2:]]
-    refused("has no beta2", *grad, "--beta2", "0.5", *names)
+    refused("does not use beta2", *grad, "--beta2", "0.5", *names)
     refused("is both state and output", *adam, "--base", "base.safetensors", "-o", "state.safetensors", *names)
     refused("name the model that the clients started from with --base", *adam, *names)
     refused("--nan skip-client", *adam, "--nan", "propagate", *names)

@@ -97,7 +97,7 @@ def formats():
     assert content("copy.pt") == content("a.pt")
     refused("whose pickle has the types; name a .safetensors file", "--dtype", "f64", "-o", "new.pt",
             "--key", "state_dict", "a.pt")
-    refused("'a.safetensors' is no PyTorch checkpoint", "-o", "new.pt", "a.safetensors")
+    refused("'a.safetensors' is not a PyTorch checkpoint", "-o", "new.pt", "a.safetensors")
     assert not [name for name in os.listdir() if name.startswith("new")]
 
 

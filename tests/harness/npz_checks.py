@@ -71,7 +71,7 @@ def means():
     refused("'new.npz' cannot hold tensor 'w' (BF16): NumPy has no such type", "-o", "new.npz", "half.safetensors")
     for name in ("../w", "/w", "a//b"):
         tensors.write("odd.safetensors", {name: ("F32", numpy.zeros(3, "f4"))})
-        refused("its name is no plain relative path", "-o", "new.npz", "odd.safetensors")
+        refused("its name is not a plain relative path", "-o", "new.npz", "odd.safetensors")
     assert not os.path.exists("new.npz") and not os.path.exists("new.npz.part")
 
 

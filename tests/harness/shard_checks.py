@@ -107,8 +107,8 @@ def refusals():
     put("file", b"2")
     refused("exists and is not an empty folder", "-o", "file", *size, *names)
     assert content("full/mine") == b"1" and content("file") == b"2"
-    refused("name one without a suffix", "-o", "x.safetensors", *size, *names)
-    refused("name one without a suffix", "-o", "x.npz", *size, *names)
+    refused("name a folder without such a suffix", "-o", "x.safetensors", *size, *names)
+    refused("name a folder without such a suffix", "-o", "x.npz", *size, *names)
     os.mkdir("other.part")
     put("other.part/mine", b"3")
     refused("is not from an unfinished aggregation", "-o", "other", *size, *names)

@@ -196,7 +196,7 @@ class Hostile(Rounds):
                         struct.pack("<Q", 4) + b"nul"):
             with open(path, "wb") as file:
                 file.write(content)
-            with self.assertRaisesRegex(ValueError, "is no safetensors file"):
+            with self.assertRaisesRegex(ValueError, "is not a safetensors file"):
                 _safetensors.of_file(path, "w")
         _safetensors.write(path, [])
         with self.assertRaisesRegex(ValueError, "has no tensor 'w'"):

@@ -335,7 +335,7 @@ static void one_that_cannot_be_stopped_is_not_waited_for(void **state)
 
 	(void)state;
 	expect_refused_after(begin_vfork, &err);
-	assert_non_null(strstr(err.message, "nothing interrupts it"));
+	assert_non_null(strstr(err.message, "uninterruptible wait"));
 	await_true(!is_traced());
 	assert_true(waits_for_its_child());
 	assert_int_equal(write(bell[1], "x", 1), 1);

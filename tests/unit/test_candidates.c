@@ -396,7 +396,7 @@ static void code_of_allocators_is_seen(void **state)
 	flmem_guard_add(whole.code, &whole.code_count, library, library + 64);
 	assert_string_equal(examine(true, sleep_longer, &whole), ALLOCATOR);
 	assert_string_equal(examine(true, sleep_too_long, NULL),
-			    "is in a long relative sleep, which would start again");
+			    "is in a long relative sleep, whose timeout would restart");
 }
 
 static void *wait_for_ever(void *unused)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_TROUBLE_ANSWERS_H
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_TROUBLE_ANSWERS_H
 
-/* Parts of the answers of nvflare_trouble_checks.c: what is known, and what to do next. */
+/* Parts of the answers to the troubleshooting steps: what is known, and what to do next. */
 
 #include "frameworks/troubles.h"
 
@@ -21,6 +21,12 @@ flmem_answer_set_next(struct flmem_trouble_answer *answer, const char *format, .
  */
 const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *one,
 					      const char *const *rules);
+
+/* The same, with the rules as arguments. */
+#define FLMEM_ANSWER_FINDING(one, ...) \
+	flmem_answer_find((one), (const char *const[]){__VA_ARGS__, NULL})
+
+#define FLMEM_ANSWER_NAME_JOB "also pass the job's folder, with its Python files"
 
 /* Not done, as the finding says. */
 void flmem_answer_report(struct flmem_trouble_answer *answer, const struct flmem_finding *f);

@@ -17,23 +17,9 @@
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
 
-static const char name_job[] = "also pass the job's folder, with its Python files";
 static const char look_at_it[] = "flmem detect --pid PID, while it runs";
 static const char no_environment[] =
 	"neither a recording nor a kernel log contains the environment";
-
-#define FINDING(one, ...) flmem_answer_find((one), (const char *const[]){__VA_ARGS__, NULL})
-
-static bool is_watchable_instead(const struct flmem_trouble_case *one,
-				 struct flmem_trouble_answer *answer)
-{
-	if (!flmem_answer_is_foreign(one, answer, "memory_gc_rounds"))
-		return false;
-	if (one->process)
-		flmem_answer_set_next(answer, "flmem watch --pid %d --auto trims it from outside",
-				      (int)one->pid);
-	return true;
-}
 
 static const struct flmem_allocator_report *serving_allocator(const struct flmem_trouble_case *one,
 							      struct flmem_trouble_answer *answer)
@@ -83,7 +69,7 @@ static void report_arenas(const struct flmem_process_report *process,
 
 void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
-	const struct flmem_finding *bad = FINDING(
+	const struct flmem_finding *bad = FLMEM_ANSWER_FINDING(
 		one, "LIVE-ARENA-EXCEEDED", "LIVE-ARENA-CLIENT-4", "LIVE-ARENA-HIGH",
 		"NVF-ARENA-UNSET", "NVF-ARENA-IGNORED", "NVF-ARENA-CLIENT-4", "NVF-ARENA-HIGH");
 	const struct flmem_allocator_report *known = serving_allocator(one, answer);
@@ -105,174 +91,11 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 		flmem_answer_advise_start(one, answer, "");
 }
 
-static const char in_job[] = "in the job", in_environment[] = "in its environment";
-
-#define GUIDE_MAX 5U /* the largest interval that the guide names */
-
-static void report_rare(struct flmem_trouble_answer *answer, uint64_t rounds, const char *where,
-			unsigned then)
-{
-	flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
-			       "memory_gc_rounds is %" PRIu64 " %s, above the guide's %u", rounds,
-			       where, GUIDE_MAX);
-	flmem_answer_set_next(answer, "set it to %u", then);
-}
-
-/* `wanted` is the guide's value. */
-static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u64 rounds,
-			    const char *where, unsigned wanted, const struct flmem_finding *bad)
-{
-	if (bad) {
-		flmem_answer_report(answer, bad);
-	} else if (rounds.unknown) {
-		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", rounds.unknown);
-		flmem_answer_set_next(answer, "%s", name_job);
-	} else if (!rounds.value) {
-		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is 0 %s",
-				       where);
-		flmem_answer_set_next(answer, "%s",
-				      where == in_job
-					      ? "flmem recommend --fix on the job"
-					      : "start it without NVFLARE_CLIENT_MEMORY_GC_ROUNDS");
-	} else if (rounds.value > GUIDE_MAX) {
-		report_rare(answer, rounds.value, where, wanted);
-	} else {
-		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
-				       "memory_gc_rounds is %" PRIu64 " %s", rounds.value, where);
-	}
-}
-
-void flmem_trouble_server_gc(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer)
-{
-	if (!is_watchable_instead(one, answer))
-		report_interval(answer, one->found->server_gc_rounds, in_job, 5,
-				FINDING(one, "NVF-SRV-GC-OFF", "NVF-SRV-GC-IGNORED"));
-}
-
-static struct flmem_u64 client_rounds(const struct flmem_trouble_case *one)
-{
-	struct flmem_u64 job = one->found->client_gc_rounds;
-
-	return one->process ? flmem_gc_rounds_of(one->process, job) : job;
-}
-
-/*
- * A recorded client whose memory rises, or whose group was short of memory, at an interval above 1.
- */
-static const struct flmem_finding *find_interval_advice(const struct flmem_trouble_case *one,
-							bool back)
-{
-	const struct flmem_finding *f = FINDING(one, "NVF-CLI-GC-TUNE");
-
-	return f && f->proposed && (strcmp(f->proposed, "1") == 0) == back ? f : NULL;
-}
-
-void flmem_trouble_client_gc(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer)
-{
-	const struct flmem_finding *bad = FINDING(one, "NVF-CLI-GC-OFF", "NVF-CUDA-NOOP");
-	struct flmem_u64 nothing = FLMEM_UNKNOWN(""), own = nothing;
-
-	/* An environment that overrides the job also overrides the findings about it. */
-	if (one->process)
-		own = flmem_gc_rounds_of(one->process, nothing);
-	if (!own.unknown)
-		bad = NULL;
-	if (!is_watchable_instead(one, answer))
-		report_interval(answer, client_rounds(one), own.unknown ? in_job : in_environment,
-				1, bad ? bad : find_interval_advice(one, true));
-}
-
-static const char *trend_word(const struct flmem_watch_result *recorded)
-{
-	return flmem_trend_verdict_name(recorded->trend.verdict);
-}
-
-static bool is_unstable(const struct flmem_watch_result *recorded)
-{
-	return recorded->trend.verdict == FLMEM_TREND_CLIMBING ||
-	       flmem_recorded_had_pressure(recorded);
-}
-
-void flmem_trouble_interval(const struct flmem_trouble_case *one,
-			    struct flmem_trouble_answer *answer)
-{
-	const struct flmem_watch_result *recorded = one->recorded;
-	const struct flmem_finding *more = find_interval_advice(one, false);
-	struct flmem_u64 rounds = client_rounds(one);
-	char count[FLMEM_TEXT_COUNTED_MAX];
-
-	if (is_watchable_instead(one, answer))
-		return;
-	if (more) {
-		flmem_answer_report(answer, more);
-	} else if (!rounds.unknown && rounds.value > 1 && recorded && is_unstable(recorded)) {
-		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
-				       "RSS is not stable at memory_gc_rounds %" PRIu64 ": %s",
-				       rounds.value, trend_word(recorded));
-		flmem_answer_set_next(answer, "set it back to 1");
-	} else if (!rounds.unknown && rounds.value > GUIDE_MAX) {
-		report_rare(answer, rounds.value, "now", 1);
-	} else if (!rounds.unknown && rounds.value == GUIDE_MAX) {
-		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64,
-				       rounds.value);
-	} else if (!recorded) {
-		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
-				       "a recording is needed to check whether RSS is stable");
-		flmem_answer_advise_watch(one, answer, "");
-	} else if (recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
-		flmem_answer_set_state(
-			answer, FLMEM_STEP_CANNOT_TELL, "recorded for %s: %s",
-			flmem_text_counted(recorded->rounds, "round", count, sizeof(count)),
-			recorded->trend.reason);
-		flmem_answer_advise_watch(one, answer, "");
-	} else if (recorded->trend.verdict != FLMEM_TREND_FLAT ||
-		   flmem_recorded_had_pressure(recorded)) {
-		flmem_answer_set_state(
-			answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s",
-			trend_word(recorded),
-			flmem_recorded_had_pressure(recorded) ? ", and memory was short" : "");
-	} else {
-		flmem_answer_set_state(
-			answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
-			rounds.unknown ? rounds.unknown : "too few recorded rounds to raise it");
-	}
-}
-
-/* For the known sides: the one of the process, or both if its role is unknown. */
-void flmem_trouble_every_round(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer)
-{
-	struct flmem_u64 server = one->found->server_gc_rounds, client = client_rounds(one);
-	bool both = !one->role;
-	bool ask_server = (both || flmem_role_is_server(one->role)) && !server.unknown;
-	bool ask_client = (both || !flmem_role_is_server(one->role)) && !client.unknown;
-
-	if (is_watchable_instead(one, answer))
-		return;
-	if ((ask_server && server.value != 1) || (ask_client && client.value != 1)) {
-		bool at_server = ask_server && server.value != 1;
-
-		flmem_answer_set_state(
-			answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
-			at_server ? server.value : client.value, at_server ? "server" : "clients");
-		flmem_answer_set_next(answer, "set it to 1 until memory is stable");
-	} else if (ask_server || ask_client) {
-		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
-	} else {
-		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-				       !both && flmem_role_is_server(one->role) ? server.unknown
-										: client.unknown);
-		flmem_answer_set_next(answer, "%s", name_job);
-	}
-}
-
 void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 			       struct flmem_trouble_answer *answer)
 {
 	const struct flmem_finding *bad =
-		FINDING(one, "NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS");
+		FLMEM_ANSWER_FINDING(one, "NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS");
 	struct flmem_u64 known = one->found->clear_cache;
 
 	if (flmem_answer_is_foreign(one, answer, "clear_cache"))
@@ -281,7 +104,7 @@ void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 		flmem_answer_report(answer, bad);
 	} else if (known.unknown) {
 		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", known.unknown);
-		flmem_answer_set_next(answer, "%s", name_job);
+		flmem_answer_set_next(answer, "%s", FLMEM_ANSWER_NAME_JOB);
 	} else if (known.value) {
 		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
 				       "no call of send() in the job's Python files disables it");
@@ -311,7 +134,8 @@ static bool is_parent(const struct flmem_trouble_case *one)
 
 void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
-	const struct flmem_finding *bad = FINDING(one, "NVF-CUDA-NOOP", "NVF-CUDA-MISSING");
+	const struct flmem_finding *bad =
+		FLMEM_ANSWER_FINDING(one, "NVF-CUDA-NOOP", "NVF-CUDA-MISSING");
 	struct flmem_u64 known = one->found->cuda_empty_cache, used = gpu_in_use(one);
 	char shown[FLMEM_TEXT_BYTES_MAX];
 
@@ -340,14 +164,15 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 	} else {
 		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
 				       known.unknown ? known.unknown : used.unknown);
-		flmem_answer_set_next(answer, "%s", known.unknown ? name_job : look_at_it);
+		flmem_answer_set_next(answer, "%s",
+				      known.unknown ? FLMEM_ANSWER_NAME_JOB : look_at_it);
 	}
 }
 
 /* Whether jemalloc serves malloc; false when the answer is already set. */
 static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
-	const struct flmem_finding *bad = FINDING(one, "LIVE-JEMALLOC-NOT-LOADED");
+	const struct flmem_finding *bad = FLMEM_ANSWER_FINDING(one, "LIVE-JEMALLOC-NOT-LOADED");
 	const struct flmem_allocator_report *known = serving_allocator(one, answer);
 
 	if (!known)
@@ -387,7 +212,7 @@ void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trou
 	if (one->process->settings_unknown) {
 		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
 				       one->process->settings_unknown);
-	} else if (FINDING(one, "LIVE-JEMALLOC-DECAY")) {
+	} else if (FLMEM_ANSWER_FINDING(one, "LIVE-JEMALLOC-DECAY")) {
 		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
 				       "jemalloc is in use, MALLOC_CONF is %.80s",
 				       value ? value : "not set");
@@ -408,7 +233,8 @@ static void report_recorded(const struct flmem_trouble_case *one, enum flmem_ste
 	flmem_answer_set_state(answer, state, "recorded for %s, %s: %s, %s",
 			       flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)),
 			       flmem_text_counted(recorded->rounds, "round", count, sizeof(count)),
-			       trend_word(recorded), recorded->trend.reason);
+			       flmem_trend_verdict_name(recorded->trend.verdict),
+			       recorded->trend.reason);
 }
 
 void flmem_trouble_monitor(const struct flmem_trouble_case *one,

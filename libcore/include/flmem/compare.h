@@ -3,7 +3,7 @@
 #define FLMEM_COMPARE_H
 
 /*
- * How far two models are from each other, tensor by tensor. Data are read in blocks, so memory is
+ * Compares two models tensor by tensor. Data are read in blocks, so memory is
  * in proportion to the number of tensors. Nothing is shared between threads.
  */
 

@@ -109,7 +109,7 @@ static int report_special(const struct block *block, const struct span *span,
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"'%s' has a NaN or an infinity: tensor '%s', element %llu; "
-			"leave it out with --nan skip-client, or use --nan propagate",
+			"omit that input with --nan skip-client, or use --nan propagate",
 			block->run->inputs[i]->path, shown, (unsigned long long)element);
 	}
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "the result is infinite though no input is");

@@ -431,7 +431,7 @@ static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_er
 					       (unsigned long long)piece.offset);
 		if (!got)
 			return flmem_error_set(err, FLMEM_EFAILED, 0,
-					       "'%s' became shorter while it was read: it ends at "
+					       "'%s' was truncated while it was read: it ends at "
 					       "byte %llu of %llu",
 					       piece.file->path, (unsigned long long)piece.offset,
 					       (unsigned long long)piece.file->status.st_size);
@@ -530,7 +530,7 @@ static int check_file(const struct flmem_input_file *file, struct flmem_error *e
 	    is_same_time(&now.st_ctim, &before->st_ctim))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' was changed while it was read; aggregate finished files only",
+			       "'%s' changed while it was read; aggregate finished files only",
 			       file->path);
 }
 

@@ -84,9 +84,8 @@ static int inspect_checkpoint(const char *path, const char *why,
 	inspection->bytes = model.bytes;
 	flmem_model_clear(&model);
 	if (asprintf(&inspection->unlisted,
-		     "names, types and shapes are in a pickle, which does not describe a state "
-		     "dict at "
-		     "its top level (%s); name the dict with --key",
+		     "names, types and shapes are in a pickle that does not describe a state "
+		     "dict at its top level (%s); name the dict with --key",
 		     why) < 0) {
 		inspection->unlisted = NULL;
 		return inspection_nomem(path, err);

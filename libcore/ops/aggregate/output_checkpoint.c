@@ -179,7 +179,7 @@ int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"'%s' would be a copy of the first input with other tensors, "
-			"but '%s' is no PyTorch checkpoint; name a .safetensors file",
+			"but '%s' is not a PyTorch checkpoint; name a .safetensors file",
 			output->path, inputs[0].path);
 	output->source = &inputs[0];
 	output->bytes = (uint64_t)inputs[0].files[0].status.st_size;

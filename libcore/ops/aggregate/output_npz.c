@@ -141,7 +141,7 @@ static int place_array(struct flmem_output *output, size_t i, struct flmem_error
 
 	if (strlen(tensor->name) > FLMEM_ARCHIVE_NAME_MAX - 4 ||
 	    !flmem_archive_name_is_safe(tensor->name))
-		return report_unfit(output, tensor, "its name is no plain relative path", err);
+		return report_unfit(output, tensor, "its name is not a plain relative path", err);
 	if (!flmem_npz_print(&output->layout->list, tensor, &head))
 		return report_unfit(output, tensor, "NumPy has no such type", err);
 	put_local(text, tensor->name, head.length + tensor->bytes);

@@ -111,12 +111,11 @@ static int make_shard_tensors(struct flmem_output *output, struct flmem_output_s
 	cut_layout(output, NULL, &count);
 	if (!count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a model without tensors has no shards; leave out "
-				       "--shard-size");
+				       "a model without tensors has no shards; omit --shard-size");
 	if (count > FILES_MAX)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"the shards would be %zu files; at most %u are written: give "
+			"the output would have %zu shards; at most %u are supported: give "
 			"a larger --shard-size",
 			count, FILES_MAX);
 	shards->rows = calloc(count, sizeof(*shards->rows));
@@ -238,8 +237,8 @@ int flmem_output_plan_shards(struct flmem_output *output, struct flmem_error *er
 	flmem_buf_init(&shards->index);
 	if (flmem_output_suffix_length(output->path))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s': shards are a folder of safetensors files; name one "
-				       "without a suffix of files",
+				       "'%s': shards are a folder of safetensors files; name a "
+				       "folder without such a suffix",
 				       output->path);
 	for (size_t i = 0; i < output->layout->list.count; i++)
 		if (strcmp(output->layout->order[i]->name, "__metadata__") == 0)
@@ -352,8 +351,7 @@ static int check_room(const struct flmem_output *output, struct flmem_error *err
 	if (output->bytes <= free_bytes)
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC,
-			       "'%s' needs %llu bytes, and %llu of them are missing on its file "
-			       "system",
+			       "'%s' needs %llu bytes, but its file system is short by %llu",
 			       shards->folder, (unsigned long long)output->bytes,
 			       (unsigned long long)(output->bytes - free_bytes));
 }

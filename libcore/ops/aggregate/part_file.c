@@ -112,8 +112,8 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 			return 0;
 		release_files(part);
 	}
-	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "another aggregation writes '%s' at the moment", part->place.path);
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "another aggregation is writing '%s'",
+			       part->place.path);
 }
 
 /*
@@ -199,8 +199,8 @@ static int report_full(const struct flmem_part_file *part, int fd, uint64_t byte
 	free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
 	return flmem_error_set(
 		err, FLMEM_EFAILED, ENOSPC,
-		"'%s' needs %llu bytes, and %llu of them are missing on its file system",
-		part->place.path, (unsigned long long)bytes,
+		"'%s' needs %llu bytes, but its file system is short by %llu", part->place.path,
+		(unsigned long long)bytes,
 		(unsigned long long)(bytes > has + free_bytes ? bytes - has - free_bytes : 0));
 }
 

@@ -151,12 +151,13 @@ static int check_notes(struct flmem_state *state, const struct flmem_tensor_list
 				       state->path, round->algorithm,
 				       flmem_text_escape(algorithm, shown, sizeof(shown)));
 	if (!flmem_text_read_digits(&text, &last) || *text || last == UINT64_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no number of its round",
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' does not record its round",
 				       state->path);
 	if (round->resume && strcmp(note_of(list, NOTE_REQUEST), request) == 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "round %" PRIu64 " is complete: '%s' has these inputs "
-				       "already; without --resume they make another round",
+				       "round %" PRIu64
+				       " is complete: '%s' already includes these inputs; without "
+				       "--resume they are aggregated as a new round",
 				       last, state->path);
 	state->round = last + 1;
 	return 0;

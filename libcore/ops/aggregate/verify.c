@@ -37,7 +37,7 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 				       flmem_algorithm_name(run->combination.algorithm));
 	if (run->request->resume)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' writes nothing that could be resumed",
+				       "'%s' writes nothing, so there is nothing to resume",
 				       FLMEM_AGGREGATE_VERIFY);
 	for (size_t i = 0; i < run->input_count && !rc; i++)
 		rc = verify_input(run->inputs[i], &total, err);

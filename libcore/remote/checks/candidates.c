@@ -50,7 +50,7 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
 		return reason;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
-		return "is in a long relative sleep, which would start again";
+		return "is in a long relative sleep, whose timeout would restart";
 	/* jemalloc's own threads count as inside it in every wait. */
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
@@ -180,8 +180,8 @@ static int refuse_handling(const struct flmem_process *process, pid_t handling,
 				       (int)process->pid);
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no thread of process %d can be borrowed now: thread %d is inside a "
-			       "signal handler, and may hold a lock of the allocator until another "
-			       "thread lets it go on; try again or give a longer --timeout",
+			       "signal handler, and may hold a lock of the allocator while it "
+			       "waits for another thread; try again or give a longer --timeout",
 			       (int)process->pid, (int)handling);
 }
 

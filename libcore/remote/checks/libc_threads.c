@@ -89,8 +89,8 @@ int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *
 		return 0;
 	return flmem_error_set(
 		err, FLMEM_EUNSAFE, 0,
-		"process %d has threads that its C library did not make (a bare clone(), or a "
-		"process in the same memory): they use the heap without locks, or with the "
-		"thread-local data of the thread that would be borrowed",
+		"process %d has threads that its C library did not create (by a bare clone(), or "
+		"of a process that shares its memory): they may use the heap without locks, or "
+		"share the thread-local data of the thread to borrow",
 		(int)view->process->pid);
 }

@@ -58,9 +58,8 @@ static int refuse_ended(const struct flmem_process *process, struct flmem_error 
 	    status.threads.value > 1)
 		return flmem_error_set(
 			err, FLMEM_ENOPROC, 0,
-			"the main thread of process %d has exited: only other threads "
-			"run on, and the kernel does not show the memory of such a "
-			"process",
+			"the main thread of process %d has exited while other threads still run; "
+			"the kernel does not show the memory of such a process",
 			(int)process->pid);
 	return flmem_error_set(
 		err, FLMEM_ENOPROC, 0,
@@ -94,7 +93,7 @@ int flmem_preflight_identity(const struct flmem_process *process, struct flmem_e
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "process %d is flmem itself", pid);
 	if (process->kernel_thread)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d is a kernel thread; it has no memory of its own",
+				       "process %d is a kernel thread; it has no user-space memory",
 				       pid);
 	return has_thread_ended(process->state) ? refuse_ended(process, err) : 0;
 }

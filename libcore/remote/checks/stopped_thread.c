@@ -67,7 +67,7 @@ static bool refuse_timed(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	if (borrow->timed_count < FLMEM_ARRAY_SIZE(borrow->timed))
 		borrow->timed[borrow->timed_count++] = tid;
-	borrow->refused = "is in a wait with a timeout of unknown length, which would start again";
+	borrow->refused = "is in a wait with a timeout of unknown length, which would restart";
 	borrow->refused_tid = tid;
 	return false;
 }

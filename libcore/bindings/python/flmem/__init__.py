@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory clean-up of the calling process, under the names and signatures of NVFlare.
 
-``from flmem import cleanup_memory`` takes the place of
+``from flmem import cleanup_memory`` replaces
 ``from nvflare.fuel.utils.memory_utils import cleanup_memory``; so do ``get_allocator_type`` and
 ``try_malloc_trim``. ``install`` replaces them inside NVFlare itself. The work on the allocator is done
 by libflmem, which differs from NVFlare's own functions in two ways: the allocator is the one that
-malloc reaches, whatever else is loaded, and jemalloc, tcmalloc and mimalloc are asked to give memory
-back instead of being left to themselves. docs/guides/library.md lists every difference.
+malloc reaches, whatever else is loaded, and jemalloc, tcmalloc and mimalloc are asked to return
+memory instead of being left to their own policy. docs/guides/library.md lists every difference.
 
-Nothing but ``aggregate`` raises because libflmem is missing: that is logged once, by the logger "flmem",
-and the functions do what they can without it.
+If libflmem is missing, only ``aggregate`` raises: that is logged once, by the logger "flmem",
+and the other functions do what they can without it.
 """
 
 import gc
@@ -76,7 +76,7 @@ def try_malloc_trim() -> Optional[int]:
 
 
 def cleanup_memory(cuda_empty_cache: bool = False) -> None:
-    """Give memory that is no longer used back to the system.
+    """Return unused memory to the operating system.
 
     Runs Python's garbage collector, then asks the allocator to release what it only retains
     (glibc: malloc_trim; jemalloc: this thread's cache is flushed and all arenas are purged;
@@ -119,7 +119,7 @@ def _empty_cuda_cache() -> None:
 
 
 def install() -> bool:
-    """Replace the three functions in NVFlare, in this process, for what NVFlare itself calls.
+    """Replace the three functions inside NVFlare, so that its own calls in this process use them.
 
     Call it once, before training: in the client's script for the trainer, and as the component
     ``Installer`` of a job for the server and the client's job process. Modules of NVFlare that

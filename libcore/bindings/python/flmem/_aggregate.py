@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flmem.aggregate``: one model of several on disk, by libflmem."""
+"""``flmem.aggregate``: averages models on disk with libflmem."""
 
 import ctypes
 import json
@@ -80,7 +80,7 @@ class _Request(ctypes.Structure):
 def _functions() -> ctypes.CDLL:
     library = _library.load()
     if library is None:
-        raise RuntimeError("libflmem is not there; install flmem or set FLMEM_LIBRARY")
+        raise RuntimeError("libflmem was not found; install flmem or set FLMEM_LIBRARY")
     try:
         library.flmem_aggregate.restype = ctypes.c_int
         library.flmem_report_aggregate_json.restype = ctypes.c_void_p
@@ -97,7 +97,7 @@ def _choice(name: str, value: str, choices: Sequence[str]) -> int:
 
 
 def _path(value: Optional[Path]) -> Optional[bytes]:
-    """As open() does, a path with a NUL is refused: C would read another one."""
+    """Refuses a path with a NUL, as open() does: C would read a shorter path."""
     if value is None:
         return None
     path = os.fsencode(value)
@@ -131,7 +131,7 @@ def _take_json(library: ctypes.CDLL, result: Any) -> Dict[str, Any]:
     text = library.flmem_report_aggregate_json(ctypes.byref(result))
     library.flmem_aggregate_result_clear(ctypes.byref(result))
     if not text:
-        raise MemoryError("no memory for the result")
+        raise MemoryError("out of memory for the result")
     try:
         found: Dict[str, Any] = json.loads(ctypes.string_at(text))
     finally:
@@ -176,7 +176,7 @@ class _Signals:
 
 
 class _Watcher:
-    """Passes progress on; an exception, also KeyboardInterrupt, stops the call and is raised there."""
+    """Reports progress; an exception in it, also KeyboardInterrupt, stops the call, which then raises it."""
 
     def __init__(self, progress: Optional[Callable[[int, int], Any]], signals: _Signals) -> None:
         self.progress = progress
@@ -223,7 +223,7 @@ def aggregate(
     shard_bytes: int = 0,
     progress: Optional[Callable[[int, int], Any]] = None,
 ) -> Dict[str, Any]:
-    """Make one safetensors file of several, as ``flmem aggregate`` does.
+    """Combine several models into one safetensors file, as ``flmem aggregate`` does.
 
     Memory stays at a few MiB for any size of model. The GIL is released meanwhile, so other threads
     go on. An interrupted call can be continued with ``resume=True``.

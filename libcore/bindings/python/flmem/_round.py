@@ -19,7 +19,7 @@ from ._aggregate import aggregate
 __all__ = ["Round"]
 
 _INDEX = "model.safetensors.index.json"
-_SPARE_FILES = 64  # which other threads may open meanwhile
+_SPARE_FILES = 64  # for other threads
 _UNWEIGHTED = ("median", "trimmed-mean", "krum", "bulyan", "sum")
 
 _logger = logging.getLogger("flmem")
@@ -33,11 +33,11 @@ class _Update(NamedTuple):
     owners: List[Any]  # that remove their files once nothing refers to them
 
     def keys(self) -> Dict[str, str]:
-        """Of each parameter its name in the file."""
+        """The name in the file of each parameter."""
         return {name: key for name, (_, key) in self.places.items()}
 
     def files(self) -> List[str]:
-        """Each once."""
+        """The files, each once."""
         return sorted({path for path, _ in self.places.values()})
 
 
@@ -53,7 +53,7 @@ def _is_torch(value: Any) -> bool:
 
 @contextlib.contextmanager
 def _open_files(count: int) -> Iterator[None]:
-    """Room for so many: the usual limit is 1024, and NVFlare writes one file per tensor."""
+    """Raises the limit of open files: it is usually 1024, and NVFlare writes one file per tensor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = len(os.listdir("/proc/self/fd")) + count + _SPARE_FILES
     if soft == resource.RLIM_INFINITY or wanted <= soft:
@@ -191,7 +191,7 @@ class Round:
 
 
 def _explained(text: str, updates: List[_Update], inputs: List[str], keys: Optional[Dict[str, str]]) -> str:
-    """With clients and parameters instead of files and the names in these."""
+    """The message with clients and parameters in place of files and names in them."""
     for update, path in zip(updates, inputs):
         text = text.replace(f"'{path}'", f"'{update.client}'")
     names = {key: name for name, key in (keys or {}).items()}

@@ -53,13 +53,13 @@ def _read_header(file: BinaryIO, path: str) -> Tuple[Dict[str, Any], int]:
     size_bytes = file.read(8)
     size = struct.unpack("<Q", size_bytes)[0] if len(size_bytes) == 8 else _HEADER_MAX + 1
     if size > _HEADER_MAX:
-        raise ValueError(f"'{path}' is no safetensors file")
+        raise ValueError(f"'{path}' is not a safetensors file")
     try:
         header = json.loads(file.read(size))
     except ValueError as problem:
-        raise ValueError(f"'{path}' is no safetensors file: {problem}") from problem
+        raise ValueError(f"'{path}' is not a safetensors file: {problem}") from problem
     if not isinstance(header, dict):
-        raise ValueError(f"'{path}' is no safetensors file")
+        raise ValueError(f"'{path}' is not a safetensors file")
     header.pop("__metadata__", None)
     return header, 8 + size
 

@@ -25,7 +25,7 @@ _OPTIONS = ("algorithm", "nan", "trim", "hostile", "keep", "clip_norm")
 
 
 class _Written(Dict[str, Any]):
-    """Stands for an update that is in a file."""
+    """A placeholder for an update that is in a file."""
 
 
 class Aggregator(FedAvgAggregator):  # type: ignore[misc]
@@ -68,7 +68,7 @@ class Aggregator(FedAvgAggregator):  # type: ignore[misc]
         return found
 
     def _weights(self, local_models: Dict[Any, Any]) -> Dict[str, float]:
-        """As APPFL's: clients of unknown size count as one of n."""
+        """As in APPFL: a client of unknown size has the weight 1/n."""
         sizes = getattr(self, "client_sample_size", {}) if self.client_weights_mode == "sample_size" else {}
         total = sum(sizes.get(client_id, 0) for client_id in local_models)
         equal = 1 / len(local_models)
@@ -80,5 +80,5 @@ class Scheduler(SyncScheduler):  # type: ignore[misc]
     """APPFL's SyncScheduler, which hands each update to ``Aggregator`` as it arrives."""
 
     def schedule(self, client_id: Any, local_model: Dict[str, Any], **kwargs: Any) -> Any:
-        """As APPFL's."""
+        """As in APPFL."""
         return super().schedule(client_id, self.aggregator.take(client_id, local_model), **kwargs)

@@ -40,7 +40,7 @@ def _view(array: Array) -> Any:
 
 
 class _Pulling(Grid):
-    """Another grid, whose replies to training are taken over as soon as each is pulled."""
+    """Wraps a grid and writes each training reply to a file as soon as it is pulled."""
 
     def __init__(self, grid: Grid, strategy: "FedAvg") -> None:
         self._grid = grid
@@ -51,35 +51,35 @@ class _Pulling(Grid):
 
     @property
     def run(self) -> Any:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.run
 
     def set_run(self, run: Any) -> None:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         self._grid.set_run(run)
 
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.create_message(*args, **kwargs)
 
     def get_node_ids(self) -> Iterable[int]:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.get_node_ids()
 
     def get_nodes(self) -> Iterable[Any]:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Of the grid."""
+        """Calls the wrapped grid."""
         return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: Optional[float] = None) -> Iterable[Message]:
-        """One reply after the other: pulled together they would all be in memory."""
+        """Pulls one reply at a time, so that they are never all in memory."""
         waiting = [one for one in self.push_messages(messages) if one]
         del messages
         end = None if timeout is None else time.monotonic() + timeout
@@ -113,7 +113,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
         self._round = Round(directory)
 
     def start(self, grid: Grid, *args: Any, **kwargs: Any) -> Any:
-        """As Flower's; updates are written as they arrive."""
+        """As in Flower; updates are written as they arrive."""
         try:
             return super().start(_Pulling(grid, self), *args, **kwargs)
         finally:
@@ -138,7 +138,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> Tuple[Optional[ArrayRecord], Optional[MetricRecord]]:
-        """As Flower's, from the files."""
+        """As in Flower, from the files."""
         replies = list(replies)
         for reply in replies:
             self.take(reply)

@@ -28,7 +28,7 @@ __all__ = ["Aggregator"]
 
 
 def _steps(meta: Dict[str, Any]) -> float:
-    """What the client reports, 1 where that is no positive number, as NVFlare weighs."""
+    """The weight that the client reports; 1 if that is not a positive number, as in NVFlare."""
     value = meta.get(FLMetaKey.NUM_STEPS_CURRENT_ROUND)
     try:
         steps = 1.0 if value is None or isinstance(value, bool) else float(value)
@@ -103,7 +103,7 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
             self._accept_metrics(model, client, weight)
 
     def _accept_metrics(self, model: FLModel, client: str, weight: float) -> None:
-        """As NVFlare: one client without any and there are none."""
+        """As in NVFlare: none if one client sent none."""
         if model.metrics is None:
             self._metrics = None
         metrics = filter_aggregatable_metrics(model.metrics)
@@ -129,7 +129,7 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
             return result
 
     def reset_stats(self) -> None:
-        """Forgets the round's updates."""
+        """Discards the updates of the round."""
         with self._lock:
             self._round.clear()
             self._start()
