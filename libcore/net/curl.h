@@ -34,6 +34,7 @@
 
 struct flmem_curl {
 	/* The header makes macros of some names. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator */
 #define FLMEM_CURL_SLOT(name) __typeof__(curl_##name) *name;
 	FLMEM_CURL_FUNCTIONS(FLMEM_CURL_SLOT)
 #undef FLMEM_CURL_SLOT
