@@ -97,7 +97,7 @@ def shards():
     refused("names a shard outside of its folder", "-o", "x", f"{server.base}/plain/two/{index}")
     put("two/" + index, b'{"weight_map": {"t0": "m-9.safetensors"}}')
     server.requests.clear()
-    refused("the server has no", "-o", "x", f"{server.base}/none/two/{index}")
+    refused("the server does not have", "-o", "x", f"{server.base}/none/two/{index}")
 
 
 def lies():
