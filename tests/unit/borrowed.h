@@ -127,11 +127,17 @@ static inline void expect_borrowed(int rc, const struct flmem_error *err)
 		fail_msg("%s", err->message);
 }
 
-#define await_true(condition)                                      \
-	do {                                                       \
-		for (int i_ = 0; i_ < 20000 && !(condition); i_++) \
-			usleep(1000);                              \
-		assert_true(condition);                            \
+/* The condition is met once: it may hold for a moment only. */
+#define await_true(condition)                                   \
+	do {                                                    \
+		bool met_ = (condition);                        \
+                                                                \
+		for (int i_ = 0; i_ < 20000 && !met_; i_++) {   \
+			usleep(1000);                           \
+			met_ = (condition);                     \
+		}                                               \
+		if (!met_)                                      \
+			fail_msg("never true: %s", #condition); \
 	} while (0)
 
 /* Whether a thread is blocked in that call, or may not be read. One that is not there is not. */

@@ -295,18 +295,30 @@ static void a_handler_runs_and_the_wait_goes_on(void **state)
 	end(&fixture);
 }
 
+static uint64_t voluntary_switches(const struct fixture *fixture)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_thread(&fixture->process, page->thread, &status)
+		       ? 0
+		       : flmem_u64_or(status.voluntary_switches, 0);
+}
+
 /* Its mask is that of its calls, in which no handler may run. */
 static void no_handler_runs_outside_of_a_lock(void **state)
 {
 	struct flmem_status status;
 	struct fixture fixture;
+	uint64_t before;
 
 	(void)state;
 	start(&fixture, true);
 	needs_tracing(&fixture);
 	send_signal(&fixture, SIGUSR1);
+	before = voluntary_switches(&fixture);
 	flmem_rescue_signals(&fixture.process, page->thread, 0);
-	await_true(polls(&fixture)); /* a signal that it may take comes before */
+	/* Behind the stop it is blocked again; a signal that it may take comes before. */
+	await_true(polls(&fixture) && voluntary_switches(&fixture) > before + 1);
 	assert_int_equal(flmem_status_read_thread(&fixture.process, page->thread, &status), 0);
 	assert_true(status.sig_pending.value & SIGNAL_BIT(SIGUSR1));
 	assert_int_equal(page->handled, 0);
