@@ -127,17 +127,22 @@ static inline void expect_borrowed(int rc, const struct flmem_error *err)
 		fail_msg("%s", err->message);
 }
 
+static inline void require_met(bool met, const char *condition)
+{
+	if (!met)
+		fail_msg("never true: %s", condition);
+}
+
 /* The condition is met once: it may hold for a moment only. */
-#define await_true(condition)                                   \
-	do {                                                    \
-		bool met_ = (condition);                        \
-                                                                \
-		for (int i_ = 0; i_ < 20000 && !met_; i_++) {   \
-			usleep(1000);                           \
-			met_ = (condition);                     \
-		}                                               \
-		if (!met_)                                      \
-			fail_msg("never true: %s", #condition); \
+#define await_true(condition)                                 \
+	do {                                                  \
+		bool met_ = (condition);                      \
+                                                              \
+		for (int i_ = 0; i_ < 20000 && !met_; i_++) { \
+			usleep(1000);                         \
+			met_ = (condition);                   \
+		}                                             \
+		require_met(met_, #condition);                \
 	} while (0)
 
 /* Whether a thread is blocked in that call, or may not be read. One that is not there is not. */
