@@ -34,6 +34,8 @@
 #define POLL_US_LONG	500U
 #define LONG_CALL_US	1000000U
 #define RESCUE_US	20000U
+#define DENIALS_MAX	3U /* without a reason that can be seen */
+#define DENIED_US	1000U
 
 /* The result of trying one thread. */
 enum attempt {
@@ -244,13 +246,28 @@ static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_
 	return !status.tracer.unknown && status.tracer.value ? "is traced" : NULL;
 }
 
+/* Another tracer may have left between the refusal of the kernel and the look for its reason. */
+static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
+			pid_t tid)
+{
+	const pid_t leader = borrow->view->process->pid;
+	int rc = flmem_tracee_seize(tracee, tid, leader);
+
+	for (unsigned i = 0; i < DENIALS_MAX && rc == -EPERM && !why_untraceable(borrow, tid);
+	     i++) {
+		flmem_clock_sleep_us(DENIED_US);
+		rc = flmem_tracee_seize(tracee, tid, leader);
+	}
+	return rc;
+}
+
 static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc)
 {
 	const char *why = NULL;
 
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
-	if (rc == -EPERM && tid != borrow->view->process->pid)
+	if (rc == -EPERM)
 		why = why_untraceable(borrow, tid);
 	if (why) {
 		borrow->refused = why;
@@ -285,7 +302,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
-	int rc = flmem_tracee_seize(&tracee, candidate->tid, borrow->view->process->pid);
+	int rc = seize_thread(borrow, &tracee, candidate->tid);
 
 	if (rc)
 		return refuse_seize(borrow, candidate->tid, rc);
