@@ -246,29 +246,25 @@ static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_
 	return !status.tracer.unknown && status.tracer.value ? "is traced" : NULL;
 }
 
-/* Another tracer may have left between the refusal of the kernel and the look for its reason. */
+/* Another tracer may have left between the refusal of the kernel and the search for its reason. */
 static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
-			pid_t tid)
+			pid_t tid, const char **ret_why)
 {
-	const pid_t leader = borrow->view->process->pid;
-	int rc = flmem_tracee_seize(tracee, tid, leader);
+	for (unsigned denials = 0;; denials++) {
+		int rc = flmem_tracee_seize(tracee, tid, borrow->view->process->pid);
 
-	for (unsigned i = 0; i < DENIALS_MAX && rc == -EPERM && !why_untraceable(borrow, tid);
-	     i++) {
+		*ret_why = rc == -EPERM ? why_untraceable(borrow, tid) : NULL;
+		if (rc != -EPERM || *ret_why || denials == DENIALS_MAX)
+			return rc;
 		flmem_clock_sleep_us(DENIED_US);
-		rc = flmem_tracee_seize(tracee, tid, leader);
 	}
-	return rc;
 }
 
-static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc)
+static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc,
+				 const char *why)
 {
-	const char *why = NULL;
-
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
-	if (rc == -EPERM)
-		why = why_untraceable(borrow, tid);
 	if (why) {
 		borrow->refused = why;
 		borrow->refused_tid = tid;
@@ -302,10 +298,11 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
-	int rc = seize_thread(borrow, &tracee, candidate->tid);
+	const char *why;
+	int rc = seize_thread(borrow, &tracee, candidate->tid, &why);
 
 	if (rc)
-		return refuse_seize(borrow, candidate->tid, rc);
+		return refuse_seize(borrow, candidate->tid, rc, why);
 	*ret_start_ns = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
