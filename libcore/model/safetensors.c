@@ -12,6 +12,7 @@
 #include <flmem/text.h>
 
 #include "base/io.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "model/json_scan.h"
 #include "model/tensor_list.h"
@@ -292,13 +293,12 @@ static int read_length(int fd, const struct header *header, uint64_t file_bytes,
 		       uint64_t *ret_length)
 {
 	unsigned char raw[LENGTH_BYTES];
-	uint64_t length = 0;
+	uint64_t length;
 
 	if (file_bytes < LENGTH_BYTES || !flmem_io_read_at(fd, 0, raw, sizeof(raw)))
 		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a safetensors file: too short", header->path);
-	for (size_t i = LENGTH_BYTES; i-- > 0;)
-		length = length << 8 | raw[i];
+	length = flmem_read_little(raw, sizeof(raw));
 	if (length > file_bytes - LENGTH_BYTES)
 		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a safetensors file, or is truncated: its "

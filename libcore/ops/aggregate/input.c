@@ -202,6 +202,12 @@ static int check_shards(const struct flmem_input *input, const struct flmem_shar
 			       shown, input->path);
 }
 
+static int reserve_files(struct flmem_input *input, size_t count, struct flmem_error *err)
+{
+	input->files = calloc(count, sizeof(*input->files));
+	return input->files ? 0 : flmem_error_nomem(err, "cannot read '%s'", input->path);
+}
+
 /* Models that fit one file have no index. */
 static bool has_one_file(int dirfd)
 {
@@ -215,10 +221,10 @@ static int open_one_file(struct flmem_input *input, int dirfd, struct flmem_tens
 			 struct flmem_error *err)
 {
 	char *path;
+	int rc = reserve_files(input, 1, err);
 
-	input->files = calloc(1, sizeof(*input->files));
-	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	if (rc)
+		return rc;
 	if (asprintf(&path, "%s/" ONE_FILE, input->path) < 0)
 		path = NULL;
 	return open_file(input, dirfd, ONE_FILE, path, list, err);
@@ -235,9 +241,9 @@ static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor
 	rc = flmem_shards_read(dirfd, input->path, &shards, err);
 	if (rc)
 		return rc;
-	input->files = calloc(shards.file_count, sizeof(*input->files));
-	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	rc = reserve_files(input, shards.file_count, err);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < shards.file_count && !rc; i++) {
 		char *path;
 
@@ -272,9 +278,9 @@ static int open_remote_shards(struct flmem_input *input, const char *url,
 
 	if (rc)
 		return rc;
-	input->files = calloc(shards.file_count, sizeof(*input->files));
-	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	rc = reserve_files(input, shards.file_count, err);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < shards.file_count && !rc; i++) {
 		FLMEM_AUTO_FREE char *shard = flmem_remote_shard_url(url, shards.files[i]);
 
@@ -300,9 +306,9 @@ static int open_remote(struct flmem_input *input, const char *url, struct flmem_
 		return rc;
 	if (flmem_remote_is_index(url))
 		return open_remote_shards(input, url, list, err);
-	input->files = calloc(1, sizeof(*input->files));
-	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	rc = reserve_files(input, 1, err);
+	if (rc)
+		return rc;
 	return open_address(input, url, false, list, err);
 }
 
@@ -332,6 +338,7 @@ int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_t
 	bool generated = flmem_generated_is_name(path), remote = flmem_url_is(path);
 	FLMEM_AUTO_CLOSE int dirfd =
 		generated || remote ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc;
 
 	input->path = path;
 	if (remote)
@@ -340,9 +347,9 @@ int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_t
 		return open_generated(input, list, err);
 	if (dirfd >= 0)
 		return open_folder(input, dirfd, list, err);
-	input->files = calloc(1, sizeof(*input->files));
-	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", path);
+	rc = reserve_files(input, 1, err);
+	if (rc)
+		return rc;
 	return open_file(input, AT_FDCWD, path, strdup(path), list, err);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/little_endian.h"
 #include "base/url.h"
 
 #define LENGTH_BYTES	8U
@@ -40,7 +41,7 @@ static int measure_header(const struct flmem_input_file *file, uint64_t size, ui
 			  struct flmem_error *err)
 {
 	unsigned char raw[LENGTH_BYTES];
-	uint64_t length = 0, start = size < LENGTH_BYTES ? size : LENGTH_BYTES;
+	uint64_t length, start = size < LENGTH_BYTES ? size : LENGTH_BYTES;
 	int rc = flmem_http_file_read(file->remote, 0, start, (char *)raw, err);
 
 	*ret_bytes = start;
@@ -51,8 +52,7 @@ static int measure_header(const struct flmem_input_file *file, uint64_t size, ui
 				       "'%s' is an archive; only safetensors files are read from "
 				       "addresses: download it first",
 				       file->path);
-	for (size_t i = LENGTH_BYTES; i-- > 0;)
-		length = length << 8 | raw[i];
+	length = flmem_read_little(raw, sizeof(raw));
 	if (length <= size - LENGTH_BYTES && length <= FLMEM_SAFETENSORS_HEAD_MAX)
 		*ret_bytes = LENGTH_BYTES + length;
 	return 0;
