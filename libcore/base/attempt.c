@@ -12,10 +12,12 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/portable.h"
 #include "base/thread.h"
 
-#define SLICE_MS   50U
-#define CALL_BYTES 256U
+#define SLICE_MS	50U
+#define CALL_BYTES	256U
+#define HIGH_DESCRIPTOR 255
 
 /* Shared by the worker thread and the waiting one; the last of the two frees it. */
 struct task {
@@ -31,7 +33,11 @@ struct task {
 	sigset_t stops; /* signals that the caller's thread handles otherwise */
 	timer_t timer;	/* ends this process (flmem_attempt_set_limit()); `lock` protects it, too */
 	struct itimerspec limit; /* 0: no timer */
+	struct task *next;	 /* in the list of abandoned tasks; `abandoned_lock` protects it */
 };
+
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct task *abandoned;
 
 static _Thread_local struct task *current;
 
@@ -50,7 +56,6 @@ static void free_task(struct task *task)
 static struct task *new_task(const struct flmem_attempt *how, void *context)
 {
 	struct task *task = calloc(1, sizeof(*task));
-	pthread_condattr_t attributes;
 
 	if (!task)
 		return NULL;
@@ -59,10 +64,38 @@ static struct task *new_task(const struct flmem_attempt *how, void *context)
 	if (!task->how.patience_ms)
 		task->how.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS;
 	pthread_mutex_init(&task->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&task->end, &attributes);
-	pthread_condattr_destroy(&attributes);
+	flmem_cond_init_monotonic(&task->end);
+	return task;
+}
+
+static void add_abandoned(struct task *task)
+{
+	pthread_mutex_lock(&abandoned_lock);
+	task->next = abandoned;
+	abandoned = task;
+	pthread_mutex_unlock(&abandoned_lock);
+}
+
+static void remove_abandoned(const struct task *task)
+{
+	struct task **link = &abandoned;
+
+	pthread_mutex_lock(&abandoned_lock);
+	while (*link && *link != task)
+		link = &(*link)->next;
+	if (*link)
+		*link = task->next;
+	pthread_mutex_unlock(&abandoned_lock);
+}
+
+static bool is_abandoned_subject(pid_t subject)
+{
+	const struct task *task;
+
+	pthread_mutex_lock(&abandoned_lock);
+	for (task = abandoned; task && task->how.subject != subject; task = task->next)
+		;
+	pthread_mutex_unlock(&abandoned_lock);
 	return task;
 }
 
@@ -83,6 +116,7 @@ static void *run_attempt(void *argument)
 	pthread_mutex_unlock(&task->lock);
 	if (!lost)
 		return NULL;
+	remove_abandoned(task);
 	task->how.release(task->context);
 	free_task(task);
 	return NULL;
@@ -206,6 +240,7 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 	pthread_mutex_lock(&task->lock);
 	if (!wait_for_task(task)) {
 		atomic_store(&task->lost, true);
+		add_abandoned(task);
 		pthread_mutex_unlock(&task->lock);
 		pthread_detach(thread);
 		*ret_lost = true;
@@ -223,12 +258,29 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 }
 
 /*
+ * While a process has several threads, each enlargement of its descriptor table waits for an RCU
+ * grace period, that is for milliseconds (expand_fdtable() in fs/file.c), which would prolong the
+ * hold of a borrowed thread. So the table gets its size before the worker thread exists.
+ */
+static void grow_descriptor_table(void)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int high = null < 0 ? -1 : fcntl(null, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+
+	if (high >= 0)
+		close(high);
+	if (null >= 0)
+		close(null);
+}
+
+/*
  * The worker thread handles the stop signals of terminals instead of the caller's thread: it blocks
- * them while it holds a thread of a target (remote/interrupts.h).
+ * them while it holds a thread of a target (remote/interrupts.h). The same for SIGCHLD, so that the
+ * stop of a traced thread does not wake the caller's thread on the processor that is needed.
  */
 static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 {
-	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
 	sigset_t all;
 
 	sigemptyset(&all);
@@ -251,9 +303,14 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 
 	if (current)
 		return attempt->run(context, err);
+	if (attempt->subject && is_abandoned_subject(attempt->subject))
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"its memory or files still do not answer an earlier attempt");
 	task = new_task(attempt, context);
 	if (!task)
 		return flmem_error_nomem(err, "cannot read a process");
+	grow_descriptor_table();
 	hand_over_stops(&task->stops, &before);
 	rc = flmem_thread_start(&thread, run_attempt, task);
 	if (rc) {

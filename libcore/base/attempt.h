@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include <flmem/error.h>
@@ -29,6 +30,12 @@ struct flmem_attempt {
 	void (*release)(
 		void *context); /* called for a context that was abandoned, once run returns */
 	unsigned patience_ms;	/* 0: FLMEM_ATTEMPT_PATIENCE_MS */
+	/*
+	 * The process that the work is about; 0: several. While the thread of an abandoned attempt
+	 * on it is still blocked, further attempts are refused, so that one process cannot cost a
+	 * thread each time. They fail with FLMEM_EUNSAFE and the caller still owns the context.
+	 */
+	pid_t subject;
 };
 
 /*

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/portable.h"
+
 static const struct {
 	int code;
 	int status;
@@ -24,10 +26,8 @@ static void append_errno(struct flmem_error *err)
 	size_t used = strlen(err->message);
 	char text[128];
 
-	/* The GNU variant may return a static string instead of filling the buffer. */
-	const char *what = strerror_r(err->sys_errno, text, sizeof(text));
-
-	snprintf(err->message + used, sizeof(err->message) - used, ": %s", what);
+	snprintf(err->message + used, sizeof(err->message) - used, ": %s",
+		 flmem_errno_text(err->sys_errno, text, sizeof(text)));
 }
 
 __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem_error *err,

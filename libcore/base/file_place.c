@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/io.h"
+#include "base/portable.h"
 #include "base/text.h"
 
 #define TRIES 16
@@ -126,8 +127,8 @@ static int check_replaced(const struct flmem_file_place *place, mode_t *mode,
 
 static int publish_new(const struct flmem_file_place *place, struct flmem_temporary *new)
 {
-	if (renameat2(new->directory, new->name, place->directory, place->name, RENAME_NOREPLACE) ==
-	    0)
+	if (flmem_file_rename(new->directory, new->name, place->directory, place->name,
+			      RENAME_NOREPLACE) == 0)
 		return 0;
 	/* Not every file system supports the flag: renameat2(2). */
 	if (errno != EINVAL && errno != ENOSYS)
@@ -138,8 +139,8 @@ static int publish_new(const struct flmem_file_place *place, struct flmem_tempor
 	return 0;
 }
 
-static int publish_file(const struct flmem_file_place *place, struct flmem_temporary *new,
-			bool replace, struct flmem_error *err)
+int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_temporary *new,
+			    bool replace, struct flmem_error *err)
 {
 	int rc;
 
@@ -176,5 +177,5 @@ int flmem_file_place_write(const struct flmem_file_place *place, const void *byt
 		rc = -errno;
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", place->path);
-	return publish_file(place, &new, replace, err);
+	return flmem_temporary_publish(place, &new, replace, err);
 }

@@ -65,6 +65,13 @@ void flmem_temporary_clear(struct flmem_temporary *temporary);
 
 #define FLMEM_AUTO_TEMPORARY FLMEM_AUTO(flmem_temporary_clear)
 
+/*
+ * Gives the file the name of `place`, which has the same directory. Without `replace` an existing
+ * file is FLMEM_EUSAGE and stays.
+ */
+int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_temporary *new,
+			    bool replace, struct flmem_error *err);
+
 /* Flushes changed names of a directory to the disk, where the file system supports it. */
 void flmem_file_place_sync(int directory);
 

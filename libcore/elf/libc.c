@@ -14,6 +14,7 @@
 
 /* More than any C library has in .data.rel.ro, so that a hostile file costs little. */
 #define HITS_MAX  64
+#define NAMES_MAX ((uint64_t)16 << 20) /* of a table of names */
 #define RELRO_MAX ((uint64_t)1 << 20)
 
 static struct flmem_image *open_image(const char *path, struct flmem_error *err)
@@ -186,4 +187,38 @@ int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct 
 	read_library(&libc);
 	*ret_libc = libc;
 	return 0;
+}
+
+static bool table_has_name(const char *names, size_t size, const char *name, size_t length)
+{
+	return memmem(names, size, name, length) != NULL;
+}
+
+static enum flmem_allocator_kind libc_in_names(const char *names, size_t size)
+{
+	static const char glibc[] = "\0libc.so.6", linker[] = "\0libc.so",
+			  alpine[] = "\0libc.musl-";
+
+	if (table_has_name(names, size, glibc, sizeof(glibc)))
+		return FLMEM_ALLOCATOR_GLIBC;
+	/* musl's loader takes every "libc.*" for itself (ldso/dynlink.c). */
+	if (table_has_name(names, size, linker, sizeof(linker)) ||
+	    table_has_name(names, size, alpine, sizeof(alpine) - 1))
+		return FLMEM_ALLOCATOR_MUSL;
+	return FLMEM_ALLOCATOR_UNKNOWN;
+}
+
+enum flmem_allocator_kind flmem_libc_of_library(const char *path)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *image = open_image(path, NULL);
+	FLMEM_AUTO_FREE char *names = NULL;
+	uint64_t address, size;
+
+	if (!image || !flmem_image_find_section(image, ".dynstr", &address, &size) ||
+	    size > NAMES_MAX)
+		return FLMEM_ALLOCATOR_UNKNOWN;
+	names = malloc((size_t)size + 1);
+	if (!names || !flmem_image_read_address(image, address, names, (size_t)size))
+		return FLMEM_ALLOCATOR_UNKNOWN;
+	return libc_in_names(names, (size_t)size);
 }

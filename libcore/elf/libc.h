@@ -39,6 +39,12 @@ struct flmem_libc {
 int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct flmem_error *err);
 
 /*
+ * The C library that a shared library needs: FLMEM_ALLOCATOR_GLIBC, FLMEM_ALLOCATOR_MUSL, or
+ * FLMEM_ALLOCATOR_UNKNOWN when it needs none, or when that could not be read.
+ */
+enum flmem_allocator_kind flmem_libc_of_library(const char *path);
+
+/*
  * Version text in the file of a C library; false when it is not one. glibc prints a banner when it
  * is run ("GNU C Library ... release version 2.36"), musl's linker a usage text ("Version 1.2.3").
  */

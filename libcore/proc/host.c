@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -45,6 +46,32 @@ static bool parse_host_number(const char *text, uint64_t *ret_value)
 		return false;
 	snprintf(digits, sizeof(digits), "%.*s", (int)length, text);
 	return flmem_parse_u64(digits, 0, UINT64_MAX, ret_value, NULL) == 0;
+}
+
+/* "0.54 0.31 0.20 3/412 9999": runnable threads of all (proc_loadavg(5)). */
+bool flmem_host_is_busy_at(int rootfd, uint64_t processors)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	const char *at;
+	uint64_t runnable;
+
+	if (flmem_io_read_file_at(rootfd, "proc/loadavg", FILE_LIMIT, &buf))
+		return false;
+	at = buf.data;
+	for (int field = 0; field < 3; field++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return false;
+		at++;
+	}
+	return parse_host_number(at, &runnable) && runnable > processors;
+}
+
+bool flmem_host_is_busy(void)
+{
+	FLMEM_AUTO_CLOSE int rootfd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return rootfd >= 0 && flmem_host_is_busy_at(rootfd, (uint64_t)get_nprocs());
 }
 
 static struct flmem_u64 parse_meminfo_bytes(const char *text, const char *name)

@@ -35,6 +35,13 @@ int flmem_host_facts_read(struct flmem_host_facts *ret_facts, struct flmem_error
 int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 			     struct flmem_error *err);
 
+/*
+ * True if more threads can run now than there are processors; false also where /proc/loadavg cannot
+ * be read. The kernel counts those of the whole machine, in containers too.
+ */
+bool flmem_host_is_busy(void);
+bool flmem_host_is_busy_at(int rootfd, uint64_t processors);
+
 /* This process is not in the first pid namespace: its pids are not those of the host. */
 bool flmem_own_pid_namespace(void);
 

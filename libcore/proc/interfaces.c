@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/portable.h"
 
 const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT] = {
 #define INTERFACE_ROW(name_, text_, since_, use_) {text_, since_, use_},
@@ -81,7 +82,8 @@ static int try_ioctl(const char *path, unsigned long request)
 
 	if (fd < 0)
 		return errno;
-	if (ioctl(fd, request, query) < 0 && (errno == ENOTTY || errno == EPERM))
+	if (ioctl(fd, FLMEM_IOCTL_REQUEST(request), query) < 0 &&
+	    (errno == ENOTTY || errno == EPERM))
 		return errno;
 	return 0;
 }

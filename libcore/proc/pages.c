@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
+#include "base/portable.h"
 #include "proc/process.h"
 
 /* PAGEMAP_SCAN as in linux/fs.h of 6.7; Debian 12 has older headers. */
@@ -90,7 +91,7 @@ static int scan_ranges(int pagemap, const struct page_filter *filter, uint64_t s
 			.category_mask = filter->mask,
 			.return_mask = filter->mask & ~filter->inverted,
 		};
-		int found = ioctl(pagemap, SCAN_IOCTL, &request);
+		int found = ioctl(pagemap, FLMEM_IOCTL_REQUEST(SCAN_IOCTL), &request);
 
 		if (found < 0 && errno == EINTR)
 			continue;

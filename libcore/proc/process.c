@@ -14,10 +14,12 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <flmem/parse.h>
 
 #include "base/attempt.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "proc/files/read_hazard.h"
 #include "proc/stat.h"
@@ -354,6 +356,19 @@ int flmem_process_write_memory(const struct flmem_process *process, uint64_t add
 	if (address > INT64_MAX)
 		return -EFAULT;
 	return check_transfer(pwrite(process->mem_fd, bytes, length, (off_t)address), length);
+}
+
+uint64_t flmem_process_started_us(const struct flmem_process *process)
+{
+	const uint64_t rate = (uint64_t)sysconf(_SC_CLK_TCK), unit = 1000000U;
+	uint64_t wall_us = flmem_clock_wall_us(), seconds = process->start_time / rate;
+	struct timespec boot;
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	if (seconds > INT64_MAX / unit / 2)
+		return INT64_MAX;
+	return wall_us - ((uint64_t)boot.tv_sec * unit + (uint64_t)boot.tv_nsec / 1000U) +
+	       seconds * unit + process->start_time % rate * unit / rate;
 }
 
 int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes)

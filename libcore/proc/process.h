@@ -50,6 +50,12 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 void flmem_process_close(struct flmem_process *process);
 
 /*
+ * When it started, in microseconds since 1970-01-01 UTC by the present clock, exact to one clock
+ * tick (10 ms). If the clock was set since then, it is wrong by as much.
+ */
+uint64_t flmem_process_started_us(const struct flmem_process *process);
+
+/*
  * Address of its command line in its memory, which each execve changes; 0 without the permission to
  * read it, and without ASLR it may stay the same. Negative errno.
  */

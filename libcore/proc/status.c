@@ -44,6 +44,7 @@ static const struct field fields[] = {
 	{"Gid", FIELD_IDS, offsetof(struct flmem_status, gid)},
 	{"NSpid", FIELD_LAST_NUMBER, offsetof(struct flmem_status, ns_pid)},
 	{"VmRSS", FIELD_KILOBYTES, offsetof(struct flmem_status, rss_bytes)},
+	{"VmHWM", FIELD_KILOBYTES, offsetof(struct flmem_status, peak_bytes)},
 	{"RssAnon", FIELD_KILOBYTES, offsetof(struct flmem_status, anon_bytes)},
 	{"RssFile", FIELD_KILOBYTES, offsetof(struct flmem_status, file_bytes)},
 	{"RssShmem", FIELD_KILOBYTES, offsetof(struct flmem_status, shmem_bytes)},

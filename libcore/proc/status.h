@@ -34,8 +34,9 @@ struct flmem_status {
 	struct flmem_u64 tracer; /* 0: not traced */
 	struct flmem_ids uid;
 	struct flmem_ids gid;
-	struct flmem_u64 ns_pid;    /* as the process itself knows it: the innermost namespace */
-	struct flmem_u64 rss_bytes; /* VmRSS */
+	struct flmem_u64 ns_pid;     /* as the process itself knows it: the innermost namespace */
+	struct flmem_u64 rss_bytes;  /* VmRSS */
+	struct flmem_u64 peak_bytes; /* VmHWM */
 	struct flmem_u64 anon_bytes;
 	struct flmem_u64 file_bytes;
 	struct flmem_u64 shmem_bytes;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settings/preload.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,38 @@ char *flmem_jemalloc_find(void)
 			path = FLMEM_TAKE(rows[i].path);
 	flmem_installed_free(rows, count);
 	return path;
+}
+
+/* Directory of libflmem, so that an installation can be moved; "" when unknown. */
+static void find_own_directory(char *out, size_t size)
+{
+	FLMEM_AUTO_FREE char *path = NULL; /* a loader may name it relative to the directory */
+	const char *slash;
+	Dl_info info;
+
+	out[0] = '\0';
+	if (!dladdr((const void *)(uintptr_t)flmem_preload_find_own, &info) || !info.dli_fname)
+		return;
+	path = strchr(info.dli_fname, '/') ? realpath(info.dli_fname, NULL) : NULL;
+	slash = path ? strrchr(path, '/') : NULL;
+	if (slash)
+		snprintf(out, size, "%.*s", (int)(slash - path), path);
+}
+
+int flmem_preload_find_own(const char *name, char ret_path[FLMEM_PRELOAD_PATH_MAX],
+			   struct flmem_error *err)
+{
+	char own[4096];
+	const char *const directories[] = {own, FLMEM_LIBDIR};
+
+	find_own_directory(own, sizeof(own));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
+		snprintf(ret_path, FLMEM_PRELOAD_PATH_MAX, "%s/flmem/%s", directories[i], name);
+		if (directories[i][0] && access(ret_path, R_OK) == 0)
+			return flmem_preload_check(ret_path, true, err);
+	}
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "%s/flmem/%s is missing",
+			       own[0] ? own : FLMEM_LIBDIR, name);
 }
 
 int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err)

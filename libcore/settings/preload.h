@@ -25,6 +25,15 @@ char *flmem_jemalloc_find(void);
  */
 int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err);
 
+#define FLMEM_PRELOAD_PATH_MAX 4352
+
+/*
+ * Path of a library of flmem that is loaded into other programs, beside libflmem or where it is
+ * installed. FLMEM_EUNSUPPORTED when it is in neither place.
+ */
+int flmem_preload_find_own(const char *name, char ret_path[FLMEM_PRELOAD_PATH_MAX],
+			   struct flmem_error *err);
+
 /*
  * jemalloc is built for one page size, and aborts every program on a machine with a larger one.
  * Where pages are larger than 4 KiB, this loads the library into a program that is held before it

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/files/fs_user.h"
+#include "base/portable.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -130,7 +131,7 @@ static int await_run(struct fs_user_run *run, uint64_t timeout_us)
 	until.tv_sec += (time_t)(timeout_us / 1000000U);
 	pthread_mutex_lock(&run->lock);
 	while (!run->is_done && !rc)
-		rc = pthread_cond_clockwait(&run->ended, &run->lock, CLOCK_MONOTONIC, &until);
+		rc = pthread_cond_timedwait(&run->ended, &run->lock, &until);
 	run->is_abandoned = !run->is_done;
 	rc = run->is_done ? run->rc : -ETIMEDOUT;
 	pthread_mutex_unlock(&run->lock);
@@ -148,7 +149,7 @@ int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_fs_wo
 		return -ENOMEM;
 	*run = (struct fs_user_run){.user = *user, .work = *what, .holders = 2};
 	pthread_mutex_init(&run->lock, NULL);
-	pthread_cond_init(&run->ended, NULL);
+	flmem_cond_init_monotonic(&run->ended);
 	rc = start_run(run);
 	if (rc)
 		run->holders = 1;

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/portable.h"
 #include "base/text.h"
 
 #define ENTRIES_MAX 100000U /* of all directories together */
@@ -89,7 +90,7 @@ static bool read_leftover(struct leftover_walk *walk, int parent, const char *na
 		return false;
 	*ret_found = (struct flmem_leftover){.uid = plain.st_uid};
 	memcpy(ret_found->name, name, strlen(name) + 1);
-	if (statx(parent, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) == 0 &&
+	if (flmem_file_statx(parent, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) == 0 &&
 	    (status.stx_mask & STATX_BTIME) && status.stx_btime.tv_sec > 0)
 		ret_found->created_s = (uint64_t)status.stx_btime.tv_sec;
 	walk->device = plain.st_dev;

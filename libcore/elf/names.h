@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ELF_NAMES_H
+#define FLMEM_ELF_NAMES_H
+
+/* From addresses in a file to the functions that contain them. */
+
+#include "elf/image.h"
+
+struct flmem_address {
+	uint64_t value; /* virtual, before relocation */
+	size_t index;	/* the caller's */
+	/* Of the search: */
+	uint64_t start;	 /* of the best symbol so far, + 1; 0: none */
+	uint64_t name;	 /* offset of its name in the file */
+	uint64_t length; /* bytes that the name may have */
+};
+
+struct flmem_addresses {
+	struct flmem_address *rows; /* sorted by value */
+	size_t count;
+	/* Called for each address that is inside a function. The name contains no NUL. */
+	void (*found)(void *context, size_t index, const char *name, size_t length);
+	void *context;
+};
+
+/*
+ * Reads .symtab, else .dynsym, once: at most 2^22 symbols. Of nested functions the one that begins
+ * last counts. Names are cut at 1024 bytes.
+ */
+void flmem_image_name_addresses(struct flmem_image *image, const struct flmem_addresses *addresses);
+
+/* The NT_GNU_BUILD_ID note; returns its size, 0 if there is none or it exceeds `size`. */
+size_t flmem_image_build_id(struct flmem_image *image, unsigned char *out, size_t size);
+
+#endif

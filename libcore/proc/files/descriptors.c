@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/files/descriptors.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "proc/process.h"
+
+int flmem_descriptors_open(const struct flmem_process *process, unsigned most,
+			   struct flmem_descriptors *ret_descriptors)
+{
+	DIR *dir = flmem_io_open_dir(process->dirfd, "fd");
+
+	if (!dir)
+		return -errno;
+	ret_descriptors->dir = dir;
+	ret_descriptors->left = most;
+	ret_descriptors->name = NULL;
+	ret_descriptors->target[0] = '\0';
+	return 0;
+}
+
+void flmem_descriptors_close(struct flmem_descriptors *descriptors)
+{
+	if (descriptors->dir)
+		closedir(descriptors->dir);
+	descriptors->dir = NULL;
+}
+
+/* A descriptor that was closed meanwhile, "." and ".." have no text. */
+int flmem_descriptors_next(struct flmem_descriptors *descriptors)
+{
+	const struct dirent *entry;
+	ssize_t length;
+
+	while ((entry = readdir(descriptors->dir))) {
+		length = readlinkat(dirfd(descriptors->dir), entry->d_name, descriptors->target,
+				    sizeof(descriptors->target) - 1);
+		if (length <= 0)
+			continue;
+		if (!descriptors->left)
+			return -E2BIG;
+		descriptors->left--;
+		descriptors->target[length] = '\0';
+		descriptors->name = entry->d_name;
+		return 1;
+	}
+	return 0;
+}
