@@ -6,10 +6,17 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "proc/host.h"
 #include "proc/task.h"
 
-#define SPIN_US 2000U
-#define HIGHEST (-20)
+#define SPIN_US	    2000U
+#define HIGHEST	    (-20)
+#define NAP_US	    20U
+#define NAP_BUSY_US 5U
+
+/* How long this thread sleeps between two yields, and if it yielded last. */
+static _Thread_local unsigned nap_us = NAP_US;
+static _Thread_local bool has_yielded;
 
 /*
  * Moves to the processor that the thread last ran on, if this process may use it, without staying
@@ -35,6 +42,8 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_minimise_slack()};
 
+	nap_us = flmem_host_is_busy() ? NAP_BUSY_US : NAP_US;
+	has_yielded = false;
 	move_to_processor_of(process, tid);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
@@ -53,8 +62,9 @@ void flmem_priority_restore(struct flmem_priority *priority)
 
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us)
 {
-	if (spent_us < SPIN_US)
+	has_yielded = spent_us < SPIN_US && !has_yielded;
+	if (has_yielded)
 		sched_yield();
 	else
-		flmem_clock_sleep_us(sleep_us);
+		flmem_clock_sleep_us(spent_us < SPIN_US ? nap_us : sleep_us);
 }

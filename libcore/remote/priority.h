@@ -12,6 +12,10 @@
  * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and
  * yields passes it to the held thread at once: with all processors busy 0.2 ms instead of 5 ms in
  * the median. A real-time class can pass a processor on only by sleeping, which was slower.
+ *
+ * Since Linux 6.6 (EEVDF) a yield has no effect while the other thread has used up its share, as
+ * after a long call of the allocator (kernel/sched/fair.c, pick_eevdf()). Therefore every second
+ * pause is a short sleep.
  */
 
 #include <stdbool.h>
@@ -35,8 +39,8 @@ void flmem_priority_restore(struct flmem_priority *priority);
 #define FLMEM_AUTO_PRIORITY FLMEM_AUTO(flmem_priority_restore) __attribute__((unused))
 
 /*
- * Pauses between two checks of something that the caller has awaited for `spent_us`: yields at
- * first, later sleeps for `sleep_us`.
+ * Pauses between two checks of something that the caller has awaited for `spent_us`: at first
+ * yields and sleeps briefly in turn, later sleeps for `sleep_us`.
  */
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us);
 

@@ -338,8 +338,10 @@ int flmem_probe_child_start(char *const *argv, char *const *environment,
 		rc = await_first_stop(&child, err);
 	if (!rc)
 		rc = run_to_entry(&child, err);
-	if (rc)
+	if (rc) {
+		memcpy(ret_held->program, child.program, sizeof(ret_held->program));
 		return rc;
+	}
 	*ret_held = child;
 	child = (struct flmem_probe_child)FLMEM_PROBE_CHILD_INIT;
 	return 0;

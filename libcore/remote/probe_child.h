@@ -42,7 +42,7 @@ struct flmem_probe_child {
 /*
  * FLMEM_ENOCOMMAND or FLMEM_ENOEXEC if there is nothing to run, FLMEM_EPERM if tracing a child is
  * not allowed here, FLMEM_EUNSUPPORTED if the program ends before its entry point; the message then
- * has the first line of its output.
+ * has the first line of its output. On failure only `program` of ret_held is set, to what it ran.
  */
 int flmem_probe_child_start(char *const *argv, char *const *environment,
 			    struct flmem_probe_child *ret_held, struct flmem_error *err);

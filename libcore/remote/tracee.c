@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/portable.h"
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/checks/waits.h"
@@ -26,7 +27,7 @@
 
 static _Thread_local bool thread_must_exit;
 
-static long send_request(enum __ptrace_request what, pid_t tid, long data)
+static long send_request(flmem_ptrace_request what, pid_t tid, long data)
 {
 	return ptrace(what, tid, NULL, (void *)data);
 }
@@ -124,7 +125,8 @@ static void release_exec_successor(pid_t leader)
 	pid_t tracer;
 	char state;
 
-	while (read_tracer(leader, &state, &tracer) && tracer == gettid() && state != 'Z') {
+	while (read_tracer(leader, &state, &tracer) && tracer == flmem_thread_id() &&
+	       state != 'Z') {
 		send_request(PTRACE_INTERRUPT, leader, 0);
 		waitid(P_PID, (id_t)leader, &info, options);
 		if (detach_thread(leader))

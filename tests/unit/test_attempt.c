@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/attempt.h"
@@ -31,6 +32,7 @@ struct work {
 	int ends[2]; /* a pipe, the file that does not answer */
 	size_t reads;
 	sigset_t blocked;
+	unsigned long long waiting_blocks, descriptors;
 	pthread_t thread;
 	_Atomic pid_t tid;
 	_Atomic size_t reads_done;
@@ -227,6 +229,39 @@ static void reads_that_are_answered_are_awaited(void **state)
 	assert_in_range(script.slices, 3 * PATIENCE, TOTAL - 1);
 }
 
+static int attempt_on(struct work *work, pid_t subject, bool *ret_lost)
+{
+	const struct flmem_attempt how = {.run = read_once,
+					  .release = release,
+					  .patience_ms = PATIENCE_MS,
+					  .subject = subject};
+
+	return flmem_attempt_run(&how, work, ret_lost, NULL);
+}
+
+/* Also one that would be answered: only the first of them waits, and only for its process. */
+static void one_attempt_at_a_time_waits_for_a_process(void **state)
+{
+	struct work *work = *state, other = {0};
+	bool lost = false;
+
+	assert_int_equal(pipe(other.ends), 0);
+	assert_int_equal(attempt_on(work, 1234, &lost), FLMEM_EUNSAFE);
+	assert_true(lost);
+	lost = false;
+	answer(&other);
+	assert_int_equal(attempt_on(&other, 1234, &lost), FLMEM_EUNSAFE);
+	assert_false(lost || other.released || atomic_load(&other.returned));
+	assert_int_equal(attempt_on(&other, 1235, &lost), CODE);
+	answer(work);
+	await(&work->released);
+	answer(&other);
+	assert_int_equal(attempt_on(&other, 1234, &lost), CODE);
+	assert_false(lost);
+	close(other.ends[0]);
+	close(other.ends[1]);
+}
+
 /* As long as many reads may take, one may not. */
 static void an_answer_that_comes_too_late_is_not_awaited(void **state)
 {
@@ -325,6 +360,74 @@ static void stops_of_terminals_go_to_the_thread_that_works(void **state)
 	assert_true(takes(&now, SIGTSTP) && takes(&now, SIGTTOU) && !takes(&now, SIGTTIN));
 }
 
+/* A line of /proc/self/status, of the main thread of this program. */
+static unsigned long long read_status(const char *name, int base)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned long long value = 0;
+	char line[256];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (strncmp(line, name, strlen(name)) == 0)
+			value = strtoull(line + strlen(name), NULL, base);
+	fclose(file);
+	return value;
+}
+
+static int note_status(void *context, struct flmem_error *err)
+{
+	struct work *work = context;
+
+	(void)err;
+	pthread_sigmask(SIG_SETMASK, NULL, &work->blocked);
+	work->waiting_blocks = read_status("SigBlk:", 16);
+	work->descriptors = read_status("FDSize:", 10);
+	return 0;
+}
+
+/* The stop of a traced thread sends it. */
+static void sigchld_does_not_wake_the_waiting_thread(void **state)
+{
+	struct work *work = *state;
+	bool lost = false;
+
+	assert_int_equal(attempt(work, note_status, &lost, NULL), 0);
+	assert_true(work->waiting_blocks & (1ULL << (SIGCHLD - 1)));
+	assert_true(takes(&work->blocked, SIGCHLD));
+	assert_false(read_status("SigBlk:", 16) & (1ULL << (SIGCHLD - 1)));
+}
+
+/* In a process that has few files open: fork() makes the table as small as they allow. */
+static int grow_in_child(struct work *work)
+{
+	bool lost = false;
+	pid_t child;
+	int status;
+
+	closefrom(3);
+	child = fork();
+	if (child == 0) {
+		if (read_status("FDSize:", 10) >= 256)
+			_exit(2);
+		_exit(attempt(work, note_status, &lost, NULL) || work->descriptors < 256);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+		       ? WEXITSTATUS(status)
+		       : 3;
+}
+
+static void descriptors_have_room_before_a_thread_is_held(void **state)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(grow_in_child(*state));
+	assert_true(child > 0 && waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, work_open, work_close)
 
 int main(void)
@@ -333,11 +436,14 @@ int main(void)
 		TEST(a_read_without_an_answer_is_given_up),
 		TEST(what_is_answered_is_the_caller_s),
 		TEST(reads_that_are_answered_are_awaited),
+		TEST(one_attempt_at_a_time_waits_for_a_process),
 		TEST(an_answer_that_comes_too_late_is_not_awaited),
 		TEST(reads_without_end_are_given_up),
 		TEST(a_long_sleep_is_no_missing_answer),
 		TEST(one_within_another_uses_its_thread),
 		TEST(stops_of_terminals_go_to_the_thread_that_works),
+		TEST(sigchld_does_not_wake_the_waiting_thread),
+		TEST(descriptors_have_room_before_a_thread_is_held),
 	};
 
 	return cmocka_run_group_tests_name("attempt", tests, NULL, NULL);

@@ -130,6 +130,18 @@ static void a_tree_without_proc_is_an_error(void **state)
 	assert_non_null(strstr(err.message, "mount /proc"));
 }
 
+static void more_runnable_threads_than_processors(void **state)
+{
+	FLMEM_AUTO_CLOSE int root =
+		open(FIXTURES "/host/yama1", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_CLOSE int other = open(FIXTURES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(flmem_host_is_busy_at(root, 2)); /* 3/412 */
+	assert_false(flmem_host_is_busy_at(root, 3));
+	assert_false(flmem_host_is_busy_at(other, 0));
+}
+
 static void this_machine(void **state)
 {
 	struct flmem_host_facts facts;
@@ -153,6 +165,7 @@ int main(void)
 		cmocka_unit_test(root_of_a_container_without_the_capability),
 		cmocka_unit_test(every_level_of_yama),
 		cmocka_unit_test(a_tree_without_proc_is_an_error),
+		cmocka_unit_test(more_runnable_threads_than_processors),
 		cmocka_unit_test(this_machine),
 	};
 

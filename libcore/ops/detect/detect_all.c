@@ -110,6 +110,7 @@ static int detect_one(struct detect_run *run, pid_t pid, bool last,
 		.run = read_in_thread,
 		.release = free_reading,
 		.patience_ms = run->patience_ms,
+		.subject = pid,
 	};
 	FLMEM_AUTO_FREE struct detect_reading *reading = new_reading(run, pid, last, err);
 	bool lost = false;

@@ -85,7 +85,11 @@ int flmem_try_malloc_trim(void)
 {
 	if (flmem_get_allocator_type() != FLMEM_ALLOCATOR_GLIBC)
 		return -1;
+#ifdef __GLIBC__
 	return malloc_trim(0);
+#else
+	return -1;
+#endif
 }
 
 typedef uint64_t call_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);

@@ -16,6 +16,8 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 		return flmem_error_set(err, FLMEM_ENOPROC, 0,
 				       "process %d has exited and its PID was reused", (int)pid);
 	rc = flmem_preflight_identity(&target->process, err);
+	if (!rc)
+		rc = flmem_preflight_processor(err);
 	/*
 	 * Pin the memory before the first read, so that the address space that is checked is the
 	 * one that is written.

@@ -424,7 +424,8 @@ static int run_trim_attempt(void *context, struct flmem_error *err)
 static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
 			struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
-	const struct flmem_attempt how = {.run = run_trim_attempt, .release = free_trim_attempt};
+	const struct flmem_attempt how = {
+		.run = run_trim_attempt, .release = free_trim_attempt, .subject = pid};
 	FLMEM_AUTO(cleanup_trim_attempt)
 	struct trim_attempt *trim_attempt = new_trim_attempt(pid, options);
 	bool lost = false;

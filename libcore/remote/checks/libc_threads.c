@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,27 +28,45 @@ static bool has_several_threads(const struct flmem_process *process)
 	return threads > 1;
 }
 
-/*
- * The variable is in libc, and in a program at a fixed address that uses it also there (a copy
- * relocation); some versions then keep only one of them up to date. pthread_create() clears it, and
- * nothing sets it again in a process that still has several threads.
- */
-static bool is_single_threaded(const struct flmem_view *view)
+static bool is_libc(const struct flmem_module *module)
+{
+	const char *slash = strrchr(module->path, '/');
+
+	return strncmp(slash ? slash + 1 : module->path, "libc.so", strlen("libc.so")) == 0;
+}
+
+/* False if one of these modules has the variable and it is 0 or cannot be read. */
+static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *found)
 {
 	uint64_t address;
 	unsigned char value;
-	bool found = false;
 
 	for (size_t i = 0; i < view->modules->count; i++) {
-		if (!flmem_module_symbol_any(&view->modules->rows[i], "__libc_single_threaded",
-					     &address))
+		const struct flmem_module *module = &view->modules->rows[i];
+
+		if (is_libc(module) != libc ||
+		    !flmem_module_symbol_any(module, "__libc_single_threaded", &address))
 			continue;
-		found = true;
+		*found = true;
 		if (flmem_process_read_memory(view->process, address, &value, sizeof(value)) ||
 		    !value)
 			return false;
 	}
-	return found;
+	return true;
+}
+
+/*
+ * The variable is in libc, and in a program at a fixed address that uses it also there (a copy
+ * relocation); some versions then keep only one of them up to date. pthread_create() clears it, and
+ * nothing sets it again in a process that still has several threads. libc is first because it
+ * usually answers, and the search of a hundred other modules takes milliseconds.
+ */
+static bool is_single_threaded(const struct flmem_view *view)
+{
+	bool found = false;
+
+	return all_single_threaded(view, true, &found) &&
+	       all_single_threaded(view, false, &found) && found;
 }
 
 static bool has_same_memory(pid_t one, pid_t other)

@@ -67,6 +67,16 @@ static int refuse_ended(const struct flmem_process *process, struct flmem_error 
 		(int)process->pid);
 }
 
+int flmem_preflight_processor(struct flmem_error *err)
+{
+	if (flmem_arch_supported())
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSUPPORTED, 0,
+		"not supported here: this flmem was built for a processor architecture "
+		"on which it cannot borrow threads (only x86-64)");
+}
+
 static int check_image(const struct flmem_view *view, struct flmem_error *err)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);

@@ -19,6 +19,9 @@ struct flmem_process;
  */
 int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
 
+/* FLMEM_EUNSUPPORTED where no code to borrow threads was built: arch_none.c. */
+int flmem_preflight_processor(struct flmem_error *err);
+
 /*
  * Checks that this user may read the memory of the process, which needs the same rights as
  * borrowing a thread. Readable mappings do not prove it: newer kernels show them with fewer rights.

@@ -3,6 +3,7 @@
 
 #include <sys/ptrace.h>
 
+#include "base/portable.h"
 #include "proc/process.h"
 
 /* Since Linux 5.13; older C libraries do not define it. */
@@ -31,8 +32,8 @@ bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64
 	 * An older kernel: only threads in libraries with their own sequences, such as tcmalloc,
 	 * could be affected, and threads inside an allocator are not borrowed anyway.
 	 */
-	if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, tid,
-		   (void *)sizeof(configuration), &configuration) < 0 ||
+	if (ptrace((flmem_ptrace_request)GET_RSEQ_CONFIGURATION, tid, (void *)sizeof(configuration),
+		   &configuration) < 0 ||
 	    !configuration.pointer)
 		return false;
 	if (flmem_process_read_pinned(process, configuration.pointer + POINTER_TO_SEQUENCE,

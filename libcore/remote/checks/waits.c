@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/portable.h"
 #include "base/text.h"
 #include "proc/process.h"
 #include "proc/task.h"
@@ -180,7 +181,7 @@ static bool is_stream(const struct flmem_process *process, uint64_t descriptor, 
 	*ret_socket = false;
 	if (is_anonymous(process, name))
 		return true;
-	if (statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
+	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
 		return false;
 	*ret_socket = S_ISSOCK(file.stx_mode);
 	return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);

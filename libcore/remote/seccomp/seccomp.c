@@ -11,6 +11,7 @@
 #include "base/attempt.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/portable.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"
@@ -30,7 +31,7 @@
 #define CAP_SYS_ADMIN_BIT 21U
 
 /* Since Linux 6.4 (linux/ptrace.h). */
-#define GET_USER_DISPATCH ((enum __ptrace_request)0x4211)
+#define GET_USER_DISPATCH ((flmem_ptrace_request)0x4211)
 
 struct user_dispatch {
 	uint64_t mode, selector, offset, length;
@@ -95,7 +96,8 @@ static const char *why_unreadable(void)
 	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
 	struct seccomp_state own;
 
-	if (flmem_process_open(getpid(), &self, NULL) || read_seccomp_state(&self, gettid(), &own))
+	if (flmem_process_open(getpid(), &self, NULL) ||
+	    read_seccomp_state(&self, flmem_thread_id(), &own))
 		return NULL;
 	if (own.mode)
 		return "flmem itself runs under a seccomp filter, and the kernel shows filters "
