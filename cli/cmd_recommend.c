@@ -272,6 +272,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 		return rc;
 	how.beside = found;
 	how.search_leftovers = true;
+	how.leftovers_of_host = o->targets.all;
 	rc = targets_select(&o->targets, &targets, err);
 	if (!rc)
 		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);

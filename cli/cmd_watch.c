@@ -33,6 +33,7 @@ struct watch_options {
 	const char *fail_growth;
 	struct auto_options automatic;
 	struct flmem_condition *when; /* parsed */
+	bool exact_peaks;
 	bool wait;
 	bool quiet;
 	bool json;
@@ -86,11 +87,12 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 			err, FLMEM_EUSAGE, 0,
 			"--auto trims live processes and cannot be combined with --replay");
 	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
-	    o->listen || o->wait)
+	    o->listen || o->wait || o->exact_peaks)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"--replay cannot be combined with --record, --log, --listen, "
-			"--round-regex, --rounds, --wait or --duration, which need a live watch");
+			"--round-regex, --rounds, --exact-peaks, --wait or --duration, which need "
+			"a live watch");
 	return 0;
 }
 
@@ -127,6 +129,7 @@ static int make_watch_options(struct watch_options *o, struct flmem_watch_option
 		.fail_above_bytes = o->fail_above_bytes,
 		.stop_fd = -1,
 		.wait = o->wait,
+		.exact_peaks = o->exact_peaks,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
 		return err->code;
@@ -384,6 +387,11 @@ static const struct opt options_table[] = {
 	 .help = "exit with status 1 if the memory of a process grew faster, for example "
 		 "10MiB/round or 1GiB/h; with status 9 if that is not known yet"},
 	AUTO_OPTIONS(struct watch_options, automatic),
+	{.name = "exact-peaks",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct watch_options, exact_peaks),
+	 .help = "with --log: the kernel's own peak of each round instead of the highest sample; "
+		 "resets the peak that the processes themselves see (VmHWM, ru_maxrss)"},
 	{.name = "wait",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, wait),

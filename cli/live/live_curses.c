@@ -16,11 +16,10 @@ static const struct flmem_plugin_symbol symbols[] = {{.names = {"stdscr"}, .slot
 						     LIVE_CURSES(LIVE_CURSES_ROW)};
 #undef LIVE_CURSES_ROW
 
-bool live_curses_load(void)
+bool live_curses_load(struct flmem_error *err)
 {
-	/* Without it the watch prints lines, which needs no message. */
 	return !flmem_plugin_load(&plugin, symbols, sizeof(symbols) / sizeof(symbols[0]), NULL,
-				  NULL);
+				  err);
 }
 
 WINDOW *live_curses_screen(void)

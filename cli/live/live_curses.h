@@ -10,6 +10,8 @@
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 
+#include <flmem/error.h>
+
 /* From term.h, which also defines common words as macros. */
 extern char *tigetstr(const char *name);
 
@@ -47,8 +49,8 @@ struct live_curses {
 
 extern struct live_curses nc;
 
-/* True if the library is present and complete. */
-bool live_curses_load(void);
+/* True if the library is present and complete; else `err` has what is missing. */
+bool live_curses_load(struct flmem_error *err);
 
 /* The whole screen. */
 WINDOW *live_curses_screen(void);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <flmem/sort.h>
+
 #include "print/format.h"
 
 static const char not_predicted[] = "not predicted yet";
@@ -188,7 +190,7 @@ void live_sort(struct live *live)
 	}
 	for (size_t i = 0; i < count; i++)
 		live->sorted[i] = i;
-	qsort_r(live->sorted, count, sizeof(*live->sorted), compare_live_rows, live);
+	flmem_sort(live->sorted, count, sizeof(*live->sorted), compare_live_rows, live);
 	live_select(live, row_of_selected(live));
 }
 

@@ -65,9 +65,10 @@ void print_watch_round(const struct flmem_watch_round *round)
 {
 	char duration[FORMAT_MAX], peak[FORMAT_MAX], trough[FORMAT_MAX], growth[FORMAT_MAX + 1];
 
-	printf("round %" PRIu64 "  process %d: %s, peak %s, then %s", round->number,
+	printf("round %" PRIu64 "  process %d: %s, peak %s%s, then %s", round->number,
 	       (int)round->process->pid, format_seconds(round->duration_us, duration),
 	       format_bytes_or(round->peak_bytes, "unknown", peak),
+	       round->peak_exact ? " (exact)" : "",
 	       format_bytes_or(round->trough_bytes, "unknown", trough));
 	if (!round->growth_bytes.unknown)
 		printf(" (%s)", format_growth(round->growth_bytes.value, growth));

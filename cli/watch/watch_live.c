@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -280,10 +281,15 @@ static bool use_snapshot(struct live_view *view)
 
 bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output)
 {
+	struct flmem_error missing = {0};
 	struct live_view *view;
 
-	if (!is_terminal() || !live_curses_load())
+	if (!is_terminal())
 		return false;
+	if (!live_curses_load(&missing)) {
+		fprintf(stderr, "flmem: %s; printing lines instead\n", missing.message);
+		return false;
+	}
 	view = new_view(watch);
 	if (!view)
 		return false;

@@ -31,3 +31,17 @@ load helpers
 	[ -f "$used/nvflare_tensors_x/0.safetensors" ]
 	assert_victim_unharmed
 }
+
+@test "with --all they are found where no process of the framework runs" {
+	local tmp=$BATS_TEST_TMPDIR/tmp left
+	left=$tmp/nvflare_tensor_offload_22222222-d9cb-469f-a165-70867728950e_ab12cd_9
+	mkdir -p "$left/nvflare_tensors_x"
+	head -c 3145728 /dev/urandom >"$left/nvflare_tensors_x/0.safetensors"
+	start_victim /usr/bin/python3 -uc 'import sys; print("ready"); sys.stdin.read(); import time; time.sleep(600)'
+	TMPDIR=$tmp flmem recommend --pid "$VICTIM"
+	refute_output 'HOST-OFFLOAD-ORPHAN'
+	TMPDIR=$tmp flmem recommend --all
+	assert_output 'HOST-OFFLOAD-ORPHAN'
+	assert_output "$left"
+	[ -f "$left/nvflare_tensors_x/0.safetensors" ]
+}

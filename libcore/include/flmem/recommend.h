@@ -32,6 +32,7 @@ struct flmem_recommend_options {
 	 * frameworks left behind. Files are neither opened nor removed; within two seconds.
 	 */
 	bool search_leftovers;
+	bool leftovers_of_host; /* also of frameworks of which no process was found */
 	/*
 	 * Reads a recording for flmem_recommend(), as flmem_watch_replay() does. NULL: a recording
 	 * among the paths is a problem in the result.

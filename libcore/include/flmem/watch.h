@@ -78,6 +78,11 @@ struct flmem_watch_options {
 	const char *record_path;   /* append to this recording; NULL: do not record */
 	uint64_t fail_above_bytes; /* maximum resident memory of a sample; 0: no limit */
 	struct flmem_growth_limit fail_growth;
+	/*
+	 * The kernel's own peak for each round instead of the highest sample. It is reset at the
+	 * start of each round, and the process sees the reset too (ru_maxrss).
+	 */
+	bool exact_peaks;
 	struct flmem_watch_auto automatic;
 	struct flmem_watch_snapshot *snapshot; /* for readers in other threads; NULL: none */
 };

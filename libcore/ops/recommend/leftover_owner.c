@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "proc/files/descriptors.h"
 #include "proc/process.h"
 #include "proc/scan.h"
 #include "proc/status.h"
@@ -46,23 +47,16 @@ static bool has_gone(int negative_errno)
 /* Only the text of links is read: what they point to may never answer. */
 static int read_open_files(struct owner_candidate *candidate)
 {
-	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(candidate->process.dirfd, "fd");
-	unsigned count = 0;
-	char path[4096];
+	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors files = {0};
+	int rc = flmem_descriptors_open(&candidate->process, LINKS_MAX, &files);
 
-	if (!dir)
-		return -errno;
-	for (struct dirent *entry; (entry = readdir(dir));) {
-		ssize_t length = readlinkat(dirfd(dir), entry->d_name, path, sizeof(path));
-
-		if (++count > LINKS_MAX)
-			return -E2BIG;
-		if (length <= 0)
-			continue;
-		flmem_buf_append(&candidate->places, path, (size_t)length);
+	if (rc)
+		return rc;
+	while ((rc = flmem_descriptors_next(&files)) > 0) {
+		flmem_buf_puts(&candidate->places, files.target);
 		flmem_buf_putc(&candidate->places, '\n');
 	}
-	return candidate->places.failed ? -ENOMEM : 0;
+	return rc ? rc : candidate->places.failed ? -ENOMEM : 0;
 }
 
 static int read_places(struct owner_candidate *candidate)
@@ -78,16 +72,6 @@ static int read_places(struct owner_candidate *candidate)
 	flmem_buf_puts(&candidate->places, cwd);
 	flmem_buf_putc(&candidate->places, '\n');
 	return read_open_files(candidate);
-}
-
-static uint64_t started_at(uint64_t ticks)
-{
-	struct timespec boot, now;
-	long rate = sysconf(_SC_CLK_TCK);
-
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)(now.tv_sec - boot.tv_sec) + ticks / (uint64_t)(rate > 0 ? rate : 100);
 }
 
 static bool is_among(const struct flmem_ids *ids, uint32_t uid)
@@ -128,7 +112,7 @@ static bool read_candidate(int proc_dirfd, pid_t pid, const struct flmem_leftove
 	    flmem_status_read(&candidate->process, &candidate->status, NULL) ||
 	    !is_any_users(&candidate->status.uid, leftovers))
 		return false;
-	candidate->started_s = started_at(candidate->process.start_time);
+	candidate->started_s = flmem_process_started_us(&candidate->process) / 1000000U;
 	rc = flmem_argv_env_read_argv(&candidate->process, &candidate->command, NULL);
 	if (!rc)
 		identify_candidate(candidate, relatives);

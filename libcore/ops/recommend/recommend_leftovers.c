@@ -224,11 +224,11 @@ static bool may_read_all(void)
 	       (status.cap_effective.value >> CAP_PTRACE & 1);
 }
 
-static int search_framework(const struct flmem_detect_report *report,
+static int search_framework(const struct flmem_detect_report *report, bool of_host,
 			    struct leftover_search *search)
 {
-	bool own = false;
-	int rc = 0;
+	bool own = of_host;
+	int rc = own ? search_process(search, getpid(), NULL) : 0;
 
 	for (size_t i = 0; i < report->process_count && !rc; i++) {
 		const struct flmem_process_report *process = &report->processes[i];
@@ -244,7 +244,7 @@ static int search_framework(const struct flmem_detect_report *report,
 	return rc;
 }
 
-int flmem_recommend_leftovers(const struct flmem_detect_report *report,
+int flmem_recommend_leftovers(const struct flmem_detect_report *report, bool of_host,
 			      const struct flmem_version_number *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -260,7 +260,7 @@ int flmem_recommend_leftovers(const struct flmem_detect_report *report,
 		search.row = (*f)->leftover;
 		search.seen_count = 0;
 		if (search.row && flmem_rule_holds(&search.row->rule, release))
-			rc = search_framework(report, &search);
+			rc = search_framework(report, of_host, &search);
 	}
 	return rc;
 }

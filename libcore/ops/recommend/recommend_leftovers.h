@@ -12,7 +12,7 @@
  * For each framework of the processes: its directories in the places for temporary files of flmem
  * and of these processes. FLMEM_EFAILED when out of memory.
  */
-int flmem_recommend_leftovers(const struct flmem_detect_report *report,
+int flmem_recommend_leftovers(const struct flmem_detect_report *report, bool of_host,
 			      const struct flmem_version_number *release,
 			      struct flmem_recommendations *found, struct flmem_error *err);
 

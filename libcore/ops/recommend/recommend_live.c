@@ -69,7 +69,8 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 	for (size_t i = 0; i < report->skipped_count && !rc; i++)
 		rc = flmem_recommend_skipped(&report->skipped[i], &found, err);
 	if (!rc && options && options->search_leftovers)
-		rc = flmem_recommend_leftovers(report, &release, &found, err);
+		rc = flmem_recommend_leftovers(report, options->leftovers_of_host, &release, &found,
+					       err);
 	if (rc)
 		return rc;
 	*ret_recommendations = found;

@@ -17,6 +17,7 @@
 #include "base/file_attributes.h"
 #include "base/file_place.h"
 #include "base/io.h"
+#include "base/portable.h"
 
 #define BACKUPS_MAX 100
 
@@ -199,7 +200,8 @@ static int exchange_files(struct rewriting *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
 
-	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) < 0) {
+	if (flmem_file_rename(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) <
+	    0) {
 		if (errno == EINVAL || errno == ENOSYS)
 			return replace_file(w, err);
 		return errno == ENOENT
@@ -209,7 +211,8 @@ static int exchange_files(struct rewriting *w, struct flmem_error *err)
 	}
 	if (is_named(w, w->fresh.name) && has_text(w))
 		return 0;
-	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) == 0)
+	if (flmem_file_rename(directory, w->fresh.name, directory, w->place.name,
+			      RENAME_EXCHANGE) == 0)
 		return report_changed(w, err);
 	/* A file that was created in between is kept under the temporary name. */
 	w->fresh.name[0] = '\0';

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/gpu_use.h"
 
-#include <unistd.h>
-
-#include "base/cleanup.h"
-#include "base/io.h"
+#include "proc/files/descriptors.h"
 #include "proc/process.h"
 #include "runtimes/gpu_devices.h"
 #include "runtimes/nvml.h"
@@ -30,19 +27,13 @@ void flmem_gpu_use_close(struct flmem_gpu_use *use)
 /* 1 or 0; negative if access is denied. */
 static int has_device_open(const struct flmem_process *process)
 {
-	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "fd");
-	struct dirent *entry;
+	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors files = {0};
 
-	if (!dir)
+	if (flmem_descriptors_open(process, DESCRIPTORS_MAX, &files))
 		return -1;
-	for (unsigned i = 0; i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
-		char target[64];
-		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
-
-		target[length < 0 ? 0 : length] = '\0';
-		if (flmem_nvml_is_device(target))
+	while (flmem_descriptors_next(&files) > 0)
+		if (flmem_nvml_is_device(files.target))
 			return 1;
-	}
 	return 0;
 }
 

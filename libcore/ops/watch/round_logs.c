@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
 #include "base/text.h"
+#include "proc/files/descriptors.h"
 #include "proc/process.h"
 
 /* The most descriptors of one process that are checked. */
@@ -102,41 +102,30 @@ static bool is_log(const struct flmem_log *log, const struct stat *status)
 	return log->fd >= 0 && log->device == status->st_dev && log->inode == status->st_ino;
 }
 
-/* Opens only files with the right name: a file server that does not respond would block. */
-static size_t log_of_entry(const struct flmem_round_logs *logs, int directory, const char *name)
+/* Reads the status only of files with the right name: a file server that hangs would block. */
+static size_t log_of_descriptor(const struct flmem_round_logs *logs,
+				const struct flmem_descriptors *files)
 {
-	char target[PATH_MAX];
-	ssize_t length = readlinkat(directory, name, target, sizeof(target) - 1);
+	const char *name = flmem_text_basename(files->target);
 	struct stat status;
 
-	if (length <= 0)
-		return FLMEM_ROUND_LOGS_SHARED;
-	target[length] = '\0';
 	for (size_t i = 0; i < logs->count; i++)
-		if (strcmp(flmem_text_basename(target), flmem_text_basename(logs->logs[i].path)) ==
-			    0 &&
-		    fstatat(directory, name, &status, 0) == 0 && is_log(&logs->logs[i], &status))
+		if (strcmp(name, flmem_text_basename(logs->logs[i].path)) == 0 &&
+		    fstatat(dirfd(files->dir), files->name, &status, 0) == 0 &&
+		    is_log(&logs->logs[i], &status))
 			return i;
 	return FLMEM_ROUND_LOGS_SHARED;
 }
 
 size_t flmem_round_logs_of(const struct flmem_round_logs *logs, const struct flmem_process *process)
 {
-	FLMEM_AUTO_DIR DIR *directory = NULL;
+	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors files = {0};
 	size_t found = FLMEM_ROUND_LOGS_SHARED;
-	const struct dirent *entry;
 
 	/* A single log belongs to every process. */
-	if (logs->count < 2)
+	if (logs->count < 2 || flmem_descriptors_open(process, DESCRIPTORS_MAX, &files))
 		return found;
-	directory = flmem_io_open_dir(process->dirfd, "fd");
-	if (!directory)
-		return found;
-	for (unsigned i = 0; i < DESCRIPTORS_MAX && found == FLMEM_ROUND_LOGS_SHARED; i++) {
-		entry = readdir(directory);
-		if (!entry)
-			break;
-		found = log_of_entry(logs, dirfd(directory), entry->d_name);
-	}
+	while (found == FLMEM_ROUND_LOGS_SHARED && flmem_descriptors_next(&files) > 0)
+		found = log_of_descriptor(logs, &files);
 	return found;
 }

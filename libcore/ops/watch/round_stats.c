@@ -118,6 +118,14 @@ bool flmem_round_stats_sample(struct flmem_round_stats *stats, uint64_t now_us, 
 	return now_us >= stats->settled_us && settle_round(stats, ret_round);
 }
 
+void flmem_round_stats_exact_peak(struct flmem_round_stats *stats, uint64_t bytes)
+{
+	if (!stats->running)
+		return;
+	raise_to(&stats->now.peak_bytes, bytes);
+	stats->now.peak_exact = true;
+}
+
 static void round_number(struct flmem_round_stats *s, uint64_t number)
 {
 	uint64_t gap = s->any && number > s->number ? number - s->number : 1;

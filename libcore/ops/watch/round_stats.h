@@ -51,6 +51,9 @@ bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, u
 bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 			      struct flmem_watch_round *ret_round);
 
+/* The kernel's own peak since the start of the running round: no sample can be higher. */
+void flmem_round_stats_exact_peak(struct flmem_round_stats *stats, uint64_t bytes);
+
 /*
  * Retained memory was just released: from now on only rounds that end with a release become points,
  * because the others end at another level.

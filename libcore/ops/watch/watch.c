@@ -383,6 +383,10 @@ static int check_watch_options(const struct flmem_watch_options *o, struct flmem
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "invalid interval: it must be at least %u ms",
 				       FLMEM_WATCH_INTERVAL_US_MIN / 1000U);
+	if (o->exact_peaks && !o->log_count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "exact peaks are those of rounds, which a log contains: "
+				       "give --log");
 	if (o->rounds && !o->log_count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "rounds are counted in a log: give --log");

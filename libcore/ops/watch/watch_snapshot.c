@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/portable.h"
 #include "ops/watch/forecast_state.h"
 #include "proc/status.h"
 
@@ -80,11 +81,7 @@ void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot)
 /* Locks the snapshot while a watch is attached. */
 static int fill_session(struct flmem_watch_snapshot *snapshot, struct flmem_error *err)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += PATIENCE_S;
-	if (pthread_mutex_clocklock(&snapshot->lock, CLOCK_MONOTONIC, &until))
+	if (flmem_mutex_lock_within(&snapshot->lock, PATIENCE_S))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the watch is blocked, by the reader of its output or by "
 				       "the disk of its recording");

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "ops/watch/exec_follow.h"
 #include "ops/watch/forecast_state.h"
+#include "proc/peak.h"
 
 /* The most data that a recording loses if flmem is killed. */
 #define FLUSH_EVERY_US 10000000U
@@ -374,16 +375,42 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 	write_record(watch_state, &end);
 }
 
+static void read_exact_peak(struct flmem_watched_process *watched)
+{
+	struct flmem_u64 peak = FLMEM_UNKNOWN("the peak was not reset");
+
+	if (watched->peak_reset && watched->process.dirfd >= 0)
+		peak = flmem_peak_read(&watched->process);
+	if (!peak.unknown)
+		flmem_round_stats_exact_peak(&watched->rounds, peak.value);
+	watched->peak_reset = false;
+}
+
+static void reset_exact_peak(struct flmem_watch_state *state, struct flmem_watched_process *watched)
+{
+	struct flmem_error err = {0};
+
+	if (!state->options->exact_peaks || watched->peak_refused || watched->process.dirfd < 0)
+		return;
+	watched->peak_reset = flmem_peak_reset(&watched->process, &err) == 0;
+	watched->peak_refused = !watched->peak_reset;
+	if (watched->peak_refused && err.code != FLMEM_ENOPROC)
+		flmem_watch_state_warn(state, "%s; the highest sample is its peak", err.message);
+}
+
 static void change_round(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			 uint64_t now_us, const struct flmem_round_change *change)
 {
 	struct flmem_watch_round round;
 
+	read_exact_peak(watched);
 	if (change->finished && flmem_round_stats_finish(&watched->rounds, now_us, &round))
 		report_round(state, watched, &round);
 	if (change->started &&
 	    flmem_round_stats_start(&watched->rounds, now_us, change->started_number, &round))
 		report_round(state, watched, &round);
+	if (change->started)
+		reset_exact_peak(state, watched);
 }
 
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,

@@ -41,6 +41,8 @@ struct flmem_watched_process {
 	bool pressure_is_read; /* at least once */
 	bool pressure_is_recorded; /* at least once */
 	bool own_rounds;	   /* it has a separate log */
+	bool peak_reset;	   /* at the start of the running round */
+	bool peak_refused;	   /* it cannot be; reported once */
 	bool execed;		   /* it has executed another program since it was identified */
 	uint64_t restarts;	   /* processes that continued this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
