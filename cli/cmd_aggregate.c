@@ -40,6 +40,7 @@ struct aggregate_options {
 	uint64_t chunk_bytes;
 	uint64_t threads;
 	bool resume;
+	bool mpi;
 	bool quiet;
 	bool json;
 };
@@ -183,6 +184,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, resume),
 	 .help = "continue a run of the same inputs and options that was stopped or killed; "
 		 "without one, start"},
+	{.name = "mpi",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, mpi),
+	 .help = "share the work with the other processes that mpirun or srun started with the "
+		 "same "
+		 "command: each writes a range of the output"},
 	{.name = "chunk",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct aggregate_options, chunk_bytes),
@@ -340,9 +347,11 @@ static int fill_aggregate_request(const struct aggregate_options *o, const struc
 		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
 		.resume = o->resume,
 		.shard_bytes = o->shard_bytes,
+		.mpi = o->mpi,
 	};
 	return 0;
 }
+
 static void print_skipped(const struct flmem_aggregate_result *result)
 {
 	char shown[1024];
@@ -375,6 +384,8 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 	       format_bytes(result->read_bytes, bytes), format_us(result->took_us, took),
 	       format_bytes((uint64_t)((double)result->read_bytes * 1e6 / (double)us), rate),
 	       format_bytes_or(result->peak_anon_bytes, "unknown", peak));
+	if (result->processes > 1)
+		printf("  by %u processes\n", result->processes);
 	if (result->resumed_bytes)
 		printf("  resumed: %s were already written\n",
 		       format_bytes(result->resumed_bytes, bytes));
@@ -412,7 +423,9 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 	aggregate_progress_end(&progress);
 	if (rc)
 		return rc;
-	if (output->json)
+	if (flmem_aggregate_process() > 0)
+		rc = 0; /* the first process prints for all */
+	else if (output->json)
 		rc = print_aggregate_json(&result, output->generated, err);
 	else if (!output->quiet)
 		print_aggregate_result(&result, output->generated);
@@ -444,6 +457,8 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 		http_request_clear(&http);
 	}
 	free(weights);
+	if (rc && flmem_aggregate_process() > 0)
+		return flmem_code_exit_status(rc);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
@@ -460,6 +475,8 @@ static const char *const examples[] = {
 	"PyTorch checkpoints; the pickle is read but never executed",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine was shut down",
+	"mpirun -n 4 flmem aggregate --mpi -o global.safetensors client-*.safetensors",
+	"four processes, here or on several machines with a common file system",
 	NULL,
 };
 
@@ -480,8 +497,8 @@ const struct cmd cmd_aggregate = {
 		"mean. Each FILE "
 		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
 		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
-		"pickle is read but never executed. It may be the http:// or https:// address of a "
-		"safetensors file, or of the index of shards; it is requested in parts. "
+		"pickle is read but never executed. It may be the http:// or https:// address of "
+		"such a file, or of the index of shards; it is requested in parts. "
 		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is generated while it "
 		"is read (see 'flmem aggregate generate'); with the output 'verify:' the mean of "
 		"such "

@@ -21,6 +21,7 @@ struct convert_options {
 	const char *output;
 	const char *key;
 	const char *dtype;
+	bool resume;
 	bool quiet;
 	bool json;
 };
@@ -59,6 +60,11 @@ static const struct opt options_table[] = {
 		 "tensors "
 		 "each, and a model.safetensors.index.json"},
 	HTTP_OPTIONS,
+	{.name = "resume",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct convert_options, resume),
+	 .help = "continue a run of the same input and options that was stopped or killed; without "
+		 "one, start"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct convert_options, json),
@@ -89,6 +95,12 @@ static void print_conversion(const struct flmem_convert_request *request,
 	       flmem_text_counted(conversion->tensors, "tensor", count, sizeof(count)),
 	       conversion->converted, format_bytes(conversion->output_bytes, bytes),
 	       format_us(conversion->took_us, took), conversion->crc32c);
+	if (conversion->resumed_bytes)
+		printf("  resumed: %s were already written\n",
+		       format_bytes(conversion->resumed_bytes, bytes));
+	if (conversion->restarted)
+		printf("  not resumed: what an earlier run left is of another input or other "
+		       "options\n");
 }
 
 static int print_result(const struct convert_options *o,
@@ -147,6 +159,7 @@ static int convert_model(const struct convert_options *o, const struct opt_rest 
 		.dtype = stored_dtype(o->dtype),
 		.http = &http.options,
 		.shard_bytes = o->shard_bytes,
+		.resume = o->resume,
 	};
 
 	rc = http_request_init(&http, &o->http, err);
@@ -181,7 +194,8 @@ const struct cmd cmd_aggregate_convert = {
 		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint, "
 		"whose pickle is read but never executed. Data are read and written in blocks, in "
 		"memory that does not grow with the model. The output appears when it is complete; "
-		"until then an older one stays.\n\n"
+		"until then an older one stays. A run that was stopped or killed is continued by "
+		"the same command with --resume.\n\n"
 		"With --dtype floating-point numbers are rounded once, to nearest with ties to "
 		"even. A finite number that would become infinite is an error. Integers stay as "
 		"they are. A checkpoint as output is a copy of a checkpoint, with its types.",

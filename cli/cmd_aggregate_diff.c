@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <flmem/compare.h>
 #include <flmem/parse.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
 
+#include "aggregate_progress.h"
 #include "cmd.h"
 #include "options/http_options.h"
+#include "signals.h"
 
 #define SHOWN_MAX   1024
 #define PRINTED_MAX 20U
@@ -123,6 +126,22 @@ static int fill_diff_request(const struct diff_options *o, const struct opt_rest
 	return 0;
 }
 
+static int compare_with_progress(struct flmem_compare_request *request,
+				 struct flmem_comparison *comparison, struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = isatty(STDERR_FILENO),
+	};
+	int rc;
+
+	request->progress = aggregate_progress_tick;
+	request->context = &progress;
+	rc = flmem_compare(request, comparison, err);
+	aggregate_progress_end(&progress);
+	return rc;
+}
+
 static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct diff_options *o = options;
@@ -136,7 +155,7 @@ static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest 
 		rc = fill_diff_request(o, rest, &request, &err);
 	request.http = &http.options;
 	if (!rc)
-		rc = flmem_compare(&request, &comparison, &err);
+		rc = compare_with_progress(&request, &comparison, &err);
 	if (!rc)
 		rc = print_diff_result(o, &request, &comparison, &err);
 	if (rc)

@@ -2,14 +2,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <flmem/inspect.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
 
+#include "aggregate_progress.h"
 #include "cmd.h"
 #include "options/http_options.h"
 #include "print/format.h"
+#include "signals.h"
 
 #define SHOWN_MAX 1024
 
@@ -132,6 +135,7 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 		       const struct flmem_http_options *http, struct flmem_inspection *inspections,
 		       struct flmem_error *err)
 {
+	struct aggregate_progress progress = {.end_fd = -1};
 	int rc = 0;
 
 	if (o->headers_only && o->stats)
@@ -140,6 +144,8 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 	if (!rest->count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name the files to inspect after the options");
+	progress.end_fd = signals_catch_end();
+	progress.drawn = isatty(STDERR_FILENO);
 	for (int i = 0; i < rest->count && !rc; i++) {
 		const struct flmem_inspect_request request = {
 			.path = rest->values[i],
@@ -147,10 +153,13 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 			.headers_only = o->headers_only,
 			.statistics = o->stats,
 			.http = http,
+			.progress = aggregate_progress_tick,
+			.context = &progress,
 		};
 
 		rc = flmem_inspect(&request, &inspections[i], err);
 	}
+	aggregate_progress_end(&progress);
 	return rc ? rc : print_inspections(o, inspections, (size_t)rest->count, err);
 }
 

@@ -20,6 +20,9 @@ static const struct flmem_kernels *const all[] = {
 	&flmem_kernels_avx512,
 	&flmem_kernels_avx2,
 #endif
+#ifdef __aarch64__
+	&flmem_kernels_neon,
+#endif
 	&flmem_kernels_portable,
 };
 

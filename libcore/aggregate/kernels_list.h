@@ -11,5 +11,8 @@ extern const struct flmem_kernels flmem_kernels_portable;
 extern const struct flmem_kernels flmem_kernels_avx2;
 extern const struct flmem_kernels flmem_kernels_avx512;
 #endif
+#ifdef __aarch64__
+extern const struct flmem_kernels flmem_kernels_neon;
+#endif
 
 #endif

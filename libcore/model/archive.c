@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/archive.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/io.h"
 #include "base/little_endian.h"
 #include "base/text.h"
 
@@ -51,18 +48,18 @@ static bool agrees_with_zip64(uint64_t small, uint64_t large)
  * ends the directory: this record, if there is one. False if it is damaged, absent although
  * needed, or differs from the end record.
  */
-static bool find_large(int fd, uint64_t *at, struct directory *directory)
+static bool find_large(const struct flmem_source *source, uint64_t *at, struct directory *directory)
 {
 	bool needed = directory->bytes == LARGE || directory->offset == LARGE;
 	char locator[LOCATOR_BYTES], record[END64_BYTES];
 	uint64_t begin;
 
 	if (*at < LOCATOR_BYTES ||
-	    !flmem_io_read_at(fd, *at - LOCATOR_BYTES, locator, sizeof(locator)) ||
+	    !flmem_source_read_at(source, *at - LOCATOR_BYTES, locator, sizeof(locator)) ||
 	    flmem_read_little(locator, 4) != LOCATOR_MARK)
 		return !needed;
 	begin = flmem_read_little(locator + 8, 8);
-	if (begin > *at || !flmem_io_read_at(fd, begin, record, sizeof(record)) ||
+	if (begin > *at || !flmem_source_read_at(source, begin, record, sizeof(record)) ||
 	    flmem_read_little(record, 4) != END64_MARK ||
 	    !agrees_with_zip64(directory->bytes, flmem_read_little(record + 40, 8)) ||
 	    !agrees_with_zip64(directory->offset, flmem_read_little(record + 48, 8)))
@@ -74,12 +71,13 @@ static bool find_large(int fd, uint64_t *at, struct directory *directory)
 }
 
 /* False without an end record: not an archive. */
-static bool find_archive_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64_t *ret_end)
+static bool find_archive_end(const struct flmem_source *source, uint64_t file_bytes,
+			     struct flmem_buf *tail, uint64_t *ret_end)
 {
 	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
 
 	if (length < END_BYTES || !flmem_buf_reserve(tail, length) ||
-	    !flmem_io_read_at(fd, file_bytes - length, tail->data, length))
+	    !flmem_source_read_at(source, file_bytes - length, tail->data, length))
 		return false;
 	for (size_t at = length - END_BYTES + 1; at-- > 0;)
 		if (flmem_read_little(tail->data + at, 4) == END_MARK) {
@@ -186,8 +184,9 @@ static int read_records(const char *path, const struct flmem_buf *bytes,
 	return 0;
 }
 
-static int read_directory(int fd, const char *path, const struct directory *directory, uint64_t end,
-			  struct flmem_buf *bytes, struct flmem_error *err)
+static int read_directory(const struct flmem_source *source, const char *path,
+			  const struct directory *directory, uint64_t end, struct flmem_buf *bytes,
+			  struct flmem_error *err)
 {
 	if (directory->offset > end || directory->bytes > end - directory->offset)
 		return damaged_archive(path, "its directory starts after its end", err);
@@ -200,7 +199,7 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 		return damaged_archive(path, "its directory exceeds the size limit", err);
 	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
 		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
-	if (!flmem_io_read_at(fd, directory->offset, bytes->data, (size_t)directory->bytes))
+	if (!flmem_source_read_at(source, directory->offset, bytes->data, (size_t)directory->bytes))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
 				       path);
 	bytes->length = (size_t)directory->bytes;
@@ -208,39 +207,38 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 }
 
 /* Finds the directory; `ret_end` is what follows it. */
-static int find_directory(int fd, const char *path, uint64_t file_bytes,
+static int find_directory(const struct flmem_source *source, const char *path, uint64_t file_bytes,
 			  struct directory *ret_directory, uint64_t *ret_end,
 			  struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf tail = FLMEM_BUF_INIT;
 
 	*ret_end = 0;
-	if (!find_archive_end(fd, file_bytes, &tail, ret_end))
+	if (!find_archive_end(source, file_bytes, &tail, ret_end))
 		return 0;
 	ret_directory->bytes = flmem_read_little(tail.data + 12, 4);
 	ret_directory->offset = flmem_read_little(tail.data + 16, 4);
-	if (!find_large(fd, ret_end, ret_directory))
+	if (!find_large(source, ret_end, ret_directory))
 		return damaged_archive(path, "its 64-bit directory cannot be found", err);
 	return 0;
 }
 
-int flmem_archive_list(int fd, const char *path, struct flmem_archive *ret_archive, bool *ret_found,
-		       struct flmem_error *err)
+int flmem_archive_list(const struct flmem_source *source, const char *path,
+		       struct flmem_archive *ret_archive, bool *ret_found, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
 	FLMEM_AUTO_ARCHIVE struct flmem_archive archive = {0};
 	struct directory directory = {0};
-	struct stat status;
-	uint64_t end = 0;
-	int rc;
+	uint64_t end = 0, file_bytes;
+	int rc = flmem_source_size(source, &file_bytes);
 
-	if (fstat(fd, &status) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
-	rc = find_directory(fd, path, (uint64_t)status.st_size, &directory, &end, err);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s'", path);
+	rc = find_directory(source, path, file_bytes, &directory, &end, err);
 	*ret_found = end > 0;
 	if (rc || !end)
 		return rc;
-	rc = read_directory(fd, path, &directory, end, &bytes, err);
+	rc = read_directory(source, path, &directory, end, &bytes, err);
 	archive.end = directory.offset;
 	if (!rc)
 		rc = read_records(path, &bytes, &archive, err);

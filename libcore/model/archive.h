@@ -14,8 +14,12 @@
 #include <flmem/error.h>
 
 #include "base/cleanup.h"
+#include "model/source.h"
 
 #define FLMEM_ARCHIVE_NAME_MAX 4096U
+
+/* For flmem_archive_entry_invalid(). */
+#define FLMEM_ARCHIVE_OTHER_CHECKSUM "does not match its checksum in the archive"
 
 struct flmem_archive_entry {
 	const char *name;	      /* untrusted: escape it to print */
@@ -38,24 +42,24 @@ struct flmem_archive {
  * Lists the directory. FLMEM_EUSAGE for a damaged one. *ret_found is false if the file has none: it
  * is not an archive. `path` is for messages.
  */
-int flmem_archive_list(int fd, const char *path, struct flmem_archive *ret_archive, bool *ret_found,
-		       struct flmem_error *err);
+int flmem_archive_list(const struct flmem_source *source, const char *path,
+		       struct flmem_archive *ret_archive, bool *ret_found, struct flmem_error *err);
 
 /*
  * Checks what makes it safe to read the entries in place, and finds their bytes: local headers that
  * agree with the directory, entries that are stored as they are and do not overlap, names that stay
  * below a folder and occur once.
  */
-int flmem_archive_check(int fd, const char *path, struct flmem_archive *archive,
-			struct flmem_error *err);
+int flmem_archive_check(const struct flmem_source *source, const char *path,
+			struct flmem_archive *archive, struct flmem_error *err);
 
 /* NULL for none. */
 const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive *archive,
 						     const char *name);
 
 /* Reads the entry in blocks and compares its checksum. FLMEM_EUSAGE if it differs. */
-int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_entry *entry,
-			 struct flmem_error *err);
+int flmem_archive_verify(const struct flmem_source *source, const char *path,
+			 const struct flmem_archive_entry *entry, struct flmem_error *err);
 
 /* As a relative path without "." and "..". */
 bool flmem_archive_name_is_safe(const char *name);

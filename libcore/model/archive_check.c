@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/crc32.h"
-#include "base/io.h"
 #include "base/little_endian.h"
 #include "base/text.h"
 #include "model/archive.h"
@@ -98,15 +98,15 @@ static const char *compare_local(const char *local, const char *rest, size_t nam
 }
 
 /* Reads the local header, and sets where the bytes begin. NULL, or what is wrong. */
-static const char *read_local(int fd, uint64_t end, struct flmem_archive_entry *entry,
-			      struct flmem_buf *rest)
+static const char *read_local(const struct flmem_source *source, uint64_t end,
+			      struct flmem_archive_entry *entry, struct flmem_buf *rest)
 {
 	char local[LOCAL_BYTES];
 	size_t name, extra;
 
 	if (entry->header > end || end - entry->header < LOCAL_BYTES)
 		return "begins after the end of the archive";
-	if (!flmem_io_read_at(fd, entry->header, local, sizeof(local)) ||
+	if (!flmem_source_read_at(source, entry->header, local, sizeof(local)) ||
 	    flmem_read_little(local, 4) != LOCAL_MARK)
 		return "does not begin with a header";
 	name = (size_t)flmem_read_little(local + 26, 2);
@@ -117,7 +117,7 @@ static const char *read_local(int fd, uint64_t end, struct flmem_archive_entry *
 	flmem_buf_reset(rest);
 	if (!flmem_buf_reserve(rest, name + extra))
 		return "has a header that needs too much memory";
-	if (!flmem_io_read_at(fd, entry->header + LOCAL_BYTES, rest->data, name + extra))
+	if (!flmem_source_read_at(source, entry->header + LOCAL_BYTES, rest->data, name + extra))
 		return "has a header that cannot be read";
 	return compare_local(local, rest->data, name, extra, entry);
 }
@@ -165,8 +165,8 @@ static int check_overlap(const char *path, const struct flmem_archive *archive,
 	return 0;
 }
 
-int flmem_archive_check(int fd, const char *path, struct flmem_archive *archive,
-			struct flmem_error *err)
+int flmem_archive_check(const struct flmem_source *source, const char *path,
+			struct flmem_archive *archive, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf rest = FLMEM_BUF_INIT;
 
@@ -177,15 +177,15 @@ int flmem_archive_check(int fd, const char *path, struct flmem_archive *archive,
 		if (!why && i && strcmp(entry[-1].name, entry->name) == 0)
 			why = "occurs twice";
 		if (!why)
-			why = read_local(fd, archive->end, entry, &rest);
+			why = read_local(source, archive->end, entry, &rest);
 		if (why)
 			return flmem_archive_entry_invalid(path, entry, why, err);
 	}
 	return check_overlap(path, archive, err);
 }
 
-int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_entry *entry,
-			 struct flmem_error *err)
+int flmem_archive_verify(const struct flmem_source *source, const char *path,
+			 const struct flmem_archive_entry *entry, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *block = malloc(BLOCK_BYTES);
 	uint32_t crc = 0;
@@ -196,14 +196,13 @@ int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_en
 		size_t length =
 			entry->bytes - at < BLOCK_BYTES ? (size_t)(entry->bytes - at) : BLOCK_BYTES;
 
-		if (!flmem_io_read_at(fd, entry->offset + at, block, length))
+		if (!flmem_source_read_at(source, entry->offset + at, block, length))
 			return flmem_error_set(err, FLMEM_EFAILED, 0,
 					       "'%s' changed while it was read", path);
 		crc = flmem_crc32(crc, block, length);
 		at += length;
 	}
-	return crc == entry->crc32
-		       ? 0
-		       : flmem_archive_entry_invalid(
-				 path, entry, "does not match its checksum in the archive", err);
+	return crc == entry->crc32 ? 0
+				   : flmem_archive_entry_invalid(path, entry,
+								 FLMEM_ARCHIVE_OTHER_CHECKSUM, err);
 }

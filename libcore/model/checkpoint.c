@@ -5,7 +5,7 @@
  * which is not read here (checkpoint_tensors.c). Checkpoints from before PyTorch 1.6 are one
  * pickle, nearly as large as their tensors.
  */
-#include "model/tensors.h"
+#include "model/checkpoint_tensors.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,8 +50,8 @@ static int sum_entries(const struct flmem_archive *archive, const char *path,
 	return 0;
 }
 
-static int add_archive(const char *path, const struct flmem_archive *archive,
-		       struct flmem_tensors *tensors, struct flmem_error *err)
+int flmem_checkpoint_add_archive(const char *path, const struct flmem_archive *archive,
+				 struct flmem_tensors *tensors, struct flmem_error *err)
 {
 	struct flmem_tensors sum = {0};
 	int rc = sum_entries(archive, path, &sum, err);
@@ -95,9 +95,9 @@ int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors
 	if (fstat(fd, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
 	tensors->counted = false; /* the types are in the pickle */
-	rc = flmem_archive_list(fd, path, &archive, &found, err);
+	rc = flmem_archive_list(FLMEM_SOURCE_FD(fd), path, &archive, &found, err);
 	if (rc)
 		return rc;
-	return found ? add_archive(path, &archive, tensors, err)
+	return found ? flmem_checkpoint_add_archive(path, &archive, tensors, err)
 		     : add_pickle(fd, path, (uint64_t)status.st_size, tensors, err);
 }

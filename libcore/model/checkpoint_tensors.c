@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/sort.h>
+
 #include "base/buf.h"
-#include "base/io.h"
+#include "base/crc32.h"
 #include "base/text.h"
 #include "model/pickle.h"
 
@@ -266,7 +268,7 @@ static int check_storages(const struct checkpoint *checkpoint)
 		return checkpoint_nomem(checkpoint);
 	for (size_t i = 0; i < pickle->storage_count; i++)
 		order[i] = &pickle->storages[i];
-	qsort_r(order, pickle->storage_count, sizeof(*order), compare_keys, pickle->text);
+	flmem_sort(order, pickle->storage_count, sizeof(*order), compare_keys, pickle->text);
 	for (size_t i = 1; i < pickle->storage_count; i++)
 		if (compare_keys(&order[i - 1], &order[i], pickle->text) == 0 &&
 		    (order[i - 1]->dtype != order[i]->dtype ||
@@ -313,7 +315,7 @@ static int take_tensors(struct checkpoint *checkpoint)
 }
 
 /* PyTorch 2.1 and later write the byte order of the storages. */
-static int check_byte_order(int fd, const struct checkpoint *checkpoint)
+static int check_byte_order(const struct flmem_source *source, const struct checkpoint *checkpoint)
 {
 	static const char name[] = "byteorder", little[] = "little";
 	const struct flmem_archive_entry *entry =
@@ -321,7 +323,7 @@ static int check_byte_order(int fd, const struct checkpoint *checkpoint)
 	char text[sizeof(little)] = "";
 
 	if (!entry || (entry->bytes == sizeof(little) - 1 &&
-		       flmem_io_read_at(fd, entry->offset, text, sizeof(little) - 1) &&
+		       flmem_source_read_at(source, entry->offset, text, sizeof(little) - 1) &&
 		       strcmp(text, little) == 0))
 		return 0;
 	return flmem_error_set(checkpoint->err, FLMEM_EUSAGE, 0,
@@ -329,33 +331,30 @@ static int check_byte_order(int fd, const struct checkpoint *checkpoint)
 			       checkpoint->path);
 }
 
-static int read_pickle(int fd, struct checkpoint *checkpoint,
+static int read_pickle(const struct flmem_source *source, struct checkpoint *checkpoint,
 		       const struct flmem_archive_entry *entry)
 {
-	char *text;
-	int rc;
+	FLMEM_AUTO_FREE char *text = NULL;
 
 	if (entry->bytes > PICKLE_MAX)
 		return flmem_archive_entry_invalid(checkpoint->path, entry,
 						   "exceeds the limit of 64 MiB", checkpoint->err);
-	rc = flmem_archive_verify(fd, checkpoint->path, entry, checkpoint->err);
-	if (rc)
-		return rc;
 	text = malloc((size_t)entry->bytes + 1);
 	if (!text)
 		return checkpoint_nomem(checkpoint);
-	if (!flmem_io_read_at(fd, entry->offset, text, (size_t)entry->bytes)) {
-		free(text);
+	if (!flmem_source_read_at(source, entry->offset, text, (size_t)entry->bytes))
 		return flmem_error_set(checkpoint->err, FLMEM_EFAILED, 0,
 				       "'%s' changed while it was read", checkpoint->path);
-	}
-	return flmem_pickle_read(checkpoint->path, text, (size_t)entry->bytes, &checkpoint->pickle,
-				 checkpoint->err);
+	if (flmem_crc32(0, text, (size_t)entry->bytes) != entry->crc32)
+		return flmem_archive_entry_invalid(checkpoint->path, entry,
+						   FLMEM_ARCHIVE_OTHER_CHECKSUM, checkpoint->err);
+	return flmem_pickle_read(checkpoint->path, FLMEM_TAKE(text), (size_t)entry->bytes,
+				 &checkpoint->pickle, checkpoint->err);
 }
 
-int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *archive,
-			  const char *key, struct flmem_tensor_list *ret_list,
-			  struct flmem_error *err)
+int flmem_checkpoint_read(const struct flmem_source *source, const char *path,
+			  const struct flmem_archive *archive, const char *key,
+			  struct flmem_tensor_list *ret_list, struct flmem_error *err)
 {
 	const struct flmem_archive_entry *entry = find_pickle(archive);
 	FLMEM_AUTO(clear_checkpoint)
@@ -370,9 +369,9 @@ int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *
 			path);
 	checkpoint.folder = entry->name;
 	checkpoint.folder_length = (int)(strlen(entry->name) - strlen(PICKLE));
-	rc = check_byte_order(fd, &checkpoint);
+	rc = check_byte_order(source, &checkpoint);
 	if (!rc)
-		rc = read_pickle(fd, &checkpoint, entry);
+		rc = read_pickle(source, &checkpoint, entry);
 	if (!rc)
 		rc = check_storages(&checkpoint);
 	if (!rc)

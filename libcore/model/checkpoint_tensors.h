@@ -6,14 +6,19 @@
 
 #include "model/archive.h"
 #include "model/tensor_list.h"
+#include "model/tensors.h"
 
 /*
  * Reads a checked archive that has a pickle. `key` names the dict below the top level that has the
  * tensors; NULL: the top level has them. All of its values must be contiguous tensors. They may
  * share bytes. FLMEM_EUSAGE for others.
  */
-int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *archive,
-			  const char *key, struct flmem_tensor_list *ret_list,
-			  struct flmem_error *err);
+int flmem_checkpoint_read(const struct flmem_source *source, const char *path,
+			  const struct flmem_archive *archive, const char *key,
+			  struct flmem_tensor_list *ret_list, struct flmem_error *err);
+
+/* Adds the sizes of all storages, which may be of more than tensors. */
+int flmem_checkpoint_add_archive(const char *path, const struct flmem_archive *archive,
+				 struct flmem_tensors *tensors, struct flmem_error *err);
 
 #endif

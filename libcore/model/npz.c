@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/io.h"
 #include "base/little_endian.h"
 #include "base/text.h"
 
@@ -129,14 +128,15 @@ static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor
 }
 
 /* The text of the header, and where the elements begin. */
-static int read_npy_header(int fd, struct npz *npz, char *text, uint64_t *ret_begin)
+static int read_npy_header(const struct flmem_source *source, struct npz *npz, char *text,
+			   uint64_t *ret_begin)
 {
 	const struct flmem_archive_entry *entry = npz->entry;
 	unsigned char fixed[12];
 	uint64_t length, size;
 
 	if (entry->bytes < sizeof(fixed) ||
-	    !flmem_io_read_at(fd, entry->offset, fixed, sizeof(fixed)) ||
+	    !flmem_source_read_at(source, entry->offset, fixed, sizeof(fixed)) ||
 	    memcmp(fixed, MAGIC, 6) != 0)
 		return bad_array(npz, "is not a NumPy array");
 	if (fixed[6] < 1 || fixed[6] > 3 || fixed[7] != 0)
@@ -145,7 +145,7 @@ static int read_npy_header(int fd, struct npz *npz, char *text, uint64_t *ret_be
 	length = flmem_read_little(fixed + 8, size);
 	if (length >= HEADER_MAX || length > entry->bytes - 8 - size)
 		return bad_array(npz, "has a header that is too long");
-	if (!flmem_io_read_at(fd, entry->offset + 8 + size, text, (size_t)length))
+	if (!flmem_source_read_at(source, entry->offset + 8 + size, text, (size_t)length))
 		return bad_array(npz, "has a header that cannot be read");
 	text[length] = '\0';
 	*ret_begin = 8 + size + length;
@@ -174,7 +174,7 @@ static bool has_known_name(const struct flmem_archive_entry *entry)
 	return ascii || ((entry->flags & FLAG_UTF8) && flmem_text_is_utf8(entry->name));
 }
 
-static int read_npy_array(int fd, struct npz *npz, char **names)
+static int read_npy_array(const struct flmem_source *source, struct npz *npz, char **names)
 {
 	struct flmem_tensor *tensor = &npz->list.tensors[npz->list.count];
 	uint64_t begin = 0, bytes;
@@ -184,7 +184,7 @@ static int read_npy_array(int fd, struct npz *npz, char **names)
 	if (!has_known_name(npz->entry))
 		return bad_array(npz, "has a name whose encoding is unknown, which readers read "
 				      "differently");
-	rc = read_npy_header(fd, npz, text, &begin);
+	rc = read_npy_header(source, npz, text, &begin);
 
 	if (!rc)
 		rc = parse_npy_header(npz, text, tensor);
@@ -221,8 +221,9 @@ static bool make_arrays(struct npz *npz, const struct flmem_archive *archive)
 	return npz->list.texts[0];
 }
 
-int flmem_npz_read(int fd, const char *path, const struct flmem_archive *archive,
-		   struct flmem_tensor_list *ret_list, struct flmem_error *err)
+int flmem_npz_read(const struct flmem_source *source, const char *path,
+		   const struct flmem_archive *archive, struct flmem_tensor_list *ret_list,
+		   struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_npz) struct npz npz = {.path = path, .err = err};
 	char *names;
@@ -233,7 +234,7 @@ int flmem_npz_read(int fd, const char *path, const struct flmem_archive *archive
 	names = npz.list.texts[0];
 	for (size_t i = 0; i < archive->count && !rc; i++) {
 		npz.entry = &archive->entries[i];
-		rc = read_npy_array(fd, &npz, &names);
+		rc = read_npy_array(source, &npz, &names);
 	}
 	if (rc)
 		return rc;

@@ -4,14 +4,11 @@
  * maps each tensor to its type, shape and range of bytes. As the format's own reader does, ranges
  * must follow each other without holes and end with the file.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <flmem/text.h>
 
-#include "base/io.h"
 #include "base/little_endian.h"
 #include "base/text.h"
 #include "model/json_scan.h"
@@ -289,13 +286,13 @@ static int check_ranges(const struct header *header)
 	return twice ? invalid_tensor(header, twice->name, "occurs twice") : 0;
 }
 
-static int read_length(int fd, const struct header *header, uint64_t file_bytes,
-		       uint64_t *ret_length)
+static int read_length(const struct flmem_source *source, const struct header *header,
+		       uint64_t file_bytes, uint64_t *ret_length)
 {
 	unsigned char raw[LENGTH_BYTES];
 	uint64_t length;
 
-	if (file_bytes < LENGTH_BYTES || !flmem_io_read_at(fd, 0, raw, sizeof(raw)))
+	if (file_bytes < LENGTH_BYTES || !flmem_source_read_at(source, 0, raw, sizeof(raw)))
 		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a safetensors file: too short", header->path);
 	length = flmem_read_little(raw, sizeof(raw));
@@ -313,12 +310,13 @@ static int read_length(int fd, const struct header *header, uint64_t file_bytes,
 	return 0;
 }
 
-static int read_header_text(int fd, struct header *header, uint64_t file_bytes)
+static int read_header_text(const struct flmem_source *source, struct header *header,
+			    uint64_t file_bytes)
 {
 	struct flmem_tensor_list *list = header->list;
 	FLMEM_AUTO_FREE char *text = NULL;
 	uint64_t length = 0;
-	int rc = read_length(fd, header, file_bytes, &length);
+	int rc = read_length(source, header, file_bytes, &length);
 
 	if (rc)
 		return rc;
@@ -326,7 +324,7 @@ static int read_header_text(int fd, struct header *header, uint64_t file_bytes)
 	list->texts = calloc(1, sizeof(*list->texts));
 	if (!text || !list->texts)
 		return safetensors_no_memory(header);
-	if (!flmem_io_read_at(fd, LENGTH_BYTES, text, (size_t)length))
+	if (!flmem_source_read_at(source, LENGTH_BYTES, text, (size_t)length))
 		return flmem_error_set(header->err, FLMEM_EFAILED, 0,
 				       "'%s' changed while it was read", header->path);
 	text[length] = '\0';
@@ -342,17 +340,17 @@ static int read_header_text(int fd, struct header *header, uint64_t file_bytes)
 	return 0;
 }
 
-int flmem_safetensors_read(int fd, const char *path, struct flmem_tensor_list *ret_list,
-			   struct flmem_error *err)
+int flmem_safetensors_read(const struct flmem_source *source, const char *path,
+			   struct flmem_tensor_list *ret_list, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	struct header header = {.path = path, .list = &list, .err = err};
-	struct stat status;
-	int rc;
+	uint64_t file_bytes;
+	int rc = flmem_source_size(source, &file_bytes);
 
-	if (fstat(fd, &status) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
-	rc = read_header_text(fd, &header, (uint64_t)status.st_size);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s'", path);
+	rc = read_header_text(source, &header, file_bytes);
 	if (!rc)
 		rc = read_header_entries(&header);
 	if (!rc)
@@ -378,7 +376,7 @@ int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensor
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	struct flmem_tensors file = {0}, sum = *tensors;
-	int rc = flmem_safetensors_read(fd, path, &list, err);
+	int rc = flmem_safetensors_read(FLMEM_SOURCE_FD(fd), path, &list, err);
 
 	if (rc)
 		return rc;

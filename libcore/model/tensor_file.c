@@ -43,11 +43,12 @@ static bool is_archive(const char start[8])
 	return memcmp(start, "PK\3\4", 4) == 0 && memcmp(start + 4, "\0\0\0\0", 4) != 0;
 }
 
-static int read_archive(int fd, const char *path, const char *key, struct flmem_tensor_file *file,
-			struct flmem_tensor_list *ret_list, struct flmem_error *err)
+static int read_archive(const struct flmem_source *source, const char *path, const char *key,
+			struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
+			struct flmem_error *err)
 {
 	bool found;
-	int rc = flmem_archive_list(fd, path, &file->archive, &found, err);
+	int rc = flmem_archive_list(source, path, &file->archive, &found, err);
 
 	if (rc)
 		return rc;
@@ -55,24 +56,26 @@ static int read_archive(int fd, const char *path, const char *key, struct flmem_
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is an archive without a directory: it is truncated",
 				       path);
-	rc = flmem_archive_check(fd, path, &file->archive, err);
-	if (rc)
+	rc = flmem_archive_check(source, path, &file->archive, err);
+	if (rc) {
+		flmem_archive_clear(&file->archive);
 		return rc;
+	}
 	file->format = flmem_npz_is(&file->archive) ? FLMEM_FORMAT_NPZ : FLMEM_FORMAT_CHECKPOINT;
 	if (file->format == FLMEM_FORMAT_NPZ)
-		return flmem_npz_read(fd, path, &file->archive, ret_list, err);
-	return flmem_checkpoint_read(fd, path, &file->archive, key, ret_list, err);
+		return flmem_npz_read(source, path, &file->archive, ret_list, err);
+	return flmem_checkpoint_read(source, path, &file->archive, key, ret_list, err);
 }
 
-int flmem_tensor_file_read(int fd, const char *path, const char *key,
+int flmem_tensor_file_read(const struct flmem_source *source, const char *path, const char *key,
 			   struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
 			   struct flmem_error *err)
 {
 	char start[8];
 
-	if (flmem_io_read_at(fd, 0, start, sizeof(start))) {
+	if (flmem_source_read_at(source, 0, start, sizeof(start))) {
 		if (is_archive(start))
-			return read_archive(fd, path, key, file, ret_list, err);
+			return read_archive(source, path, key, file, ret_list, err);
 		if (start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 &&
 		    is_checkpoint_name(path))
 			return flmem_error_set(
@@ -82,5 +85,5 @@ int flmem_tensor_file_read(int fd, const char *path, const char *key,
 				path);
 	}
 	file->format = FLMEM_FORMAT_SAFETENSORS;
-	return flmem_safetensors_read(fd, path, ret_list, err);
+	return flmem_safetensors_read(source, path, ret_list, err);
 }

@@ -15,7 +15,8 @@ enum flmem_tensor_format {
 
 struct flmem_tensor_file {
 	enum flmem_tensor_format format;
-	struct flmem_archive archive; /* of formats that are one */
+	/* Of formats that are one; also after a failure, if it was not about the archive. */
+	struct flmem_archive archive;
 };
 
 /* The name of a format, for people. */
@@ -25,7 +26,7 @@ const char *flmem_tensor_format_name(enum flmem_tensor_format format);
  * Finds the format by the first bytes, and reads the tensors with their places. `key` is that of
  * flmem_checkpoint_read(). FLMEM_EUSAGE for invalid files. Clear it also after a failure.
  */
-int flmem_tensor_file_read(int fd, const char *path, const char *key,
+int flmem_tensor_file_read(const struct flmem_source *source, const char *path, const char *key,
 			   struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
 			   struct flmem_error *err);
 

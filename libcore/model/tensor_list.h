@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "model/source.h"
 #include "model/tensors.h"
 
 #define FLMEM_TENSOR_RANK_MAX	   16U
@@ -49,8 +50,8 @@ struct flmem_tensor_list {
 };
 
 /* Reads the header of an open file. `path` is for messages. FLMEM_EUSAGE for an invalid file. */
-int flmem_safetensors_read(int fd, const char *path, struct flmem_tensor_list *ret_list,
-			   struct flmem_error *err);
+int flmem_safetensors_read(const struct flmem_source *source, const char *path,
+			   struct flmem_tensor_list *ret_list, struct flmem_error *err);
 
 void flmem_tensor_list_clear(struct flmem_tensor_list *list);
 

@@ -2,6 +2,8 @@
 #include "net/curl.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include <flmem/plugin.h>
 
@@ -39,4 +41,50 @@ int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err)
 	if (!loaded)
 		*ret_curl = &functions;
 	return loaded;
+}
+
+void flmem_curl_sigpipe_begin(struct flmem_curl_sigpipe *ret_sigpipe)
+{
+	sigset_t pipe, pending;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	ret_sigpipe->was_pending = sigismember(&pending, SIGPIPE) == 1;
+	pthread_sigmask(SIG_BLOCK, &pipe, &ret_sigpipe->before);
+}
+
+void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe)
+{
+	const struct timespec none = {0};
+	sigset_t pipe;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	if (!sigpipe->was_pending)
+		sigtimedwait(&pipe, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &sigpipe->before, NULL);
+}
+
+bool flmem_curl_is_transient(CURLcode code)
+{
+	switch ((int)code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_SSL_CONNECT_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+const char *flmem_curl_authorities(const char *cacert)
+{
+	return cacert ? cacert : secure_getenv("SSL_CERT_FILE");
 }

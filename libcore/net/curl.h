@@ -4,6 +4,9 @@
 
 /* libcurl, which is loaded when the first address is read. */
 
+#include <signal.h>
+#include <stdbool.h>
+
 #include <curl/curl.h>
 
 #include <flmem/error.h>
@@ -41,5 +44,21 @@ struct flmem_curl {
 
 /* Loads it once for the process. FLMEM_EUNSUPPORTED where it is absent. */
 int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err);
+
+/* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */
+struct flmem_curl_sigpipe {
+	sigset_t before;
+	bool was_pending;
+};
+
+/* Blocks SIGPIPE for this thread; the end restores the mask, without a signal that came. */
+void flmem_curl_sigpipe_begin(struct flmem_curl_sigpipe *ret_sigpipe);
+void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe);
+
+/* Whether a request that failed in this way may succeed later. */
+bool flmem_curl_is_transient(CURLcode code);
+
+/* Authorities to trust: `cacert`, else what OpenSSL's own variable names, which libcurl ignores. */
+const char *flmem_curl_authorities(const char *cacert);
 
 #endif

@@ -71,6 +71,32 @@ static void read_modified(struct flmem_reply *reply, const char *text)
 	copy_validator(reply->modified, text);
 }
 
+static void read_location(struct flmem_reply *reply, const char *text)
+{
+	copy_validator(reply->location, text);
+}
+
+static void read_reply_number(struct flmem_reply_number *number, const char *text)
+{
+	uint64_t value;
+	bool valid = flmem_text_read_digits(&text, &value) && !*text;
+
+	number->known = valid && (!number->seen || (number->known && number->value == value));
+	number->seen = true;
+	if (valid)
+		number->value = value;
+}
+
+static void read_upload_offset(struct flmem_reply *reply, const char *text)
+{
+	read_reply_number(&reply->upload_offset, text);
+}
+
+static void read_upload_length(struct flmem_reply *reply, const char *text)
+{
+	read_reply_number(&reply->upload_length, text);
+}
+
 static const struct {
 	const char *name;
 	void (*read)(struct flmem_reply *reply, const char *value);
@@ -81,6 +107,9 @@ static const struct {
 	{"retry-after:", read_retry},
 	{"etag:", read_etag},
 	{"last-modified:", read_modified},
+	{"location:", read_location},
+	{"upload-offset:", read_upload_offset},
+	{"upload-length:", read_upload_length},
 };
 
 /* The value without the blanks around it. */

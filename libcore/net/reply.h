@@ -2,7 +2,7 @@
 #ifndef FLMEM_NET_REPLY_H
 #define FLMEM_NET_REPLY_H
 
-/* The headers of an answer, as far as reading a part of a file needs them. They are untrusted. */
+/* The headers of an answer that reading and uploading files needs. They are untrusted. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +13,12 @@
 #define FLMEM_REPLY_HEADERS_MAX	  65536U
 #define FLMEM_REPLY_VALIDATOR_MAX 256U
 
+/* A header with a decimal number; not known if it is invalid, or there with two values. */
+struct flmem_reply_number {
+	bool seen, known;
+	uint64_t value;
+};
+
 struct flmem_reply {
 	unsigned status;
 	size_t header_bytes;
@@ -21,6 +27,8 @@ struct flmem_reply {
 	uint64_t length;	    /* of Content-Length, if has_length */
 	uint64_t retry_seconds;	    /* of Retry-After; 0: none */
 	char etag[FLMEM_REPLY_VALIDATOR_MAX], modified[FLMEM_REPLY_VALIDATOR_MAX];
+	char location[FLMEM_REPLY_VALIDATOR_MAX];
+	struct flmem_reply_number upload_offset, upload_length; /* of tus 1.0.0 */
 };
 
 /* Adds a line. A status line begins a new reply. False if the headers are too large. */

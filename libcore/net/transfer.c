@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/transfer.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <flmem/text.h>
 
@@ -79,18 +77,11 @@ static bool make_headers(struct flmem_transfer *transfer)
 	return made;
 }
 
-/* What OpenSSL's own variable names is not used by libcurl itself. */
-static const char *certificate_file(const struct flmem_transfer *transfer)
-{
-	const struct flmem_http_options *options = transfer->access->options;
-
-	return options && options->cacert ? options->cacert : secure_getenv("SSL_CERT_FILE");
-}
-
 static bool set_options(struct flmem_transfer *transfer)
 {
 	const struct flmem_curl *curl = transfer->curl;
-	const char *cacert = certificate_file(transfer);
+	const struct flmem_http_options *options = transfer->access->options;
+	const char *cacert = flmem_curl_authorities(options ? options->cacert : NULL);
 	CURL *easy = transfer->easy;
 	CURLcode failed = CURLE_OK;
 
@@ -184,27 +175,18 @@ static void resume_body(struct flmem_transfer *transfer)
 	transfer->result = code;
 }
 
-/* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */
 static void perform_transfer(struct flmem_transfer *transfer)
 {
-	const struct timespec none = {0};
-	sigset_t pipe, before, pending;
-	bool was_pending;
+	struct flmem_curl_sigpipe sigpipe;
 	int running;
 
-	sigemptyset(&pipe);
-	sigaddset(&pipe, SIGPIPE);
-	sigpending(&pending);
-	was_pending = sigismember(&pending, SIGPIPE) == 1;
-	pthread_sigmask(SIG_BLOCK, &pipe, &before);
+	flmem_curl_sigpipe_begin(&sigpipe);
 	resume_body(transfer);
 	if (!transfer->complete) {
 		transfer->curl->multi_perform(transfer->multi, &running);
 		take_result(transfer);
 	}
-	if (!was_pending)
-		sigtimedwait(&pipe, NULL, &none);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	flmem_curl_sigpipe_end(&sigpipe);
 }
 
 static bool is_transfer_cancelled(const struct flmem_transfer *transfer)
@@ -255,24 +237,6 @@ static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, 
 	}
 }
 
-static bool is_transient_error(CURLcode code)
-{
-	switch ((int)code) {
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_RESOLVE_PROXY:
-	case CURLE_COULDNT_CONNECT:
-	case CURLE_OPERATION_TIMEDOUT:
-	case CURLE_PARTIAL_FILE:
-	case CURLE_GOT_NOTHING:
-	case CURLE_SEND_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_SSL_CONNECT_ERROR:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static enum flmem_transfer_step report_result(const struct flmem_transfer *transfer,
 					      const char *name, struct flmem_error *err)
 {
@@ -295,7 +259,8 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 	else
 		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s", name,
 				flmem_text_escape(why, shown, sizeof(shown)));
-	return is_transient_error(transfer->result) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
+	return flmem_curl_is_transient(transfer->result) ? FLMEM_TRANSFER_RETRY
+							 : FLMEM_TRANSFER_FAIL;
 }
 
 static bool is_answered(const struct flmem_transfer *transfer)

@@ -38,6 +38,7 @@ static char *make_aggregate_json(const char *command, const struct flmem_aggrega
 	flmem_json_add_value(root, unknown, "peak_anon_bytes", result->peak_anon_bytes);
 	flmem_json_add_u64(root, "chunk_bytes", result->chunk_bytes);
 	flmem_json_add_u64(root, "threads", result->threads);
+	flmem_json_add_u64(root, "processes", result->processes);
 	cJSON_AddStringToObject(root, "kernels", result->kernels);
 	snprintf(digits, sizeof(digits), "%08" PRIx32, result->crc32c);
 	cJSON_AddStringToObject(root, "crc32c", digits);

@@ -42,9 +42,9 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 	add_distance(row, "absolute", tensor->absolute);
 	add_distance(row, "relative", tensor->relative);
 	if (isnan(tensor->absolute) || !tensor->differing)
-		cJSON_AddNullToObject(row, "at");
+		cJSON_AddNullToObject(row, "element_index");
 	else
-		flmem_json_add_u64(row, "at", tensor->at);
+		flmem_json_add_u64(row, "element_index", tensor->at);
 	cJSON_AddBoolToObject(row, "exceeds", tensor->exceeds);
 }
 

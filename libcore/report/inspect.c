@@ -51,8 +51,8 @@ static void add_inspected_tensor(cJSON *list, const struct flmem_inspection *ins
 		cJSON_AddItemToArray(shape, cJSON_CreateRaw(digits));
 	}
 	flmem_json_add_u64(row, "elements", tensor->elements);
-	flmem_json_add_u64(row, "bytes", tensor->bytes);
-	flmem_json_add_u64(row, "file", tensor->file);
+	flmem_json_add_u64(row, "size_bytes", tensor->bytes);
+	flmem_json_add_u64(row, "file_index", tensor->file);
 	add_crc32c(row, inspection->has_data, tensor->crc32c);
 	add_statistics(row, tensor);
 }
@@ -67,7 +67,7 @@ static void add_inspection(cJSON *list, const struct flmem_inspection *inspectio
 	cJSON_AddStringToObject(row, "format", inspection->format);
 	flmem_json_add_value(row, unknown, "tensor_count", inspection->tensor_count);
 	flmem_json_add_value(row, unknown, "parameters", inspection->parameters);
-	flmem_json_add_u64(row, "bytes", inspection->bytes);
+	flmem_json_add_u64(row, "size_bytes", inspection->bytes);
 	flmem_json_add_text(row, "unlisted", inspection->unlisted);
 	files = cJSON_AddArrayToObject(row, "files");
 	for (size_t i = 0; i < inspection->file_count; i++) {
@@ -75,7 +75,7 @@ static void add_inspection(cJSON *list, const struct flmem_inspection *inspectio
 
 		cJSON_AddItemToArray(files, file);
 		flmem_json_add_text(file, "path", inspection->files[i].path);
-		flmem_json_add_u64(file, "bytes", inspection->files[i].bytes);
+		flmem_json_add_u64(file, "size_bytes", inspection->files[i].bytes);
 		add_crc32c(file, inspection->has_data, inspection->files[i].crc32c);
 	}
 	tensors = cJSON_AddArrayToObject(row, "tensors");

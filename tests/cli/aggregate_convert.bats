@@ -31,8 +31,16 @@ check() {
 	check memory
 }
 
-@test "Ctrl-C leaves nothing" {
+@test "after Ctrl-C the old output stays, and --resume can continue" {
 	check stopped
+}
+
+@test "killed at any instant and resumed, it writes the same bytes" {
+	check kills
+}
+
+@test "a resumed run trusts nothing that it has not checked" {
+	check damage
 }
 
 @test "the JSON object has its schema" {

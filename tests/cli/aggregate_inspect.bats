@@ -31,6 +31,10 @@ check() {
 	check memory
 }
 
+@test "Ctrl-C ends inspect and diff" {
+	check stopped
+}
+
 @test "inspect: JSON, text, and what cannot be" {
 	check models
 	flmem aggregate inspect --json --stats one.safetensors
@@ -71,6 +75,31 @@ with zipfile.ZipFile("model.pt", "w") as file:
 	assert_output 'tensors are not listed: names, types and shapes are in a pickle'
 	flmem aggregate inspect --json model.pt
 	assert_status 0
+	assert_schema aggregate-inspect
+}
+
+@test "a checkpoint with a damaged pickle or storage is an error, with its tensors or without" {
+	/usr/bin/python3 -c '
+import zipfile
+with zipfile.ZipFile("whole.pt", "w") as file:
+    file.writestr("model/data.pkl", b"\x80\x02.")
+    file.writestr("model/data/0", b"unharmed")
+whole = open("whole.pt", "rb").read()
+open("pickle.pt", "wb").write(whole.replace(b"\x80\x02.", b"\x80\x03."))
+open("storage.pt", "wb").write(whole.replace(b"unharmed", b"unarmed!"))'
+	flmem aggregate inspect whole.pt
+	assert_status 0
+	for option in "" --headers-only; do
+		# shellcheck disable=SC2086 # the empty one is no word
+		flmem aggregate inspect $option pickle.pt
+		assert_error 2 "its entry 'model/data.pkl' does not match its checksum in the archive"
+	done
+	flmem aggregate inspect storage.pt
+	assert_error 2 "its entry 'model/data/0' does not match its checksum in the archive"
+	flmem aggregate inspect --headers-only storage.pt
+	assert_status 0
+	flmem aggregate inspect --json pickle.pt
+	assert_status 2
 	assert_schema aggregate-inspect
 }
 

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	struct flmem_tensor_file file = {0};
 
-	if (!flmem_tensor_file_read(fd, "file.pt", NULL, &file, &list, NULL))
+	if (!flmem_tensor_file_read(FLMEM_SOURCE_FD(fd), "file.pt", NULL, &file, &list, NULL))
 		for (size_t i = 0; i < list.count; i++) {
 			const struct flmem_tensor *tensor = &list.tensors[i];
 

@@ -45,8 +45,8 @@ static void check_copy(const struct flmem_tensor_list *list)
 
 	FLMEM_AUTO_CLOSE int fd = fuzz_file(text.data, text.length);
 
-	if (flmem_safetensors_read(fd, "copy", &copy, NULL) || copy.count != list->count ||
-	    copy.note_count != list->note_count)
+	if (flmem_safetensors_read(FLMEM_SOURCE_FD(fd), "copy", &copy, NULL) ||
+	    copy.count != list->count || copy.note_count != list->note_count)
 		abort();
 	for (size_t i = 0; i < copy.count; i++)
 		if (strcmp(copy.tensors[i].name, list->tensors[i].name) != 0 ||
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FLMEM_AUTO_CLOSE int fd = fuzz_file(data, size);
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 
-	if (flmem_safetensors_read(fd, "tensors", &list, NULL)) {
+	if (flmem_safetensors_read(FLMEM_SOURCE_FD(fd), "tensors", &list, NULL)) {
 		if (list.tensors || list.texts)
 			abort();
 		return 0;

@@ -203,7 +203,7 @@ def words():
     assert content("f16") == content("fp16") and content("gf16") == content("gfp16")
     assert "shapes, [2] and [3]" in call("diff", "a", "b").stdout
     found = json.loads(call("diff", "--json", "a", "b").stdout)["differing"][0]
-    assert found["shapes"] == [[2], [3]] and found["at"] is None, found
+    assert found["shapes"] == [[2], [3]] and found["element_index"] is None, found
     put("bad.pt", checkpoints.archive([{"name": "m/data.pkl", "data": b"\x80\x02}q"},
                                        {"name": "m/data/0", "data": b"1234"}]))
     done = call("inspect", "bad.pt")

@@ -5,12 +5,17 @@ Checks of `flmem aggregate convert` against NumPy, in the current directory, whi
 
     convert_checks.py FLMEM CHECK
 """
+import itertools
+import json
 import os
+import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import numpy
 
@@ -19,6 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import checkpoints, tensors  # noqa: E402
 
 FLMEM = sys.argv[1]
+NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 12
 REAL = {"F64", "F32", "F16", "BF16"}
 
 
@@ -118,12 +124,17 @@ def refusals():
     assert content("out") == b"old" and sorted(os.listdir()) == ["in", "out"]
 
 
-def stopped():
-    """Ctrl-C leaves nothing; the old output stays. The model has a hole of 2 GiB as its numbers."""
-    header = b'{"w":{"dtype":"F64","shape":[268435456],"data_offsets":[0,2147483648]}}'
+def write_hole(mib):
+    """A model with a hole as its numbers."""
+    header = b'{"w":{"dtype":"F64","shape":[%d],"data_offsets":[0,%d]}}' % (mib << 17, mib << 20)
     with open("large", "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + (2 << 30))
+        file.truncate(8 + len(header) + (mib << 20))
+
+
+def stopped():
+    """After Ctrl-C the old output stays, and what is written is kept for --resume."""
+    write_hole(2048)
     with open("out", "wb") as file:
         file.write(b"old")
     with subprocess.Popen([FLMEM, "aggregate", "convert", "--dtype", "f16", "-o", "out", "large"],
@@ -132,8 +143,110 @@ def stopped():
             pass
         program.send_signal(signal.SIGINT)
         said = program.communicate()[1]
-    assert program.returncode == 7 and "stopped before 'out' was complete" in said, (program.returncode, said)
-    assert content("out") == b"old" and sorted(os.listdir()) == ["large", "out"], os.listdir()
+    assert program.returncode == 7 and "stopped before 'out' was complete; continue with --resume" in said, \
+        (program.returncode, said)
+    assert content("out") == b"old"
+    assert sorted(os.listdir()) == ["large", "out", "out.part", "out.part.journal"], os.listdir()
+
+
+def write_various(mib):
+    """Tensors of several types that share chunks of the output, and some that fill more than one."""
+    random = numpy.random.default_rng(7)
+    model = {}
+    for number in range(mib // 4):
+        model[f"a{number}"] = ("F32", random.standard_normal(700001).astype("f4"))
+        model[f"b{number}"] = ("F64", random.standard_normal(130003))
+        model[f"c{number}"] = ("U8", random.integers(0, 255, 77, "u1"))
+    tensors.write("in", model)
+
+
+def kills():
+    """Killed at any instant and resumed, it writes the same bytes; an old output stays meanwhile."""
+    write_various(96)
+    print("seed", seed := random.randrange(1 << 30))
+    random.seed(seed)
+    for words in (["-o", "out", "--dtype", "f64"], ["-o", "out.npz", "--dtype", "f16"],
+                  ["-o", "folder", "--shard-size", "7M", "--dtype", "f32"]):
+        kill_often([*words, "in"], words[1])
+
+
+def kill_often(words, output):
+    began = time.monotonic()
+    convert(*words)
+    took = time.monotonic() - began
+    expected, resumed = all_of(output), 0
+    for number in itertools.count():
+        if number >= NUMBER and resumed:
+            return
+        assert number < 20 * NUMBER, "nothing was ever resumed"
+        if output == "folder":
+            shutil.rmtree(output, ignore_errors=True)  # an existing one is never replaced
+        elif number % 4 == 0:
+            with open(output, "wb") as file:
+                file.write(b"old")
+        with subprocess.Popen([FLMEM, "aggregate", "convert", "--resume", *words],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            time.sleep(random.random() * took * 1.1)
+            program.kill()
+        if os.path.exists(output):
+            assert all_of(output) in (expected, {output: b"old"}), "a part of the output was seen"
+        if number % 4 == 3 and not (output == "folder" and os.path.exists(output)):
+            resumed += json.loads(convert("--json", "--resume", *words))["resumed_bytes"]
+            assert all_of(output) == expected, words
+            assert not os.path.exists(output + ".part") and not os.path.exists(output + ".part.journal")
+
+
+def all_of(path):
+    """Contents by name, of a file or a folder."""
+    names = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else [path]
+    return {name: content(name) for name in names}
+
+
+def leave(*words):
+    """What a run leaves that is killed after it has written some chunks; again if it was too fast."""
+    for _ in range(20):
+        with subprocess.Popen([FLMEM, "aggregate", "convert", *words], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as program:
+            while program.poll() is None and not (os.path.exists("out.part.journal") and
+                                                  os.path.getsize("out.part.journal") > 100):
+                pass
+            program.kill()
+        if os.path.exists("out.part"):
+            return
+    raise SystemExit("it was always too fast")
+
+
+def damage():
+    """What is resumed is compared: damaged chunks, another input and other options start over."""
+    write_hole(512)
+    words = ["-o", "out", "--dtype", "f16"]
+
+    def resumed(*more):
+        return json.loads(convert("--json", "--resume", *words, *more))
+    convert(*words, "large")
+    expected = content("out")
+    os.unlink("out")
+    leave(*words, "large")
+    journal = content("out.part.journal")
+    with open("out.part", "r+b") as file:
+        file.seek(1 << 20)
+        file.write(b"damaged!")
+    with open("out.part.journal", "ab") as file:
+        file.write(b"torn")
+    result = resumed("large")
+    assert 0 < result["resumed_bytes"] < result["output_bytes"] and not result["restarted"], result
+    assert content("out") == expected, "a damaged chunk was taken"
+    for change in (["--dtype", "bf16"], ["--key", "other"], []):
+        leave(*words, "large")
+        if not change:
+            os.utime("large")
+        result = resumed(*change, "large")
+        assert result["resumed_bytes"] == 0 and result["restarted"], (change, result)
+    leave(*words, "large")
+    with open("out.part.journal", "wb") as file:
+        file.write(journal[:8] + bytes(8) + journal[16:])
+    assert resumed("large")["restarted"]
+    assert json.loads(convert("--json", "--resume", *words, "large"))["resumed_bytes"] == 0
 
 
 def memory():

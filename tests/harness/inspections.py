@@ -9,6 +9,7 @@ empty:
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -56,11 +57,11 @@ def expect_tensors(model, found):
     assert [one["name"] for one in found["tensors"]] == sorted(model)
     assert found["tensor_count"] == len(model)
     assert found["parameters"] == sum(array.size for _, array in model.values())
-    assert found["bytes"] == sum(array.nbytes for _, array in model.values())
+    assert found["size_bytes"] == sum(array.nbytes for _, array in model.values())
     for one in found["tensors"]:
         kind, array = model[one["name"]]
         assert one["dtype"] == kind and tuple(one["shape"]) == array.shape, one
-        assert one["elements"] == array.size and one["bytes"] == array.nbytes, one
+        assert one["elements"] == array.size and one["size_bytes"] == array.nbytes, one
         assert int(one["crc32c"], 16) == tensors.crc32c(array.tobytes()), one
         expect_statistics(kind, array, one)
 
@@ -152,7 +153,7 @@ def compared():
         a, b = (tensors.to_double(*model[name]).ravel() for model in (one, two))
         distance = numpy.abs(a - b)
         assert found[name]["absolute"] == distance.max(), (name, found[name])
-        assert found[name]["at"] == distance.argmax(), (name, found[name])
+        assert found[name]["element_index"] == distance.argmax(), (name, found[name])
         assert found[name]["differing"] == (a != b).sum(), (name, found[name])
         with numpy.errstate(invalid="ignore"):
             relative = numpy.nanmax(distance / numpy.maximum(abs(a), abs(b)))
@@ -197,6 +198,31 @@ def models():
     tensors.write("two.safetensors", {
         "w": ("F32", numpy.array([[1, 2, numpy.nan], [3.5, -2, -1]], "f4")),
         "phase": ("C64", numpy.zeros(2, "c8"))})
+
+
+def stopped():
+    """Ctrl-C ends inspect and diff while they read. The model is a hole of 256 GiB."""
+    header = b'{"w":{"dtype":"F64","shape":[34359738368],"data_offsets":[0,274877906944]}}'
+    with open("large", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (256 << 30))
+    for words in (["inspect", "large"], ["inspect", "--stats", "large"], ["diff", "large", "large"]):
+        with subprocess.Popen([FLMEM, "aggregate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as program:
+            while not any(os.path.basename(link) == "large" for link in open_files(program.pid)):
+                assert program.poll() is None, program.communicate()
+            program.send_signal(signal.SIGINT)
+            out, said = program.communicate()
+        assert (program.returncode, out) == (7, "") and "stopped before 'large' was" in said, (words, said)
+
+
+def open_files(pid):
+    """Paths; those that are closed meanwhile are left out."""
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
+        except FileNotFoundError:
+            pass
 
 
 if __name__ == "__main__":

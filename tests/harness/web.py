@@ -14,6 +14,7 @@ import urllib.parse
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and bodies are two writes
 
     def do_GET(self):
         path = urllib.parse.urlsplit(self.path).path

@@ -177,7 +177,7 @@ static void names_and_unknown_fields_are_read_as_json_says(void **state)
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	const struct flmem_tensor *order[2];
 
-	assert_int_equal(flmem_safetensors_read(fd, path, &list, NULL), 0);
+	assert_int_equal(flmem_safetensors_read(FLMEM_SOURCE_FD(fd), path, &list, NULL), 0);
 	assert_int_equal(list.count, 2);
 	assert_string_equal(list.tensors[0].name, "a\t");
 	assert_string_equal(list.tensors[1].name, "b\u00e9\U0001f600");

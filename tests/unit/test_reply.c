@@ -41,6 +41,29 @@ static void fields_are_read(void **state)
 	assert_string_equal(reply.modified, "Mon");
 }
 
+/* Of tus: a number that is not clear is as good as none. */
+static void upload_fields_are_read(void **state)
+{
+	const struct flmem_reply reply =
+		REPLY("HTTP/1.1 201 Created\r\n", "Location: /v1/uploads/1f \r\n",
+		      "upload-offset: 18446744073709551615\r\n", "Upload-Length: 9\r\n",
+		      "Upload-Length: 9\r\n");
+	const struct flmem_reply unclear =
+		REPLY("HTTP/1.1 200 OK\r\n", "Upload-Offset: 5\r\n", "Upload-Offset: 6\r\n",
+		      "Upload-Offset: 6\r\n", "Upload-Length: 18446744073709551616\r\n");
+	const struct flmem_reply text = REPLY("HTTP/1.1 200 OK\r\n", "Upload-Offset: 5x\r\n",
+					      "Upload-Offset: 5\r\n", "Upload-Length: -1\r\n");
+
+	(void)state;
+	assert_string_equal(reply.location, "/v1/uploads/1f");
+	assert_true(reply.upload_offset.known && reply.upload_offset.value == UINT64_MAX);
+	assert_true(reply.upload_length.known && reply.upload_length.value == 9);
+	assert_true(unclear.upload_offset.seen && !unclear.upload_offset.known);
+	assert_true(unclear.upload_length.seen && !unclear.upload_length.known);
+	assert_true(text.upload_offset.seen && !text.upload_offset.known);
+	assert_false(text.upload_length.known);
+}
+
 static void invalid_fields_are_not_believed(void **state)
 {
 	static const char *const ranges[] = {
@@ -134,6 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_are_read),
+		cmocka_unit_test(upload_fields_are_read),
 		cmocka_unit_test(invalid_fields_are_not_believed),
 		cmocka_unit_test(headers_are_limited),
 		cmocka_unit_test(only_the_answer_is_accepted),

@@ -81,8 +81,8 @@ struct flmem_aggregate_request {
 	const char *output;
 	/*
 	 * Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz,
-	 * FLMEM_AGGREGATE_GENERATE..., http:// and https:// addresses of safetensors files and of
-	 * the index of shards.
+	 * FLMEM_AGGREGATE_GENERATE..., http:// and https:// addresses of such files and of the
+	 * index of shards.
 	 */
 	const char *const *inputs;
 	size_t input_count;
@@ -124,6 +124,13 @@ struct flmem_aggregate_request {
 	 * files with at most so many bytes of tensors each, or one tensor, and their index.
 	 */
 	uint64_t shard_bytes;
+	/*
+	 * Shares the work with the other processes of the same MPI job, which make the same call:
+	 * each writes a range of the output, on a file system that all of them have. They return
+	 * the same result or failure. Not with `resume`, `shard_bytes`, `state`, algorithms that
+	 * measure the inputs, or FLMEM_NAN_SKIP_CLIENT. FLMEM_EUNSUPPORTED without Open MPI.
+	 */
+	bool mpi;
 };
 
 struct flmem_aggregate_input {
@@ -138,7 +145,7 @@ struct flmem_aggregate_result {
 	struct flmem_aggregate_input *inputs;
 	size_t input_count;
 	uint64_t tensors, output_bytes;
-	uint64_t read_bytes;	/* of all inputs */
+	uint64_t read_bytes;	/* of all inputs, by all processes */
 	uint64_t resumed_bytes; /* of the output, found done and intact */
 	bool restarted;		/* with resume: what an earlier call left was of another request */
 	uint64_t verified_elements; /* compared with the exact mean; 0: the output was written */
@@ -146,6 +153,7 @@ struct flmem_aggregate_result {
 	struct flmem_u64 peak_anon_bytes; /* of the process, while it ran */
 	uint64_t chunk_bytes;
 	unsigned threads;
+	unsigned processes;  /* that shared the work */
 	const char *kernels; /* the instruction set */
 	uint32_t crc32c;     /* of the whole output file, also of one that is only verified */
 };
@@ -169,6 +177,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
 							    const char *const *inputs, size_t count,
 							    double *ret_weights,
 							    struct flmem_error *err);
+
+/* The number of this process in its MPI job, after a call with `mpi`; else 0. */
+FLMEM_API unsigned flmem_aggregate_process(void);
 
 /* Frees what the result owns and empties it. */
 FLMEM_API void flmem_aggregate_result_clear(struct flmem_aggregate_result *result);

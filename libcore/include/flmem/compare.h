@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/aggregate.h>
 #include <flmem/error.h>
 #include <flmem/http.h>
 #include <flmem/visibility.h>
@@ -43,6 +44,9 @@ struct flmem_compare_request {
 	const char *key;  /* of checkpoints: the dict that has the tensors; NULL: the top level */
 	double tolerance; /* of absolute differences */
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
+	/* As that of struct flmem_aggregate_request; after it returned false: FLMEM_EFAILED. */
+	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
+	void *context;
 };
 
 /* FLMEM_EUSAGE, FLMEM_EPERM and FLMEM_EFAILED as flmem_inspect(). */

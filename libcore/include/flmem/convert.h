@@ -5,7 +5,7 @@
 /*
  * Writes a model in another format or with another type of numbers. Data are read and written in
  * blocks, so memory is in proportion to the number of tensors. The output appears complete or not
- * at all. Nothing is shared between threads.
+ * at all; unfinished it has the names of flmem_aggregate()'s. Nothing is shared between threads.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct flmem_convert_request {
 	 * nearest, ties to even; NULL: as they are. Others stay as they are.
 	 */
 	const char *dtype;
-	/* As that of struct flmem_aggregate_request. After it returned false nothing is left. */
+	/* As that of struct flmem_aggregate_request. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
@@ -34,17 +34,21 @@ struct flmem_convert_request {
 	 * files with at most so many bytes of tensors each, or one tensor, and their index.
 	 */
 	uint64_t shard_bytes;
+	bool resume; /* continue what an earlier call with the same request left */
 };
 
 struct flmem_conversion {
 	uint64_t tensors, converted; /* those with another type than before */
 	uint64_t output_bytes, took_us;
-	uint32_t crc32c; /* of the whole output */
+	uint64_t resumed_bytes; /* of the output, found done and intact */
+	bool restarted;		/* with resume: what an earlier call left was of another request */
+	uint32_t crc32c;	/* of the whole output */
 };
 
 /*
  * FLMEM_EUSAGE for invalid inputs, models that the format cannot hold, and finite numbers that
- * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as flmem_aggregate().
+ * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as flmem_aggregate(), which keeps the
+ * unfinished output for `resume` after FLMEM_EFAILED.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_convert(const struct flmem_convert_request *request,
 					     struct flmem_conversion *ret_conversion,

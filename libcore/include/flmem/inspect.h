@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/aggregate.h>
 #include <flmem/error.h>
 #include <flmem/http.h>
 #include <flmem/value.h>
@@ -61,6 +62,9 @@ struct flmem_inspect_request {
 	bool headers_only; /* read no data: no checksums */
 	bool statistics;
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
+	/* As that of struct flmem_aggregate_request; after it returned false: FLMEM_EFAILED. */
+	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
+	void *context;
 };
 
 /*

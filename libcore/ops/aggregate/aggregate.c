@@ -8,10 +8,10 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "base/url.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
+#include "ops/aggregate/shared_call.h"
 
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
@@ -33,6 +33,7 @@ static void clear_call(struct flmem_aggregate_call *call)
 	flmem_layout_clear(&call->layout);
 	flmem_state_clear(&call->state);
 	flmem_output_clear(&call->output);
+	free(call->reports);
 	free(call->weights);
 	free(call->factors);
 	free(run->sums);
@@ -68,7 +69,7 @@ static int check_request(const struct flmem_aggregate_request *request, struct f
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "invalid number of threads %u; expected at most %u",
 				       request->threads, FLMEM_RUN_THREADS);
-	return 0;
+	return flmem_shared_call_check(request, err);
 }
 
 static unsigned count_threads(const struct flmem_aggregate_request *request)
@@ -96,6 +97,7 @@ static void size_run(struct flmem_aggregate_call *call)
 	run->block_bytes = (size_t)(block < run->chunk_bytes ? block : run->chunk_bytes);
 	run->chunk_count = (size_t)((bytes + run->chunk_bytes - 1) / run->chunk_bytes);
 	run->threads = count_threads(request);
+	flmem_shared_call_divide(call);
 }
 
 /* While servers are waited for: whether the caller, or the run, wants to stop. */
@@ -433,6 +435,30 @@ static int open_parts(struct flmem_aggregate_call *call, struct flmem_error *err
 	return rc;
 }
 
+/* Each process writes a part; all of them pass the same steps. */
+static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	bool first = call->ranks.rank == 0;
+	int rc = plan_output(call, err);
+
+	if (!rc && first)
+		rc = open_parts(call, err);
+	rc = flmem_shared_call_agree(call, rc, err);
+	if (rc)
+		return rc;
+	if (!first)
+		rc = flmem_shared_call_join(call, err);
+	if (!rc)
+		rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
+	rc = flmem_shared_call_collect(call, rc, err);
+	if (!rc && first)
+		rc = finish_output(call, err);
+	rc = flmem_shared_call_agree(call, rc, err);
+	if (rc && first) /* there is no resuming, so nothing is kept for it */
+		call->part.keep = false;
+	return rc;
+}
+
 static int write_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc;
@@ -442,6 +468,8 @@ static int write_output(struct flmem_aggregate_call *call, struct flmem_error *e
 		rc = flmem_verify_prepare(&call->run, err);
 		return rc ? rc : flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 	}
+	if (call->ranks.count > 1)
+		return write_shared(call, err);
 	rc = plan_output(call, err);
 	if (!rc)
 		rc = open_parts(call, err);
@@ -453,81 +481,6 @@ static int write_output(struct flmem_aggregate_call *call, struct flmem_error *e
 	if (rc) /* a failed read or write may succeed later; other inputs make other chunks */
 		call->part.keep = call->state.part.keep = rc == FLMEM_EFAILED;
 	return rc;
-}
-
-static uint32_t output_crc32c(const struct flmem_aggregate_call *call)
-{
-	const struct flmem_run *run = &call->run;
-	uint64_t bytes = flmem_layout_bytes(&call->layout);
-	uint32_t crc;
-
-	if (call->output.format != FLMEM_FORMAT_SAFETENSORS)
-		return call->output.crc32c;
-	crc = flmem_crc32c(0, call->layout.header.data, call->layout.header.length);
-
-	for (size_t i = 0; i < run->chunk_count; i++) {
-		uint64_t rest = bytes - i * run->chunk_bytes;
-
-		crc = flmem_crc32c_join(crc, run->chunks[i].crc32c,
-					rest < run->chunk_bytes ? rest : run->chunk_bytes);
-	}
-	return crc;
-}
-
-void flmem_aggregate_result_clear(struct flmem_aggregate_result *result)
-{
-	for (size_t i = 0; i < result->input_count; i++)
-		free(result->inputs[i].path);
-	free(result->inputs);
-	free(result->output);
-	*result = (struct flmem_aggregate_result){0};
-}
-
-static void fill_numbers(const struct flmem_aggregate_call *call,
-			 struct flmem_aggregate_result *result)
-{
-	const struct flmem_run *run = &call->run;
-
-	result->algorithm = flmem_algorithm_name(run->combination.algorithm);
-	result->tensors = call->layout.list.count;
-	result->output_bytes =
-		run->verifies ? call->layout.header.length + flmem_layout_bytes(&call->layout)
-			      : call->output.bytes;
-	result->read_bytes = call->read_bytes;
-	result->resumed_bytes = run->resumed_bytes;
-	result->restarted = call->part.restarted || call->state.part.restarted;
-	result->verified_elements = run->verified;
-	result->took_us = flmem_clock_us() - call->started_us;
-	result->peak_anon_bytes = run->peak_anon_bytes
-					  ? FLMEM_KNOWN(run->peak_anon_bytes)
-					  : FLMEM_UNKNOWN("/proc/self/statm is not readable");
-	result->chunk_bytes = run->chunk_bytes;
-	result->threads = run->threads;
-	result->kernels = run->combination.kernels->name;
-	result->crc32c = output_crc32c(call);
-}
-
-static int fill_result(const struct flmem_aggregate_call *call,
-		       struct flmem_aggregate_result *result, struct flmem_error *err)
-{
-	size_t count = call->request->input_count, active = 0;
-
-	fill_numbers(call, result);
-	result->output = strdup(call->request->output);
-	result->inputs = calloc(count, sizeof(*result->inputs));
-	if (!result->output || !result->inputs)
-		return flmem_aggregate_call_nomem(call, err);
-	for (size_t i = 0; i < count; i++) {
-		struct flmem_aggregate_input *input = &result->inputs[result->input_count++];
-
-		input->path = strdup(call->inputs[i].path);
-		input->skipped = call->inputs[i].skipped;
-		if (!input->path)
-			return flmem_aggregate_call_nomem(call, err);
-		if (!input->skipped)
-			input->weight = call->weights[active++] / call->run.combination.total;
-	}
-	return 0;
 }
 
 int flmem_aggregate(const struct flmem_aggregate_request *request,
@@ -556,18 +509,22 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	if (!rc)
 		rc = find_algorithm(&call, err);
 	if (!rc)
-		rc = open_inputs(&call, err);
+		rc = flmem_shared_call_start(&call, err);
+	if (rc) /* the same in all processes */
+		return rc;
+	rc = open_inputs(&call, err);
 	if (!rc)
 		rc = make_run(&call, err);
 	if (!rc)
 		rc = check_types(&call, err);
 	if (!rc)
 		rc = flmem_aggregate_call_choose(&call, err);
+	rc = flmem_shared_call_agree(&call, rc, err);
 	if (!rc)
 		rc = write_output(&call, err);
 	if (rc)
 		return rc;
-	rc = fill_result(&call, &result, err);
+	rc = flmem_aggregate_call_result(&call, &result, err);
 	if (rc)
 		flmem_aggregate_result_clear(&result);
 	else

@@ -8,6 +8,7 @@
 
 #include <flmem/aggregate.h>
 
+#include "mpi/ranks.h"
 #include "net/http.h"
 #include "ops/aggregate/run.h"
 #include "ops/aggregate/state.h"
@@ -26,6 +27,8 @@ struct flmem_aggregate_call {
 	struct flmem_run run;
 	double *weights, *factors; /* of the inputs that are not skipped */
 	uint64_t read_bytes;
+	void *reports;		  /* room for one of each process, of shared_call.c */
+	struct flmem_ranks ranks; /* processes that share the work; one without request->mpi */
 };
 
 /* Takes the inputs that are not skipped, and prepares the algorithm for them. */
@@ -45,6 +48,10 @@ uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *c
 
 /* Equal for calls whose chunks have the same bytes. */
 uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call);
+
+/* Fills the result; clear it also after a failure. */
+int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
+				struct flmem_aggregate_result *ret_result, struct flmem_error *err);
 
 int flmem_aggregate_call_nomem(const struct flmem_aggregate_call *call, struct flmem_error *err);
 

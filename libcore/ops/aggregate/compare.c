@@ -7,8 +7,10 @@
 
 #include "aggregate/kernels.h"
 #include "base/cleanup.h"
+#include "base/url.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/ticker.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
@@ -19,6 +21,7 @@ struct compare_run {
 	struct flmem_comparison *comparison;
 	struct flmem_input inputs[2];
 	struct flmem_http_access access;
+	struct flmem_ticker ticker;
 	struct flmem_tensor_list lists[2];
 	char *blocks[2];
 	double *rows[2];
@@ -187,6 +190,8 @@ static int read_blocks(struct compare_run *run, const struct compared_pair *pair
 		rc = flmem_input_file_read(&run->inputs[i].files[tensor->file],
 					   tensor->offset + at * size, count * size, run->blocks[i],
 					   err);
+		if (!rc)
+			rc = flmem_ticker_add(&run->ticker, count * size, err);
 	}
 	return rc;
 }
@@ -294,11 +299,26 @@ static int compare_all(struct compare_run *run, struct flmem_error *err)
 	return rc;
 }
 
+/* At most; those of tensors that only one model has are not read. */
+static uint64_t list_bytes(const struct flmem_tensor_list *list)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+		bytes += list->tensors[i].bytes;
+	return bytes;
+}
+
 static int compare_models(struct compare_run *run, struct flmem_error *err)
 {
 	int rc = 0;
 
-	run->access.options = run->request->http;
+	flmem_ticker_start(&run->ticker);
+	run->access = (struct flmem_http_access){
+		.options = run->request->http,
+		.ended = flmem_ticker_has_ended,
+		.context = &run->ticker,
+	};
 	for (size_t i = 0; i < 2 && !rc; i++) {
 		run->blocks[i] = malloc(BLOCK_ELEMENTS * ELEMENT_BYTES_MAX);
 		run->rows[i] = calloc(BLOCK_ELEMENTS, sizeof(*run->rows[i]));
@@ -308,6 +328,8 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 		run->inputs[i].key = run->request->key;
 		rc = flmem_input_load(run->request->paths[i], &run->inputs[i], &run->lists[i], err);
 	}
+	for (size_t i = 0; i < 2 && !rc; i++)
+		run->ticker.total_bytes += list_bytes(&run->lists[i]);
 	if (!rc)
 		rc = compare_all(run, err);
 	for (size_t i = 0; i < 2 && !rc; i++)
@@ -319,9 +341,19 @@ int flmem_compare(const struct flmem_compare_request *request,
 		  struct flmem_comparison *ret_comparison, struct flmem_error *err)
 {
 	struct flmem_comparison comparison = {0};
-	AUTO_RUN struct compare_run run = {.request = request, .comparison = &comparison};
+	FLMEM_AUTO_FREE char *shown = flmem_url_show(request->paths[0]);
+	AUTO_RUN struct compare_run run = {
+		.request = request,
+		.comparison = &comparison,
+		.ticker = {.progress = request->progress,
+			   .context = request->context,
+			   .path = shown,
+			   .end = "compared"},
+	};
 	int rc;
 
+	if (!shown)
+		return compare_nomem(&run, err);
 	if (!(request->tolerance >= 0))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid tolerance %g",
 				       request->tolerance);

@@ -12,14 +12,18 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/fnv.h"
 #include "base/url.h"
 #include "net/http.h"
 #include "ops/aggregate/output.h"
+#include "ops/aggregate/ticker.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 #define BLOCK_BYTES	  (BLOCK_ELEMENTS * ELEMENT_BYTES_MAX)
-#define TICK_US		  UINT64_C(200000)
+/* Of the output's data, as the journal lists them; a multiple of every element. */
+#define CHUNK_BYTES FLMEM_AGGREGATE_CHUNK_BYTES
+#define TICK_US	    UINT64_C(200000)
 
 struct conversion_run {
 	const struct flmem_convert_request *request;
@@ -32,10 +36,11 @@ struct conversion_run {
 		*before; /* types in the input, by the tensors' places in the list */
 	char *from, *to;
 	double *rows[2];
-	uint32_t crc32c;
-	uint64_t converted;
-	uint64_t started_us, told_us; /* the last call of the progress */
-	uint64_t done_bytes, total_bytes;
+	struct flmem_journal_chunk *chunks;
+	size_t chunk_count;
+	size_t announced; /* tensors whose bytes were announced, in the order of the output */
+	uint64_t converted, resumed_bytes;
+	struct flmem_ticker ticker;
 };
 
 static void clear_conversion(struct conversion_run *run)
@@ -44,6 +49,7 @@ static void clear_conversion(struct conversion_run *run)
 	flmem_layout_clear(&run->layout);
 	flmem_output_clear(&run->output);
 	free(run->before);
+	free(run->chunks);
 	free(run->from);
 	free(run->to);
 	free(run->rows[0]);
@@ -97,25 +103,6 @@ static int change_types(struct conversion_run *run, struct flmem_tensor_list *li
 	return 0;
 }
 
-/* False to stop. */
-static bool tell_progress(struct conversion_run *run)
-{
-	const struct flmem_convert_request *request = run->request;
-	const struct flmem_aggregate_progress progress = {
-		.done_bytes = run->done_bytes,
-		.total_bytes = run->total_bytes,
-		.elapsed_us = flmem_clock_us() - run->started_us,
-	};
-
-	return !request->progress || request->progress(request->context, &progress);
-}
-
-/* While a server is waited for. */
-static bool has_ended(void *context)
-{
-	return !tell_progress(context);
-}
-
 static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
@@ -124,8 +111,8 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 
 	run->access = (struct flmem_http_access){
 		.options = run->request->http,
-		.ended = has_ended,
-		.context = run,
+		.ended = flmem_ticker_has_ended,
+		.context = &run->ticker,
 	};
 	run->input.access = &run->access;
 	run->input.key = run->request->key;
@@ -141,9 +128,26 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 	run->to = malloc(BLOCK_BYTES);
 	run->rows[0] = calloc(BLOCK_ELEMENTS, sizeof(double));
 	run->rows[1] = calloc(BLOCK_ELEMENTS, sizeof(double));
-	if (!run->from || !run->to || !run->rows[0] || !run->rows[1])
+	run->ticker.total_bytes = flmem_layout_bytes(&run->layout);
+	run->chunk_count = (size_t)((run->ticker.total_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+	run->chunks = calloc(run->chunk_count + 1, sizeof(*run->chunks));
+	if (!run->from || !run->to || !run->rows[0] || !run->rows[1] || !run->chunks)
 		return conversion_nomem(run, err);
 	return 0;
+}
+
+/* Equal for calls whose chunks have the same bytes: names and new types are in the header. */
+static uint64_t conversion_fingerprint(const struct conversion_run *run)
+{
+	const struct flmem_buf *header = &run->layout.header;
+	const char *key = run->request->key;
+	const uint64_t numbers[] = {CHUNK_BYTES, run->request->shard_bytes};
+	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, "convert", sizeof("convert"));
+
+	hash = flmem_fnv_mix(hash, numbers, sizeof(numbers));
+	hash = flmem_fnv_mix(hash, header->data, header->length);
+	hash = flmem_fnv_mix(hash, key ?: "", key ? strlen(key) + 1 : 0);
+	return flmem_input_mix(&run->input, hash);
 }
 
 /* A checkpoint is a copy of the input, with the types of its pickle. */
@@ -171,7 +175,10 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 	rc = flmem_output_plan(output, &run->layout, &run->input, 1, err);
 	if (!rc)
 		rc = flmem_output_open(output, err);
-	return rc ? rc : flmem_output_prepare(output, 0, NULL, 0, err);
+	return rc ? rc
+		  : flmem_output_prepare(output, conversion_fingerprint(run),
+					 run->request->resume ? run->chunks : NULL,
+					 run->chunk_count, err);
 }
 
 static int report_infinite(const struct conversion_run *run, const struct flmem_tensor *tensor,
@@ -206,21 +213,9 @@ static int round_block(const struct conversion_run *run, const struct flmem_tens
 	return 0;
 }
 
-static int check_progress(struct conversion_run *run, uint64_t bytes, struct flmem_error *err)
-{
-	uint64_t now = flmem_clock_us();
-
-	run->done_bytes += bytes;
-	if (now - run->told_us < TICK_US)
-		return 0;
-	run->told_us = now;
-	if (tell_progress(run))
-		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "stopped before '%s' was complete",
-			       run->request->output);
-}
-
-static int convert_tensor(struct conversion_run *run, size_t index, struct flmem_error *err)
+/* Converts the bytes [begin, end) of the output that one tensor has. */
+static int convert_piece(struct conversion_run *run, size_t index, uint64_t begin, uint64_t end,
+			 uint32_t *crc32c, struct flmem_error *err)
 {
 	const struct flmem_tensor *tensor = run->layout.order[index];
 	const struct flmem_dtype *before = run->before[tensor - run->layout.list.tensors];
@@ -228,54 +223,136 @@ static int convert_tensor(struct conversion_run *run, size_t index, struct flmem
 	bool same = before == tensor->dtype;
 	/* Types that stay may have elements that are no whole bytes. */
 	uint64_t old = same ? 1 : before->bits / 8, new = same ? 1 : tensor->dtype->bits / 8;
-	uint64_t elements = tensor->bytes / new, begin = run->layout.begins[index];
+	uint64_t start = run->layout.begins[index], most = same ? BLOCK_BYTES : BLOCK_ELEMENTS;
+	const char *bytes = same ? run->from : run->to;
+	uint64_t first = (begin - start) / new, last = (end - start) / new;
 	int rc = 0;
 
-	flmem_input_file_expect(file, tensor->offset, elements * old);
-	for (uint64_t at = 0, count; at < elements && !rc; at += count) {
-		uint64_t most = same ? BLOCK_BYTES : BLOCK_ELEMENTS;
-		const char *bytes = same ? run->from : run->to;
-
-		count = elements - at < most ? elements - at : most;
+	if (run->announced <= index)
+		flmem_input_file_expect(file, tensor->offset + first * old,
+					(tensor->bytes / new - first) * old);
+	run->announced = index + 1;
+	for (uint64_t at = first, count; at < last && !rc; at += count) {
+		count = last - at < most ? last - at : most;
 		rc = flmem_input_file_read(file, tensor->offset + at * old, count * old, run->from,
 					   err);
 		if (!rc && !same)
 			rc = round_block(run, tensor, before, at, (size_t)count, err);
 		if (!rc)
-			rc = flmem_output_write(&run->output, begin + at * new,
-						begin + (at + count) * new, bytes, err);
-		run->crc32c = flmem_crc32c(run->crc32c, bytes, (size_t)(count * new));
+			rc = flmem_output_write(&run->output, start + at * new,
+						start + (at + count) * new, bytes, err);
+		*crc32c = flmem_crc32c(*crc32c, bytes, (size_t)(count * new));
 		if (!rc)
-			rc = check_progress(run, count * new, err);
+			rc = flmem_ticker_add(&run->ticker, count * new, err);
 	}
 	return rc;
 }
 
-static int convert_all(struct conversion_run *run, struct flmem_error *err)
+static uint64_t conversion_chunk_end(const struct conversion_run *run, size_t chunk)
 {
-	const struct flmem_buf *header = &run->layout.header;
+	uint64_t end = (chunk + 1) * CHUNK_BYTES;
+
+	return end < run->ticker.total_bytes ? end : run->ticker.total_bytes;
+}
+
+static int write_converted(struct conversion_run *run, size_t chunk, struct flmem_error *err)
+{
+	uint64_t at = chunk * CHUNK_BYTES, end = conversion_chunk_end(run, chunk);
+	size_t tensor = flmem_layout_find(&run->layout, at);
+	uint32_t crc32c = 0;
 	int rc = 0;
 
-	run->crc32c = flmem_crc32c(0, header->data, header->length);
-	run->total_bytes = flmem_layout_bytes(&run->layout);
-	for (size_t i = 0; i < run->layout.list.count && !rc; i++)
-		rc = convert_tensor(run, i, err);
+	for (; at < end && !rc; tensor++) {
+		uint64_t rest = run->layout.begins[tensor + 1];
+
+		rest = rest < end ? rest : end;
+		rc = rest > at ? convert_piece(run, tensor, at, rest, &crc32c, err) : 0;
+		at = rest;
+	}
+	if (rc)
+		return rc;
+	run->chunks[chunk].crc32c = crc32c;
+	rc = flmem_journal_append(run->part.journal, chunk, crc32c);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
+				       run->request->output);
+	return 0;
+}
+
+/* Whether an earlier call wrote it, and it is in the file as it was written. */
+static bool is_written(struct conversion_run *run, size_t chunk)
+{
+	uint64_t end = conversion_chunk_end(run, chunk);
+	uint32_t crc32c = 0;
+
+	if (!run->chunks[chunk].done)
+		return false;
+	for (uint64_t at = chunk * CHUNK_BYTES, bytes; at < end; at += bytes) {
+		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
+		if (!flmem_output_read(&run->output, at, at + bytes, run->from))
+			return false;
+		crc32c = flmem_crc32c(crc32c, run->from, (size_t)bytes);
+	}
+	return crc32c == run->chunks[chunk].crc32c;
+}
+
+static int convert_chunk(struct conversion_run *run, size_t chunk, struct flmem_error *err)
+{
+	uint64_t bytes = conversion_chunk_end(run, chunk) - chunk * CHUNK_BYTES;
+
+	if (!is_written(run, chunk))
+		return write_converted(run, chunk, err);
+	run->resumed_bytes += bytes;
+	run->announced = 0; /* what follows is not read in one go with what was before */
+	return flmem_ticker_add(&run->ticker, bytes, err);
+}
+
+static int convert_all(struct conversion_run *run, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < run->chunk_count && !rc; i++)
+		rc = convert_chunk(run, i, err);
 	if (!rc)
 		rc = flmem_output_finish(&run->output, err);
 	if (!rc)
 		rc = flmem_input_check(&run->input, err);
-	return rc ? rc : flmem_output_commit(&run->output, err);
+	if (!rc)
+		rc = flmem_output_commit(&run->output, err);
+	if (rc) /* as of flmem_aggregate(): a failed read or write may succeed later */
+		run->part.keep = rc == FLMEM_EFAILED;
+	return rc;
+}
+
+static uint32_t conversion_crc32c(const struct conversion_run *run)
+{
+	const struct flmem_buf *header = &run->layout.header;
+	uint32_t crc32c;
+
+	if (run->output.format != FLMEM_FORMAT_SAFETENSORS)
+		return run->output.crc32c;
+	crc32c = flmem_crc32c(0, header->data, header->length);
+	for (size_t i = 0; i < run->chunk_count; i++)
+		crc32c = flmem_crc32c_join(crc32c, run->chunks[i].crc32c,
+					   conversion_chunk_end(run, i) - i * CHUNK_BYTES);
+	return crc32c;
 }
 
 int flmem_convert(const struct flmem_convert_request *request,
 		  struct flmem_conversion *ret_conversion, struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_conversion)
-	struct conversion_run run = {.request = request, .part = FLMEM_PART_FILE_INIT};
+	struct conversion_run run = {
+		.request = request,
+		.part = FLMEM_PART_FILE_INIT,
+		.ticker = {.progress = request->progress,
+			   .context = request->context,
+			   .path = request->output,
+			   .end = "complete; continue with --resume"},
+	};
 	int rc;
 
-	run.started_us = run.told_us = flmem_clock_us();
-
+	flmem_ticker_start(&run.ticker);
 	flmem_buf_init(&run.layout.header);
 	flmem_buf_init(&run.output.text);
 	rc = open_conversion(&run, err);
@@ -289,9 +366,10 @@ int flmem_convert(const struct flmem_convert_request *request,
 		.tensors = run.layout.list.count,
 		.converted = run.converted,
 		.output_bytes = run.output.bytes,
-		.took_us = flmem_clock_us() - run.started_us,
-		.crc32c = run.output.format == FLMEM_FORMAT_SAFETENSORS ? run.crc32c
-									: run.output.crc32c,
+		.resumed_bytes = run.resumed_bytes,
+		.restarted = run.part.restarted,
+		.took_us = flmem_clock_us() - run.ticker.started_us,
+		.crc32c = conversion_crc32c(&run),
 	};
 	return 0;
 }

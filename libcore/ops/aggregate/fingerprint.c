@@ -29,7 +29,7 @@ static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *gener
 	return flmem_fnv_mix(hash, numbers, sizeof(numbers));
 }
 
-static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
+uint64_t flmem_input_mix(const struct flmem_input *input, uint64_t hash)
 {
 	for (size_t f = 0; f < input->file_count; f++) {
 		const struct flmem_input_file *file = &input->files[f];
@@ -57,7 +57,7 @@ uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *c
 	hash = flmem_fnv_mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
 	for (size_t i = 0; i < request->input_count; i++) {
 		hash = flmem_fnv_mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
-		hash = mix_files(hash, &call->inputs[i]);
+		hash = flmem_input_mix(&call->inputs[i], hash);
 	}
 	return hash;
 }
@@ -77,6 +77,6 @@ uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *cal
 	hash = flmem_fnv_mix(hash, call->factors, run->input_count * sizeof(*call->factors));
 	hash = flmem_fnv_mix(hash, call->layout.header.data, call->layout.header.length);
 	for (size_t i = 0; i < flmem_run_sources(run); i++)
-		hash = mix_files(hash, run->inputs[i]);
-	return mix_files(hash, &call->state.input);
+		hash = flmem_input_mix(run->inputs[i], hash);
+	return flmem_input_mix(&call->state.input, hash);
 }

@@ -11,6 +11,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/portable.h"
 #include "base/url.h"
 #include "model/shards.h"
 #include "net/http.h"
@@ -138,16 +139,16 @@ static int report_unreadable(const char *path, struct flmem_error *err)
 }
 
 /* Adds the tensors of the next file of several to the list. */
-static int read_shard(struct flmem_input *input, int fd, struct flmem_tensor_list *list,
-		      struct flmem_error *err)
+static int read_shard(struct flmem_input *input, const struct flmem_source *source,
+		      struct flmem_tensor_list *list, struct flmem_error *err)
 {
 	const char *path = input->files[input->file_count - 1].path;
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list more = {0};
 	int rc;
 
 	if (input->file_count == 1)
-		return flmem_safetensors_read(fd, path, list, err);
-	rc = flmem_safetensors_read(fd, path, &more, err);
+		return flmem_safetensors_read(source, path, list, err);
+	rc = flmem_safetensors_read(source, path, &more, err);
 	if (!rc && !flmem_tensor_list_merge(list, &more, (uint32_t)(input->file_count - 1)))
 		rc = flmem_error_nomem(err, "cannot list the tensors of '%s'", input->path);
 	return rc;
@@ -170,8 +171,9 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 	if (!S_ISREG(file->status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (dirfd == AT_FDCWD)
-		return flmem_tensor_file_read(file->fd, path, input->key, &input->kind, list, err);
-	return read_shard(input, file->fd, list, err);
+		return flmem_tensor_file_read(FLMEM_SOURCE_FD(file->fd), path, input->key,
+					      &input->kind, list, err);
+	return read_shard(input, FLMEM_SOURCE_FD(file->fd), list, err);
 }
 
 /* The index and the headers of the shards must agree about every tensor. */
@@ -259,15 +261,17 @@ static int open_address(struct flmem_input *input, const char *url, bool shard,
 			struct flmem_tensor_list *list, struct flmem_error *err)
 {
 	struct flmem_input_file *file = &input->files[input->file_count++];
-	FLMEM_AUTO_CLOSE int fd = -1;
+	FLMEM_AUTO(flmem_remote_source_clear) struct flmem_remote_source remote = {0};
 	int rc;
 
 	file->fd = -1;
-	rc = flmem_remote_open(input->http, url, file, &fd, err);
+	rc = flmem_remote_open(input->http, url, file, &remote, err);
 	if (rc)
 		return rc;
-	return shard ? read_shard(input, fd, list, err)
-		     : flmem_safetensors_read(fd, file->path, list, err);
+	rc = shard ? read_shard(input, &remote.source, list, err)
+		   : flmem_tensor_file_read(&remote.source, file->path, input->key, &input->kind,
+					    list, err);
+	return flmem_remote_source_end(&remote, rc, err);
 }
 
 static int open_remote_shards(struct flmem_input *input, const char *url,
@@ -486,7 +490,7 @@ static bool is_cached(int fd, uint64_t offset)
 	char byte;
 	struct iovec place = {.iov_base = &byte, .iov_len = 1};
 
-	return preadv2(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
+	return flmem_file_read_flags(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
 }
 
 bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,

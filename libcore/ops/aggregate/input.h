@@ -96,4 +96,7 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 /* FLMEM_EUSAGE if a file has another size or time than when it was opened. */
 int flmem_input_check(const struct flmem_input *input, struct flmem_error *err);
 
+/* Continues a hash with what identifies the versions of its files. */
+uint64_t flmem_input_mix(const struct flmem_input *input, uint64_t hash);
+
 #endif

@@ -12,8 +12,10 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "model/checkpoint_tensors.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/ticker.h"
 
 #define BLOCK_BYTES (UINT64_C(256) << 10)
 
@@ -22,6 +24,7 @@ struct inspection_run {
 	const struct flmem_inspect_request *request;
 	struct flmem_input input;
 	struct flmem_http_access access;
+	struct flmem_ticker ticker;
 	struct flmem_tensor_list list;
 	const struct flmem_tensor **order; /* as they are stored */
 	char *block;
@@ -63,34 +66,15 @@ static bool is_checkpoint(const char *path)
 {
 	static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
-		if (flmem_text_ends(path, suffixes[i]))
+	size_t length = flmem_url_path_length(path);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++) {
+		size_t suffix = strlen(suffixes[i]);
+
+		if (length > suffix && strncmp(path + length - suffix, suffixes[i], suffix) == 0)
 			return true;
-	return false;
-}
-
-/* `why` its tensors are not listed. */
-static int inspect_checkpoint(const char *path, const char *why,
-			      struct flmem_inspection *inspection, struct flmem_error *err)
-{
-	struct flmem_model model;
-	int rc = flmem_model_read(path, NULL, &model, err);
-
-	if (rc)
-		return rc;
-	inspection->format = "PyTorch checkpoint";
-	inspection->tensor_count = model.tensors;
-	inspection->parameters = model.parameters;
-	inspection->bytes = model.bytes;
-	flmem_model_clear(&model);
-	if (asprintf(&inspection->unlisted,
-		     "names, types and shapes are in a pickle that does not describe a state "
-		     "dict at its top level (%s); name the dict with --key",
-		     why) < 0) {
-		inspection->unlisted = NULL;
-		return inspection_nomem(path, err);
 	}
-	return 0;
+	return false;
 }
 
 static const char *lack_of_statistics(const struct inspection_run *run,
@@ -206,6 +190,9 @@ static int inspect_tensor_data(struct inspection_run *run, const struct flmem_te
 			flmem_kernels_best()->load[element](run->block, run->row, count);
 			flmem_statistics_add(&statistics, run->row, count);
 		}
+		rc = flmem_ticker_add(&run->ticker, bytes, err);
+		if (rc)
+			return rc;
 	}
 	if (!out->no_statistics)
 		out->statistics = (struct flmem_tensor_statistics){
@@ -231,6 +218,9 @@ static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, ui
 		if (rc)
 			return rc;
 		*crc32c = flmem_crc32c(*crc32c, run->block, (size_t)bytes);
+		rc = flmem_ticker_add(&run->ticker, bytes, err);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -257,16 +247,64 @@ static int read_next(struct inspection_run *run, struct flmem_inspection *inspec
 	return rc;
 }
 
+/* A file that is read through struct flmem_source, whose failures have no reason. */
+struct inspected_source {
+	const struct flmem_input_file *file;
+	struct flmem_ticker *ticker;
+	int rc;
+	struct flmem_error error;
+};
+
+static bool read_inspected(void *context, uint64_t offset, void *out, size_t length)
+{
+	struct inspected_source *from = context;
+
+	if (!from->rc)
+		from->rc = flmem_input_file_read(from->file, offset, length, out, &from->error);
+	if (!from->rc)
+		from->rc = flmem_ticker_add(from->ticker, length, &from->error);
+	return !from->rc;
+}
+
+static bool is_pickle(const struct flmem_archive_entry *entry)
+{
+	return flmem_text_ends(entry->name, "/data.pkl");
+}
+
 /* The checksums that an archive has itself. */
-static int verify_entries(const struct inspection_run *run, struct flmem_error *err)
+static int verify_entries(struct inspection_run *run, bool pickles_only, struct flmem_error *err)
 {
 	const struct flmem_archive *archive = &run->input.kind.archive;
+	struct inspected_source from = {.file = &run->input.files[0], .ticker = &run->ticker};
+	const struct flmem_source source = {
+		.read = read_inspected,
+		.context = &from,
+		.bytes = (uint64_t)from.file->status.st_size,
+	};
 	int rc = 0;
 
-	for (size_t i = 0; i < archive->count && !rc; i++)
-		rc = flmem_archive_verify(run->input.files[0].fd, run->request->path,
-					  &archive->entries[i], err);
-	return rc;
+	for (size_t i = 0; i < archive->count && !rc; i++) {
+		const struct flmem_archive_entry *entry = &archive->entries[i];
+
+		if (pickles_only && !is_pickle(entry))
+			continue;
+		flmem_input_file_expect(from.file, entry->offset, entry->bytes);
+		rc = flmem_archive_verify(&source, run->input.path, entry, err);
+	}
+	if (from.rc && err)
+		*err = from.error;
+	return from.rc ?: rc;
+}
+
+/* Read once more, for the checksums of the archive. */
+static uint64_t archive_bytes(const struct inspection_run *run)
+{
+	const struct flmem_archive *archive = &run->input.kind.archive;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < archive->count; i++)
+		bytes += archive->entries[i].bytes; /* they do not overlap */
+	return bytes;
 }
 
 static int read_data(struct inspection_run *run, struct flmem_inspection *inspection,
@@ -275,6 +313,9 @@ static int read_data(struct inspection_run *run, struct flmem_inspection *inspec
 	size_t next = 0;
 	int rc = 0;
 
+	for (size_t f = 0; f < inspection->file_count; f++)
+		run->ticker.total_bytes += inspection->files[f].bytes;
+	run->ticker.total_bytes += archive_bytes(run);
 	for (size_t f = 0; f < inspection->file_count && !rc; f++) {
 		struct flmem_inspected_file *file = &inspection->files[f];
 		uint64_t at = 0;
@@ -286,7 +327,7 @@ static int read_data(struct inspection_run *run, struct flmem_inspection *inspec
 	}
 	inspection->has_data = true;
 	if (!rc)
-		rc = verify_entries(run, err);
+		rc = verify_entries(run, false, err);
 	return rc ? rc : flmem_input_check(&run->input, err);
 }
 
@@ -303,37 +344,108 @@ static int inspect_loaded(struct inspection_run *run, struct flmem_inspection *i
 	return run->request->headers_only ? 0 : read_data(run, inspection, err);
 }
 
-/*
- * Of a checkpoint whose pickle describes more or other things than tensors, the sizes are in the
- * directory nevertheless.
- */
-static bool has_sizes_only(const struct flmem_inspect_request *request)
+/* Checkpoints from before PyTorch 1.6 are one pickle. */
+static int measure_pickle(const struct inspection_run *run, struct flmem_inspection *inspection,
+			  struct flmem_error *err)
 {
+	struct flmem_model model;
+	int rc = flmem_model_read(run->request->path, NULL, &model, err);
+
+	if (rc)
+		return rc;
+	inspection->tensor_count = model.tensors;
+	inspection->parameters = model.parameters;
+	inspection->bytes = model.bytes;
+	flmem_model_clear(&model);
+	return 0;
+}
+
+/* The sizes are in the directory; nothing is taken from an archive that is damaged. */
+static int measure_archive(struct inspection_run *run, struct flmem_inspection *inspection,
+			   struct flmem_error *err)
+{
+	struct flmem_tensors tensors = {0};
+	int rc;
+
+	run->ticker.total_bytes = archive_bytes(run);
+	rc = verify_entries(run, run->request->headers_only, err);
+
+	if (!rc)
+		rc = flmem_checkpoint_add_archive(run->input.path, &run->input.kind.archive,
+						  &tensors, err);
+	if (!rc)
+		rc = flmem_input_check(&run->input, err);
+	if (rc)
+		return rc;
+	inspection->tensor_count = FLMEM_KNOWN(tensors.count);
+	inspection->parameters = FLMEM_UNKNOWN("only its pickle contains the types");
+	inspection->bytes = tensors.bytes;
+	return 0;
+}
+
+/* Of a checkpoint whose pickle describes more or other things than tensors: `why` it does. */
+static int inspect_sizes(struct inspection_run *run, const char *why,
+			 struct flmem_inspection *inspection, struct flmem_error *err)
+{
+	int rc = run->input.kind.archive.count ? measure_archive(run, inspection, err)
+					       : measure_pickle(run, inspection, err);
+
+	if (rc)
+		return rc;
+	inspection->format = "PyTorch checkpoint";
+	if (asprintf(&inspection->unlisted,
+		     "names, types and shapes are in a pickle that does not describe a state "
+		     "dict at its top level (%s); name the dict with --key",
+		     why) < 0) {
+		inspection->unlisted = NULL;
+		return inspection_nomem(run->request->path, err);
+	}
+	return 0;
+}
+
+/* Archives that could not be read as such have no entries here. */
+static bool has_sizes_only(const struct inspection_run *run)
+{
+	const struct flmem_inspect_request *request = run->request;
 	FLMEM_AUTO_CLOSE int fd = open(request->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	FLMEM_AUTO_ARCHIVE struct flmem_archive archive = {0};
 	bool found;
 
-	if (request->key || fd < 0 || !is_checkpoint(request->path) ||
-	    flmem_archive_list(fd, request->path, &archive, &found, NULL))
+	if (request->key || !is_checkpoint(request->path))
 		return false;
-	return !found || !flmem_archive_check(fd, request->path, &archive, NULL);
+	if (run->input.kind.archive.count)
+		return true;
+	return fd >= 0 &&
+	       !flmem_archive_list(FLMEM_SOURCE_FD(fd), request->path, &archive, &found, NULL) &&
+	       !found;
 }
 
 static int inspect_path(const struct flmem_inspect_request *request,
 			struct flmem_inspection *inspection, struct flmem_error *err)
 {
-	AUTO_RUN struct inspection_run run = {.request = request};
+	AUTO_RUN struct inspection_run run = {
+		.request = request,
+		.ticker = {.progress = request->progress,
+			   .context = request->context,
+			   .path = inspection->path,
+			   .end = "read"},
+	};
 	struct flmem_error why = {0};
 	int rc;
 
-	run.access.options = request->http;
+	flmem_ticker_start(&run.ticker);
+	run.access = (struct flmem_http_access){
+		.options = request->http,
+		.ended = flmem_ticker_has_ended,
+		.context = &run.ticker,
+	};
 	run.input.access = &run.access;
 	run.input.key = request->key;
 	rc = flmem_input_load(request->path, &run.input, &run.list, &why);
 	if (!rc)
 		return inspect_loaded(&run, inspection, err);
-	if (rc == FLMEM_EUSAGE && has_sizes_only(request))
-		return inspect_checkpoint(request->path, why.message, inspection, err);
+	if (rc == FLMEM_EUSAGE && has_sizes_only(&run))
+		return inspect_sizes(&run, why.message, inspection, err);
 	if (err)
 		*err = why;
 	return rc;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/sort.h>
 #include <flmem/text.h>
 
-#include "base/io.h"
 #include "base/little_endian.h"
 #include "ops/aggregate/output.h"
 
@@ -17,33 +17,43 @@
 #define LOCAL_CHECKSUM	14U	    /* its place in a local header */
 #define RECORD_CHECKSUM 16U	    /* in a record of the directory */
 
-static uint32_t number_at(const struct flmem_input *source, uint64_t at)
+static int read_checksum_fields(const struct flmem_input *source, uint64_t at, uint32_t *numbers,
+				size_t count, struct flmem_error *err)
 {
-	char bytes[4];
+	char bytes[8];
+	int rc = flmem_input_file_read(&source->files[0], at, 4 * count, bytes, err);
 
-	if (!flmem_io_read_at(source->files[0].fd, at, bytes, sizeof(bytes)))
-		return 0;
-	return (uint32_t)flmem_read_little(bytes, sizeof(bytes));
+	for (size_t i = 0; i < count && !rc; i++)
+		numbers[i] = (uint32_t)flmem_read_little(bytes + 4 * i, 4);
+	return rc;
 }
 
-static struct flmem_output_entry make_entry(const struct flmem_input *source,
-					    const struct flmem_archive_entry *from)
+/* The places of an entry's checksum. The directory, which is longer, follows all entries. */
+static int make_entry(const struct flmem_input *source, const struct flmem_archive_entry *from,
+		      struct flmem_output_entry *ret_entry, struct flmem_error *err)
 {
 	uint64_t end = from->offset + from->bytes, local = from->header + LOCAL_CHECKSUM;
-	struct flmem_output_entry entry = {
+	uint32_t first = 0, after[2] = {0};
+	bool later = from->flags & FLAG_LATER;
+	int rc = later ? read_checksum_fields(source, local, &first, 1, err) : 0;
+
+	if (!rc && later)
+		rc = read_checksum_fields(source, end, after, 2, err);
+	if (rc)
+		return rc;
+	*ret_entry = (struct flmem_output_entry){
 		.offset = from->offset,
 		.bytes = from->bytes,
 		.places = {from->record + RECORD_CHECKSUM},
 	};
 
-	if (!(from->flags & FLAG_LATER) || number_at(source, local) != 0)
-		entry.places[1] = local;
-	if (!(from->flags & FLAG_LATER))
-		return entry;
-	end += number_at(source, end) == DESCRIPTOR_MARK ? 4 : 0;
-	if (number_at(source, end) == from->crc32)
-		entry.places[2] = end;
-	return entry;
+	if (!later || first)
+		ret_entry->places[1] = local;
+	if (later && after[0] == DESCRIPTOR_MARK && after[1] == from->crc32)
+		ret_entry->places[2] = end + 4;
+	else if (later && after[0] == from->crc32)
+		ret_entry->places[2] = end;
+	return 0;
 }
 
 static int compare_entry(const void *a, const void *b)
@@ -82,16 +92,19 @@ static int make_entries(struct flmem_output *output, struct flmem_error *err)
 	const struct flmem_archive *archive = &output->source->kind.archive;
 	size_t count = output->layout->list.count;
 	FLMEM_AUTO_FREE uint64_t *places = calloc(count + 1, sizeof(*places));
+	int rc = 0;
 
 	output->entries = calloc(archive->count + 1, sizeof(*output->entries));
 	if (!output->entries || !places)
 		return flmem_error_nomem(err, "cannot write '%s'", output->path);
 	memcpy(places, output->map.offsets, count * sizeof(*places));
 	qsort(places, count, sizeof(*places), compare_offset);
-	for (size_t i = 0; i < archive->count; i++)
+	for (size_t i = 0; i < archive->count && !rc; i++)
 		if (has_place(&archive->entries[i], places, count))
-			output->entries[output->entry_count++] =
-				make_entry(output->source, &archive->entries[i]);
+			rc = make_entry(output->source, &archive->entries[i],
+					&output->entries[output->entry_count++], err);
+	if (rc)
+		return rc;
 	qsort(output->entries, output->entry_count, sizeof(*output->entries), compare_entry);
 	return 0;
 }
@@ -151,7 +164,7 @@ static int check_shared(const struct flmem_output *output, const struct flmem_in
 		return flmem_error_nomem(err, "cannot write '%s'", output->path);
 	for (size_t i = 0; i < tensors; i++)
 		order[i] = i;
-	qsort_r(order, tensors, sizeof(*order), compare_record_places, output->map.offsets);
+	flmem_sort(order, tensors, sizeof(*order), compare_record_places, output->map.offsets);
 	for (size_t i = 0; i < tensors; i++) {
 		const struct flmem_tensor *tensor = layout->order[order[i]];
 		const struct flmem_tensor *before = layout->order[last];

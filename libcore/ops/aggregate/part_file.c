@@ -184,6 +184,33 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	return rc ? rc : check_output(part, err);
 }
 
+int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_t bytes,
+			 struct flmem_error *err)
+{
+	int rc = flmem_file_place_open(path, &part->place);
+	struct stat status;
+
+	if (!rc && asprintf(&part->name, "%s.part", part->place.name) < 0) {
+		part->name = NULL;
+		return flmem_error_nomem(err, "cannot write '%s'", path);
+	}
+	part->keep = true; /* it is the other process's */
+	if (!rc)
+		part->fd = openat(part->place.directory, part->name,
+				  O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (rc || part->fd < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, rc ? -rc : errno,
+				       "cannot open '%s.part', which the first process has made: "
+				       "all of them need the same directory",
+				       path);
+	if (!is_own_file(part->fd, &status) || (uint64_t)status.st_size != bytes)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "'%s.part' is not what the first process has made: all of "
+				       "them need the same directory",
+				       path);
+	return 0;
+}
+
 static int report_full(const struct flmem_part_file *part, int fd, uint64_t bytes, int sys_errno,
 		       struct flmem_error *err)
 {

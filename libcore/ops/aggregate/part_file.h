@@ -43,6 +43,10 @@ int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64
 			    struct flmem_journal_chunk *chunks, size_t count,
 			    struct flmem_error *err);
 
+/* Opens what another process has prepared with `bytes`, to write to it: nothing else. */
+int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_t bytes,
+			 struct flmem_error *err);
+
 /* Marks no chunk as written. */
 int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
 			    struct flmem_error *err);

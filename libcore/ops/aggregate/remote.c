@@ -1,68 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/remote.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "base/io.h"
-#include "base/little_endian.h"
 #include "base/url.h"
 
-#define LENGTH_BYTES	8U
-#define BLOCK_BYTES	65536U
 #define INDEX_SUFFIX	".safetensors.index.json"
 #define INDEX_BYTES_MAX (100U << 20)
+/* The end of an archive is searched in as many bytes; longer parts are read for themselves. */
+#define WINDOW_LARGEST (128U << 10)
+/* A local header of an archive, with that of an array. */
+#define WINDOW_SMALLEST 4096U
 
-/* Copies the first bytes into the file in memory. */
-static int copy_start(const struct flmem_input_file *file, uint64_t bytes, int fd,
-		      struct flmem_error *err)
+static int read_remote(const struct flmem_input_file *file, uint64_t offset, size_t bytes,
+		       char *out, struct flmem_error *err)
 {
-	char block[BLOCK_BYTES];
-	int rc = 0;
-
-	flmem_http_file_expect(file->remote, 0, bytes);
-	for (uint64_t at = 0, some; at < bytes && !rc; at += some) {
-		some = bytes - at < sizeof(block) ? bytes - at : sizeof(block);
-		rc = flmem_http_file_read(file->remote, at, some, block, err);
-		if (!rc && flmem_io_write_all(fd, block, (size_t)some))
-			rc = flmem_error_nomem(err, "cannot read the header of '%s'", file->path);
-	}
-	return rc;
+	flmem_http_file_expect(file->remote, offset, bytes);
+	return flmem_http_file_read(file->remote, offset, bytes, out, err);
 }
 
-/*
- * How much the reader of headers will read: it has the same limit. Archives are refused, since
- * their directories are at their ends.
- */
-static int measure_header(const struct flmem_input_file *file, uint64_t size, uint64_t *ret_bytes,
-			  struct flmem_error *err)
+static bool has_bytes(const struct flmem_remote_window *window, uint64_t offset, size_t length)
 {
-	unsigned char raw[LENGTH_BYTES];
-	uint64_t length, start = size < LENGTH_BYTES ? size : LENGTH_BYTES;
-	int rc = flmem_http_file_read(file->remote, 0, start, (char *)raw, err);
+	return offset >= window->begin && offset - window->begin <= window->length &&
+	       length <= window->length - (offset - window->begin);
+}
 
-	*ret_bytes = start;
-	if (rc || size < LENGTH_BYTES)
+/* The headers of an archive's entries are read twice, in the same order. */
+static struct flmem_remote_window *find_window(struct flmem_remote_source *remote, uint64_t offset,
+					       size_t length)
+{
+	for (size_t i = 0; i < remote->window_count; i++) {
+		size_t at = (remote->found + i) % remote->window_count;
+
+		if (has_bytes(&remote->windows[at], offset, length)) {
+			remote->found = at;
+			return &remote->windows[at];
+		}
+	}
+	return NULL;
+}
+
+/* Reads what is from here on into a window, the oldest one if there are enough. */
+static int fill_remote_window(struct flmem_remote_source *remote, uint64_t offset, size_t length,
+			      struct flmem_remote_window **ret_window)
+{
+	struct flmem_remote_window *window = &remote->windows[remote->next];
+	uint64_t rest = remote->source.bytes - offset;
+	size_t bytes = length > WINDOW_SMALLEST ? length : WINDOW_SMALLEST;
+	int rc;
+
+	bytes = bytes < rest ? bytes : (size_t)rest;
+	free(window->bytes);
+	*window = (struct flmem_remote_window){.begin = offset, .bytes = malloc(bytes)};
+	if (!window->bytes)
+		return flmem_error_nomem(&remote->error, "cannot read '%s'", remote->file->path);
+	rc = read_remote(remote->file, offset, bytes, window->bytes, &remote->error);
+	if (rc)
 		return rc;
-	if (memcmp(raw, "PK\3\4", 4) == 0 && memcmp(raw + 4, "\0\0\0\0", 4) != 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is an archive; only safetensors files are read from "
-				       "addresses: download it first",
-				       file->path);
-	length = flmem_read_little(raw, sizeof(raw));
-	if (length <= size - LENGTH_BYTES && length <= FLMEM_SAFETENSORS_HEAD_MAX)
-		*ret_bytes = LENGTH_BYTES + length;
+	window->length = bytes;
+	remote->next = (remote->next + 1) % FLMEM_REMOTE_WINDOWS;
+	if (remote->window_count < FLMEM_REMOTE_WINDOWS)
+		remote->window_count++;
+	*ret_window = window;
 	return 0;
 }
 
-int flmem_remote_open(struct flmem_http *http, const char *url, struct flmem_input_file *file,
-		      int *ret_fd, struct flmem_error *err)
+/* For struct flmem_source. A failure is kept, since readers do not pass on its reason. */
+static bool read_through_windows(void *context, uint64_t offset, void *out, size_t length)
 {
-	FLMEM_AUTO_CLOSE int fd = -1;
-	uint64_t size, bytes;
+	struct flmem_remote_source *remote = context;
+	struct flmem_remote_window *window;
+	uint64_t size = remote->source.bytes;
+
+	if (remote->rc || offset > size || length > size - offset)
+		return false;
+	if (length > WINDOW_LARGEST) {
+		remote->rc = read_remote(remote->file, offset, length, out, &remote->error);
+		return !remote->rc;
+	}
+	window = find_window(remote, offset, length);
+	if (!window)
+		remote->rc = fill_remote_window(remote, offset, length, &window);
+	if (!remote->rc)
+		memcpy(out, window->bytes + (offset - window->begin), length);
+	return !remote->rc;
+}
+
+int flmem_remote_open(struct flmem_http *http, const char *url, struct flmem_input_file *file,
+		      struct flmem_remote_source *ret_source, struct flmem_error *err)
+{
 	int rc = flmem_http_file_open(http, url, &file->remote, err);
 
 	if (rc)
@@ -70,19 +97,29 @@ int flmem_remote_open(struct flmem_http *http, const char *url, struct flmem_inp
 	file->path = strdup(flmem_http_file_name(file->remote));
 	if (!file->path)
 		return flmem_error_nomem(err, "cannot open an address");
-	size = flmem_http_file_size(file->remote);
-	file->status.st_size = (off_t)size;
-	rc = measure_header(file, size, &bytes, err);
-	if (rc)
+	file->status.st_size = (off_t)flmem_http_file_size(file->remote);
+	*ret_source = (struct flmem_remote_source){
+		.source = {.read = read_through_windows,
+			   .context = ret_source,
+			   .bytes = flmem_http_file_size(file->remote)},
+		.file = file,
+	};
+	return 0;
+}
+
+int flmem_remote_source_end(struct flmem_remote_source *source, int rc, struct flmem_error *err)
+{
+	if (!source->rc)
 		return rc;
-	fd = memfd_create("header", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the header of '%s'",
-				       file->path);
-	rc = copy_start(file, bytes, fd, err);
-	if (!rc)
-		*ret_fd = FLMEM_TAKE_FD(fd);
-	return rc;
+	if (err)
+		*err = source->error;
+	return source->rc;
+}
+
+void flmem_remote_source_clear(struct flmem_remote_source *source)
+{
+	for (size_t i = 0; i < FLMEM_REMOTE_WINDOWS; i++)
+		free(source->windows[i].bytes);
 }
 
 bool flmem_remote_is_index(const char *url)

@@ -2,22 +2,44 @@
 #ifndef FLMEM_OPS_AGGREGATE_REMOTE_H
 #define FLMEM_OPS_AGGREGATE_REMOTE_H
 
-/* Inputs that are safetensors files on web servers, one by one or as shards with their index. */
+/* Inputs that are files on web servers, one by one or as shards with their index. */
 
 #include <stdbool.h>
 
 #include <flmem/error.h>
 
 #include "model/shards.h"
+#include "model/source.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
 
-/*
- * Opens an address as `file`. *ret_fd is a file in memory of the same size, of which only the
- * header is there: for the reader of headers, to be closed after it.
- */
+/* Of 4 KiB each, most of them: headers of an archive's entries. */
+#define FLMEM_REMOTE_WINDOWS 1024U
+
+struct flmem_remote_window {
+	char *bytes;
+	uint64_t begin;
+	size_t length;
+};
+
+/* What the readers of headers and directories read from, a part of the file at a time. */
+struct flmem_remote_source {
+	struct flmem_source source;
+	const struct flmem_input_file *file;
+	struct flmem_remote_window windows[FLMEM_REMOTE_WINDOWS];
+	size_t window_count, next, found;
+	int rc; /* of the first failure, with its reason */
+	struct flmem_error error;
+};
+
+/* Opens an address as `file`, and as a source, which must not move. */
 int flmem_remote_open(struct flmem_http *http, const char *url, struct flmem_input_file *file,
-		      int *ret_fd, struct flmem_error *err);
+		      struct flmem_remote_source *ret_source, struct flmem_error *err);
+
+/* The result of a reader that returned `rc`: a failure of the server comes first. */
+int flmem_remote_source_end(struct flmem_remote_source *source, int rc, struct flmem_error *err);
+
+void flmem_remote_source_clear(struct flmem_remote_source *source);
 
 /* Whether an address is that of an index: its path ends with ".safetensors.index.json". */
 bool flmem_remote_is_index(const char *url);

@@ -99,7 +99,7 @@ static void read_ahead(struct flmem_run *run, size_t chunk)
 	size_t sources = flmem_run_sources(run);
 	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
 
-	if (chunk >= run->chunk_count)
+	if (chunk >= run->chunk_limit)
 		return;
 	for (size_t i = 0; i < sources; i++)
 		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
@@ -170,7 +170,8 @@ static bool is_state_intact(struct worker *worker, size_t chunk)
 static int append_record(const struct flmem_run *run, const struct flmem_part_file *part,
 			 size_t chunk, uint32_t crc32c, struct flmem_error *err)
 {
-	int rc = flmem_journal_append(part->journal, chunk, crc32c);
+	/* Of several processes only the first one has the journal. */
+	int rc = part->journal >= 0 ? flmem_journal_append(part->journal, chunk, crc32c) : 0;
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
@@ -249,7 +250,7 @@ static void *run_worker(void *context)
 	struct flmem_run *run = worker->run;
 	size_t chunk;
 
-	while (!run->stop && (chunk = run->next++) < run->chunk_count) {
+	while (!run->stop && (chunk = run->next++) < run->chunk_limit) {
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
 
@@ -284,12 +285,19 @@ static void sample_memory(struct flmem_run *run)
 		run->peak_anon_bytes = pages[0];
 }
 
+/* Of the output, in this process. */
+static uint64_t run_bytes(const struct flmem_run *run)
+{
+	return run->chunk_limit > run->first_chunk
+		       ? chunk_end(run, run->chunk_limit - 1) - chunk_begin(run, run->first_chunk)
+		       : 0;
+}
+
 static void report_progress(struct flmem_run *run, uint64_t started_us)
 {
 	const struct flmem_aggregate_progress progress = {
 		.done_bytes = run->earlier_bytes + run->done_bytes,
-		.total_bytes = flmem_layout_bytes(run->layout) * flmem_run_sources(run) *
-				       (run->passes - run->pass) +
+		.total_bytes = run_bytes(run) * flmem_run_sources(run) * (run->passes - run->pass) +
 			       run->earlier_bytes,
 		.elapsed_us = flmem_clock_us() - started_us,
 	};
@@ -357,11 +365,11 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 
 	if (!workers || !threads)
 		return flmem_error_nomem(err, "cannot start a thread");
-	run->next = 0;
+	run->next = run->first_chunk;
 	run->stop = run->found_special = false;
 	run->done_bytes = run->resumed_bytes = 0;
 	for (size_t i = 0; i < run->threads; i++)
-		read_ahead(run, i);
+		read_ahead(run, run->first_chunk + i);
 	rc = start_workers(run, workers, threads, &started, err);
 	if (rc)
 		return rc;

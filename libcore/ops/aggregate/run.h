@@ -46,6 +46,7 @@ struct flmem_run {
 	struct flmem_state *state; /* NULL: the algorithm keeps none */
 	struct flmem_journal_chunk *chunks;
 	size_t chunk_count;
+	size_t first_chunk, chunk_limit; /* those that this process combines */
 	uint64_t chunk_bytes;
 	size_t block_bytes;
 	unsigned threads;

@@ -177,7 +177,7 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				       "cannot read '%s'", state->path);
 	state->exists = true;
-	rc = flmem_safetensors_read(fd, state->path, &list, err);
+	rc = flmem_safetensors_read(FLMEM_SOURCE_FD(fd), state->path, &list, err);
 	return rc ? rc : check_notes(state, &list, round, request, err);
 }
 

@@ -8,8 +8,8 @@ by libflmem, which differs from NVFlare's own functions in two ways: the allocat
 malloc reaches, whatever else is loaded, and jemalloc, tcmalloc and mimalloc are asked to return
 memory instead of being left to their own policy. docs/guides/library.md lists every difference.
 
-If libflmem is missing, only ``aggregate`` raises: that is logged once, by the logger "flmem",
-and the other functions do what they can without it.
+If libflmem is missing, only ``aggregate``, ``inspect``, ``diff`` and ``convert`` raise: that is logged
+once, by the logger "flmem", and the other functions do what they can without it.
 """
 
 import gc
@@ -19,13 +19,17 @@ from typing import Optional
 
 from . import _library, _nvflare
 from ._aggregate import aggregate
+from ._models import convert, diff, inspect
 
 __all__ = [
     "Installer",
     "aggregate",
     "allocator_name",
     "cleanup_memory",
+    "convert",
+    "diff",
     "get_allocator_type",
+    "inspect",
     "install",
     "try_malloc_trim",
 ]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Safetensors files without their package: a header of JSON, then the data of all tensors."""
 
+import ctypes
 import json
 import mmap
 import os
@@ -8,7 +9,8 @@ import struct
 import sys
 from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Tuple
 
-__all__ = ["Source", "map_tensors", "of_file", "of_value", "write"]
+__all__ = ["Entry", "Raw", "Source", "bytes_of", "count_bytes", "empty", "kind_of", "make_header", "map_tensors",
+           "memory_of", "of_file", "of_value", "parse_header", "write"]
 
 _HEADER_MAX = 100_000_000  # of the format's own reader
 _COPY_BYTES = 16 << 20
@@ -20,6 +22,10 @@ _TORCH = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
     "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool", "U16": "uint16",
     "U32": "uint32", "U64": "uint64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+}
+_SIZES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
+    "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8,
 }
 
 
@@ -75,59 +81,204 @@ def of_file(path: str, name: str) -> Source:
     return Source(entry["dtype"], tuple(entry["shape"]), end - begin, (path, start + begin))
 
 
-def _bytes_of_torch(tensor: Any) -> Tuple[str, Any]:
+class Raw(NamedTuple):
+    """A tensor of neither PyTorch nor NumPy."""
+
+    dtype: str  # as in safetensors: "F32"
+    shape: Tuple[int, ...]
+    data: Any  # a buffer of its bytes, little-endian
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
+def _kind_of_torch(tensor: Any) -> str:
     import torch  # pylint: disable=import-outside-toplevel; the caller has it already
 
     kinds = {getattr(torch, name, None): kind for kind, name in _TORCH.items()}
-    kind = kinds.get(tensor.dtype)
-    if kind is None:
+    if tensor.dtype not in kinds or tensor.layout != torch.strided:
         raise ValueError(f"unsupported type {tensor.dtype}")
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return kind, memoryview(flat.view(torch.uint8).numpy() if flat.numel() else b"")
+    return kinds[tensor.dtype]
 
 
-def _bytes_of_array(array: Any) -> Tuple[str, Any]:
+def _kind_of_array(array: Any) -> str:
     import numpy  # pylint: disable=import-outside-toplevel; the caller has it already
 
     kinds = {numpy.dtype(code): kind for kind, code in _NUMPY.items()}
-    kind = kinds.get(array.dtype)
-    if kind is None:
+    if array.dtype not in kinds:
         raise ValueError(f"unsupported type {array.dtype}")
-    flat = numpy.ascontiguousarray(array).reshape(-1)
-    return kind, memoryview(flat.view(numpy.uint8) if flat.size else b"")
+    return kinds[array.dtype]
+
+
+def count_bytes(kind: str, shape: Iterable[int]) -> int:
+    """Of a tensor; ValueError for a type that has no whole bytes here."""
+    if kind not in _SIZES:
+        raise ValueError(f"unsupported type {kind}")
+    size = _SIZES[kind]
+    for length in shape:
+        size *= length
+    return size
+
+
+def kind_of(name: str, value: Any) -> str:
+    """The type of a tensor of PyTorch, an array of NumPy or a Raw; neither is imported for it."""
+    try:
+        if _is_torch(value):
+            return _kind_of_torch(value)
+        if _is_array(value):
+            return _kind_of_array(value)
+        if isinstance(value, Raw):
+            if count_bytes(value.dtype, value.shape) != memoryview(value.data).nbytes:
+                raise ValueError("its data have another size than its shape")
+            return value.dtype
+        raise ValueError(f"unsupported type {type(value).__name__}")
+    except ValueError as problem:
+        raise ValueError(f"parameter '{name}': {problem}") from problem
+
+
+def _view_of_memory(tensor: Any) -> memoryview:
+    """The memory of a contiguous tensor on the CPU, whether or not its type is one of NumPy."""
+    size = tensor.numel() * tensor.element_size()
+    if not size:
+        return memoryview(b"")
+    buffer = (ctypes.c_ubyte * size).from_address(tensor.data_ptr())
+    buffer.owner = tensor  # as long as there is a view
+    return memoryview(buffer).cast("B")
+
+
+def bytes_of(value: Any) -> memoryview:
+    """Its data: a view, or of what is on a device or not contiguous a copy."""
+    if _is_torch(value):
+        return _view_of_memory(value.detach().cpu().contiguous())
+    if _is_array(value):
+        import numpy  # pylint: disable=import-outside-toplevel; the caller has it already
+
+        flat = numpy.ascontiguousarray(value).reshape(-1)
+        return memoryview(flat.view(numpy.uint8) if flat.size else b"")
+    return memoryview(value.data).cast("B") if memoryview(value.data).nbytes else memoryview(b"")
 
 
 def of_value(name: str, value: Any) -> Source:
     """A tensor of PyTorch or an array of NumPy; neither is imported for it."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    try:
-        if torch is not None and isinstance(value, torch.Tensor):
-            kind, data = _bytes_of_torch(value)
-        elif numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
-            kind, data = _bytes_of_array(numpy.asarray(value))
-        else:
-            raise ValueError(f"unsupported type {type(value).__name__}")
-    except ValueError as problem:
-        raise ValueError(f"parameter '{name}': {problem}") from problem
+    kind = kind_of(name, value)
+    data = bytes_of(value)
     return Source(kind, tuple(value.shape), data.nbytes, data)
+
+
+def make_header(entries: Iterable[Tuple[str, str, Tuple[int, ...], int]]) -> bytes:
+    """What is in front of the data of tensors (name, type, shape, bytes) in this order."""
+    header: Dict[str, Any] = {}
+    offset = 0
+    for name, kind, shape, size in entries:
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
 
 
 def write(path: str, tensors: Iterable[Tuple[str, Source]]) -> None:
     """Writes them in this order. The file has its header first, so nothing is held in memory."""
-    header: Dict[str, Any] = {}
-    sources: List[Source] = []
-    offset = 0
-    for name, source in tensors:
-        end = offset + source.size
-        header[name] = {"dtype": source.dtype, "shape": list(source.shape), "data_offsets": [offset, end]}
-        sources.append(source)
-        offset = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    named = list(tensors)
+    header = make_header((name, source.dtype, source.shape, source.size) for name, source in named)
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for source in sources:
+        file.write(header)
+        for _, source in named:
             source.copy_to(file)
+
+
+class Entry(NamedTuple):
+    """A tensor of a file."""
+
+    name: str
+    kind: str
+    shape: Tuple[int, ...]
+    begin: int  # in the data
+    end: int
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def _read_entry(name: str, entry: Any) -> Entry:
+    kind, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if (not isinstance(kind, str) or not isinstance(shape, list) or not isinstance(offsets, list)
+            or len(offsets) != 2 or len(shape) > 64 or not all(map(_is_count, shape + offsets))):
+        raise ValueError(f"tensor '{name}' is not described")
+    found = Entry(name, kind, tuple(shape), offsets[0], offsets[1])
+    if count_bytes(kind, shape) != found.end - found.begin:
+        raise ValueError(f"tensor '{name}' has another size than its shape")
+    return found
+
+
+def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def parse_header(text: bytes, data_bytes: int) -> List[Entry]:
+    """The tensors in the order of their data, which they cover without holes."""
+    try:
+        header = json.loads(text, object_pairs_hook=_unique)
+    except RecursionError as problem:
+        raise ValueError("the header is nested too deep") from problem
+    if not isinstance(header, dict):
+        raise ValueError("the header is no object")
+    header.pop("__metadata__", None)
+    if not all(isinstance(entry, dict) for entry in header.values()):
+        raise ValueError("the header describes no tensors")
+    entries = sorted((_read_entry(name, entry) for name, entry in header.items()), key=lambda one: (one.begin, one.end))
+    at = 0
+    for entry in entries:
+        if entry.begin != at:
+            raise ValueError(f"tensor '{entry.name}' does not begin where the one before ends")
+        at = entry.end
+    if at != data_bytes:
+        raise ValueError("the tensors have another size than the file")
+    return entries
+
+
+def empty(entry: Entry, framework: str) -> Tuple[Any, memoryview]:
+    """A new tensor ("torch"), array ("numpy") or Raw ("raw"), and its memory to be filled."""
+    if framework == "torch":
+        import torch  # pylint: disable=import-outside-toplevel
+
+        kind = getattr(torch, _TORCH.get(entry.kind, ""), None)
+        if kind is None:
+            raise ValueError(f"tensor '{entry.name}': this PyTorch has no type for {entry.kind}")
+        tensor = torch.empty(entry.shape, dtype=kind)
+        return tensor, _view_of_memory(tensor)
+    if framework == "numpy":
+        import numpy  # pylint: disable=import-outside-toplevel
+
+        if entry.kind not in _NUMPY:
+            raise ValueError(f"tensor '{entry.name}': NumPy has no type for {entry.kind}; pull it as 'torch' or 'raw'")
+        array = numpy.empty(entry.shape, _NUMPY[entry.kind])
+        return array, memoryview(array.reshape(-1).view(numpy.uint8) if array.size else b"")
+    data = bytearray(entry.end - entry.begin)
+    return Raw(entry.kind, entry.shape, data), memoryview(data)
+
+
+def memory_of(name: str, value: Any, entry: Entry) -> Any:
+    """The memory of an existing tensor or array to be filled; None if it cannot be used in place."""
+    if kind_of(name, value) != entry.kind or tuple(value.shape) != entry.shape:
+        raise ValueError(f"parameter '{name}': the model has {entry.kind} {list(entry.shape)}")
+    if _is_torch(value):
+        in_place = value.device.type == "cpu" and value.is_contiguous()
+        return _view_of_memory(value.detach()) if in_place else None
+    view = bytes_of(value)
+    in_place = not _is_array(value) or (value.flags.c_contiguous and value.flags.writeable)
+    return view if in_place and (not view.readonly or not view.nbytes) else None
 
 
 def _as_torch(buffer: Any, dtype: str, shape: Tuple[int, ...], offset: int, size: int) -> Any:

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_SOURCE_H
+#define FLMEM_MODEL_SOURCE_H
+
+/* Where the readers of model files read from: an open file, or what a function returns. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct flmem_source {
+	/* Reads exactly `length` bytes; false if it cannot. NULL: of `fd`. */
+	bool (*read)(void *context, uint64_t offset, void *out, size_t length);
+	void *context;
+	uint64_t bytes; /* of what `read` reads */
+	int fd;
+};
+
+/* An open file. */
+#define FLMEM_SOURCE_FD(descriptor) (&(const struct flmem_source){.fd = (descriptor)})
+
+/* Of the file; negative errno. */
+int flmem_source_size(const struct flmem_source *source, uint64_t *ret_bytes);
+
+bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, void *out,
+			  size_t length);
+
+#endif

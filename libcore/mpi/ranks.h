@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MPI_RANKS_H
+#define FLMEM_MPI_RANKS_H
+
+/*
+ * The processes that mpirun or srun started together. Open MPI is loaded on use; one thread calls.
+ * It ends all processes when one of them dies.
+ */
+
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+struct flmem_ranks {
+	unsigned rank, count;
+};
+
+/* Of this process. FLMEM_EUNSUPPORTED without Open MPI. It ends with the process. */
+int flmem_ranks_start(struct flmem_ranks *ret_ranks, struct flmem_error *err);
+
+/* Each gets the bytes of all, by rank; it waits for them. */
+int flmem_ranks_gather(const struct flmem_ranks *ranks, const void *mine, size_t bytes,
+		       void *ret_all, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call returns. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "ops/aggregate/call.h"
+
+static uint32_t output_crc32c(const struct flmem_aggregate_call *call)
+{
+	const struct flmem_run *run = &call->run;
+	uint64_t bytes = flmem_layout_bytes(&call->layout);
+	uint32_t crc;
+
+	if (call->output.format != FLMEM_FORMAT_SAFETENSORS)
+		return call->output.crc32c;
+	crc = flmem_crc32c(0, call->layout.header.data, call->layout.header.length);
+
+	for (size_t i = 0; i < run->chunk_count; i++) {
+		uint64_t rest = bytes - i * run->chunk_bytes;
+
+		crc = flmem_crc32c_join(crc, run->chunks[i].crc32c,
+					rest < run->chunk_bytes ? rest : run->chunk_bytes);
+	}
+	return crc;
+}
+
+void flmem_aggregate_result_clear(struct flmem_aggregate_result *result)
+{
+	for (size_t i = 0; i < result->input_count; i++)
+		free(result->inputs[i].path);
+	free(result->inputs);
+	free(result->output);
+	*result = (struct flmem_aggregate_result){0};
+}
+
+static void fill_numbers(const struct flmem_aggregate_call *call,
+			 struct flmem_aggregate_result *result)
+{
+	const struct flmem_run *run = &call->run;
+
+	result->algorithm = flmem_algorithm_name(run->combination.algorithm);
+	result->tensors = call->layout.list.count;
+	result->output_bytes =
+		run->verifies ? call->layout.header.length + flmem_layout_bytes(&call->layout)
+			      : call->output.bytes;
+	result->read_bytes = call->read_bytes;
+	result->resumed_bytes = run->resumed_bytes;
+	result->restarted = call->part.restarted || call->state.part.restarted;
+	result->verified_elements = run->verified;
+	result->took_us = flmem_clock_us() - call->started_us;
+	result->peak_anon_bytes = run->peak_anon_bytes
+					  ? FLMEM_KNOWN(run->peak_anon_bytes)
+					  : FLMEM_UNKNOWN("/proc/self/statm is not readable");
+	result->chunk_bytes = run->chunk_bytes;
+	result->threads = run->threads;
+	result->processes = call->ranks.count;
+	result->kernels = run->combination.kernels->name;
+	result->crc32c = output_crc32c(call);
+}
+
+int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
+				struct flmem_aggregate_result *ret_result, struct flmem_error *err)
+{
+	size_t count = call->request->input_count, active = 0;
+
+	fill_numbers(call, ret_result);
+	ret_result->output = strdup(call->request->output);
+	ret_result->inputs = calloc(count, sizeof(*ret_result->inputs));
+	if (!ret_result->output || !ret_result->inputs)
+		return flmem_aggregate_call_nomem(call, err);
+	for (size_t i = 0; i < count; i++) {
+		struct flmem_aggregate_input *input =
+			&ret_result->inputs[ret_result->input_count++];
+
+		input->path = strdup(call->inputs[i].path);
+		input->skipped = call->inputs[i].skipped;
+		if (!input->path)
+			return flmem_aggregate_call_nomem(call, err);
+		if (!input->skipped)
+			input->weight = call->weights[active++] / call->run.combination.total;
+	}
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_SHARED_CALL_H
+#define FLMEM_OPS_AGGREGATE_SHARED_CALL_H
+
+/*
+ * One aggregation by several processes, which see the same files: each combines and writes a range
+ * of the output. The first one creates the unfinished output and completes it. Every process passes
+ * the same steps and waits for all at each, so all of them fail if one does, for the same reason.
+ */
+
+#include "ops/aggregate/call.h"
+
+/* FLMEM_EUSAGE for requests that one process has to handle alone. */
+int flmem_shared_call_check(const struct flmem_aggregate_request *request, struct flmem_error *err);
+
+/* Finds the other processes. */
+int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_error *err);
+
+/* The first failure of all, in every process; `rc` is that of this one, with its reason. */
+int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
+			    struct flmem_error *err);
+
+/* Takes this process's part of the chunks. */
+void flmem_shared_call_divide(struct flmem_aggregate_call *call);
+
+/* Opens what the first process has prepared. */
+int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err);
+
+/* After the pass: flushes this part to the disk and gets the checksums of the other ones. */
+int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct flmem_error *err);
+
+#endif

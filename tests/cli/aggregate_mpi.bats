@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem aggregate --mpi; harness/mpi_checks.py has the checks.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	command -v mpirun >/dev/null || skip "needs mpirun (Debian: openmpi-bin)"
+	! sanitized || skip "Open MPI does not release all of its memory"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	local said
+	said=$(TMPDIR=/tmp timeout 120 mpirun --oversubscribe -n 2 true 2>&1) ||
+		skip "mpirun starts no processes here: $(tr -s '\n -' ' ' <<<"$said")"
+	TMPDIR=/tmp run_command mpirun -n 1 "$FLMEM" aggregate --mpi -o out none
+	case $stderr in
+	*"without Open MPI"* | *"needs Open MPI"*) skip "$stderr" ;;
+	esac
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/mpi_checks.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "two, three and four processes write the bytes of one" {
+	check same
+}
+
+@test "one that fails makes all fail, and the old output stays" {
+	check failures
+}
+
+@test "what one process has to do alone is refused" {
+	check refusals
+}
+
+@test "one that is killed ends all, and the old output stays" {
+	check killed
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+`flmem aggregate --mpi` under mpirun, several processes on this machine; in the current directory, which
+is empty:
+
+    mpi_checks.py FLMEM CHECK
+"""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import checkpoints, tensors  # noqa: E402
+from harness.aggregate_calls import FLMEM, content, put, run  # noqa: E402
+
+MPIRUN = ["mpirun", "--oversubscribe"]
+# Root in a container, more processes than processors, paths of sockets that are not too long.
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": "/tmp",
+               "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def call(*words):
+    return subprocess.run([*MPIRUN, *words], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+
+
+def share(count, *words):
+    done = call("-n", str(count), FLMEM, "aggregate", "--mpi", "--json", *words)
+    if done.returncode:
+        raise SystemExit(f"{words}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def refused(text, status, *words):
+    """By all processes, in one line."""
+    done = call(*words)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("flmem")]
+    assert done.returncode == status and len(lines) == 1 and text in lines[0], (words, text, done)
+    assert not done.stdout, done
+
+
+def models(kind, count=3, size=9001):
+    names = []
+    for number in range(count):
+        model = tensors.sample(number, size)
+        if kind == ".npz":
+            model = {name: one for name, one in model.items() if one[0] not in ("BF16", "C64")}
+        names.append(f"{number}{kind}")
+        if kind == ".pt":
+            checkpoints.write(names[-1], model)
+        elif kind == ".npz":
+            numpy.savez(names[-1], **{name: array.astype("?") if one == "BOOL" else array
+                                      for name, (one, array) in model.items()})
+        else:
+            tensors.write(names[-1], model, {"format": "pt"})
+    return names
+
+
+def same():
+    """The bytes of one process, in every format, also with more processes than chunks."""
+    for kind in (".safetensors", ".pt", ".npz"):
+        names = models(kind)
+        for words in (["--weights", "1,2,4"], ["-a", "median"]):
+            want = run("-o", "want" + kind, *words, *names)
+            for count, chunk in ((2, "64K"), (4, "64K"), (4, "256K"), (3, "4M")):
+                put("out" + kind, b"old")
+                got = share(count, "-o", "out" + kind, "--chunk", chunk, *words, *names)
+                assert content("out" + kind) == content("want" + kind), (kind, words, count, chunk)
+                for field in ("crc32c", "read_bytes", "output_bytes", "inputs"):
+                    assert got[field] == want[field], (field, got, want)
+                assert got["processes"] == count and want["processes"] == 1
+    assert not glob.glob("*.part*")
+
+
+def failures():
+    """One that fails makes all fail, with its reason; the old output stays and nothing else is left."""
+    names = models(".safetensors", 2)
+    put("out", b"old")
+    model = tensors.sample(2, 9001)
+    model["layers.0.weight"][1][9000, 30] = numpy.nan
+    tensors.write("nan", model, {"format": "pt"})
+    one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
+    many = [*one[:1], "4", *one[2:]]
+    refused("process 1 reads other inputs than process 0", 2, *one, "--weights", "1,2", *names,
+            ":", *one, "--weights", "1,3", *names)
+    refused("process 1: cannot read 'missing'", 2, *one, *names, ":", *one, names[0], "missing")
+    refused("'nan' has a NaN", 2, *many, names[0], "nan")
+    refused("cannot read 'missing'", 2, *many, names[0], "missing")
+    refused("cannot write 'none/out'", 2, *many, "-o", "none/out", *names)
+    os.mkdir("other")
+    for name in names:
+        os.link(name, "other/" + name)
+    refused("all of them need the same directory", 7, *one, *names, ":", "-wdir", os.path.abspath("other"), *one, *names)
+    assert content("out") == b"old" and not glob.glob("*.part*") and sorted(os.listdir("other")) == sorted(names)
+
+
+def refusals():
+    """What one process has to do alone."""
+    names = models(".safetensors", 3, 10)
+    for words, text in ((["--resume"], "--mpi and --resume exclude"), (["--shard-size", "1M"], "--mpi and --shard-size"),
+                        (["-a", "fedavgm", "--state", "s", "--base", names[0]], "--mpi and --state"),
+                        (["--nan", "skip-client"], "--mpi and --nan skip-client"), (["-a", "krum"], "'krum' measures")):
+        done = subprocess.run([FLMEM, "aggregate", "--mpi", "-o", "x", *words, *names], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2 and text in done.stderr, (words, done)
+    assert not os.path.exists("x")
+
+
+def processes_of(parent):
+    """Those of the command below mpirun, by their number in its job."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            with open(os.path.dirname(path) + "/environ", "rb") as file:
+                values = dict(one.partition(b"=")[::2] for one in file.read().split(b"\0"))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if int(fields[1]) == parent and b"OMPI_COMM_WORLD_RANK" in values:
+            found[int(values[b"OMPI_COMM_WORLD_RANK"])] = int(path.split("/")[2])
+    return found
+
+
+def killed():
+    """A process that dies ends all others; the old output stays, and the next run writes a whole one."""
+    header = b'{"w":{"dtype":"F32","shape":[33554432],"data_offsets":[0,134217728]}}'
+    with open("hole", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (128 << 20))
+    words = ["-a", "median", "-o", "out", *["hole"] * 32]
+    for victim in (0, 1):
+        put("out", b"old")
+        with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", "--threads", "1", *words],
+                              env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            try:
+                while not os.path.exists("out.part") or len(processes_of(program.pid)) < 2:
+                    assert program.poll() is None, "it was too fast"
+                os.kill(processes_of(program.pid)[victim], signal.SIGKILL)
+                assert program.wait() != 0
+            finally:
+                program.terminate()
+        assert content("out") == b"old", victim
+    share(2, "-o", "out", "hole", "hole")
+    run("-o", "want", "hole", "hole")
+    assert content("out") == content("want") and not glob.glob("*.part*")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[2]]()
