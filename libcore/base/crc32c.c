@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/crc32c.h"
 
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
+
+#include "base/processor.h"
 
 /* The polynomial with its bits reversed: bit 31 is the coefficient of x^0. */
 #define POLYNOMIAL UINT32_C(0x82f63b78)
@@ -24,8 +26,8 @@ static uint32_t update_byte(uint32_t crc, unsigned char byte)
 
 #ifdef __x86_64__
 /* The instruction takes 8 bytes in 3 cycles. */
-__attribute__((target("sse4.2"))) static uint32_t update_words(uint32_t crc, const char *bytes,
-							       size_t words)
+__attribute__((target("sse4.2,crc32"))) static uint32_t
+update_words(uint32_t crc, const char *bytes, size_t words)
 {
 	uint64_t state = crc;
 
@@ -37,11 +39,6 @@ __attribute__((target("sse4.2"))) static uint32_t update_words(uint32_t crc, con
 	}
 	return (uint32_t)state;
 }
-
-static bool has_instruction(void)
-{
-	return __builtin_cpu_supports("sse4.2");
-}
 #else
 static uint32_t update_words(uint32_t crc, const char *bytes, size_t words)
 {
@@ -49,17 +46,25 @@ static uint32_t update_words(uint32_t crc, const char *bytes, size_t words)
 	(void)words;
 	return crc;
 }
-
-static bool has_instruction(void)
-{
-	return false;
-}
 #endif
+
+/* A virtual machine may leave to its host for each cpuid, so the answer is remembered. */
+static bool has_crc32_instruction(void)
+{
+	static atomic_int known;
+	int found = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!found) {
+		found = flmem_processor_has_crc32() ? 1 : -1;
+		atomic_store_explicit(&known, found, memory_order_relaxed);
+	}
+	return found > 0;
+}
 
 uint32_t flmem_crc32c(uint32_t crc, const void *bytes, size_t length)
 {
 	const char *at = bytes;
-	size_t words = has_instruction() ? length / 8 : 0;
+	size_t words = has_crc32_instruction() ? length / 8 : 0;
 
 	crc = update_words(~crc, at, words);
 	for (size_t i = words * 8; i < length; i++)

@@ -12,17 +12,21 @@
 #include <flmem/error.h>
 
 /* The functions used, without the prefix MHD_. */
-#define FLMEM_MICROHTTPD_FUNCTIONS(X)  \
-	X(start_daemon)                \
-	X(stop_daemon)                 \
-	X(run)                         \
-	X(get_daemon_info)             \
-	X(get_connection_info)         \
-	X(get_timeout)                 \
-	X(lookup_connection_value)     \
-	X(create_response_from_buffer) \
-	X(add_response_header)         \
-	X(queue_response)              \
+#define FLMEM_MICROHTTPD_FUNCTIONS(X)          \
+	X(start_daemon)                        \
+	X(stop_daemon)                         \
+	X(quiesce_daemon)                      \
+	X(run)                                 \
+	X(is_feature_supported)                \
+	X(get_daemon_info)                     \
+	X(get_connection_info)                 \
+	X(get_connection_values)               \
+	X(get_timeout)                         \
+	X(lookup_connection_value)             \
+	X(create_response_from_buffer)         \
+	X(create_response_from_fd_at_offset64) \
+	X(add_response_header)                 \
+	X(queue_response)                      \
 	X(destroy_response)
 
 struct flmem_microhttpd {

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <flmem/exchange_serve.h>
+#include <flmem/parse.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+#include "signals.h"
+
+#define SHOWN_MAX 1024
+
+struct serve_options {
+	const char *model;
+	const char *listen;
+	const char *state;
+	uint64_t clients;
+	uint64_t rounds;
+	uint64_t quorum;
+	uint64_t deadline_us;
+	const char *algorithm;
+	const char *nan;
+	const char *non_float;
+	const char *key;
+	const char *trim;
+	const char *clip_norm;
+	const char *server_rate;
+	uint64_t hostile;
+	uint64_t keep;
+	uint64_t chunk_bytes;
+	uint64_t max_request_bytes;
+	uint64_t quota_bytes;
+	uint64_t reserve_bytes;
+	uint64_t expire_us;
+	uint64_t idle_us;
+	uint64_t settle_us;
+	uint64_t connections;
+	uint64_t address_connections;
+	const char *tls_cert;
+	const char *tls_key;
+	const char *client_ca;
+	const char *authorised;
+	const char *token_file;
+	bool insecure;
+	bool json_log;
+	bool quiet;
+	bool json;
+};
+
+#define POLICY_TEXT(name, text, meaning) text,
+static const char *const nan_choices[] = {FLMEM_NAN_POLICIES(POLICY_TEXT) NULL};
+static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_TEXT) NULL};
+#undef POLICY_TEXT
+#define ALGORITHM_TEXT(identifier, name, meaning) name,
+static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
+#undef ALGORITHM_TEXT
+
+static const struct opt options_table[] = {
+	{.name = "model",
+	 .letter = 'm',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, model),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "the initial model: a file, or a folder of shards with its index (required)"},
+	{.name = "clients",
+	 .letter = 'n',
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, clients),
+	 .metavar = "N",
+	 .help = "updates of a round: it ends when so many are complete (required)"},
+	{.name = "rounds",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, rounds),
+	 .metavar = "R",
+	 .help = "how many rounds to serve (default 1)"},
+	{.name = "listen",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, listen),
+	 .metavar = "ADDRESS:PORT",
+	 .help = "where to listen; port 0 is any that is free (default 127.0.0.1:8477)"},
+	{.name = "state",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, state),
+	 .metavar = "DIR",
+	 .complete = OPT_COMPLETE_DIRECTORY,
+	 .help = "directory for uploads, models and what the server knows; with the same options "
+		 "it continues after a kill (required)"},
+	{.name = "algorithm",
+	 .letter = 'a',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct serve_options, algorithm),
+	 .choices = algorithm_choices,
+	 .help = "how updates are combined, as in 'flmem aggregate' (default fedavg)"},
+	{.name = "nan",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct serve_options, nan),
+	 .choices = nan_choices,
+	 .help = "what to do about updates with NaN or infinity (default skip-client)"},
+	{.name = "non-float",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct serve_options, non_float),
+	 .choices = non_float_choices,
+	 .help = "what to do with tensors of other types than floating point, as in 'flmem "
+		 "aggregate' (default first: with equal one client could end the exchange)"},
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
+	{.name = "trim",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, trim),
+	 .metavar = "SHARE",
+	 .help = "for trimmed-mean: share of the updates to drop at each end, per element "
+		 "(default 0.2)"},
+	{.name = "clip-norm",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, clip_norm),
+	 .metavar = "NUMBER",
+	 .help = "for norm-clipped-mean: the largest L2 norm of a client's difference from the "
+		 "model (default: the median of all)"},
+	{.name = "hostile",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, hostile),
+	 .metavar = "N",
+	 .help = "for krum, multi-krum and bulyan: updates that may be hostile (default: the most "
+		 "possible)"},
+	{.name = "keep",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, keep),
+	 .metavar = "N",
+	 .help = "for multi-krum: updates to average"},
+	{.name = "server-rate",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, server_rate),
+	 .metavar = "NUMBER",
+	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: learning rate of the server "
+		 "(default 1 for fedavgm, 0.1 for the others)"},
+	{.name = "quorum",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, quorum),
+	 .metavar = "Q",
+	 .help = "with --deadline: so many updates are enough then (default: all)"},
+	{.name = "deadline",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct serve_options, deadline_us),
+	 .metavar = "DURATION",
+	 .help = "a round ends after this time, and fails if it has no quorum then (default: "
+		 "none)"},
+	{.name = "chunk",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct serve_options, chunk_bytes),
+	 .metavar = "SIZE",
+	 .help = "how much clients are asked to send in one request (default 2MiB)"},
+	{.name = "max-request",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct serve_options, max_request_bytes),
+	 .metavar = "SIZE",
+	 .help = "refuse larger bodies, as a proxy in front may do (default: no limit)"},
+	{.name = "quota",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct serve_options, quota_bytes),
+	 .metavar = "SIZE",
+	 .help = "bytes that one client may announce in a round (default: twice the model and "
+		 "16MiB)"},
+	{.name = "reserve",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct serve_options, reserve_bytes),
+	 .metavar = "SIZE",
+	 .help = "disk space that stays free beside uploads and the next model (default 256MiB)"},
+	{.name = "expire",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct serve_options, expire_us),
+	 .metavar = "DURATION",
+	 .help = "remove unfinished uploads without progress for this long (default 24h)"},
+	{.name = "idle-timeout",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct serve_options, idle_us),
+	 .metavar = "DURATION",
+	 .help = "close connections that are idle, or move less than 1 KiB a second, for this "
+		 "long (default 60s)"},
+	{.name = "settle",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct serve_options, settle_us),
+	 .metavar = "DURATION",
+	 .help = "exit this long after the last request once the last round is published "
+		 "(default 5s)"},
+	{.name = "connections",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, connections),
+	 .metavar = "N",
+	 .help = "connections at a time (default 512)"},
+	{.name = "address-connections",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct serve_options, address_connections),
+	 .metavar = "N",
+	 .help = "connections of one address; a proxy is one (default 300)"},
+	{.name = "tls-cert",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, tls_cert),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "certificate of the server and its chain, PEM"},
+	{.name = "tls-key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, tls_key),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "key of the certificate, PEM"},
+	{.name = "client-ca",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, client_ca),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "clients need a certificate of these authorities, PEM; its CN is the client's "
+		 "name"},
+	{.name = "authorised-clients",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, authorised),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "only these certificates: lines 'NAME CN=TEXT' or 'NAME sha256:FINGERPRINT'"},
+	{.name = "token-file",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct serve_options, token_file),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "clients need a token: lines 'NAME TOKEN'"},
+	{.name = "insecure",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct serve_options, insecure),
+	 .help = "allow plain HTTP on other addresses than loopback"},
+	{.name = "json-log",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct serve_options, json_log),
+	 .help = "log lines as JSON objects"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct serve_options, quiet),
+	 .help = "log warnings only"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct serve_options, json),
+	 .help = "print one JSON object at the end"},
+	{0},
+};
+
+/* The index of a choice; `absent` if none was made. */
+static unsigned serve_choice_of(const char *const *choices, const char *name, unsigned absent)
+{
+	for (unsigned i = 0; name && choices[i]; i++)
+		if (strcmp(choices[i], name) == 0)
+			return i;
+	return absent;
+}
+
+static int fill_aggregation(const struct serve_options *o, struct flmem_aggregate_request *request,
+			    struct flmem_error *err)
+{
+	const struct {
+		const char *option, *text;
+		double *number;
+	} rows[] = {
+		{"trim", o->trim, &request->trim},
+		{"clip-norm", o->clip_norm, &request->clip_norm},
+		{"server-rate", o->server_rate, &request->server_rate},
+	};
+
+	*request = (struct flmem_aggregate_request){
+		.algorithm = o->algorithm,
+		.nan = (enum flmem_nan_policy)serve_choice_of(nan_choices, o->nan,
+							      FLMEM_NAN_SKIP_CLIENT),
+		.non_float = (enum flmem_non_float_policy)serve_choice_of(
+			non_float_choices, o->non_float, FLMEM_NON_FLOAT_FIRST),
+		.key = o->key,
+		.hostile = o->hostile,
+		.keep = o->keep,
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].text &&
+		    (flmem_parse_real(rows[i].text, rows[i].number, err) || !(*rows[i].number > 0)))
+			return flmem_parse_invalid(FLMEM_VALUE_REAL, rows[i].text, rows[i].option,
+						   err);
+	return 0;
+}
+
+static int check_serve_options(const struct serve_options *o, struct flmem_error *err)
+{
+	if (!o->model || !o->state || !o->clients)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s is required",
+				       !o->model   ? "--model"
+				       : !o->state ? "--state"
+						   : "--clients");
+	return 0;
+}
+
+static struct flmem_exchange_serve_options make_request(const struct serve_options *o)
+{
+	return (struct flmem_exchange_serve_options){
+		.model = o->model,
+		.listen = o->listen ?: "127.0.0.1:8477",
+		.state = o->state,
+		.clients = o->clients,
+		.rounds = o->rounds ?: 1,
+		.quorum = o->quorum,
+		.deadline_us = o->deadline_us,
+		.chunk_bytes = o->chunk_bytes,
+		.max_request_bytes = o->max_request_bytes,
+		.quota_bytes = o->quota_bytes,
+		.reserve_bytes = o->reserve_bytes,
+		.expire_us = o->expire_us,
+		.idle_us = o->idle_us,
+		.settle_us = o->settle_us,
+		.connections =
+			(unsigned)(o->connections < UINT16_MAX ? o->connections : UINT16_MAX),
+		.address_connections =
+			(unsigned)(o->address_connections < UINT16_MAX ? o->address_connections
+								       : UINT16_MAX),
+		.tls_cert = o->tls_cert,
+		.tls_key = o->tls_key,
+		.client_ca = o->client_ca,
+		.authorised = o->authorised,
+		.token_file = o->token_file,
+		.insecure = o->insecure,
+		.stop = -1,
+	};
+}
+
+static void print_event(void *context, const struct flmem_exchange_event *event)
+{
+	const struct serve_options *o = context;
+	char shown[SHOWN_MAX], bytes[FORMAT_MAX];
+
+	if (o->quiet && !event->warning)
+		return;
+	if (o->json_log) {
+		char *line = flmem_report_exchange_event(event);
+
+		fputs(line ?: "", stderr);
+		free(line);
+		return;
+	}
+	flockfile(stderr);
+	fprintf(stderr, "flmem exchange serve: round %" PRIu64 ": %s", event->round, event->event);
+	if (event->client)
+		fprintf(stderr, " %s", event->client);
+	if (event->bytes)
+		fprintf(stderr, ", %s", format_bytes(event->bytes, bytes));
+	if (event->took_us)
+		fprintf(stderr, ", %.3f s", (double)event->took_us / 1e6);
+	if (event->detail)
+		fprintf(stderr, ": %s", flmem_text_escape(event->detail, shown, sizeof(shown)));
+	fputc('\n', stderr);
+	funlockfile(stderr);
+}
+
+static void print_listening(void *context, const char *url, bool local)
+{
+	(void)context;
+	fprintf(stderr, "flmem exchange serve: listening at %s\n", url);
+	if (!local)
+		fprintf(stderr, "flmem exchange serve: other hosts can reach it\n");
+}
+
+static int print_served(const struct serve_options *o, const struct flmem_exchange_served *served,
+			struct flmem_error *err)
+{
+	char shown[SHOWN_MAX];
+	char *text;
+
+	if (!o->json) {
+		if (!served->stopped)
+			printf("%s\n", flmem_text_escape(served->model, shown, sizeof(shown)));
+		return 0;
+	}
+	text = flmem_report_exchange_served(served);
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+/* A connection takes two descriptors, and each file of an update one while it is combined. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int run_serve(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	struct serve_options *o = options;
+	struct flmem_exchange_serve_options request = make_request(o);
+	struct flmem_exchange_served served = {0};
+	struct flmem_error err = {0};
+	int rc = cmd_no_arguments(cmd, rest, &err);
+
+	if (!rc)
+		rc = check_serve_options(o, &err);
+	if (!rc)
+		rc = fill_aggregation(o, &request.aggregate, &err);
+	if (rc)
+		return cmd_fail(cmd, o->json, &err);
+	request.log = print_event;
+	request.listening = print_listening;
+	request.context = o;
+	request.stop = signals_catch_end();
+	allow_descriptors();
+	rc = flmem_exchange_serve(&request, &served, &err);
+	if (!rc)
+		rc = print_served(o, &served, &err);
+	if (request.stop >= 0)
+		close(request.stop);
+	flmem_exchange_served_clear(&served);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem exchange serve -m m.safetensors -n 2 --rounds 3 --state state",
+	"three rounds for two clients on this host; the path of the last model is printed",
+	"flmem exchange serve -m m.safetensors -n 9 --quorum 6 --deadline 1h --state s",
+	"a round ends after an hour, with the updates of at least six clients",
+	NULL,
+};
+
+const struct cmd cmd_exchange_serve = {
+	.name = "exchange serve",
+	.summary = "serves a model by rounds, receives and combines the clients' updates",
+	.description =
+		"Publishes the model as round 0 at http://ADDRESS:PORT/v1/rounds/0/model and "
+		"receives updates at /v1/uploads (tus 1.0: resumable, with checksums). When all "
+		"clients have sent their update of a round, or at the deadline with a quorum, the "
+		"updates are combined and the result is published as the next round. After the "
+		"last round the server exits when no client has asked for anything for some "
+		"seconds.\n\n"
+		"Without tokens or client certificates every process that reaches the address can "
+		"read the model and send an update in any name. Plain HTTP is served on loopback "
+		"only, for example to a proxy in front, unless --insecure is given.\n\n"
+		"An update counts after its tensors were compared with those of the model. The "
+		"state directory has everything the server knows: after a kill the same command "
+		"continues; options that change the result are refused then. SIGTERM and SIGINT "
+		"end it in the same way.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct serve_options),
+	.run = run_serve,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/exchange_client.h>
+#include <flmem/report.h>
+
+#include "cmd.h"
+#include "options/exchange_options.h"
+#include "print/print_exchange.h"
+
+struct status_options {
+	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	bool json;
+};
+
+static const struct opt options_table[] = {
+	EXCHANGE_OPTIONS,
+	EXCHANGE_TIMEOUT_OPTION,
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct status_options, json),
+	 .help = "print the result as one JSON object"},
+	{0},
+};
+
+static int show_status(const struct status_options *o, const struct opt_rest *rest,
+		       struct flmem_error *err)
+{
+	struct flmem_exchange_status status;
+	struct flmem_exchange_server server;
+	char *text;
+	int rc;
+
+	if (rest->count != 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name the address of the server");
+	server = exchange_server_of(&o->server, rest->values[0]);
+	rc = flmem_exchange_status_read(&server, &status, err);
+	if (rc)
+		return rc;
+	if (!o->json) {
+		print_exchange_status(&status);
+		return 0;
+	}
+	text = flmem_report_exchange_status_json(&status);
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static int run_status(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct status_options *o = options;
+	struct flmem_error err = {0};
+
+	return show_status(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem exchange status http://127.0.0.1:8477",
+	"print the round, and how many clients have sent their update",
+	NULL,
+};
+
+const struct cmd cmd_exchange_status = {
+	.name = "exchange status",
+	.summary = "prints where an exchange stands",
+	.arguments = "URL",
+	.description = "Prints the round, its clients and its deadline as the server reports them.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct status_options),
+	.run = run_status,
+};

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the server of an exchange, on the standard library. What it sends is untrusted."""
+
+import http.client
+import io
+import json
+import math
+import re
+import socket
+import ssl
+import time
+import urllib.parse
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple, Union
+
+__all__ = ["Answer", "Connection", "ExchangeError", "TransientError", "is_transient", "printable"]
+
+ANSWER_MAX = 8 << 20
+_BYTES_PER_SECOND = 1024
+_DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
+_TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
+_TOKEN = re.compile(r"[!-~]+")
+
+
+class ExchangeError(RuntimeError):
+    """A request that failed for good; ``status`` is that of the answer, None without one."""
+
+    def __init__(self, message: str, status: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TransientError(ExchangeError):
+    """A failure that may pass."""
+
+
+def is_transient(status: int) -> bool:
+    """Whether a request may succeed later."""
+    return status in _TRANSIENT
+
+
+def printable(text: Any) -> str:
+    """What a server sends for people to read, without control characters, and not too long."""
+    cut = str(text)[:500]
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
+
+
+class _Patience(io.RawIOBase):
+    """Reads a socket, but not one that sends less than 1 KiB a second for longer than the timeout."""
+
+    def __init__(self, raw: Any, limit_s: float) -> None:
+        super().__init__()
+        self._raw = raw
+        self._limit_s = limit_s
+        self._since, self._moved = time.monotonic(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        count = self._raw.readinto(buffer)
+        self._moved += count or 0
+        passed = time.monotonic() - self._since
+        if passed > self._limit_s:
+            if self._moved < passed * _BYTES_PER_SECOND:
+                raise socket.timeout("the server sends less than 1 KiB a second")
+            self._since, self._moved = time.monotonic(), 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class Answer(NamedTuple):
+    """An answer whose body was read, all of it."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+    def number(self, name: str) -> Optional[int]:
+        """A header that is one decimal number."""
+        values = set(self.headers.get_all(name, []))
+        text = values.pop() if len(values) == 1 else ""
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+    def problem(self) -> str:
+        """The title and the detail of application/problem+json (RFC 9457)."""
+        try:
+            found = json.loads(self.body)
+            parts = [found.get(key) for key in ("title", "detail")]
+        except (ValueError, AttributeError, RecursionError):
+            return ""
+        return "".join(f", {printable(part)}" for part in parts if isinstance(part, str) and part)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
+
+
+class Connection:
+    """One connection at a time, opened again when it is lost; retries with growing delays."""
+
+    def __init__(self, url: str, token: Optional[str], context: Optional[ssl.SSLContext],
+                 limits: Tuple[float, int], insecure: bool) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment
+                or "@" in parts.netloc or not re.fullmatch(r"[!-~]*", url)):
+            raise ValueError("expected an address like http://HOST:PORT or https://HOST:PORT")
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise ValueError("a token has visible ASCII characters without spaces only")
+        if token is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname):
+            raise ValueError("a token is not sent to another host without encryption; use https://, or insecure=True")
+        self._parts, self._token, self._context = parts, token, context
+        self.prefix = parts.path.rstrip("/")
+        self.timeout, self._retries = limits
+        self.name = f"{parts.scheme}://{parts.netloc}"
+        self._connection: Optional[http.client.HTTPConnection] = None
+        self._failed = 0
+        self._retry_after = 0.0
+        self.until = math.inf  # of time.monotonic(): no retry begins later
+
+    def close(self) -> None:
+        """Ends the connection; the next request opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            host, port = self._parts.hostname, self._parts.port
+            if self._parts.scheme == "https":
+                self._connection = http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self._context)
+            else:
+                self._connection = http.client.HTTPConnection(host, port, timeout=self.timeout)
+        return self._connection
+
+    def _exchange(self, method: str, path: str, headers: Dict[str, str],
+                  body: Union[bytes, Iterable[memoryview], None], wait_s: float) -> http.client.HTTPResponse:
+        connection = self._open()
+        all_headers = {"Accept-Encoding": "identity", **headers}
+        if self._token is not None:
+            all_headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            connection.request(method, self.prefix + path, body=body, headers=all_headers)
+        except (BrokenPipeError, ConnectionResetError):
+            if connection.sock is None:
+                raise
+            # The server may have answered before it read the body: 413 for example.
+        assert connection.sock is not None
+        connection.sock.settimeout(self.timeout + wait_s)
+        limit_s = self.timeout + wait_s
+        connection.response_class = lambda *args, **more: _patient_response(limit_s, *args, **more)  # type: ignore
+        response = connection.getresponse()
+        if connection.sock is not None:
+            connection.sock.settimeout(self.timeout)
+        return response
+
+    def start(self, method: str, path: str, headers: Optional[Dict[str, str]] = None,
+              body: Union[bytes, Iterable[memoryview], None] = None, wait_s: float = 0) -> http.client.HTTPResponse:
+        """Sends a request once; TransientError if there is no answer. The caller reads its body."""
+        try:
+            return self._exchange(method, path, headers or {}, body, wait_s)
+        except (ssl.SSLCertVerificationError, UnicodeError) as problem:
+            self.close()
+            raise ExchangeError(f"{self.name}: {printable(problem)}") from problem
+        except (OSError, http.client.HTTPException) as problem:
+            self.close()
+            raise TransientError(f"a request to {self.name} failed: {printable(problem) or type(problem).__name__}") \
+                from problem
+
+    def finish(self, response: http.client.HTTPResponse) -> Answer:
+        """Reads what is left of an answer; TransientError if it breaks off."""
+        body = bytearray()
+        try:
+            while len(body) <= ANSWER_MAX:
+                part = response.read(1 << 16)
+                if not part:
+                    break
+                body += part
+        except (OSError, http.client.HTTPException) as problem:
+            self.close()
+            raise TransientError(f"an answer of {self.name} broke off: {printable(problem)}") from problem
+        if len(body) > ANSWER_MAX:
+            self.close()
+            raise ExchangeError(f"{self.name} sends an answer of more than {ANSWER_MAX} bytes")
+        text = response.headers.get("Retry-After", "")
+        self._retry_after = float(text) if re.fullmatch("[0-9]{1,4}", text) else 0.0
+        return Answer(response.status, response.headers, bytes(body))
+
+    def attempt(self, method: str, path: str, headers: Optional[Dict[str, str]] = None,
+                body: Union[bytes, Iterable[memoryview], None] = None, wait_s: float = 0) -> Answer:
+        """A request and its whole answer, once; TransientError also for a status that may pass."""
+        self._retry_after = 0.0
+        answer = self.finish(self.start(method, path, headers, body, wait_s))
+        if is_transient(answer.status):
+            raise TransientError(f"{self.name} is not ready: status {answer.status}{answer.problem()}", answer.status)
+        return answer
+
+    def progressed(self) -> None:
+        """Data have moved: the next failure is the first one."""
+        self._failed = 0
+
+    def pause(self, problem: ExchangeError) -> None:
+        """Waits before the next try, and longer each time; raises after the last one."""
+        self._failed += 1
+        if self._failed > self._retries:
+            raise ExchangeError(f"tried {self._failed} times: {problem}", problem.status) from problem
+        delay = min(_DELAY_FIRST_S * 2 ** (self._failed - 1), _DELAY_LARGEST_S)
+        delay = max(delay, min(self._retry_after, _RETRY_AFTER_MAX_S))
+        if time.monotonic() + delay > self.until:
+            raise TimeoutError(str(problem)) from problem
+        time.sleep(delay)
+
+    def ask(self, method: str, path: str, headers: Optional[Dict[str, str]] = None, wait_s: float = 0) -> Answer:
+        """A request that may be repeated, until there is an answer."""
+        while True:
+            try:
+                return self.attempt(method, path, headers, wait_s=wait_s)
+            except TransientError as problem:
+                self.pause(problem)
+
+    def refused(self, what: str, answer: Answer) -> ExchangeError:
+        """The error for an answer with another status than a good one."""
+        if answer.status in (301, 302, 303, 307, 308):
+            return ExchangeError(f"{self.name} redirects to another address, which is not followed", answer.status)
+        return ExchangeError(f"{what}: {self.name} answers with status {answer.status}{answer.problem()}",
+                             answer.status)
+
+
+def _patient_response(limit_s: float, *args: Any, **more: Any) -> http.client.HTTPResponse:
+    response = http.client.HTTPResponse(*args, **more)
+    response.fp = io.BufferedReader(_Patience(response.fp.detach(), limit_s), 1 << 18)  # type: ignore[attr-defined]
+    return response

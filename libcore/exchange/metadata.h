@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_EXCHANGE_METADATA_H
+#define FLMEM_EXCHANGE_METADATA_H
+
+/* Headers of uploads as tus 1.0.0 defines them, and of ranges. Everything in them is untrusted. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "exchange/digest.h"
+#include "exchange/wire.h"
+
+/* Upload-Metadata. */
+struct flmem_tus_metadata {
+	uint64_t round;
+	bool has_round;
+	char client[FLMEM_EXCHANGE_NAME_MAX + 1];   /* "": none */
+	char filename[FLMEM_EXCHANGE_NAME_MAX + 1]; /* "": none */
+	double weight;
+	uint64_t files;
+	bool has_sha256;
+	unsigned char sha256[FLMEM_SHA256_BYTES];
+};
+
+/* Other keys are ignored. FLMEM_EUSAGE for invalid values and repeated keys. */
+int flmem_tus_metadata_parse(const char *header, struct flmem_tus_metadata *ret_metadata,
+			     struct flmem_error *err);
+
+/* Upload-Checksum: "crc32c BASE64". FLMEM_EUSAGE. */
+struct flmem_tus_checksum {
+	enum flmem_digest_kind kind;
+	unsigned char value[FLMEM_DIGEST_MAX];
+};
+
+int flmem_tus_checksum_parse(const char *header, struct flmem_tus_checksum *ret_checksum,
+			     struct flmem_error *err);
+
+#define FLMEM_TUS_PARTS_MAX 256U
+
+/* Upload-Concat. */
+struct flmem_tus_concat {
+	bool partial; /* else final */
+	char (*ids)[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	size_t count;
+};
+
+/* Addresses of uploads may be absolute. Release it with flmem_tus_concat_clear(). */
+int flmem_tus_concat_parse(const char *header, struct flmem_tus_concat *ret_concat,
+			   struct flmem_error *err);
+void flmem_tus_concat_clear(struct flmem_tus_concat *concat);
+
+/* Copies the id of an upload; false for another text. */
+bool flmem_tus_id_parse(const char *text, char ret_id[FLMEM_EXCHANGE_ID_DIGITS + 1]);
+
+/* A whole number and nothing else. */
+bool flmem_tus_number_parse(const char *text, uint64_t *ret_number);
+
+enum flmem_range_kind {
+	FLMEM_RANGE_WHOLE, /* none, several, or invalid: RFC 9110, 14.2 lets a server ignore them */
+	FLMEM_RANGE_PART,
+	FLMEM_RANGE_OUTSIDE, /* 416 */
+};
+
+struct flmem_range {
+	uint64_t begin, end;
+};
+
+/* The Range header; NULL for none. *ret_range is set for a part. */
+enum flmem_range_kind flmem_range_parse(const char *header, uint64_t size,
+					struct flmem_range *ret_range);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_EXCHANGE_NAMES_H
+#define FLMEM_EXCHANGE_NAMES_H
+
+/* Names that the other side sends, before they become part of a path. */
+
+#include <stdbool.h>
+
+/* [A-Za-z0-9._-]{1,64}, but not "." and "..". */
+bool flmem_exchange_client_name_is_valid(const char *name);
+
+/* The same without a dot first. */
+bool flmem_exchange_file_name_is_valid(const char *name);
+
+#endif

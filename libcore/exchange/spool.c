@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exchange/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file_place.h"
+#include "base/io.h"
+
+#define CONTENT_MAX ((size_t)64 << 20)
+
+int flmem_spool_open_directory(int directory, const char *name)
+{
+	int fd;
+
+	if (mkdirat(directory, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
+{
+	struct stat status;
+
+	if (fstat(spool->root, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", spool->path);
+	if (status.st_uid != geteuid())
+		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is of another user", spool->path);
+	if (status.st_mode & (S_IRWXG | S_IRWXO))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "other users have access to '%s', where updates of clients "
+				       "are kept; chmod 700 it, or name another directory",
+				       spool->path);
+	if (flock(spool->root, LOCK_EX | LOCK_NB) < 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "another server works with '%s'; name another directory",
+				       spool->path);
+	return 0;
+}
+
+int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err)
+{
+	struct flmem_spool spool = FLMEM_SPOOL_INIT;
+	int rc;
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "cannot make the directory '%s'", path);
+	spool.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	spool.path = realpath(path, NULL);
+	if (spool.root < 0 || !spool.path) {
+		rc = flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				     "cannot open the directory '%s'", path);
+		flmem_spool_close(&spool);
+		return rc;
+	}
+	rc = lock_root(&spool, err);
+	if (!rc) {
+		spool.uploads = flmem_spool_open_directory(spool.root, "uploads");
+		spool.rounds = flmem_spool_open_directory(spool.root, "rounds");
+		if (spool.uploads < 0 || spool.rounds < 0)
+			rc = flmem_error_set(err, FLMEM_EFAILED,
+					     spool.uploads < 0 ? -spool.uploads : -spool.rounds,
+					     "cannot make a directory in '%s'", path);
+	}
+	if (rc)
+		flmem_spool_close(&spool);
+	else
+		*ret_spool = spool;
+	return rc;
+}
+
+void flmem_spool_close(struct flmem_spool *spool)
+{
+	flmem_cleanup_close(&spool->uploads);
+	flmem_cleanup_close(&spool->rounds);
+	flmem_cleanup_close(&spool->root);
+	free(spool->path);
+	*spool = (struct flmem_spool)FLMEM_SPOOL_INIT;
+}
+
+int flmem_spool_open_round(const struct flmem_spool *spool, uint64_t round)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), "%" PRIu64, round);
+	return flmem_spool_open_directory(spool->rounds, name);
+}
+
+int flmem_spool_open_file(int directory, const char *name, int flags)
+{
+	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			0600);
+	struct stat status;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+		close(fd);
+		return -EINVAL;
+	}
+	return fd;
+}
+
+int flmem_spool_read(int directory, const char *name, struct flmem_buf *text)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(directory, name, O_RDONLY);
+	int rc = fd < 0 ? fd : flmem_io_read_all(fd, CONTENT_MAX, text);
+
+	return rc ? rc : text->failed ? -ENOMEM : 0;
+}
+
+int flmem_spool_write(int directory, const char *name, const void *bytes, size_t length)
+{
+	FLMEM_AUTO_TEMPORARY struct flmem_temporary temporary = FLMEM_TEMPORARY_INIT;
+	int rc = flmem_temporary_create(directory, 0600, &temporary);
+
+	if (!rc)
+		rc = flmem_io_write_all(temporary.fd, bytes, length);
+	if (!rc && fdatasync(temporary.fd) < 0)
+		rc = -errno;
+	if (!rc && renameat(directory, temporary.name, directory, name) < 0)
+		rc = -errno;
+	if (!rc) {
+		temporary.name[0] = '\0';
+		flmem_file_place_sync(directory);
+	}
+	return rc;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the directories that this file lists above */
+static void remove_content(int fd)
+{
+	FLMEM_AUTO_DIR DIR *list = fdopendir(fd);
+	struct dirent *entry;
+
+	if (!list) {
+		close(fd);
+		return;
+	}
+	while ((entry = readdir(list)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			flmem_spool_remove(dirfd(list), entry->d_name);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): the same */
+void flmem_spool_remove(int directory, const char *name)
+{
+	int fd;
+
+	if (unlinkat(directory, name, 0) == 0 || errno == ENOENT)
+		return;
+	fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	remove_content(fd);
+	unlinkat(directory, name, AT_REMOVEDIR);
+}
+
+uint64_t flmem_spool_free_bytes(const struct flmem_spool *spool)
+{
+	struct statvfs status;
+
+	if (fstatvfs(spool->root, &status) < 0)
+		return 0;
+	return (uint64_t)status.f_bavail * status.f_frsize;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_EXCHANGE_UPLOAD_RECORD_H
+#define FLMEM_EXCHANGE_UPLOAD_RECORD_H
+
+/*
+ * What the server keeps of an upload on disk: a record, written once when it is created, and a
+ * journal of what was committed. A journal's record is only appended after its bytes are on the
+ * disk, so what it lists is there after a power failure, too.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+#include "exchange/metadata.h"
+
+struct flmem_upload_record {
+	struct flmem_tus_metadata metadata; /* with a client, a round and, unless partial, a file */
+	uint64_t length;
+	bool partial;
+	uint64_t concat; /* of a final upload: fingerprint of its parts; else 0 */
+};
+
+void flmem_upload_record_print(const struct flmem_upload_record *record, struct flmem_buf *text);
+
+/* False for a text that was not printed by flmem_upload_record_print(). */
+bool flmem_upload_record_parse(const char *text, struct flmem_upload_record *ret_record);
+
+#define FLMEM_UPLOAD_JOURNAL_BYTES 16U /* of a record */
+
+/* Bytes up to `end` are on the disk; those since the record before have the checksum. */
+struct flmem_upload_commit {
+	uint64_t end;
+	uint32_t crc32c;
+};
+
+void flmem_upload_commit_print(const struct flmem_upload_commit *commit,
+			       unsigned char out[FLMEM_UPLOAD_JOURNAL_BYTES]);
+
+/*
+ * Reads `count` records that follow each other and returns how many are valid: each ends behind the
+ * one before, and at most at `length`. The others are from an interrupted write.
+ */
+size_t flmem_upload_journal_parse(const unsigned char *bytes, size_t count, uint64_t length,
+				  struct flmem_upload_commit *commits);
+
+#endif

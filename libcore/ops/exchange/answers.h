@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_ANSWERS_H
+#define FLMEM_OPS_EXCHANGE_ANSWERS_H
+
+/* Requests of an exchange by path, and the answers that several of them share. */
+
+#include "base/buf.h"
+#include "ops/exchange/server_state.h"
+
+extern const struct flmem_http_handler flmem_exchange_handler;
+
+/* A problem document. `title` NULL: the usual phrase of the status. */
+void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
+			   const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A document that was printed; 500 if memory was out. */
+void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,
+				const struct flmem_buf *text);
+
+/* The handlers of one resource each; `rest` is the path behind its name. */
+void flmem_exchange_status(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const char *name);
+void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *request,
+			  const char *rest);
+void flmem_exchange_uploads(struct flmem_exchange *x, struct flmem_http_request *request,
+			    const char *rest, const char *name);
+void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request *request);
+
+/* A body for an upload. */
+struct flmem_transfer;
+
+bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length);
+void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_request *request);
+
+/* Commits what arrived of a body that was cut, and frees it. NULL is allowed. */
+void flmem_transfer_free(struct flmem_transfer *transfer);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/client_target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
+
+#include "base/buf.h"
+#include "base/file_place.h"
+#include "base/io.h"
+
+#define BLOCK_BYTES   (1U << 20)
+#define IDENTITY_NAME FLMEM_TARGET_SUFFIX ".sha256"
+#define NAME_ROOM     (NAME_MAX + 1)
+
+struct part_names {
+	char part[NAME_ROOM], identity[NAME_ROOM];
+};
+
+static int make_part_names(const struct flmem_pull_target *target, struct part_names *names,
+			   struct flmem_error *err)
+{
+	int length = snprintf(names->identity, sizeof(names->identity), "%s" IDENTITY_NAME,
+			      target->name);
+
+	if (length < 0 || (size_t)length >= sizeof(names->identity))
+		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
+				       target->name);
+	snprintf(names->part, sizeof(names->part), "%s" FLMEM_TARGET_SUFFIX, target->name);
+	return 0;
+}
+
+static int report_write(const struct flmem_pull_target *target, int error, struct flmem_error *err)
+{
+	char shown[FLMEM_EXCHANGE_REASON_MAX];
+
+	flmem_text_escape(target->name, shown, sizeof(shown));
+	if (error == ENOSPC || error == EDQUOT)
+		return flmem_error_set(err, FLMEM_EFAILED, error,
+				       "cannot write '%s" FLMEM_TARGET_SUFFIX "'; free some space "
+				       "and pull again to continue",
+				       shown);
+	return flmem_error_set(err, error == EACCES ? FLMEM_EPERM : FLMEM_EFAILED, error,
+			       "cannot write '%s" FLMEM_TARGET_SUFFIX "'", shown);
+}
+
+static int open_target_part(struct flmem_pull_target *target, const struct part_names *names,
+			    struct flmem_error *err)
+{
+	struct stat status;
+	int fd = openat(target->directory, names->part,
+			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+
+	if (fd < 0 && errno == EEXIST)
+		fd = flmem_file_place_open_regular(target->directory, names->part,
+						   O_RDWR | O_CLOEXEC | O_NOFOLLOW, &status);
+	else if (fd < 0)
+		fd = -errno;
+	if (fd == -EINVAL || fd == -ELOOP)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' exists and is not a regular file", names->part);
+	if (fd < 0)
+		return report_write(target, -fd, err);
+	target->fd = fd;
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "another process fetches '%s' now",
+				       names->part);
+	return 0;
+}
+
+/* Whether the part is of the same file. */
+static bool is_same_target(const struct flmem_pull_target *target, const struct part_names *names)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	return !flmem_io_read_file_at(target->directory, names->identity, FLMEM_SHA256_HEX,
+				      &text) &&
+	       strcmp(text.data, target->file->sha256) == 0;
+}
+
+static int write_identity(const struct flmem_pull_target *target, const struct part_names *names,
+			  struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd =
+		openat(target->directory, names->identity,
+		       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+	int rc =
+		fd < 0 ? -errno
+		       : flmem_io_write_all(fd, target->file->sha256, strlen(target->file->sha256));
+
+	return rc ? report_write(target, -rc, err) : 0;
+}
+
+/* Continues the digest with what an earlier run has written. */
+static int read_earlier_part(struct flmem_pull_target *target, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *block = malloc(BLOCK_BYTES);
+	struct stat status;
+	ssize_t got;
+
+	if (!block)
+		return flmem_error_nomem(err, "cannot read '%s'", target->name);
+	if (fstat(target->fd, &status) || (uint64_t)status.st_size > target->file->bytes)
+		return flmem_pull_target_restart(target, err);
+	while (target->at < (uint64_t)status.st_size) {
+		got = pread(target->fd, block, BLOCK_BYTES, (off_t)target->at);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return flmem_pull_target_restart(target, err);
+		flmem_digest_add(&target->sha, block, (size_t)got);
+		target->at += (uint64_t)got;
+	}
+	target->resumed = target->at;
+	return 0;
+}
+
+static int check_space(const struct flmem_pull_target *target, struct flmem_error *err)
+{
+	uint64_t needed = target->file->bytes - target->at, free_bytes;
+	char wanted[FLMEM_TEXT_BYTES_MAX], has[FLMEM_TEXT_BYTES_MAX];
+	struct statvfs space;
+
+	if (fstatvfs(target->fd, &space))
+		return 0;
+	if (__builtin_mul_overflow((uint64_t)space.f_bavail, (uint64_t)space.f_frsize,
+				   &free_bytes) ||
+	    free_bytes >= needed)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC, "'%s' needs %s more, %s are free",
+			       target->name, flmem_text_bytes(needed, wanted, sizeof(wanted)),
+			       flmem_text_bytes(free_bytes, has, sizeof(has)));
+}
+
+int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_error *err)
+{
+	int rc;
+
+	target->at = 0;
+	target->resumed = false;
+	flmem_digest_end(&target->sha, NULL);
+	rc = flmem_digest_begin(&target->sha, FLMEM_DIGEST_SHA256, err);
+	if (!rc && ftruncate(target->fd, 0))
+		rc = report_write(target, errno, err);
+	return rc;
+}
+
+/* A device or a socket must not be replaced by a file. */
+static int check_target_replaced(const struct flmem_pull_target *target, struct flmem_error *err)
+{
+	struct stat status;
+
+	if (fstatat(target->directory, target->name, &status, AT_SYMLINK_NOFOLLOW) ||
+	    S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' exists and is not a regular file",
+			       target->name);
+}
+
+int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error *err)
+{
+	struct part_names names;
+	int rc = make_part_names(target, &names, err);
+
+	if (!rc)
+		rc = check_target_replaced(target, err);
+	if (!rc)
+		rc = open_target_part(target, &names, err);
+	if (rc)
+		return rc;
+	if (is_same_target(target, &names)) {
+		rc = flmem_digest_begin(&target->sha, FLMEM_DIGEST_SHA256, err);
+		if (!rc)
+			rc = read_earlier_part(target, err);
+	} else {
+		rc = flmem_pull_target_restart(target, err);
+		if (!rc)
+			rc = write_identity(target, &names, err);
+	}
+	return rc ? rc : check_space(target, err);
+}
+
+void flmem_pull_target_clear(struct flmem_pull_target *target)
+{
+	flmem_digest_end(&target->sha, NULL);
+	if (target->fd >= 0)
+		close(target->fd);
+	target->fd = -1;
+}
+
+int flmem_pull_target_append(struct flmem_pull_target *target, const char *bytes, size_t length,
+			     struct flmem_error *err)
+{
+	size_t put = 0;
+
+	while (put < length) {
+		ssize_t some =
+			pwrite(target->fd, bytes + put, length - put, (off_t)(target->at + put));
+
+		if (some < 0 && errno == EINTR)
+			continue;
+		if (some < 0)
+			return report_write(target, errno, err);
+		put += (size_t)some;
+	}
+	flmem_digest_add(&target->sha, bytes, length);
+	target->at += length;
+	return 0;
+}
+
+static void remove_part(const struct flmem_pull_target *target, bool whole)
+{
+	struct part_names names;
+
+	if (make_part_names(target, &names, NULL))
+		return;
+	if (whole)
+		unlinkat(target->directory, names.part, 0);
+	unlinkat(target->directory, names.identity, 0);
+}
+
+int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_error *err)
+{
+	unsigned char digest[FLMEM_SHA256_BYTES];
+	char hex[FLMEM_SHA256_HEX];
+
+	flmem_digest_end(&target->sha, digest);
+	flmem_hex_print(digest, sizeof(digest), hex);
+	if (strcmp(hex, target->file->sha256) != 0) {
+		remove_part(target, true);
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "the SHA-256 of '%s' is %.16s..., that of the published "
+				       "file %.16s...; the received data were removed",
+				       target->name, hex, target->file->sha256);
+	}
+	if (fsync(target->fd))
+		return report_write(target, errno, err);
+	close(FLMEM_TAKE_FD(target->fd)); /* a model may have more files than can be open */
+	target->complete = true;
+	return 0;
+}
+
+int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_error *err)
+{
+	struct part_names names;
+	int rc = make_part_names(target, &names, err);
+
+	if (rc)
+		return rc;
+	if (renameat(target->directory, names.part, target->directory, target->name))
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",
+				       names.part, target->name);
+	remove_part(target, false);
+	flmem_file_place_sync(target->directory);
+	return 0;
+}

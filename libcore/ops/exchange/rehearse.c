@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "aggregate/algorithm.h"
+#include "base/cleanup.h"
+#include "ops/exchange/fuse.h"
+
+#define REHEARSAL   "rehearsal"
+#define UPDATES_MAX 256U /* of which each takes a descriptor */
+
+/* What it checks is checked before the first progress. */
+static bool stop_rehearsal(void *context, const struct flmem_aggregate_progress *progress)
+{
+	(void)context;
+	(void)progress;
+	return false;
+}
+
+int flmem_fuse_rehearse(struct flmem_exchange *x, struct flmem_error *err)
+{
+	const struct flmem_algorithm *algorithm =
+		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");
+	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
+	FLMEM_AUTO_FREE const char **inputs = calloc(count, sizeof(*inputs));
+	FLMEM_AUTO_CLOSE int directory = flmem_spool_open_directory(x->spool.root, REHEARSAL);
+	FLMEM_AUTO_FREE char *output = NULL, *state = NULL;
+	struct flmem_aggregate_request request = x->options->aggregate;
+	struct flmem_aggregate_result result = {0};
+	int rc;
+
+	if (asprintf(&output, "%s/" REHEARSAL "/%s", x->spool.path, x->model_name) < 0)
+		output = NULL;
+	if (asprintf(&state, "%s/" REHEARSAL "/state.optimizer", x->spool.path) < 0)
+		state = NULL;
+	if (!inputs || !output || !state || directory < 0)
+		return flmem_error_nomem(err, "cannot try the algorithm");
+	for (size_t i = 0; i < count; i++)
+		inputs[i] = x->options->model;
+	request.inputs = inputs;
+	request.input_count = count;
+	request.output = output;
+	request.state = algorithm->slots ? state : NULL;
+	request.base = algorithm->takes_base || algorithm->slots ? x->options->model : NULL;
+	request.progress = stop_rehearsal;
+	rc = flmem_aggregate(&request, &result, err);
+	flmem_aggregate_result_clear(&result);
+	flmem_spool_remove(x->spool.root, REHEARSAL);
+	return rc == FLMEM_EUSAGE ? rc : 0;
+}

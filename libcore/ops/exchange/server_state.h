@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_SERVER_STATE_H
+#define FLMEM_OPS_EXCHANGE_SERVER_STATE_H
+
+/*
+ * What the threads of a server share. One lock protects it; nobody waits for a disk or for a peer
+ * while holding it. Lines of the log are written with it, in the order of what they report.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/exchange_serve.h>
+
+#include "exchange/credentials.h"
+#include "exchange/documents.h"
+#include "exchange/spool.h"
+#include "exchange/upload_record.h"
+#include "ops/aggregate/input.h"
+#include "ops/aggregate/layout.h"
+#include "serve/http_server.h"
+
+enum flmem_exchange_phase {
+	FLMEM_PHASE_COLLECTING,
+	FLMEM_PHASE_FUSING,
+	FLMEM_PHASE_DONE,
+	FLMEM_PHASE_FAILED,
+};
+
+struct flmem_upload {
+	struct flmem_upload *next;
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	struct flmem_upload_record record;
+	uint64_t offset;  /* committed */
+	uint64_t commits; /* records in the journal */
+	bool placed;	  /* complete, and at its place in the update */
+	bool checking;	  /* its update is compared with the model, or it is assembled */
+	bool counted;	  /* its update counts */
+	bool fused;	  /* its round is over; the bytes are gone */
+	struct flmem_http_request *writer;
+	uint64_t touched_us; /* monotonic */
+};
+
+/* A complete update of the current round. */
+struct flmem_update {
+	char client[FLMEM_EXCHANGE_NAME_MAX + 1];
+	double weight;
+	char *path; /* of its file or folder */
+};
+
+struct flmem_published {
+	uint64_t round;
+	bool valid;
+	struct flmem_exchange_file *files;
+	size_t count;
+};
+
+#define FLMEM_EXCHANGE_KEPT_ROUNDS 2U
+
+struct flmem_exchange_counters {
+	uint64_t received_bytes, updates, refused_updates, uploads, checksum_errors;
+	uint64_t fuse_us, fused_rounds;
+};
+
+struct flmem_exchange {
+	const struct flmem_exchange_serve_options *options;
+	uint64_t quorum, chunk_bytes, quota_bytes, reserve_bytes, expire_us;
+	struct flmem_spool spool;
+	struct flmem_credentials tokens, certificates;
+	struct flmem_http_server *server;
+	/* The initial model. */
+	struct flmem_layout layout;
+	struct flmem_input model;
+	uint64_t model_bytes, shard_bytes; /* 0: one file */
+	char model_name[FLMEM_EXCHANGE_NAME_MAX + 1];
+	bool needs_checkpoint; /* the output is one, so inputs have to be */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* phase, published round, writers, stopping */
+	pthread_mutex_t log_lock;
+	enum flmem_exchange_phase phase;
+	uint64_t round, published_round;
+	uint64_t deadline_us; /* monotonic; 0: none */
+	char reason[FLMEM_ERROR_MESSAGE_MAX];
+	int code; /* with FLMEM_PHASE_FAILED */
+	struct flmem_upload *uploads;
+	size_t upload_count;
+	struct flmem_update *updates; /* room for all clients */
+	size_t update_count;
+	struct flmem_published published[FLMEM_EXCHANGE_KEPT_ROUNDS]; /* newest first */
+	struct flmem_exchange_counters counters;
+	bool stopping;
+	int wake; /* eventfd: the main loop has something to do */
+	pthread_t fuser;
+	bool fusing; /* the thread was started */
+	bool fused;  /* and is about to end */
+};
+
+/* Calls options->log. */
+struct flmem_exchange_note {
+	const char *event;
+	bool warning;
+	uint64_t round;
+	const char *client;
+	uint64_t bytes, took_us;
+	const char *detail;
+};
+
+void flmem_exchange_log(struct flmem_exchange *x, const struct flmem_exchange_note *note);
+
+/* Wakes all who wait for a change; with the lock. */
+void flmem_exchange_wake(struct flmem_exchange *x);
+
+#endif

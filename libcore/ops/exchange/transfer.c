@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "exchange/digest.h"
+#include "ops/exchange/update.h"
+#include "ops/exchange/uploads.h"
+
+#define US_PER_SECOND UINT64_C(1000000)
+
+struct flmem_transfer {
+	struct flmem_exchange *x;
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	int fd;
+	uint64_t begin, at, length; /* of the upload */
+	uint32_t crc32c;
+	bool creates, has_checksum, ended;
+	struct flmem_tus_checksum checksum;
+	struct flmem_digest digest;
+	unsigned failure; /* HTTP status; the rest of the body is ignored */
+	int error;	  /* errno of it */
+};
+
+static void release_upload(struct flmem_exchange *x, const char *id,
+			   const struct flmem_http_request *request)
+{
+	struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload && (!request || upload->writer == request)) {
+		flmem_uploads_release(x, upload);
+		/* Its round ended while it was in use. */
+		if (upload->record.metadata.round < x->round && !upload->fused)
+			flmem_uploads_remove(x, upload);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+static bool open_transfer(struct flmem_transfer *transfer, const struct flmem_transfer_start *start,
+			  struct flmem_error *err)
+{
+	if (start->checksum) {
+		transfer->has_checksum = true;
+		transfer->checksum = *start->checksum;
+		/* That of the journal serves for it. */
+		if (start->checksum->kind != FLMEM_DIGEST_CRC32C &&
+		    flmem_digest_begin(&transfer->digest, start->checksum->kind, err))
+			return false;
+	}
+	transfer->fd = flmem_uploads_open(transfer->x, transfer->id);
+	if (transfer->fd < 0)
+		flmem_error_set(err, FLMEM_EFAILED, -transfer->fd, "cannot open the upload");
+	return transfer->fd >= 0;
+}
+
+struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
+					    struct flmem_http_request *request,
+					    const struct flmem_transfer_start *start)
+{
+	struct flmem_transfer *transfer = calloc(1, sizeof(*transfer));
+	struct flmem_error err = {.message = "no memory"};
+
+	if (transfer) {
+		*transfer = (struct flmem_transfer){
+			.x = x,
+			.fd = -1,
+			.begin = start->offset,
+			.at = start->offset,
+			.length = start->length,
+			.creates = start->creates,
+			.digest = {.kind = FLMEM_DIGEST_NONE},
+		};
+		memcpy(transfer->id, start->id, sizeof(transfer->id));
+		if (open_transfer(transfer, start, &err)) {
+			flmem_http_request_set(request, transfer);
+			return transfer;
+		}
+		flmem_digest_end(&transfer->digest, NULL);
+		free(transfer);
+	}
+	release_upload(x, start->id, request);
+	flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
+	return NULL;
+}
+
+static int write_bytes(int fd, const char *bytes, size_t length, uint64_t at)
+{
+	while (length) {
+		ssize_t written = pwrite(fd, bytes, length, (off_t)at);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written < 0 ? errno : EIO;
+		bytes += written;
+		at += (uint64_t)written;
+		length -= (size_t)written;
+	}
+	return 0;
+}
+
+static unsigned status_of_errno(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500;
+}
+
+bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length)
+{
+	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
+
+	if (transfer->failure)
+		return true;
+	if (length > transfer->length - transfer->at ||
+	    length > most - (transfer->at - transfer->begin)) {
+		transfer->failure = 413;
+		return true;
+	}
+	transfer->error = write_bytes(transfer->fd, bytes, length, transfer->at);
+	if (transfer->error) {
+		transfer->failure = status_of_errno(transfer->error);
+		return true;
+	}
+	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
+	flmem_digest_add(&transfer->digest, bytes, length);
+	transfer->at += length;
+	/* So that the flush at the end has little to do. */
+	sync_file_range(transfer->fd, (off_t)(transfer->at - length), (off_t)length,
+			SYNC_FILE_RANGE_WRITE);
+	return true;
+}
+
+static bool has_right_checksum(struct flmem_transfer *transfer)
+{
+	unsigned char value[FLMEM_DIGEST_MAX];
+	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = transfer->crc32c};
+
+	flmem_digest_end(transfer->checksum.kind == FLMEM_DIGEST_CRC32C ? &crc : &transfer->digest,
+			 value);
+	return memcmp(value, transfer->checksum.value,
+		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
+}
+
+/* Bytes first, then the record of them. Returns an errno. */
+static int commit_bytes(struct flmem_transfer *transfer)
+{
+	const struct flmem_upload_commit commit = {transfer->at, transfer->crc32c};
+	int rc;
+
+	if (transfer->at == transfer->begin)
+		return 0;
+	if (fdatasync(transfer->fd) < 0)
+		return errno;
+	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit,
+				   transfer->at == transfer->length);
+	return -rc;
+}
+
+/* Makes what is on the disk known; false if the upload or its round is gone. */
+static bool publish_offset(struct flmem_transfer *transfer)
+{
+	struct flmem_exchange *x = transfer->x;
+	struct flmem_upload *upload;
+	bool current;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, transfer->id);
+	current = upload && upload->record.metadata.round == x->round &&
+		  x->phase == FLMEM_PHASE_COLLECTING;
+	if (upload) {
+		upload->commits += transfer->at > transfer->begin;
+		upload->offset = transfer->at;
+		upload->touched_us = flmem_clock_us();
+	}
+	x->counters.received_bytes += transfer->at - transfer->begin;
+	pthread_mutex_unlock(&x->lock);
+	return current;
+}
+
+void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
+			 bool creates, struct flmem_http_answer *answer)
+{
+	uint64_t passed_us = flmem_clock_us() - upload->touched_us;
+	uint64_t left_us = x->expire_us > passed_us ? x->expire_us - passed_us : 0;
+	time_t at = time(NULL) + (time_t)(left_us / US_PER_SECOND);
+	char expires[64];
+	struct tm utc;
+
+	flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
+	flmem_http_answer_field(answer, FLMEM_TUS_OFFSET, "%" PRIu64, upload->offset);
+	flmem_http_answer_field(answer, "Cache-Control", "no-store");
+	/* Names of days and months are English: the library never sets a locale. */
+	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
+	    strftime(expires, sizeof(expires), "%a, %d %b %Y %H:%M:%S GMT", &utc))
+		flmem_http_answer_field(answer, FLMEM_TUS_EXPIRES, "%s", expires);
+	if (creates)
+		flmem_http_answer_field(answer, "Location", FLMEM_EXCHANGE_UPLOADS_PATH "/%s",
+					upload->id);
+}
+
+static void refuse_transfer(struct flmem_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_exchange *x = transfer->x;
+
+	if (transfer->failure == 413)
+		flmem_exchange_refuse(request, 413, NULL,
+				      "the body exceeds the length of the upload, or the largest "
+				      "request");
+	else
+		flmem_exchange_refuse(request, transfer->failure, NULL,
+				      "the server cannot write the upload: %s; try again later",
+				      strerror(transfer->error));
+	if (transfer->failure == 507)
+		flmem_exchange_log(x, &(struct flmem_exchange_note){
+					      .event = "disk-full",
+					      .warning = true,
+					      .round = x->round,
+				      });
+}
+
+static void answer_commit(struct flmem_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_http_answer answer = {.status = transfer->creates ? 201 : 204};
+	struct flmem_exchange *x = transfer->x;
+	const struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, transfer->id);
+	if (upload)
+		flmem_transfer_fill(x, upload, transfer->creates, &answer);
+	pthread_mutex_unlock(&x->lock);
+	if (upload)
+		flmem_http_request_answer(request, &answer);
+	else
+		flmem_exchange_refuse(request, 409, "round is over",
+				      "the round ended meanwhile; its uploads were removed");
+}
+
+static void end_checked(struct flmem_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_error err = {0};
+	unsigned status;
+
+	transfer->error = commit_bytes(transfer);
+	if (transfer->error) {
+		transfer->failure = status_of_errno(transfer->error);
+		refuse_transfer(transfer, request);
+		return;
+	}
+	if (!publish_offset(transfer)) {
+		flmem_exchange_refuse(request, 409, "round is over",
+				      "before the upload was complete the round ended, or another "
+				      "file of the update was refused");
+		return;
+	}
+	status = transfer->at == transfer->length
+			 ? flmem_update_finish(transfer->x, transfer->id, &err)
+			 : 0;
+	if (status)
+		flmem_exchange_refuse(request, status, status == 409 ? "round is over" : NULL, "%s",
+				      err.message);
+	else
+		answer_commit(transfer, request);
+}
+
+void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_exchange *x = transfer->x;
+
+	transfer->ended = true;
+	if (transfer->failure) {
+		refuse_transfer(transfer, request);
+	} else if (transfer->has_checksum && !has_right_checksum(transfer)) {
+		flmem_exchange_refuse(request, FLMEM_STATUS_CHECKSUM, NULL,
+				      "the body does not have the checksum of Upload-Checksum; "
+				      "nothing of it was kept");
+		pthread_mutex_lock(&x->lock);
+		x->counters.checksum_errors++;
+		pthread_mutex_unlock(&x->lock);
+	} else {
+		end_checked(transfer, request);
+	}
+	release_upload(x, transfer->id, request);
+}
+
+void flmem_transfer_free(struct flmem_transfer *transfer)
+{
+	if (!transfer)
+		return;
+	/* Cut off: without a checksum what arrived is as good as a whole body. */
+	if (!transfer->ended) {
+		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
+		    publish_offset(transfer) && transfer->at == transfer->length)
+			flmem_update_finish(transfer->x, transfer->id, NULL);
+		release_upload(transfer->x, transfer->id, NULL);
+	}
+	flmem_digest_end(&transfer->digest, NULL);
+	flmem_cleanup_close(&transfer->fd);
+	free(transfer);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_TRANSFER_H
+#define FLMEM_OPS_EXCHANGE_TRANSFER_H
+
+/* One body of an upload, from the first byte to its commit. */
+
+#include "ops/exchange/answers.h"
+
+struct flmem_transfer_start {
+	const char *id; /* of an upload that this request has seized */
+	uint64_t offset, length;
+	bool creates;				   /* answered 201 with a location */
+	const struct flmem_tus_checksum *checksum; /* or NULL */
+};
+
+/* NULL if it was refused; the upload is released then. */
+struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
+					    struct flmem_http_request *request,
+					    const struct flmem_transfer_start *start);
+
+/* What is common to answers about an upload. With the lock. */
+void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
+			 bool creates, struct flmem_http_answer *answer);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/update.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file_place.h"
+#include "ops/exchange/uploads.h"
+
+/* The names that all files of an update share; uploads may be removed meanwhile. */
+struct update_key {
+	uint64_t round;
+	char client[FLMEM_EXCHANGE_NAME_MAX + 1];
+};
+
+static bool is_of_update(const struct flmem_upload *upload, const struct update_key *key)
+{
+	return !upload->record.partial && upload->record.metadata.round == key->round &&
+	       strcmp(upload->record.metadata.client, key->client) == 0;
+}
+
+/* Files that are at their place. */
+static size_t count_placed(const struct flmem_exchange *x, const struct update_key *key)
+{
+	size_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		count += is_of_update(u, key) && u->placed;
+	return count;
+}
+
+static void mark_update(struct flmem_exchange *x, const struct update_key *key, bool checking,
+			bool counted)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (is_of_update(u, key)) {
+			u->checking = checking;
+			u->counted = counted;
+		}
+	pthread_cond_broadcast(&x->changed);
+}
+
+static void remove_update(struct flmem_exchange *x, const struct update_key *key)
+{
+	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
+		next = u->next;
+		if (is_of_update(u, key)) {
+			u->checking = false;
+			u->writer = NULL;
+			flmem_uploads_remove(x, u);
+		}
+	}
+	pthread_cond_broadcast(&x->changed);
+}
+
+/* The file of a single one, else the folder. */
+static char *update_path(const struct flmem_exchange *x, const struct flmem_upload_record *record)
+{
+	const struct flmem_tus_metadata *m = &record->metadata;
+	char *path;
+
+	if (asprintf(&path, "%s/rounds/%" PRIu64 "/updates/%s%s%s", x->spool.path, m->round,
+		     m->client, m->files > 1 ? "" : "/", m->files > 1 ? "" : m->filename) < 0)
+		return NULL;
+	return path;
+}
+
+/* Paths of this host are nothing for clients. */
+static void hide_paths(const struct flmem_exchange *x, struct flmem_error *err)
+{
+	size_t length = strlen(x->spool.path);
+	char *found;
+
+	while ((found = strstr(err->message, x->spool.path)))
+		memmove(found, found + length, strlen(found + length) + 1);
+}
+
+/* Opens it as an input of the aggregation. */
+static int check_update(struct flmem_exchange *x, const char *path, struct flmem_error *err)
+{
+	struct flmem_input input = {.key = x->options->aggregate.key};
+	int rc = flmem_input_open(path, "the model", &x->layout, &input, err);
+
+	if (!rc && x->needs_checkpoint && input.kind.format != FLMEM_FORMAT_CHECKPOINT)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "the model is a PyTorch checkpoint, so updates have to be, "
+				     "too");
+	flmem_inputs_clear(&input, 1);
+	if (rc)
+		hide_paths(x, err);
+	return rc;
+}
+
+static int check_digest(struct flmem_exchange *x, const char *id,
+			const struct flmem_upload_record *record, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd = -1;
+	unsigned char sha256[FLMEM_SHA256_BYTES];
+	int rc;
+
+	if (!record->metadata.has_sha256)
+		return 0;
+	fd = flmem_uploads_open(x, id);
+	if (fd == -ENOENT) /* at its place already, and so with this digest */
+		return 0;
+	if (fd < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, -fd, "cannot read the upload");
+	rc = flmem_digest_file(fd, "the upload", sha256, err);
+	if (!rc && memcmp(sha256, record->metadata.sha256, sizeof(sha256)) != 0)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "'%s' does not have the SHA-256 that was announced; send it "
+				     "again",
+				     record->metadata.filename);
+	return rc;
+}
+
+static int place_file(const struct flmem_exchange *x, const char *id,
+		      const struct flmem_upload_record *record)
+{
+	const struct flmem_tus_metadata *m = &record->metadata;
+	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
+
+	if (client < 0)
+		return client;
+	snprintf(name, sizeof(name), "%s.data", id);
+	if (renameat(x->spool.uploads, name, client, m->filename) < 0)
+		return -errno;
+	flmem_file_place_sync(client);
+	flmem_file_place_sync(x->spool.uploads);
+	return 0;
+}
+
+static void end_round(struct flmem_exchange *x)
+{
+	if (x->phase != FLMEM_PHASE_COLLECTING || x->update_count < x->options->clients)
+		return;
+	x->phase = FLMEM_PHASE_FUSING;
+	flmem_exchange_wake(x);
+}
+
+void flmem_update_clear(struct flmem_exchange *x)
+{
+	while (x->update_count)
+		free(x->updates[--x->update_count].path);
+}
+
+/* More files than the update has: after a restart it would not be known which of them counted. */
+static void remove_spare(struct flmem_exchange *x, const struct update_key *key)
+{
+	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
+		next = u->next;
+		if (is_of_update(u, key) && !u->placed)
+			flmem_uploads_remove(x, u);
+	}
+}
+
+/* With the lock; takes the path. */
+static unsigned accept_update(struct flmem_exchange *x, const struct update_key *key, double weight,
+			      char *path, struct flmem_error *err)
+{
+	struct flmem_update *update;
+
+	if (x->phase != FLMEM_PHASE_COLLECTING || key->round != x->round) {
+		free(path);
+		remove_update(x, key);
+		flmem_error_set(err, FLMEM_EUSAGE, 0,
+				"round %" PRIu64 " ended before the update was complete",
+				key->round);
+		return 409;
+	}
+	update = &x->updates[x->update_count++];
+	*update = (struct flmem_update){.weight = weight, .path = path};
+	memcpy(update->client, key->client, sizeof(update->client));
+	x->counters.updates++;
+	remove_spare(x, key);
+	mark_update(x, key, false, true);
+	flmem_exchange_log(x, &(struct flmem_exchange_note){
+				      .event = "update-complete",
+				      .round = key->round,
+				      .client = key->client,
+			      });
+	end_round(x);
+	return 0;
+}
+
+static unsigned refuse_update(struct flmem_exchange *x, const struct update_key *key,
+			      const struct flmem_error *err)
+{
+	x->counters.refused_updates++;
+	remove_update(x, key);
+	flmem_exchange_log(x, &(struct flmem_exchange_note){
+				      .event = "update-refused",
+				      .warning = true,
+				      .round = key->round,
+				      .client = key->client,
+				      .detail = err->message,
+			      });
+	return 422;
+}
+
+/* The last file is at its place. */
+static unsigned take_update(struct flmem_exchange *x, const struct flmem_upload_record *record,
+			    const struct update_key *key, struct flmem_error *err)
+{
+	char *path = update_path(x, record);
+	int rc = path ? check_update(x, path, err) : flmem_error_nomem(err, "cannot check it");
+	unsigned status;
+
+	pthread_mutex_lock(&x->lock);
+	if (!rc) {
+		status = accept_update(x, key, record->metadata.weight, path, err);
+	} else {
+		free(path);
+		status = refuse_update(x, key, err);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return status;
+}
+
+/* Places the file; true if it was the last one of its update. */
+static bool place_upload(struct flmem_exchange *x, const char *id,
+			 const struct flmem_upload_record *record, const struct update_key *key,
+			 int *ret_error)
+{
+	struct flmem_upload *upload;
+	bool last = false, placed;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	placed = upload && upload->placed;
+	pthread_mutex_unlock(&x->lock);
+	*ret_error = !upload ? -ENOENT : placed ? 0 : place_file(x, id, record);
+	if (*ret_error)
+		return false;
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload)
+		upload->placed = true;
+	/* Files enough came first: this one is none of the update. */
+	if (upload && !placed && (upload->counted || upload->checking))
+		flmem_uploads_remove(x, upload);
+	else if (upload)
+		last = !upload->counted && !upload->checking &&
+		       count_placed(x, key) == record->metadata.files;
+	if (last)
+		mark_update(x, key, true, false);
+	pthread_mutex_unlock(&x->lock);
+	return last;
+}
+
+static unsigned finish_file(struct flmem_exchange *x, const char *id,
+			    const struct flmem_upload_record *record, struct flmem_error *err)
+{
+	struct update_key key = {.round = record->metadata.round};
+	int rc = check_digest(x, id, record, err), error = 0;
+	unsigned status;
+
+	memcpy(key.client, record->metadata.client, sizeof(key.client));
+	if (rc == FLMEM_EUSAGE) {
+		pthread_mutex_lock(&x->lock);
+		status = refuse_update(x, &key, err);
+		pthread_mutex_unlock(&x->lock);
+		return status;
+	}
+	if (rc)
+		return 500;
+	if (place_upload(x, id, record, &key, &error))
+		return take_update(x, record, &key, err);
+	if (!error)
+		return 0;
+	flmem_error_set(err, FLMEM_EFAILED, -error, "cannot keep the upload");
+	return error == -ENOSPC || error == -EDQUOT ? 507 : 500;
+}
+
+unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct flmem_error *ret_why)
+{
+	struct flmem_error unused, *err = ret_why ?: &unused;
+	struct flmem_upload_record record;
+	const struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload)
+		record = upload->record;
+	pthread_mutex_unlock(&x->lock);
+	return !upload || record.partial ? 0 : finish_file(x, id, &record, err);
+}
+
+/* An upload that is complete, and of which no file's update was checked; NULL if there is none. */
+static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
+{
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
+		struct update_key key = {.round = u->record.metadata.round};
+
+		memcpy(key.client, u->record.metadata.client, sizeof(key.client));
+		if (u->record.partial || u->fused || u->counted || u->offset != u->record.length)
+			continue;
+		if (!u->placed || count_placed(x, &key) == u->record.metadata.files)
+			return u;
+	}
+	return NULL;
+}
+
+void flmem_update_recover(struct flmem_exchange *x)
+{
+	const struct flmem_upload *upload;
+
+	while ((upload = find_unchecked(x))) {
+		struct flmem_error err = {0};
+		char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+		unsigned status;
+
+		memcpy(id, upload->id, sizeof(id));
+		status = flmem_update_finish(x, id, &err);
+		/* What cannot be kept now would be found again and again. */
+		if (status && status != 422 && status != 409) {
+			pthread_mutex_lock(&x->lock);
+			flmem_uploads_remove(x, flmem_uploads_find(x, id));
+			pthread_mutex_unlock(&x->lock);
+		}
+	}
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_UPDATE_H
+#define FLMEM_OPS_EXCHANGE_UPDATE_H
+
+/* Updates whose files are complete: they are compared with the model before they count. */
+
+#include "ops/exchange/server_state.h"
+
+/*
+ * All bytes of an upload are committed. Puts the file in its place, and when it is the last one of
+ * the update, checks that. Without the lock, by the writer, before it releases the upload. Returns
+ * 0, or the HTTP status of the refusal; the upload may be gone then. `ret_why` may be NULL.
+ */
+unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct flmem_error *ret_why);
+
+/* The same for what an earlier server left. */
+void flmem_update_recover(struct flmem_exchange *x);
+
+/* Drops the updates of the round. With the lock. */
+void flmem_update_clear(struct flmem_exchange *x);
+
+#endif

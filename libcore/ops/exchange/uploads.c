@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/uploads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/io.h"
+
+#define SEIZE_SECONDS 5
+
+struct upload_name {
+	char text[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".journal")];
+};
+
+static struct upload_name upload_file_name(const char *id, const char *suffix)
+{
+	struct upload_name name;
+
+	snprintf(name.text, sizeof(name.text), "%s%s", id, suffix);
+	return name;
+}
+
+struct flmem_upload *flmem_uploads_find(struct flmem_exchange *x, const char *id)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (memcmp(u->id, id, sizeof(u->id)) == 0)
+			return u;
+	return NULL;
+}
+
+struct flmem_upload *flmem_uploads_find_file(struct flmem_exchange *x,
+					     const struct flmem_tus_metadata *metadata)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (!u->record.partial && u->record.metadata.round == metadata->round &&
+		    strcmp(u->record.metadata.client, metadata->client) == 0 &&
+		    strcmp(u->record.metadata.filename, metadata->filename) == 0)
+			return u;
+	return NULL;
+}
+
+uint64_t flmem_uploads_announced(const struct flmem_exchange *x, const char *client)
+{
+	uint64_t sum = 0, bytes;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
+		bytes = client ? u->record.length : u->record.length - u->offset;
+		if (u->fused || (client && strcmp(u->record.metadata.client, client) != 0))
+			continue;
+		if (__builtin_add_overflow(sum, bytes, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+size_t flmem_uploads_count(const struct flmem_exchange *x, const char *client)
+{
+	size_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		count += !u->fused && strcmp(u->record.metadata.client, client) == 0;
+	return count;
+}
+
+static struct flmem_upload *add_upload(struct flmem_exchange *x, const char *id,
+				       const struct flmem_upload_record *record)
+{
+	struct flmem_upload *upload = calloc(1, sizeof(*upload));
+
+	if (!upload)
+		return NULL;
+	memcpy(upload->id, id, sizeof(upload->id));
+	upload->record = *record;
+	upload->touched_us = flmem_clock_us();
+	upload->next = x->uploads;
+	x->uploads = upload;
+	x->upload_count++;
+	return upload;
+}
+
+static void drop_upload(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	struct flmem_upload **at = &x->uploads;
+
+	while (*at != upload)
+		at = &(*at)->next;
+	*at = upload->next;
+	x->upload_count--;
+	free(upload);
+}
+
+static void remove_files(const struct flmem_exchange *x, const char *id)
+{
+	/* The record first: without it the others mean nothing. */
+	unlinkat(x->spool.uploads, upload_file_name(id, ".info").text, 0);
+	unlinkat(x->spool.uploads, upload_file_name(id, ".journal").text, 0);
+	unlinkat(x->spool.uploads, upload_file_name(id, ".data").text, 0);
+}
+
+/* An empty file; negative errno. */
+static int make_file(const struct flmem_exchange *x, const char *id, const char *suffix)
+{
+	int fd = flmem_spool_open_file(x->spool.uploads, upload_file_name(id, suffix).text,
+				       O_WRONLY | O_CREAT | O_EXCL);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* Negative errno. */
+static int make_files(const struct flmem_exchange *x, const char *id,
+		      const struct flmem_upload_record *record)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	int rc;
+
+	flmem_upload_record_print(record, &text);
+	rc = text.failed ? -ENOMEM : make_file(x, id, ".data");
+	if (!rc)
+		rc = make_file(x, id, ".journal");
+	return rc ? rc
+		  : flmem_spool_write(x->spool.uploads, upload_file_name(id, ".info").text,
+				      text.data, text.length);
+}
+
+int flmem_uploads_create(struct flmem_exchange *x, const struct flmem_upload_record *record,
+			 struct flmem_upload **ret_upload, struct flmem_error *err)
+{
+	unsigned char random[FLMEM_EXCHANGE_ID_DIGITS / 2];
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	struct flmem_upload *upload;
+	int rc;
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot make an upload");
+	flmem_hex_print(random, sizeof(random), id);
+	upload = add_upload(x, id, record);
+	if (!upload)
+		return flmem_error_nomem(err, "cannot make an upload");
+	/* Nobody else takes it meanwhile; its size counts. */
+	upload->checking = true;
+	pthread_mutex_unlock(&x->lock);
+	rc = make_files(x, id, record);
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload && rc)
+		drop_upload(x, upload);
+	if (!upload || rc) {
+		remove_files(x, id);
+		return flmem_error_set(err, FLMEM_EFAILED, rc ? -rc : ECANCELED,
+				       "cannot make an upload");
+	}
+	upload->checking = false;
+	x->counters.uploads++;
+	*ret_upload = upload;
+	return 0;
+}
+
+int flmem_uploads_open_client(const struct flmem_exchange *x, uint64_t round, const char *client)
+{
+	FLMEM_AUTO_CLOSE int at = flmem_spool_open_round(&x->spool, round);
+	FLMEM_AUTO_CLOSE int updates = at < 0 ? at : flmem_spool_open_directory(at, "updates");
+
+	return updates < 0 ? updates : flmem_spool_open_directory(updates, client);
+}
+
+void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	const struct flmem_tus_metadata *m = &upload->record.metadata;
+
+	remove_files(x, upload->id);
+	if (upload->placed) {
+		FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+
+		if (client >= 0)
+			unlinkat(client, m->filename, 0);
+	}
+	drop_upload(x, upload);
+}
+
+/* Until `time`, of the monotonic clock. */
+static bool wait_change(struct flmem_exchange *x, const struct timespec *time)
+{
+	return pthread_cond_timedwait(&x->changed, &x->lock, time) == 0;
+}
+
+bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
+			 struct flmem_http_request *request)
+{
+	struct flmem_upload *upload;
+	struct timespec end;
+	bool patient = true;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += SEIZE_SECONDS;
+	while ((upload = flmem_uploads_find(x, id)) && upload->writer && patient) {
+		flmem_http_request_cut(upload->writer);
+		patient = wait_change(x, &end);
+	}
+	if (!upload || upload->writer || upload->checking)
+		return false;
+	upload->writer = request;
+	upload->touched_us = flmem_clock_us();
+	return true;
+}
+
+void flmem_uploads_release(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	upload->writer = NULL;
+	upload->touched_us = flmem_clock_us();
+	pthread_cond_broadcast(&x->changed);
+}
+
+int flmem_uploads_open(struct flmem_exchange *x, const char *id)
+{
+	return flmem_spool_open_file(x->spool.uploads, upload_file_name(id, ".data").text, O_RDWR);
+}
+
+int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
+			  const struct flmem_upload_commit *commit, bool last)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(
+		x->spool.uploads, upload_file_name(id, ".journal").text, O_WRONLY | O_APPEND);
+	unsigned char bytes[FLMEM_UPLOAD_JOURNAL_BYTES];
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	flmem_upload_commit_print(commit, bytes);
+	rc = flmem_io_write_all(fd, bytes, sizeof(bytes));
+	/* A lost record costs its bytes once more, but a complete upload was confirmed. */
+	if (!rc && last && fdatasync(fd) < 0)
+		rc = -errno;
+	return rc;
+}
+
+/* True if the bytes of a commit are those that were written. */
+static bool is_commit_intact(int fd, uint64_t begin, const struct flmem_upload_commit *commit)
+{
+	char block[16384];
+	uint32_t crc = 0;
+
+	for (uint64_t at = begin, bytes; at < commit->end; at += bytes) {
+		bytes = commit->end - at < sizeof(block) ? commit->end - at : sizeof(block);
+		if (!flmem_io_read_at(fd, at, block, (size_t)bytes))
+			return false;
+		crc = flmem_crc32c(crc, block, (size_t)bytes);
+	}
+	return crc == commit->crc32c;
+}
+
+/*
+ * The journal is cut where it ends to be valid. The last commit is read back: only a disk that lies
+ * about flushes loses more than the one that was being written.
+ */
+static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, int data)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct upload_name name = upload_file_name(upload->id, ".journal");
+	FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(x->spool.uploads, name.text, O_RDWR);
+	size_t count;
+	int rc = fd < 0 ? fd : flmem_spool_read(x->spool.uploads, name.text, &text);
+	FLMEM_AUTO_FREE struct flmem_upload_commit *commits = NULL;
+
+	if (rc)
+		return rc;
+	count = text.length / FLMEM_UPLOAD_JOURNAL_BYTES;
+	commits = calloc(count + 1, sizeof(*commits));
+	if (!commits)
+		return -ENOMEM;
+	count = flmem_upload_journal_parse((unsigned char *)text.data, count, upload->record.length,
+					   commits);
+	while (data >= 0 && count &&
+	       !is_commit_intact(data, count > 1 ? commits[count - 2].end : 0, &commits[count - 1]))
+		count--;
+	upload->commits = count;
+	upload->offset = count ? commits[count - 1].end : 0;
+	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
+}
+
+/* Where the bytes are shows how far it came. */
+static bool load_upload(struct flmem_exchange *x, const char *id)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	FLMEM_AUTO_CLOSE int data = flmem_uploads_open(x, id);
+	struct flmem_upload_record record;
+	struct flmem_upload *upload;
+	const struct flmem_tus_metadata *m = &record.metadata;
+
+	if (flmem_spool_read(x->spool.uploads, upload_file_name(id, ".info").text, &text) ||
+	    !flmem_upload_record_parse(text.data, &record) ||
+	    (m->round != x->round && m->round + 1 != x->round))
+		return false;
+	upload = add_upload(x, id, &record);
+	if (!upload)
+		return false;
+	upload->fused = m->round != x->round;
+	if (data < 0 && !upload->fused) {
+		FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+		FLMEM_AUTO_CLOSE int placed =
+			client < 0 ? -1 : flmem_spool_open_file(client, m->filename, O_RDONLY);
+
+		upload->placed = placed >= 0;
+	}
+	if ((data < 0 && !upload->fused && !upload->placed) || load_journal(x, upload, data)) {
+		drop_upload(x, upload);
+		return false;
+	}
+	/* Only what counted is kept beyond its round, without its bytes. */
+	if (upload->fused && data >= 0) {
+		drop_upload(x, upload);
+		return false;
+	}
+	upload->counted = upload->fused;
+	return true;
+}
+
+int flmem_uploads_load(struct flmem_exchange *x, struct flmem_error *err)
+{
+	FLMEM_AUTO_DIR DIR *list = flmem_io_open_dir(x->spool.uploads, ".");
+	struct dirent *entry;
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+
+	if (!list)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot list '%s/uploads'",
+				       x->spool.path);
+	while ((entry = readdir(list))) {
+		size_t length = strcspn(entry->d_name, ".");
+		bool valid = length == FLMEM_EXCHANGE_ID_DIGITS;
+
+		if (valid) {
+			char text[sizeof(id)];
+
+			memcpy(text, entry->d_name, length);
+			text[length] = '\0';
+			valid = flmem_tus_id_parse(text, id);
+		}
+		if (!valid && entry->d_name[0] == '.')
+			continue; /* the directory itself; temporary files are few and small */
+		if (!valid || (strcmp(entry->d_name + length, ".info") == 0 && !load_upload(x, id)))
+			flmem_spool_remove(x->spool.uploads, entry->d_name);
+	}
+	rewinddir(list);
+	/* What an interrupted creation or removal left. */
+	while ((entry = readdir(list))) {
+		snprintf(id, sizeof(id), "%.*s", (int)FLMEM_EXCHANGE_ID_DIGITS, entry->d_name);
+		if (entry->d_name[0] != '.' && !flmem_uploads_find(x, id))
+			flmem_spool_remove(x->spool.uploads, entry->d_name);
+	}
+	return 0;
+}
+
+void flmem_uploads_expire(struct flmem_exchange *x)
+{
+	uint64_t now_us = flmem_clock_us();
+
+	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
+		next = u->next;
+		if (u->writer || u->checking || u->placed || u->fused ||
+		    now_us - u->touched_us < x->expire_us)
+			continue;
+		flmem_exchange_log(x, &(struct flmem_exchange_note){
+					      .event = "upload-expired",
+					      .warning = true,
+					      .round = u->record.metadata.round,
+					      .client = u->record.metadata.client,
+					      .bytes = u->offset,
+				      });
+		flmem_uploads_remove(x, u);
+	}
+}
+
+void flmem_uploads_retire(struct flmem_exchange *x, uint64_t round)
+{
+	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
+		next = u->next;
+		if (u->record.metadata.round > round)
+			continue;
+		if (u->record.metadata.round == round && u->counted) {
+			u->fused = true;
+			u->placed = false;
+		} else if (!u->writer && !u->checking) {
+			flmem_uploads_remove(x, u);
+		}
+	}
+}
+
+void flmem_uploads_clear(struct flmem_exchange *x)
+{
+	while (x->uploads)
+		drop_upload(x, x->uploads);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/http_identity.h"
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/plugin.h>
+
+#include "base/cleanup.h"
+
+/* The functions used, without the prefix gnutls_. */
+#define GNUTLS_FUNCTIONS(X)          \
+	X(certificate_verify_peers2) \
+	X(certificate_get_peers)     \
+	X(fingerprint)               \
+	X(x509_crt_init)             \
+	X(x509_crt_import)           \
+	X(x509_crt_get_dn_by_oid)    \
+	X(x509_crt_deinit)
+
+struct gnutls_api {
+#define MEMBER(name) __typeof__ (&gnutls_##name)(name);
+	GNUTLS_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+static const struct flmem_plugin plugin = {
+	.sonames = {"libgnutls.so.30"},
+	.missing = "certificates of clients need GnuTLS (Debian: libgnutls30)",
+	.stays = true,
+};
+
+static int load_gnutls(struct gnutls_api *api, struct flmem_error *err)
+{
+	const struct flmem_plugin_symbol symbols[] = {
+#define ROW(name) {.names = {"gnutls_" #name}, .slot = &api->name},
+		GNUTLS_FUNCTIONS(ROW)
+#undef ROW
+	};
+
+	return flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, err);
+}
+
+static const char *explain_status(unsigned status)
+{
+	if (status & GNUTLS_CERT_EXPIRED)
+		return "the client certificate has expired";
+	if (status & GNUTLS_CERT_NOT_ACTIVATED)
+		return "the client certificate is not valid yet";
+	if (status & GNUTLS_CERT_REVOKED)
+		return "the client certificate was revoked";
+	if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
+		return "the client certificate is not of an authority that this server trusts";
+	return "the client certificate is not valid";
+}
+
+static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certificate, char *cn,
+		   size_t size)
+{
+	gnutls_x509_crt_t parsed;
+	int rc = api->x509_crt_init(&parsed);
+
+	if (rc < 0)
+		return rc;
+	rc = api->x509_crt_import(parsed, certificate, GNUTLS_X509_FMT_DER);
+	/* A NUL inside would hide the rest of the name. */
+	if (rc >= 0 && (api->x509_crt_get_dn_by_oid(parsed, GNUTLS_OID_X520_COMMON_NAME, 0, 0, cn,
+						    &size) < 0 ||
+			strlen(cn) != size))
+		*cn = '\0';
+	api->x509_crt_deinit(parsed);
+	return rc;
+}
+
+int flmem_http_identity_read(void *session, struct flmem_http_identity *ret_identity,
+			     struct flmem_error *err)
+{
+	struct flmem_http_identity identity = {0};
+	struct gnutls_api api;
+	const gnutls_datum_t *certificates;
+	unsigned status, count = 0;
+	unsigned char hash[32];
+	size_t size = sizeof(hash);
+	int rc = load_gnutls(&api, err);
+
+	if (rc)
+		return rc;
+	certificates = api.certificate_get_peers(session, &count);
+	if (!certificates || !count)
+		return flmem_error_set(err, FLMEM_EPERM, 0, "the client sent no certificate");
+	if (api.certificate_verify_peers2(session, &status) < 0)
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "the client certificate could not be verified");
+	if (status)
+		return flmem_error_set(err, FLMEM_EPERM, 0, "%s", explain_status(status));
+	if (api.fingerprint(GNUTLS_DIG_SHA256, certificates, hash, &size) < 0 ||
+	    read_cn(&api, certificates, identity.cn, sizeof(identity.cn)) < 0)
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "the client certificate could not be read");
+	for (size_t i = 0; i < size; i++)
+		snprintf(identity.fingerprint + 2 * i, 3, "%02x", hash[i]);
+	*ret_identity = identity;
+	return 0;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The client's verbs of flmem exchange; harness/exchange_checks.py has the checks.
+
+load helpers
+
+setup() {
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+	# A proxy of the machine would answer in place of the servers of the tests.
+	unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY SSL_CERT_FILE
+	run_command "$FLMEM" exchange status http://127.0.0.1:9 --retries 1
+	case $stderr in
+	*"without libcurl"* | *"needs libcurl"*) skip "$stderr" ;;
+	esac
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/exchange_checks.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "all bytes of an update arrive" {
+	check push
+}
+
+@test "limits of servers and proxies are kept" {
+	check limits
+}
+
+@test "shards" {
+	check shards
+}
+
+@test "all bytes of a model arrive" {
+	check pull
+}
+
+@test "a pull goes on where an earlier one ended" {
+	check resume
+}
+
+@test "every lie of a server has its own message" {
+	check lies
+}
+
+@test "bad usage" {
+	check usage
+}
+
+@test "tokens stay secret" {
+	check tokens
+}
+
+@test "certificates of both sides" {
+	command -v openssl >/dev/null || skip "needs openssl"
+	check certificates
+}
+
+@test "a silent server does not delay Ctrl-C" {
+	check stopped
+}
+
+@test "kill -9 at any instant" {
+	check kills
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem exchange serve with certificates, and behind nginx.
+
+load helpers
+load exchange
+
+setup() {
+	exchange_setup
+	command -v openssl >/dev/null || skip "needs openssl"
+	make_model g.safetensors 0
+	make_model a.safetensors 1
+	make_authority ca
+	make_certificate ca server localhost
+}
+
+teardown() {
+	exchange_teardown
+	[ ! -e nginx/pid ] || kill "$(cat nginx/pid)" || true
+}
+
+make_authority() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+		-subj "/CN=$1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
+}
+
+# make_certificate AUTHORITY NAME CN [DAYS]
+make_certificate() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$3" \
+		-keyout "$2.key" -out "$2.csr" 2>/dev/null
+	printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >extensions
+	openssl x509 -req -in "$2.csr" -CA "$1.pem" -CAkey "$1.key" -CAcreateserial \
+		-days "${4:-2}" -extfile extensions -out "$2.pem" 2>/dev/null
+}
+
+@test "client certificates name the clients" {
+	make_certificate ca one site-1
+	make_certificate ca two 'CN of two'
+	make_certificate ca three site-3
+	make_authority other
+	make_certificate other foreign site-1
+	finger=$(openssl x509 -in two.pem -outform DER | sha256sum | head -c 64)
+	printf 'first CN=site-1\nsecond sha256:%s\n' "${finger^^}" >clients
+	serve --model g.safetensors --clients 2 --tls-cert server.pem --tls-key server.key \
+		--client-ca ca.pem --authorised-clients clients
+	[[ $URL == https://* ]]
+	AUTH=(--cacert ca.pem)
+	request GET /v1/status
+	assert_code 401 'no certificate'
+	AUTH=(--cacert ca.pem --cert foreign.pem --key foreign.key)
+	request GET /v1/status
+	[ "$CODE" = 401 ] || [ "$CODE" = 000 ]
+	AUTH=(--cacert ca.pem --cert three.pem --key three.key)
+	request GET /v1/status
+	assert_code 403
+	AUTH=(--cacert ca.pem --cert one.pem --key one.key)
+	create second a.safetensors
+	assert_code 403
+	push first a.safetensors
+	assert_code 204
+	AUTH=(--cacert ca.pem --cert two.pem --key two.key)
+	push second a.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors a.safetensors
+}
+
+@test "without a list the CN is the name" {
+	make_certificate ca one site-1
+	make_certificate ca two 'no name'
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key \
+		--client-ca ca.pem
+	AUTH=(--cacert ca.pem --cert two.pem --key two.key)
+	request GET /v1/status
+	assert_code 403
+	AUTH=(--cacert ca.pem --cert one.pem --key one.key)
+	push site-1 a.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+}
+
+@test "an address of other hosts needs TLS, or the option for it" {
+	flmem exchange serve --model g.safetensors --clients 1 --state state --listen 0.0.0.0:0
+	assert_error 2 insecure
+	flmem exchange serve --model g.safetensors --clients 1 --state state --tls-cert server.pem \
+		--tls-key ca.key --listen 127.0.0.1:0
+	assert_error 2 "belong together"
+	flmem exchange serve --model g.safetensors --clients 1 --state state --tls-cert server.pem
+	assert_error 2 "need each other"
+	serve --model g.safetensors --clients 1 --listen 0.0.0.0:0 --insecure
+	grep -q 'other hosts' server.log
+}
+
+@test "nginx in front: TLS, a limit of bodies" {
+	PATH="$PATH:/usr/sbin"
+	command -v nginx >/dev/null || skip "needs nginx"
+	serve --model g.safetensors --clients 1 --max-request 100000
+	mkdir nginx
+	cat >nginx/conf <<-END
+		daemon on;
+		pid $PWD/nginx/pid;
+		error_log $PWD/nginx/error;
+		events {}
+		http {
+			access_log off;
+			client_body_temp_path $PWD/nginx/body;
+			proxy_temp_path $PWD/nginx/proxy;
+			fastcgi_temp_path $PWD/nginx/f;
+			uwsgi_temp_path $PWD/nginx/u;
+			scgi_temp_path $PWD/nginx/s;
+			client_max_body_size 100000;
+			server {
+				listen unix:$PWD/nginx/socket ssl;
+				ssl_certificate $PWD/server.pem;
+				ssl_certificate_key $PWD/server.key;
+				location / {
+					proxy_pass $URL;
+					proxy_http_version 1.1;
+					proxy_request_buffering off;
+					proxy_buffering off;
+				}
+			}
+		}
+	END
+	nginx -p "$PWD/nginx" -c "$PWD/nginx/conf" -e "$PWD/nginx/error" -g 'user root;' 2>/dev/null ||
+		nginx -p "$PWD/nginx" -c "$PWD/nginx/conf" -e "$PWD/nginx/error"
+	await test -s nginx/pid
+	AUTH=(--unix-socket "$PWD/nginx/socket" --cacert ca.pem)
+	URL=https://localhost
+	request GET /v1/rounds/0/model/g.safetensors -r 5-9
+	assert_code 206
+	create c a.safetensors
+	assert_code 201
+	push_rest a.safetensors 100000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
+}

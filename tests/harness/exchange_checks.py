@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+The client's verbs of `flmem exchange` with servers that lie; in the current directory, which is
+empty:
+
+    exchange_checks.py FLMEM CHECK
+"""
+import hashlib
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import exchange_fake  # noqa: E402
+
+FLMEM = sys.argv[1]
+QUICK = ["--retries", "2", "--timeout", "2s"]
+HANG_S = 100
+
+
+def call(*words):
+    done = subprocess.run([FLMEM, "exchange", *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=HANG_S, check=False)
+    print("$ flmem exchange", *words, "->", done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def run(*words):
+    """The object that a call prints."""
+    done = call(*words, "--json")
+    assert done.returncode == 0, words
+    assert not done.stderr, words
+    hold_to_schema(words[0], done.stdout)
+    return json.loads(done.stdout)
+
+
+def hold_to_schema(verb, output, seen=set()):  # pylint: disable=dangerous-default-value; it is kept
+    """The first output of each verb is what docs/json-schema says."""
+    if verb in seen or not importlib.util.find_spec("jsonschema"):
+        return
+    seen.add(verb)
+    tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    subprocess.run([sys.executable, "-B", f"{tests}/schema/check.py", f"{tests}/../docs/json-schema",
+                    f"exchange-{verb}"], input=output, check=True)
+
+
+def refused(status, text, *words):
+    done = call(*words)
+    assert done.returncode == status, (words, "expected", status)
+    error = done.stderr.decode()
+    assert text in error, (words, "expected", text)
+    assert error.count("\n") == 1 and error.startswith("flmem exchange"), words
+    assert not any(ord(c) < 32 or ord(c) == 127 for c in error[:-1]), "control characters reached the terminal"
+    assert not done.stdout, words
+
+
+def put(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def noise(count, seed=5):
+    return random.Random(seed).randbytes(count)
+
+
+def push():
+    """All bytes arrive, whatever a good server or its network does."""
+    data = noise(50001)
+    put("model.safetensors", data)
+    for lie in ("", "busy", "in-use", "mismatch", "disconnect", "disconnect-late", "location-host"):
+        server = exchange_fake.Server(lie=lie)
+        server.chunk_bytes = 10000
+        found = run("push", server.base, "model.safetensors", "--client", "a", "--weight", "2.5")
+        assert server.content("model.safetensors") == data, lie
+        assert found["model_bytes"] == len(data) and found["round"] == 0, lie
+        # libcurl itself repeats a request that a kept connection has lost.
+        assert lie == "disconnect" or bool(found["retries"]) == (lie not in ("", "location-host")), lie
+        metadata = next(iter(server.uploads.values()))["metadata"]
+        assert metadata == {"round": "0", "client": "a", "filename": "model.safetensors", "weight": "2.5",
+                            "files": "1", "sha256": hashlib.sha256(data).hexdigest()}, metadata
+        server.close()
+    server = exchange_fake.Server()
+    run("push", server.base + "/", "model.safetensors", "--client", "a", "--chunk", "7001")
+    found = run("push", server.base, "model.safetensors", "--client", "a")
+    assert found["sent_bytes"] == 0 and found["resumed_bytes"] == len(data), "sent again"
+    put("odd name!.pt", data)
+    run("push", server.base, "odd name!.pt", "--client", "b")
+    assert server.content("model.pt") == data
+
+
+def limits():
+    """The server's limit is kept, and that of a proxy, which announces none, is found."""
+    data = noise(300000)
+    put("m", data)
+    server = exchange_fake.Server()
+    server.chunk_bytes, server.max_request = 1 << 20, 5000
+    server.proxy_limit = 5000
+    assert run("push", server.base, "m", "--client", "a")["chunk_bytes"] == 5000
+    assert run("push", server.base, "m", "--client", "b", "--chunk", "1MiB")["chunk_bytes"] == 5000
+    server.max_request, server.proxy_limit = None, 40000
+    found = run("push", server.base, "m", "--client", "c")
+    assert found["chunk_bytes"] == 37500, found
+    server.proxy_limit = 10000
+    refused(2, "status 413", "push", server.base, "m", "--client", "d")
+
+
+def shards():
+    """A folder is sent and fetched file by file; the index is the last that appears."""
+    os.mkdir("model")
+    index = "model.safetensors.index.json"
+    put(f"model/{index}", json.dumps({"weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}}).encode())
+    put("model/m-1.safetensors", noise(9000, 1))
+    put("model/m-2.safetensors", noise(9001, 2))
+    server = exchange_fake.Server()
+    assert run("push", server.base, "model", "--client", "a")["files"] == 3
+    server.files = {upload["metadata"]["filename"]: bytes(upload["data"]) for upload in server.uploads.values()}
+    assert sorted(server.files) == sorted(os.listdir("model"))
+    assert all(upload["metadata"]["files"] == "3" for upload in server.uploads.values())
+    assert run("pull", server.base, "-o", "got")["files"] == 3
+    assert {name: content(f"got/{name}") for name in os.listdir("got")} == server.files
+    put("file", b"x")
+    refused(2, "not a folder", "pull", server.base, "-o", "file")
+    assert content("file") == b"x"
+    os.rename("model/m-2.safetensors", "model/.m")
+    refused(2, "cannot read", "push", server.base, "model", "--client", "b")
+
+
+def pull():
+    """The bytes are those that are published, whatever a good server or its network does."""
+    data = noise(70001)
+    for lie in ("", "short", "unavailable", "no-ranges"):
+        server = exchange_fake.Server({"model.safetensors": data}, lie)
+        put("out", b"old")
+        found = run("pull", server.base, "-o", "out")
+        assert content("out") == data and found["model_bytes"] == len(data), lie
+        assert os.listdir(".") == ["out"], os.listdir(".")
+        server.close()
+    server = exchange_fake.Server({"model.safetensors": data})
+    os.mkdir("folder")
+    run("pull", server.base, "-o", "folder", "--round", "0")
+    assert content("folder/model.safetensors") == data
+    run("pull", server.base, "-o", "new/")
+    assert content("new/model.safetensors") == data
+
+
+def resume():
+    """What an earlier pull left is used if it is of the same file, and fetched again if it is not."""
+    data = noise(60000)
+    digest = hashlib.sha256(data).hexdigest().encode()
+    server = exchange_fake.Server({"m": data})
+    for part, identity, resumed in ((data[:41000], digest, 41000), (data, digest, 60000), (b"", digest, 0),
+                                    (data[:41000], b"0" * 64, 0), (data[:41000], b"", 0), (data + b"x", digest, 0),
+                                    (b"y" + data[1:100], digest, 0)):
+        put("out.part", part)
+        put("out.part.sha256", identity)
+        assert run("pull", server.base, "-o", "out")["resumed_bytes"] == resumed, identity
+        assert content("out") == data
+        assert sorted(os.listdir(".")) == ["out"], os.listdir(".")
+    os.mkfifo("pipe.part")
+    refused(2, "not a regular file", "pull", server.base, "-o", "pipe")
+    os.symlink("/etc/passwd", "link.part")
+    refused(2, "not a regular file", "pull", server.base, "-o", "link")
+    os.mkfifo("fifo")
+    refused(2, "not a regular file", "pull", server.base, "-o", "fifo")
+
+
+STATE_LIES = (
+    ("state-text", 7, "unexpected character"), ("state-schema", 7, "another schema"),
+    ("state-phase", 7, "unknown phase"), ("state-huge", 7, "whole number of 64 bits"),
+    ("state-negative", 7, "whole number"), ("state-twice", 7, "member twice"),
+    ("state-missing", 7, "lacks a member"), ("state-large", 7, "answer of more than"),
+    ("state-latin", 7, "not UTF-8"), ("state-limit", 7, "limit of 0 bytes"),
+    ("silent", 7, "did not answer within"), ("drip", 7, "less than 1 KiB a second"),
+    ("endless-header", 7, "bytes of headers"), ("redirect", 7, "redirects to another address"),
+    ("garbage", 7, "failed"),
+)
+
+PUSH_LIES = (
+    ("state-failed", 7, "the exchange of"), ("state-done", 2, "is over"),
+    ("late", 2, "round is over"), ("late-patch", 2, "round is over"), ("quota", 2, "413"), ("full", 7, "disk space"),
+    ("forbidden", 4, "credentials"), ("refused", 2, "another shape"), ("location-none", 7, "where to send"),
+    ("location-path", 7, "where to send"), ("offset-beyond", 7, "invalid offset"),
+    ("offset-twice", 7, "invalid offset"), ("offset-none", 7, "invalid offset"), ("length-other", 7, "invalid offset"),
+    ("swallow", 7, "does not confirm"), ("mismatch-always", 7, "of this chunk"), ("upload-forgotten", 7, "forgot"),
+    ("backwards", 7, "tried"),
+)
+
+PULL_LIES = (
+    ("name-path", 7, "not one of a file"), ("name-hidden", 7, "not one of a file"), ("name-long", 7, "not one of"),
+    ("name-empty", 7, "not one of a file"), ("size-huge", 7, "too large"), ("size-disk", 7, "are free"),
+    ("size-real", 7, "whole number"), ("digest-short", 7, "invalid SHA-256"), ("digest-other", 7, "another version"),
+    ("size-more", 7, "another number of bytes"), ("size-less", 7, "another number of bytes"),
+    ("file-twice", 7, "file twice"), ("files-none", 7, "no file"), ("files-many", 7, "too many files"),
+    ("etag", 7, "another version"), ("etag-later", 7, "another version"), ("range-shifted", 7, "another range"),
+    ("damaged", 7, "SHA-256"), ("zipped", 7, "compressed"), ("less", 7, "another number of bytes"),
+    ("more", 7, "more bytes than announced"), ("never-more", 7, "tried"), ("kept-no-longer", 2, "cannot fetch the model"),
+)
+
+
+def lies():
+    """Each has its own message, nothing hangs, and the old output stays."""
+    data = noise(20000)
+    put("m", data)
+    put("out", b"old")
+    server = exchange_fake.Server({"model.safetensors": data})
+    for lie, status, text in STATE_LIES:
+        server.begin_again(lie)
+        refused(status, text, "status", server.base, *QUICK)
+    for lie, status, text in PUSH_LIES:
+        server.begin_again(lie)
+        refused(status, text, "push", server.base, "m", "--client", "a", *QUICK)
+    for lie, status, text in PULL_LIES:
+        server.begin_again(lie)
+        refused(status, text, "pull", server.base, "-o", "out", *QUICK)
+        assert content("out") == b"old", lie
+    server.begin_again("round-other")
+    refused(7, "round 7 for round 0", "pull", server.base, "-o", "out", "--round", "0")
+    server.close()
+    refused(7, "tried 3 times", "status", server.base, *QUICK)
+
+
+def usage():
+    server = exchange_fake.Server({"m": b"x"})
+    put("m", b"x")
+    put("empty", b"")
+    for text, *words in (
+            ("name this client", "push", server.base, "m"), ("is empty", "push", server.base, "empty", "-c", "a"),
+            ("cannot read", "push", server.base, "none", "-c", "a"),
+            ("not a name for a client", "push", server.base, "m", "-c", "../a"),
+            ("invalid weight", "push", server.base, "m", "-c", "a", "-w", "nan"),
+            ("invalid weight", "push", server.base, "m", "-c", "a", "-w", "-1"),
+            ("--round", "push", server.base, "m", "-c", "a", "-r", "one"),
+            ("not the address", "status", "ftp://x"), ("not the address", "status", "http://user:pw@x"),
+            ("not the address", "status", server.base + "/?a=b"), ("--output", "pull", server.base),
+            ("needs its certificate", "status", server.base, "--key", "m"),
+            ("--round", "wait", server.base), ("cannot read the token", "status", server.base, "--token-file", "none"),
+            ("not a token", "status", server.base, "--token-file", "empty")):
+        refused(2, text, *words)
+    for verb in ("push", "pull", "status", "wait"):
+        hold_to_schema(verb, call(verb, "x", "--json").stdout)
+    assert "pw" not in call("status", "http://user:pw@x").stderr.decode()
+    refused(2, "not a regular file", "pull", server.base, "-o", "/dev/null")
+    refused(2, "will not publish round 9", "wait", server.base, "--round", "9")
+    refused(9, "in time", "wait", server.base, "--round", "1", "--timeout", "300ms")
+    assert run("wait", server.base, "--round", "0")["published_round"] == 0
+    server.begin_again("silent")
+    refused(9, "not published in time", "wait", server.base, "--round", "1", "--timeout", "300ms")
+    server.close()
+    refused(9, "not published in time", "wait", server.base, "--round", "1", "--timeout", "300ms")
+
+
+def tokens():
+    """A token is sent to its server, and to no other host without encryption."""
+    server = exchange_fake.Server({"m": b"x"})
+    server.token = "s3cret"
+    put("token", b"s3cret\nnot this\n")
+    refused(4, "--token-file", "status", server.base)
+    assert run("status", server.base, "--token-file", "token")["rounds"] == 2
+    refused(2, "without encryption", "status", "http://192.0.2.1:1", "--token-file", "token")
+    refused(2, "without encryption", "status", "http://127.0.0.1.example.org", "--token-file", "token")
+    put("bad", b"two words\r\n")
+    refused(2, "not a token", "status", server.base, "--token-file", "bad")
+
+
+def certificates():
+    """The server's certificate is checked, and the client shows its own."""
+    for name in ("server", "client"):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.crt"],
+                       check=True, capture_output=True)
+        put(f"{name}.pem", content(f"{name}.key") + content(f"{name}.crt"))
+    server = exchange_fake.Server({"m": b"x"}, certificate="server.pem", authority="client.crt")
+    known = ["--ca", "server.crt", "--retries", "1"]
+    refused(7, "not trusted", "status", server.base, "--cert", "client.pem")
+    refused(7, "failed", "status", server.base, *known)
+    assert run("status", server.base, "--cert", "client.pem", *known)["rounds"] == 2
+    assert run("status", server.base, "--cert", "client.crt", "--key", "client.key", *known)["rounds"] == 2
+
+
+def stopped():
+    """Ctrl-C ends a request to a silent server at once, and a wait."""
+    server = exchange_fake.Server({"m": noise(1 << 20)}, "silent")
+    put("m", b"x")
+    for words in (["status", server.base], ["push", server.base, "m", "-c", "a"], ["pull", server.base, "-o", "out"],
+                  ["wait", server.base, "--round", "1"]):
+        server.begin_again()
+        with subprocess.Popen([FLMEM, "exchange", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as one:
+            while not server.requests:
+                time.sleep(0.01)
+            one.send_signal(signal.SIGINT)
+            _, error = one.communicate(timeout=HANG_S)
+        assert one.returncode != 0, words
+        assert words[0] == "status" or b"stopped" in error, (words, error)
+
+
+def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
+    """Killed at any instant, the next one goes on; the bytes are equal."""
+    data, chance = noise(400000), random.Random(3)
+    put("m", data)
+    server = exchange_fake.Server({"m": data})
+    server.chunk_bytes, server.pause_s = 20000, 0.005
+    for what, done in (("push", lambda: server.uploads and server.content("m") == data),
+                       ("pull", lambda: os.path.exists("out"))):
+        words = ["push", server.base, "m", "-c", "a"] if what == "push" else ["pull", server.base, "-o", "out"]
+        kept = resumed = 0
+        for _ in range(count):
+            if done():
+                server.begin_again()
+                if os.path.exists("out"):
+                    os.unlink("out")
+            with subprocess.Popen([FLMEM, "exchange", *words, "-q"], stderr=subprocess.PIPE) as one:
+                until = server.moved + chance.randrange(len(data) // 2)
+                while one.poll() is None and server.moved < until:
+                    time.sleep(0.001)
+                one.kill()
+                one.communicate()
+            if what == "push":
+                has = len(server.content("m")) if server.uploads else 0
+                resumed += bool(kept and has > kept)
+            else:
+                has = os.path.getsize("out.part") if os.path.exists("out.part") else 0
+                resumed += bool(kept and has > kept)
+            kept = has
+        found = run(*words)
+        assert (server.content("m") if what == "push" else content("out")) == data
+        assert found["model_bytes"] == len(data)
+        print(what, "went on", resumed, "times")
+        assert resumed > count / 10, what
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[2]]()
