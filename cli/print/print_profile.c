@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print/print_profile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <flmem/text.h>
+
+#include "print/format.h"
+
+#define PATH_SHOWN 256
+
+static void print_losses(const struct flmem_heap_profile *p)
+{
+	char number[FLMEM_TEXT_COUNTED_MAX], bytes[FORMAT_MAX];
+
+	if (p->lost_samples)
+		fprintf(stderr,
+			"flmem: %s (%s) found no room in the file: give it a larger "
+			"--limit or --interval\n",
+			flmem_text_counted(p->lost_samples, "sample", number, sizeof(number)),
+			format_bytes(p->lost_bytes, bytes));
+	if (p->cut_stacks)
+		fprintf(stderr, "flmem: %s lack their outer frames\n",
+			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
+	if (p->skipped)
+		fprintf(stderr, "flmem: %s of the file do not hold together and were left out\n",
+			flmem_text_counted(p->skipped, "record", number, sizeof(number)));
+}
+
+void print_profile_notes(const struct flmem_heap_profile *profile)
+{
+	char shown[PATH_SHOWN];
+
+	flmem_text_escape(profile->path, shown, sizeof(shown));
+	if (profile->ending == FLMEM_HEAP_RUNNING)
+		fprintf(stderr, "flmem: '%s': the program is running%s\n", shown,
+			profile->changing ? " and changed the file meanwhile: sums may differ by a "
+					    "few samples"
+					  : "");
+	if (profile->ending == FLMEM_HEAP_KILLED)
+		fprintf(stderr, "flmem: '%s': the program was killed, or runs on another host\n",
+			shown);
+	if (profile->cut)
+		fprintf(stderr, "flmem: '%s' is cut short\n", shown);
+	print_losses(profile);
+}
+
+void print_profile_columns(void)
+{
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
+		printf("%11s", flmem_heap_measure_name(m));
+}
+
+void print_profile_amounts(const struct flmem_heap_profile *profile,
+			   const struct flmem_heap_amounts *amounts)
+{
+	char bytes[FORMAT_MAX];
+
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
+		printf("%11s", format_bytes_or(flmem_heap_bytes(profile, amounts, m), "-", bytes));
+}
+
+void print_profile_frame(const struct flmem_heap_profile *profile, uint32_t frame)
+{
+	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
+
+	if (frame != FLMEM_HEAP_NO_FRAME)
+		puts(flmem_heap_frame_text(&profile->frames[frame], text, sizeof(text)));
+	else if (profile->stacks == FLMEM_HEAP_STACKS_MIXED)
+		puts("(no stack)");
+	else
+		printf("(no %s frame)\n",
+		       profile->stacks == FLMEM_HEAP_STACKS_PYTHON ? "Python" : "native");
+}
+
+void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node,
+			 const char *indent)
+{
+	if (!node) {
+		fputs(indent, stdout);
+		print_profile_frame(profile, FLMEM_HEAP_NO_FRAME);
+	}
+	for (; node; node = profile->nodes[node].parent) {
+		fputs(indent, stdout);
+		print_profile_frame(profile, profile->nodes[node].frame);
+	}
+}

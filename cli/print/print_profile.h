@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PRINT_PROFILE_H
+#define FLMEM_CLI_PRINT_PROFILE_H
+
+/* Parts of heap profiles as text. */
+
+#include <flmem/heap_profile.h>
+
+/* What limits the figures: a running or killed program, losses, damage. On stderr. */
+void print_profile_notes(const struct flmem_heap_profile *profile);
+
+/* The head of the columns of measures, and one line of them: "-" for what is not known. */
+void print_profile_columns(void);
+void print_profile_amounts(const struct flmem_heap_profile *profile,
+			   const struct flmem_heap_amounts *amounts);
+
+/* A frame on the rest of the line; FLMEM_HEAP_NO_FRAME: stacks without frames of the kind. */
+void print_profile_frame(const struct flmem_heap_profile *profile, uint32_t frame);
+
+/* The stack of a node, innermost frame first, one frame per line. */
+void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node,
+			 const char *indent);
+
+#endif

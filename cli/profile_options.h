@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PROFILE_OPTIONS_H
+#define FLMEM_CLI_PROFILE_OPTIONS_H
+
+/* Options that the verbs of `profile` share which read files. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/heap_profile.h>
+
+#include "cmd.h"
+#include "options/opt.h"
+
+struct profile_options {
+	const char *by;
+	const char *stack;
+	const char *round;
+	uint64_t limit;
+	bool json;
+};
+
+extern const char *const profile_measures[];
+extern const char *const profile_stacks[];
+
+#define PROFILE_STACK_OPTION                                                                  \
+	{                                                                                     \
+		.name = "stack", .letter = 's', .kind = OPT_CHOICE,                           \
+		.offset = offsetof(struct profile_options, stack), .choices = profile_stacks, \
+		.help = "frames that count: all, of Python only, or native ones only"         \
+	}
+
+#define PROFILE_BY_OPTION                                                                     \
+	{                                                                                     \
+		.name = "by", .letter = 'b', .kind = OPT_CHOICE,                              \
+		.offset = offsetof(struct profile_options, by), .choices = profile_measures,  \
+		.help = "measure: what is live at the end, what was live at the peak of the " \
+			"process, what was allocated or freed in total (default peak; with "  \
+			"--round allocated)"                                                  \
+	}
+
+#define PROFILE_ROUND_OPTION                                                                    \
+	{                                                                                       \
+		.name = "round", .letter = 'r', .kind = OPT_TEXT,                               \
+		.offset = offsetof(struct profile_options, round), .metavar = "A..B",           \
+		.help = "only rounds A to B: what they allocated, what was freed during them, " \
+			"and what they allocated and is still live; one number is one round"    \
+	}
+
+#define PROFILE_JSON_OPTION                                                                       \
+	{                                                                                         \
+		.name = "json", .kind = OPT_FLAG,                                                 \
+		.offset = offsetof(struct profile_options, json), .help = "print one JSON object" \
+	}
+
+/* Largest first. */
+#define PROFILE_LIMIT_OPTION(what)                                                                \
+	{                                                                                         \
+		.name = "limit", .letter = 'n', .kind = OPT_NUMBER,                               \
+		.offset = offsetof(struct profile_options, limit), .metavar = "N", .help = (what) \
+	}
+
+/* Rows of an option table, for an options struct that begins with a struct profile_options. */
+#define PROFILE_OPTIONS(what)                                                                      \
+	PROFILE_BY_OPTION, PROFILE_STACK_OPTION, PROFILE_ROUND_OPTION, PROFILE_LIMIT_OPTION(what), \
+		PROFILE_JSON_OPTION
+
+/* The measure that is asked for; an unknown one of the profile is FLMEM_EUSAGE. */
+int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
+		    enum flmem_heap_measure *ret_measure, struct flmem_error *err);
+
+/*
+ * Reads the file at place `at` of the arguments, which have to be `count`. Without --stack: Python
+ * frames where there are any, else native ones; with `mixed` all of them.
+ */
+int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
+		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err);
+
+/* Prints and frees the report; NULL: memory is out. */
+int profile_print_json(char *text, struct flmem_error *err);
+
+/* FLMEM_EUSAGE unless there are so many arguments. */
+int profile_count_files(const struct opt_rest *rest, int count, struct flmem_error *err);
+
+/*
+ * Runs a verb that shows one profile: reads the file, the only argument, and calls `show`. Returns
+ * the exit status.
+ */
+int profile_show_one(const struct cmd *cmd, const struct profile_options *options,
+		     const struct opt_rest *rest,
+		     int (*show)(const struct profile_options *options,
+				 const struct flmem_heap_profile *profile,
+				 struct flmem_error *err));
+
+#endif

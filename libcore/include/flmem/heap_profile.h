@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_HEAP_PROFILE_H
+#define FLMEM_HEAP_PROFILE_H
+
+/*
+ * Sampled heap profiles, as `flmem profile run` writes them: which code allocated the memory, how
+ * much of it is live, was live at the peak, was allocated and freed in total. A file may be read
+ * while its program still writes it, and after the program was killed. It is not trusted: what does
+ * not hold together is left out and counted. Amounts are unbiased estimates from the samples.
+ *
+ * A profile is read once and then not changed: it may be used by several threads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/trend.h>
+#include <flmem/value.h>
+#include <flmem/visibility.h>
+
+/* X(NAME, text) */
+#define FLMEM_HEAP_MEASURES(X)    \
+	X(LIVE, "live")           \
+	X(PEAK, "peak")           \
+	X(ALLOCATED, "allocated") \
+	X(FREED, "freed")
+
+enum flmem_heap_measure {
+#define FLMEM_HEAP_MEASURE_ENUM(name, text) FLMEM_HEAP_##name,
+	FLMEM_HEAP_MEASURES(FLMEM_HEAP_MEASURE_ENUM)
+#undef FLMEM_HEAP_MEASURE_ENUM
+	FLMEM_HEAP_MEASURE_COUNT,
+};
+
+/* "live", ...; static. */
+FLMEM_API const char *flmem_heap_measure_name(enum flmem_heap_measure measure);
+
+/* Which frames of the stacks count. */
+#define FLMEM_HEAP_STACKS(X) \
+	X(MIXED, "mixed")    \
+	X(PYTHON, "python")  \
+	X(NATIVE, "native")
+
+enum flmem_heap_stacks {
+#define FLMEM_HEAP_STACKS_ENUM(name, text) FLMEM_HEAP_STACKS_##name,
+	FLMEM_HEAP_STACKS(FLMEM_HEAP_STACKS_ENUM)
+#undef FLMEM_HEAP_STACKS_ENUM
+};
+
+/* "mixed", ...; static. */
+FLMEM_API const char *flmem_heap_stacks_name(enum flmem_heap_stacks stacks);
+
+/* All texts of a frame are untrusted; they belong to the profile. */
+struct flmem_heap_frame {
+	const char *function; /* native: the symbol; NULL: unknown */
+	const char *file;     /* source file; NULL: unknown */
+	const char *module;   /* native: the file of the code; NULL: unknown */
+	uint32_t line;	      /* 0: unknown */
+	bool python;
+	uint64_t offset; /* native: of the code in the module; the address without a module */
+	const char *unresolved; /* native without function: why; static */
+};
+
+/* Nodes of the tree of all stacks. Node 0 is the root, without a frame; parents come first. */
+struct flmem_heap_node {
+	uint32_t parent;
+	uint32_t frame;
+};
+
+struct flmem_heap_amounts {
+	uint64_t bytes[FLMEM_HEAP_MEASURE_COUNT];
+	uint64_t count[FLMEM_HEAP_MEASURE_COUNT]; /* of allocations */
+};
+
+struct flmem_heap_texts;
+
+/* One stack that allocated. */
+struct flmem_heap_site {
+	uint32_t node; /* the innermost frame */
+	struct flmem_heap_amounts amounts;
+	struct flmem_u64 oldest_us; /* age of the oldest live allocation */
+};
+
+/* The state of the process at one time. */
+struct flmem_heap_point {
+	uint64_t at_us; /* since the start of the profile */
+	struct flmem_u64 rss_bytes, round;
+	uint64_t live_bytes;
+};
+
+struct flmem_heap_round {
+	struct flmem_u64 number; /* unknown: before the first round */
+	uint64_t started_us;
+	uint64_t allocated_bytes, freed_bytes, peak_bytes;
+	bool has_sites; /* the file has what each site did during it */
+};
+
+/* What a site did during a round. */
+struct flmem_heap_change {
+	uint32_t site, round; /* in the lists of the profile */
+	uint64_t allocated_bytes, freed_bytes;
+	uint64_t allocated_count, freed_count;
+};
+
+#define FLMEM_HEAP_NO_ROUND UINT32_MAX
+
+/* A sampled allocation that was not freed. Its round may be FLMEM_HEAP_NO_ROUND. */
+struct flmem_heap_survivor {
+	uint32_t site, round;  /* in the lists of the profile */
+	uint64_t at_us;	       /* since the start of the profile */
+	uint64_t bytes, count; /* what it stands for */
+};
+
+/* X(NAME, text) */
+#define FLMEM_HEAP_ENDINGS(X)                             \
+	X(ENDED, "ended")     /* closed by the program */ \
+	X(RUNNING, "running") /* its process lives */     \
+	X(KILLED, "killed")   /* not closed, and the process has exited */
+
+enum flmem_heap_ending {
+#define FLMEM_HEAP_ENDING_ENUM(name, text) FLMEM_HEAP_##name,
+	FLMEM_HEAP_ENDINGS(FLMEM_HEAP_ENDING_ENUM)
+#undef FLMEM_HEAP_ENDING_ENUM
+};
+
+/* "ended", ...; static. */
+FLMEM_API const char *flmem_heap_ending_name(enum flmem_heap_ending ending);
+
+struct flmem_heap_profile {
+	char *path;
+	const char *program, *command, *allocator; /* untrusted; "" if not recorded */
+	uint32_t pid;
+	enum flmem_heap_ending ending;
+	uint64_t started_us; /* since 1970-01-01 UTC */
+	uint64_t duration_us;
+	uint64_t interval_bytes;     /* mean distance of samples, as chosen */
+	uint64_t interval_now_bytes; /* larger where the file was full */
+	uint64_t samples;
+	uint64_t peak_bytes, peak_at_us; /* of the process */
+	enum flmem_heap_stacks stacks;
+	bool has_python, has_native;
+	const char *no_python; /* why there are no Python frames; static; NULL: there may be */
+	bool changing;	       /* was written while it was read: sums may be off by a few samples */
+	bool cut;	       /* the file is shorter than it was */
+	uint64_t skipped;      /* records that did not hold together */
+	uint64_t lost_samples; /* for which there was no room */
+	uint64_t lost_bytes;   /* what they stand for */
+	uint64_t cut_stacks;   /* for which there was no room, or too deep */
+
+	struct flmem_heap_frame *frames;
+	size_t frame_count;
+	struct flmem_heap_node *nodes;
+	size_t node_count;
+	struct flmem_heap_site *sites;
+	size_t site_count;
+	struct flmem_heap_round *rounds; /* in the order of their start */
+	size_t round_count;
+	struct flmem_heap_change *changes; /* by site, then by round */
+	size_t change_count;
+	struct flmem_heap_survivor *survivors; /* by site, then oldest first */
+	size_t survivor_count;
+	struct flmem_heap_point *points; /* by time */
+	size_t point_count;
+
+	struct flmem_heap_amounts totals; /* of all sites */
+	/* NULL, or why no amount of this measure is known; static. Its numbers are then 0. */
+	const char *unknown[FLMEM_HEAP_MEASURE_COUNT];
+	bool by_round; /* only these rounds: */
+	uint64_t first_round, last_round;
+
+	struct flmem_heap_texts *texts; /* private: memory of the texts */
+};
+
+struct flmem_heap_request {
+	const char *path;
+	enum flmem_heap_stacks stacks;
+	bool choose_stacks; /* ignore `stacks`: Python if the file has it, else native */
+	bool by_round;
+	/*
+	 * Only these rounds: what they allocated, what was freed during them, and what they
+	 * allocated and is still live. Peaks are unknown then.
+	 */
+	uint64_t first_round, last_round;
+	bool no_symbols; /* native frames stay addresses in modules; no file besides is read */
+};
+
+/*
+ * Reads a profile; native frames get the names of the modules' symbol tables. Release it with
+ * flmem_heap_profile_free(). FLMEM_EUSAGE: not a profile, of another version, cut or garbled beyond
+ * use; a round that the file does not have. FLMEM_EFAILED: reading failed.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_request *request,
+						       struct flmem_heap_profile **ret_profile,
+						       struct flmem_error *err);
+
+/* NULL is allowed. */
+FLMEM_API void flmem_heap_profile_free(struct flmem_heap_profile *profile);
+
+/* Buffer size for flmem_heap_frame_text(); longer texts are cut. */
+#define FLMEM_HEAP_FRAME_TEXT_MAX 1024
+
+/*
+ * "train (/app/server.py:12)", "malloc [libc.so.6]", "libc.so.6+0x1234", escaped for printing; for
+ * NULL "(no frame)". Returns `out`.
+ */
+FLMEM_API char *flmem_heap_frame_text(const struct flmem_heap_frame *frame, char *out, size_t size);
+
+/* Amounts of each node and all nodes below it; freed by the caller. NULL: memory is out. */
+FLMEM_API FLMEM_MUST_CHECK struct flmem_heap_amounts *
+flmem_heap_totals(const struct flmem_heap_profile *profile);
+
+/* The amount of a measure, or why the profile has none. */
+FLMEM_API struct flmem_u64 flmem_heap_bytes(const struct flmem_heap_profile *profile,
+					    const struct flmem_heap_amounts *amounts,
+					    enum flmem_heap_measure measure);
+FLMEM_API struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *profile,
+					    const struct flmem_heap_amounts *amounts,
+					    enum flmem_heap_measure measure);
+
+enum flmem_heap_key {
+	FLMEM_HEAP_BY_LINE,	/* function, file and line */
+	FLMEM_HEAP_BY_FUNCTION, /* function and file */
+	/* The same, where native code counts as part of the Python function that called it. */
+	FLMEM_HEAP_BY_PYTHON_FUNCTION,
+};
+
+#define FLMEM_HEAP_NO_FRAME UINT32_MAX
+
+/* All stacks in one place of the program. */
+struct flmem_heap_row {
+	uint32_t frame; /* one of them; FLMEM_HEAP_NO_FRAME: stacks without frames of this kind */
+	struct flmem_heap_amounts own;	 /* allocated there */
+	struct flmem_heap_amounts total; /* and in what it calls, recursion counted once */
+};
+
+/*
+ * The rows, largest own amount of `measure` first, those without any own amount last; freed by the
+ * caller with free().
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_heap_rows(const struct flmem_heap_profile *profile,
+					       enum flmem_heap_key key,
+					       enum flmem_heap_measure measure,
+					       struct flmem_heap_row **ret_rows, size_t *ret_count,
+					       struct flmem_error *err);
+
+/* The sites, largest amount of `measure` first; freed by the caller. NULL: memory is out. */
+FLMEM_API FLMEM_MUST_CHECK uint32_t *
+flmem_heap_largest_sites(const struct flmem_heap_profile *profile, enum flmem_heap_measure measure);
+
+struct flmem_heap_tree_request {
+	enum flmem_heap_measure measure; /* siblings are sorted by it, largest first */
+	size_t sites_max;		 /* only stacks of so many largest sites; 0: of all */
+	size_t branches_max;		 /* small branches are left out; 0: any number */
+};
+
+struct flmem_heap_branch {
+	uint32_t node;
+	uint32_t depth; /* of the root: 0 */
+	struct flmem_heap_amounts own, total;
+};
+
+struct flmem_heap_tree {
+	struct flmem_heap_branch *branches; /* the root, then depth first */
+	size_t count;
+	size_t left_out; /* nodes of the profile that are not in the list */
+	double least;	 /* smaller shares of every measure are left out */
+};
+
+/* Release with flmem_heap_tree_clear(). */
+FLMEM_API FLMEM_MUST_CHECK int flmem_heap_tree_make(const struct flmem_heap_profile *profile,
+						    const struct flmem_heap_tree_request *request,
+						    struct flmem_heap_tree *ret_tree,
+						    struct flmem_error *err);
+FLMEM_API void flmem_heap_tree_clear(struct flmem_heap_tree *tree);
+
+/*
+ * A stack whose live bytes keep growing. With rounds in the file, `confidence` is that of a trend
+ * over the live bytes at the ends of rounds; without them it is derived from the ages of what
+ * survived, and is lower.
+ */
+struct flmem_heap_leak {
+	uint32_t site;
+	double confidence;
+	double growth_bytes;	      /* per round, or per hour */
+	double low_bytes, high_bytes; /* 95 % interval of it; without rounds both are the growth */
+	uint64_t live_bytes;	      /* at the end of the profile */
+	uint64_t grown_bytes;	      /* the same, or before the program freed it at its end */
+	struct flmem_u64 oldest_us;
+	uint32_t periods, survived_in; /* rounds, or parts of the time; those with survivors */
+};
+
+struct flmem_heap_leaks {
+	struct flmem_heap_leak *rows; /* oldest survivors first */
+	size_t count;
+	bool by_round;
+	uint32_t periods;    /* complete rounds, or parts of the time */
+	const char *too_few; /* why nothing can be concluded; static; NULL */
+};
+
+/* Release with flmem_heap_leaks_clear(). The profile is one of all rounds. */
+FLMEM_API FLMEM_MUST_CHECK int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
+						     struct flmem_heap_leaks *ret_leaks,
+						     struct flmem_error *err);
+FLMEM_API void flmem_heap_leaks_clear(struct flmem_heap_leaks *leaks);
+
+/* One place of the program in two profiles. */
+struct flmem_heap_difference {
+	struct flmem_heap_frame frame; /* of the second profile where it has it, else the first's */
+	bool no_frame;
+	struct flmem_heap_amounts own[2];
+};
+
+struct flmem_heap_comparison {
+	struct flmem_heap_difference *rows; /* the largest change of the measure first */
+	size_t count;
+};
+
+/*
+ * The file of the Python program: that of the outermost frame '<module>' with the largest total.
+ * NULL: there is none.
+ */
+FLMEM_API const char *flmem_heap_program_file(const struct flmem_heap_profile *profile);
+
+/*
+ * Functions of two profiles by name and file, where the two programs' own files are taken for the
+ * same. The rows keep texts of the profiles.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_heap_compare(const struct flmem_heap_profile *first,
+						  const struct flmem_heap_profile *second,
+						  enum flmem_heap_measure measure,
+						  struct flmem_heap_comparison *ret_comparison,
+						  struct flmem_error *err);
+FLMEM_API void flmem_heap_comparison_clear(struct flmem_heap_comparison *comparison);
+
+#endif

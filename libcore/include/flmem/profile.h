@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILE_H
+#define FLMEM_PROFILE_H
+
+/*
+ * Sampled heap profiles: what a process allocates, by the code that did it, in a file of fixed size
+ * that is readable while the process runs and after it was killed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+struct flmem_profile_request {
+	const char *output;	 /* the file; kept */
+	uint64_t interval_bytes; /* average distance of samples; 0: 512 KiB */
+	uint64_t limit_bytes;	 /* size of the file; 0: 64 MiB */
+	bool native;		 /* native frames also below Python frames */
+	bool follow_children;	 /* each child has a file, FILE.PID */
+	bool python_allocators;	 /* Python's small objects one by one: PYTHONMALLOC=malloc */
+	bool force;		 /* replace an existing file */
+};
+
+/*
+ * Creates the file for a command that the caller executes next, in its own process, with the
+ * returned environment: `environment` with the sampler in LD_PRELOAD. FLMEM_EUSAGE for an invalid
+ * size or an existing file, FLMEM_EFAILED where the file cannot be allocated in full,
+ * FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
+ * flmem_launch_environment_free().
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_request *request,
+						     char *const *argv, char *const *environment,
+						     char ***ret_environment,
+						     struct flmem_error *err);
+
+/*
+ * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
+ * not a heap profile.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_set_round(const char *path, uint32_t round,
+						       struct flmem_error *err);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/profile.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <flmem/launch.h>
+#include <flmem/text.h>
+#include <flmem/version.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/file_place.h"
+#include "base/io.h"
+#include "base/redact.h"
+#include "preload/profile_format.h"
+#include "preload/profile_layout.h"
+#include "settings/preload.h"
+
+#define SAMPLER "libflmem-sampler.so"
+
+static int check_profile_sizes(const struct flmem_profile_request *request, struct flmem_error *err)
+{
+	uint64_t limit = request->limit_bytes, interval = request->interval_bytes;
+
+	if (limit && (limit < FLMEM_PROFILE_LIMIT_MIN || limit > FLMEM_PROFILE_LIMIT_MAX))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a profile has from 1 MiB to 4 GiB; the default is 64 MiB");
+	if (interval > FLMEM_PROFILE_INTERVAL_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "an interval is at most 1 TiB; the default is 512 KiB");
+	return 0;
+}
+
+static void fill_profile_command(struct flmem_profile_header *header, char *const *argv)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	size_t count = 0;
+
+	while (argv[count])
+		count++;
+	flmem_redact_command((const char *const *)argv, count, &text);
+	flmem_text_escape(text.data, header->command, sizeof(header->command));
+}
+
+static void fill_profile_header(struct flmem_profile_header *header,
+				const struct flmem_profile_request *request)
+{
+	uint64_t limit = request->limit_bytes ? request->limit_bytes : FLMEM_PROFILE_LIMIT;
+	uint64_t interval =
+		request->interval_bytes ? request->interval_bytes : FLMEM_PROFILE_INTERVAL;
+
+	memcpy(header->magic, FLMEM_PROFILE_MAGIC, sizeof(header->magic));
+	header->version = FLMEM_PROFILE_VERSION;
+	header->header_size = FLMEM_PROFILE_HEADER_SIZE;
+	header->order = FLMEM_PROFILE_ORDER;
+	header->flags = (request->native ? FLMEM_PROFILE_NATIVE : 0) |
+			(request->follow_children ? FLMEM_PROFILE_FOLLOW : 0) |
+			(request->python_allocators ? FLMEM_PROFILE_PYTHON_ALLOCATORS : 0);
+	header->phase = FLMEM_PROFILE_PREPARED;
+	header->interval_bytes = interval;
+	header->interval_now_bytes = interval;
+	header->pid = (uint32_t)getpid(); /* the command keeps it */
+	header->parent_pid = (uint32_t)getppid();
+	header->round = FLMEM_PROFILE_ROUND_NONE;
+	header->cells_full_round = FLMEM_PROFILE_ROUND_NONE;
+	snprintf(header->build, sizeof(header->build), "%s", flmem_version());
+	flmem_profile_divide(header, limit);
+}
+
+/* All blocks are allocated now: a mapped file on a full disk would kill the process later. */
+/* Beyond the limit of the process the kernel would send SIGXFSZ. */
+static int allocate_profile(int fd, uint64_t size)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_FSIZE, &most) < 0)
+		return errno;
+	return most.rlim_cur < size ? EFBIG : posix_fallocate(fd, 0, (off_t)size);
+}
+
+static int write_profile(int fd, const struct flmem_profile_header *header, const char *path,
+			 struct flmem_error *err)
+{
+	char size[FLMEM_TEXT_BYTES_MAX];
+	int error = allocate_profile(fd, header->file_size);
+	int rc;
+
+	flmem_text_bytes(header->file_size, size, sizeof(size));
+	if (error)
+		return flmem_error_set(err, FLMEM_EFAILED, error,
+				       "cannot allocate %s for '%s'; free some space, choose "
+				       "another place or give a smaller --limit",
+				       size, path);
+	rc = flmem_io_write_all(fd, header, sizeof(*header));
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", path);
+	return 0;
+}
+
+static int create_profile(const struct flmem_profile_request *request, char *const *argv,
+			  struct flmem_error *err)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
+	struct flmem_profile_header header = {0};
+	struct stat old;
+	int rc = flmem_file_place_open(request->output, &place);
+
+	if (rc)
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
+				       request->output);
+	if (!request->force && fstatat(place.directory, place.name, &old, 0) == 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' exists; use --force to replace it", request->output);
+	fill_profile_header(&header, request);
+	fill_profile_command(&header, argv);
+	rc = flmem_temporary_create(place.directory, 0600, &new);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
+				       request->output);
+	rc = write_profile(new.fd, &header, request->output, err);
+	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
+}
+
+/* Entries of the user stay behind the sampler: it passes calls on to them. */
+static char *join_profile_preload(const char *sampler, char *const *environment)
+{
+	const char *old = NULL;
+	char *list;
+
+	for (; environment && *environment; environment++)
+		if (strncmp(*environment, "LD_PRELOAD=", 11) == 0)
+			old = *environment + 11;
+	if (asprintf(&list, "%s%s%s", sampler, old && *old ? ":" : "", old ? old : "") < 0)
+		return NULL;
+	return list;
+}
+
+static int make_profile_environment(const struct flmem_profile_request *request,
+				    const char *sampler, char *const *environment,
+				    char ***ret_environment, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *preload = join_profile_preload(sampler, environment);
+	FLMEM_AUTO_FREE char *path = realpath(request->output, NULL);
+	char libc_malloc[] = "malloc";
+	struct flmem_setting rows[] = {
+		{.name = "LD_PRELOAD", .value = preload},
+		{.name = FLMEM_PROFILE_VARIABLE, .value = path},
+		{.name = "PYTHONMALLOC", .value = libc_malloc},
+	};
+	const struct flmem_settings settings = {
+		.rows = rows,
+		.count = request->python_allocators ? 3 : 2,
+	};
+
+	if (!preload || !path)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot name '%s'",
+				       request->output);
+	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
+}
+
+int flmem_profile_prepare(const struct flmem_profile_request *request, char *const *argv,
+			  char *const *environment, char ***ret_environment,
+			  struct flmem_error *err)
+{
+	char sampler[FLMEM_PRELOAD_PATH_MAX];
+	int rc = check_profile_sizes(request, err);
+
+	if (!rc)
+		rc = flmem_preload_find_own(SAMPLER, sampler, err);
+	if (!rc)
+		rc = create_profile(request, argv, err);
+	if (rc)
+		return rc;
+	return make_profile_environment(request, sampler, environment, ret_environment, err);
+}
+
+int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct flmem_profile_header header;
+	struct stat status;
+
+	fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDWR | O_CLOEXEC, &status);
+	if (fd < 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, -fd, "cannot open '%s'", path);
+	if (!flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
+	    memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
+	    header.version != FLMEM_PROFILE_VERSION || header.order != FLMEM_PROFILE_ORDER)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a heap profile", path);
+	if (header.phase == FLMEM_PROFILE_ENDED)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the process of '%s' has ended; a round is announced "
+				       "while it runs",
+				       path);
+	if (pwrite(fd, &round, sizeof(round), FLMEM_PROFILE_ROUND_OFFSET) != (ssize_t)sizeof(round))
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
+	return 0;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions that programs call. The fast path of an allocation is one subtraction from a
+ * thread's count and a jump to the next allocator; that of a free is one load from the filter.
+ */
+
+#include "preload/sampler/hooks.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/sampler/sampler.h"
+
+#define EXPORT	  __attribute__((visibility("default")))
+#define SLOW	  __attribute__((noinline, cold))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+/* Of the size of a block: what is larger is refused, and must not wrap the count around. */
+#define POSSIBLE_BITS ((UINT64_C(1) << 48) - 1)
+#define CALLER_FRAME  ((const void *const *)__builtin_frame_address(0))
+
+/* True when the fast path suffices. */
+static inline __attribute__((always_inline)) bool count_down(size_t size)
+{
+	sampler_thread.remaining -= (int64_t)(size & POSSIBLE_BITS);
+	return LIKELY(sampler_thread.remaining >= 0);
+}
+
+/* Records what was allocated, where it is due. */
+static SLOW void *sample_block(void *address, size_t size, const void *const *frame)
+{
+	if (!address)
+		sampler_thread.remaining += (int64_t)(size & POSSIBLE_BITS);
+	else if (sampler_is_due(size))
+		sampler_record(address, size, FLMEM_PROFILE_HEAP, frame);
+	return address;
+}
+
+/* Not a tail call: `frame` has to stay what it is. */
+#define SAMPLED(address, size)                                                  \
+	({                                                                      \
+		void *sampled_ = sample_block((address), (size), CALLER_FRAME); \
+		__asm__ volatile("" : "+r"(sampled_));                          \
+		sampled_;                                                       \
+	})
+
+EXPORT void *malloc(size_t size)
+{
+	if (count_down(size))
+		return sampler_next.malloc(size);
+	return SAMPLED(sampler_next.malloc(size), size);
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes) || count_down(bytes))
+		return sampler_next.calloc(count, size);
+	return SAMPLED(sampler_next.calloc(count, size), bytes);
+}
+
+/* One of the arena, which stays, or perhaps one that is sampled. */
+static inline __attribute__((always_inline)) bool is_special(const void *address)
+{
+	return !LIKELY(!sampler_arena_has(address) && !sampler_may_be_sampled(address));
+}
+
+/* False for a block of the arena. */
+static bool forget_block(void *address)
+{
+	struct flmem_profile_live live;
+
+	if (sampler_arena_has(address))
+		return false;
+	if (sampler_forget(address, &live))
+		sampler_forget_done(&live);
+	return true;
+}
+
+static SLOW void free_special(void *address)
+{
+	if (forget_block(address))
+		sampler_next.free(address);
+}
+
+EXPORT void free(void *address)
+{
+	if (is_special(address))
+		free_special(address);
+	else
+		sampler_next.free(address);
+}
+
+EXPORT void free_sized(void *address, size_t size)
+{
+	if (is_special(address) && !forget_block(address))
+		return;
+	if (sampler_next.free_sized)
+		sampler_next.free_sized(address, size);
+	else
+		sampler_next.free(address);
+}
+
+EXPORT void free_aligned_sized(void *address, size_t alignment, size_t size)
+{
+	if (is_special(address) && !forget_block(address))
+		return;
+	if (sampler_next.free_aligned_sized)
+		sampler_next.free_aligned_sized(address, alignment, size);
+	else
+		sampler_next.free(address);
+}
+
+/* The old block leaves the table first: another thread may get its address at once. */
+static SLOW void *resize_sampled(void *address, size_t size)
+{
+	struct flmem_profile_live live;
+	bool sampled = sampler_forget(address, &live);
+	void *new = sampler_next.realloc(address, size);
+	int saved = errno;
+
+	if (sampled && size && !new)
+		sampler_forget_undo(address, &live);
+	else if (sampled)
+		sampler_forget_done(&live);
+	errno = saved;
+	return new;
+}
+
+static SLOW void *resize_special(void *address, size_t size)
+{
+	return sampler_arena_has(address) ? sampler_arena_resize(address, size)
+					  : resize_sampled(address, size);
+}
+
+EXPORT void *realloc(void *address, size_t size)
+{
+	bool counted = count_down(size), special = is_special(address);
+	void *new;
+
+	if (LIKELY(counted && !special))
+		return sampler_next.realloc(address, size);
+	new = special ? resize_special(address, size) : sampler_next.realloc(address, size);
+	return counted ? new : SAMPLED(new, size);
+}
+
+/* That of the C library would call realloc() above, and count twice. */
+EXPORT void *reallocarray(void *address, size_t count, size_t size)
+{
+	bool counted, special;
+	size_t bytes;
+	void *new;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	counted = count_down(bytes);
+	special = is_special(address);
+	if (LIKELY(counted && !special))
+		return sampler_next.realloc(address, bytes);
+	new = special ? resize_special(address, bytes) : sampler_next.realloc(address, bytes);
+	return counted ? new : SAMPLED(new, bytes);
+}
+
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+	void *address;
+
+	sampler_hooks_resolve();
+	address = sampler_next.memalign ? sampler_next.memalign(alignment, size) : NULL;
+	return count_down(size) ? address : SAMPLED(address, size);
+}
+
+EXPORT int posix_memalign(void **ret_address, size_t alignment, size_t size)
+{
+	int rc;
+
+	sampler_hooks_resolve();
+	rc = sampler_next.posix_memalign(ret_address, alignment, size);
+	if (!count_down(size))
+		SAMPLED(rc ? NULL : *ret_address, size);
+	return rc;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+	void *address;
+
+	sampler_hooks_resolve();
+	address = sampler_next.aligned_alloc ? sampler_next.aligned_alloc(alignment, size) : NULL;
+	return count_down(size) ? address : SAMPLED(address, size);
+}
+
+EXPORT void *valloc(size_t size)
+{
+	void *address;
+
+	sampler_hooks_resolve();
+	address = sampler_next.valloc ? sampler_next.valloc(size) : NULL;
+	return count_down(size) ? address : SAMPLED(address, size);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+	void *address;
+
+	sampler_hooks_resolve();
+	address = sampler_next.pvalloc ? sampler_next.pvalloc(size) : NULL;
+	return count_down(size) ? address : SAMPLED(address, size);
+}
+
+/* The memory that the allocator itself takes is in the blocks that it hands out. */
+static bool is_allocators_own(const void *caller)
+{
+	return (uintptr_t)caller >= sampler_next.owner_start &&
+	       (uintptr_t)caller < sampler_next.owner_end;
+}
+
+static void sample_mapping(void *at, size_t length, const void *const *frame)
+{
+	int saved = errno;
+
+	if (!count_down(length) && sampler_is_due(length)) {
+		sampler_record(at, length, FLMEM_PROFILE_MAPPING, frame);
+		sampler_mapping_add((uintptr_t)at, length);
+	}
+	errno = saved;
+}
+
+/* Memory of the process alone, and not only its address space. */
+static bool is_counted_mapping(int access, int flags)
+{
+	return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);
+}
+
+EXPORT void *mmap(void *at, size_t length, int access, int flags, int fd, off_t offset)
+{
+	void *result = sampler_next.mmap(at, length, access, flags, fd, offset);
+
+	if (result == MAP_FAILED)
+		return result;
+	if ((flags & MAP_FIXED) && sampler_is_active() && sampler_control.mappings)
+		sampler_mapping_removed((uintptr_t)result, length);
+	if (is_counted_mapping(access, flags) && !is_allocators_own(__builtin_return_address(0)))
+		sample_mapping(result, length, CALLER_FRAME);
+	return result;
+}
+
+EXPORT void *mmap64(void *at, size_t length, int access, int flags, int fd, off_t offset)
+	__attribute__((alias("mmap")));
+
+/* Before the call: another thread may get the same range at once. */
+EXPORT int munmap(void *at, size_t length)
+{
+	int saved = errno;
+
+	if (sampler_is_active() && length)
+		sampler_mapping_removed((uintptr_t)at, length);
+	errno = saved;
+	return sampler_next.munmap(at, length);
+}
+
+EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
+{
+	void *target = NULL, *result;
+	struct flmem_profile_live live;
+	bool sampled;
+	va_list rest;
+	int saved;
+
+	if (flags & MREMAP_FIXED) {
+		va_start(rest, flags);
+		target = va_arg(rest, void *);
+		va_end(rest);
+	}
+	sampled = sampler_may_be_sampled(at) && sampler_forget(at, &live);
+	result = (void *)syscall(SYS_mremap, at, old_length, length, flags, target);
+	saved = errno;
+	if (sampled && result == MAP_FAILED)
+		sampler_forget_undo(at, &live);
+	else if (sampled)
+		sampler_forget_done(&live);
+	if (sampled && result != MAP_FAILED) {
+		sampler_mapping_removed((uintptr_t)at, old_length);
+		sample_mapping(result, length, CALLER_FRAME);
+	}
+	errno = saved;
+	return result;
+}
+
+/* A library that comes later may lie where one was: what is known of addresses is stale. */
+EXPORT int dlclose(void *handle)
+{
+	__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);
+	sampler_memory_refresh();
+	return sampler_next.dlclose(handle);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_HOOKS_H
+#define FLMEM_PRELOAD_SAMPLER_HOOKS_H
+
+/* The functions of the next allocator, to which the sampler passes every call on. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct sampler_next {
+	void *(*malloc)(size_t);
+	void *(*calloc)(size_t, size_t);
+	void *(*realloc)(void *, size_t);
+	void (*free)(void *);
+	void (*free_sized)(void *, size_t);
+	void (*free_aligned_sized)(void *, size_t, size_t);
+	void *(*memalign)(size_t, size_t);
+	int (*posix_memalign)(void **, size_t, size_t);
+	void *(*aligned_alloc)(size_t, size_t);
+	void *(*valloc)(size_t);
+	void *(*pvalloc)(size_t);
+	void *(*mmap)(void *, size_t, int, int, int, off_t);
+	int (*munmap)(void *, size_t);
+	int (*dlclose)(void *);
+	uintptr_t owner_start, owner_end; /* of the code that malloc() is in */
+};
+
+extern struct sampler_next sampler_next __attribute__((visibility("hidden")));
+
+/* Finds them; before that a small arena serves what the dynamic linker itself allocates. */
+__attribute__((visibility("hidden"))) void sampler_hooks_resolve(void);
+
+/* The file that the next malloc() is in. */
+__attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);
+
+/* That arena, which no allocator knows. */
+#define SAMPLER_ARENA_SIZE (64U << 10)
+extern char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((visibility("hidden")));
+
+static inline int sampler_arena_has(const void *address)
+{
+	return (uintptr_t)address - (uintptr_t)sampler_arena < SAMPLER_ARENA_SIZE;
+}
+
+__attribute__((visibility("hidden"))) void *sampler_arena_resize(void *address, size_t size);
+
+#endif

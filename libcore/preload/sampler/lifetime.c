@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a profile: `flmem profile run` prepares its file for the process that it becomes by
+ * execve(). A process that executes another program begins it again. A child of fork() finds its
+ * control block cleared by the kernel; it begins a file of its own, or samples nothing.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/profile_layout.h"
+#include "preload/sampler/hooks.h"
+#include "preload/sampler/sampler.h"
+
+#define FIRST_PERIOD_MS 100U
+
+/* These are not cleared in a child. */
+static struct flmem_profile_header inherited; /* options and names for the files of children */
+static char file_path[PATH_MAX];
+static uint32_t began, dormant, child_busy, epochs;
+
+static uint64_t clock_read_ns(clockid_t clock)
+{
+	struct timespec now = {0};
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+uint32_t sampler_now_ms(void)
+{
+	uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+
+	return now > sampler_tables.start_ns ? (uint32_t)((now - sampler_tables.start_ns) / 1000000)
+					     : 0;
+}
+
+/* Field 22 of /proc/self/stat; the name in field 2 may contain anything, so search its end. */
+static uint64_t read_own_start_time(void)
+{
+	char text[1024];
+	int fd = sampler_open("/proc/self/stat", O_RDONLY);
+	ssize_t length = fd < 0 ? 0 : sampler_read_file(fd, text, sizeof(text) - 1);
+	uint64_t ticks = 0;
+	char *at;
+
+	if (fd >= 0)
+		sampler_close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	for (at = at ? at + 1 : text; *at >= '0' && *at <= '9'; at++)
+		ticks = ticks * 10 + (uint64_t)(*at - '0');
+	return ticks;
+}
+
+static void *map_memory(size_t size, int flags, int fd)
+{
+	/* Not mmap(), which is a hook. */
+	long at = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0L);
+
+	return at == -1 ? NULL : (void *)at;
+}
+
+static uint32_t round_up_power(uint64_t value)
+{
+	uint32_t power = 64;
+
+	while (power < value && power < (UINT32_C(1) << 30))
+		power *= 2;
+	return power;
+}
+
+static size_t place_index(struct sampler_index *index, uint64_t records, char *memory, size_t at)
+{
+	uint32_t slots = round_up_power(records + records / 2);
+
+	index->mask = slots - 1;
+	index->slots = memory ? (uint32_t *)(memory + at) : NULL;
+	return at + slots * sizeof(uint32_t);
+}
+
+/* Divides the memory of the tables that are not in the file; with NULL it only counts. */
+static size_t place_tables(struct sampler_tables *t, char *memory)
+{
+	const struct flmem_profile_section *s = t->header->section;
+	uint32_t live = s[FLMEM_PROFILE_SECTION_LIVE].capacity;
+	uint32_t slots = round_up_power(live + live / 2);
+	size_t at = slots * sizeof(uint64_t);
+
+	t->key_mask = slots - 1;
+	t->keys = memory ? (uint64_t *)memory : NULL;
+	t->places = memory ? (uint32_t *)(memory + at) : NULL;
+	at += slots * sizeof(uint32_t);
+	t->spare = memory ? (uint32_t *)(memory + at) : NULL;
+	at += live * sizeof(uint32_t);
+	at = place_index(&t->string_index, s[FLMEM_PROFILE_SECTION_STRINGS].capacity, memory, at);
+	at = place_index(&t->frame_index, s[FLMEM_PROFILE_SECTION_FRAMES].capacity, memory, at);
+	at = place_index(&t->node_index, s[FLMEM_PROFILE_SECTION_NODES].capacity, memory, at);
+	at = place_index(&t->site_index, s[FLMEM_PROFILE_SECTION_SITES].capacity, memory, at);
+	return place_index(&t->cell_index, s[FLMEM_PROFILE_SECTION_CELLS].capacity, memory, at);
+}
+
+static void place_sections(struct sampler_tables *t)
+{
+	char *file = (char *)t->header;
+	const struct flmem_profile_section *s = t->header->section;
+
+	t->strings = (void *)(file + s[FLMEM_PROFILE_SECTION_STRINGS].offset);
+	t->frames = (void *)(file + s[FLMEM_PROFILE_SECTION_FRAMES].offset);
+	t->nodes = (void *)(file + s[FLMEM_PROFILE_SECTION_NODES].offset);
+	t->sites = (void *)(file + s[FLMEM_PROFILE_SECTION_SITES].offset);
+	t->cells = (void *)(file + s[FLMEM_PROFILE_SECTION_CELLS].offset);
+	t->live = (void *)(file + s[FLMEM_PROFILE_SECTION_LIVE].offset);
+	t->rounds = (void *)(file + s[FLMEM_PROFILE_SECTION_ROUNDS].offset);
+	t->timeline = (void *)(file + s[FLMEM_PROFILE_SECTION_TIMELINE].offset);
+	t->threads = (void *)(file + s[FLMEM_PROFILE_SECTION_THREADS].offset);
+	t->modules = (void *)(file + s[FLMEM_PROFILE_SECTION_MODULES].offset);
+}
+
+static void refuse_profile(struct flmem_profile_header *header, const char *why)
+{
+	sampler_copy_text(header->refusal, sizeof(header->refusal), why);
+	header->phase = FLMEM_PROFILE_REFUSED;
+}
+
+/* Cleared in a child by the kernel (since 4.14), whatever way the child comes into being. */
+static bool clear_in_children(void *memory, size_t size)
+{
+	return madvise(memory, size, MADV_WIPEONFORK) == 0;
+}
+
+static bool make_tables(struct sampler_tables *t)
+{
+	size_t size = place_tables(t, NULL);
+	char *memory = map_memory(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+
+	if (!memory) {
+		refuse_profile(t->header, "no memory for the tables of the sampler");
+		return false;
+	}
+	if (!clear_in_children(memory, size) ||
+	    !clear_in_children(&sampler_control, sizeof(sampler_control)) ||
+	    !clear_in_children(sampler_filter, sizeof(sampler_filter))) {
+		refuse_profile(t->header,
+			       "the kernel cannot clear memory in children (MADV_WIPEONFORK, "
+			       "Linux 4.14): they would write into this profile");
+		syscall(SYS_munmap, memory, size);
+		return false;
+	}
+	place_tables(t, memory);
+	place_sections(t);
+	return true;
+}
+
+void sampler_stop(void)
+{
+	dormant = 1;
+	__atomic_store_n(&sampler_control.active, 0, __ATOMIC_RELEASE);
+}
+
+static void begin_header(struct flmem_profile_header *header)
+{
+	ssize_t length = readlink("/proc/self/exe", header->program, sizeof(header->program) - 1);
+
+	header->program[length > 0 ? length : 0] = '\0';
+	header->pid = (uint32_t)getpid();
+	header->parent_pid = (uint32_t)getppid();
+	header->start_time_ticks = read_own_start_time();
+	header->start_realtime_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
+	header->start_boottime_ms = clock_read_ns(CLOCK_BOOTTIME) / 1000000;
+	header->timeline_period_ms = FIRST_PERIOD_MS;
+	header->interval_now_bytes = header->interval_bytes;
+	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* the root */
+	header->peak_epoch = 1;
+	memcpy(header->allocator, inherited.allocator, sizeof(header->allocator));
+	header->python_state = inherited.python_state;
+	header->python_version = inherited.python_version;
+	memcpy(header->build, inherited.build, sizeof(header->build));
+}
+
+static void begin_sampling(void)
+{
+	struct sampler_control *control = &sampler_control;
+
+	begin_header(sampler_tables.header);
+	control->round_record = FLMEM_PROFILE_NONE;
+	control->epoch = ++epochs;
+	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
+	__atomic_store_n(&control->active, 1, __ATOMIC_RELEASE);
+	sampler_timeline_tick(0, true);
+}
+
+static bool map_profile(int fd, uint64_t size)
+{
+	struct sampler_tables tables = {.start_ns = clock_read_ns(CLOCK_MONOTONIC)};
+
+	tables.header = map_memory(size, MAP_SHARED, fd);
+	if (!tables.header)
+		return false;
+	/* Reading ahead would fill memory with pages that are never used. */
+	madvise(tables.header, size, MADV_RANDOM);
+	if (!make_tables(&tables))
+		return false;
+	tables.last_page = (uintptr_t)tables.header + (size - 1) / SAMPLER_PAGE * SAMPLER_PAGE;
+	sampler_tables = tables;
+	return true;
+}
+
+/* Of another program in the same process: its records go, since its addresses mean nothing now. */
+static void clear_profile(void)
+{
+	struct flmem_profile_header *header = sampler_tables.header, old = *header;
+
+	for (unsigned i = 0; i < old.sections; i++) {
+		struct flmem_profile_section *section = &header->section[i];
+		uint32_t used =
+			section->used < section->capacity ? section->used : section->capacity;
+
+		memset((char *)header + section->offset, 0, (size_t)used * section->record_size);
+		section->used = 0;
+	}
+	memset(&header->totals, 0, sizeof(header->totals));
+	memset(header->dropped, 0, sizeof(header->dropped));
+	header->update_begin = header->update_end = 0;
+	header->lost_bytes = header->peak_ms = header->end_ms = header->last_ms = 0;
+	header->cells_full_round = FLMEM_PROFILE_NONE;
+	header->exec_count = old.exec_count + 1;
+}
+
+/* Only what flmem itself would have written: offsets are used without further checks. */
+static bool is_own_profile(const struct flmem_profile_header *header, int fd)
+{
+	struct flmem_profile_header expected = *header;
+	struct stat status;
+
+	if (memcmp(header->magic, FLMEM_PROFILE_MAGIC, sizeof(header->magic)) != 0 ||
+	    header->version != FLMEM_PROFILE_VERSION || header->order != FLMEM_PROFILE_ORDER ||
+	    header->file_size < FLMEM_PROFILE_LIMIT_MIN ||
+	    header->file_size > FLMEM_PROFILE_LIMIT_MAX || !header->interval_bytes ||
+	    header->interval_bytes > FLMEM_PROFILE_INTERVAL_MAX || fstat(fd, &status) < 0 ||
+	    !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+	    (uint64_t)status.st_size != header->file_size)
+		return false;
+	flmem_profile_divide(&expected, header->file_size);
+	for (unsigned i = 0; i < expected.sections; i++)
+		if (expected.section[i].offset != header->section[i].offset ||
+		    expected.section[i].capacity != header->section[i].capacity ||
+		    expected.section[i].record_size != header->section[i].record_size)
+			return false;
+	return expected.sections == header->sections;
+}
+
+static bool is_this_process(const struct flmem_profile_header *header)
+{
+	if (header->pid != (uint32_t)getpid())
+		return false;
+	return header->phase == FLMEM_PROFILE_PREPARED ||
+	       header->start_time_ticks == read_own_start_time();
+}
+
+/* FILE.PID. */
+static bool name_child_file(char *out, size_t size)
+{
+	size_t length = strlen(file_path);
+	unsigned long pid = (unsigned long)getpid();
+	char digits[24];
+	size_t count = 0;
+
+	do
+		digits[count++] = (char)('0' + pid % 10);
+	while (pid /= 10);
+	if (length + count + 2 > size)
+		return false;
+	memcpy(out, file_path, length);
+	out[length++] = '.';
+	while (count)
+		out[length++] = digits[--count];
+	out[length] = '\0';
+	return true;
+}
+
+static int create_child_file(const char *path)
+{
+	struct flmem_profile_header header = inherited;
+	struct rlimit most;
+	int fd;
+
+	/* The kernel would send SIGXFSZ. */
+	if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < header.file_size) {
+		errno = EFBIG;
+		return -1;
+	}
+	fd = sampler_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -1;
+	header.phase = FLMEM_PROFILE_PREPARED;
+	header.pid = (uint32_t)getpid();
+	header.round = FLMEM_PROFILE_ROUND_NONE;
+	header.cells_full_round = FLMEM_PROFILE_NONE;
+	if (syscall(SYS_fallocate, fd, 0, 0L, header.file_size) < 0 ||
+	    syscall(SYS_pwrite64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header)) {
+		sampler_close(fd);
+		unlink(path);
+		return -1;
+	}
+	return fd;
+}
+
+static void begin_with(int fd)
+{
+	struct flmem_profile_header header;
+
+	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header) ||
+	    !is_own_profile(&header, fd) || !is_this_process(&header) ||
+	    !map_profile(fd, header.file_size)) {
+		dormant = 1;
+		return;
+	}
+	if (header.phase != FLMEM_PROFILE_PREPARED)
+		clear_profile();
+	began = 1;
+	begin_sampling();
+}
+
+static void begin_child(void)
+{
+	char path[PATH_MAX];
+	int fd = name_child_file(path, sizeof(path)) ? create_child_file(path) : -1;
+
+	/* The same process has executed another program. */
+	if (fd < 0 && errno == EEXIST)
+		fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	if (fd < 0) {
+		dormant = 1;
+		return;
+	}
+	begin_with(fd);
+	sampler_close(fd);
+}
+
+/* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
+void sampler_child_begin(void)
+{
+	if (!began || dormant || __atomic_exchange_n(&child_busy, 1, __ATOMIC_ACQUIRE))
+		return;
+	if (inherited.flags & FLMEM_PROFILE_FOLLOW)
+		begin_child();
+	else
+		dormant = 1;
+	__atomic_store_n(&child_busy, 0, __ATOMIC_RELEASE);
+}
+
+/* What a child's file needs and only a thread outside of malloc() can find out. */
+static void prepare_inherited(const struct flmem_profile_header *header)
+{
+	memcpy(inherited.magic, header->magic, sizeof(header->magic));
+	inherited.version = header->version;
+	inherited.header_size = header->header_size;
+	inherited.order = header->order;
+	inherited.flags = header->flags;
+	inherited.interval_bytes = header->interval_bytes;
+	flmem_profile_divide(&inherited, header->file_size);
+	sampler_copy_text(inherited.build, sizeof(inherited.build), FLMEM_VERSION);
+	sampler_hooks_owner(inherited.allocator, sizeof(inherited.allocator));
+	sampler_python_find(&inherited);
+}
+
+__attribute__((constructor)) static void begin_profile(void)
+{
+	const char *path = getenv(FLMEM_PROFILE_VARIABLE);
+	struct flmem_profile_header header;
+	int fd;
+
+	sampler_hooks_resolve();
+	if (!path || strlen(path) >= sizeof(file_path))
+		return;
+	memcpy(file_path, path, strlen(path) + 1);
+	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) == (ssize_t)sizeof(header) &&
+	    is_own_profile(&header, fd)) {
+		prepare_inherited(&header);
+		if (is_this_process(&header))
+			begin_with(fd);
+		else if (header.flags & FLMEM_PROFILE_FOLLOW)
+			begin_child();
+	}
+	sampler_close(fd);
+	sampler_thread.remaining = 0;
+}
+
+__attribute__((destructor)) static void end_profile(void)
+{
+	struct flmem_profile_header *header = sampler_tables.header;
+
+	if (!sampler_is_active() || !sampler_file_is_whole())
+		return;
+	sampler_timeline_tick(sampler_now_ms(), true);
+	header->end_ms = sampler_now_ms();
+	__atomic_store_n(&header->phase, FLMEM_PROFILE_ENDED, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file that an address lies in, from /proc/self/maps: the functions of the dynamic linker take
+ * its lock, which another thread may hold while it waits for this one.
+ */
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/sampler/sampler.h"
+
+#define NOTES_MAX 4096U
+
+/* A line of maps, and the file that it belongs to so far. */
+struct walk {
+	uintptr_t address;
+	uintptr_t start, end, offset;
+	bool executable;
+	uintptr_t first; /* where the file's lowest mapping begins */
+	char *path;	 /* of the line; in `scratch` */
+	char *last;	 /* path of the file that `first` belongs to */
+};
+
+static uintptr_t read_hex(const char **text)
+{
+	uintptr_t value = 0;
+
+	for (;; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value * 16 + (uintptr_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value * 16 + (uintptr_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+static const char *skip_field(const char *text)
+{
+	while (*text && *text != ' ')
+		text++;
+	while (*text == ' ')
+		text++;
+	return text;
+}
+
+/* start-end perms offset dev inode path; false for a line of no file. */
+static bool parse_own_line(struct walk *walk, const char *line)
+{
+	walk->start = read_hex(&line);
+	if (*line++ != '-')
+		return false;
+	walk->end = read_hex(&line);
+	line = skip_field(line);
+	walk->executable = line[0] && line[1] && line[2] == 'x';
+	line = skip_field(line);
+	walk->offset = read_hex(&line);
+	line = skip_field(skip_field(skip_field(line)));
+	sampler_copy_text(walk->path, FLMEM_PROFILE_STRING_MAX, line);
+	return *line == '/';
+}
+
+/* True when the line has the address, in code of a file. */
+static bool take_maps_line(struct walk *walk, const char *line)
+{
+	if (!parse_own_line(walk, line))
+		return false;
+	if (strcmp(walk->path, walk->last) != 0 || walk->offset == 0) {
+		walk->first = walk->start;
+		sampler_copy_text(walk->last, FLMEM_PROFILE_STRING_MAX, walk->path);
+	}
+	return walk->executable && walk->address >= walk->start && walk->address < walk->end;
+}
+
+/* Takes the whole lines of a buffer; returns what is left of the last one, or -1 when found. */
+static ssize_t take_maps_lines(struct walk *walk, char *buffer, size_t length)
+{
+	char *line = buffer, *end;
+
+	buffer[length] = '\0';
+	while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
+		*end = '\0';
+		if (take_maps_line(walk, line))
+			return -1;
+		line = end + 1;
+	}
+	length -= (size_t)(line - buffer);
+	memmove(buffer, line, length);
+	return (ssize_t)length;
+}
+
+static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
+{
+	int fd = sampler_open("/proc/self/maps", O_RDONLY);
+	ssize_t kept = 0, got;
+
+	if (fd < 0)
+		return false;
+	while (kept >= 0 && (size_t)kept < size &&
+	       (got = sampler_read_file(fd, buffer + kept, size - (size_t)kept)) > 0)
+		kept = take_maps_lines(walk, buffer, (size_t)(kept + got));
+	sampler_close(fd);
+	return kept == -1;
+}
+
+static void read_build_id(uintptr_t notes, size_t size, struct flmem_profile_module *module)
+{
+	const size_t limit = size < NOTES_MAX ? size : NOTES_MAX;
+	Elf64_Nhdr note;
+
+	for (size_t at = 0; at + sizeof(note) <= limit;) {
+		size_t name, content;
+
+		if (!sampler_read(notes + at, &note, sizeof(note)))
+			return;
+		name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+		content = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+		    note.n_descsz <= sizeof(module->build_id)) {
+			if (sampler_read(notes + at + sizeof(note) + name, module->build_id,
+					 note.n_descsz))
+				module->build_id_size = note.n_descsz;
+			return;
+		}
+		at += sizeof(note) + name + content;
+	}
+}
+
+/* The program headers, in memory as the loader put them there. */
+static void read_program_headers(struct flmem_profile_module *module)
+{
+	Elf64_Ehdr header;
+	uintptr_t notes = 0;
+	size_t notes_size = 0;
+	uint64_t lowest = UINT64_MAX;
+
+	module->bias = module->start;
+	if (!sampler_read(module->start, &header, sizeof(header)) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > 64)
+		return;
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		Elf64_Phdr part;
+
+		if (!sampler_read(module->start + header.e_phoff + i * sizeof(part), &part,
+				  sizeof(part)))
+			return;
+		if (part.p_type == PT_LOAD && part.p_vaddr < lowest)
+			lowest = part.p_vaddr;
+		if (part.p_type == PT_NOTE && (!notes || part.p_align == 4)) {
+			notes = part.p_vaddr;
+			notes_size = part.p_memsz;
+		}
+	}
+	if (lowest != UINT64_MAX)
+		module->bias = module->start - (lowest & ~(uint64_t)(SAMPLER_PAGE - 1));
+	if (notes)
+		read_build_id(module->bias + notes, notes_size, module);
+}
+
+static bool is_same_module(const struct flmem_profile_module *a,
+			   const struct flmem_profile_module *b)
+{
+	return a->path == b->path && a->start == b->start && a->build_id_size == b->build_id_size &&
+	       memcmp(a->build_id, b->build_id, sizeof(a->build_id)) == 0;
+}
+
+static uint32_t find_module_record(struct flmem_profile_module *module)
+{
+	uint32_t used = sampler_tables.header->section[FLMEM_PROFILE_SECTION_MODULES].used;
+	uint32_t record;
+
+	for (uint32_t i = used; i-- > 0;)
+		if (sampler_tables.modules[i].state == FLMEM_PROFILE_READY &&
+		    is_same_module(&sampler_tables.modules[i], module))
+			return i;
+	record = sampler_section_add(FLMEM_PROFILE_SECTION_MODULES);
+	if (record == FLMEM_PROFILE_NONE) {
+		sampler_drop(FLMEM_PROFILE_DROP_MODULES_FULL);
+		return record;
+	}
+	module->first_ms = sampler_now_ms();
+	sampler_tables.modules[record] = *module;
+	__atomic_store_n(&sampler_tables.modules[record].state, FLMEM_PROFILE_READY,
+			 __ATOMIC_RELEASE);
+	return record;
+}
+
+static void remember_range(const struct walk *walk, uint32_t record, uint32_t stale)
+{
+	uint32_t i = __atomic_fetch_add(&sampler_control.range_next, 1, __ATOMIC_RELAXED);
+	struct sampler_range *range = &sampler_control.range[i % SAMPLER_RANGES];
+
+	range->stale = stale - 1;
+	range->start = walk->start;
+	range->end = walk->end;
+	range->record = record;
+	range->check = sampler_hash(range->start, range->end) ^ record;
+	__atomic_store_n(&range->stale, stale, __ATOMIC_RELEASE);
+}
+
+static bool recall_range(uintptr_t address, uint32_t stale, uint32_t *ret_record)
+{
+	for (uint32_t i = 0; i < SAMPLER_RANGES; i++) {
+		struct sampler_range range = sampler_control.range[i];
+
+		if (range.stale == stale && address >= range.start && address < range.end &&
+		    range.check == (sampler_hash(range.start, range.end) ^ range.record)) {
+			*ret_record = range.record;
+			return true;
+		}
+	}
+	return false;
+}
+
+uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address)
+{
+	uint32_t stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED) + 1;
+	struct walk walk = {
+		.address = address,
+		.path = scratch->text[0],
+		.last = scratch->text[1],
+	};
+	struct flmem_profile_module module = {0};
+	uint32_t record;
+
+	if (recall_range(address, stale, &record))
+		return record;
+	memset(scratch->text, 0, sizeof(scratch->text));
+	if (!search_own_maps(&walk, scratch->maps, SAMPLER_PAGE))
+		return FLMEM_PROFILE_NONE;
+	module.start = walk.first;
+	module.end = walk.end;
+	module.path = sampler_string_find(walk.path, strlen(walk.path));
+	read_program_headers(&module);
+	record = find_module_record(&module);
+	remember_range(&walk, record, stale);
+	return record;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the next allocator, and serving malloc() while it is being found. */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/sampler/hooks.h"
+#include "preload/sampler/sampler.h"
+
+#define ARENA_ALIGN 16U
+
+char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((aligned(16)));
+static size_t arena_used;
+/* dlsym() is declared as a leaf: the compiler may assume that it does not come back here. */
+static volatile bool is_resolving;
+
+/* Each block is behind its size. It is never given back, and is zero. */
+static void *arena_allocate(size_t size)
+{
+	size_t room = (size + 2 * ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+	size_t at;
+
+	if (size > SAMPLER_ARENA_SIZE)
+		return NULL;
+	at = __atomic_fetch_add(&arena_used, room, __ATOMIC_RELAXED);
+	if (at + room > SAMPLER_ARENA_SIZE) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	memcpy(sampler_arena + at, &size, sizeof(size));
+	return sampler_arena + at + ARENA_ALIGN;
+}
+
+void *sampler_arena_resize(void *address, size_t size)
+{
+	size_t old;
+	void *new = sampler_next.malloc(size);
+
+	memcpy(&old, (char *)address - ARENA_ALIGN, sizeof(old));
+	if (new)
+		memcpy(new, address, old < size ? old : size);
+	return new;
+}
+
+static void *early_malloc(size_t size)
+{
+	if (is_resolving)
+		return arena_allocate(size);
+	sampler_hooks_resolve();
+	return sampler_next.malloc == early_malloc ? arena_allocate(size)
+						   : sampler_next.malloc(size);
+}
+
+static void *early_calloc(size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return NULL;
+	if (is_resolving)
+		return arena_allocate(bytes);
+	sampler_hooks_resolve();
+	return sampler_next.calloc == early_calloc ? arena_allocate(bytes)
+						   : sampler_next.calloc(count, size);
+}
+
+static void *early_realloc(void *address, size_t size)
+{
+	if (!address)
+		return early_malloc(size);
+	sampler_hooks_resolve();
+	return sampler_next.realloc == early_realloc ? NULL : sampler_next.realloc(address, size);
+}
+
+static void early_free(void *address)
+{
+	sampler_hooks_resolve();
+	if (address && sampler_next.free != early_free)
+		sampler_next.free(address);
+}
+
+static void *early_mmap(void *at, size_t length, int access, int flags, int fd, off_t offset)
+{
+	return (void *)syscall(SYS_mmap, at, length, access, flags, fd, offset);
+}
+
+static int early_munmap(void *at, size_t length)
+{
+	return (int)syscall(SYS_munmap, at, length);
+}
+
+struct sampler_next sampler_next = {
+	.malloc = early_malloc,
+	.calloc = early_calloc,
+	.realloc = early_realloc,
+	.free = early_free,
+	.mmap = early_mmap,
+	.munmap = early_munmap,
+};
+
+/* POSIX lets a data pointer hold a function; ISO C does not. */
+static void find_next(const char *name, void *ret_function)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+
+	if (found)
+		memcpy(ret_function, &found, sizeof(found));
+}
+
+/* Calls of mmap() from this range are the allocator's own. */
+static int find_owner_range(struct dl_phdr_info *info, size_t size, void *context)
+{
+	uintptr_t wanted = (uintptr_t)sampler_next.malloc, start = UINTPTR_MAX, end = 0;
+
+	(void)size;
+	(void)context;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+		if (part->p_type != PT_LOAD)
+			continue;
+		if (info->dlpi_addr + part->p_vaddr < start)
+			start = info->dlpi_addr + part->p_vaddr;
+		if (info->dlpi_addr + part->p_vaddr + part->p_memsz > end)
+			end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
+	}
+	if (wanted < start || wanted >= end)
+		return 0;
+	sampler_next.owner_start = start;
+	sampler_next.owner_end = end;
+	return 1;
+}
+
+void sampler_hooks_resolve(void)
+{
+	struct sampler_next found = sampler_next;
+	static volatile bool done;
+
+	if (done || is_resolving)
+		return;
+	is_resolving = true;
+	find_next("malloc", &found.malloc);
+	find_next("calloc", &found.calloc);
+	find_next("realloc", &found.realloc);
+	find_next("free", &found.free);
+	find_next("free_sized", &found.free_sized);
+	find_next("free_aligned_sized", &found.free_aligned_sized);
+	find_next("memalign", &found.memalign);
+	find_next("posix_memalign", &found.posix_memalign);
+	find_next("aligned_alloc", &found.aligned_alloc);
+	find_next("valloc", &found.valloc);
+	find_next("pvalloc", &found.pvalloc);
+	find_next("mmap", &found.mmap);
+	find_next("munmap", &found.munmap);
+	find_next("dlclose", &found.dlclose);
+	sampler_next = found;
+	done = true;
+	is_resolving = false;
+	dl_iterate_phdr(find_owner_range, NULL);
+}
+
+void sampler_hooks_owner(char *out, size_t size)
+{
+	Dl_info info;
+	void *function;
+
+	memcpy(&function, &sampler_next.malloc, sizeof(function));
+	if (dladdr(function, &info) && info.dli_fname)
+		sampler_copy_text(out, size, info.dli_fname);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python frames of the calling thread. They are read as another program would read them: no
+ * function of Python is called, and no pointer is followed that cannot be read. Nothing is locked:
+ * the frames of a thread change by that thread alone.
+ */
+
+#include "preload/sampler/python.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "preload/sampler/stack.h"
+
+#define INTERPRETERS_MAX 64U
+#define THREADS_MAX	 16384U
+#define FRAMES_MAX	 (4 * FLMEM_PROFILE_DEPTH)
+#define OWNED_BY_STACK	 3 /* enum _frameowner: functions, generators and frame objects are below */
+#define TYPE_OFFSET	 8U
+#define TAG_MASK	 ((uintptr_t)7) /* of a reference, since 3.14 */
+
+/* Found once, before main(); a child of fork() has it, too. */
+static struct sampler_python python;
+static uintptr_t module_start, module_end;
+
+bool sampler_python_has(uintptr_t address)
+{
+	return address >= module_start && address < module_end;
+}
+
+static int find_python_range(struct dl_phdr_info *info, size_t size, void *context)
+{
+	uintptr_t start = UINTPTR_MAX, end = 0;
+
+	(void)size;
+	(void)context;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + part->p_vaddr;
+
+		if (part->p_type != PT_LOAD)
+			continue;
+		start = at < start ? at : start;
+		end = at + part->p_memsz > end ? at + part->p_memsz : end;
+	}
+	if (python.runtime < start || python.runtime >= end)
+		return 0;
+	module_start = start;
+	module_end = end;
+	return 1;
+}
+
+/* "3.8.18 (default, ...": only major and minor. */
+static uint32_t parse_python_version(const char *text)
+{
+	uint32_t minor = 0;
+
+	if (!text || strncmp(text, "3.", 2) != 0)
+		return 0;
+	for (text += 2; *text >= '0' && *text <= '9' && minor < 100; text++)
+		minor = minor * 10 + (uint32_t)(*text - '0');
+	return 0x03000000U | minor << 16;
+}
+
+static uint32_t find_python_version(void)
+{
+	const unsigned long *version = dlsym(RTLD_DEFAULT, "Py_Version"); /* 3.11 and later */
+	void *found = dlsym(RTLD_DEFAULT, "Py_GetVersion");
+	const char *(*get_version)(void);
+
+	if (version)
+		return (uint32_t)*version;
+	memcpy(&get_version, &found, sizeof(found));
+	return found ? parse_python_version(get_version()) : 0;
+}
+
+/* Before main(): the dynamic linker may be asked then. */
+void sampler_python_find(struct flmem_profile_header *header)
+{
+	void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	void *code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+	enum flmem_profile_python state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
+	struct sampler_python layout;
+
+	header->python_state = FLMEM_PROFILE_PYTHON_NONE;
+	header->python_version = find_python_version();
+	if (!header->python_version)
+		return;
+	if (!runtime || !code_type ||
+	    !sampler_python_layout(header->python_version, runtime, &layout, &state)) {
+		header->python_state = state;
+		return;
+	}
+	header->python_state = FLMEM_PROFILE_PYTHON_READ;
+	python = layout;
+	python.runtime = (uintptr_t)runtime;
+	python.code_type = (uintptr_t)code_type;
+	dl_iterate_phdr(find_python_range, NULL);
+}
+
+static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)
+{
+	return sampler_read(address, ret_pointer, sizeof(*ret_pointer));
+}
+
+static bool is_own_state(uintptr_t thread)
+{
+	uintptr_t id;
+
+	return read_pointer(thread + python.thread_id, &id) && id == (uintptr_t)pthread_self();
+}
+
+/* Still in the list of its interpreter: one that was freed is not, whatever it contains. */
+static bool is_linked_state(uintptr_t thread)
+{
+	uintptr_t previous, link;
+
+	if (!read_pointer(thread, &previous))
+		return false;
+	if (previous)
+		return read_pointer(previous + python.thread_next, &link) && link == thread;
+	return read_pointer(thread + python.thread_interpreter, &link) &&
+	       read_pointer(link + python.threads_head, &link) && link == thread;
+}
+
+static uintptr_t search_interpreter(uintptr_t interpreter)
+{
+	uintptr_t thread;
+
+	if (!read_pointer(interpreter + python.threads_head, &thread))
+		return 0;
+	for (unsigned i = 0; thread && i < THREADS_MAX; i++) {
+		if (is_own_state(thread))
+			return thread;
+		if (!read_pointer(thread + python.thread_next, &thread))
+			return 0;
+	}
+	return 0;
+}
+
+static uintptr_t find_own_state(void)
+{
+	uintptr_t thread = sampler_thread.python, interpreter;
+
+	if (thread && is_own_state(thread) && is_linked_state(thread))
+		return thread;
+	thread = 0;
+	if (!read_pointer(python.runtime + python.interpreters_head, &interpreter))
+		interpreter = 0;
+	for (unsigned i = 0; interpreter && !thread && i < INTERPRETERS_MAX; i++) {
+		thread = search_interpreter(interpreter);
+		if (!read_pointer(interpreter + python.interpreter_next, &interpreter))
+			interpreter = 0;
+	}
+	sampler_thread.python = thread;
+	return thread;
+}
+
+/* What a frame of the profile depends on; the key of the table of those that are known. */
+static bool read_code_key(uintptr_t code, uint64_t offset, struct sampler_code *ret_code)
+{
+	struct sampler_code key = {.code = code, .offset = offset};
+	uintptr_t type;
+
+	if (!read_pointer(code + TYPE_OFFSET, &type) || type != python.code_type ||
+	    !read_pointer(code + python.code_name, &key.name) ||
+	    !read_pointer(code + python.code_file, &key.file) ||
+	    !read_pointer(code + python.code_lines, &key.lines) ||
+	    !sampler_read(code + python.code_first_line, &key.first_line, sizeof(key.first_line)))
+		return false;
+	*ret_code = key;
+	return true;
+}
+
+static uint64_t check_code(const struct sampler_code *code)
+{
+	return sampler_hash(sampler_hash(code->code, code->offset),
+			    sampler_hash(code->name, code->file)) ^
+	       sampler_hash(code->lines, ((uint64_t)code->first_line << 32) | code->frame);
+}
+
+static bool is_same_code(const struct sampler_code *a, const struct sampler_code *b)
+{
+	return a->code == b->code && a->offset == b->offset && a->name == b->name &&
+	       a->file == b->file && a->lines == b->lines && a->first_line == b->first_line;
+}
+
+static uint32_t make_python_frame(struct sampler_scratch *scratch, const struct sampler_code *code)
+{
+	struct flmem_profile_frame frame = {
+		.kind = FLMEM_PROFILE_FRAME_PYTHON,
+		.first_line = code->first_line,
+		.module = FLMEM_PROFILE_NONE,
+	};
+	long name = sampler_python_text(&python, code->name, scratch->text[0]);
+	long file = sampler_python_text(&python, code->file, scratch->text[1]);
+
+	if (name < 0 || file < 0)
+		return FLMEM_PROFILE_NONE;
+	frame.function = sampler_string_find(scratch->text[0], (size_t)name);
+	frame.file = sampler_string_find(scratch->text[1], (size_t)file);
+	frame.line = sampler_python_line(&python, code->lines, code->offset, code->first_line);
+	return sampler_frame_find(&frame);
+}
+
+static uint32_t find_python_frame(struct sampler_scratch *scratch, struct sampler_code *code)
+{
+	struct sampler_code *slot =
+		&sampler_control.code[sampler_hash(code->code, code->offset) % SAMPLER_CODES];
+	struct sampler_code known = *slot;
+
+	if (is_same_code(&known, code) && known.check == check_code(&known))
+		return known.frame;
+	code->frame = make_python_frame(scratch, code);
+	code->check = check_code(code);
+	if (code->frame != FLMEM_PROFILE_NONE)
+		*slot = *code;
+	return code->frame;
+}
+
+/* Byte offset of the instruction that a frame executes. */
+static bool read_instruction(uintptr_t frame, uintptr_t code, uint64_t *ret_offset)
+{
+	uintptr_t instruction;
+	int32_t index;
+
+	if (python.code_instructions != SAMPLER_NO_OFFSET) {
+		if (!read_pointer(frame + python.frame_instruction, &instruction))
+			return false;
+		*ret_offset = instruction - (code + python.code_instructions);
+		return true;
+	}
+	if (!sampler_read(frame + python.frame_instruction, &index, sizeof(index)))
+		return false;
+	*ret_offset = index < 0 ? 0 : (uint64_t)index * (python.minor == 10 ? 2 : 1);
+	return true;
+}
+
+/* Frames of the C stack and of the interpreter itself, since 3.12; no function is theirs. */
+static bool is_internal_frame(uintptr_t frame)
+{
+	int8_t owner;
+
+	return python.frame_owner != SAMPLER_NO_OFFSET &&
+	       (!sampler_read(frame + python.frame_owner, &owner, sizeof(owner)) ||
+		owner >= OWNED_BY_STACK);
+}
+
+/* False where the stack is full. A frame that runs no Python code has another kind of object. */
+static bool push_python_frame(struct sampler_scratch *scratch, uintptr_t frame, uintptr_t code)
+{
+	struct sampler_code key;
+	uint64_t offset;
+	uint32_t found;
+
+	if (is_internal_frame(frame) || !read_instruction(frame, code, &offset) ||
+	    !read_code_key(code, offset, &key))
+		return true;
+	found = find_python_frame(scratch, &key);
+	if (found == FLMEM_PROFILE_NONE)
+		sampler_drop(FLMEM_PROFILE_DROP_PYTHON);
+	return sampler_stack_push(scratch, found);
+}
+
+static uintptr_t read_innermost(uintptr_t thread)
+{
+	uintptr_t frame;
+
+	if (!read_pointer(thread + python.thread_frame, &frame))
+		return 0;
+	if (python.cframe_frame != SAMPLER_NO_OFFSET && frame &&
+	    !read_pointer(frame + python.cframe_frame, &frame))
+		return 0;
+	return frame;
+}
+
+void sampler_python_walk(struct sampler_scratch *scratch)
+{
+	uintptr_t thread = python.runtime ? find_own_state() : 0;
+	uintptr_t frame = thread ? read_innermost(thread) : 0, code;
+
+	for (unsigned i = 0; frame && i < FRAMES_MAX; i++) {
+		if (!read_pointer(frame + python.frame_code, &code)) {
+			sampler_drop(FLMEM_PROFILE_DROP_PYTHON);
+			return;
+		}
+		if (!push_python_frame(scratch, frame, code & ~TAG_MASK))
+			return;
+		if (!read_pointer(frame + python.frame_previous, &frame))
+			return;
+	}
+}

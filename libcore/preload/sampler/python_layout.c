@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include <string.h>
+
+#include "preload/sampler/python.h"
+
+#define NONE SAMPLER_NO_OFFSET
+
+/*
+ * offsetof() by a compiler in the headers that each release installs, as runtimes/cpython_layout.c:
+ * 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and later have a table in _PyRuntime.
+ */
+#define FRAME_OBJECTS                                                                             \
+	.interpreters_head = 32, .interpreter_next = 0, .threads_head = 8, .thread_next = 8,      \
+	.thread_interpreter = 16, .thread_id = 176, .thread_frame = 24, .cframe_frame = NONE,     \
+	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,               \
+	.code_lines = 120, .code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, \
+	.ascii_size = 48, .compact_size = 72
+
+static const struct sampler_python rows[] = {
+	{.minor = 8, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
+	{.minor = 9, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
+	{.minor = 10, .lines_kind = SAMPLER_LINES_310, .frame_instruction = 96, FRAME_OBJECTS},
+	{.minor = 11,
+	 .lines_kind = SAMPLER_LINES_LOCATIONS,
+	 .interpreters_head = 40,
+	 .interpreter_next = 0,
+	 .threads_head = 16,
+	 .thread_next = 8,
+	 .thread_interpreter = 16,
+	 .thread_id = 152,
+	 .thread_frame = 56,
+	 .cframe_frame = 8,
+	 .frame_code = 32,
+	 .frame_previous = 48,
+	 .frame_instruction = 56,
+	 .frame_owner = NONE,
+	 .code_name = 128,
+	 .code_file = 112,
+	 .code_lines = 136,
+	 .code_first_line = 72,
+	 .code_instructions = 184,
+	 .ascii_size = 48,
+	 .compact_size = 72},
+	{.minor = 12,
+	 .lines_kind = SAMPLER_LINES_LOCATIONS,
+	 .interpreters_head = 40,
+	 .interpreter_next = 0,
+	 .threads_head = 72,
+	 .thread_next = 8,
+	 .thread_interpreter = 16,
+	 .thread_id = 136,
+	 .thread_frame = 56,
+	 .cframe_frame = 0,
+	 .frame_code = 0,
+	 .frame_previous = 8,
+	 .frame_instruction = 56,
+	 .frame_owner = 70,
+	 .code_name = 128,
+	 .code_file = 112,
+	 .code_lines = 136,
+	 .code_first_line = 68,
+	 .code_instructions = 192,
+	 .ascii_size = 40,
+	 .compact_size = 56},
+};
+
+/* Positions in struct _Py_DebugOffsets, as an array of uint64_t: see runtimes/cpython_layout.c. */
+enum {
+	WORD_COOKIE,
+	WORD_VERSION,
+	WORD_FREE_THREADED,
+	WORD_INTERPRETERS_HEAD = 5,
+	WORD_INTERPRETER_NEXT = 8,
+	WORD_THREADS_HEAD = 9,
+};
+
+struct table_places {
+	uint32_t minor;
+	unsigned thread; /* size, prev, next, interp, current_frame, thread_id */
+	unsigned frame;	 /* size, previous, executable, instr_ptr, localsplus, owner */
+	unsigned code;	 /* size, filename, name, qualname, linetable, firstlineno; 9: code */
+};
+
+static const struct table_places tables[] = {
+	{.minor = 13, .thread = 19, .frame = 28, .code = 34},
+	{.minor = 14, .thread = 22, .frame = 31, .code = 39},
+};
+
+static bool is_plausible(const struct sampler_python *p)
+{
+	const uint32_t offsets[] = {
+		p->interpreters_head,  p->interpreter_next,  p->threads_head,	   p->thread_next,
+		p->thread_interpreter, p->thread_id,	     p->thread_frame,	   p->frame_code,
+		p->frame_previous,     p->frame_instruction, p->code_name,	   p->code_file,
+		p->code_lines,	       p->code_first_line,   p->code_instructions,
+	};
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		if (offsets[i] >= (1U << 20) || offsets[i] % 4)
+			return false;
+	return p->frame_owner < (1U << 20);
+}
+
+static void read_debug_offsets(const uint64_t *words, const struct table_places *at,
+			       struct sampler_python *layout)
+{
+	*layout = (struct sampler_python){
+		.minor = at->minor,
+		.lines_kind = SAMPLER_LINES_LOCATIONS,
+		.interpreters_head = (uint32_t)words[WORD_INTERPRETERS_HEAD],
+		.interpreter_next = (uint32_t)words[WORD_INTERPRETER_NEXT],
+		.threads_head = (uint32_t)words[WORD_THREADS_HEAD],
+		.thread_next = (uint32_t)words[at->thread + 2],
+		.thread_interpreter = (uint32_t)words[at->thread + 3],
+		.thread_frame = (uint32_t)words[at->thread + 4],
+		.thread_id = (uint32_t)words[at->thread + 5],
+		.cframe_frame = NONE,
+		.frame_previous = (uint32_t)words[at->frame + 1],
+		.frame_code = (uint32_t)words[at->frame + 2],
+		.frame_instruction = (uint32_t)words[at->frame + 3],
+		.frame_owner = (uint32_t)words[at->frame + 5],
+		.code_file = (uint32_t)words[at->code + 1],
+		.code_name = (uint32_t)words[at->code + 3],
+		.code_lines = (uint32_t)words[at->code + 4],
+		.code_first_line = (uint32_t)words[at->code + 5],
+		.code_instructions = (uint32_t)words[at->code + 9],
+		.ascii_size = 40,
+		.compact_size = 56,
+	};
+}
+
+static bool find_debug_offsets(uint32_t version, const uint64_t *words,
+			       struct sampler_python *ret_layout,
+			       enum flmem_profile_python *ret_state)
+{
+	if (memcmp(words, "xdebugpy", 8) != 0 || words[WORD_VERSION] >> 16 != version >> 16) {
+		*ret_state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
+		return false;
+	}
+	if (words[WORD_FREE_THREADED]) {
+		*ret_state = FLMEM_PROFILE_PYTHON_FREE_THREADED;
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (version >> 16 == (0x300U | tables[i].minor)) {
+			read_debug_offsets(words, &tables[i], ret_layout);
+			*ret_state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
+			return is_plausible(ret_layout);
+		}
+	*ret_state = FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION;
+	return false;
+}
+
+bool sampler_python_layout(uint32_t version, const void *runtime, struct sampler_python *ret_layout,
+			   enum flmem_profile_python *ret_state)
+{
+	if (version >= 0x030d0000 && version < 0x04000000)
+		return find_debug_offsets(version, runtime, ret_layout, ret_state);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (version >> 16 == (0x300U | rows[i].minor)) {
+			*ret_layout = rows[i];
+			return true;
+		}
+	*ret_state = FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION;
+	return false;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Texts and line tables of CPython, read in place. */
+
+#include "preload/sampler/python.h"
+
+#define STATE_OFFSET  32U
+#define INTERNED_BITS 2U  /* then three of the kind, compact, ascii: 3.8 to 3.14 */
+#define LENGTH_OFFSET 16U /* of str and of bytes */
+#define BYTES_OFFSET  32U
+#define TABLE_MAX     (1U << 20)
+
+struct output {
+	char *bytes;
+	size_t length;
+};
+
+static void put_code_point(struct output *out, uint32_t c)
+{
+	if (c >= 0xd800 && c < 0xe000)
+		c = '?'; /* a byte of a file name that is no UTF-8 */
+	if (c < 0x80) {
+		out->bytes[out->length++] = (char)c;
+	} else if (c < 0x800) {
+		out->bytes[out->length++] = (char)(0xc0 | c >> 6);
+		out->bytes[out->length++] = (char)(0x80 | (c & 0x3f));
+	} else if (c < 0x10000) {
+		out->bytes[out->length++] = (char)(0xe0 | c >> 12);
+		out->bytes[out->length++] = (char)(0x80 | (c >> 6 & 0x3f));
+		out->bytes[out->length++] = (char)(0x80 | (c & 0x3f));
+	} else {
+		out->bytes[out->length++] = (char)(0xf0 | (c >> 18 & 7));
+		out->bytes[out->length++] = (char)(0x80 | (c >> 12 & 0x3f));
+		out->bytes[out->length++] = (char)(0x80 | (c >> 6 & 0x3f));
+		out->bytes[out->length++] = (char)(0x80 | (c & 0x3f));
+	}
+}
+
+static uint32_t get_code_point(uintptr_t data, uint64_t i, uint32_t kind)
+{
+	if (kind == 1)
+		return ((const uint8_t *)data)[i];
+	if (kind == 2)
+		return ((const uint16_t *)data)[i];
+	return ((const uint32_t *)data)[i];
+}
+
+long sampler_python_text(const struct sampler_python *python, uintptr_t text, char *out)
+{
+	struct output output = {.bytes = out};
+	uint32_t state, kind;
+	uint64_t length;
+	uintptr_t data;
+
+	if (!sampler_read(text + STATE_OFFSET, &state, sizeof(state)) ||
+	    !sampler_read(text + LENGTH_OFFSET, &length, sizeof(length)))
+		return -1;
+	state >>= INTERNED_BITS;
+	kind = state & 7;
+	if ((kind != 1 && kind != 2 && kind != 4) || !(state & 8)) /* compact */
+		return -1;
+	data = text + (state & 16 ? python->ascii_size : python->compact_size);
+	if (length > FLMEM_PROFILE_STRING_MAX)
+		length = FLMEM_PROFILE_STRING_MAX;
+	if (!sampler_is_readable(data, length * kind))
+		return -1;
+	for (uint64_t i = 0; i < length && output.length + 4 <= FLMEM_PROFILE_STRING_MAX; i++)
+		put_code_point(&output, get_code_point(data, i, kind));
+	return (long)output.length;
+}
+
+struct line_table {
+	const uint8_t *bytes;
+	size_t length, at;
+};
+
+/* Pairs of a number of bytes and a change of the line, both before the instruction. */
+static int64_t find_in_lnotab(const struct line_table *table, uint64_t offset, int64_t line)
+{
+	uint64_t address = 0;
+
+	for (size_t i = 0; i + 1 < table->length; i += 2) {
+		address += table->bytes[i];
+		if (address > offset)
+			break;
+		line += (int8_t)table->bytes[i + 1];
+	}
+	return line;
+}
+
+/* Pairs of the length of a range and its change of the line; -128: a range without one. */
+static int64_t find_in_pairs(const struct line_table *table, uint64_t offset, int64_t line)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i + 1 < table->length; i += 2) {
+		int8_t change = (int8_t)table->bytes[i + 1];
+
+		end += table->bytes[i];
+		if (change != -128)
+			line += change;
+		if (offset < end)
+			return change == -128 ? 0 : line;
+	}
+	return line;
+}
+
+static uint64_t read_location_number(struct line_table *table)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	uint8_t byte;
+
+	do {
+		if (table->at >= table->length || shift > 56)
+			return 0;
+		byte = table->bytes[table->at++];
+		value |= (uint64_t)(byte & 0x3f) << shift;
+		shift += 6;
+	} while (byte & 0x40);
+	return value;
+}
+
+/* The change of the line in an entry of kind `code`; moves past it. */
+static int64_t read_code_location(struct line_table *table, unsigned code)
+{
+	uint64_t number;
+
+	if (code == 15)
+		return 0;
+	if (code < 10) {
+		table->at++;
+		return 0;
+	}
+	if (code < 13) {
+		table->at += 2;
+		return code - 10;
+	}
+	number = read_location_number(table);
+	if (code == 14)
+		for (int i = 0; i < 3; i++)
+			read_location_number(table);
+	return number & 1 ? -(int64_t)(number >> 1) : (int64_t)(number >> 1);
+}
+
+/* Objects/locations.md of CPython. */
+static int64_t find_in_locations(struct line_table *table, uint64_t offset, int64_t line)
+{
+	uint64_t end = 0;
+
+	while (table->at < table->length) {
+		uint8_t first = table->bytes[table->at++];
+		unsigned code = first >> 3 & 15;
+
+		end += ((first & 7U) + 1) * 2;
+		line += read_code_location(table, code);
+		if (offset < end)
+			return code == 15 ? 0 : line;
+	}
+	return 0;
+}
+
+uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t object, uint64_t offset,
+			     uint32_t first_line)
+{
+	struct line_table table = {.bytes = (const uint8_t *)object + BYTES_OFFSET};
+	int64_t line = first_line;
+	uint64_t length;
+
+	if (!sampler_read(object + LENGTH_OFFSET, &length, sizeof(length)) || length > TABLE_MAX ||
+	    !sampler_is_readable(object + BYTES_OFFSET, length))
+		return 0;
+	table.length = length;
+	if (python->lines_kind == SAMPLER_LINES_LNOTAB)
+		line = find_in_lnotab(&table, offset, line);
+	else if (python->lines_kind == SAMPLER_LINES_310)
+		line = find_in_pairs(&table, offset, line);
+	else
+		line = find_in_locations(&table, offset, line);
+	return line > 0 && line < INT32_MAX ? (uint32_t)line : 0;
+}

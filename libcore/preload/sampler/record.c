@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sample, from the moment that it is due to its place in the file; and its end. */
+
+#include <errno.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/sampler/sampler.h"
+
+#define RECHECK_BYTES (64 << 10) /* where nothing is sampled (yet) */
+
+__thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
+struct sampler_control sampler_control;
+struct sampler_tables sampler_tables;
+uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((aligned(4096)));
+
+/* Of a thread that is new to this profile. */
+static void begin_thread(struct sampler_thread *thread)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (getrandom(&thread->random, sizeof(thread->random), GRND_NONBLOCK) !=
+	    (ssize_t)sizeof(thread->random))
+		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
+	thread->random |= 1;
+	thread->interval = sampler_tables.header->interval_now_bytes;
+	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
+	thread->record = FLMEM_PROFILE_NONE;
+	thread->python = 0;
+	thread->epoch = sampler_control.epoch;
+}
+
+bool sampler_enter(void)
+{
+	return !__atomic_exchange_n(&sampler_thread.busy, 1, __ATOMIC_ACQUIRE);
+}
+
+void sampler_leave(void)
+{
+	__atomic_store_n(&sampler_thread.busy, 0, __ATOMIC_RELEASE);
+}
+
+/* `remaining` has passed zero. */
+bool sampler_is_due(size_t size)
+{
+	struct sampler_thread *thread = &sampler_thread;
+	int saved = errno;
+
+	if (!sampler_is_active())
+		sampler_child_begin();
+	else if (!sampler_file_is_whole())
+		sampler_stop();
+	if (!sampler_is_active()) {
+		thread->remaining = RECHECK_BYTES;
+		errno = saved;
+		return false;
+	}
+	if (thread->epoch != sampler_control.epoch) {
+		begin_thread(thread);
+		thread->remaining -= (int64_t)size;
+	}
+	errno = saved;
+	return thread->remaining < 0;
+}
+
+static struct sampler_scratch *take_scratch(void)
+{
+	uint32_t start = (uint32_t)((uintptr_t)&sampler_thread >> 12);
+
+	for (uint32_t i = 0; i < SAMPLER_SCRATCHES; i++) {
+		struct sampler_scratch *scratch =
+			&sampler_control.scratch[(start + i) % SAMPLER_SCRATCHES];
+
+		if (!__atomic_exchange_n(&scratch->used, 1, __ATOMIC_ACQUIRE)) {
+			scratch->count = 0;
+			return scratch;
+		}
+	}
+	return NULL;
+}
+
+static void lose_sample(const struct flmem_profile_live *live, enum flmem_profile_drop why)
+{
+	sampler_drop(why);
+	__atomic_fetch_add(&sampler_tables.header->lost_bytes, live->weight_bytes,
+			   __ATOMIC_RELAXED);
+}
+
+/* Where `live` becomes full, later samples stand for more. */
+static void raise_interval(void)
+{
+	struct flmem_profile_header *header = sampler_tables.header;
+	uint64_t now = __atomic_load_n(&header->interval_now_bytes, __ATOMIC_RELAXED);
+	uint32_t slots = header->section[FLMEM_PROFILE_SECTION_LIVE].capacity;
+	uint32_t thinned = sampler_control.thinned;
+	uint32_t limit = slots / 2 + slots / 4 - (slots / 4 >> (thinned < 8 ? thinned : 8));
+
+	if (sampler_control.live_samples < limit || now >= FLMEM_PROFILE_INTERVAL_MAX)
+		return;
+	if (__atomic_compare_exchange_n(&sampler_control.thinned, &thinned, thinned + 1, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		__atomic_store_n(&header->interval_now_bytes, now * 2, __ATOMIC_RELAXED);
+}
+
+static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratch *scratch,
+			 const void *const *frame, struct flmem_profile_live *live)
+{
+	uint32_t now_ms = sampler_now_ms();
+
+	sampler_memory_refresh();
+	live->site = sampler_site_find(sampler_stack_capture(scratch, frame), kind);
+	live->time_ms = now_ms;
+	live->thread = sampler_thread_find(now_ms);
+	live->round = sampler_tables.header->round;
+	if (live->site == FLMEM_PROFILE_NONE) {
+		lose_sample(live, FLMEM_PROFILE_DROP_SITES_FULL);
+	} else if (sampler_live_add(address, live)) {
+		sampler_count_allocated(live, now_ms);
+		sampler_tables.header->last_ms = now_ms;
+	} else {
+		lose_sample(live, FLMEM_PROFILE_DROP_LIVE_FULL);
+	}
+	sampler_timeline_tick(now_ms, false);
+}
+
+static void update_begin(void)
+{
+	__atomic_fetch_add(&sampler_tables.header->update_begin, 1, __ATOMIC_SEQ_CST);
+}
+
+static void update_end(void)
+{
+	__atomic_fetch_add(&sampler_tables.header->update_end, 1, __ATOMIC_SEQ_CST);
+}
+
+void sampler_record(const void *address, size_t size, uint32_t kind, const void *const *frame)
+{
+	struct sampler_thread *thread = &sampler_thread;
+	struct sampler_scratch *scratch;
+	struct flmem_profile_live live = {.size = size}, old;
+	int saved = errno;
+
+	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
+	thread->interval = sampler_tables.header->interval_now_bytes;
+	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
+	if (!sampler_enter()) {
+		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
+		return;
+	}
+	scratch = take_scratch();
+	if (scratch) {
+		update_begin();
+		/* Freed by something that is not seen: a call inside the allocator's library. */
+		if (sampler_may_be_sampled(address) && sampler_live_take((uintptr_t)address, &old))
+			sampler_count_freed(&old, old.weight_bytes, old.weight_count,
+					    sampler_now_ms());
+		store_sample((uintptr_t)address, kind, scratch, frame, &live);
+		raise_interval();
+		update_end();
+		__atomic_store_n(&scratch->used, 0, __ATOMIC_RELEASE);
+	} else {
+		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);
+	}
+	sampler_leave();
+	errno = saved;
+}
+
+/* Until one of the two that follow the update has not ended. */
+bool sampler_forget(const void *address, struct flmem_profile_live *ret_live)
+{
+	int saved = errno;
+	bool whole;
+
+	/* Most addresses that the filter lets pass are not sampled. */
+	if (!sampler_is_active() || !sampler_live_has((uintptr_t)address))
+		return false;
+	whole = sampler_file_is_whole();
+	errno = saved;
+	if (!whole) {
+		sampler_stop();
+		return false;
+	}
+	update_begin();
+	if (sampler_live_take((uintptr_t)address, ret_live))
+		return true;
+	update_end();
+	return false;
+}
+
+/* Not guarded: a sample that a handler frees in the middle of another one is still freed. */
+void sampler_forget_done(const struct flmem_profile_live *live)
+{
+	int saved = errno;
+
+	sampler_count_freed(live, live->weight_bytes, live->weight_count, sampler_now_ms());
+	update_end();
+	errno = saved;
+}
+
+void sampler_forget_undo(const void *address, const struct flmem_profile_live *live)
+{
+	if (sampler_live_add((uintptr_t)address, live))
+		update_end();
+	else
+		sampler_forget_done(live);
+}

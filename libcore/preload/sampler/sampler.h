@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_SAMPLER_H
+#define FLMEM_PRELOAD_SAMPLER_SAMPLER_H
+
+/*
+ * What the parts of the sampler share. All of it runs inside malloc() and free() of another
+ * program, also in its signal handlers, so nothing here takes a lock, waits, or allocates: tables
+ * are extended and searched with atomic operations, and what cannot be recorded is counted.
+ */
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/profile_format.h"
+
+/* Per thread, in static TLS: small, and never allocated on first use. */
+struct sampler_thread {
+	int64_t remaining; /* bytes until the next sample */
+	uint64_t random;
+	uint64_t interval; /* that `remaining` was drawn with */
+	uintptr_t python;  /* its PyThreadState, checked before use */
+	uint32_t epoch;	   /* of the profile that this belongs to; 0: none */
+	uint32_t record;   /* in the section of threads */
+	uint32_t busy;	   /* inside the sampler */
+};
+
+extern __thread struct sampler_thread sampler_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#define SAMPLER_PAGE	    4096U
+#define SAMPLER_FILTER_SIZE (1U << 20)
+#define SAMPLER_EXACT_BITS  18U
+#define SAMPLER_MAPPINGS    8192U
+#define SAMPLER_PAGES	    4096U /* known to be readable */
+#define SAMPLER_CODES	    4096U /* places in Python code whose frame is known */
+#define SAMPLER_RETURNS	    4096U /* return addresses whose frame is known */
+#define SAMPLER_RANGES	    512U  /* of code whose module is known */
+#define SAMPLER_SCRATCHES   64U
+
+struct sampler_scratch {
+	uint32_t used;
+	uint32_t count;
+	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
+	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
+	char maps[SAMPLER_PAGE + 8];
+};
+
+struct sampler_code {
+	uintptr_t code;
+	uint64_t offset, name, file, lines;
+	uint32_t first_line, frame;
+	uint64_t check; /* of the others: threads write without a lock */
+};
+
+struct sampler_return {
+	uintptr_t address;
+	uint32_t frame, stale;
+	uint64_t check;
+};
+
+struct sampler_range {
+	uintptr_t start, end;
+	uint32_t record, stale;
+	uint64_t check;
+};
+
+struct sampler_mapping {
+	uintptr_t start; /* 0: free */
+	size_t length;
+};
+
+/*
+ * State of the process that is sampled. The kernel clears it in a child of fork(), which is thereby
+ * not active: no handler of fork() is needed, and none could run early enough in every program.
+ */
+struct sampler_control {
+	uint32_t active;
+	uint32_t epoch;
+	uint32_t stale_modules; /* counts dlclose() */
+	int64_t live_bytes;
+	uint32_t live_samples;
+	uint64_t spare_records;
+	uint32_t mappings;
+	uint32_t round, round_record; /* the latest one and its record */
+	uint64_t tick_ms;	      /* of the timeline */
+	uint32_t tick_busy;
+	uint32_t memory_epoch;
+	uint32_t thinned;
+	uint32_t range_next;
+	uint8_t exact[1U << SAMPLER_EXACT_BITS]; /* as sampler_filter, by the hash of an address */
+	struct sampler_scratch scratch[SAMPLER_SCRATCHES];
+	struct sampler_mapping mapping[SAMPLER_MAPPINGS];
+	uint64_t page[SAMPLER_PAGES];
+	struct sampler_code code[SAMPLER_CODES];
+	struct sampler_return returns[SAMPLER_RETURNS];
+	struct sampler_range range[SAMPLER_RANGES];
+} __attribute__((aligned(4096)));
+
+/* A hash table of records: each slot has a record's number plus one. */
+struct sampler_index {
+	uint32_t *slots;
+	uint32_t mask;
+};
+
+struct sampler_tables {
+	struct flmem_profile_header *header;
+	struct flmem_profile_string_block *strings;
+	struct flmem_profile_frame *frames;
+	struct flmem_profile_node *nodes;
+	struct flmem_profile_site *sites;
+	struct flmem_profile_cell *cells;
+	struct flmem_profile_live *live;
+	struct flmem_profile_round *rounds;
+	struct flmem_profile_moment *timeline;
+	struct flmem_profile_thread *threads;
+	struct flmem_profile_module *modules;
+	struct sampler_index string_index, frame_index, node_index, site_index, cell_index;
+	uint64_t *keys;	  /* addresses of live samples */
+	uint32_t *places; /* their records in `live` */
+	uint32_t *spare;  /* of a record that was given back: the next one plus one */
+	uint32_t key_mask;
+	uint64_t start_ns;   /* monotonic */
+	uintptr_t last_page; /* of the file */
+};
+
+extern struct sampler_control sampler_control __attribute__((visibility("hidden")));
+extern struct sampler_tables sampler_tables __attribute__((visibility("hidden")));
+/* By page: how many samples begin there; a full count stays. Cleared in a child, too. */
+extern uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((visibility("hidden")));
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+static inline bool sampler_is_active(void)
+{
+	return __atomic_load_n(&sampler_control.active, __ATOMIC_ACQUIRE) != 0;
+}
+
+static inline uint32_t sampler_filter_slot(uintptr_t address)
+{
+	return (uint32_t)(address / SAMPLER_PAGE) & (SAMPLER_FILTER_SIZE - 1);
+}
+
+static inline bool sampler_may_be_sampled(const void *address)
+{
+	return __atomic_load_n(&sampler_filter[sampler_filter_slot((uintptr_t)address)],
+			       __ATOMIC_RELAXED) != 0;
+}
+
+static inline uint64_t sampler_hash(uint64_t a, uint64_t b)
+{
+	uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b;
+
+	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	x = (x ^ (x >> 29)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 32);
+}
+
+/* Cuts what does not fit; always terminates. */
+static inline void sampler_copy_text(char *out, size_t size, const char *text)
+{
+	size_t i = 0;
+
+	for (; i + 1 < size && text[i]; i++)
+		out[i] = text[i];
+	out[i] = '\0';
+}
+
+/*
+ * Not open(), read() and close(), in which a thread can be cancelled: malloc() is no such place,
+ * and its callers hold locks.
+ */
+static inline int sampler_open(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+}
+
+static inline ssize_t sampler_read_file(int fd, void *out, size_t size)
+{
+	return syscall(SYS_read, fd, out, size);
+}
+
+static inline void sampler_close(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
+/* lifetime.c */
+/* For good: the file cannot be written any more. */
+HIDDEN void sampler_stop(void);
+HIDDEN void sampler_child_begin(void);
+HIDDEN uint32_t sampler_now_ms(void);
+
+/* arithmetic.c */
+HIDDEN int64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
+/* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
+HIDDEN void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
+			  uint64_t *ret_count);
+
+/* memory.c: whether all of it can be read now. */
+HIDDEN bool sampler_is_readable(uintptr_t address, size_t length);
+HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
+HIDDEN void sampler_memory_refresh(void);
+/* Somebody may have cut the file: a write behind its end would kill the program. */
+HIDDEN bool sampler_file_is_whole(void);
+
+/* tables.c: numbers of records, FLMEM_PROFILE_NONE where there is no room. */
+HIDDEN uint32_t sampler_string_find(const char *bytes, size_t length);
+HIDDEN uint32_t sampler_frame_find(const struct flmem_profile_frame *frame);
+HIDDEN uint32_t sampler_node_find(uint32_t parent, uint32_t frame);
+HIDDEN uint32_t sampler_site_find(uint32_t node, uint32_t kind);
+HIDDEN uint32_t sampler_cell_find(uint32_t site, uint32_t round);
+HIDDEN uint32_t sampler_section_add(unsigned section);
+HIDDEN void sampler_drop(enum flmem_profile_drop drop);
+
+/* rounds.c */
+HIDDEN uint32_t sampler_round_find(uint32_t now_ms);
+HIDDEN uint32_t sampler_thread_find(uint32_t now_ms);
+
+/* live.c: a sampled allocation leaves the table before its memory is freed. */
+HIDDEN bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live);
+HIDDEN bool sampler_live_has(uintptr_t address);
+HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
+
+/* totals.c */
+HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint32_t now_ms);
+HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
+				uint64_t count, uint32_t now_ms);
+HIDDEN void sampler_timeline_tick(uint32_t now_ms, bool at_once);
+
+/* stack.c: the node of the calling stack; `frame` is that of the hook. */
+HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame);
+HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
+
+/* python.c */
+HIDDEN void sampler_python_find(struct flmem_profile_header *header);
+HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
+
+/* record.c: what the hooks call where the fast path does not decide. */
+HIDDEN bool sampler_is_due(size_t size);
+HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
+			   const void *const *frame);
+/* The record of an address that is about to be freed; false: it is not sampled. */
+HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
+HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
+HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);
+HIDDEN bool sampler_enter(void);
+HIDDEN void sampler_leave(void);
+
+/* mappings.c */
+HIDDEN void sampler_mapping_add(uintptr_t start, size_t length);
+HIDDEN void sampler_mapping_removed(uintptr_t start, size_t length);
+
+#endif

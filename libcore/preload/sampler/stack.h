@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_STACK_H
+#define FLMEM_PRELOAD_SAMPLER_STACK_H
+
+/* What the readers of native and of Python frames have from each other. */
+
+#include "preload/sampler/sampler.h"
+
+/* Adds the caller of the frames so far; false where the stack is full. NONE is left out. */
+HIDDEN bool sampler_stack_push(struct sampler_scratch *scratch, uint32_t frame);
+
+/* True for an address in the module of the interpreter. */
+HIDDEN bool sampler_python_has(uintptr_t address);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_FRAMES_H
+#define FLMEM_PROFILER_FRAMES_H
+
+/* Equality of frames. Texts are compared by content, so frames of two profiles can be compared. */
+
+#include <flmem/heap_profile.h>
+
+/* What distinguishes frames; offsets count only where there is no function. */
+enum flmem_frame_identity {
+	FLMEM_FRAME_FUNCTION,
+	FLMEM_FRAME_LINE,
+};
+
+bool flmem_heap_frame_equal(const struct flmem_heap_frame *a, const struct flmem_heap_frame *b,
+			    enum flmem_frame_identity identity);
+
+/* Equal for equal frames; continues `hash` (base/fnv.h). */
+uint64_t flmem_heap_frame_hash(uint64_t hash, const struct flmem_heap_frame *frame,
+			       enum flmem_frame_identity identity);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/heap_profile.h>
+
+#include <stdlib.h>
+
+#include "profiler/amounts.h"
+#include "profiler/texts.h"
+
+#define NAME_ROW(name, text) [FLMEM_HEAP_##name] = (text),
+static const char *const measure_names[] = {FLMEM_HEAP_MEASURES(NAME_ROW)};
+#undef NAME_ROW
+
+#define NAME_ROW(name, text) [FLMEM_HEAP_STACKS_##name] = (text),
+static const char *const stacks_names[] = {FLMEM_HEAP_STACKS(NAME_ROW)};
+#undef NAME_ROW
+
+#define NAME_ROW(name, text) [FLMEM_HEAP_##name] = (text),
+static const char *const ending_names[] = {FLMEM_HEAP_ENDINGS(NAME_ROW)};
+#undef NAME_ROW
+
+const char *flmem_heap_ending_name(enum flmem_heap_ending ending)
+{
+	return ending_names[ending];
+}
+
+const char *flmem_heap_measure_name(enum flmem_heap_measure measure)
+{
+	return measure_names[measure];
+}
+
+const char *flmem_heap_stacks_name(enum flmem_heap_stacks stacks)
+{
+	return stacks_names[stacks];
+}
+
+void flmem_heap_profile_free(struct flmem_heap_profile *profile)
+{
+	if (!profile)
+		return;
+	free(profile->path);
+	free(profile->frames);
+	free(profile->nodes);
+	free(profile->sites);
+	free(profile->rounds);
+	free(profile->changes);
+	free(profile->survivors);
+	free(profile->points);
+	flmem_heap_texts_free(profile->texts);
+	free(profile);
+}
+
+struct flmem_heap_amounts *flmem_heap_totals(const struct flmem_heap_profile *profile)
+{
+	struct flmem_heap_amounts *totals = calloc(profile->node_count, sizeof(*totals));
+
+	if (!totals)
+		return NULL;
+	for (size_t i = 0; i < profile->site_count; i++)
+		flmem_amounts_add(&totals[profile->sites[i].node], &profile->sites[i].amounts);
+	for (size_t i = profile->node_count; i-- > 1;)
+		flmem_amounts_add(&totals[profile->nodes[i].parent], &totals[i]);
+	return totals;
+}
+
+struct flmem_u64 flmem_heap_bytes(const struct flmem_heap_profile *profile,
+				  const struct flmem_heap_amounts *amounts,
+				  enum flmem_heap_measure measure)
+{
+	return (struct flmem_u64){.value = amounts->bytes[measure],
+				  .unknown = profile->unknown[measure]};
+}
+
+struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *profile,
+				  const struct flmem_heap_amounts *amounts,
+				  enum flmem_heap_measure measure)
+{
+	const char *unknown = profile->unknown[measure];
+
+	if (!unknown && measure == FLMEM_HEAP_PEAK)
+		unknown = "of the peak the file has bytes only";
+	return (struct flmem_u64){.value = amounts->count[measure], .unknown = unknown};
+}

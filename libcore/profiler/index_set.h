@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_INDEX_SET_H
+#define FLMEM_PROFILER_INDEX_SET_H
+
+/*
+ * A hash set of indices into an array of the caller, who compares the elements. The hash begins
+ * with a random number, so that a hostile file cannot choose keys that collide.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/fnv.h"
+
+#define FLMEM_INDEX_NONE UINT32_MAX
+
+struct flmem_index_slot {
+	uint32_t index; /* FLMEM_INDEX_NONE: free */
+	uint32_t hash;
+};
+
+struct flmem_index_set {
+	struct flmem_index_slot *slots;
+	size_t size; /* a power of 2, or 0 */
+	size_t count;
+	uint64_t seed; /* start of flmem_fnv_mix() for keys of this set */
+};
+
+void flmem_index_set_init(struct flmem_index_set *set);
+void flmem_index_set_clear(struct flmem_index_set *set);
+
+#define FLMEM_AUTO_INDEX_SET FLMEM_AUTO(flmem_index_set_clear)
+
+/* Whether the element at `index` has the key of the search. */
+struct flmem_index_key {
+	uint64_t hash;
+	bool (*same)(const void *context, uint32_t index);
+	const void *context;
+};
+
+/*
+ * The index of the element with this key; if there is none, `fresh`, which is then in the set.
+ * FLMEM_INDEX_NONE: memory is out.
+ */
+uint32_t flmem_index_set_take(struct flmem_index_set *set, const struct flmem_index_key *key,
+			      uint32_t fresh);
+
+/* Only searches; FLMEM_INDEX_NONE: there is none. */
+uint32_t flmem_index_set_find(const struct flmem_index_set *set, const struct flmem_index_key *key);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/heap_profile.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "series/robust.h"
+
+#define ROUNDS_MIN     5U /* complete ones; of fewer no order is significant */
+#define CONFIDENCE_MIN 0.95
+#define CONFIDENCE_MAX 0.999
+
+/* Growth below this, over all rounds together, is not reported. */
+#define MATERIAL_BYTES (128.0 * 1024)
+#define MATERIAL_SHARE 0.01 /* of the live bytes of the process */
+
+/*
+ * Without rounds: parts of the time. What was allocated in the last quarter may still be in use, so
+ * only what is older counts; the confidence by the share of the parts that left survivors.
+ */
+#define PARTS		  16U
+#define PARTS_COUNTED	  12U
+#define PARTS_MIN	  8U
+#define AGES_CONFIDENCE	  0.9
+#define AGES_DURATION_MIN 10000000U
+#define STEP_SHARE_MIN	  0.25 /* of the slope */
+#define HOUR_US		  3.6e9
+
+/* One site in the lists of the profile, which are sorted by site. */
+struct history {
+	const struct flmem_heap_profile *profile;
+	uint32_t site;
+	size_t change, change_end;
+	size_t survivor, survivor_end;
+	uint32_t rounds; /* complete ones, from the first on */
+};
+
+static bool is_material(const struct flmem_heap_profile *p, double growth)
+{
+	double live = (double)p->totals.bytes[FLMEM_HEAP_LIVE];
+
+	return growth >= MATERIAL_BYTES && growth >= live * MATERIAL_SHARE;
+}
+
+/* Without rounds only what is live counts: a program that has ended has freed most of it. */
+static bool has_freed_all(const struct flmem_heap_profile *p)
+{
+	return p->ending == FLMEM_HEAP_ENDED &&
+	       p->totals.bytes[FLMEM_HEAP_LIVE] < p->peak_bytes / 2;
+}
+
+/*
+ * The first round is a warm-up, as is what came before it; the last one may go on. Rounds of which
+ * the file has no room for sites are not in the history.
+ */
+static uint32_t complete_rounds(const struct flmem_heap_profile *p)
+{
+	uint32_t count = 0;
+
+	while (count < p->round_count && p->rounds[count].has_sites)
+		count++;
+	if (count == p->round_count && count && p->ending == FLMEM_HEAP_RUNNING)
+		count--;
+	return count;
+}
+
+/* Index of the first round with a number. */
+static uint32_t first_numbered(const struct flmem_heap_profile *p)
+{
+	return p->round_count && p->rounds[0].number.unknown ? 1 : 0;
+}
+
+/* Live bytes at the ends of rounds, at most FLMEM_ROBUST_POINTS_MAX of them. */
+struct ends {
+	double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX];
+	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
+	size_t count;
+};
+
+static void fill_ends(const struct history *h, struct ends *ret_ends)
+{
+	const struct flmem_heap_profile *p = h->profile;
+	uint32_t first = first_numbered(p), rounds = h->rounds - first;
+	uint32_t step = (rounds + FLMEM_ROBUST_POINTS_MAX - 1) / FLMEM_ROBUST_POINTS_MAX;
+	size_t change = h->change;
+	double live = 0;
+
+	*ret_ends = (struct ends){0};
+	for (uint32_t round = first + (rounds - 1) % step; round < h->rounds; round += step) {
+		for (; change < h->change_end && p->changes[change].round <= round; change++)
+			live += (double)p->changes[change].allocated_bytes -
+				(double)p->changes[change].freed_bytes;
+		ret_ends->x[ret_ends->count] = (double)(round - first);
+		ret_ends->y[ret_ends->count++] = live;
+	}
+}
+
+/* Rounds from the first numbered one on in which something was allocated that is still live. */
+static uint32_t rounds_with_survivors(const struct history *h)
+{
+	const struct flmem_heap_profile *p = h->profile;
+	uint32_t first = first_numbered(p), count = 0, last = FLMEM_HEAP_NO_ROUND;
+
+	/* Oldest first, so those of a round are together. */
+	for (size_t i = h->survivor; i < h->survivor_end; i++) {
+		uint32_t round = p->survivors[i].round;
+
+		count += round != last && round >= first && round < h->rounds;
+		last = round;
+	}
+	return count;
+}
+
+/* Whether at least half of the steps are up by a good part of the slope: no single jump is that. */
+static bool grows_mostly(const struct ends *ends, double slope)
+{
+	size_t up = 0;
+
+	for (size_t i = 1; i < ends->count; i++)
+		up += ends->y[i] - ends->y[i - 1] >=
+		      slope * (ends->x[i] - ends->x[i - 1]) * STEP_SHARE_MIN;
+	return 2 * up >= ends->count - 1;
+}
+
+/* What a program frees when it ends is no end of the growth. */
+static void leave_out_teardown(const struct history *h, struct ends *ends)
+{
+	if (h->profile->ending == FLMEM_HEAP_ENDED && ends->count > 1 &&
+	    ends->y[ends->count - 1] < ends->y[ends->count - 2] / 2)
+		ends->count--;
+}
+
+static bool grows_by_round(const struct history *h, struct flmem_heap_leak *ret_leak)
+{
+	uint32_t periods = h->rounds - first_numbered(h->profile);
+	struct flmem_slope slope;
+	struct ends ends;
+	double confidence;
+
+	fill_ends(h, &ends);
+	leave_out_teardown(h, &ends);
+	flmem_robust_trend(
+		&(struct flmem_curve){
+			.x = ends.x, .y = ends.y, .segment = ends.segment, .count = ends.count},
+		&slope);
+	confidence = fmin(1 - slope.p_value, CONFIDENCE_MAX);
+	if (slope.slope <= 0 || confidence < CONFIDENCE_MIN || !grows_mostly(&ends, slope.slope) ||
+	    !is_material(h->profile, slope.slope * periods))
+		return false;
+	ret_leak->confidence = confidence;
+	ret_leak->growth_bytes = slope.slope;
+	ret_leak->low_bytes = slope.low;
+	ret_leak->high_bytes = slope.high;
+	ret_leak->grown_bytes = (uint64_t)fmax(0, ends.y[ends.count - 1]);
+	ret_leak->periods = periods;
+	ret_leak->survived_in = rounds_with_survivors(h);
+	return true;
+}
+
+static bool grows_by_age(const struct history *h, struct flmem_heap_leak *ret_leak)
+{
+	const struct flmem_heap_profile *p = h->profile;
+	double bytes = 0, part = (double)p->duration_us / PARTS;
+	bool survived[PARTS_COUNTED] = {false};
+	uint32_t parts = 0;
+
+	for (size_t i = h->survivor; i < h->survivor_end; i++) {
+		double at = (double)p->survivors[i].at_us / part;
+
+		if (!(at < PARTS_COUNTED))
+			continue;
+		survived[(size_t)at] = true;
+		bytes += (double)p->survivors[i].bytes;
+	}
+	for (size_t i = 1; i < PARTS_COUNTED; i++) /* the first is the start of the program */
+		parts += survived[i];
+	if (parts < PARTS_MIN || !is_material(p, bytes))
+		return false;
+	ret_leak->confidence = AGES_CONFIDENCE * parts / (PARTS_COUNTED - 1);
+	ret_leak->growth_bytes = bytes / (part * PARTS_COUNTED) * HOUR_US;
+	ret_leak->low_bytes = ret_leak->high_bytes = ret_leak->growth_bytes;
+	ret_leak->grown_bytes = ret_leak->live_bytes;
+	ret_leak->periods = PARTS_COUNTED;
+	ret_leak->survived_in = parts + survived[0];
+	return true;
+}
+
+static int compare_leaks(const void *a, const void *b)
+{
+	const struct flmem_heap_leak *x = a, *y = b;
+	uint64_t one = flmem_u64_or(x->oldest_us, 0), other = flmem_u64_or(y->oldest_us, 0);
+
+	if (one == other)
+		return x->grown_bytes > y->grown_bytes ? -1 : x->grown_bytes < y->grown_bytes;
+	return one > other ? -1 : 1;
+}
+
+/* Advances the history to the lists of the next site. */
+static void take_site(struct history *h)
+{
+	const struct flmem_heap_profile *p = h->profile;
+
+	h->change = h->change_end;
+	while (h->change_end < p->change_count && p->changes[h->change_end].site == h->site)
+		h->change_end++;
+	h->survivor = h->survivor_end;
+	while (h->survivor_end < p->survivor_count && p->survivors[h->survivor_end].site == h->site)
+		h->survivor_end++;
+}
+
+static void find_growing(const struct flmem_heap_profile *p, struct flmem_heap_leaks *leaks)
+{
+	struct history h = {.profile = p, .rounds = complete_rounds(p)};
+
+	for (h.site = 0; h.site < p->site_count; h.site++) {
+		const struct flmem_heap_site *site = &p->sites[h.site];
+		struct flmem_heap_leak leak = {
+			.site = h.site,
+			.live_bytes = site->amounts.bytes[FLMEM_HEAP_LIVE],
+			.oldest_us = site->oldest_us,
+		};
+
+		take_site(&h);
+		if (leaks->by_round ? grows_by_round(&h, &leak) : grows_by_age(&h, &leak))
+			leaks->rows[leaks->count++] = leak;
+	}
+}
+
+int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
+			  struct flmem_heap_leaks *ret_leaks, struct flmem_error *err)
+{
+	uint32_t rounds = complete_rounds(profile), first = first_numbered(profile);
+	struct flmem_heap_leaks leaks = {
+		.rows = calloc(profile->site_count + 1, sizeof(*leaks.rows)),
+		.by_round = profile->round_count > first,
+	};
+
+	if (!leaks.rows)
+		return flmem_error_nomem(err, "cannot list the leaks of '%s'", profile->path);
+	leaks.periods = leaks.by_round ? (rounds > first ? rounds - first : 0) : PARTS_COUNTED;
+	if (leaks.by_round && leaks.periods < ROUNDS_MIN)
+		leaks.too_few = "fewer than 5 complete rounds";
+	else if (!leaks.by_round && profile->duration_us < AGES_DURATION_MIN)
+		leaks.too_few = "less than 10 s and no rounds";
+	else if (!leaks.by_round && has_freed_all(profile))
+		leaks.too_few = "the program has ended and freed its memory, and the file has no "
+				"rounds: read it while the program runs";
+	else
+		find_growing(profile, &leaks);
+	if (leaks.count)
+		qsort(leaks.rows, leaks.count, sizeof(*leaks.rows), compare_leaks);
+	*ret_leaks = leaks;
+	return 0;
+}
+
+void flmem_heap_leaks_clear(struct flmem_heap_leaks *leaks)
+{
+	free(leaks->rows);
+	*leaks = (struct flmem_heap_leaks){0};
+}

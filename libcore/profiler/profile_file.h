@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_PROFILE_FILE_H
+#define FLMEM_PROFILER_PROFILE_FILE_H
+
+/*
+ * The records of a profile file (preload/profile_format.h). The file is not trusted and may be
+ * written meanwhile; it is read, never mapped: one that is cut while it is mapped would end the
+ * reader with SIGBUS.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+#include "preload/profile_format.h"
+
+struct flmem_profile_file {
+	int fd;
+	uint64_t size;
+	const char *path; /* the caller's */
+	struct flmem_profile_header header;
+	bool cut; /* shorter than its header says */
+};
+
+#define FLMEM_PROFILE_FILE_INIT \
+	{                       \
+		.fd = -1        \
+	}
+
+/*
+ * Opens a file and checks its header: after that every section has records of the size of this
+ * version, and its texts end in a NUL. FLMEM_EUSAGE: no profile, another version, nothing sampled.
+ */
+int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_file,
+			    struct flmem_error *err);
+void flmem_profile_file_close(struct flmem_profile_file *file);
+
+#define FLMEM_AUTO_PROFILE_FILE FLMEM_AUTO(flmem_profile_file_close)
+
+/* Records of a section that the file may have, at most. */
+uint32_t flmem_profile_file_count(const struct flmem_profile_file *file,
+				  enum flmem_profile_section_index section);
+
+/*
+ * Calls `visit` for each record that exists, in order; it returns false to stop, after which this
+ * returns false, as it does when the file cannot be read.
+ */
+bool flmem_profile_file_visit(const struct flmem_profile_file *file,
+			      enum flmem_profile_section_index section,
+			      bool (*visit)(void *context, uint32_t index, const void *record),
+			      void *context);
+
+/* A string of the file; false if it does not hold together. */
+bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t index,
+			       char out[FLMEM_PROFILE_STRING_MAX + 1], size_t *ret_length);
+
+/* Whether the file has changed since it was opened, or was being changed then. */
+bool flmem_profile_file_changed(const struct flmem_profile_file *file);
+
+#endif

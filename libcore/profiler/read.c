@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+#include "profiler/amounts.h"
+#include "profiler/order.h"
+#include "profiler/project.h"
+#include "profiler/read_private.h"
+
+#define MS_MAX	   (UINT64_C(1) << 50)
+#define ROOM_FIRST 64U
+
+void *flmem_profile_reader_grow(struct flmem_profile_reader *reader, void *rows, size_t count,
+				size_t size)
+{
+	size_t room = reader->room ? reader->room * 2 : ROOM_FIRST;
+	void *grown;
+
+	if (count < reader->room)
+		return rows;
+	grown = reallocarray(rows, room, size);
+	if (grown)
+		reader->room = room;
+	else
+		reader->failed = true;
+	return grown;
+}
+
+uint32_t *flmem_profile_reader_map(struct flmem_profile_reader *reader,
+				   enum flmem_profile_section_index section)
+{
+	uint32_t *map =
+		calloc((size_t)flmem_profile_file_count(reader->file, section) + 1, sizeof(*map));
+
+	if (!map)
+		reader->failed = true;
+	return map;
+}
+
+const char *flmem_profile_reader_text(struct flmem_profile_reader *reader, uint32_t index)
+{
+	char bytes[FLMEM_PROFILE_STRING_MAX + 1];
+	size_t length;
+	const char *text;
+
+	if (index == FLMEM_PROFILE_NONE)
+		return NULL;
+	if (!flmem_profile_file_string(reader->file, index, bytes, &length)) {
+		reader->profile->skipped++;
+		return NULL;
+	}
+	text = flmem_heap_texts_keep(reader->profile->texts, bytes, length);
+	reader->failed |= !text;
+	return text;
+}
+
+uint64_t flmem_profile_reader_us(uint64_t ms)
+{
+	return (ms < MS_MAX ? ms : MS_MAX) * 1000;
+}
+
+static void clear_reader(struct flmem_profile_reader *reader)
+{
+	free(reader->modules);
+	free(reader->module_of);
+	free(reader->frame_map);
+	free(reader->node_map);
+	free(reader->depths);
+	free(reader->site_map);
+	free(reader->round_order);
+}
+
+static enum flmem_heap_ending ending_of(const struct flmem_profile_header *h)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	if (h->phase == FLMEM_PROFILE_ENDED)
+		return FLMEM_HEAP_ENDED;
+	if (h->pid && h->pid <= INT32_MAX &&
+	    flmem_process_open((pid_t)h->pid, &process, NULL) == 0 &&
+	    process.start_time == h->start_time_ticks && flmem_process_alive(&process))
+		return FLMEM_HEAP_RUNNING;
+	return FLMEM_HEAP_KILLED;
+}
+
+static const char *keep_header_text(struct flmem_heap_profile *p, const char *text)
+{
+	return flmem_heap_texts_keep(p->texts, text, strlen(text));
+}
+
+#define PYTHON_ROW(identifier, number, text) [number] = (text),
+static const char *const python_states[] = {FLMEM_PROFILE_PYTHONS(PYTHON_ROW)};
+#undef PYTHON_ROW
+
+static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_profile *p)
+{
+	const uint64_t *dropped = h->dropped;
+
+	p->lost_bytes = h->lost_bytes;
+	for (size_t i = FLMEM_PROFILE_DROP_NESTED; i <= FLMEM_PROFILE_DROP_LIVE_FULL; i++)
+		p->lost_samples = flmem_amount_sum(p->lost_samples, dropped[i]);
+	p->cut_stacks = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NODES_FULL],
+					 dropped[FLMEM_PROFILE_DROP_DEEP]);
+	p->cut_stacks = flmem_amount_sum(p->cut_stacks, dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
+}
+
+static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
+{
+	const struct flmem_profile_header *h = &file->header;
+	uint64_t last_ms = h->end_ms > h->last_ms ? h->end_ms : h->last_ms;
+
+	p->texts = flmem_heap_texts_new();
+	p->path = strdup(file->path);
+	if (!p->texts || !p->path)
+		return false;
+	p->program = keep_header_text(p, h->program);
+	p->command = keep_header_text(p, h->command);
+	p->allocator = keep_header_text(p, h->allocator);
+	p->pid = h->pid;
+	p->ending = ending_of(h);
+	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
+	p->duration_us = flmem_profile_reader_us(last_ms);
+	p->interval_bytes = h->interval_bytes;
+	p->interval_now_bytes = h->interval_now_bytes;
+	p->samples = h->totals.samples;
+	p->peak_bytes = h->totals.peak_bytes;
+	p->peak_at_us = flmem_profile_reader_us(h->peak_ms);
+	p->cut = file->cut;
+	if (h->python_state != FLMEM_PROFILE_PYTHON_READ)
+		p->no_python = python_states[h->python_state];
+	fill_losses(h, p);
+	return p->program && p->command && p->allocator;
+}
+
+static bool read_profile_lists(const struct flmem_heap_request *request,
+			       struct flmem_profile_reader *reader)
+{
+	return fill_facts(reader->file, reader->profile) &&
+	       flmem_profile_reader_stacks(reader, !request->no_symbols) &&
+	       flmem_profile_reader_rounds(reader) && flmem_profile_reader_amounts(reader);
+}
+
+static enum flmem_heap_stacks stacks_of(const struct flmem_heap_request *request,
+					const struct flmem_heap_profile *p)
+{
+	if (!request->choose_stacks)
+		return request->stacks;
+	return p->has_python ? FLMEM_HEAP_STACKS_PYTHON : FLMEM_HEAP_STACKS_NATIVE;
+}
+
+static int read_profile(const struct flmem_heap_request *request,
+			const struct flmem_profile_file *file, struct flmem_heap_profile *p,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_reader)
+	struct flmem_profile_reader reader = {.file = file, .profile = p};
+	char shown[256];
+	int rc;
+
+	errno = 0;
+	if (!read_profile_lists(request, &reader))
+		return flmem_error_set(err, FLMEM_EFAILED, reader.failed || !errno ? ENOMEM : errno,
+				       "cannot read the profile '%s'",
+				       flmem_text_escape(file->path, shown, sizeof(shown)));
+	p->changing = flmem_profile_file_changed(file);
+	if (p->ending != FLMEM_HEAP_RUNNING)
+		p->changing = false;
+	p->stacks = stacks_of(request, p);
+	rc = flmem_heap_project(p, p->stacks, err);
+	if (rc)
+		return rc;
+	flmem_heap_order(p);
+	rc = request->by_round
+		     ? flmem_heap_select_rounds(p, request->first_round, request->last_round, err)
+		     : 0;
+	for (size_t i = 0; i < p->site_count; i++)
+		flmem_amounts_add(&p->totals, &p->sites[i].amounts);
+	return rc;
+}
+
+static void free_profile(struct flmem_heap_profile **profile)
+{
+	flmem_heap_profile_free(*profile);
+}
+
+int flmem_heap_profile_read(const struct flmem_heap_request *request,
+			    struct flmem_heap_profile **ret_profile, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = FLMEM_PROFILE_FILE_INIT;
+	FLMEM_AUTO(free_profile) struct flmem_heap_profile *profile = NULL;
+	int rc = flmem_profile_file_open(request->path, &file, err);
+
+	if (rc)
+		return rc;
+	profile = calloc(1, sizeof(*profile));
+	if (!profile)
+		return flmem_error_nomem(err, "cannot read the profile '%s'", request->path);
+	rc = read_profile(request, &file, profile, err);
+	if (!rc)
+		*ret_profile = FLMEM_TAKE(profile);
+	return rc;
+}

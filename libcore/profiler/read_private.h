@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_READ_PRIVATE_H
+#define FLMEM_PROFILER_READ_PRIVATE_H
+
+/* Shared by the files that read a profile. Maps lead from records to elements of the profile. */
+
+#include <flmem/heap_profile.h>
+
+#include "profiler/profile_file.h"
+#include "profiler/symbols.h"
+#include "profiler/texts.h"
+
+struct flmem_profile_reader {
+	const struct flmem_profile_file *file;
+	struct flmem_heap_profile *profile;
+	struct flmem_heap_module *modules;
+	size_t module_count;
+	uint32_t *module_of; /* by frame */
+	uint32_t *frame_map; /* index + 1; 0: there is none */
+	uint32_t *node_map;
+	uint32_t *depths; /* by record of a node */
+	uint32_t *site_map;
+	uint32_t *round_order; /* rounds of the profile by their numbers */
+	size_t room;	       /* of the list that is being read */
+	bool failed;	       /* memory is out */
+};
+
+/* Room for one more element of a list, or NULL; then the reader has failed. */
+void *flmem_profile_reader_grow(struct flmem_profile_reader *reader, void *rows, size_t count,
+				size_t size);
+
+/* A map for the records of a section; NULL: memory is out. */
+uint32_t *flmem_profile_reader_map(struct flmem_profile_reader *reader,
+				   enum flmem_profile_section_index section);
+
+/* A string as a kept text; NULL if there is none. */
+const char *flmem_profile_reader_text(struct flmem_profile_reader *reader, uint32_t index);
+
+/* Milliseconds of a record as microseconds; absurd ones are cut. */
+uint64_t flmem_profile_reader_us(uint64_t ms);
+
+/* Modules, frames, and the tree of stacks. */
+bool flmem_profile_reader_stacks(struct flmem_profile_reader *reader, bool symbols);
+
+/* Rounds; to be read before what refers to them. */
+bool flmem_profile_reader_rounds(struct flmem_profile_reader *reader);
+
+/* The round with this number in the list of the profile, or FLMEM_HEAP_NO_ROUND. */
+uint32_t flmem_profile_reader_round(const struct flmem_profile_reader *reader, uint32_t number);
+
+/* Sites, what they did by round, what survived; the course of the process. */
+bool flmem_profile_reader_amounts(struct flmem_profile_reader *reader);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_SYMBOLS_H
+#define FLMEM_PROFILER_SYMBOLS_H
+
+/*
+ * Names of native functions, from the symbol tables of the files that the process had mapped, or of
+ * their debug files below /usr/lib/debug. A file with another build-id than the mapped one is not
+ * used: its names would be wrong.
+ */
+
+#include <flmem/heap_profile.h>
+
+#include "profiler/texts.h"
+
+#define FLMEM_BUILD_ID_MAX 36U
+
+struct flmem_heap_module {
+	const char *path; /* NULL: unknown */
+	uint64_t start, end, bias;
+	uint32_t build_id_size; /* 0: unknown */
+	unsigned char build_id[FLMEM_BUILD_ID_MAX];
+};
+
+/*
+ * Names the native frames of one module: `frames` points to those, which have their offsets. Sets
+ * the function, or the reason why there is none. False: memory is out.
+ */
+bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
+				struct flmem_heap_frame *const *frames, size_t count,
+				struct flmem_heap_texts *texts);
+
+#endif

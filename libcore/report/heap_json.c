@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/heap_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void add_rounds(cJSON *row, const struct flmem_heap_profile *p)
+{
+	cJSON *list = cJSON_AddArrayToObject(row, "rounds");
+
+	for (size_t i = 0; i < p->round_count; i++) {
+		const struct flmem_heap_round *from = &p->rounds[i];
+		cJSON *round = cJSON_CreateObject();
+
+		cJSON_AddItemToArray(list, round);
+		if (from->number.unknown)
+			cJSON_AddNullToObject(round, "number"); /* before the first round */
+		else
+			flmem_json_add_u64(round, "number", from->number.value);
+		flmem_json_add_real(round, "started_s", (double)from->started_us / 1e6);
+		flmem_json_add_u64(round, "allocated_bytes", from->allocated_bytes);
+		flmem_json_add_u64(round, "freed_bytes", from->freed_bytes);
+		flmem_json_add_u64(round, "peak_bytes", from->peak_bytes);
+	}
+}
+
+static void add_selected_rounds(cJSON *row, const struct flmem_heap_profile *p)
+{
+	cJSON *selected;
+
+	if (!p->by_round) {
+		cJSON_AddNullToObject(row, "selected_rounds");
+		return;
+	}
+	selected = cJSON_AddObjectToObject(row, "selected_rounds");
+	flmem_json_add_u64(selected, "first", p->first_round);
+	flmem_json_add_u64(selected, "last", p->last_round);
+}
+
+void flmem_json_add_heap_profile(cJSON *object, const char *name,
+				 const struct flmem_heap_profile *profile)
+{
+	const struct flmem_heap_profile *p = profile;
+	cJSON *row = cJSON_AddObjectToObject(object, name);
+
+	flmem_json_add_text(row, "path", p->path);
+	flmem_json_add_text(row, "program", p->program);
+	flmem_json_add_text(row, "command", p->command);
+	flmem_json_add_text(row, "allocator", p->allocator);
+	flmem_json_add_u64(row, "pid", p->pid);
+	cJSON_AddStringToObject(row, "state", flmem_heap_ending_name(p->ending));
+	flmem_json_add_real(row, "started_s", (double)p->started_us / 1e6);
+	flmem_json_add_real(row, "duration_s", (double)p->duration_us / 1e6);
+	flmem_json_add_u64(row, "interval_bytes", p->interval_bytes);
+	flmem_json_add_u64(row, "interval_now_bytes", p->interval_now_bytes);
+	flmem_json_add_u64(row, "samples", p->samples);
+	flmem_json_add_u64(row, "peak_bytes", p->peak_bytes);
+	flmem_json_add_real(row, "peak_at_s", (double)p->peak_at_us / 1e6);
+	cJSON_AddStringToObject(row, "stacks", flmem_heap_stacks_name(p->stacks));
+	cJSON_AddBoolToObject(row, "has_python", p->has_python);
+	cJSON_AddBoolToObject(row, "has_native", p->has_native);
+	flmem_json_add_text(row, "no_python", p->no_python);
+	cJSON_AddBoolToObject(row, "changing", p->changing);
+	cJSON_AddBoolToObject(row, "cut", p->cut);
+	flmem_json_add_u64(row, "skipped_records", p->skipped);
+	flmem_json_add_u64(row, "lost_samples", p->lost_samples);
+	flmem_json_add_u64(row, "lost_bytes", p->lost_bytes);
+	flmem_json_add_u64(row, "cut_stacks", p->cut_stacks);
+	add_selected_rounds(row, p);
+	add_rounds(row, p);
+}
+
+void flmem_json_add_heap_amounts(cJSON *object, const char *name,
+				 const struct flmem_heap_profile *profile,
+				 const struct flmem_heap_amounts *amounts)
+{
+	cJSON *row = cJSON_AddObjectToObject(object, name), *unknown = cJSON_CreateObject();
+
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
+		char member[32];
+
+		snprintf(member, sizeof(member), "%s_bytes", flmem_heap_measure_name(m));
+		flmem_json_add_value(row, unknown, member, flmem_heap_bytes(profile, amounts, m));
+		if (m == FLMEM_HEAP_PEAK) /* never counted */
+			continue;
+		snprintf(member, sizeof(member), "%s_count", flmem_heap_measure_name(m));
+		flmem_json_add_value(row, unknown, member, flmem_heap_count(profile, amounts, m));
+	}
+	cJSON_AddItemToObject(row, "unknown", unknown);
+}
+
+static void fill_frame_json(cJSON *row, const struct flmem_heap_frame *frame)
+{
+	cJSON_AddStringToObject(row, "kind", frame->python ? "python" : "native");
+	flmem_json_add_text(row, "function", frame->function);
+	flmem_json_add_text(row, "file", frame->file);
+	if (frame->line)
+		flmem_json_add_u64(row, "line", frame->line);
+	else
+		cJSON_AddNullToObject(row, "line");
+	flmem_json_add_text(row, "module", frame->module);
+	if (frame->python)
+		cJSON_AddNullToObject(row, "offset");
+	else
+		flmem_json_add_u64(row, "offset", frame->offset);
+	flmem_json_add_text(row, "no_function",
+			    frame->python || frame->function ? NULL : frame->unresolved);
+}
+
+void flmem_json_add_heap_frame(cJSON *object, const char *name,
+			       const struct flmem_heap_frame *frame)
+{
+	if (frame)
+		fill_frame_json(cJSON_AddObjectToObject(object, name), frame);
+	else
+		cJSON_AddNullToObject(object, name);
+}
+
+void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
+			       uint32_t node)
+{
+	cJSON *list = cJSON_AddArrayToObject(object, "stack");
+
+	for (; node; node = profile->nodes[node].parent) {
+		cJSON *row = cJSON_CreateObject();
+
+		cJSON_AddItemToArray(list, row);
+		fill_frame_json(row, &profile->frames[profile->nodes[node].frame]);
+	}
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the sampler of `flmem profile run` costs a program: loops that allocate, with and without it in
+turn, by the processor time of the loop itself (its start is not in it).
+"""
+import os
+import subprocess
+import tempfile
+
+import figures
+import stage
+from figures import MS
+
+ROUNDS = 15
+SMALL_OBJECTS = """
+import time
+begin = time.process_time()
+rows = []
+for i in range(900000):
+    rows.append((i, str(i)))
+    if len(rows) > 1000:
+        rows = []
+print(int((time.process_time() - begin) * 1e6))
+"""
+NUMPY = """
+import time, numpy
+begin = time.process_time()
+for _ in range(120000):
+    a = numpy.empty(2000)
+    a[:] = 1
+    b = a * 0.5 + 1
+print(int((time.process_time() - begin) * 1e6))
+"""
+TORCH = """
+import time, torch
+torch.set_num_threads(2)
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                          torch.nn.Linear(16 * 30 * 30, 10))
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+begin = time.process_time()
+for _ in range(5):
+    updates = []
+    for client in range(2):
+        for batch in range(4):
+            loss = net(torch.rand(16, 3, 32, 32)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        updates.append({k: v.clone() for k, v in net.state_dict().items()})
+    net.load_state_dict({k: sum(u[k] for u in updates) / 2 for k in updates[0]})
+print(int((time.process_time() - begin) * 1e6))
+"""
+
+
+def _loops(bench):
+    """(name, command, limit in percent)"""
+    yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "2"], 15
+    yield "Python, small objects", [stage.PYTHON, "-c", SMALL_OBJECTS], 2
+    for name, module, code in (("NumPy, arrays of 16 KB", "numpy", NUMPY),
+                               ("PyTorch, training and averaging", "torch", TORCH)):
+        if subprocess.run([stage.PYTHON, "-c", f"import {module}"], stderr=subprocess.DEVNULL,
+                          check=False).returncode:
+            stage.progress(f"sample: not measured, as {module} is not there: {name}")
+            continue
+        yield name, [stage.PYTHON, "-c", code], 2
+
+
+def _spent_ms(words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
+    return int(done.stdout.split()[-1]) / MS
+
+
+def sample(bench):
+    """Each loop plain, sampled, and with a dormant sampler, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = os.path.join(folder, "profile")
+        run = [bench.flmem, "profile", "run", "--force", "-o", profile, "--"]
+        # A child of the process that is sampled does not sample itself.
+        dormant = run + ["/bin/sh", "-c", '"$@"; exit $?', "sh"]
+        for name, words, limit in _loops(bench):
+            stage.progress(f"sample: {name}")
+            plain, sampled, asleep = [], [], []
+            for _ in range(bench.count(ROUNDS)):
+                plain.append(_spent_ms(words))
+                sampled.append(_spent_ms(run + words))
+                asleep.append(_spent_ms(dormant + words))
+            yield figures.of_values(f"{name}, alone", plain)
+            yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
+            yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, None)
+
+
+def _cost(what, plain, other, limit):
+    """The median of the pairs: both ran within a second."""
+    return figures.of_values(what, [100 * (b / a - 1) for a, b in zip(plain, other)], unit="%",
+                             limit=limit)

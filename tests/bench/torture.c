@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does nothing but malloc() and free(): torture THREADS MILLIONS. Each thread replaces blocks of 16
+ * to 527 bytes at random places of a table. Prints the processor time of all threads in us.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define BLOCKS 1024
+
+static size_t turns;
+
+static void *torture(void *context)
+{
+	uint64_t random = (uintptr_t)context * 2654435761U + 1;
+	void *blocks[BLOCKS] = {0};
+
+	for (size_t i = 0; i < turns; i++) {
+		void **block;
+
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		block = &blocks[random % BLOCKS];
+		free(*block);
+		*block = malloc(16 + (random >> 32 & 511));
+		*(char *)*block = 1;
+	}
+	for (size_t i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	size_t count = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	pthread_t threads[64];
+	struct timespec spent;
+
+	if (count < 1 || count > 64)
+		return 2;
+	turns = strtoul(argv[2], NULL, 10) * 1000000;
+	for (size_t i = 0; i < count; i++)
+		if (pthread_create(&threads[i], NULL, torture, (void *)(i + 1)))
+			return 1;
+	for (size_t i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+	printf("%llu\n", (unsigned long long)spent.tv_sec * 1000000 +
+				 (unsigned long long)spent.tv_nsec / 1000);
+	return 0;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016,SC2031,SC2153 # each test has its own shell; code for bash
+# flmem profile run: programs that do what a sampler inside of malloc() could break.
+
+load helpers
+
+setup() {
+	requires victim:pestered/pestered python3
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	export SAMPLED_ONE=$FLMEM_VICTIMS/sampled/sampled_one.so
+	export PESTERED_FILE=$PROFILE
+}
+
+# pester MODE [OPTIONS]: every byte is a sample point.
+pester() {
+	run_command "$FLMEM" profile run -o "$PROFILE" --interval 1 "${@:2}" -- \
+		"$FLMEM_VICTIMS/pestered/pestered" "$1"
+	assert_status 0
+	[ "$output" = survived ]
+}
+
+samples() {
+	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c '
+import sys
+from heap_profile import Profile
+print(Profile(sys.argv[1]).samples)' "$PROFILE"
+}
+
+@test "malloc does not become a place where a thread is cancelled" {
+	pester cancel
+}
+
+@test "a frame pointer into memory that was unmapped unseen" {
+	! sanitized || skip "the register of the frame pointer is AddressSanitizer's"
+	pester stale
+}
+
+@test "a profile that is cut while the program runs does not kill it" {
+	pester truncate
+	[ "$(stat -c %s "$PROFILE")" = 0 ]
+}
+
+@test "a child that may not write large files lives on without a profile" {
+	pester file-limit --follow-children
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 1 ]
+}
+
+@test "a child samples first in a thread with the smallest stack" {
+	pester small-stack --follow-children
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 2 ]
+}
+
+@test "sizes that are refused do not end sampling" {
+	pester refused
+	[ "$(samples)" -ge 1000 ]
+}
+
+@test "a file larger than the process may write is refused" {
+	run_command bash -c 'ulimit -f 1024 && exec "$FLMEM" profile run -o "$1" -- true' - "$PROFILE"
+	assert_error 7 'cannot allocate 64 MiB .*File too large'
+	[ ! -e "$PROFILE" ]
+}

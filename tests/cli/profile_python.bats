@@ -1,0 +1,166 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem profile run: Python stacks, in every CPython whose layout the sampler knows.
+
+load helpers
+
+setup() {
+	requires python3
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	SCRIPT=$FLMEM_TESTS/victims/sampled/sampled.py
+}
+
+# look CODE: Python with the profile `p`.
+look() {
+	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c "
+import sys
+from heap_profile import *
+p = Profile(sys.argv[1])
+$1" "$PROFILE" "${@:2}"
+}
+
+check_places() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B "$SCRIPT" 3>&-
+	python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+		"${PYTHON_VERSION#3.}"
+	look 'assert not p.dropped["python"] and not p.lost_bytes, p.dropped'
+}
+
+@test "function, file and line of every allocation" {
+	each_python check_places
+}
+
+@test "the same with --native: native frames are inside of Python frames" {
+	each_python check_places_native
+}
+
+check_places_native() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B "$SCRIPT" 3>&-
+	python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+		"${PYTHON_VERSION#3.}"
+	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
+mixed = [s for s in stacks if len({len(f) for f in s}) == 2]
+assert mixed
+for stack in mixed:
+    kinds = [len(f) for f in stack]
+    assert kinds == sorted(kinds), stack'
+}
+
+@test "--python-allocators: small objects are seen one by one" {
+	each_python check_small_objects
+}
+
+check_small_objects() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --python-allocators -- \
+		"$PYTHON" -c '
+def make():
+    return [float(i) for i in range(1000, 4000)]
+kept = make()' 3>&-
+	look 'made = sum(allocated for place, (allocated, _, _) in p.python_sites().items()
+               if place and place[1] == "<string>" and place[2] == 3)
+print(made)
+assert made >= 3000 * 24, made'
+}
+
+@test "a Python whose layout is not known has native frames and says so" {
+	each_older_python check_older
+}
+
+check_older() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -c 'x = [bytearray(100000)]' 3>&-
+	look 'p.check()
+assert p.python_state in (0, 3, 4), p.python_state
+assert p.samples and not any(f.kind == 1 for f in p.frames.values())'
+}
+
+@test "a round is announced by Python itself" {
+	each_python check_round
+}
+
+check_round() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -c '
+import ctypes
+announce = ctypes.CDLL(None).flmem_sampler_round_set
+kept = []
+for number in range(1, 4):
+    announce(number)
+    kept.append(bytearray(100000))' 3>&-
+	look 'sizes = sorted((r.round, r.size) for r in p.live.values() if r.size > 90000)
+rounds = [c.round for c in p.cells.values() if c.allocated_bytes >= 100000 and c.round < 9]
+assert sorted(rounds) == [1, 2, 3], rounds
+assert p.round == 3'
+}
+
+@test "children of multiprocessing have their own files with --follow-children" {
+	each_python check_children
+}
+
+check_children() {
+	local own found=0
+	rm -f "$PROFILE"*
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --follow-children -- "$PYTHON" -c '
+import multiprocessing
+def work(n):
+    return len(bytearray(1000000 + n))
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(sum(pool.map(work, range(4))))' 3>&-
+	for own in "$PROFILE".*; do
+		PROFILE=$own look 'p.check()
+sys.exit(not any(place and place[0] == "work" for place in p.python_sites()))' || continue
+		found=$((found + 1))
+	done
+	[ "$found" -ge 1 ]
+}
+
+@test "a long job of threads, generators and collections runs on unharmed" {
+	each_python check_unharmed
+}
+
+check_unharmed() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 512 -- "$PYTHON" -c '
+import gc, hashlib, threading, json
+def work(seed, results):
+    total = 0
+    for i in range(300):
+        rows = [{"k": j, "v": str(j) * 20} for j in range(100)]
+        rows.append(rows)
+        total += sum(len(json.dumps(r)) for r in rows[:100])
+        def walk(n):
+            if n:
+                yield n
+                yield from walk(n - 1)
+        total += sum(walk(30))
+        if i % 100 == 0:
+            gc.collect()
+    results.append(total)
+results = []
+threads = [threading.Thread(target=work, args=(n, results)) for n in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert len(set(results)) == 1, results
+print("result", results[0])' >"$BATS_TEST_TMPDIR/out" 3>&-
+	grep -q '^result' "$BATS_TEST_TMPDIR/out"
+	look 'p.check()
+assert p.samples > 1000 and not p.dropped["python"], p.dropped'
+}
+
+@test "greenlets switch stacks" {
+	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '
+import greenlet
+kept = []
+def inside(n):
+    for _ in range(n):
+        kept.append(bytearray(100000))
+        greenlet.getcurrent().parent.switch()
+def outside():
+    ones = [greenlet.greenlet(inside) for _ in range(10)]
+    for _ in range(5):
+        for one in ones:
+            one.switch(4)
+outside()' 3>&-
+	look 'p.check()
+assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
+assert not p.dropped["python"]'
+}

@@ -1,0 +1,289 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The verbs of `flmem profile` that read files, on profiles of real programs.
+
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
+load helpers
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	# A server that keeps 3 MiB a round, works with 8 MiB, and stays alive.
+	cat >server.py <<-'END'
+		import ctypes, sys
+
+		def keep(kept):
+		    kept.append(bytearray(3 << 20))
+
+		def work():
+		    return len([bytearray(1 << 20) for _ in range(8)])
+
+		def main(step):
+		    library, kept = ctypes.CDLL(None), []
+		    for number in range(8):
+		        library.flmem_sampler_round_set(number)
+		        work()
+		        step(kept)
+		    print("ready", flush=True)
+		    sys.stdin.read()
+
+		if __name__ == "__main__":
+		    main(keep if sys.argv[1] == "leak" else lambda kept: None)
+	END
+	local kind
+	for kind in leak flat; do
+		"$FLMEM" profile run --native --interval 64K --limit 4MiB -o "$kind.prof" -- \
+			/usr/bin/python3 -I server.py "$kind" </dev/null >/dev/null 3>&- || return
+	done
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+	PROFILE=$BATS_TEST_TMPDIR/live.prof
+}
+
+# The largest site of the JSON in $output is in the function `$1`.
+innermost_is() {
+	examine 'import json, sys
+stack = json.load(sys.stdin)["sites"][0]["stack"]
+python = [f for f in stack if f["kind"] == "python"]
+assert python[0]["function"] == sys.argv[1], stack
+assert python[0]["file"].endswith("server.py") and python[0]["line"] > 0' "$1"
+}
+
+@test "stats has totals, rounds and the largest lines" {
+	flmem profile stats leak.prof
+	assert_status 0
+	assert_output 'leak.prof: ended'
+	assert_output 'samples: [0-9]+, one per 64 KiB'
+	assert_output 'largest by peak:'
+	assert_output 'MiB  keep \([^ ]*server.py:4\)'
+	flmem profile stats --json leak.prof
+	assert_status 0
+	assert_schema profile-stats
+	examine 'import json, sys
+r = json.load(sys.stdin)
+p = r["profile"]
+assert [x["number"] for x in p["rounds"]] == [None, *range(8)], p["rounds"]
+assert p["state"] == "ended" and p["stacks"] == "python" and not p["skipped_records"]
+assert 0 < r["total"]["live_bytes"] <= r["total"]["peak_bytes"] <= r["total"]["allocated_bytes"]
+assert 24 << 20 < r["total"]["peak_bytes"] < 60 << 20, r["total"]'
+}
+
+@test "summary has functions with what they call" {
+	flmem profile summary leak.prof
+	assert_status 0
+	assert_output '100.0%|9[0-9].[0-9]%'
+	assert_output ' main \([^ ]*server.py:'
+	flmem profile summary --json --limit 3 leak.prof
+	assert_status 0
+	assert_schema profile-summary
+	examine 'import json, sys
+rows = json.load(sys.stdin)["functions"]
+assert len(rows) == 3
+totals = [r["total"]["peak_bytes"] for r in rows]
+assert totals == sorted(totals, reverse=True)
+main = next(r for r in rows if r["frame"] and r["frame"]["function"] == "main")
+assert main["total"]["peak_bytes"] > 20 << 20 > main["own"]["peak_bytes"]'
+}
+
+@test "table has lines and stacks, by any measure and of any kind of frame" {
+	flmem profile table leak.prof
+	assert_status 0
+	assert_output 'live +peak +allocated +freed'
+	flmem profile table --json leak.prof
+	assert_schema profile-table
+	innermost_is keep
+	flmem profile table --json --by allocated leak.prof
+	innermost_is 'work.<locals>.<listcomp>' || innermost_is work
+	flmem profile table --json --stack native leak.prof
+	assert_status 0
+	examine 'import json, sys
+frames = [f for s in json.load(sys.stdin)["sites"] for f in s["stack"]]
+assert frames and all(f["kind"] == "native" for f in frames)
+assert any(f["function"] for f in frames), frames[:5]'
+}
+
+@test "rounds divide what was allocated, and what cannot be answered is null with its reason" {
+	flmem profile table --json --round 2..4 --limit 500 leak.prof
+	assert_status 0
+	assert_schema profile-table
+	examine 'import json, sys
+r = json.load(sys.stdin)
+assert r["profile"]["selected_rounds"] == {"first": 2, "last": 4}
+assert r["total"]["peak_bytes"] is None and "round" in r["total"]["unknown"]["peak_bytes"]
+keep = [l for l in r["lines"] if l["frame"] and l["frame"]["function"] == "keep"]
+assert 9 << 20 <= keep[0]["own"]["allocated_bytes"] < 10 << 20, keep
+assert keep[0]["own"]["freed_bytes"] == 0'
+	flmem profile table --round 3 leak.prof
+	assert_output ' - +[0-9.]+ MiB +[0-9.]+ (B|KiB|MiB)  work'
+	flmem profile table --round 3 --by peak leak.prof
+	assert_error 2 '--by peak cannot be answered: .*peak of a round'
+	flmem profile table --round 77..80 leak.prof
+	assert_error 2 "'leak.prof' has the rounds 0 to 7 only"
+	flmem profile stats --round 4..2 leak.prof
+	assert_error 2 'ends before it begins'
+	flmem profile stats --round x leak.prof
+	assert_error 2 '--round'
+}
+
+@test "tree has the largest stacks, callers first" {
+	flmem profile tree --limit 1 leak.prof
+	assert_status 0
+	assert_output 'main .*
+.* keep '
+	flmem profile tree --stack mixed --json leak.prof
+	assert_status 0
+	assert_schema profile-tree
+	examine 'import json, sys
+r = json.load(sys.stdin)
+depth = 0
+for b in r["branches"]:
+    assert 1 <= b["depth"] <= depth + 1
+    depth = b["depth"]
+    assert b["own"]["peak_bytes"] <= b["total"]["peak_bytes"] <= r["total"]["peak_bytes"]
+assert {b["frame"]["kind"] for b in r["branches"]} == {"python", "native"}'
+}
+
+@test "leaks names what grows with the rounds, and nothing in a program that does not grow" {
+	flmem profile leaks --json leak.prof
+	assert_status 0
+	assert_schema profile-leaks
+	examine 'import json, sys
+r = json.load(sys.stdin)
+assert r["basis"] == "rounds" and r["found"] == 1, r
+leak = r["leaks"][0]
+assert leak["stack"][0]["function"] == "keep" and leak["confidence"] > 0.95
+assert 3 << 20 <= leak["growth"]["bytes"] < 1.1 * (3 << 20), leak["growth"]'
+	flmem profile leaks leak.prof
+	assert_output 'grows by 3(.0[0-9])? MiB per round'
+	flmem profile leaks flat.prof
+	assert_status 0
+	assert_output '^0 stacks whose live bytes grow'
+}
+
+@test "a running program is read without harm, with the ages of its survivors" {
+	start_reader "$FLMEM" profile run --limit 4MiB --interval 64K -o "$PROFILE" -- \
+		/usr/bin/python3 -I server.py leak
+	flmem profile leaks --json "$PROFILE"
+	assert_status 0
+	assert_schema profile-leaks
+	[[ $stderr == *'the program is running'* ]] || [ -z "$stderr" ]
+	examine 'import json, sys
+r = json.load(sys.stdin)
+assert r["profile"]["state"] == "running"
+leak = r["leaks"][0]
+assert leak["stack"][0]["function"] == "keep" and leak["survived_in"] >= 7, leak
+assert leak["live_bytes"] >= 24 << 20 and leak["oldest_us"] > 0'
+	flmem profile table --json --by live "$PROFILE"
+	innermost_is keep
+	kill -KILL "$VICTIM"
+	wait "$VICTIM" || true
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output 'keep \('
+	assert_stderr 'the program was killed'
+}
+
+@test "diff has what changed and leaves the error of the samples out" {
+	flmem profile diff leak.prof flat.prof
+	assert_status 0
+	assert_output '-2[0-9](.[0-9]+)? MiB +2[0-9](.[0-9]+)? MiB +0 B  keep '
+	refute_output 'MiB  work '
+	flmem profile diff --json leak.prof flat.prof
+	assert_status 0
+	assert_schema profile-diff
+	examine 'import json, sys
+r = json.load(sys.stdin)
+f = r["functions"][0]
+assert f["frame"]["function"] == "keep" and f["second"]["peak_bytes"] == 0
+assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 20'
+	flmem profile diff leak.prof leak.prof
+	assert_output 'no function differs'
+	flmem profile diff leak.prof
+	assert_error 2 'name two profiles'
+}
+
+@test "native functions of C programs have names" {
+	requires victim:sampled/sampled
+	"$FLMEM" profile run --native --interval 1K --limit 4MiB -o "$PROFILE" -- \
+		"$FLMEM_VICTIMS/sampled/sampled" functions 2000 >/dev/null 3>&-
+	flmem profile table --json "$PROFILE"
+	assert_status 0
+	assert_schema profile-table
+	examine 'import json, sys
+r = json.load(sys.stdin)
+assert r["profile"]["stacks"] == "native" and r["profile"]["no_python"]
+named = [s for s in r["sites"] if any(f["function"] == "main" for f in s["stack"])]
+assert named, r["sites"][:3]'
+}
+
+@test "pprof is what Go reads, with the sums of the table" {
+	local sums
+	flmem profile table --json --stack mixed leak.prof
+	sums=$output
+	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/p.pb.gz" leak.prof
+	assert_status 0
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/pprof.py" "$BATS_TEST_TMPDIR/p.pb.gz"
+	assert_status 0
+	examine 'import json, sys
+p, total = json.load(sys.stdin), json.loads(sys.argv[1])["total"]
+assert p["sample_types"] == [["alloc_objects", "count"], ["alloc_space", "bytes"],
+    ["inuse_objects", "count"], ["inuse_space", "bytes"], ["peak_space", "bytes"],
+    ["free_space", "bytes"]], p["sample_types"]
+assert p["default"] == "peak_space" and p["period"] == 64 << 10
+sums = [sum(s["values"][i] for s in p["samples"]) for i in range(6)]
+assert sums == [total["allocated_count"], total["allocated_bytes"], total["live_count"],
+    total["live_bytes"], total["peak_bytes"], total["freed_bytes"]], sums
+keep = max(p["samples"], key=lambda s: s["values"][4])
+assert any(f["name"] == "keep" and f["line"] == 4 for f in keep["stack"]), keep
+assert keep["stack"][-1]["name"] == "<module>" or keep["stack"][-1]["module"]' "$sums"
+	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/p.pb.gz" leak.prof
+	assert_error 2 'p.pb.gz.*exists'
+}
+
+@test "collapsed stacks, speedscope and JSON have the same sums" {
+	flmem profile table --json --stack mixed leak.prof
+	local peak
+	peak=$(examine 'import json, sys; print(json.load(sys.stdin)["total"]["peak_bytes"])')
+	flmem profile export --format collapsed leak.prof
+	assert_status 0
+	assert_output '(^|;)main \([^;]*server.py'
+	[ "$(awk '{ sum += $NF } END { printf "%.0f\n", sum }' <<<"$output")" = "$peak" ]
+	flmem profile export --format speedscope leak.prof
+	assert_status 0
+	examine 'import json, sys
+s = json.load(sys.stdin)
+peak = s["profiles"][s["activeProfileIndex"]]
+assert peak["name"] == "peak" and sum(peak["weights"]) == peak["endValue"] == int(sys.argv[1])
+assert len(peak["samples"]) == len(peak["weights"])
+assert all(f < len(s["shared"]["frames"]) for stack in peak["samples"] for f in stack)' "$peak"
+	flmem profile export --format json leak.prof
+	assert_status 0
+	assert_schema profile-table
+	flmem profile export leak.prof
+	assert_error 2 'give --format'
+}
+
+@test "other files are refused with their reason" {
+	local verb
+	head -c 10000 /dev/zero >"$BATS_TEST_TMPDIR/zeros"
+	for verb in stats summary table tree leaks flamegraph; do
+		flmem profile "$verb" "$BATS_TEST_TMPDIR/zeros"
+		assert_error 2 'not a heap profile'
+		flmem profile "$verb" "$BATS_TEST_TMPDIR/absent"
+		assert_error 2 "cannot open the profile '.*absent'"
+		flmem profile "$verb"
+		assert_error 2 'name one profile'
+	done
+	mkfifo "$BATS_TEST_TMPDIR/fifo"
+	flmem profile stats --json "$BATS_TEST_TMPDIR/fifo"
+	assert_status 2
+	assert_schema profile-stats
+}
+
+@test "a file that was cut is read as far as it goes" {
+	head -c 1000000 leak.prof >"$BATS_TEST_TMPDIR/cut.prof"
+	flmem profile stats "$BATS_TEST_TMPDIR/cut.prof"
+	assert_status 0
+	assert_stderr 'is cut short'
+}

@@ -1,0 +1,347 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2030,SC2031,SC2016,SC2153 # each test has its own shell; code for other programs
+# flmem profile run: the sampler in programs whose allocations are known. The profile is read by
+# tests/harness/heap_profile.py, not by flmem.
+
+load helpers
+
+setup() {
+	requires victim:sampled/sampled python3
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	SAMPLED=$FLMEM_VICTIMS/sampled/sampled
+	export SAMPLED_ONE=$FLMEM_VICTIMS/sampled/sampled_one.so
+	export SAMPLED_TWO=$FLMEM_VICTIMS/sampled/sampled_two.so
+}
+
+# sample OPTIONS -- MODE [NUMBER]: runs the victim to its end; its output is in $SAID.
+sample() {
+	local options=()
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	SAID=$BATS_TEST_TMPDIR/said
+	"$FLMEM" profile run --force -o "$PROFILE" "${options[@]}" -- "$SAMPLED" "$@" >"$SAID" 3>&-
+}
+
+# assert_sampled exact|SIGMAS
+assert_sampled() {
+	python3 -B "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
+}
+
+# look CODE [PROFILE]: Python with the profile `p`.
+look() {
+	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c "
+import sys
+from heap_profile import *
+p = Profile(sys.argv[1])
+$1" "${2:-$PROFILE}" "${@:3}"
+}
+
+@test "every function of malloc's family is counted exactly where every byte is a sample point" {
+	sample --interval 1 -- functions 3000
+	assert_sampled exact
+	look 'assert not any(p.dropped.values()), p.dropped
+assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
+}
+
+@test "estimates of 20 runs are within 5 %, which is more than 9 standard deviations" {
+	local i
+	for i in {1..20}; do
+		sample --interval 4K -- functions 25000
+		assert_sampled 9
+	done
+}
+
+# The mean of many runs: a bias of 1 % would be eight standard deviations.
+@test "estimates have no bias" {
+	local i profiles=()
+	for i in {1..40}; do
+		sample --interval 16K -- functions 20000
+		mv "$PROFILE" "$PROFILE.$i"
+		mv "$SAID" "$SAID.$i"
+		profiles+=("$PROFILE.$i")
+	done
+	PYTHONPATH=$FLMEM_TESTS/harness python3 -B - "$SAID" "${profiles[@]}" <<-'END'
+		import math, sys
+		from check_sampled import *
+		sums, runs = {}, len(sys.argv) - 2
+		for i, path in enumerate(sys.argv[2:], 1):
+		    sites = read_sites(f"{sys.argv[1]}.{i}")
+		    found = measured(Profile(path), sites)
+		    for _, name, allocated, _, count in sites:
+		        row = sums.setdefault(name, [0, allocated, count])
+		        row[0] += found[name][0]
+		for name, (total, allocated, count) in sums.items():
+		    if allocated:
+		        spread = deviation(allocated, count, 16384) / math.sqrt(runs)
+		        print(name, total / runs / allocated, spread / allocated)
+		        assert abs(total / runs - allocated) < 6 * spread, name
+	END
+}
+
+@test "blocks that change their size and mappings that shrink, grow and are replaced" {
+	sample --interval 1 -- changes
+	assert_sampled exact
+}
+
+@test "2,000 threads come and go" {
+	sample --interval 16K -- threads 2000
+	assert_sampled 7
+	look 'assert 100 < len(p.threads) <= 2001
+assert not p.dropped["threads_full"]'
+}
+
+@test "memory that one thread allocates and another one frees" {
+	sample --interval 1 -- crossing 20000
+	assert_sampled exact
+}
+
+@test "a signal handler that allocates inside the sampler is counted as dropped" {
+	sample --interval 1 -- signals 20000
+	look 'p.check()
+assert p.dropped["nested"] and p.lost_bytes >= 4096, p.dropped'
+}
+
+@test "a child samples nothing, and does not change the profile of its parent" {
+	sample --interval 1 -- fork 100
+	assert_sampled exact
+	# The block of 200 bytes is freed in the child alone.
+	look 'assert p.phase == 2
+assert [row.size for row in p.live.values()].count(200) == 1
+assert [s.samples for s in p.sites.values()].count(100) == 1'
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 1 ]
+}
+
+@test "--follow-children: a child has its own file" {
+	sample --interval 1 --follow-children -- fork 100
+	assert_sampled exact
+	local child
+	child=$(sed -n 's/^child //p' "$SAID")
+	look 'p.check()
+assert p.pid == int(sys.argv[2]) and p.phase == 2
+assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes' \
+		"$PROFILE.$child" "$child"
+}
+
+@test "--follow-children: a child that executes a program has its own file, too" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --follow-children -- \
+		/bin/sh -c '"$0" functions 100 >"$1"; echo done' "$SAMPLED" "$BATS_TEST_TMPDIR/said" 3>&-
+	SAID=$BATS_TEST_TMPDIR/said
+	local own found=0
+	for own in "$PROFILE".*; do
+		look 'sys.exit(not p.program.endswith("/sampled"))' "$own" || continue
+		PROFILE=$own
+		assert_sampled exact
+		found=1
+		break
+	done
+	[ "$found" = 1 ]
+}
+
+@test "a process that executes another program begins its profile again" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 -- env A=b "$SAMPLED" functions 100 \
+		>"$BATS_TEST_TMPDIR/said" 3>&-
+	SAID=$BATS_TEST_TMPDIR/said
+	assert_sampled exact
+	look 'assert p.exec_count == 1 and p.program.endswith("/sampled"), p.exec_count'
+}
+
+@test "thousands of dlopen and dlclose" {
+	sample --interval 1 -- dlopen 3000
+	look 'p.check()
+names = {}
+for site in p.sites.values():
+    where = p.stack(site.node)[0][1] or ""
+    if "/sampled_" in where:
+        name = where.split("/")[-1]
+        names[name] = names.get(name, 0) + site.allocated_count // UNIT
+print(names)
+assert names == {"sampled_one.so": 1500, "sampled_two.so": 1500}
+assert all(m.build_id_size == 20 for m in p.modules.values() if "/sampled_" in p.string(m.path))'
+}
+
+@test "native stacks where frame pointers are kept" {
+	sample --interval 1 -- stack 50
+	look 'from check_sampled import *
+sites = read_sites(sys.argv[2])
+stacks = [[name_of(sites, f[0]) for f in p.stack(s.node)] for s in p.sites.values()
+          if s.allocated_bytes == 50 * 4000]
+assert [s[:3] for s in stacks] == [["inner", "middle", "outer"]], stacks
+assert all(p.stack(s.node)[0][1].endswith("/sampled") for s in p.sites.values()
+           if s.allocated_bytes == 50 * 4000)' "$PROFILE" "$SAID"
+}
+
+@test "rounds: what each allocated, freed and kept, and its peak" {
+	sample --interval 1 -- rounds 4
+	assert_sampled exact
+	# The kept block and the freed ones have a site each.
+	look 'cells = {r: sorted((c.allocated_bytes, c.freed_bytes, c.peak_bytes) for c in p.cells.values()
+                        if c.round == r) for r in range(1, 5)}
+assert cells == {r: [(4000, 0, 4000 * r), (16000, 16000, 16000)] for r in range(1, 5)}, cells
+rounds = {r.round: (r.allocated_bytes, r.freed_bytes) for r in p.rounds.values()}
+assert all(rounds[r] == (20000, 16000) for r in range(1, 5)), rounds
+assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
+assert p.cells_full_round == NONE and p.round == 4'
+}
+
+@test "live bytes at the peak of the process are kept, although all of it was freed" {
+	sample --interval 1 -- peak
+	assert_sampled exact
+	look 'peaks = sorted(p.at_peak(s) for s in p.sites.values() if s.allocated_bytes >= 200000)
+assert peaks == [0, 400000], peaks
+assert p.peak_bytes >= 400000 and p.allocated_bytes - p.freed_bytes < 400000
+assert sum(p.at_peak(s) for s in p.sites.values()) == p.peak_bytes'
+}
+
+@test "the file is valid while the process runs and after kill -9" {
+	start_victim "$FLMEM" profile run -o "$PROFILE" --interval 1 -- "$SAMPLED" functions 500 wait
+	SAID=$VICTIM_LOG
+	look 'assert p.phase == 1 and p.pid == int(sys.argv[2]) and p.command.endswith("500 wait")' \
+		"$PROFILE" "$VICTIM"
+	assert_sampled exact
+	cp "$PROFILE" "$PROFILE.before"
+	kill -KILL "$VICTIM"
+	wait "$VICTIM" || true
+	look 'assert p.phase == 1'
+	assert_sampled exact
+	cmp "$PROFILE" "$PROFILE.before"
+}
+
+@test "killed at any moment, a profile can be read and is at most one update off" {
+	local i
+	for i in {1..20}; do
+		"$FLMEM" profile run --force -o "$PROFILE" --interval 64 --limit 4M -- \
+			"$SAMPLED" crossing 100000000 >/dev/null 3>&- &
+		VICTIMS+=($!)
+		wait_until 60 has_samples $((i * 500))
+		kill -KILL $!
+		wait $! || true
+		look 'live = sum(r.weight_bytes for r in p.live.values())
+off = abs(live - (p.allocated_bytes - p.freed_bytes))
+print(p.samples, off, p.update_begin - p.update_end)
+assert p.update_begin - p.update_end <= 2 and off <= 3 * 4100
+for s in p.sites.values():
+    p.stack(s.node)'
+	done
+}
+
+has_samples() {
+	look 'sys.exit(p.phase != 1 or p.samples < int(sys.argv[2]))' "$PROFILE" "$1" 2>/dev/null
+}
+
+@test "profile round announces a round to a running process" {
+	start_victim "$FLMEM" profile run -o "$PROFILE" -- "$SAMPLED" functions 1 wait
+	look 'assert p.round == NONE'
+	flmem profile round "$PROFILE" 7
+	assert_status 0
+	look 'assert p.round == 7'
+	flmem profile round "$PROFILE" none
+	look 'assert p.round == NONE'
+	flmem profile round "$PROFILE" -1
+	assert_error 2
+	flmem profile round "$BATS_TEST_FILENAME" 1
+	assert_error 2 'is not a heap profile'
+	flmem profile round "$PROFILE"
+	assert_error 2
+}
+
+@test "profile round refuses the profile of a process that has ended" {
+	flmem profile run -o "$PROFILE" -- /bin/true
+	assert_status 0
+	flmem profile round "$PROFILE" 7
+	assert_error 2 'has ended'
+	look 'assert p.round == NONE'
+}
+
+@test "exit status and signals are those of the command" {
+	flmem profile run -o "$PROFILE" -- /bin/sh -c 'exit 7'
+	assert_status 7
+	flmem profile run -f -o "$PROFILE" -- sh -c 'kill -TERM $$'
+	assert_status 143
+	flmem profile run -f -o "$PROFILE" -- /nonexistent/command
+	assert_error 127
+	[ ! -e "$PROFILE" ]
+}
+
+@test "an existing file is kept without --force" {
+	echo precious >"$PROFILE"
+	flmem profile run -o "$PROFILE" -- true
+	assert_error 2 'exists; use --force'
+	[ "$(cat "$PROFILE")" = precious ]
+	flmem profile run -f -o "$PROFILE" -- true
+	assert_status 0
+	look ''
+}
+
+@test "what cannot be is refused with its reason" {
+	flmem profile run -- true
+	assert_error 2 '--output'
+	flmem profile run -o "$PROFILE"
+	assert_error 2 'no command'
+	flmem profile run -o "$PROFILE" --limit 1K -- true
+	assert_error 2 'from 1 MiB'
+	flmem profile run -o "$PROFILE" --interval 2T -- true
+	assert_error 2 'at most 1 TiB'
+	flmem profile run -o /nonexistent/p -- true
+	assert_error 2 "cannot write '/nonexistent/p'"
+	[ ! -e "$PROFILE" ]
+}
+
+@test "a full disk is refused before the command starts" {
+	requires root unshare
+	cd "$BATS_TEST_TMPDIR"
+	run_command unshare -m bash -c '
+		mkdir disk && mount -t tmpfs -o size=8M tmpfs disk || exit 77
+		"$FLMEM" profile run -o disk/p -- touch started
+		status=$?
+		[ ! -e disk/p ] || echo left
+		exit $status' --
+	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
+	assert_error 7 'cannot allocate 64 MiB .*--limit'
+	[ ! -e started ]
+}
+
+@test "secrets of the command line are not in the profile" {
+	flmem profile run -o "$PROFILE" -- "$SAMPLED" functions 1 --token hunter2-very-secret
+	run ! grep -q hunter2-very-secret "$PROFILE"
+	look 'assert "redacted" in p.command, p.command'
+	[ "$(stat -c %a "$PROFILE")" = 600 ]
+}
+
+@test "--limit: a small file fills without harm, and says what is missing" {
+	sample --interval 1 --limit 1M -- functions 2000
+	look 'assert p.file_size == 1 << 20
+assert p.interval_now_bytes > p.interval_bytes
+p.check()'
+}
+
+each_allocator() {
+	local library
+	for library in libjemalloc.so.2 libtcmalloc.so.4 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
+		library=$(echo /usr/lib/*/"$library")
+		if [ ! -e "$library" ]; then
+			skip_part "$BATS_TEST_DESCRIPTION: no $library"
+			continue
+		fi
+		echo "with $library"
+		LD_PRELOAD=$library "$@" "$library"
+	done
+}
+
+under_allocator() {
+	SAMPLED_WITHOUT=pvalloc sample --interval 1 -- functions 2000
+	local -x LD_PRELOAD=
+	assert_sampled exact
+	look 'assert p.allocator == sys.argv[2], p.allocator
+# Mappings of the allocator itself are not counted.
+mappings = sum(s.allocated_bytes for s in p.sites.values() if s.kind == 1)
+assert mappings == 2000 * 4096, mappings' "$PROFILE" "$1"
+}
+
+@test "calls are passed on to a preloaded jemalloc, tcmalloc or mimalloc" {
+	! sanitized || skip "a preloaded allocator and AddressSanitizer do not go together"
+	each_allocator under_allocator
+}

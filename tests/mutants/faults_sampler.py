@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in the sampler of `flmem profile run`: what it counts, and what it must not do."""
+from faults import Fault
+
+HOOKS = "libcore/preload/sampler/hooks.c"
+LIFETIME = "libcore/preload/sampler/lifetime.c"
+RECORD = "libcore/preload/sampler/record.c"
+TOTALS = "libcore/preload/sampler/totals.c"
+ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
+MAPPINGS = "libcore/preload/sampler/mappings.c"
+PYTHON = "libcore/preload/sampler/python.c"
+
+CHANGES = ("cli.profile_run/blocks that change",)
+PLACES = ("cli.profile_python/function, file and line",)
+
+FAULTS = (
+    Fault("sample-weight", ARITHMETIC, "(double)size / chance + 0.5", "(double)size + 0.5",
+          "weights that make the sums unbiased",
+          ("cli.profile_run/estimates have no bias",)),
+    Fault("sample-gap", ARITHMETIC, "(53 * LN2 - log_of_whole(number)) * (double)interval",
+          "(double)interval", "gaps that are exponentially distributed",
+          ("cli.profile_run/estimates have no bias",)),
+    Fault("sample-realloc-fails", HOOKS, "if (sampled && size && !new)", "if (0)",
+          "keeping the sample of a block whose realloc() failed", CHANGES),
+    Fault("sample-own-mappings", HOOKS, "return (uintptr_t)caller >= sampler_next.owner_start &&",
+          "return 0 && (uintptr_t)caller >= sampler_next.owner_start &&",
+          "leaving out the memory that the allocator itself maps",
+          ("cli.profile_run/passed on to a preloaded",)),
+    Fault("sample-address-space", HOOKS, "return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);",
+          "return (flags & MAP_ANONYMOUS);", "counting memory and not address space", CHANGES),
+    Fault("sample-partial-unmap", MAPPINGS, "front + back);", "0);",
+          "keeping the rest of a mapping that shrinks", CHANGES),
+    Fault("sample-fixed-mapping", HOOKS, "if ((flags & MAP_FIXED) && sampler_is_active()", "if (0",
+          "counting once what a mapping replaces", CHANGES),
+    Fault("sample-nested", RECORD, "if (!sampler_enter()) {", "if (0) {",
+          "not recording inside of the sampler",
+          ("cli.profile_run/a signal handler that allocates",)),
+    Fault("sample-in-child", LIFETIME, "inherited.flags & FLMEM_PROFILE_FOLLOW)\n\t\tbegin_child();\n\telse\n\t\tdormant",
+          "1)\n\t\tbegin_child();\n\telse\n\t\tdormant", "leaving children alone",
+          ("cli.profile_run/a child samples nothing",)),
+    Fault("sample-wiped-child", LIFETIME, "return madvise(memory, size, MADV_WIPEONFORK) == 0;",
+          "return memory && size;", "a child that does not write into its parent's profile",
+          ("cli.profile_run/a child samples nothing",)),
+    Fault("sample-exec", LIFETIME, "header.phase != FLMEM_PROFILE_PREPARED)\n\t\tclear_profile();",
+          "0)\n\t\tclear_profile();", "beginning again where another program is executed",
+          ("cli.profile_run/a process that executes another",)),
+    Fault("sample-peak-kept", TOTALS, "if (get_total(&site->peak_epoch) == epoch)", "if (1)",
+          "keeping what sites had at the peak",
+          ("cli.profile_run/live bytes at the peak",)),
+    Fault("sample-cells", TOTALS, "add_to(&cell->freed_bytes, bytes);", "",
+          "totals of rounds", ("cli.profile_run/rounds: what each",)),
+    Fault("sample-stale-modules", HOOKS,
+          "__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);", "",
+          "naming the library that is loaded now",
+          ("cli.profile_run/thousands of dlopen",)),
+    Fault("sample-python-internal", PYTHON, "owner >= OWNED_BY_STACK);", "0);",
+          "leaving out frames of the interpreter itself", PLACES),
+)

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+
+/* pestered MODE: does what a sampler inside of malloc() must not break, and prints "survived". */
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BLOCK 4000U
+#define HALF  (256U << 10)
+
+static void *volatile sink;
+static int survived;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "pestered: %s\n", what);
+	_exit(3);
+}
+
+static void *load_library(void)
+{
+	void *library = dlopen(getenv("SAMPLED_ONE"), RTLD_NOW);
+	void *function = library ? dlsym(library, "library_allocate") : NULL;
+
+	if (!function)
+		fail("SAMPLED_ONE");
+	return function;
+}
+
+static pthread_barrier_t cancelled;
+
+/* malloc() is no cancellation point, also where the sampler looks up a file for the first time. */
+static void *run_cancelled(void *context)
+{
+	void *(*function)(size_t);
+	void *address = load_library();
+
+	(void)context;
+	memcpy(&function, &address, sizeof(function));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_barrier_wait(&cancelled);
+	pthread_barrier_wait(&cancelled);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	sink = function(BLOCK);
+	survived = 1;
+	pthread_testcancel();
+	fail("not cancelled");
+	return NULL;
+}
+
+static void mode_cancel(void)
+{
+	pthread_t thread;
+	void *result;
+
+	pthread_barrier_init(&cancelled, NULL, 2);
+	if (pthread_create(&thread, NULL, run_cancelled, NULL))
+		fail("pthread_create");
+	pthread_barrier_wait(&cancelled);
+	pthread_cancel(thread);
+	pthread_barrier_wait(&cancelled);
+	pthread_join(thread, &result);
+	survived = survived && result == PTHREAD_CANCELED;
+}
+
+#ifdef __x86_64__
+/* Calls malloc() with `base` in the register of the frame pointer. */
+__attribute__((noinline)) static void allocate_with(void *base)
+{
+	void *(*volatile function)(size_t) = malloc;
+
+	__asm__ volatile("push %%rbp\n\t"
+			 "mov %%rsp, %%r12\n\t"
+			 "mov %[base], %%rbp\n\t"
+			 "sub $256, %%rsp\n\t"
+			 "and $-16, %%rsp\n\t"
+			 "mov $4000, %%edi\n\t"
+			 "call *%[function]\n\t"
+			 "mov %%r12, %%rsp\n\t"
+			 "pop %%rbp\n\t"
+			 :
+			 : [base] "r"(base), [function] "r"(function)
+			 : "r12", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",
+			   "memory", "cc");
+}
+
+/* The register holds an address behind the stack, in memory that goes unseen. */
+static void *run_stale(void *context)
+{
+	char *above = (char *)context + HALF;
+
+	for (unsigned i = 0; i < 50; i++) {
+		if ((void *)syscall(SYS_mmap, above, (size_t)HALF, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != above)
+			fail("mmap");
+		allocate_with(above + HALF / 2);
+		syscall(SYS_munmap, above, (size_t)HALF);
+		allocate_with(above + HALF / 2);
+	}
+	survived = 1;
+	return NULL;
+}
+
+static void mode_stale(void)
+{
+	void *stack = mmap(NULL, 2 * (size_t)HALF, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	if (stack == MAP_FAILED || pthread_attr_setstack(&attributes, stack, HALF) ||
+	    pthread_create(&thread, &attributes, run_stale, stack))
+		fail("a thread");
+	pthread_join(thread, NULL);
+}
+#else
+static void mode_stale(void)
+{
+	survived = 1;
+}
+#endif
+
+/* The profile loses its end, or all of it. */
+static void mode_truncate(void)
+{
+	const char *path = getenv("PESTERED_FILE");
+	void *old = malloc(BLOCK);
+
+	sink = malloc(BLOCK);
+	if (!path || truncate(path, 1 << 20))
+		fail("PESTERED_FILE");
+	free(old);
+	sink = malloc(BLOCK);
+	old = malloc(BLOCK);
+	if (truncate(path, 0))
+		fail("truncate");
+	free(old);
+	for (unsigned i = 0; i < 100; i++)
+		free(malloc(BLOCK));
+	survived = 1;
+}
+
+static void wait_for(pid_t child)
+{
+	int status;
+
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		fail("fork");
+	if (status)
+		fprintf(stderr, "pestered: the child has status %#x\n", (unsigned)status);
+	survived = status == 0;
+}
+
+/* A child that may not write files of the profile's size. */
+static void mode_file_limit(void)
+{
+	struct rlimit limit = {1 << 20, 1 << 20};
+	pid_t child = fork();
+
+	if (child == 0) {
+		setrlimit(RLIMIT_FSIZE, &limit);
+		for (unsigned i = 0; i < 1000; i++)
+			free(malloc(BLOCK));
+		_exit(0);
+	}
+	wait_for(child);
+}
+
+static void *run_small(void *context)
+{
+	for (unsigned i = 0; i < 100; i++)
+		free(malloc(BLOCK));
+	return context;
+}
+
+/* The first allocation that a child samples is in a thread with the smallest stack. */
+static void mode_small_stack(void)
+{
+	pthread_attr_t attributes;
+	size_t size = (size_t)PTHREAD_STACK_MIN;
+	char *stack = mmap(NULL, size + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t thread;
+	pid_t child;
+
+	pthread_attr_init(&attributes);
+	if (stack == MAP_FAILED || mprotect(stack + 4096, size, PROT_READ | PROT_WRITE) ||
+	    pthread_attr_setstack(&attributes, stack + 4096, size))
+		fail("a stack");
+	child = fork();
+	if (child == 0) {
+		if (pthread_create(&thread, &attributes, run_small, NULL))
+			_exit(3);
+		pthread_join(thread, NULL);
+		_exit(0);
+	}
+	wait_for(child);
+}
+
+/* What is refused does not count, whatever its size. */
+static void mode_refused(void)
+{
+	volatile size_t size = SIZE_MAX / 4 * 3;
+
+	if (malloc(size) || calloc(size, 1))
+		fail("allocated");
+	for (unsigned i = 0; i < 1000; i++)
+		sink = malloc(BLOCK);
+	survived = 1;
+}
+
+static const struct {
+	const char *name;
+	void (*function)(void);
+} modes[] = {
+	{"cancel", mode_cancel},	   {"stale", mode_stale},
+	{"truncate", mode_truncate},	   {"file-limit", mode_file_limit},
+	{"small-stack", mode_small_stack}, {"refused", mode_refused},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (strcmp(argv[1], modes[i].name) == 0) {
+			modes[i].function();
+			if (!survived)
+				fail("did not survive");
+			puts("survived");
+			return 0;
+		}
+	return 2;
+}

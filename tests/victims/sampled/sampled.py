@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Allocates from places of all kinds; after each allocation a comment "HERE function" names the line
+and the qualified name that the profile has to show.
+"""
+import sys
+import threading
+import zlib
+
+SIZE = 100000
+kept = []
+
+
+def plain():
+    kept.append(bytearray(SIZE))  # HERE plain
+
+
+class Model:
+    def method(self):
+        kept.append(bytearray(SIZE))  # HERE Model.method
+
+    @staticmethod
+    def static():
+        kept.append(bytearray(SIZE))  # HERE Model.static
+
+
+def outer():
+    def nested():
+        kept.append(bytearray(SIZE))  # HERE outer.<locals>.nested
+    nested()
+
+
+def generator():
+    yield 1
+    kept.append(bytearray(SIZE))  # HERE generator
+    yield 2
+
+
+def several_lines():
+    kept.extend([
+        bytearray(SIZE),  # HERE several_lines
+        1])
+
+
+def far_below():
+    if not kept:
+        raise ValueError
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    try:
+        kept.append(bytearray(SIZE))  # HERE far_below
+    finally:
+        kept.append(1)
+
+
+def größe():
+    kept.append(bytearray(SIZE))  # HERE größe
+
+
+def 数():
+    kept.append(bytearray(SIZE))  # HERE 数
+
+
+def decorated(function):
+    def wrapper():
+        return function()
+    return wrapper
+
+
+@decorated
+def inside_wrapper():
+    kept.append(bytearray(SIZE))  # HERE inside_wrapper
+
+
+def by_callback():
+    sorted([1], key=lambda _: kept.append(bytearray(SIZE)) or 0)  # HERE by_callback.<locals>.<lambda>
+
+
+def recursive(depth):
+    if depth:
+        recursive(depth - 1)
+    else:
+        kept.append(bytearray(SIZE))  # HERE recursive
+
+
+def with_keywords(**_):
+    kept.append(zlib.decompress(zlib.compress(bytes(SIZE))))  # HERE with_keywords
+
+
+async def coroutine():
+    kept.append(bytearray(SIZE))  # HERE coroutine
+
+
+def in_thread():
+    kept.append(bytearray(SIZE))  # HERE in_thread
+
+
+def run_coroutine():
+    try:
+        coroutine().send(None)
+    except StopIteration:
+        pass
+
+
+def main():
+    # A thread that is not meant, and newer than the main thread.
+    end = threading.Event()
+    idle = threading.Thread(target=end.wait)
+    idle.start()
+    for _ in range(3):
+        plain()
+        Model().method()
+        Model.static()
+        outer()
+        list(generator())
+        several_lines()
+        far_below()
+        größe()
+        数()
+        inside_wrapper()
+        by_callback()
+        recursive(20)
+        with_keywords(a=1)
+        run_coroutine()
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
+    exec("def made():\n kept.append(bytearray(SIZE))\nmade()")
+    end.set()
+    idle.join()
+    print("ready", flush=True)
+    if len(sys.argv) > 1:
+        threading.Event().wait()
+
+
+main()
