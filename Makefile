@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all demo check bench soak fuzz generate format install deb clean
+.PHONY: all demo check bench soak fuzz generate format install deb wheels clean
 
 # make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
 LONG =
@@ -70,6 +70,12 @@ deb:
 	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build --preset release
 	cd build/release && cpack -G DEB
+
+# For other systems than this one, then used in as many of them as there are: a table at the end.
+wheels:
+	scripts/setup build wheels
+	python3 -B scripts/wheels/make.py
+	python3 -B tests/wheels/run.py build/wheels
 
 clean:
 	rm -rf build

@@ -93,6 +93,17 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct start_options, image),
 	 .metavar = "IMAGE",
 	 .help = "with --emit=docker or k8s: container image"},
+	{.name = "command",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct start_options, command),
+	 .choices = start_command_choices,
+	 .help = "with --emit: the command is 'flmem aggregate' with the arguments after --"},
+	{.name = "tasks",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct start_options, tasks),
+	 .metavar = "N",
+	 .help = "with --emit=slurm or pbs: start the command in N processes of an MPI job; with "
+		 "--command=aggregate they share the work (default 1)"},
 	{0},
 };
 
@@ -117,9 +128,10 @@ static int check_supervision(const struct start_options *o, struct flmem_error *
 	if (o->supervise && o->dry_run)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--supervise and --dry-run exclude each other");
-	if (o->output || o->site || o->org || o->image)
+	if (o->output || o->site || o->org || o->image || o->command || o->tasks)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--output, --site, --org and --image need --emit");
+				       "--output, --site, --org, --image, --command and --tasks "
+				       "need --emit");
 	if (!o->supervise && (o->workspace || o->wait || o->grace))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--workspace, --wait and --grace need --supervise");

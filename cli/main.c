@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <flmem/report.h>
 #include <flmem/text.h>
 #include <flmem/trim.h>
 #include <flmem/version.h>
@@ -138,6 +139,29 @@ static int flush_standard_output(int status)
 	return cmd_fail(NULL, false, &err);
 }
 
+static int print_version(int argc, char **argv)
+{
+	struct flmem_error err = {0};
+	char *json;
+
+	if (argc < 3) {
+		printf("flmem %s\n", flmem_version());
+		return 0;
+	}
+	if (argc > 3 || strcmp(argv[2], "--json") != 0) {
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--version takes only --json");
+		return cmd_fail(NULL, false, &err);
+	}
+	json = flmem_report_version_json();
+	if (!json) {
+		flmem_error_nomem(&err, "cannot print the version");
+		return cmd_fail(NULL, false, &err);
+	}
+	fputs(json, stdout);
+	free(json);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct cmd *cmd;
@@ -146,10 +170,8 @@ int main(int argc, char **argv)
 	flmem_trim_limit_hold(true);
 	if (argc < 2)
 		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("flmem %s\n", flmem_version());
-		return flush_standard_output(0);
-	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+		return flush_standard_output(print_version(argc, argv));
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return flush_standard_output(help_overview(stdout));
 	cmd = cmd_find(argv[1]);

@@ -2,6 +2,7 @@
 #include "signals.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/signalfd.h>
 
 static struct sigaction found_sigpipe;

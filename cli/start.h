@@ -5,6 +5,7 @@
 /* The modes of `flmem start`, one file each. */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <flmem/error.h>
 
@@ -25,9 +26,12 @@ struct start_options {
 	const char *site;
 	const char *org;
 	const char *image;
+	const char *command;
+	uint64_t tasks;
 };
 
 extern const char *const start_emit_choices[];
+extern const char *const start_command_choices[];
 
 /* Prints or saves a script or unit; `argv` NULL means the standard command of the role. */
 int start_emit(const struct start_options *options, char *const *argv, struct flmem_error *err);

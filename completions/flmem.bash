@@ -62,12 +62,12 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "detect trim env start watch recommend aggregate help --help --version"
+		_flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help --help --version"
 		return
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'profile run' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -115,7 +115,7 @@ _flmem()
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --command --tasks --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -132,11 +132,13 @@ _flmem()
 		--site) return ;;
 		--org) return ;;
 		--image) return ;;
+		--command) _flmem_offer "$word" -W "aggregate" && return ;;
+		--tasks) return ;;
 		esac
-		_flmem_line 2 " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
+		_flmem_line 2 " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image --command --tasks" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --wait --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --exact-peaks --wait --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -184,8 +186,107 @@ _flmem()
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
+	profile)
+		options=" --help"
+		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
+			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff export"
+		fi
+		;;
+	'profile run')
+		options=" --output --interval --limit --native --python-allocators --follow-children --force --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--interval | -i) return ;;
+		--limit) return ;;
+		esac
+		_flmem_line 3 " --output -o --interval -i --limit" && return
+		;;
+	'profile round')
+		options=" --help"
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile stats')
+		options=" --by --stack --round --limit --json --help"
+		case $option in
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile summary')
+		options=" --by --stack --round --limit --json --help"
+		case $option in
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile table')
+		options=" --by --stack --round --limit --json --help"
+		case $option in
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile tree')
+		options=" --by --stack --round --limit --json --help"
+		case $option in
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile leaks')
+		options=" --stack --limit --json --help"
+		case $option in
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile flamegraph')
+		options=" --output --by --stack --round --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile diff')
+		options=" --html --by --stack --round --limit --json --help"
+		case $option in
+		--html) _flmem_files "$word" -f && return ;;
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile export')
+		options=" --format --output --by --stack --round --help"
+		case $option in
+		--format | -f) _flmem_offer "$word" -W "pprof collapsed speedscope json" && return ;;
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
+		--round | -r) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --shard-size --header --cacert --retries --timeout --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --shard-size --header --cacert --retries --timeout --nan --non-float --resume --mpi --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
@@ -242,7 +343,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate convert')
-		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --json --quiet --help"
+		options=" --output --dtype --key --shard-size --header --cacert --retries --timeout --resume --json --quiet --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64 fp16 fp32 fp64" && return ;;
@@ -266,13 +367,112 @@ _flmem()
 		--threads) return ;;
 		esac
 		;;
+	exchange)
+		options=" --help"
+		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
+			_flmem_offer "$word" -W "serve push pull status wait"
+		fi
+		;;
+	'exchange serve')
+		options=" --model --clients --rounds --listen --state --algorithm --nan --non-float --key --trim --clip-norm --hostile --keep --server-rate --quorum --deadline --chunk --max-request --quota --reserve --expire --idle-timeout --settle --connections --address-connections --tls-cert --tls-key --client-ca --authorised-clients --token-file --insecure --json-log --quiet --json --help"
+		case $option in
+		--model | -m) _flmem_files "$word" -f && return ;;
+		--clients | -n) return ;;
+		--rounds) return ;;
+		--listen) return ;;
+		--state) _flmem_files "$word" -d && return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
+		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
+		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
+		--key) return ;;
+		--trim) return ;;
+		--clip-norm) return ;;
+		--hostile) return ;;
+		--keep) return ;;
+		--server-rate) return ;;
+		--quorum) return ;;
+		--deadline) return ;;
+		--chunk) return ;;
+		--max-request) return ;;
+		--quota) return ;;
+		--reserve) return ;;
+		--expire) return ;;
+		--idle-timeout) return ;;
+		--settle) return ;;
+		--connections) return ;;
+		--address-connections) return ;;
+		--tls-cert) _flmem_files "$word" -f && return ;;
+		--tls-key) _flmem_files "$word" -f && return ;;
+		--client-ca) _flmem_files "$word" -f && return ;;
+		--authorised-clients) _flmem_files "$word" -f && return ;;
+		--token-file) _flmem_files "$word" -f && return ;;
+		esac
+		;;
+	'exchange push')
+		options=" --client --round --weight --chunk --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
+		case $option in
+		--client | -c) return ;;
+		--round | -r) return ;;
+		--weight | -w) return ;;
+		--chunk) return ;;
+		--token-file) _flmem_files "$word" -f && return ;;
+		--cert) _flmem_files "$word" -f && return ;;
+		--key) _flmem_files "$word" -f && return ;;
+		--ca) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'exchange pull')
+		options=" --output --round --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--round | -r) return ;;
+		--token-file) _flmem_files "$word" -f && return ;;
+		--cert) _flmem_files "$word" -f && return ;;
+		--key) _flmem_files "$word" -f && return ;;
+		--ca) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
+		esac
+		;;
+	'exchange status')
+		options=" --token-file --cert --key --ca --insecure --retries --timeout --json --help"
+		case $option in
+		--token-file) _flmem_files "$word" -f && return ;;
+		--cert) _flmem_files "$word" -f && return ;;
+		--key) _flmem_files "$word" -f && return ;;
+		--ca) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		--timeout) return ;;
+		esac
+		;;
+	'exchange wait')
+		options=" --round --timeout --token-file --cert --key --ca --insecure --retries --quiet --json --help"
+		case $option in
+		--round | -r) return ;;
+		--timeout) return ;;
+		--token-file) _flmem_files "$word" -f && return ;;
+		--cert) _flmem_files "$word" -f && return ;;
+		--key) _flmem_files "$word" -f && return ;;
+		--ca) _flmem_files "$word" -f && return ;;
+		--retries) return ;;
+		esac
+		;;
 	help)
 		options=" --help"
 		if ((COMP_CWORD == 2)); then
-			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
+			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help exit-codes conditions"
+		fi
+		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == profile ]]; then
+			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff export"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
 			_flmem_offer "$word" -W "inspect diff convert generate"
+		fi
+		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == exchange ]]; then
+			_flmem_offer "$word" -W "serve push pull status wait"
 		fi
 		;;
 	esac

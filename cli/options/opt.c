@@ -14,7 +14,9 @@ const struct opt opt_help = {.name = "help", .letter = 'h', .help = "print this 
 
 const struct opt opt_globals[] = {
 	{.name = "help", .letter = 'h', .help = "list the commands"},
-	{.name = "version", .letter = 'V', .help = "print the version"},
+	{.name = "version",
+	 .letter = 'V',
+	 .help = "print the version; with --json also how it was built"},
 	{0},
 };
 

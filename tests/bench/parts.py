@@ -10,9 +10,11 @@ import time
 
 import averaging
 import collecting
+import exchanging
 import fetching
 import figures
 import large
+import sampling
 import stage
 import watching
 from figures import MS
@@ -315,5 +317,6 @@ def heap(bench):
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "average": averaging.average,
-       "fetch": fetching.fetch,
+       "fetch": fetching.fetch, "exchange": exchanging.exchange,
+       "sample": sampling.sample,
        "large": large.large, "small-tensors": large.small_tensors}

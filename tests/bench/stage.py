@@ -33,6 +33,8 @@ class Tools:
         self._compile("counters.c", self.counters)
         self.allocating = os.path.join(directory, "allocating")
         self._compile("allocating.c", self.allocating, "-pthread")
+        self.torture = os.path.join(directory, "torture")
+        self._compile("torture.c", self.torture, "-pthread")
         self.plaincopy = os.path.join(directory, "plaincopy")
         self._compile("plaincopy.c", self.plaincopy, "-pthread")
         self.heaps = os.path.join(directory, "heaps")

@@ -13,7 +13,7 @@ RULES = (
     (("cli/", "libcore/", "tests/"), (), UNBOUNDED, "use snprintf or struct flmem_buf"),
     (("cli/", "libcore/"), ("libcore/base/parse",), LOOSE_NUMBERS, "use flmem/parse.h"),
     (("cli/", "libcore/"), (), r"system|popen", "a shell parses its words; use posix_spawn"),
-    (("cli/", "libcore/"), ("libcore/base/plugin.c",), r"dlopen|dlsym", "use flmem/plugin.h"),
+    (("cli/", "libcore/"), ("libcore/base/plugin.c", "libcore/preload/"), r"dlopen|dlsym", "use flmem/plugin.h"),
     (("libcore/",), (), TALKING, "the library never prints, exits or aborts"),
     (("libcore/",), (), r"fprintf\s*\(\s*std(?:err|out)\b.*|fputs", "the library never prints"),
 )

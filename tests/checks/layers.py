@@ -7,8 +7,9 @@ import tree
 from directories import CLI, DIRECTORIES, directory_of
 
 # Public headers of operations are for operations, and for those who print their results.
-OPERATIONS = ("aggregate", "compare", "condition", "convert", "detect", "emit", "host", "inspect",
-              "launch", "own_process", "plan", "recommend", "repeat", "select", "supervise", "trim", "watch")
+OPERATIONS = ("aggregate", "compare", "condition", "convert", "detect", "emit", "exchange_client",
+              "exchange_serve", "host", "inspect", "launch", "own_process", "plan", "profile",
+              "recommend", "repeat", "select", "supervise", "trim", "watch")
 ABOVE = ("ops", "report", "serve", "include")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)

@@ -41,26 +41,41 @@ class Server(threading.Thread):
             # A greeting of TLS has no line to show.
             tls = head.startswith(b"\x16")
             self.asked.append("TLS" if tls else head.split(b"\r\n")[0].decode("latin-1"))
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
-                               b"Content-Length: %d\r\n\r\n" % len(self.page) + self.page)
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+                                   b"Connection: close\r\n"
+                                   b"Content-Length: %d\r\n\r\n" % len(self.page) + self.page)
+            except OSError:
+                return  # the other end was a greeting of TLS
 
 
-def browse(chromium, path):
+def serve(path):
     with open(path, "rb") as file:
         server = Server(file.read())
     server.start()
+    return server
+
+
+def command(chromium, profile, server):
+    """Chromium with no network but the server."""
+    return [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            "--disable-default-apps", "--disable-extensions", "--disable-dev-shm-usage",
+            "--no-proxy-server", "--enable-logging=stderr", f"--user-data-dir={profile}",
+            "--host-resolver-rules=MAP *.google.com ~NOTFOUND, MAP *.googleapis.com ~NOTFOUND, "
+            f"MAP * 127.0.0.1:{server.port}"]
+
+
+def browse(chromium, path):
+    server = serve(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         run = subprocess.run(
-            [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync",
-             "--disable-default-apps", "--disable-extensions", "--disable-dev-shm-usage",
-             "--no-proxy-server", "--enable-logging=stderr", f"--user-data-dir={profile}",
-             "--host-resolver-rules=MAP *.google.com ~NOTFOUND, MAP *.googleapis.com ~NOTFOUND, "
-             f"MAP * 127.0.0.1:{server.port}", "--dump-dom",
+            [*command(chromium, profile, server), "--dump-dom",
              f"http://page.example:{server.port}/report"],
             capture_output=True, text=True, timeout=240, check=True)
     lines = [line for line in run.stderr.splitlines() if "CONSOLE" in line]
     return {"dom": run.stdout, "console": lines, "asked": server.asked}
 
 
-print(json.dumps(browse(sys.argv[1], sys.argv[2])))
+if __name__ == "__main__":
+    print(json.dumps(browse(sys.argv[1], sys.argv[2])))

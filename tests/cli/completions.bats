@@ -21,7 +21,7 @@ setup() {
 	has_word --version
 	in_bash flmem help --
 	[ "$output" = --help ]
-	in_bash flmem help ex
+	in_bash flmem help exit
 	[ "$output" = exit-codes ]
 	in_bash flmem nosuchcommand ''
 	[ -z "$output" ]
@@ -35,7 +35,7 @@ setup() {
 	in_fish 'flmem help --'
 	has_word --help
 	has_no_word --version
-	in_fish 'flmem help ex'
+	in_fish 'flmem help exit'
 	has_word exit-codes
 }
 
@@ -47,7 +47,7 @@ setup() {
 	in_zsh 'flmem help --'
 	has_word --help
 	has_no_word --version
-	in_zsh 'flmem help ex'
+	in_zsh 'flmem help exit'
 	has_word exit-codes
 }
 

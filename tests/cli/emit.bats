@@ -313,6 +313,37 @@ end_script() {
 	done
 }
 
+@test "batch scripts of flmem aggregate, in one process or several" {
+	local kind launcher
+	mkdir -p bin
+	for launcher in srun mpirun; do
+		printf '#!/bin/sh\necho %s "$@"\n' "$launcher" >bin/"$launcher"
+	done
+	printf '#!/bin/sh\necho alone "$@"\n' >bin/flmem
+	chmod +x bin/*
+	for kind in slurm pbs; do
+		emit --role server --emit $kind --command aggregate --tasks 4 -- -o "a b" x >job.sh
+		shellcheck job.sh
+		run_command env "PATH=$PWD/bin:$PATH" bash job.sh
+		assert_status 0
+		case $kind in
+		slurm) [ "$output" = "srun --mpi=pmix flmem aggregate --mpi -o a b x" ] ;;
+		pbs) [ "$output" = "mpirun -n 4 flmem aggregate --mpi -o a b x" ] ;;
+		esac
+		grep -q "^#SBATCH --ntasks=4$\|^#PBS -l select=4:mpiprocs=1$" job.sh
+		emit --role server --emit $kind --command aggregate -- -o out x >job.sh
+		run_command env "PATH=$PWD/bin:$PATH" bash job.sh
+		[ "$output" = "alone aggregate -o out x" ]
+		grep -q "^#SBATCH --ntasks=1$\|^#PBS -l select=1$" job.sh
+	done
+	flmem start --role server --emit systemd --tasks 2 -- true
+	assert_error 2 '--tasks needs --emit=slurm or pbs'
+	flmem start --role server --emit slurm --tasks 100001 -- true
+	assert_error 2 'invalid number of tasks'
+	flmem start --role server --tasks 2 -- true
+	assert_error 2 'need --emit'
+}
+
 @test "batch scripts find a relative workspace from where they were submitted" {
 	local kind
 	mkdir -p submitted/-w elsewhere

@@ -47,7 +47,7 @@ sys.stdout.buffer.write(struct.pack("<Q", len(header)) + header + struct.pack("<
 		fi
 		# A program goes on without the library where it only tidies up.
 		library=/nonexistent
-		! grep -q 'flmem\.aggregate' "$block" || library=$FLMEM_PLAIN
+		! grep -qE 'flmem\.(aggregate|inspect)' "$block" || library=$FLMEM_PLAIN
 		run_command env "PYTHONPATH=$FLMEM_TESTS/../libcore/bindings/python" \
 			"FLMEM_LIBRARY=$library" /usr/bin/python3 -B "$block"
 		assert_status 0

@@ -103,6 +103,18 @@ print(json.dumps(summary))
 	assert_victim_unharmed
 }
 
+@test "--version: how it was built" {
+	flmem --version --json
+	assert_status 0
+	assert_schema version
+	flmem -V --json
+	assert_status 0
+	flmem --version --yaml
+	assert_status 2
+	[ -z "$output" ]
+	[[ $stderr = *"--version takes only --json"* ]]
+}
+
 @test "env: every role" {
 	local role
 	for role in server client trainer; do

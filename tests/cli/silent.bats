@@ -99,7 +99,25 @@ threading.Event().wait()'
 }
 
 stopped_asking() {
-	[ "$(grep -c 'did not answer' "$BATS_TEST_TMPDIR/err")" -ge 3 ] || ! kill -0 "$1"
+	[ "$(grep -Ec 'did not answer|still do not answer' "$BATS_TEST_TMPDIR/err")" -ge 3 ] || ! kill -0 "$1"
+}
+
+refused_often() {
+	[ "$(grep -c 'still do not answer' "$BATS_TEST_TMPDIR/err")" -ge 3 ] || ! kill -0 "$1"
+}
+
+# Each of them would cost a thread that waits as long as the process lives.
+@test "trim: while one attempt waits for an answer, no other starts" {
+	local flmem
+	start_silent list-missing
+	"$FLMEM" trim --pid "$SILENT" --every 1s --timeout 1s >"$BATS_TEST_TMPDIR/err" 2>&1 3>&- &
+	flmem=$!
+	wait_until 60 refused_often "$flmem"
+	[ "$(find "/proc/$flmem/task" -mindepth 1 -maxdepth 1 | wc -l)" -le 2 ]
+	kill "$flmem"
+	# The thread that waits ends with the process that it waits for.
+	stop_victims
+	wait "$flmem"
 }
 
 # PTRACE_SEIZE waits for the exec. Three attempts take longer than flmem may hold a thread.

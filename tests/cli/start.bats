@@ -242,6 +242,10 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 		compile musl musl-gcc
 		flmem start --role client --jemalloc -- ./musl
 		assert_error 5 "'.*/musl' ended before its program started, with status 127: Error loading shared library"
+		assert_error 5 "is built for glibc, but '.*/musl' runs with musl; name a library that is built for musl"
+		compile other.so musl-gcc -shared -fPIC
+		flmem start --role client --jemalloc --jemalloc-library "$PWD/other.so" -- "$PYTHON" -c pass
+		assert_error 5 "other.so is built for musl, but '.*python3.*' runs with glibc"
 	fi
 	compile setuid
 	chown 65534 setuid

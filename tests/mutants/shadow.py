@@ -18,6 +18,10 @@ import time
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 SOURCES = "libcore"
+# Loaded into other programs by the command, which finds it beside its library.
+SAMPLER_OBJECTS = "libcore/CMakeFiles/flmem_sampler.dir"
+SAMPLER_SOURCES = "libcore/preload/sampler/"
+SAMPLER = "libcore/flmem/libflmem-sampler.so"
 PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
 STEP_S = 0.1  # in which a log is read for a failure
@@ -115,7 +119,8 @@ class Shadow:
     def compile(self, fault):
         """The changed object, of a source in libcore/."""
         source = os.path.join(self.root, fault.file)
-        target = f"{OBJECTS}/{os.path.relpath(fault.file, SOURCES)}.o"
+        objects = SAMPLER_OBJECTS if fault.file.startswith(SAMPLER_SOURCES) else OBJECTS
+        target = f"{objects}/{os.path.relpath(fault.file, SOURCES)}.o"
         built = os.path.join(self.build, target)
         if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
             raise Failure(f"{built} is older than its source; build {self.build} first")
@@ -144,6 +149,14 @@ class Shadow:
             raise Failure(f"no libflmem.so in {self.build}")
         return os.path.relpath(found[0], self.build)
 
+    def _link_sampler(self, changed):
+        beside = os.path.dirname(SAMPLER)
+        own = os.path.join(self.directory, beside)
+        if os.path.islink(own):
+            os.unlink(own)
+            link_directory(os.path.join(self.build, beside), own)
+        self._link(SAMPLER, changed)
+
     def link(self, test, changed):
         """What a test runs: its own program, or the command with its library."""
         name = test.split("/")[0]
@@ -151,6 +164,9 @@ class Shadow:
             self._link("tests/" + name[len("unit."):], changed)
             return
         library = self._library()
+        if changed[0].startswith(SAMPLER_OBJECTS):
+            self._link_sampler(changed)
+            changed = ("", "")
         self._link(library, changed)
         for path in glob.glob(os.path.join(self.build, "libcore", "libflmem.so*")):
             path = os.path.relpath(path, self.build)

@@ -6,9 +6,10 @@ import faults_ops
 import faults_registers
 import faults_remote
 import faults_runtimes
+import faults_sampler
 import faults_seccomp
 import faults_threads
 
 FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULTS,
           *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
-          *faults_files.FAULTS, *faults_ops.FAULTS)
+          *faults_files.FAULTS, *faults_ops.FAULTS, *faults_sampler.FAULTS)

@@ -3,7 +3,7 @@
 frameworks.py run NAME SCRIPT...   runs a test with a framework of the Python registry
 frameworks.py make NAME            makes its virtual environment first
 
-NAME is nvflare, flower, appfl or mergekit. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
+NAME is nvflare, flower, appfl, mergekit or tuspy. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
 PyTorch and NumPy. Without one the test is skipped.
 """
 import os
@@ -27,6 +27,10 @@ PACKAGES = {
                  "safetensors", "accelerate==0.34.2", "peft==0.11.1", "immutables==0.20", "pydantic==2.10.6",
                  "pydantic-core==2.27.2", "annotated-types", "typing-extensions", "click", "tqdm", "regex",
                  "filelock", "fsspec", "packaging", "requests", "psutil", "pyyaml", "networkx"),
+    # A client of tus that its authors wrote; it imports its asynchronous half always.
+    "tuspy": ("tuspy==1.1.0", "requests", "charset-normalizer", "idna", "urllib3", "certifi", "tinydb", "aiohttp",
+              "multidict", "yarl", "propcache", "frozenlist", "aiosignal", "aiohappyeyeballs", "attrs", "async-timeout",
+              "typing-extensions"),
 }
 
 

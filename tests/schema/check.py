@@ -33,6 +33,11 @@ NAMES = (
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
     ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
     ("aggregate", "$defs result properties algorithm enum", "FLMEM_ALGORITHMS", 1),
+    ("exchange-status", "$defs result properties phase enum", "FLMEM_EXCHANGE_PHASES", 1),
+    ("exchange-wait", "$defs result properties phase enum", "FLMEM_EXCHANGE_PHASES", 1),
+    ("heap-profile", "$defs measure enum", "FLMEM_HEAP_MEASURES", 1),
+    ("heap-profile", "$defs profile properties state enum", "FLMEM_HEAP_ENDINGS", 1),
+    ("heap-profile", "$defs profile properties stacks enum", "FLMEM_HEAP_STACKS", 1),
 )
 
 

@@ -36,6 +36,7 @@ struct flmem_emit_options {
 	const char *site;  /* name of the client; NULL: site-1, in sub_start the kit's directory */
 	const char *org;   /* its organisation; NULL: none */
 	const char *image; /* for containers; NULL: a placeholder */
+	unsigned tasks;	   /* of batch scripts: more than 1: processes that share the work by MPI */
 };
 
 /*

@@ -15,6 +15,8 @@
 #include <flmem/convert.h>
 #include <flmem/detect.h>
 #include <flmem/error.h>
+#include <flmem/exchange_client.h>
+#include <flmem/exchange_serve.h>
 #include <flmem/host.h>
 #include <flmem/inspect.h>
 #include <flmem/launch.h>
@@ -25,6 +27,9 @@
 #include <flmem/trim.h>
 #include <flmem/troubleshoot.h>
 #include <flmem/watch.h>
+
+/* Of `--version`: flmem/version.h. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_version_json(void);
 
 /* Of `detect` without a target. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_host_json(const struct flmem_host_report *host);
@@ -105,8 +110,29 @@ FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 				const struct flmem_watch_advice *advice);
 
+/* Of `exchange status` and `exchange wait`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_status_json(const struct flmem_exchange_status *status);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_wait_json(const struct flmem_exchange_status *status);
+
+/* Of `exchange push` and `exchange pull`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_push_json(const struct flmem_exchange_push_result *result);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_pull_json(const struct flmem_exchange_pull_request *request,
+				const struct flmem_exchange_pull_result *result);
+
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_error_json(const char *command,
 							 const struct flmem_error *error);
+
+/* Of `exchange serve`, at its end. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_served(const struct flmem_exchange_served *served);
+
+/* One event of its log, on one line. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_exchange_event(const struct flmem_exchange_event *event);
 
 #endif

@@ -26,17 +26,7 @@
 #define SHUTDOWN   "shutdown.fl"
 #define RESTART	   "restart.fl"
 
-#define NS UINT64_C(1000000000)
-
 static const char *const names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
-
-static int64_t read_clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * (int64_t)NS + now.tv_nsec;
-}
 
 /*
  * Whether the process can be the one that a file names: it must have existed when the file was
@@ -45,14 +35,10 @@ static int64_t read_clock_ns(clockid_t clock)
  */
 static bool existed_at_write(const struct flmem_process *process, const struct stat *file)
 {
-	const int64_t slack = 2 * (int64_t)NS;
-	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
-	int64_t started = (int64_t)(process->start_time / ticks * NS +
-				    process->start_time % ticks * (NS / ticks));
-	int64_t boot = read_clock_ns(CLOCK_REALTIME) - read_clock_ns(CLOCK_BOOTTIME);
-	int64_t written = (int64_t)file->st_mtim.tv_sec * (int64_t)NS + file->st_mtim.tv_nsec;
+	const int64_t slack_us = 2000000;
+	int64_t written_us = (int64_t)file->st_mtim.tv_sec * 1000000 + file->st_mtim.tv_nsec / 1000;
 
-	return boot + started <= written + slack;
+	return (int64_t)flmem_process_started_us(process) <= written_us + slack_us;
 }
 
 static int report_doubt(const struct flmem_control *control, enum flmem_code code, const char *name,

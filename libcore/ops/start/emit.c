@@ -169,7 +169,8 @@ static void emit_sub_start(struct emission *e)
 	flmem_buf_puts(&e->out, e->start->script_tail);
 }
 
-static void put_batch(struct emission *e, const char *submitted)
+/* `launcher` is for several processes. */
+static void put_batch(struct emission *e, const char *submitted, const char *launcher)
 {
 	flmem_buf_puts(&e->out, "set -eu\n");
 	/* A batch system may start a script in the home directory. */
@@ -183,24 +184,33 @@ static void put_batch(struct emission *e, const char *submitted)
 	flmem_buf_putc(&e->out, '\n');
 	put_block(e);
 	flmem_buf_puts(&e->out, "\nexec ");
+	if (e->options->tasks > 1)
+		flmem_buf_puts(&e->out, launcher);
 	put_words(e, flmem_quote_sh, " ");
 	flmem_buf_putc(&e->out, '\n');
 }
 
 static void emit_slurm(struct emission *e)
 {
+	unsigned tasks = e->options->tasks;
+
 	flmem_buf_printf(&e->out,
-			 "#!/bin/bash\n#SBATCH --job-name=fl-%s\n#SBATCH --nodes=1\n"
-			 "#SBATCH --ntasks=1\n%s",
-			 e->role, e->options->settings.gpu ? "#SBATCH --gres=gpu:1\n" : "");
-	put_batch(e, "SLURM_SUBMIT_DIR");
+			 "#!/bin/bash\n#SBATCH --job-name=fl-%s\n%s#SBATCH --ntasks=%u\n%s",
+			 e->role, tasks > 1 ? "" : "#SBATCH --nodes=1\n", tasks > 1 ? tasks : 1,
+			 e->options->settings.gpu ? "#SBATCH --gres=gpu:1\n" : "");
+	put_batch(e, "SLURM_SUBMIT_DIR", "srun --mpi=pmix ");
 }
 
 static void emit_pbs(struct emission *e)
 {
-	flmem_buf_printf(&e->out, "#!/bin/bash\n#PBS -N fl-%s\n#PBS -l select=1%s\n", e->role,
+	char launcher[32];
+
+	flmem_buf_printf(&e->out, "#!/bin/bash\n#PBS -N fl-%s\n#PBS -l select=%u%s%s\n", e->role,
+			 e->options->tasks > 1 ? e->options->tasks : 1,
+			 e->options->tasks > 1 ? ":mpiprocs=1" : "",
 			 e->options->settings.gpu ? ":ngpus=1" : "");
-	put_batch(e, "PBS_O_WORKDIR");
+	snprintf(launcher, sizeof(launcher), "mpirun -n %u ", e->options->tasks);
+	put_batch(e, "PBS_O_WORKDIR", launcher);
 }
 
 static const char *find_workspace(const struct emission *e)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/launch.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,38 +13,7 @@
 #include "settings/preload.h"
 #include "settings/quote.h"
 
-#define SCRUBBER "flmem/libflmem_scrub.so"
-
-/* Directory of libflmem, so that an installation can be moved; "" when unknown. */
-static void find_own_directory(char *out, size_t size)
-{
-	const char *slash;
-	Dl_info info;
-
-	out[0] = '\0';
-	if (!dladdr((const void *)(uintptr_t)flmem_launch_environment, &info) || !info.dli_fname)
-		return;
-	slash = strrchr(info.dli_fname, '/');
-	if (slash && info.dli_fname[0] == '/')
-		snprintf(out, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
-}
-
-static int find_scrubber(char *out, size_t size, struct flmem_error *err)
-{
-	char own[4096];
-	const char *const directories[] = {own, FLMEM_LIBDIR};
-
-	find_own_directory(own, sizeof(own));
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
-		snprintf(out, size, "%s/" SCRUBBER, directories[i]);
-		if (directories[i][0] && access(out, R_OK) == 0)
-			return flmem_preload_check(out, true, err);
-	}
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "%s/" SCRUBBER
-			       " is missing; without it children inherit the preload",
-			       FLMEM_LIBDIR);
-}
+#define SCRUBBER "libflmem_scrub.so"
 
 /* The user's entries without the library, then the library, then the scrubber: see preload/. */
 static char *join_scrubber(const char *value, const char *library, const char *scrubber)
@@ -135,12 +103,12 @@ int flmem_launch_environment(const struct flmem_settings *settings, char *const 
 			     bool scrub_preload, char ***ret_environment, struct flmem_error *err)
 {
 	bool scrub = scrub_preload && settings->jemalloc_library;
-	char scrubber[4096 + sizeof(SCRUBBER)];
+	char scrubber[FLMEM_PRELOAD_PATH_MAX];
 	char **made;
-	int rc = scrub ? find_scrubber(scrubber, sizeof(scrubber), err) : 0;
+	int rc = scrub ? flmem_preload_find_own(SCRUBBER, scrubber, err) : 0;
 
 	if (rc)
-		return rc;
+		return flmem_error_prefix(err, rc, "without it children inherit the preload");
 	made = copy_environment(environment, settings->count);
 	for (size_t i = 0; made && i < settings->count; i++) {
 		const struct flmem_setting *s = &settings->rows[i];

@@ -15,6 +15,7 @@
 #include "allocators/module_search.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "elf/libc.h"
 #include "elf/modules.h"
 #include "elf/view.h"
 #include "proc/command.h"
@@ -255,6 +256,24 @@ static int check_child(const struct flmem_probe_child *child, const char *librar
 	return rc ? rc : fill_proof(child, found, said, proof, err);
 }
 
+/* The loader's words do not name the cause: a library for another C library than the program's. */
+static int explain_other_libc(const struct flmem_probe_child *child, const char *library, int rc,
+			      struct flmem_error *err)
+{
+	enum flmem_allocator_kind needed = flmem_libc_of_library(library);
+	struct flmem_libc libc = {0};
+
+	if (needed == FLMEM_ALLOCATOR_UNKNOWN ||
+	    flmem_libc_of_program(child->program, &libc, NULL) || libc.kind == needed)
+		return rc;
+	return flmem_error_prefix(
+		err, rc,
+		"%s is built for %s, but '%s' runs with %s; name a library that is "
+		"built for %s",
+		library, flmem_allocator_name(needed), child->program,
+		flmem_allocator_name(libc.kind), flmem_allocator_name(libc.kind));
+}
+
 int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 		       char *const *environment, struct flmem_preload_proof *ret_proof,
 		       struct flmem_error *err)
@@ -269,6 +288,8 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 	rc = flmem_probe_child_start(argv, environment, &child, err);
 	if (!rc)
 		rc = check_child(&child, settings->jemalloc_library, environment, &proof, err);
+	if (rc == FLMEM_EUNSUPPORTED)
+		rc = explain_other_libc(&child, settings->jemalloc_library, rc, err);
 	if (rc) {
 		flmem_preload_proof_clear(&proof);
 		return rc;

@@ -38,16 +38,19 @@ static const char common_style[] =
 
 void flmem_page_shell_open(struct flmem_buf *out, const struct flmem_page_shell *shell)
 {
-	flmem_buf_puts(
-		out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		     "<meta http-equiv=\"Content-Security-Policy\" "
-		     "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-		     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+	flmem_buf_puts(out,
+		       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		       "<meta http-equiv=\"Content-Security-Policy\" "
+		       "content=\"default-src 'none'; style-src 'unsafe-inline'");
+	if (shell->script_hash)
+		flmem_buf_printf(out, "; script-src 'sha256-%s'", shell->script_hash);
+	flmem_buf_puts(out, "\">\n<meta name=\"viewport\" "
+			    "content=\"width=device-width, initial-scale=1\">\n");
 	flmem_buf_printf(out, "<meta name=\"generator\" content=\"flmem %s\">\n<title>",
 			 flmem_version());
 	flmem_markup_text(out, shell->title);
-	flmem_buf_printf(out, "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", common_style,
-			 shell->style);
+	flmem_buf_printf(out, "</title>\n<style>\n%s%s%s</style>\n</head>\n<body>\n", common_style,
+			 shell->style, shell->more_style ? shell->more_style : "");
 }
 
 void flmem_page_shell_close(struct flmem_buf *out)

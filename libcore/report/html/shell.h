@@ -4,15 +4,18 @@
 
 /*
  * What all HTML pages of flmem share: one file without references, its head with a policy that
- * forbids loading anything, colours for light, dark and paper, and the style of text, tables and
- * sections. Untrusted text goes through report/html/markup.h.
+ * forbids loading anything and any other script than one, colours for light, dark and paper, and
+ * the style of text, tables and sections. Untrusted text goes through report/html/markup.h.
  */
 
 #include "base/buf.h"
 
 struct flmem_page_shell {
 	const char *title;
-	const char *style; /* CSS of the page itself, after the common one */
+	const char *style;	/* CSS of the page itself, after the common one */
+	const char *more_style; /* after that; NULL: nothing */
+	/* SHA-256, in base64, of the only script that may run; NULL: none may. */
+	const char *script_hash;
 };
 
 /* Everything up to <body>. */
