@@ -382,12 +382,16 @@ def progress():
     write_model("initial", 0)
     update = write_model("update", 1)
     with Served(FLMEM, "initial", "--clients", "1") as server:
-        limited = ["push", server.url, update, "--client", "a", "--chunk", "4KiB"]
-        script = f"{FLMEM} exchange {' '.join(limited)}"
-        done = subprocess.run(["script", "-qec", script, "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=100, check=True)
-    assert b"accepted for round 0" in done.stdout
-    assert b"] " in done.stdout and b" left" in done.stdout and b"\r\x1b[K" in done.stdout, done.stdout[-500:]
+        script = f"{FLMEM} exchange push {server.url} {update} --client a --chunk 4KiB"
+        server.process.send_signal(signal.SIGSTOP)  # the bar appears after a second: however fast the machine is
+        with subprocess.Popen(["script", "-qec", script, "/dev/null"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE) as pushed:
+            time.sleep(2.5)
+            server.process.send_signal(signal.SIGCONT)
+            shown = pushed.communicate(timeout=100)[0]
+        assert pushed.returncode == 0, shown[-500:]
+    assert b"accepted for round 0" in shown
+    assert b"] " in shown and b" left" in shown and b"\r\x1b[K" in shown, shown[-500:]
 
 
 if __name__ == "__main__":
