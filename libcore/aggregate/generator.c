@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/fnv.h"
+#include "base/bytes/fnv.h"
 
 #define UNITS_OF_ONE (INT32_C(1) << 28)
 

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
-#include "base/io.h"
+#include "base/bytes/crc32c.h"
+#include "base/files/io.h"
 
 #define MAGIC UINT64_C(0x314a41454d4c46) /* "FLMEAJ1", little-endian */
 

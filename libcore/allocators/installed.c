@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64

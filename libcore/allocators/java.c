@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 
 #define RELEASE_MAX	   ((size_t)64 << 10)
 #define RELEASE_LEVELS_MAX 5

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "allocators/module_search.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* Number of importers whose GOT is read; after these only the lookup order decides. */
 #define IMPORTERS_MAX 4U

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/json_escape.h"
+#include "base/text/json_escape.h"
 
 #define REPLACEMENT 0xfffdU
 

@@ -6,7 +6,7 @@
 
 #include <flmem/parse.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "documents/build.h"
 
 #define BLOCK_BYTES 16384U

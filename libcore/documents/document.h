@@ -17,8 +17,8 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 
 /* NVFlare writes the weights of a NumPy model into the configuration. */
 #define FLMEM_DOCUMENT_BYTES_MAX (64U << 20)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "documents/build.h"
 #include "documents/python_calls.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "elf/image_private.h"
 
 #define PHDRS_MAX	  256U

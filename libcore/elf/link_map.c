@@ -4,7 +4,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/modules_private.h"
 
 #define PHDRS_MAX   64U

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/modules_private.h"
 
 #define DELETED_SUFFIX " (deleted)"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "exchange/digest.h"
 #include "exchange/names.h"
 

@@ -10,8 +10,8 @@
 
 #include <flmem/plugin.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 
 #define BLOCK_BYTES (256U << 10)
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* A text in quotes, or null. Bytes that are not UTF-8 become '?'. */
 static void put_text(struct flmem_buf *out, const char *text)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "exchange/digest.h"
 #include "exchange/wire.h"
 

@@ -7,7 +7,7 @@
 #include <flmem/parse.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "exchange/base64.h"
 #include "exchange/names.h"
 

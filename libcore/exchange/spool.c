@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 
 #define CONTENT_MAX ((size_t)64 << 20)
 

@@ -24,7 +24,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_spool {
 	int root, uploads, rounds; /* directories */

@@ -6,9 +6,9 @@
 
 #include <flmem/parse.h>
 
+#include "base/bytes/crc32c.h"
+#include "base/bytes/little_endian.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
-#include "base/little_endian.h"
 #include "exchange/names.h"
 
 #define HEAD "flmem-upload 1\n"

@@ -13,7 +13,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "exchange/metadata.h"
 
 struct flmem_upload_record {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 /* Tools that run another module or script inside their own process. */
 static const char *const wrappers[] = {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/regex.h"
+#include "base/text/regex.h"
 #include "frameworks/framework.h"
 
 /* Length of text on which the regular expression is tried: regexec(3) may take long. */

@@ -8,7 +8,7 @@
 
 #include <flmem/roles.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 #define FLMEM_BIT(value) (1U << (value))
 

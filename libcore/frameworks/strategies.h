@@ -15,7 +15,7 @@
 
 #include <flmem/roles.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* Counts are in tenths, because an allocator retains fractions of a model. */
 #define FLMEM_WHOLE 10U

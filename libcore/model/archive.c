@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/little_endian.h"
-#include "base/text.h"
+#include "base/bytes/little_endian.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 
 #define TAIL_BYTES    65557U /* the end record, with the longest comment */
 #define END_BYTES     22U

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/crc32.h"
-#include "base/little_endian.h"
-#include "base/text.h"
+#include "base/bytes/crc32.h"
+#include "base/bytes/little_endian.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "model/archive.h"
 
 #define LOCAL_BYTES   30U

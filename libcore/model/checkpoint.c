@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "model/archive.h"
 
 static int damaged_checkpoint(const char *path, const char *why, struct flmem_error *err)

@@ -6,9 +6,9 @@
 
 #include <flmem/sort.h>
 
-#include "base/buf.h"
-#include "base/crc32.h"
-#include "base/text.h"
+#include "base/bytes/crc32.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "model/pickle.h"
 
 #define PICKLE_MAX (64U << 20)

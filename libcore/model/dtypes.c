@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/tensors.h"
 
 static const struct flmem_dtype dtypes[] = {

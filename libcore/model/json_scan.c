@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/json_escape.h"
-#include "base/text.h"
+#include "base/text/json_escape.h"
+#include "base/text/text.h"
 
 void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t length)
 {

@@ -11,8 +11,8 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "model/known_models.h"
 #include "model/shards.h"
 #include "model/tensors.h"

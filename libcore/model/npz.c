@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/little_endian.h"
-#include "base/text.h"
+#include "base/bytes/little_endian.h"
+#include "base/text/text.h"
 
 #define SUFFIX	    ".npy"
 #define MAGIC	    "\x93NUMPY"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "model/archive.h"
 #include "model/tensor_list.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/little_endian.h"
+#include "base/bytes/little_endian.h"
 
 #define ELEMENTS_MAX (UINT32_C(1) << 23) /* of each array; a tensor takes about 25 */
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/pickle.h"
 
 enum call {

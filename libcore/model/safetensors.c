@@ -9,8 +9,8 @@
 
 #include <flmem/text.h>
 
-#include "base/little_endian.h"
-#include "base/text.h"
+#include "base/bytes/little_endian.h"
+#include "base/text/text.h"
 #include "model/json_scan.h"
 #include "model/tensor_list.h"
 #include "model/tensors.h"

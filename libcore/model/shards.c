@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "model/json_scan.h"
 
 #define INDEX_BYTES_MAX (100U << 20) /* as much as the header of one file */

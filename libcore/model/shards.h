@@ -9,8 +9,8 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 
 #define FLMEM_SHARDS_INDEX "model.safetensors.index.json"
 #define FLMEM_SHARDS_MAX   10000U

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 
 int flmem_source_size(const struct flmem_source *source, uint64_t *ret_bytes)
 {

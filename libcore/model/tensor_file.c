@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "model/checkpoint_tensors.h"
 #include "model/npz.h"
 

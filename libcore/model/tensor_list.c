@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 void flmem_tensor_list_clear(struct flmem_tensor_list *list)
 {

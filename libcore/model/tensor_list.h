@@ -13,8 +13,8 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "model/source.h"
 #include "model/tensors.h"
 

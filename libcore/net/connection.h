@@ -14,7 +14,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "net/reply.h"
 
 /* The texts are the caller's, and stay as they are while the connection is open. */

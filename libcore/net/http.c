@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes/fnv.h"
 #include "base/clock.h"
-#include "base/fnv.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "net/headers.h"
 #include "net/origin.h"
 #include "net/redirect.h"

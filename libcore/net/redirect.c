@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
-#include "base/url.h"
+#include "base/text/text.h"
+#include "base/text/url.h"
 
 #define TARGET_SHOWN_MAX 200
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define RETRY_SECONDS_MAX 60U
 

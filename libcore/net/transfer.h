@@ -14,7 +14,7 @@
 #include <flmem/error.h>
 #include <flmem/http.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "net/curl.h"
 #include "net/http.h"
 #include "net/reply.h"

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/process.h"
 
 #define TEXT_LIMIT ((size_t)2 << 20)

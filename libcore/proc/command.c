@@ -11,8 +11,8 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 
 bool flmem_command_is_shell(const char *program)
 {

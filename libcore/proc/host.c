@@ -12,9 +12,9 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/status.h"
 
 #define FILE_LIMIT ((size_t)1 << 20)

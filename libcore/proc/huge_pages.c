@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/pages.h"
 #include "proc/process.h"
 #include "proc/rollup.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 
 #define ROW_LIMIT ((size_t)1 << 20)

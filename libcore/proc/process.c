@@ -20,7 +20,7 @@
 
 #include "base/attempt.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/files/read_hazard.h"
 #include "proc/stat.h"
 

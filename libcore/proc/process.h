@@ -18,7 +18,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_process {
 	pid_t pid;

@@ -7,8 +7,8 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/process.h"
 
 #define ROLLUP_MAX ((size_t)64 << 10)

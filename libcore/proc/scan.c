@@ -5,7 +5,7 @@
 
 #include <flmem/parse.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/process.h"
 
 #define PROCESS_LIMIT ((size_t)1 << 22) /* PID_MAX_LIMIT */

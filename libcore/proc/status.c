@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "proc/process.h"
 
 /* Twenty times the size on a machine with two processors; each adds a few bytes. */

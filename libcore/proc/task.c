@@ -11,7 +11,7 @@
 #include <flmem/parse.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/process.h"
 #include "proc/stat.h"
 #include "proc/status.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 
 #define LINK_MAX 64

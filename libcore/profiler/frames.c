@@ -7,8 +7,8 @@
 
 #include <flmem/text.h>
 
-#include "base/fnv.h"
-#include "base/text.h"
+#include "base/bytes/fnv.h"
+#include "base/text/text.h"
 
 static bool equal_text(const char *a, const char *b)
 {

@@ -15,7 +15,7 @@ enum flmem_frame_identity {
 bool flmem_heap_frame_equal(const struct flmem_heap_frame *a, const struct flmem_heap_frame *b,
 			    enum flmem_frame_identity identity);
 
-/* Equal for equal frames; continues `hash` (base/fnv.h). */
+/* Equal for equal frames; continues `hash` (base/bytes/fnv.h). */
 uint64_t flmem_heap_frame_hash(uint64_t hash, const struct flmem_heap_frame *frame,
 			       enum flmem_frame_identity identity);
 

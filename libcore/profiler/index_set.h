@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes/fnv.h"
 #include "base/cleanup.h"
-#include "base/fnv.h"
 
 #define FLMEM_INDEX_NONE UINT32_MAX
 

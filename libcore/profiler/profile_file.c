@@ -9,8 +9,8 @@
 
 #include <flmem/text.h>
 
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define PATH_SHOWN  256

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
+#include "base/files/file_place.h"
 #include "elf/image.h"
 #include "elf/names.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "proc/process.h"

@@ -15,8 +15,8 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "preload/wrappers.h"
 #include "proc/argv_env.h"
 #include "proc/command.h"

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/status.h"
 
 #define STATUS_MAX 16384U

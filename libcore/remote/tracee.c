@@ -12,7 +12,7 @@
 #include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "base/portable.h"
 #include "proc/status.h"
 #include "proc/task.h"

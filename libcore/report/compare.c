@@ -4,7 +4,7 @@
 #include <flmem/report.h>
 
 #include "base/cleanup.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "report/json.h"
 
 /* A number, "infinite", or null where elements were not compared. */

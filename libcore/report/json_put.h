@@ -7,7 +7,7 @@
  * stand within <script> of a page: '<' and '>' are escaped.
  */
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* A quoted string of untrusted text, at most 4 KiB, made valid UTF-8; null for NULL. */
 void flmem_json_put_text(struct flmem_buf *out, const char *text);

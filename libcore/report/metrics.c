@@ -7,7 +7,7 @@
 #include <flmem/text.h>
 #include <flmem/version.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* Maximum length of a label value; longer ones are cut. */
 #define LABEL_MAX   128

@@ -7,8 +7,8 @@
 
 #include <flmem/text.h>
 
+#include "base/bytes/varint.h"
 #include "base/cleanup.h"
-#include "base/varint.h"
 
 /* Numbers of fields in profile.proto. */
 enum profile_field {

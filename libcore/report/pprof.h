@@ -6,7 +6,7 @@
 
 #include <flmem/heap_profile.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* `measure` is the default one. False: memory is out. */
 bool flmem_pprof_put(struct flmem_buf *out, const struct flmem_heap_profile *profile,

@@ -7,8 +7,8 @@
 
 #include <flmem/version.h>
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "report/json.h"
 
 #define SCHEMA                                                                \

@@ -7,7 +7,7 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "report/html/markup.h"
 
 #define TEXT_MAX 1024

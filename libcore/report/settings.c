@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/report.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "report/json.h"
 
 /* Exact values with control characters as JSON escapes; only invalid UTF-8 is altered. */

@@ -9,7 +9,7 @@
 
 #include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "rules/rules.h"
 
 #define DECAY		  "dirty_decay_ms:5000,muzzy_decay_ms:5000"

@@ -14,7 +14,7 @@
 #include <flmem/finding.h>
 #include <flmem/process_report.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 /* What a check function found. */
 struct flmem_live_remark {

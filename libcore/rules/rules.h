@@ -13,7 +13,7 @@
 
 #include <flmem/finding.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 #include "documents/document.h"
 
 /* Sources shared by many rules. */

@@ -13,7 +13,7 @@
 #include <flmem/finding.h>
 #include <flmem/watch_result.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 #include "rules/live_rules.h"
 
 struct flmem_recorded {

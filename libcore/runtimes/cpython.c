@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define TRIES 64 /* limit of checked occurrences of a marker */
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/modules.h"
 #include "proc/maps.h"
 #include "proc/process.h"

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/status.h"
 
 /*

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 /*
  * Runs S (named F) and writes K, length and text to address A, at most N bytes of text. The code

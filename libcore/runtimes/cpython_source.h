@@ -14,7 +14,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_cpython_code {
 	const char *name; /* the file name in messages */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 
 /*
  * A container may have any one of them, /dev/nvidia5 alone for example. nvidiactl and nvidia-uvm

@@ -8,7 +8,7 @@
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/host.h"
 #include "runtimes/cuda_runtime.h"
 

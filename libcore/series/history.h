@@ -12,7 +12,7 @@
 
 #include <flmem/trend.h>
 
-#include "base/spans.h"
+#include "base/text/spans.h"
 
 /* Spans kept: from half of it, after a merge, to all. */
 #define FLMEM_HISTORY_SPANS 96U

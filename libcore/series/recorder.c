@@ -6,10 +6,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "base/bytes/varint.h"
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
-#include "base/varint.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "series/recording_format.h"
 #include "series/thin_job.h"
 

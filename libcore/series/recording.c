@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/bytes/varint.h"
 #include "base/cleanup.h"
-#include "base/varint.h"
 #include "series/recording_format.h"
 
 #define WINDOW (2 * (FLMEM_BLOCK_HEADER + FLMEM_BLOCK_MAX))

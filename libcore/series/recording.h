@@ -24,7 +24,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "series/last_samples.h"
 
 enum flmem_record_kind {

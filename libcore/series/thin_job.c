@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "base/thread.h"
 #include "series/thin.h"
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "serve/http_connections.h"
 #include "serve/http_identity.h"
 #include "serve/listen.h"

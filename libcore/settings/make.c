@@ -7,7 +7,7 @@
 
 #include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "runtimes/gpu_devices.h"
 #include "settings/preload.h"

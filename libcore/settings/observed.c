@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redact.h"
-#include "base/text.h"
+#include "base/text/redact.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "proc/argv_env.h"
 #include "settings/table.h"

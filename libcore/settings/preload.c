@@ -12,7 +12,7 @@
 
 #include "allocators/installed.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "remote/probe_child.h"
 
 #define PAGE_OF_MOST_BUILDS 4096

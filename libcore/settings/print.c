@@ -6,8 +6,8 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "settings/quote.h"
 
 /* One line per variable: before, NAME, between, quoted value, after. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static const char not_utf8[] = "a value that is not UTF-8";
 static const char controls[] = "control characters";

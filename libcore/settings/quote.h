@@ -8,7 +8,7 @@
  * cannot hold.
  */
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 typedef const char *flmem_quote_fn(struct flmem_buf *out, const char *value);
 

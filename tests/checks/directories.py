@@ -45,8 +45,13 @@ CLI = {
     "options": (),
     "print": (),
     "live": ("print",),
-    "watch": ("live", "print"),
-    "": ("options", "print", "live", "watch"),
+    "": ("options", "print"),
+    "aggregate": ("", "options", "print"),
+    "exchange": ("", "options", "print", "aggregate"),
+    "profile": ("", "options", "print"),
+    "start": ("", "options", "print"),
+    "trim": ("", "options", "print"),
+    "watch": ("", "options", "print", "live"),
     "generate": ("", "options", "print"),
 }
 

@@ -11,7 +11,7 @@
 
 #include "aggregate/generator.h"
 #include "aggregate/kernels.h"
-#include "base/fnv.h"
+#include "base/bytes/fnv.h"
 
 #define COUNT 65551U /* all numbers of 16 bits, and no multiple of a vector */
 

@@ -11,8 +11,8 @@
 #include <flmem/watch.h>
 #include <flmem/watch_page.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "file.h"
 #include "fuzz.h"
 #include "series/recording_format.h"

@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "fuzz.h"
 
 int main(int argc, char **argv)

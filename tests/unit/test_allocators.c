@@ -17,7 +17,7 @@
 #include <flmem/roles.h>
 
 #include "allocators/allocator.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define VICTIM(name)   VICTIMS "/allocators/" name
 #define START_LIMIT_MS 60000

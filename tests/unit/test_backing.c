@@ -16,7 +16,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/files/backing.h"
 #include "proc/process.h"
 #include "proc/status.h"

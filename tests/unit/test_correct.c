@@ -14,8 +14,8 @@
 
 #include <flmem/recommend.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "tree.h"
 
 #define SERVER "app/config/config_fed_server.json"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "runtimes/cpython_entry_points.h"
 #include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_script.h"

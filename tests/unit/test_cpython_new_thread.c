@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/buf.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "proc/rollup.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "runtimes/cpython_script.h"
 
 #define NOBODY 65534

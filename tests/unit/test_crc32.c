@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/crc32.h"
+#include "base/bytes/crc32.h"
 
 static void checksums_are_those_of_the_standard(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/diff.h"
+#include "base/text/diff.h"
 
 static void assert_diff(const char *before, const char *after, const char *expected)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "frameworks/framework.h"
 #include "proc/process.h"
 

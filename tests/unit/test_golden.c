@@ -17,8 +17,8 @@
 #include <flmem/recommend.h>
 #include <flmem/settings.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 #include "kept.h"
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "elf/image.h"
 
 #define SAMPLE(name) VICTIMS "/elf/" name

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "aggregate/journal.h"
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 
 #define CHUNKS 8U
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "documents/document.h"
 #include "documents/edit.h"
 #include "kept.h"

@@ -16,8 +16,8 @@
 #include <flmem/recommend.h>
 #include <flmem/watch.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "frameworks/troubles.h"
 #include "kept.h"
 #include "ops/recommend/recommend_recording.h"

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/bytes/varint.h"
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/varint.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "kept.h"
 #include "series.h"
 #include "series/recording.h"

@@ -16,9 +16,9 @@
 
 #include <flmem/recommend.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 #include "kept.h"
 #include "tree.h"

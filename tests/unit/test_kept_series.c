@@ -15,8 +15,8 @@
 
 #include <flmem/trend.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "kept.h"
 #include "series.h"
 #include "series/history.h"

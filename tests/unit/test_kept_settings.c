@@ -16,8 +16,8 @@
 
 #include <flmem/settings.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "kept.h"
 #include "proc/argv_env.h"
 #include "series.h"

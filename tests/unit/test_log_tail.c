@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "ops/watch/log_tail.h"
 
 static char directory[64], path[96], other[96];

@@ -11,7 +11,7 @@
 #include <flmem/metrics.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "serve/listen.h"
 
 #define NO_VALUE FLMEM_UNKNOWN("not now")

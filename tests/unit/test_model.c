@@ -15,9 +15,9 @@
 
 #include <flmem/plan.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "model/tensor_list.h"
 
 struct folder {

@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "elf/modules.h"
 #include "elf/modules_private.h"
 

@@ -17,8 +17,8 @@
 #include <flmem/recommend.h>
 #include <flmem/settings.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 
 static size_t countdown; /* allocations until one fails; 0: none does */
 static bool failed;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "proc/argv_env.h"
 #include "settings/observed.h"
 

@@ -13,7 +13,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "findings.h"
 #include "proc/limits/oom_log.h"
 #include "rules/oom_rules.h"

@@ -21,9 +21,9 @@
 #include <flmem/own_process.h>
 
 #include "allocators/installed.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 
 #define LIBRARIES "/usr/lib/" FLMEM_MULTIARCH "/"
 

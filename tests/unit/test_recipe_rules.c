@@ -10,8 +10,8 @@
 
 #include <flmem/recommend.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "findings.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 #include "tree.h"

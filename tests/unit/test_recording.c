@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
+#include "base/bytes/varint.h"
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/varint.h"
+#include "base/files/io.h"
 #include "series/recording.h"
 
 #define SECOND UINT64_C(1000000)

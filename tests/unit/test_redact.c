@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/redact.h"
+#include "base/text/redact.h"
 
 #define WORDS_MAX 24
 #define HIDDEN	  FLMEM_REDACTED

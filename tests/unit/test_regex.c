@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/regex.h"
+#include "base/text/regex.h"
 
 static bool matches(const char *pattern, const char *text)
 {

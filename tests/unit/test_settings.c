@@ -12,7 +12,7 @@
 #include <flmem/settings.h>
 
 #include "base/cleanup.h"
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 #include "settings/preload.h"
 #include "settings/quote.h"
 #include "settings/table.h"

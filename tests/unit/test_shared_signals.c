@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "remote/shared_signals.h"
 
 #define TIMEOUT_US 20000000U

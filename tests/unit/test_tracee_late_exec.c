@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "remote/tracee.h"
 
 #define LIMIT_S 60 /* of the whole test, which hangs without it */

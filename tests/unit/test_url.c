@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/url.h"
+#include "base/text/url.h"
 
 static void secrets_are_hidden(void **state)
 {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/yaml_keys.h"
+#include "base/text/buf.h"
+#include "base/text/yaml_keys.h"
 
 static void note(void *context, const char *key, const char *value)
 {

@@ -6,7 +6,7 @@
 
 #include <flmem/parse.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define MINOR_MAX 999
 

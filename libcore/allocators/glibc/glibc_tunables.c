@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 #define HUGETLB "glibc.malloc.hugetlb="
 

@@ -5,7 +5,7 @@
 #include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>

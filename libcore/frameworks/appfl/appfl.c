@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/io.h"
-#include "base/text.h"
-#include "base/yaml_keys.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
+#include "base/text/yaml_keys.h"
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/framework.h"
 #include "proc/process.h"

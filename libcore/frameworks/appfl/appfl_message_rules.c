@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/appfl/appfl_rules.h"
 
 #define MESSAGE_DEFAULT INT64_C(2097152)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/flower/flower_rules.h"
 #include "frameworks/framework.h"
 

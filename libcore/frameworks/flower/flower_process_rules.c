@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/flower/flower_rules.h"
 
 #define OPTION "--database"

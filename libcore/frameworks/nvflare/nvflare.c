@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch.h"
 #include "frameworks/nvflare/nvflare_rules.h"

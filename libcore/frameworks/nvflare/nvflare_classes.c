@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 
 #define OFFLOAD "enable_tensor_disk_offload"

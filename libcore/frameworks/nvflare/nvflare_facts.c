@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 static const char differs[] = "the checked jobs differ in this value";
 static const char at_run_time[] = "the value in a checked file is known only when it runs";

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 #define META "meta"

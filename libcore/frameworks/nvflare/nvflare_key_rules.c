@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/appfl/appfl_rules.h"
 
 #define NEAR	 2   /* letters that a misspelt key may differ in */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "allocators/glibc/glibc_arena_max.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 #define ARENAS_SERVER_MAX 8

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define DOCKER "nvflare.app_opt.job_launcher.docker_launcher."
 #define SLURM  "nvflare.app_opt.job_launcher.slurm."

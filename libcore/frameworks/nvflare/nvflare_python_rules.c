@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 
 enum clearing {

@@ -8,7 +8,7 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/shared_call.h"

@@ -4,7 +4,7 @@
 
 #include <flmem/text.h>
 
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/run.h"
 

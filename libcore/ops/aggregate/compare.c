@@ -7,7 +7,7 @@
 
 #include "aggregate/kernels.h"
 #include "base/cleanup.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/ticker.h"

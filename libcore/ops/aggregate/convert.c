@@ -9,11 +9,11 @@
 #include <flmem/text.h>
 
 #include "aggregate/kernels.h"
+#include "base/bytes/crc32c.h"
+#include "base/bytes/fnv.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
-#include "base/fnv.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "net/http.h"
 #include "ops/aggregate/output.h"
 #include "ops/aggregate/ticker.h"

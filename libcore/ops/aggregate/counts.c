@@ -12,9 +12,9 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
-#include "base/url.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
+#include "base/text/url.h"
 #include "model/json_scan.h"
 #include "ops/aggregate/output.h"
 

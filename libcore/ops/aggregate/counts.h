@@ -8,7 +8,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* Takes the weight of each input out of a text, which is changed. `path` is for messages. */
 int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *const *inputs,

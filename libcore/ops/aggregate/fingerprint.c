@@ -2,7 +2,7 @@
 /* Numbers that differ for requests that would write other bytes. */
 #include <string.h>
 
-#include "base/fnv.h"
+#include "base/bytes/fnv.h"
 #include "net/http.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"

@@ -7,7 +7,7 @@
 #include <flmem/aggregate.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/shapes.h"
 
 #define ROW_GROUPS	32U

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "model/shards.h"
 #include "net/http.h"
 #include "ops/aggregate/generated.h"

@@ -9,9 +9,9 @@
 
 #include "aggregate/kernels.h"
 #include "aggregate/statistics.h"
-#include "base/crc32c.h"
-#include "base/text.h"
-#include "base/url.h"
+#include "base/bytes/crc32c.h"
+#include "base/text/text.h"
+#include "base/text/url.h"
 #include "model/checkpoint_tensors.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"

@@ -13,7 +13,7 @@
 #include <flmem/error.h>
 
 #include "aggregate/kernels.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "model/tensor_list.h"
 
 struct flmem_layout {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc32.h"
-#include "base/crc32c.h"
-#include "base/little_endian.h"
-#include "base/text.h"
+#include "base/bytes/crc32.h"
+#include "base/bytes/crc32c.h"
+#include "base/bytes/little_endian.h"
+#include "base/text/text.h"
 #include "ops/aggregate/output_shards.h"
 
 #define BLOCK_BYTES (256U << 10)

@@ -12,7 +12,7 @@
 
 #include <flmem/error.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
 #include "ops/aggregate/part_file.h"

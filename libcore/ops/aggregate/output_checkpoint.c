@@ -9,7 +9,7 @@
 #include <flmem/sort.h>
 #include <flmem/text.h>
 
-#include "base/little_endian.h"
+#include "base/bytes/little_endian.h"
 #include "ops/aggregate/output.h"
 
 #define FLAG_LATER	(1U << 3)   /* the checksum follows the bytes */

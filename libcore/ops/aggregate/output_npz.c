@@ -8,7 +8,7 @@
 
 #include <flmem/text.h>
 
-#include "base/little_endian.h"
+#include "base/bytes/little_endian.h"
 #include "model/npz.h"
 #include "ops/aggregate/output.h"
 

@@ -14,7 +14,7 @@
 
 #include "aggregate/journal.h"
 #include "base/cleanup.h"
-#include "base/file_place.h"
+#include "base/files/file_place.h"
 
 struct flmem_part_file {
 	struct flmem_file_place place; /* of the output */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/url.h"
+#include "base/text/url.h"
 
 #define INDEX_SUFFIX	".safetensors.index.json"
 #define INDEX_BYTES_MAX (100U << 20)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "ops/aggregate/call.h"
 
 static uint32_t output_crc32c(const struct flmem_aggregate_call *call)

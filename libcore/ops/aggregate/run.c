@@ -7,10 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "base/thread.h"
 
 #define TICK_NS		 200000000

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fnv.h"
+#include "base/bytes/fnv.h"
 
 /* What a process reports to all. */
 struct report {

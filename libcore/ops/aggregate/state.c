@@ -11,8 +11,8 @@
 
 #include <flmem/text.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 
 #define NOTE_ALGORITHM "flmem.algorithm"
 #define NOTE_ROUND     "flmem.round"

@@ -9,7 +9,7 @@
 #include "allocators/allocator.h"
 #include "allocators/call_plan.h"
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/modules.h"
 #include "frameworks/framework.h"
 #include "ops/detect/detect_argv_env.h"

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/redact.h"
+#include "base/text/buf.h"
+#include "base/text/redact.h"
 #include "frameworks/framework.h"
 #include "proc/argv_env.h"
 #include "proc/files/path_memory.h"

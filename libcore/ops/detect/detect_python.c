@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/modules.h"
 #include "proc/peek.h"
 #include "runtimes/cpython.h"

@@ -9,8 +9,8 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "ops/detect/memory_classes.h"
 
 #define SENTENCES_MAX 24

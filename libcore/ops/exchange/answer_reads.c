@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "exchange/base64.h"
 #include "exchange/metadata.h"
 #include "exchange/wire.h"

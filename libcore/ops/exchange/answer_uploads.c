@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "exchange/metadata.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/concatenate.h"

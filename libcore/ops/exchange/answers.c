@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "exchange/names.h"
 #include "exchange/wire.h"
 #include "ops/exchange/openapi.h"

@@ -4,7 +4,7 @@
 
 /* Requests of an exchange by path, and the answers that several of them share. */
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "ops/exchange/server_state.h"
 
 extern const struct flmem_http_handler flmem_exchange_handler;

@@ -8,11 +8,11 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
-#include "base/text.h"
-#include "base/url.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
+#include "base/text/url.h"
 #include "exchange/wire.h"
 #include "ops/exchange/client_json.h"
 

@@ -8,9 +8,9 @@
 
 #include <flmem/text.h>
 
-#include "base/file_place.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "exchange/names.h"
 #include "model/shards.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "exchange/names.h"
 #include "model/json_scan.h"
 

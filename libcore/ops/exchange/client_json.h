@@ -11,8 +11,8 @@
 #include <flmem/error.h>
 #include <flmem/exchange_client.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "exchange/digest.h"
 #include "exchange/wire.h"
 

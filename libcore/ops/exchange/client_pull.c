@@ -8,8 +8,8 @@
 #include <flmem/exchange_client.h>
 
 #include "base/clock.h"
-#include "base/file_place.h"
-#include "base/text.h"
+#include "base/files/file_place.h"
+#include "base/text/text.h"
 #include "exchange/wire.h"
 #include "model/shards.h"
 #include "ops/exchange/client.h"

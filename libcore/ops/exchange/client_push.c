@@ -6,9 +6,9 @@
 #include <flmem/parse.h>
 #include <flmem/text.h>
 
-#include "base/buf.h"
+#include "base/bytes/crc32c.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/text/buf.h"
 #include "exchange/base64.h"
 #include "exchange/names.h"
 #include "exchange/wire.h"

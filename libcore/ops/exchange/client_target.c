@@ -12,9 +12,9 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 
 #define BLOCK_BYTES   (1U << 20)
 #define IDENTITY_NAME FLMEM_TARGET_SUFFIX ".sha256"

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes/crc32c.h"
+#include "base/bytes/fnv.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
-#include "base/fnv.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/transfer.h"
 #include "ops/exchange/update.h"

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "exchange/names.h"
 #include "model/shards.h"
 #include "ops/aggregate/output.h"

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "base/portable.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/fuse.h"

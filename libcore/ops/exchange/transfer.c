@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "exchange/digest.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
+#include "base/files/file_place.h"
 #include "ops/exchange/uploads.h"
 
 /* The names that all files of an update share; uploads may be removed meanwhile. */

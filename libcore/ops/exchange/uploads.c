@@ -10,10 +10,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
-#include "base/io.h"
+#include "base/files/io.h"
 
 #define SEIZE_SECONDS 5
 

@@ -10,9 +10,9 @@
 #include <flmem/settings.h>
 #include <flmem/text.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 
 /* Decides one row and appends the reason. */
 typedef bool look_fn(const struct flmem_platform *platform, struct flmem_buf *why);

@@ -14,11 +14,11 @@
 #include <flmem/text.h>
 #include <flmem/version.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
-#include "base/redact.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/redact.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
 #include "settings/preload.h"

@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/files/descriptors.h"
 #include "proc/process.h"
 #include "proc/scan.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "frameworks/strategies.h"
 
 /* More than any machine has; keeps all sums within 64 bits. */

@@ -9,8 +9,8 @@
 
 #include <flmem/text.h>
 
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "frameworks/framework.h"
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"

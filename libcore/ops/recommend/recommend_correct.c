@@ -10,9 +10,9 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/diff.h"
+#include "base/text/buf.h"
+#include "base/text/diff.h"
 #include "documents/edit.h"
 
 #define PASSES_MAX 16

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "ops/recommend/recommend_oom.h"
 #include "series/recording.h"

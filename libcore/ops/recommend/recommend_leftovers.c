@@ -11,9 +11,9 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text/buf.h"
 #include "ops/recommend/leftover_owner.h"
 #include "proc/files/mounts.h"
 #include "proc/files/path_resolve.h"

@@ -6,7 +6,7 @@
 
 #include <flmem/recommend.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 /*
  * For each framework of the processes: its directories in the places for temporary files of flmem

@@ -4,7 +4,7 @@
 
 #include <flmem/recommend.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 /*
  * Checks one live process against the rules. If its memory is not readable, `found` gets a problem

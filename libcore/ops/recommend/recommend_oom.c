@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "ops/recommend/recommend_files.h"
 #include "proc/limits/gpu_oom_log.h"
 #include "proc/limits/oom_log.h"

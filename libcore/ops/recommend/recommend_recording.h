@@ -4,7 +4,7 @@
 
 #include <flmem/recommend.h>
 
-#include "base/version_number.h"
+#include "base/text/version_number.h"
 
 /*
  * Checks one process of the recording `file` against all rules about trends; how often it cleans up

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "documents/document.h"
 #include "frameworks/files.h"
 #include "ops/recommend/recommend_files.h"

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/file_attributes.h"
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_attributes.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "base/portable.h"
+#include "base/text/buf.h"
 
 #define BACKUPS_MAX 100
 

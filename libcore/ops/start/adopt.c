@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/argv_env.h"
 #include "proc/status.h"
 

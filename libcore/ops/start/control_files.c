@@ -15,8 +15,8 @@
 #include <flmem/parse.h>
 #include <flmem/text.h>
 
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "ops/start/adopt.h"
 #include "proc/argv_env.h"
 #include "proc/command.h"

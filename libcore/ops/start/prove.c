@@ -14,7 +14,7 @@
 #include "allocators/allocator.h"
 #include "allocators/module_search.h"
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "elf/view.h"

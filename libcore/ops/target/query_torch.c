@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"

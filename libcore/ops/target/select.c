@@ -12,7 +12,7 @@
 
 #include "base/attempt.h"
 #include "base/cleanup.h"
-#include "base/regex.h"
+#include "base/text/regex.h"
 #include "frameworks/framework.h"
 #include "proc/argv_env.h"
 #include "proc/process.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file_place.h"
+#include "base/files/file_place.h"
 
 #define READ_SIZE ((size_t)64 << 10)
 

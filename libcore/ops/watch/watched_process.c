@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/redact.h"
+#include "base/text/redact.h"
 #include "frameworks/framework.h"
 #include "ops/watch/pressures.h"
 #include "proc/status.h"

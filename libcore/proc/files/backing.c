@@ -8,9 +8,9 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/files/mounts.h"
 #include "proc/pages.h"
 #include "proc/process.h"

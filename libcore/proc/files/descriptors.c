@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/process.h"
 
 int flmem_descriptors_open(const struct flmem_process *process, unsigned most,

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/portable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define ENTRIES_MAX 100000U /* of all directories together */
 #define DEPTH_MAX   8U

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "proc/process.h"
 
 #define MOUNTINFO_MAX ((size_t)4 << 20)

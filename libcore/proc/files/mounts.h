@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_process;
 

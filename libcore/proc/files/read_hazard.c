@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "proc/files/mounts.h"
 #include "proc/maps.h"
 #include "proc/pages.h"

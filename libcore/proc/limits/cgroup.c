@@ -7,9 +7,9 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/files/mounts.h"
 #include "proc/process.h"
 

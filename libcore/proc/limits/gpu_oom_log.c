@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #define AMOUNT_MAX 32U /* "79.15 GiB" */
 

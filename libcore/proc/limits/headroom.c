@@ -8,10 +8,10 @@
 
 #include <flmem/parse.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/rollup.h"
 #include "proc/status.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/limits/cgroup.h"
 
 #define TEXT_MAX 1024

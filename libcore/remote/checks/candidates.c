@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task_scheduling.h"

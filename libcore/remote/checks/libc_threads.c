@@ -11,7 +11,7 @@
 #include <flmem/parse.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "elf/modules.h"
 #include "proc/process.h"
 #include "proc/task.h"

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 #include "proc/task.h"
 

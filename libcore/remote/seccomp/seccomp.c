@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/attempt.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/portable.h"
+#include "base/text/buf.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"

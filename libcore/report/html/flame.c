@@ -10,7 +10,7 @@
 #include <flmem/watch_page.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "report/html/flame_page.h"
 #include "report/html/markup.h"
 #include "report/html/page.h"

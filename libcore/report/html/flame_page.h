@@ -6,7 +6,7 @@
 
 #include <flmem/heap_profile.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_flame_page {
 	const struct flmem_heap_profile *profiles[2];

@@ -4,7 +4,7 @@
 
 /* Text in XML and HTML. */
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* Untrusted text as content or within quotes: at most 1 KiB, controls and invalid UTF-8 as \xNN. */
 void flmem_markup_text(struct flmem_buf *out, const char *text);

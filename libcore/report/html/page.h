@@ -6,7 +6,7 @@
 
 #include <flmem/watch_page.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "report/html/series.h"
 
 #define FLMEM_PAGE_ACTIONS 256U

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum flmem_page_axis {
 	FLMEM_PAGE_TIME,   /* us */

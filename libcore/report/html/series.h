@@ -13,7 +13,7 @@
 
 #include <flmem/watch.h>
 
-#include "base/spans.h"
+#include "base/text/spans.h"
 
 /* Kinds of memory, in the order in which they are stacked. */
 enum flmem_page_kind {

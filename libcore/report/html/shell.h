@@ -8,7 +8,7 @@
  * the style of text, tables and sections. Untrusted text goes through report/html/markup.h.
  */
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct flmem_page_shell {
 	const char *title;

@@ -12,8 +12,8 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/file_place.h"
-#include "base/io.h"
+#include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "report/html/page.h"
 
 /* Maximum spans of all processes together, 32 bytes each, and minimum per process. */

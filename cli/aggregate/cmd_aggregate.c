@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/aggregate.h>
+#include <flmem/parse.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "aggregate/aggregate_progress.h"
+#include "aggregate/aggregate_run.h"
+#include "cmd.h"
+#include "options/http_options.h"
+#include "print/format.h"
+#include "signals.h"
+
+struct aggregate_options {
+	struct http_options http; /* first: HTTP_OPTIONS */
+	uint64_t shard_bytes;
+	const char *output;
+	const char *weights;
+	const char *weights_from;
+	const char *client_weights;
+	const char *algorithm;
+	const char *trim;
+	const char *base;
+	const char *key;
+	const char *state;
+	const char *server_rate;
+	const char *beta1;
+	const char *beta2;
+	const char *tau;
+	const char *clip_norm;
+	uint64_t hostile;
+	uint64_t keep;
+	const char *nan;
+	const char *non_float;
+	uint64_t chunk_bytes;
+	uint64_t threads;
+	bool resume;
+	bool mpi;
+	bool quiet;
+	bool json;
+};
+
+#define POLICY_TEXT(name, text, meaning) text,
+static const char *const nan_choices[] = {FLMEM_NAN_POLICIES(POLICY_TEXT) NULL};
+static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_TEXT) NULL};
+#undef POLICY_TEXT
+#define ALGORITHM_TEXT(identifier, name, meaning) name,
+static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
+#undef ALGORITHM_TEXT
+
+static const char *const weight_choices[] = {"equal", "sample_size", NULL};
+
+static const struct opt options_table[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "safetensors file to write; it replaces an existing file only when it is "
+		 "complete. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
+		 "a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy"},
+	{.name = "weights",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, weights),
+	 .metavar = "LIST",
+	 .help = "one number per input, for example counts of samples: 600,1200,200; they are "
+		 "divided by their sum (default: all equal)"},
+	{.name = "weights-from",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, weights_from),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "JSON object with a count of samples per input, by path, by file name, or by that "
+		 "without extension: {\"client-1\": 600, ...}"},
+	{.name = "client-weights",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, client_weights),
+	 .choices = weight_choices,
+	 .help = "equal: all inputs count the same; sample_size: by the counts of --weights-from, "
+		 "which is then required"},
+	{.name = "algorithm",
+	 .letter = 'a',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, algorithm),
+	 .choices = algorithm_choices,
+	 .help = "how elements are combined: weighted mean (default), a step of the server's "
+		 "optimizer, sum of masked integers, or a method that limits the influence of "
+		 "single inputs"},
+	{.name = "trim",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, trim),
+	 .metavar = "SHARE",
+	 .help = "for trimmed-mean: share of the inputs to drop at each end, per element "
+		 "(default 0.2)"},
+	{.name = "base",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, base),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "the model that the clients started from: for norm-clipped-mean (default: the "
+		 "inputs are updates), and for algorithms with a state that does not exist yet"},
+	{.name = "state",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, state),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: safetensors file with their state "
+		 "between rounds; the first round creates it"},
+	{.name = "server-rate",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, server_rate),
+	 .metavar = "NUMBER",
+	 .help = "for algorithms with a state: learning rate of the server (default 1 for fedavgm, "
+		 "0.1 for the others)"},
+	{.name = "beta1",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, beta1),
+	 .metavar = "NUMBER",
+	 .help = "for algorithms with a state: decay of the momentum (default 0.9, 0 for "
+		 "fedadagrad)"},
+	{.name = "beta2",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, beta2),
+	 .metavar = "NUMBER",
+	 .help = "for fedadam and fedyogi: decay of the variance (default 0.99)"},
+	{.name = "tau",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, tau),
+	 .metavar = "NUMBER",
+	 .help = "for fedadam, fedyogi and fedadagrad: constant added to the square root of the "
+		 "variance "
+		 "(default 0.001)"},
+	{.name = "clip-norm",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, clip_norm),
+	 .metavar = "NUMBER",
+	 .help = "for norm-clipped-mean: the largest L2 norm of an update (default: the median of "
+		 "their norms)"},
+	{.name = "hostile",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, hostile),
+	 .metavar = "N",
+	 .help = "for krum, multi-krum and bulyan: how many inputs may be hostile (default: the "
+		 "most that their number allows)"},
+	{.name = "keep",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, keep),
+	 .metavar = "N",
+	 .help = "for multi-krum: how many inputs to average (default: all but the hostile and 2)"},
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
+	{.name = "shard-size",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct aggregate_options, shard_bytes),
+	 .metavar = "SIZE",
+	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
+		 "tensors "
+		 "each, and a model.safetensors.index.json"},
+	HTTP_OPTIONS,
+	{.name = "nan",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, nan),
+	 .choices = nan_choices,
+	 .help = "a NaN or an infinity in an input: fail, average without that input, or compute "
+		 "with it (default reject)"},
+	{.name = "non-float",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, non_float),
+	 .choices = non_float_choices,
+	 .help = "integer and other tensors: must be equal, are copied from the first input, or "
+		 "are averaged and rounded (default equal)"},
+	{.name = "resume",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, resume),
+	 .help = "continue a run of the same inputs and options that was stopped or killed; "
+		 "without one, start"},
+	{.name = "mpi",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, mpi),
+	 .help = "share the work with the other processes that mpirun or srun started with the "
+		 "same "
+		 "command: each writes a range of the output"},
+	{.name = "chunk",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct aggregate_options, chunk_bytes),
+	 .metavar = "SIZE",
+	 .help = "unit of reading ahead, writing and resuming (default 4MiB)"},
+	{.name = "threads",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, threads),
+	 .metavar = "N",
+	 .help = "threads that read, compute and write (default: one per processor, at most 8)"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, quiet),
+	 .help = "print nothing on success, and no progress"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, json),
+	 .help = "print the result as one JSON object"},
+	{0},
+};
+
+/* One number per input. `list` is cut into its words. */
+static int read_weights(char *list, double *weights, size_t count, struct flmem_error *err)
+{
+	char given[FLMEM_TEXT_COUNTED_MAX], inputs[FLMEM_TEXT_COUNTED_MAX];
+	size_t found = 0;
+	char *word;
+
+	while ((word = strsep(&list, ","))) {
+		double weight;
+		int rc;
+
+		if (word[strspn(word, " ")] == '-')
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "--weights: invalid weight '%.60s'; weights are not "
+					       "negative",
+					       word);
+		rc = flmem_parse_real(word, &weight, err);
+		if (rc)
+			return flmem_error_prefix(err, rc, "--weights");
+		if (found < count)
+			weights[found] = weight;
+		found++;
+	}
+	if (found == count)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s for %s",
+			       flmem_text_counted(found, "weight", given, sizeof(given)),
+			       flmem_text_counted(count, "input", inputs, sizeof(inputs)));
+}
+
+/* `ret_weights` stays NULL where all count the same. */
+static int make_weights(const struct aggregate_options *o, const struct opt_rest *rest,
+			double **ret_weights, struct flmem_error *err)
+{
+	bool equal = o->client_weights && strcmp(o->client_weights, "equal") == 0;
+	size_t count = (size_t)rest->count;
+	char *list = NULL;
+	int rc;
+
+	if ((o->weights != NULL) + (o->weights_from != NULL) + equal > 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--weights, --weights-from and --client-weights equal "
+				       "exclude each other");
+	if (o->client_weights && !equal && !o->weights_from)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--client-weights sample_size needs the counts: name their "
+				       "file with --weights-from");
+	if (!o->weights && !o->weights_from)
+		return 0;
+	*ret_weights = calloc(count, sizeof(**ret_weights));
+	list = o->weights ? strdup(o->weights) : NULL;
+	if (!*ret_weights || (o->weights && !list))
+		rc = flmem_error_nomem(err, "cannot read the weights");
+	else if (list)
+		rc = read_weights(list, *ret_weights, count, err);
+	else
+		rc = flmem_aggregate_weights_read(o->weights_from,
+						  (const char *const *)rest->values, count,
+						  *ret_weights, err);
+	free(list);
+	return rc;
+}
+
+static size_t choice_of(const char *word, const char *const *choices)
+{
+	size_t i = 0;
+
+	/* Options are parsed with the same list, so the word is in it; the first is the default. */
+	while (word && choices[i] && strcmp(choices[i], word) != 0)
+		i++;
+	return i;
+}
+
+/* Numbers of an algorithm: those that are given. */
+static int fill_algorithm_numbers(const struct aggregate_options *o,
+				  struct flmem_aggregate_request *request, double betas[2],
+				  struct flmem_error *err)
+{
+	const struct {
+		const char *option, *text, *expected;
+		double *number;
+		bool zero;
+		double below; /* 0: any */
+	} rows[] = {
+		{"trim", o->trim, "more than 0 and less than 0.5", &request->trim, false, 0.5},
+		{"clip-norm", o->clip_norm, "more than 0", &request->clip_norm, false, 0},
+		{"server-rate", o->server_rate, "more than 0", &request->server_rate, false, 0},
+		{"beta1", o->beta1, "0 or more and less than 1", &betas[0], true, 1},
+		{"beta2", o->beta2, "0 or more and less than 1", &betas[1], true, 1},
+		{"tau", o->tau, "more than 0", &request->tau, false, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double *number = rows[i].number;
+
+		if (!rows[i].text)
+			continue;
+		if (flmem_parse_real(rows[i].text, number, err) ||
+		    (*number == 0 && !rows[i].zero) ||
+		    (rows[i].below > 0 && *number >= rows[i].below))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "invalid number '%.60s' for --%s; expected %s",
+					       rows[i].text, rows[i].option, rows[i].expected);
+	}
+	request->beta1 = o->beta1 ? &betas[0] : NULL;
+	request->beta2 = o->beta2 ? &betas[1] : NULL;
+	return 0;
+}
+
+static int fill_aggregate_request(const struct aggregate_options *o, const struct opt_rest *rest,
+				  struct flmem_aggregate_request *request, struct flmem_error *err)
+{
+	if (!o->output)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the file to write with --output FILE");
+	if (!rest->count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the files to average after the options");
+	*request = (struct flmem_aggregate_request){
+		.output = o->output,
+		.inputs = (const char *const *)rest->values,
+		.input_count = (size_t)rest->count,
+		.key = o->key,
+		.algorithm = o->algorithm,
+		.base = o->base,
+		.state = o->state,
+		.hostile = (size_t)o->hostile,
+		.keep = (size_t)o->keep,
+		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
+		.non_float =
+			(enum flmem_non_float_policy)choice_of(o->non_float, non_float_choices),
+		.chunk_bytes = o->chunk_bytes,
+		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
+		.resume = o->resume,
+		.shard_bytes = o->shard_bytes,
+		.mpi = o->mpi,
+	};
+	return 0;
+}
+
+static void print_skipped(const struct flmem_aggregate_result *result)
+{
+	char shown[1024];
+
+	for (size_t i = 0; i < result->input_count; i++)
+		if (result->inputs[i].skipped)
+			printf("  without %s: %s\n",
+			       flmem_text_escape(result->inputs[i].path, shown, sizeof(shown)),
+			       result->inputs[i].skipped);
+}
+
+static void print_aggregate_result(const struct flmem_aggregate_result *result, bool generated)
+{
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
+	uint64_t us = result->took_us ? result->took_us : 1;
+	char rate[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
+
+	printf("%s: ", flmem_text_escape(result->output, shown, sizeof(shown)));
+	if (!generated)
+		printf("%s of %s, ", result->algorithm,
+		       flmem_text_counted(result->input_count, "model", count, sizeof(count)));
+	printf("%s, %s\n", flmem_text_counted(result->tensors, "tensor", count, sizeof(count)),
+	       format_bytes(result->output_bytes, bytes));
+	if (result->verified_elements)
+		printf("  nothing was written: %s %s the exact mean of the generated values\n",
+		       flmem_text_counted(result->verified_elements, "element", count,
+					  sizeof(count)),
+		       result->verified_elements == 1 ? "is" : "are");
+	printf("  %s %s in %s (%s/s), peak anonymous memory %s\n", generated ? "made" : "read",
+	       format_bytes(result->read_bytes, bytes), format_us(result->took_us, took),
+	       format_bytes((uint64_t)((double)result->read_bytes * 1e6 / (double)us), rate),
+	       format_bytes_or(result->peak_anon_bytes, "unknown", peak));
+	if (result->processes > 1)
+		printf("  by %u processes\n", result->processes);
+	if (result->resumed_bytes)
+		printf("  resumed: %s were already written\n",
+		       format_bytes(result->resumed_bytes, bytes));
+	if (result->restarted)
+		printf("  not resumed: what an earlier run left is of other inputs or options\n");
+	print_skipped(result);
+}
+
+static int print_aggregate_json(const struct flmem_aggregate_result *result, bool generated,
+				struct flmem_error *err)
+{
+	char *text = generated ? flmem_report_generate_json(result)
+			       : flmem_report_aggregate_json(result);
+
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+int aggregate_run(struct flmem_aggregate_request *request, const struct aggregate_output *output,
+		  struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = !output->quiet && isatty(STDERR_FILENO),
+	};
+	struct flmem_aggregate_result result;
+	int rc;
+
+	request->progress = aggregate_progress_tick;
+	request->context = &progress;
+	rc = flmem_aggregate(request, &result, err);
+	aggregate_progress_end(&progress);
+	if (rc)
+		return rc;
+	if (flmem_aggregate_process() > 0)
+		rc = 0; /* the first process prints for all */
+	else if (output->json)
+		rc = print_aggregate_json(&result, output->generated, err);
+	else if (!output->quiet)
+		print_aggregate_result(&result, output->generated);
+	flmem_aggregate_result_clear(&result);
+	return rc;
+}
+
+static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct aggregate_options *o = options;
+	const struct aggregate_output output = {.quiet = o->quiet, .json = o->json};
+	struct flmem_aggregate_request request;
+	struct flmem_error err = {0};
+	struct http_request http;
+	double *weights = NULL;
+	double betas[2];
+	int rc = fill_aggregate_request(o, rest, &request, &err);
+
+	if (!rc)
+		rc = fill_algorithm_numbers(o, &request, betas, &err);
+	if (!rc)
+		rc = make_weights(o, rest, &weights, &err);
+	request.weights = weights;
+	if (!rc) {
+		rc = http_request_init(&http, &o->http, &err);
+		request.http = &http.options;
+		if (!rc)
+			rc = aggregate_run(&request, &output, &err);
+		http_request_clear(&http);
+	}
+	free(weights);
+	if (rc && flmem_aggregate_process() > 0)
+		return flmem_code_exit_status(rc);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem aggregate -o global.safetensors client-*.safetensors",
+	"the mean of the clients' models",
+	"flmem aggregate -o new.safetensors --weights 6,12 a.safetensors b.safetensors",
+	"weighted by their counts of samples",
+	"flmem aggregate -o global.safetensors --nan skip-client client-*.safetensors",
+	"without clients whose model has diverged",
+	"flmem aggregate -a fedadam --state a.safetensors -o new.safetensors clients/*",
+	"a step of the server's Adam; the first one needs --base",
+	"flmem aggregate -o global.pt --key state_dict client-1.pt client-2.pt",
+	"PyTorch checkpoints; the pickle is read but never executed",
+	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
+	"continue after the machine was shut down",
+	"mpirun -n 4 flmem aggregate --mpi -o global.safetensors client-*.safetensors",
+	"four processes, here or on several machines with a common file system",
+	NULL,
+};
+
+extern const struct cmd cmd_aggregate_convert;
+extern const struct cmd cmd_aggregate_diff;
+extern const struct cmd cmd_aggregate_generate;
+extern const struct cmd cmd_aggregate_inspect;
+
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
+					  &cmd_aggregate_convert, &cmd_aggregate_generate, NULL};
+
+const struct cmd cmd_aggregate = {
+	.name = "aggregate",
+	.summary = "averages models on disk in memory that does not grow with the model",
+	.arguments = "FILE...",
+	.description =
+		"Combines several models with the same tensors into one, by default their weighted "
+		"mean. Each FILE "
+		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
+		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
+		"pickle is read but never executed. It may be the http:// or https:// address of "
+		"such a file, or of the index of shards; it is requested in parts. "
+		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is generated while it "
+		"is read (see 'flmem aggregate generate'); with the output 'verify:' the mean of "
+		"such "
+		"models is compared with the exact one, element by element, and not written. "
+		"Sums are kept in 64-bit floating point in the order of the inputs and "
+		"rounded once, so the result has the same bits for any number of threads, chunk "
+		"size and processor.\n\n"
+		"The inputs are read in chunks, and memory is a few MiB for any size of model. "
+		"Names, shapes and types are compared before anything is written. The output is "
+		"written as FILE.part, with a journal, and renamed when it is complete; until then "
+		"an older output stays. After a failed write, a stop or a crash --resume "
+		"continues.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct aggregate_options),
+	.complete = OPT_COMPLETE_FILE,
+	.verbs = verbs,
+	.run = run_aggregate,
+};

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <flmem/exchange_client.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "aggregate/aggregate_progress.h"
+#include "cmd.h"
+#include "options/exchange_options.h"
+#include "print/format.h"
+#include "signals.h"
+
+struct pull_options {
+	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	const char *output;
+	const char *round;
+	bool quiet;
+	bool json;
+};
+
+static const struct opt options_table[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct pull_options, output),
+	 .metavar = "PATH",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "file to write, or a folder; a model of several files is written to a folder, "
+		 "which is made"},
+	{.name = "round",
+	 .letter = 'r',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct pull_options, round),
+	 .metavar = "ROUND",
+	 .help = "the round whose model is fetched (default: latest)"},
+	EXCHANGE_OPTIONS,
+	EXCHANGE_TIMEOUT_OPTION,
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct pull_options, quiet),
+	 .help = "print nothing on success, and no progress"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct pull_options, json),
+	 .help = "print the result as one JSON object"},
+	{0},
+};
+
+static int print_pulled(const struct pull_options *o,
+			const struct flmem_exchange_pull_request *request,
+			const struct flmem_exchange_pull_result *result, struct flmem_error *err)
+{
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], had[FORMAT_MAX];
+	char *text;
+
+	if (!o->json && !o->quiet) {
+		printf("%s: model of round %" PRIu64 ", %s in %s",
+		       flmem_text_escape(request->output, shown, sizeof(shown)), result->round,
+		       format_bytes(result->bytes, bytes), format_us(result->took_us, took));
+		if (result->resumed_bytes)
+			printf(", %s were there", format_bytes(result->resumed_bytes, had));
+		putchar('\n');
+	}
+	if (!o->json)
+		return 0;
+	text = flmem_report_exchange_pull_json(request, result);
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static int pull_with(const struct pull_options *o, struct flmem_exchange_server *server,
+		     struct flmem_exchange_pull_request *request, struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = !o->quiet && isatty(STDERR_FILENO),
+	};
+	struct flmem_exchange_pull_result result;
+	int rc;
+
+	server->progress = aggregate_progress_tick;
+	server->context = &progress;
+	request->server = server;
+	rc = flmem_exchange_pull(request, &result, err);
+	aggregate_progress_end(&progress);
+	return rc ? rc : print_pulled(o, request, &result, err);
+}
+
+static int pull_model(const struct pull_options *o, const struct opt_rest *rest,
+		      struct flmem_error *err)
+{
+	struct flmem_exchange_pull_request request = {.output = o->output};
+	struct flmem_exchange_server server;
+	int rc;
+
+	if (rest->count != 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name the address of the server");
+	if (!o->output)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the file or the folder to write with --output PATH");
+	rc = exchange_round_read(o->round, &request.has_round, &request.round, err);
+	if (rc)
+		return rc;
+	server = exchange_server_of(&o->server, rest->values[0]);
+	return pull_with(o, &server, &request, err);
+}
+
+static int run_pull(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct pull_options *o = options;
+	struct flmem_error err = {0};
+
+	return pull_model(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem exchange pull http://127.0.0.1:8477 -o global.safetensors",
+	"fetch the newest model",
+	"flmem exchange pull https://fl.example.org -o model/ -r 3 --token-file token",
+	"fetch the model of round 3 into a folder",
+	NULL,
+};
+
+const struct cmd cmd_exchange_pull = {
+	.name = "exchange pull",
+	.summary = "fetches a published model from the server of an exchange",
+	.arguments = "URL",
+	.description =
+		"Data are received into PATH.part, which gets its name when its SHA-256 is the "
+		"published one; until then an older output stays. After a disconnect, or when the "
+		"same command runs again after a kill, only the rest is requested.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct pull_options),
+	.run = run_pull,
+};

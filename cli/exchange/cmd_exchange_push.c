@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/exchange_client.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "aggregate/aggregate_progress.h"
+#include "cmd.h"
+#include "options/exchange_options.h"
+#include "print/format.h"
+#include "signals.h"
+
+struct push_options {
+	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	const char *client;
+	const char *round;
+	const char *weight;
+	uint64_t chunk_bytes;
+	bool quiet;
+	bool json;
+};
+
+static const struct opt options_table[] = {
+	{.name = "client",
+	 .letter = 'c',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct push_options, client),
+	 .metavar = "NAME",
+	 .help = "name of this client; may be left out where a token or a certificate has it"},
+	{.name = "round",
+	 .letter = 'r',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct push_options, round),
+	 .metavar = "ROUND",
+	 .help = "the round that the update is for: that of the model it was made from (default: "
+		 "the one that is collected now)"},
+	{.name = "weight",
+	 .letter = 'w',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct push_options, weight),
+	 .metavar = "NUMBER",
+	 .help = "weight of the update, for example its count of samples (default 1)"},
+	{.name = "chunk",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct push_options, chunk_bytes),
+	 .metavar = "SIZE",
+	 .help = "bytes to send in one request, at most what the server accepts (default: as the "
+		 "server proposes)"},
+	EXCHANGE_OPTIONS,
+	EXCHANGE_TIMEOUT_OPTION,
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct push_options, quiet),
+	 .help = "print nothing on success, and no progress"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct push_options, json),
+	 .help = "print the result as one JSON object"},
+	{0},
+};
+
+static int print_pushed(const struct push_options *o, const char *path,
+			const struct flmem_exchange_push_result *result, struct flmem_error *err)
+{
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], had[FORMAT_MAX];
+	char *text;
+
+	if (!o->json && !o->quiet) {
+		printf("%s: accepted for round %" PRIu64 ", %s in %s",
+		       flmem_text_escape(path, shown, sizeof(shown)), result->round,
+		       format_bytes(result->bytes, bytes), format_us(result->took_us, took));
+		if (result->resumed_bytes)
+			printf(", the server had %s", format_bytes(result->resumed_bytes, had));
+		putchar('\n');
+	}
+	if (!o->json)
+		return 0;
+	text = flmem_report_exchange_push_json(result);
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static int push_with(const struct push_options *o, struct flmem_exchange_server *server,
+		     struct flmem_exchange_push_request *request, struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = !o->quiet && isatty(STDERR_FILENO),
+	};
+	struct flmem_exchange_push_result result;
+	int rc;
+
+	server->progress = aggregate_progress_tick;
+	server->context = &progress;
+	request->server = server;
+	rc = flmem_exchange_push(request, &result, err);
+	aggregate_progress_end(&progress);
+	return rc ? rc : print_pushed(o, request->path, &result, err);
+}
+
+static int push_update(const struct push_options *o, const struct opt_rest *rest,
+		       struct flmem_error *err)
+{
+	struct flmem_exchange_push_request request = {
+		.client = o->client,
+		.weight = o->weight,
+		.chunk_bytes = o->chunk_bytes,
+	};
+	struct flmem_exchange_server server;
+	int rc;
+
+	if (rest->count != 2)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the address of the server and one model");
+	if (!o->client && !o->server.token_file && !o->server.cert)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name this client with --client NAME");
+	rc = exchange_round_read(o->round, &request.has_round, &request.round, err);
+	if (rc)
+		return rc;
+	server = exchange_server_of(&o->server, rest->values[0]);
+	request.path = rest->values[1];
+	return push_with(o, &server, &request, err);
+}
+
+static int run_push(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct push_options *o = options;
+	struct flmem_error err = {0};
+
+	return push_update(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem exchange push http://127.0.0.1:8477 u.safetensors -c site-1 -w 600",
+	"send an update that was trained on 600 samples",
+	"flmem exchange push https://fl.example.org u.pt --token-file token -r 3",
+	"in the name that belongs to a token, for round 3 and no other",
+	NULL,
+};
+
+const struct cmd cmd_exchange_push = {
+	.name = "exchange push",
+	.summary = "sends an update to the server of an exchange",
+	.arguments = "URL FILE",
+	.description =
+		"FILE is a safetensors file, a PyTorch checkpoint, a NumPy archive (.npz), or a "
+		"folder of shards with a model.safetensors.index.json. It is sent in chunks with "
+		"a checksum each, as a resumable upload (tus 1.0). After a disconnect, or when "
+		"the same command runs again after a kill, it goes on at the chunk that the "
+		"server lacks. Memory is one chunk.\n\n"
+		"The command returns when the server has accepted the update: it compares names, "
+		"shapes and types of the tensors with those of its model. A refused update is an "
+		"error with the server's reason.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct push_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_push,
+};

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/heap_report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+#include "print/print_profile.h"
+#include "profile/profile_options.h"
+
+#define ROWS_SHOWN 30U
+
+struct diff_options {
+	struct profile_options profile; /* first: PROFILE_OPTIONS */
+	const char *html;
+};
+
+static const struct opt options_table[] = {
+	{.name = "html",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct diff_options, html),
+	 .metavar = "PAGE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .once = true,
+	 .help = "write a page with a flame graph in two colours, too: orange for more, blue for "
+		 "less; a page of flmem is replaced, another file is not"},
+	PROFILE_OPTIONS("show so many of the largest changes (default 30)"),
+	{0},
+};
+
+static const char *format_change(struct flmem_u64 before, struct flmem_u64 after,
+				 char out[FORMAT_MAX + 1])
+{
+	if (before.unknown || after.unknown)
+		return "-";
+	out[0] = after.value < before.value ? '-' : '+';
+	format_bytes(after.value < before.value ? before.value - after.value
+						: after.value - before.value,
+		     out + 1);
+	return out;
+}
+
+static void print_compared(const struct flmem_heap_profile *const profiles[2],
+			   enum flmem_heap_measure measure, const struct flmem_heap_amounts *first,
+			   const struct flmem_heap_amounts *second)
+{
+	struct flmem_u64 before = flmem_heap_bytes(profiles[0], first, measure);
+	struct flmem_u64 after = flmem_heap_bytes(profiles[1], second, measure);
+	char a[FORMAT_MAX], b[FORMAT_MAX], change[FORMAT_MAX + 1];
+
+	printf("%12s%11s%11s", format_change(before, after, change),
+	       format_bytes_or(before, "-", a), format_bytes_or(after, "-", b));
+}
+
+/* Two standard deviations of the difference of two estimates (docs/internals/heap-sampler.md). */
+static bool is_above_noise(const struct flmem_heap_profile *const profiles[2],
+			   const struct flmem_heap_difference *row, enum flmem_heap_measure measure)
+{
+	double variance = 0,
+	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
+
+	for (size_t i = 0; i < 2; i++)
+		variance += (double)profiles[i]->interval_now_bytes *
+			    (double)row->own[i].bytes[measure];
+	return change * change > 4 * variance;
+}
+
+static void print_functions(const struct profile_options *o,
+			    const struct flmem_heap_profile *const profiles[2],
+			    enum flmem_heap_measure measure,
+			    const struct flmem_heap_comparison *comparison)
+{
+	size_t limit = o->limit ? o->limit : ROWS_SHOWN, shown = 0;
+	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
+
+	for (size_t i = 0; i < comparison->count && shown < limit; i++) {
+		const struct flmem_heap_difference *row = &comparison->rows[i];
+
+		if (!is_above_noise(profiles, row, measure))
+			continue;
+		if (!shown++)
+			printf("\nfunctions by %s:\n", flmem_heap_measure_name(measure));
+		print_compared(profiles, measure, &row->own[0], &row->own[1]);
+		printf("  %s\n", flmem_heap_frame_text(row->no_frame ? NULL : &row->frame, text,
+						       sizeof(text)));
+	}
+	if (!shown)
+		printf("\nno function differs by more than the error of the samples\n");
+}
+
+static void print_differences(const struct profile_options *o,
+			      const struct flmem_heap_profile *const profiles[2],
+			      enum flmem_heap_measure measure,
+			      const struct flmem_heap_comparison *comparison)
+{
+	printf("%12s%11s%11s\n", "change", "first", "second");
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
+		print_compared(profiles, m, &profiles[0]->totals, &profiles[1]->totals);
+		printf("  total %s\n", flmem_heap_measure_name(m));
+	}
+	print_functions(o, profiles, measure, comparison);
+	print_profile_notes(profiles[0]);
+	print_profile_notes(profiles[1]);
+}
+
+static int show_diff(const struct diff_options *options,
+		     const struct flmem_heap_profile *const profiles[2], struct flmem_error *err)
+{
+	const struct profile_options *o = &options->profile;
+	struct flmem_heap_comparison comparison;
+	enum flmem_heap_measure measure;
+	int rc = profile_measure(o, profiles[0], &measure, err);
+
+	if (!rc)
+		rc = profile_measure(o, profiles[1], &measure, err);
+	if (!rc && options->html)
+		rc = flmem_heap_page_write(profiles[0], profiles[1], measure, options->html, err);
+	if (!rc)
+		rc = flmem_heap_compare(profiles[0], profiles[1], measure, &comparison, err);
+	if (rc)
+		return rc;
+	if (o->json)
+		rc = profile_print_json(flmem_report_heap_diff_json(profiles, measure, &comparison,
+								    o->limit ? o->limit : SIZE_MAX),
+					err);
+	else
+		print_differences(o, profiles, measure, &comparison);
+	flmem_heap_comparison_clear(&comparison);
+	return rc;
+}
+
+static int run_profile_diff(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct diff_options *o = options;
+	struct flmem_heap_profile *profiles[2] = {NULL, NULL};
+	struct flmem_error err = {0};
+	int rc = profile_count_files(rest, 2, &err);
+
+	for (int i = 0; i < 2 && !rc; i++)
+		rc = profile_load(&o->profile, rest, i, false, &profiles[i], &err);
+	if (!rc)
+		rc = show_diff(o, (const struct flmem_heap_profile *const *)profiles, &err);
+	flmem_heap_profile_free(profiles[0]);
+	flmem_heap_profile_free(profiles[1]);
+	return rc ? cmd_fail(cmd, o->profile.json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem profile diff original.prof optimized.prof",
+	"which functions hold more or less at the peak",
+	"flmem profile diff --by allocated --html diff.html original.prof new.prof",
+	"what was allocated in total, also as a flame graph",
+	NULL,
+};
+
+const struct cmd cmd_profile_diff = {
+	.name = "profile diff",
+	.summary = "compares two heap profiles function by function",
+	.arguments = "FIRST SECOND",
+	.description = "Functions are the same if their names and files are; lines may differ, and "
+		       "so may the files of the two programs themselves. The "
+		       "largest changes come first; those within twice the standard error of the "
+		       "samples are not printed, but are in --json.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct diff_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_profile_diff,
+};

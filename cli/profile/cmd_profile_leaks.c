@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/heap_report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+#include "print/print_profile.h"
+#include "profile/profile_options.h"
+
+#define LEAKS_SHOWN 10U
+
+static const struct opt options_table[] = {
+	PROFILE_STACK_OPTION,
+	PROFILE_LIMIT_OPTION("show so many (default 10)"),
+	PROFILE_JSON_OPTION,
+	{0},
+};
+
+static void print_leak(const struct flmem_heap_profile *p, const struct flmem_heap_leaks *leaks,
+		       const struct flmem_heap_leak *leak)
+{
+	char live[FORMAT_MAX], growth[FORMAT_MAX], age[FORMAT_MAX];
+
+	printf("\n%s, grows by %s per %s, confidence %.1f %%\n",
+	       format_bytes(leak->grown_bytes, live),
+	       format_bytes((uint64_t)leak->growth_bytes, growth),
+	       leaks->by_round ? "round" : "hour", leak->confidence * 100);
+	printf("  live from %" PRIu32 " of %" PRIu32 " %s", leak->survived_in, leak->periods,
+	       leaks->by_round ? "rounds" : "parts of the time");
+	if (!leak->oldest_us.unknown)
+		printf(", the oldest %s old", format_us(leak->oldest_us.value, age));
+	if (leak->live_bytes < leak->grown_bytes / 2)
+		printf(" (freed at the end of the program)");
+	putchar('\n');
+	print_profile_stack(p, p->sites[leak->site].node, "    ");
+}
+
+static void print_leaks(const struct profile_options *o, const struct flmem_heap_profile *p,
+			const struct flmem_heap_leaks *leaks)
+{
+	size_t limit = o->limit ? o->limit : LEAKS_SHOWN;
+	char number[FLMEM_TEXT_COUNTED_MAX];
+
+	if (leaks->too_few)
+		printf("not enough to conclude: %s\n", leaks->too_few);
+	else if (leaks->by_round)
+		printf("%s whose live bytes grow with the rounds (%" PRIu32 " rounds)\n",
+		       flmem_text_counted(leaks->count, "stack", number, sizeof(number)),
+		       leaks->periods);
+	else
+		printf("%s whose allocations survive throughout the time (the file has no "
+		       "rounds)\n",
+		       flmem_text_counted(leaks->count, "stack", number, sizeof(number)));
+	for (size_t i = 0; i < leaks->count && i < limit; i++)
+		print_leak(p, leaks, &leaks->rows[i]);
+	if (leaks->count > limit)
+		printf("\nand %zu more; --limit shows them\n", leaks->count - limit);
+	print_profile_notes(p);
+}
+
+static int show_leaks(const struct profile_options *o, const struct flmem_heap_profile *p,
+		      struct flmem_error *err)
+{
+	struct flmem_heap_leaks leaks;
+	int rc = flmem_heap_leaks_find(p, &leaks, err);
+
+	if (rc)
+		return rc;
+	if (o->json)
+		rc = profile_print_json(
+			flmem_report_heap_leaks_json(p, &leaks, o->limit ? o->limit : SIZE_MAX),
+			err);
+	else
+		print_leaks(o, p, &leaks);
+	flmem_heap_leaks_clear(&leaks);
+	return rc;
+}
+
+static int run_profile_leaks(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct profile_options *o = options;
+	struct flmem_heap_profile *profile = NULL;
+	struct flmem_error err = {0};
+	int rc = profile_count_files(rest, 1, &err);
+
+	if (!rc)
+		rc = profile_load(o, rest, 0, false, &profile, &err);
+	if (!rc)
+		rc = show_leaks(o, profile, &err);
+	flmem_heap_profile_free(profile);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem profile leaks server.prof",
+	"the stacks whose live bytes grow with the rounds",
+	NULL,
+};
+
+const struct cmd cmd_profile_leaks = {
+	.name = "profile leaks",
+	.summary = "finds the stacks whose live bytes keep growing",
+	.arguments = "FILE",
+	.description = "With rounds in the file the live bytes of each stack at the end of "
+		       "each round are tested for a trend that is robust against outliers, and "
+		       "allocations of most rounds have to be live. Without rounds a stack is "
+		       "listed whose allocations are live from most parts of the time; that is "
+		       "less certain. Stacks with the oldest survivors come first.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct profile_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_profile_leaks,
+};

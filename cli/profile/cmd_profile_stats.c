@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/heap_report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+#include "print/print_profile.h"
+#include "profile/profile_options.h"
+
+#define LINES_SHOWN 5U
+
+static const struct opt options_table[] = {
+	PROFILE_OPTIONS("show so many of the largest lines of code (default 5)"),
+	{0},
+};
+
+static void print_facts(const struct flmem_heap_profile *p)
+{
+	char shown[FLMEM_HEAP_FRAME_TEXT_MAX], bytes[FORMAT_MAX], span[FORMAT_MAX];
+
+	printf("%s: %s\n", flmem_text_escape(p->path, shown, sizeof(shown)),
+	       flmem_heap_ending_name(p->ending));
+	if (p->command[0])
+		printf("command: %s\n", flmem_text_escape(p->command, shown, sizeof(shown)));
+	printf("process: %" PRIu32 ", sampled for %s\n", p->pid, format_us(p->duration_us, span));
+	if (p->allocator[0])
+		printf("allocator: %s\n", flmem_text_escape(p->allocator, shown, sizeof(shown)));
+	printf("samples: %" PRIu64 ", one per %s on average\n", p->samples,
+	       format_bytes(p->interval_bytes, bytes));
+	if (p->no_python)
+		printf("no Python frames: %s\n", p->no_python);
+	if (p->peak_bytes)
+		printf("peak: %s after %s\n", format_bytes(p->peak_bytes, bytes),
+		       format_us(p->peak_at_us, span));
+}
+
+static void print_profile_counts(const struct flmem_heap_profile *p)
+{
+	printf("%11s", "");
+	print_profile_columns();
+	printf("\n%-11s", "bytes");
+	print_profile_amounts(p, &p->totals);
+	printf("\n%-11s", "allocations");
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
+		struct flmem_u64 count = flmem_heap_count(p, &p->totals, m);
+
+		if (count.unknown)
+			printf("%11s", "-");
+		else
+			printf("%11" PRIu64, count.value);
+	}
+	printf("\nstacks: %zu\n", p->site_count);
+}
+
+static void print_rounds(const struct flmem_heap_profile *p)
+{
+	char a[FORMAT_MAX], f[FORMAT_MAX], k[FORMAT_MAX];
+
+	if (!p->round_count || (p->round_count == 1 && p->rounds[0].number.unknown))
+		return;
+	printf("\n%11s%11s%11s%11s\n", "round", "allocated", "freed", "peak");
+	for (size_t i = 0; i < p->round_count; i++) {
+		const struct flmem_heap_round *r = &p->rounds[i];
+		char number[24] = "before";
+
+		if (!r->number.unknown)
+			snprintf(number, sizeof(number), "%" PRIu64, r->number.value);
+		printf("%11s%11s%11s%11s\n", number, format_bytes(r->allocated_bytes, a),
+		       format_bytes(r->freed_bytes, f), format_bytes(r->peak_bytes, k));
+	}
+}
+
+static void print_stats(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
+			const struct flmem_heap_row *rows, size_t count)
+{
+	char bytes[FORMAT_MAX];
+
+	print_facts(p);
+	print_profile_counts(p);
+	print_rounds(p);
+	printf("\nlargest by %s:\n", flmem_heap_measure_name(measure));
+	for (size_t i = 0; i < count && rows[i].own.bytes[measure]; i++) {
+		printf("%11s  ", format_bytes(rows[i].own.bytes[measure], bytes));
+		print_profile_frame(p, rows[i].frame);
+	}
+	print_profile_notes(p);
+}
+
+static int show_stats(const struct profile_options *o, const struct flmem_heap_profile *p,
+		      struct flmem_error *err)
+{
+	struct flmem_heap_row *rows = NULL;
+	enum flmem_heap_measure measure;
+	size_t count, limit = o->limit ? o->limit : LINES_SHOWN;
+	int rc = profile_measure(o, p, &measure, err);
+
+	if (!rc)
+		rc = flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, measure, &rows, &count, err);
+	if (rc)
+		return rc;
+	count = count < limit ? count : limit;
+	if (o->json)
+		rc = profile_print_json(flmem_report_heap_stats_json(p, measure, rows, count), err);
+	else
+		print_stats(p, measure, rows, count);
+	free(rows);
+	return rc;
+}
+
+static int run_profile_stats(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct profile_options *o = options;
+	struct flmem_heap_profile *profile = NULL;
+	struct flmem_error err = {0};
+	int rc = profile_count_files(rest, 1, &err);
+
+	if (!rc)
+		rc = profile_load(o, rest, 0, false, &profile, &err);
+	if (!rc)
+		rc = show_stats(o, profile, &err);
+	flmem_heap_profile_free(profile);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem profile stats server.prof",
+	"what was sampled, totals, and the largest lines of code",
+	NULL,
+};
+
+const struct cmd cmd_profile_stats = {
+	.name = "profile stats",
+	.summary = "shows the totals of a heap profile and its largest lines of code",
+	.arguments = "FILE",
+	.description = "Bytes and counts are estimates from samples: the relative "
+		       "standard error of N bytes in small allocations is about the square root of "
+		       "the interval divided by N.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct profile_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_profile_stats,
+};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/heap_report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+#include "print/print_profile.h"
+#include "profile/profile_options.h"
+
+#define ROWS_SHOWN 50U
+
+static const struct opt options_table[] = {
+	PROFILE_OPTIONS("show so many (default 50)"),
+	{0},
+};
+
+static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
+				const struct flmem_heap_table *table)
+{
+	print_profile_columns();
+	printf("  line (by %s)\n", flmem_heap_measure_name(measure));
+	for (size_t i = 0; i < table->row_count && table->rows[i].own.bytes[measure]; i++) {
+		print_profile_amounts(p, &table->rows[i].own);
+		fputs("  ", stdout);
+		print_profile_frame(p, table->rows[i].frame);
+	}
+	print_profile_amounts(p, &p->totals);
+	puts("  total");
+	print_profile_notes(p);
+}
+
+/* Rows in which something was allocated; the others are only callers, and last. */
+static size_t count_allocating(const struct flmem_heap_row *rows, size_t count)
+{
+	static const struct flmem_heap_amounts none;
+
+	while (count && memcmp(&rows[count - 1].own, &none, sizeof(none)) == 0)
+		count--;
+	return count;
+}
+
+static int show_rows(const struct profile_options *o, const struct flmem_heap_profile *p,
+		     enum flmem_heap_measure measure, struct flmem_heap_table *table,
+		     struct flmem_error *err)
+{
+	size_t limit = o->limit ? o->limit : ROWS_SHOWN;
+
+	table->row_count = count_allocating(table->rows, table->row_count);
+	table->row_count = table->row_count < limit ? table->row_count : limit;
+	table->site_count = p->site_count < limit ? p->site_count : limit;
+	if (o->json)
+		return profile_print_json(flmem_report_heap_table_json(p, measure, table), err);
+	print_profile_table(p, measure, table);
+	return 0;
+}
+
+static int show_table(const struct profile_options *o, const struct flmem_heap_profile *p,
+		      struct flmem_error *err)
+{
+	struct flmem_heap_table table = {0};
+	struct flmem_heap_row *rows = NULL;
+	enum flmem_heap_measure measure;
+	uint32_t *sites;
+	int rc = profile_measure(o, p, &measure, err);
+
+	if (!rc)
+		rc = flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, measure, &rows, &table.row_count, err);
+	if (rc)
+		return rc;
+	sites = flmem_heap_largest_sites(p, measure);
+	table.rows = rows;
+	table.sites = sites;
+	rc = sites ? show_rows(o, p, measure, &table, err)
+		   : flmem_error_nomem(err, "cannot print the table");
+	free(rows);
+	free(sites);
+	return rc;
+}
+
+static int run_profile_table(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	return profile_show_one(cmd, options, rest, show_table);
+}
+
+static const char *const examples[] = {
+	"flmem profile table server.prof",
+	"lines of code that allocated, with all measures",
+	"flmem profile table --round 3..5 --by live --json server.prof",
+	"what rounds 3 to 5 allocated and is still live, with stacks",
+	NULL,
+};
+
+const struct cmd cmd_profile_table = {
+	.name = "profile table",
+	.summary = "lists the lines of code that allocated, with all measures",
+	.arguments = "FILE",
+	.description = "One row per line of code, the innermost frame of the stacks. With "
+		       "--json also each stack with its amounts ('sites').",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct profile_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_profile_table,
+};

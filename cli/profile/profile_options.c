@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+#include <flmem/text.h>
+
+#define TEXT_ROW(name, text) text,
+
+const char *const profile_measures[] = {FLMEM_HEAP_MEASURES(TEXT_ROW) NULL};
+const char *const profile_stacks[] = {FLMEM_HEAP_STACKS(TEXT_ROW) NULL};
+
+#define ROUND_MAX  64
+#define ROUND_MOST (UINT32_MAX - 1)
+
+/* The place of a choice, which the parser of options has checked, in its list. */
+static unsigned profile_choice_index(const char *const *choices, const char *name)
+{
+	unsigned index = 0;
+
+	while (choices[index] && strcmp(choices[index], name) != 0)
+		index++;
+	return choices[index] ? index : 0;
+}
+
+int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
+		    enum flmem_heap_measure *ret_measure, struct flmem_error *err)
+{
+	enum flmem_heap_measure otherwise =
+		profile->by_round ? FLMEM_HEAP_ALLOCATED : FLMEM_HEAP_PEAK;
+	enum flmem_heap_measure measure =
+		options->by ? profile_choice_index(profile_measures, options->by) : otherwise;
+
+	if (profile->unknown[measure])
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--by %s cannot be answered: %s",
+				       flmem_heap_measure_name(measure), profile->unknown[measure]);
+	*ret_measure = measure;
+	return 0;
+}
+
+/* "3" or "3..7" */
+static int parse_rounds(const char *text, struct flmem_heap_request *request,
+			struct flmem_error *err)
+{
+	const char *dots = strstr(text, "..");
+	char first[ROUND_MAX], shown[ROUND_MAX];
+	size_t length = dots ? (size_t)(dots - text) : strlen(text);
+
+	if (length >= sizeof(first))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--round: invalid rounds '%s'",
+				       flmem_text_escape(text, shown, sizeof(shown)));
+	memcpy(first, text, length);
+	first[length] = '\0';
+	if (flmem_parse_u64(first, 0, ROUND_MOST, &request->first_round, err) ||
+	    flmem_parse_u64(dots ? dots + 2 : first, 0, ROUND_MOST, &request->last_round, err))
+		return flmem_error_prefix(err, FLMEM_EUSAGE, "--round");
+	if (request->last_round < request->first_round)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--round: '%s' ends before it begins; give A..B with A <= B",
+				       flmem_text_escape(text, shown, sizeof(shown)));
+	request->by_round = true;
+	return 0;
+}
+
+int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
+		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err)
+{
+	struct flmem_heap_request request = {
+		.path = rest->values[at],
+		.choose_stacks = !options->stack && !mixed,
+	};
+	int rc = options->round ? parse_rounds(options->round, &request, err) : 0;
+
+	if (rc)
+		return rc;
+	if (options->stack)
+		request.stacks = profile_choice_index(profile_stacks, options->stack);
+	return flmem_heap_profile_read(&request, ret_profile, err);
+}
+
+int profile_count_files(const struct opt_rest *rest, int count, struct flmem_error *err)
+{
+	if (rest->count == count)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "name %s after the options, not %d",
+			       count == 1 ? "one profile" : "two profiles", rest->count);
+}
+
+int profile_print_json(char *text, struct flmem_error *err)
+{
+	if (!text)
+		return flmem_error_nomem(err, "cannot print the report");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+int profile_show_one(const struct cmd *cmd, const struct profile_options *options,
+		     const struct opt_rest *rest,
+		     int (*show)(const struct profile_options *options,
+				 const struct flmem_heap_profile *profile, struct flmem_error *err))
+{
+	struct flmem_heap_profile *profile = NULL;
+	struct flmem_error err = {0};
+	int rc = profile_count_files(rest, 1, &err);
+
+	if (!rc)
+		rc = profile_load(options, rest, 0, false, &profile, &err);
+	if (!rc)
+		rc = show(options, profile, &err);
+	flmem_heap_profile_free(profile);
+	return rc ? cmd_fail(cmd, options->json, &err) : 0;
+}

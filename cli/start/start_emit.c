@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "start/start.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/emit.h>
+
+#define NAME_OF(name, text) text,
+const char *const start_emit_choices[] = {FLMEM_EMIT_KINDS(NAME_OF) NULL};
+#undef NAME_OF
+
+const char *const start_command_choices[] = {"aggregate", NULL};
+
+#define TASKS_MAX 100000U
+#define WORDS	  3 /* flmem aggregate --mpi */
+
+/* The choices are the kinds in their order. */
+static enum flmem_emit_kind find_emit_kind(const char *name)
+{
+	unsigned kind = 0;
+
+	while (strcmp(start_emit_choices[kind], name) != 0)
+		kind++;
+	return (enum flmem_emit_kind)kind;
+}
+
+/* `flmem aggregate` with these arguments, in memory of the caller; NULL if memory is out. */
+static char **make_aggregate_command(char *const *argv, bool shared)
+{
+	static char flmem[] = "flmem", aggregate[] = "aggregate", mpi[] = "--mpi";
+	size_t count = 0, at = 0;
+	char **command;
+
+	while (argv && argv[count])
+		count++;
+	command = calloc(count + WORDS + 1, sizeof(*command));
+	if (!command)
+		return NULL;
+	command[at++] = flmem;
+	command[at++] = aggregate;
+	if (shared)
+		command[at++] = mpi;
+	for (size_t i = 0; i < count; i++)
+		command[at++] = argv[i];
+	return command;
+}
+
+static int check_tasks(const struct start_options *options, enum flmem_emit_kind kind,
+		       struct flmem_error *err)
+{
+	if (!options->tasks)
+		return 0;
+	if (kind != FLMEM_EMIT_SLURM && kind != FLMEM_EMIT_PBS)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--tasks needs --emit=slurm or pbs");
+	if (options->tasks > TASKS_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "invalid number of tasks %llu; expected at most %u",
+				       (unsigned long long)options->tasks, TASKS_MAX);
+	return 0;
+}
+
+int start_emit(const struct start_options *options, char *const *argv, struct flmem_error *err)
+{
+	struct flmem_emit_options o = {
+		.kind = find_emit_kind(options->emit),
+		.argv = argv,
+		.workspace = options->workspace,
+		.site = options->site,
+		.org = options->org,
+		.image = options->image,
+		.tasks = (unsigned)options->tasks,
+	};
+	char *text = NULL, **command = NULL;
+	int rc = role_request(&options->role, &o.settings, err);
+
+	if (!rc)
+		rc = check_tasks(options, o.kind, err);
+	if (!rc && options->command) {
+		o.argv = command = make_aggregate_command(argv, options->tasks > 1);
+		if (!command)
+			rc = flmem_error_nomem(err, "cannot write the command");
+	}
+	if (!rc)
+		rc = flmem_emit(&o, &text, err);
+	free(command);
+	if (!rc && options->output)
+		rc = flmem_emit_save(options->output, text, flmem_emit_is_program(o.kind),
+				     options->role.force, err);
+	else if (!rc)
+		fputs(text, stdout);
+	free(text);
+	return rc;
+}
