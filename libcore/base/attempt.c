@@ -18,6 +18,8 @@
 #define SLICE_MS	50U
 #define CALL_BYTES	256U
 #define HIGH_DESCRIPTOR 255
+/* Each costs a thread and a few descriptors for as long as its process lives. */
+#define ABANDONED_MAX 64U
 
 /* Shared by the worker thread and the waiting one; the last of the two frees it. */
 struct task {
@@ -38,6 +40,7 @@ struct task {
 
 static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct task *abandoned;
+static pthread_once_t fork_handled = PTHREAD_ONCE_INIT;
 
 static _Thread_local struct task *current;
 
@@ -88,15 +91,45 @@ static void remove_abandoned(const struct task *task)
 	pthread_mutex_unlock(&abandoned_lock);
 }
 
-static bool is_abandoned_subject(pid_t subject)
+static void lock_abandoned(void)
+{
+	pthread_mutex_lock(&abandoned_lock);
+}
+
+static void unlock_abandoned(void)
+{
+	pthread_mutex_unlock(&abandoned_lock);
+}
+
+/* Their threads exist in the parent only. */
+static void forget_abandoned(void)
+{
+	abandoned = NULL;
+	pthread_mutex_unlock(&abandoned_lock);
+}
+
+/* A host program may fork while another of its threads is here. */
+static void handle_fork(void)
+{
+	(void)pthread_atfork(lock_abandoned, unlock_abandoned, forget_abandoned);
+}
+
+/* Why no attempt on this process may start, or NULL. */
+static const char *why_not_now(pid_t subject)
 {
 	const struct task *task;
+	const char *why = NULL;
+	unsigned count = 0;
 
+	pthread_once(&fork_handled, handle_fork);
 	pthread_mutex_lock(&abandoned_lock);
-	for (task = abandoned; task && task->how.subject != subject; task = task->next)
-		;
+	for (task = abandoned; task && !why; task = task->next)
+		if (subject && task->how.subject == subject)
+			why = "its memory or files still do not answer an earlier attempt";
+		else if (++count == ABANDONED_MAX)
+			why = "too many other processes still do not answer";
 	pthread_mutex_unlock(&abandoned_lock);
-	return task;
+	return why;
 }
 
 static void *run_attempt(void *argument)
@@ -293,23 +326,12 @@ static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 			sigdelset(ret_stops, stops[i]);
 }
 
-int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
-		      struct flmem_error *err)
+static int start_attempt_task(struct task *task, bool *ret_lost, struct flmem_error *err)
 {
-	struct task *task;
 	pthread_t thread;
 	sigset_t before;
 	int rc;
 
-	if (current)
-		return attempt->run(context, err);
-	if (attempt->subject && is_abandoned_subject(attempt->subject))
-		return flmem_error_set(
-			err, FLMEM_EUNSAFE, 0,
-			"its memory or files still do not answer an earlier attempt");
-	task = new_task(attempt, context);
-	if (!task)
-		return flmem_error_nomem(err, "cannot read a process");
 	grow_descriptor_table();
 	hand_over_stops(&task->stops, &before);
 	rc = flmem_thread_start(&thread, run_attempt, task);
@@ -320,6 +342,31 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 		rc = run_task(task, thread, ret_lost, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+/*
+ * A host program may cancel the thread that waits: the one that works would then hold what it
+ * shares with it, and a context that nobody frees.
+ */
+int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
+		      struct flmem_error *err)
+{
+	struct task *task;
+	const char *why;
+	int cancel, rc;
+
+	if (current)
+		return attempt->run(context, err);
+	why = why_not_now(attempt->subject);
+	if (why)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "%s", why);
+	task = new_task(attempt, context);
+	if (!task)
+		return flmem_error_nomem(err, "cannot read a process");
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	rc = start_attempt_task(task, ret_lost, err);
+	pthread_setcancelstate(cancel, NULL);
 	return rc;
 }
 

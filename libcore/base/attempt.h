@@ -33,7 +33,8 @@ struct flmem_attempt {
 	/*
 	 * The process that the work is about; 0: several. While the thread of an abandoned attempt
 	 * on it is still blocked, further attempts are refused, so that one process cannot cost a
-	 * thread each time. They fail with FLMEM_EUNSAFE and the caller still owns the context.
+	 * thread each time; so are attempts on any process while 64 are blocked. They fail with
+	 * FLMEM_EUNSAFE and the caller still owns the context.
 	 */
 	pid_t subject;
 };
@@ -42,7 +43,8 @@ struct flmem_attempt {
  * Returns what run returns; the caller still owns the context. With *ret_lost the work was
  * abandoned: the caller no longer owns the context, err has the time waited, and the code is
  * FLMEM_EUNSAFE. During the work its thread handles the stop signals of terminals, since it knows
- * when a stopped tracer would hold up a target. Within another attempt run is called directly.
+ * when a stopped tracer would hold up a target. Within another attempt run is called directly. The
+ * calling thread cannot be cancelled meanwhile. After a fork() the child has no abandoned attempts.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err);

@@ -108,3 +108,11 @@ time.sleep(1000)'
 	assert_error 5 'has set arena\.0\.extent_hooks of jemalloc'
 	assert_victim_unharmed
 }
+
+@test "nor malloc_trim beside a thread of the program that moves the break itself" {
+	requires victim:safe_break
+	start_victim safe_break
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 'calls sbrk\(\) or brk\(\) itself'
+	assert_victim_unharmed
+}

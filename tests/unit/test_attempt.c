@@ -28,6 +28,8 @@
 #define TOTAL	    (PATIENCE * FLMEM_ATTEMPT_TOTAL_FACTOR)
 #define CODE	    FLMEM_EUNSUPPORTED
 
+#define ABANDONED_MAX 64U /* as in attempt.c */
+
 struct work {
 	int ends[2]; /* a pipe, the file that does not answer */
 	size_t reads;
@@ -36,7 +38,7 @@ struct work {
 	pthread_t thread;
 	_Atomic pid_t tid;
 	_Atomic size_t reads_done;
-	_Atomic bool lost, returned, released;
+	_Atomic bool lost, returned, released, started, finished;
 };
 
 /*
@@ -155,6 +157,18 @@ static int read_once(void *context, struct flmem_error *err)
 	return flmem_error_set(err, CODE, 0, "read");
 }
 
+/* Waits in a call that ends by itself, so that it is not abandoned on a slow machine. */
+static int read_until_told(void *context, struct flmem_error *err)
+{
+	struct work *work = context;
+	struct pollfd file = {.fd = work->ends[0], .events = POLLIN};
+
+	atomic_store(&work->started, true);
+	while (poll(&file, 1, -1) != 1)
+		continue;
+	return read_once(work, err);
+}
+
 static void a_read_without_an_answer_is_given_up(void **state)
 {
 	struct work *work = *state;
@@ -260,6 +274,84 @@ static void one_attempt_at_a_time_waits_for_a_process(void **state)
 	assert_false(lost);
 	close(other.ends[0]);
 	close(other.ends[1]);
+}
+
+/* Its thread exists in the parent only. */
+static void a_child_has_no_attempt_of_its_parent(void **state)
+{
+	struct work *work = *state, other = {0};
+	bool lost = false;
+	pid_t child;
+	int status;
+
+	assert_int_equal(pipe(other.ends), 0);
+	assert_int_equal(attempt_on(work, 1234, &lost), FLMEM_EUNSAFE);
+	answer(&other);
+	child = fork();
+	if (child == 0)
+		_exit(attempt_on(&other, 1234, &lost) == CODE ? 0 : 1);
+	assert_true(child > 0 && waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+	answer(work);
+	await(&work->released);
+	close(other.ends[0]);
+	close(other.ends[1]);
+}
+
+/* However many processes there are that never answer. */
+static void abandoned_attempts_are_limited(void **state)
+{
+	struct work *work = *state, last = {0};
+	static struct work many[ABANDONED_MAX];
+	struct flmem_error err = {0};
+	bool lost = false;
+	const struct flmem_attempt how = {.run = read_once, .release = release};
+
+	for (size_t i = 0; i < ABANDONED_MAX; i++) {
+		many[i] = (struct work){.ends = {work->ends[0], work->ends[1]}};
+		write_script(&many[i], 1, PATIENCE, SYS_read);
+		lost = false;
+		assert_int_equal(attempt(&many[i], read_many, &lost, NULL), FLMEM_EUNSAFE);
+		assert_true(lost);
+	}
+	script = (struct script){0};
+	lost = false;
+	assert_int_equal(flmem_attempt_run(&how, &last, &lost, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "too many other processes"));
+	assert_false(lost || last.released);
+	for (size_t i = 0; i < ABANDONED_MAX; i++)
+		answer(work);
+	for (size_t i = 0; i < ABANDONED_MAX; i++)
+		await(&many[i].released);
+	answer(work);
+	assert_int_equal(attempt(work, read_once, &lost, NULL), CODE);
+}
+
+static void *attempt_in_host(void *context)
+{
+	struct work *work = context;
+	bool lost = false;
+
+	atomic_store(&work->lost, attempt(work, read_until_told, &lost, NULL) != CODE);
+	atomic_store(&work->finished, true);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void a_thread_that_waits_cannot_be_cancelled(void **state)
+{
+	struct work *work = *state;
+	pthread_t host;
+	void *result;
+
+	assert_int_equal(pthread_create(&host, NULL, attempt_in_host, work), 0);
+	await(&work->started);
+	assert_int_equal(pthread_cancel(host), 0);
+	answer(work);
+	assert_int_equal(pthread_join(host, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(work->finished && work->returned);
+	assert_false(work->lost);
 }
 
 /* As long as many reads may take, one may not. */
@@ -437,6 +529,9 @@ int main(void)
 		TEST(what_is_answered_is_the_caller_s),
 		TEST(reads_that_are_answered_are_awaited),
 		TEST(one_attempt_at_a_time_waits_for_a_process),
+		TEST(a_child_has_no_attempt_of_its_parent),
+		TEST(abandoned_attempts_are_limited),
+		TEST(a_thread_that_waits_cannot_be_cancelled),
 		TEST(an_answer_that_comes_too_late_is_not_awaited),
 		TEST(reads_without_end_are_given_up),
 		TEST(a_long_sleep_is_no_missing_answer),

@@ -8,7 +8,9 @@
 #include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
+#include "elf/image.h"
 #include "elf/libc.h"
+#include "elf/modules.h"
 #include "proc/status.h"
 
 #define LOCKED_LITTLE 64		  /* error of at most 1/PRECISION of the resident bytes */
@@ -164,8 +166,8 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
  */
 #define LAST_HOOKS_MINOR 33
 
-static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
-			     struct flmem_error *err)
+static int check_morecore_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+				struct flmem_error *err)
 {
 	static const char *const hooks[] = {"__after_morecore_hook", "__morecore"};
 	int minor = flmem_glibc_minor(found->version);
@@ -181,6 +183,44 @@ static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_a
 			return flmem_call_plan_refuse_hook(view, found, hooks[i], err);
 	}
 	return 0;
+}
+
+/* Libraries are not searched: the strings of large ones take milliseconds each. */
+static bool program_moves_break(const struct flmem_view *view)
+{
+	const struct flmem_module *program = flmem_modules_main(view->modules);
+	struct flmem_image *image = program ? flmem_module_image(program, NULL) : NULL;
+	struct flmem_symbol symbol;
+
+	return image && (flmem_image_find_import(image, "sbrk", &symbol) ||
+			 flmem_image_find_import(image, "brk", &symbol));
+}
+
+/*
+ * sbrk() takes no lock: it reads the break and then moves it. Between the two steps of another
+ * thread, systrim() would give back that thread's memory, or take it for its own. Where that thread
+ * holds a lock of the program which malloc() is called under as well, only flmem does so.
+ */
+static int check_break(const struct flmem_view *view, struct flmem_error *err)
+{
+	struct flmem_status status;
+
+	if (!program_moves_break(view) || (!flmem_status_read(view->process, &status, NULL) &&
+					   !status.threads.unknown && status.threads.value == 1))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has several threads and calls sbrk() or brk() itself, "
+			       "which malloc_trim moves the end of the heap by: it could release "
+			       "memory in use",
+			       (int)view->process->pid);
+}
+
+static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+			     struct flmem_error *err)
+{
+	int rc = check_morecore_hooks(view, found, err);
+
+	return rc ? rc : check_break(view, err);
 }
 
 static void read_glibc_heap(const struct flmem_view *view, const struct flmem_allocator *found,

@@ -19,6 +19,7 @@
 #define PAGE	      4096U /* the smallest page size; larger pages are read repeatedly */
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
+#define WHOLE_MAX     ((uint64_t)8 << 20) /* the usual limit on a stack */
 /* If an allocator waits, one of the innermost frames is its own. */
 #define INNERMOST 512U
 /* Frames of the program's functions that an allocator calls may lie below the allocator's. */
@@ -134,17 +135,19 @@ static bool may_join_inside(const struct stack_search *search, const struct flme
  * Guard pages made by MADV_GUARD_INSTALL (glibc 2.42 and later) do not show in the mappings, so
  * that the stacks of several threads look like one. A read fails at them.
  */
-static bool is_readable_below(const struct stack_search *search, uint64_t sp, uint64_t room)
+bool flmem_stack_is_whole(const struct flmem_process *process, uint64_t from, uint64_t to)
 {
 	struct iovec remote[PAGES_AT_ONCE];
 	char bytes[PAGES_AT_ONCE];
 
-	for (uint64_t depth = PAGE; depth <= room;) {
+	if (to < from || to - from > WHOLE_MAX)
+		return false;
+	for (uint64_t at = from - from % PAGE; at < to;) {
 		size_t count = 0;
 
-		for (; count < PAGES_AT_ONCE && depth <= room; depth += PAGE)
-			remote[count++] = (struct iovec){(void *)(uintptr_t)(sp - depth), 1};
-		if (flmem_process_read_scattered(search->view->process, remote, count, bytes))
+		for (; count < PAGES_AT_ONCE && at < to; at += PAGE)
+			remote[count++] = (struct iovec){(void *)(uintptr_t)at, 1};
+		if (flmem_process_read_scattered(process, remote, count, bytes))
 			return false;
 	}
 	return true;
@@ -178,7 +181,8 @@ static bool has_room(const struct stack_search *search, const struct flmem_map *
 
 	if (needs->stack_bytes > CALL_STACK && !row->leader)
 		mapped = used;
-	if (sp - stack->start < mapped || !is_readable_below(search, sp, mapped))
+	if (sp - stack->start < mapped ||
+	    !flmem_stack_is_whole(search->view->process, sp - mapped, sp))
 		return false;
 	return used <= mapped || can_grow(search, stack, sp, used);
 }

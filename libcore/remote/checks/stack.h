@@ -7,6 +7,9 @@
  * an allocator or of a signal handler on it.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "elf/view.h"
 #include "remote/checks/candidates.h"
 
@@ -17,5 +20,11 @@
 const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate_needs *needs,
 			      const struct flmem_candidate *row);
+
+/*
+ * True if all pages from one address of a mapping to another can be read, so that no guard page
+ * divides it. False also if they are farther apart than stacks usually are long.
+ */
+bool flmem_stack_is_whole(const struct flmem_process *process, uint64_t from, uint64_t to);
 
 #endif

@@ -14,7 +14,8 @@
 
 /*
  * C libraries put the control block of a thread that they start at the upper end of its stack. A
- * stack without one was made by the program, and its end is unknown.
+ * stack without one was made by the program, and its end is unknown. One that was made below the
+ * stack of a thread may be in the same mapping, behind the guard page of that stack.
  */
 static bool is_on_own_stack(const struct flmem_borrow_state *borrow,
 			    const struct flmem_candidate *candidate)
@@ -22,7 +23,9 @@ static bool is_on_own_stack(const struct flmem_borrow_state *borrow,
 	const struct flmem_map *stack = flmem_maps_find(borrow->view->maps, candidate->at.sp);
 	uint64_t block = flmem_arch_thread_pointer(&borrow->state);
 
-	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
+	return candidate->leader ||
+	       (stack && block > candidate->at.sp && block < stack->end &&
+		flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block));
 }
 
 /* The checks that need a stopped thread. */
