@@ -32,6 +32,9 @@
 
 #define FLMEM_REPR_DIGEST "Repr-Digest" /* RFC 9530: sha-256=:BASE64: */
 
+/* Title of a problem: what was sent is for a round that collects no more. */
+#define FLMEM_EXCHANGE_OVER_TITLE "round is over"
+
 /* tus: the checksum does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 

@@ -137,10 +137,16 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 				      metadata->round, x->round);
 		return false;
 	}
-	if (metadata->round < x->round || x->phase != FLMEM_PHASE_COLLECTING) {
-		flmem_exchange_refuse(request, 409, "round is over",
+	if (metadata->round < x->round) {
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "round %" PRIu64 " is over; it is round %" PRIu64,
 				      metadata->round, x->round);
+		return false;
+	}
+	if (x->phase != FLMEM_PHASE_COLLECTING) {
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+				      "round %" PRIu64 " no longer receives updates",
+				      metadata->round);
 		return false;
 	}
 	return true;

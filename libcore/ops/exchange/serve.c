@@ -313,8 +313,10 @@ int flmem_exchange_serve(const struct flmem_exchange_serve_options *options,
 	rc = open_exchange(&x, err);
 	if (!rc)
 		rc = start_http(&x, err);
-	if (rc)
+	if (rc) {
+		flmem_spool_undo(&x.spool);
 		return rc;
+	}
 	rc = run_exchange(&x, &stopped, err);
 	stop_exchange(&x);
 	return rc ? rc : fill_served(&x, stopped, ret_served, err);

@@ -242,7 +242,7 @@ static void answer_commit(struct flmem_transfer *transfer, struct flmem_http_req
 	if (upload)
 		flmem_http_request_answer(request, &answer);
 	else
-		flmem_exchange_refuse(request, 409, "round is over",
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "the round ended meanwhile; its uploads were removed");
 }
 
@@ -258,7 +258,7 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 		return;
 	}
 	if (!publish_offset(transfer)) {
-		flmem_exchange_refuse(request, 409, "round is over",
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "before the upload was complete the round ended, or another "
 				      "file of the update was refused");
 		return;
@@ -267,7 +267,8 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 			 ? flmem_update_finish(transfer->x, transfer->id, &err)
 			 : 0;
 	if (status)
-		flmem_exchange_refuse(request, status, status == 409 ? "round is over" : NULL, "%s",
+		flmem_exchange_refuse(request, status,
+				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);
 	else
 		answer_commit(transfer, request);
