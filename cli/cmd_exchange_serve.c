@@ -40,11 +40,14 @@ struct serve_options {
 	const char *client_ca;
 	const char *authorised;
 	const char *token_file;
+	const char *mode;
 	bool insecure;
 	bool json_log;
 	bool quiet;
 	bool json;
 };
+
+static const char *const mode_choices[] = {"staged", "lockstep", NULL};
 
 static const struct opt options_table[] = {
 	{.name = "model",
@@ -77,8 +80,14 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_DIRECTORY,
 	 .help = "directory for uploads, models and what the server knows; with the same options "
 		 "it continues after a kill (required)"},
-	COMBINE_OPTIONS(struct serve_options, combine, "skip-client",
+	COMBINE_OPTIONS(struct serve_options, combine, "skip-client; reject in lockstep",
 			"first: with equal one client could end the exchange"),
+	{.name = "mode",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct serve_options, mode),
+	 .choices = mode_choices,
+	 .help = "staged: updates are kept on disk until a round ends (default); lockstep: they "
+		 "are combined while they arrive, and a client waits for the others"},
 	{.name = "quorum",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct serve_options, quorum),
@@ -201,6 +210,8 @@ static int check_serve_options(const struct serve_options *o, struct flmem_error
 
 static struct flmem_exchange_serve_options make_request(const struct serve_options *o)
 {
+	bool lockstep = o->mode && strcmp(o->mode, "lockstep") == 0;
+
 	return (struct flmem_exchange_serve_options){
 		.model = o->model,
 		.listen = o->listen ?: "127.0.0.1:8477",
@@ -227,7 +238,10 @@ static struct flmem_exchange_serve_options make_request(const struct serve_optio
 		.authorised = o->authorised,
 		.token_file = o->token_file,
 		.insecure = o->insecure,
-		.aggregate = {.nan = FLMEM_NAN_SKIP_CLIENT, .non_float = FLMEM_NON_FLOAT_FIRST},
+		.lockstep = lockstep,
+		/* In lockstep an update has been combined in part when a NaN is found. */
+		.aggregate = {.nan = lockstep ? FLMEM_NAN_REJECT : FLMEM_NAN_SKIP_CLIENT,
+			      .non_float = FLMEM_NON_FLOAT_FIRST},
 		.stop = -1,
 	};
 }

@@ -172,9 +172,13 @@ enum flmem_connection_step flmem_exchange_client_try(struct flmem_exchange_clien
 {
 	enum flmem_connection_step step =
 		flmem_connection_send(client->connection, request, answer, err);
+	struct flmem_exchange_problem problem;
 
+	client->ahead = false;
 	if (step != FLMEM_CONNECTION_OK || !flmem_reply_is_transient(&answer->reply))
 		return step;
+	flmem_exchange_problem_parse(&answer->body, &problem);
+	client->ahead = strcmp(problem.title, FLMEM_EXCHANGE_AHEAD_TITLE) == 0;
 	flmem_exchange_client_refused(client, "the server is not ready", answer, err);
 	return FLMEM_CONNECTION_RETRY;
 }
@@ -193,12 +197,12 @@ int flmem_exchange_client_pause(struct flmem_exchange_client *client,
 	uint64_t delay = DELAY_FIRST_US << (client->failed < 7 ? client->failed : 7), until;
 	uint64_t asked = answer->reply.retry_seconds * 1000000U;
 
-	if (!most)
+	if (!most && !client->ahead)
 		return err->code;
-	if (client->failed++ >= most)
+	if (!client->ahead && client->failed++ >= most)
 		return flmem_error_prefix(err, err->code, "tried %u times", client->failed);
 	client->retries++;
-	if (server->retrying)
+	if (server->retrying && !client->ahead)
 		server->retrying(server->context, err);
 	delay = delay < DELAY_LARGEST_US ? delay : DELAY_LARGEST_US;
 	delay = asked > delay ? asked : delay;
