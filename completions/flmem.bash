@@ -286,16 +286,17 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --shard-size --header --cacert --retries --timeout --nan --non-float --resume --mpi --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --base --state --shard-size --algorithm --trim --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --header --cacert --retries --timeout --resume --mpi --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
 		--weights-from) _flmem_files "$word" -f && return ;;
 		--client-weights) _flmem_offer "$word" -W "equal sample_size" && return ;;
-		--algorithm | -a) _flmem_offer "$word" -W "fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
-		--trim) return ;;
 		--base) _flmem_files "$word" -f && return ;;
 		--state) _flmem_files "$word" -f && return ;;
+		--shard-size) return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
+		--trim) return ;;
 		--server-rate) return ;;
 		--beta1) return ;;
 		--beta2) return ;;
@@ -304,13 +305,12 @@ _flmem()
 		--hostile) return ;;
 		--keep) return ;;
 		--key) return ;;
-		--shard-size) return ;;
+		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
+		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--header) return ;;
 		--cacert) _flmem_files "$word" -f && return ;;
 		--retries) return ;;
 		--timeout) return ;;
-		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
-		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--chunk) return ;;
 		--threads) return ;;
 		esac
@@ -374,7 +374,7 @@ _flmem()
 		fi
 		;;
 	'exchange serve')
-		options=" --model --clients --rounds --listen --state --algorithm --nan --non-float --key --trim --clip-norm --hostile --keep --server-rate --quorum --deadline --chunk --max-request --quota --reserve --expire --idle-timeout --settle --connections --address-connections --tls-cert --tls-key --client-ca --authorised-clients --token-file --insecure --json-log --quiet --json --help"
+		options=" --model --clients --rounds --listen --state --algorithm --trim --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --quorum --deadline --chunk --max-request --quota --reserve --expire --idle-timeout --settle --connections --address-connections --tls-cert --tls-key --client-ca --authorised-clients --token-file --insecure --json-log --quiet --json --help"
 		case $option in
 		--model | -m) _flmem_files "$word" -f && return ;;
 		--clients | -n) return ;;
@@ -382,14 +382,17 @@ _flmem()
 		--listen) return ;;
 		--state) _flmem_files "$word" -d && return ;;
 		--algorithm | -a) _flmem_offer "$word" -W "fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
-		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
-		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
-		--key) return ;;
 		--trim) return ;;
+		--server-rate) return ;;
+		--beta1) return ;;
+		--beta2) return ;;
+		--tau) return ;;
 		--clip-norm) return ;;
 		--hostile) return ;;
 		--keep) return ;;
-		--server-rate) return ;;
+		--key) return ;;
+		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
+		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--quorum) return ;;
 		--deadline) return ;;
 		--chunk) return ;;

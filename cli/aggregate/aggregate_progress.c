@@ -45,10 +45,16 @@ bool aggregate_progress_tick(void *context, const struct flmem_aggregate_progres
 	       read(bar->end_fd, &signal, sizeof(signal)) != (ssize_t)sizeof(signal);
 }
 
-void aggregate_progress_end(struct aggregate_progress *progress)
+void aggregate_progress_hide(struct aggregate_progress *progress)
 {
 	if (progress->shown)
 		fputs(CLEAR_LINE, stderr);
+	progress->shown = false;
+}
+
+void aggregate_progress_end(struct aggregate_progress *progress)
+{
+	aggregate_progress_hide(progress);
 	if (progress->end_fd >= 0)
 		close(progress->end_fd);
 }

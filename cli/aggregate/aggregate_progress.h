@@ -17,6 +17,9 @@ struct aggregate_progress {
 /* For struct flmem_aggregate_request. The bar appears after a second. */
 bool aggregate_progress_tick(void *context, const struct flmem_aggregate_progress *progress);
 
+/* Removes the bar, until the next tick. */
+void aggregate_progress_hide(struct aggregate_progress *progress);
+
 /* Removes the bar and closes the descriptor. */
 void aggregate_progress_end(struct aggregate_progress *progress);
 

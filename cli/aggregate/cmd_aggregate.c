@@ -12,31 +12,21 @@
 #include "aggregate/aggregate_progress.h"
 #include "aggregate/aggregate_run.h"
 #include "cmd.h"
+#include "options/combine_options.h"
 #include "options/http_options.h"
 #include "print/format.h"
 #include "signals.h"
 
 struct aggregate_options {
 	struct http_options http; /* first: HTTP_OPTIONS */
+	struct combine_options combine;
 	uint64_t shard_bytes;
 	const char *output;
 	const char *weights;
 	const char *weights_from;
 	const char *client_weights;
-	const char *algorithm;
-	const char *trim;
 	const char *base;
-	const char *key;
 	const char *state;
-	const char *server_rate;
-	const char *beta1;
-	const char *beta2;
-	const char *tau;
-	const char *clip_norm;
-	uint64_t hostile;
-	uint64_t keep;
-	const char *nan;
-	const char *non_float;
 	uint64_t chunk_bytes;
 	uint64_t threads;
 	bool resume;
@@ -44,14 +34,6 @@ struct aggregate_options {
 	bool quiet;
 	bool json;
 };
-
-#define POLICY_TEXT(name, text, meaning) text,
-static const char *const nan_choices[] = {FLMEM_NAN_POLICIES(POLICY_TEXT) NULL};
-static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_TEXT) NULL};
-#undef POLICY_TEXT
-#define ALGORITHM_TEXT(identifier, name, meaning) name,
-static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
-#undef ALGORITHM_TEXT
 
 static const char *const weight_choices[] = {"equal", "sample_size", NULL};
 
@@ -84,20 +66,6 @@ static const struct opt options_table[] = {
 	 .choices = weight_choices,
 	 .help = "equal: all inputs count the same; sample_size: by the counts of --weights-from, "
 		 "which is then required"},
-	{.name = "algorithm",
-	 .letter = 'a',
-	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct aggregate_options, algorithm),
-	 .choices = algorithm_choices,
-	 .help = "how elements are combined: weighted mean (default), a step of the server's "
-		 "optimizer, sum of masked integers, or a method that limits the influence of "
-		 "single inputs"},
-	{.name = "trim",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, trim),
-	 .metavar = "SHARE",
-	 .help = "for trimmed-mean: share of the inputs to drop at each end, per element "
-		 "(default 0.2)"},
 	{.name = "base",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, base),
@@ -112,53 +80,6 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: safetensors file with their state "
 		 "between rounds; the first round creates it"},
-	{.name = "server-rate",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, server_rate),
-	 .metavar = "NUMBER",
-	 .help = "for algorithms with a state: learning rate of the server (default 1 for fedavgm, "
-		 "0.1 for the others)"},
-	{.name = "beta1",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, beta1),
-	 .metavar = "NUMBER",
-	 .help = "for algorithms with a state: decay of the momentum (default 0.9, 0 for "
-		 "fedadagrad)"},
-	{.name = "beta2",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, beta2),
-	 .metavar = "NUMBER",
-	 .help = "for fedadam and fedyogi: decay of the variance (default 0.99)"},
-	{.name = "tau",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, tau),
-	 .metavar = "NUMBER",
-	 .help = "for fedadam, fedyogi and fedadagrad: constant added to the square root of the "
-		 "variance "
-		 "(default 0.001)"},
-	{.name = "clip-norm",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, clip_norm),
-	 .metavar = "NUMBER",
-	 .help = "for norm-clipped-mean: the largest L2 norm of an update (default: the median of "
-		 "their norms)"},
-	{.name = "hostile",
-	 .kind = OPT_NUMBER,
-	 .offset = offsetof(struct aggregate_options, hostile),
-	 .metavar = "N",
-	 .help = "for krum, multi-krum and bulyan: how many inputs may be hostile (default: the "
-		 "most that their number allows)"},
-	{.name = "keep",
-	 .kind = OPT_NUMBER,
-	 .offset = offsetof(struct aggregate_options, keep),
-	 .metavar = "N",
-	 .help = "for multi-krum: how many inputs to average (default: all but the hostile and 2)"},
-	{.name = "key",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct aggregate_options, key),
-	 .metavar = "NAME",
-	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
-		 "(default: the top level)"},
 	{.name = "shard-size",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct aggregate_options, shard_bytes),
@@ -166,19 +87,8 @@ static const struct opt options_table[] = {
 	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
 		 "tensors "
 		 "each, and a model.safetensors.index.json"},
+	COMBINE_OPTIONS(struct aggregate_options, combine, "reject", "equal"),
 	HTTP_OPTIONS,
-	{.name = "nan",
-	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct aggregate_options, nan),
-	 .choices = nan_choices,
-	 .help = "a NaN or an infinity in an input: fail, average without that input, or compute "
-		 "with it (default reject)"},
-	{.name = "non-float",
-	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct aggregate_options, non_float),
-	 .choices = non_float_choices,
-	 .help = "integer and other tensors: must be equal, are copied from the first input, or "
-		 "are averaged and rounded (default equal)"},
 	{.name = "resume",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_options, resume),
@@ -275,52 +185,6 @@ static int make_weights(const struct aggregate_options *o, const struct opt_rest
 	return rc;
 }
 
-static size_t choice_of(const char *word, const char *const *choices)
-{
-	size_t i = 0;
-
-	/* Options are parsed with the same list, so the word is in it; the first is the default. */
-	while (word && choices[i] && strcmp(choices[i], word) != 0)
-		i++;
-	return i;
-}
-
-/* Numbers of an algorithm: those that are given. */
-static int fill_algorithm_numbers(const struct aggregate_options *o,
-				  struct flmem_aggregate_request *request, double betas[2],
-				  struct flmem_error *err)
-{
-	const struct {
-		const char *option, *text, *expected;
-		double *number;
-		bool zero;
-		double below; /* 0: any */
-	} rows[] = {
-		{"trim", o->trim, "more than 0 and less than 0.5", &request->trim, false, 0.5},
-		{"clip-norm", o->clip_norm, "more than 0", &request->clip_norm, false, 0},
-		{"server-rate", o->server_rate, "more than 0", &request->server_rate, false, 0},
-		{"beta1", o->beta1, "0 or more and less than 1", &betas[0], true, 1},
-		{"beta2", o->beta2, "0 or more and less than 1", &betas[1], true, 1},
-		{"tau", o->tau, "more than 0", &request->tau, false, 0},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		double *number = rows[i].number;
-
-		if (!rows[i].text)
-			continue;
-		if (flmem_parse_real(rows[i].text, number, err) ||
-		    (*number == 0 && !rows[i].zero) ||
-		    (rows[i].below > 0 && *number >= rows[i].below))
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "invalid number '%.60s' for --%s; expected %s",
-					       rows[i].text, rows[i].option, rows[i].expected);
-	}
-	request->beta1 = o->beta1 ? &betas[0] : NULL;
-	request->beta2 = o->beta2 ? &betas[1] : NULL;
-	return 0;
-}
-
 static int fill_aggregate_request(const struct aggregate_options *o, const struct opt_rest *rest,
 				  struct flmem_aggregate_request *request, struct flmem_error *err)
 {
@@ -334,15 +198,8 @@ static int fill_aggregate_request(const struct aggregate_options *o, const struc
 		.output = o->output,
 		.inputs = (const char *const *)rest->values,
 		.input_count = (size_t)rest->count,
-		.key = o->key,
-		.algorithm = o->algorithm,
 		.base = o->base,
 		.state = o->state,
-		.hostile = (size_t)o->hostile,
-		.keep = (size_t)o->keep,
-		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
-		.non_float =
-			(enum flmem_non_float_policy)choice_of(o->non_float, non_float_choices),
 		.chunk_bytes = o->chunk_bytes,
 		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
 		.resume = o->resume,
@@ -435,17 +292,16 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 
 static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct aggregate_options *o = options;
+	struct aggregate_options *o = options;
 	const struct aggregate_output output = {.quiet = o->quiet, .json = o->json};
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
 	struct http_request http;
 	double *weights = NULL;
-	double betas[2];
 	int rc = fill_aggregate_request(o, rest, &request, &err);
 
 	if (!rc)
-		rc = fill_algorithm_numbers(o, &request, betas, &err);
+		rc = combine_options_fill(&o->combine, &request, &err);
 	if (!rc)
 		rc = make_weights(o, rest, &weights, &err);
 	request.weights = weights;

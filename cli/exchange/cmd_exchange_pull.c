@@ -2,17 +2,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "aggregate/aggregate_progress.h"
 #include "cmd.h"
+#include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/format.h"
-#include "signals.h"
 
 struct pull_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -79,18 +77,14 @@ static int print_pulled(const struct pull_options *o,
 static int pull_with(const struct pull_options *o, struct flmem_exchange_server *server,
 		     struct flmem_exchange_pull_request *request, struct flmem_error *err)
 {
-	struct aggregate_progress progress = {
-		.end_fd = signals_catch_end(),
-		.drawn = !o->quiet && isatty(STDERR_FILENO),
-	};
+	struct exchange_progress progress;
 	struct flmem_exchange_pull_result result;
 	int rc;
 
-	server->progress = aggregate_progress_tick;
-	server->context = &progress;
+	exchange_progress_begin(&progress, "pull", o->quiet, server);
 	request->server = server;
 	rc = flmem_exchange_pull(request, &result, err);
-	aggregate_progress_end(&progress);
+	exchange_progress_end(&progress);
 	return rc ? rc : print_pulled(o, request, &result, err);
 }
 

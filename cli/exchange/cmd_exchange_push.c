@@ -3,17 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "aggregate/aggregate_progress.h"
 #include "cmd.h"
+#include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/format.h"
-#include "signals.h"
 
 struct push_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -92,18 +90,14 @@ static int print_pushed(const struct push_options *o, const char *path,
 static int push_with(const struct push_options *o, struct flmem_exchange_server *server,
 		     struct flmem_exchange_push_request *request, struct flmem_error *err)
 {
-	struct aggregate_progress progress = {
-		.end_fd = signals_catch_end(),
-		.drawn = !o->quiet && isatty(STDERR_FILENO),
-	};
+	struct exchange_progress progress;
 	struct flmem_exchange_push_result result;
 	int rc;
 
-	server->progress = aggregate_progress_tick;
-	server->context = &progress;
+	exchange_progress_begin(&progress, "push", o->quiet, server);
 	request->server = server;
 	rc = flmem_exchange_push(request, &result, err);
-	aggregate_progress_end(&progress);
+	exchange_progress_end(&progress);
 	return rc ? rc : print_pushed(o, request->path, &result, err);
 }
 

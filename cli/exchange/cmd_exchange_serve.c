@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include <flmem/exchange_serve.h>
-#include <flmem/parse.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "options/combine_options.h"
 #include "print/format.h"
 #include "signals.h"
 
 #define SHOWN_MAX 1024
 
 struct serve_options {
+	struct combine_options combine; /* COMBINE_OPTIONS */
 	const char *model;
 	const char *listen;
 	const char *state;
@@ -25,15 +26,6 @@ struct serve_options {
 	uint64_t rounds;
 	uint64_t quorum;
 	uint64_t deadline_us;
-	const char *algorithm;
-	const char *nan;
-	const char *non_float;
-	const char *key;
-	const char *trim;
-	const char *clip_norm;
-	const char *server_rate;
-	uint64_t hostile;
-	uint64_t keep;
 	uint64_t chunk_bytes;
 	uint64_t max_request_bytes;
 	uint64_t quota_bytes;
@@ -48,19 +40,14 @@ struct serve_options {
 	const char *client_ca;
 	const char *authorised;
 	const char *token_file;
+	const char *mode;
 	bool insecure;
 	bool json_log;
 	bool quiet;
 	bool json;
 };
 
-#define POLICY_TEXT(name, text, meaning) text,
-static const char *const nan_choices[] = {FLMEM_NAN_POLICIES(POLICY_TEXT) NULL};
-static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_TEXT) NULL};
-#undef POLICY_TEXT
-#define ALGORITHM_TEXT(identifier, name, meaning) name,
-static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
-#undef ALGORITHM_TEXT
+static const char *const mode_choices[] = {"staged", "lockstep", NULL};
 
 static const struct opt options_table[] = {
 	{.name = "model",
@@ -93,58 +80,14 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_DIRECTORY,
 	 .help = "directory for uploads, models and what the server knows; with the same options "
 		 "it continues after a kill (required)"},
-	{.name = "algorithm",
-	 .letter = 'a',
+	COMBINE_OPTIONS(struct serve_options, combine, "skip-client; reject in lockstep",
+			"first: with equal one client could end the exchange"),
+	{.name = "mode",
 	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct serve_options, algorithm),
-	 .choices = algorithm_choices,
-	 .help = "how updates are combined, as in 'flmem aggregate' (default fedavg)"},
-	{.name = "nan",
-	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct serve_options, nan),
-	 .choices = nan_choices,
-	 .help = "what to do about updates with NaN or infinity (default skip-client)"},
-	{.name = "non-float",
-	 .kind = OPT_CHOICE,
-	 .offset = offsetof(struct serve_options, non_float),
-	 .choices = non_float_choices,
-	 .help = "what to do with tensors of other types than floating point, as in 'flmem "
-		 "aggregate' (default first: with equal one client could end the exchange)"},
-	{.name = "key",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct serve_options, key),
-	 .metavar = "NAME",
-	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
-		 "(default: the top level)"},
-	{.name = "trim",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct serve_options, trim),
-	 .metavar = "SHARE",
-	 .help = "for trimmed-mean: share of the updates to drop at each end, per element "
-		 "(default 0.2)"},
-	{.name = "clip-norm",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct serve_options, clip_norm),
-	 .metavar = "NUMBER",
-	 .help = "for norm-clipped-mean: the largest L2 norm of a client's difference from the "
-		 "model (default: the median of all)"},
-	{.name = "hostile",
-	 .kind = OPT_NUMBER,
-	 .offset = offsetof(struct serve_options, hostile),
-	 .metavar = "N",
-	 .help = "for krum, multi-krum and bulyan: updates that may be hostile (default: the most "
-		 "possible)"},
-	{.name = "keep",
-	 .kind = OPT_NUMBER,
-	 .offset = offsetof(struct serve_options, keep),
-	 .metavar = "N",
-	 .help = "for multi-krum: updates to average"},
-	{.name = "server-rate",
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct serve_options, server_rate),
-	 .metavar = "NUMBER",
-	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: learning rate of the server "
-		 "(default 1 for fedavgm, 0.1 for the others)"},
+	 .offset = offsetof(struct serve_options, mode),
+	 .choices = mode_choices,
+	 .help = "staged: updates are kept on disk until a round ends (default); lockstep: they "
+		 "are combined while they arrive, and a client waits for the others"},
 	{.name = "quorum",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct serve_options, quorum),
@@ -255,45 +198,6 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-/* The index of a choice; `absent` if none was made. */
-static unsigned serve_choice_of(const char *const *choices, const char *name, unsigned absent)
-{
-	for (unsigned i = 0; name && choices[i]; i++)
-		if (strcmp(choices[i], name) == 0)
-			return i;
-	return absent;
-}
-
-static int fill_aggregation(const struct serve_options *o, struct flmem_aggregate_request *request,
-			    struct flmem_error *err)
-{
-	const struct {
-		const char *option, *text;
-		double *number;
-	} rows[] = {
-		{"trim", o->trim, &request->trim},
-		{"clip-norm", o->clip_norm, &request->clip_norm},
-		{"server-rate", o->server_rate, &request->server_rate},
-	};
-
-	*request = (struct flmem_aggregate_request){
-		.algorithm = o->algorithm,
-		.nan = (enum flmem_nan_policy)serve_choice_of(nan_choices, o->nan,
-							      FLMEM_NAN_SKIP_CLIENT),
-		.non_float = (enum flmem_non_float_policy)serve_choice_of(
-			non_float_choices, o->non_float, FLMEM_NON_FLOAT_FIRST),
-		.key = o->key,
-		.hostile = o->hostile,
-		.keep = o->keep,
-	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].text &&
-		    (flmem_parse_real(rows[i].text, rows[i].number, err) || !(*rows[i].number > 0)))
-			return flmem_parse_invalid(FLMEM_VALUE_REAL, rows[i].text, rows[i].option,
-						   err);
-	return 0;
-}
-
 static int check_serve_options(const struct serve_options *o, struct flmem_error *err)
 {
 	if (!o->model || !o->state || !o->clients)
@@ -306,6 +210,8 @@ static int check_serve_options(const struct serve_options *o, struct flmem_error
 
 static struct flmem_exchange_serve_options make_request(const struct serve_options *o)
 {
+	bool lockstep = o->mode && strcmp(o->mode, "lockstep") == 0;
+
 	return (struct flmem_exchange_serve_options){
 		.model = o->model,
 		.listen = o->listen ?: "127.0.0.1:8477",
@@ -332,6 +238,10 @@ static struct flmem_exchange_serve_options make_request(const struct serve_optio
 		.authorised = o->authorised,
 		.token_file = o->token_file,
 		.insecure = o->insecure,
+		.lockstep = lockstep,
+		/* In lockstep an update has been combined in part when a NaN is found. */
+		.aggregate = {.nan = lockstep ? FLMEM_NAN_REJECT : FLMEM_NAN_SKIP_CLIENT,
+			      .non_float = FLMEM_NON_FLOAT_FIRST},
 		.stop = -1,
 	};
 }
@@ -413,7 +323,7 @@ static int run_serve(const struct cmd *cmd, void *options, const struct opt_rest
 	if (!rc)
 		rc = check_serve_options(o, &err);
 	if (!rc)
-		rc = fill_aggregation(o, &request.aggregate, &err);
+		rc = combine_options_fill(&o->combine, &request.aggregate, &err);
 	if (rc)
 		return cmd_fail(cmd, o->json, &err);
 	request.log = print_event;

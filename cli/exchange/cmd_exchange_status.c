@@ -6,6 +6,7 @@
 #include <flmem/report.h>
 
 #include "cmd.h"
+#include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/print_exchange.h"
 
@@ -29,13 +30,17 @@ static int show_status(const struct status_options *o, const struct opt_rest *re
 {
 	struct flmem_exchange_status status;
 	struct flmem_exchange_server server;
+	struct exchange_progress progress;
 	char *text;
 	int rc;
 
 	if (rest->count != 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name the address of the server");
 	server = exchange_server_of(&o->server, rest->values[0]);
+	exchange_progress_begin(&progress, "status", false, &server);
+	progress.bar.drawn = false;
 	rc = flmem_exchange_status_read(&server, &status, err);
+	exchange_progress_end(&progress);
 	if (rc)
 		return rc;
 	if (!o->json) {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
 
-#include "aggregate/aggregate_progress.h"
 #include "cmd.h"
+#include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/print_exchange.h"
-#include "signals.h"
 
 struct wait_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -66,7 +64,7 @@ static int print_waited(const struct wait_options *o, const struct flmem_exchang
 static int wait_for_model(const struct wait_options *o, const struct opt_rest *rest,
 			  struct flmem_error *err)
 {
-	struct aggregate_progress progress = {0};
+	struct exchange_progress progress;
 	struct flmem_exchange_status status;
 	struct flmem_exchange_server server;
 	uint64_t round = 0;
@@ -81,12 +79,11 @@ static int wait_for_model(const struct wait_options *o, const struct opt_rest *r
 				     "name the round to wait for with --round ROUND");
 	if (rc)
 		return rc;
-	progress.end_fd = signals_catch_end();
 	server = exchange_server_of(&o->server, rest->values[0]);
-	server.progress = aggregate_progress_tick;
-	server.context = &progress;
+	exchange_progress_begin(&progress, "wait", o->quiet, &server);
+	progress.bar.drawn = false;
 	rc = flmem_exchange_wait(&server, round, o->limit_us, &status, err);
-	aggregate_progress_end(&progress);
+	exchange_progress_end(&progress);
 	return rc ? rc : print_waited(o, &status, err);
 }
 

@@ -24,6 +24,7 @@ struct flmem_exchange_server exchange_server_of(const struct exchange_options *o
 		.cacert = options->ca,
 		.insecure = options->insecure,
 		.retries = at_most(options->retries),
+		.never_retry = options->retries_given && !options->retries,
 		.timeout_seconds = at_most(options->timeout_us / US_PER_SECOND +
 					   (options->timeout_us % US_PER_SECOND ? 1 : 0)),
 	};

@@ -19,6 +19,7 @@ struct exchange_options {
 	const char *key;
 	const char *ca;
 	uint64_t retries;
+	bool retries_given;
 	uint64_t timeout_us;
 	bool insecure;
 };
@@ -56,9 +57,10 @@ struct exchange_options {
 		 .help = "send a token over http:// to other hosts, too"},                      \
 	{                                                                                       \
 		.name = "retries", .kind = OPT_NUMBER,                                          \
-		.offset = offsetof(struct exchange_options, retries), .metavar = "N",           \
+		.offset = offsetof(struct exchange_options, retries), .zero = true,             \
+		.given = offsetof(struct exchange_options, retries_given), .metavar = "N",      \
 		.help = "how often to retry after temporary failures without progress between " \
-			"them (default 10)"                                                     \
+			"them (default 10; 0: never)"                                           \
 	}
 
 #define EXCHANGE_TIMEOUT_OPTION                                                                    \

@@ -75,6 +75,7 @@ int http_request_init(struct http_request *request, const struct http_options *o
 		.header_count = request->count,
 		.cacert = options->cacert,
 		.retries = retries < UINT16_MAX ? (unsigned)retries : UINT16_MAX,
+		.never_retry = options->retries_given && !retries,
 		.timeout_seconds = seconds < UINT16_MAX ? (unsigned)seconds : UINT16_MAX,
 	};
 	return rc;

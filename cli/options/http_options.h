@@ -4,6 +4,7 @@
 
 /* Options that the verbs of `aggregate` share: how inputs with addresses are read. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct http_options {
 	struct opt_texts headers;
 	const char *cacert;
 	uint64_t retries;
+	bool retries_given;
 	uint64_t timeout_us;
 };
 
@@ -37,9 +39,11 @@ struct http_options {
 		{.name = "retries",                                                                \
 		 .kind = OPT_NUMBER,                                                               \
 		 .offset = offsetof(struct http_options, retries),                                 \
+		 .zero = true,                                                                     \
+		 .given = offsetof(struct http_options, retries_given),                            \
 		 .metavar = "N",                                                                   \
 		 .help = "for addresses: how often to retry after a temporary failure "            \
-			 "(default 5)"},                                                           \
+			 "(default 5; 0: never)"},                                                 \
 	{                                                                                          \
 		.name = "timeout", .kind = OPT_DURATION,                                           \
 		.offset = offsetof(struct http_options, timeout_us), .metavar = "DURATION",        \

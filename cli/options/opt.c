@@ -199,6 +199,8 @@ static int store_value(const struct opt *o, void *options, const char *text,
 {
 	void *place = (char *)options + o->offset;
 
+	if (o->given)
+		*(bool *)((char *)options + o->given) = true;
 	switch (o->kind) {
 	case OPT_FLAG:
 		*(bool *)place = true;

@@ -48,9 +48,9 @@ static int write_export(const char *path, const char *bytes, size_t length, stru
 {
 	FILE *out = path ? fopen(path, "wxe") : stdout;
 	char shown[FLMEM_HEAP_FRAME_TEXT_MAX];
-	bool done;
+	bool opened = out, done;
 
-	if (out) {
+	if (opened) {
 		done = fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
 		if (path)
 			done = fclose(out) == 0 && done;
@@ -58,7 +58,7 @@ static int write_export(const char *path, const char *bytes, size_t length, stru
 			return 0;
 	}
 	return flmem_error_set(
-		err, errno == EEXIST ? FLMEM_EUSAGE : FLMEM_EFAILED, errno, "cannot write '%s'",
+		err, opened ? FLMEM_EFAILED : FLMEM_EUSAGE, errno, "cannot write '%s'",
 		path ? flmem_text_escape(path, shown, sizeof(shown)) : "standard output");
 }
 

@@ -54,7 +54,8 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 	struct flmem_spool spool = FLMEM_SPOOL_INIT;
 	int rc;
 
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+	spool.made = mkdir(path, 0700) == 0;
+	if (!spool.made && errno != EEXIST)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				       "cannot make the directory '%s'", path);
 	spool.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -62,6 +63,7 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 	if (spool.root < 0 || !spool.path) {
 		rc = flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				     "cannot open the directory '%s'", path);
+		flmem_spool_undo(&spool);
 		flmem_spool_close(&spool);
 		return rc;
 	}
@@ -74,11 +76,28 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 					     spool.uploads < 0 ? -spool.uploads : -spool.rounds,
 					     "cannot make a directory in '%s'", path);
 	}
-	if (rc)
+	if (rc) {
+		flmem_spool_undo(&spool);
 		flmem_spool_close(&spool);
-	else
-		*ret_spool = spool;
-	return rc;
+		return rc;
+	}
+	*ret_spool = spool;
+	return 0;
+}
+
+void flmem_spool_undo(struct flmem_spool *spool)
+{
+	DIR *list = spool->made ? flmem_io_open_dir(spool->root, ".") : NULL;
+	struct dirent *entry;
+
+	if (!list)
+		return;
+	while ((entry = readdir(list)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			flmem_spool_remove(spool->root, entry->d_name);
+	closedir(list);
+	if (spool->path)
+		rmdir(spool->path);
 }
 
 void flmem_spool_close(struct flmem_spool *spool)

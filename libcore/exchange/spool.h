@@ -29,6 +29,7 @@
 struct flmem_spool {
 	int root, uploads, rounds; /* directories */
 	char *path;		   /* absolute */
+	bool made;		   /* by flmem_spool_open() */
 };
 
 #define FLMEM_SPOOL_INIT                                 \
@@ -38,6 +39,9 @@ struct flmem_spool {
 
 /* Makes what does not exist. FLMEM_EUSAGE if another server has it, or other users may read it. */
 int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err);
+
+/* Removes a directory that flmem_spool_open() has made, with all in it. */
+void flmem_spool_undo(struct flmem_spool *spool);
 void flmem_spool_close(struct flmem_spool *spool);
 
 /* rounds/R, or a directory below it; made if it does not exist. Negative errno. */

@@ -32,6 +32,12 @@
 
 #define FLMEM_REPR_DIGEST "Repr-Digest" /* RFC 9530: sha-256=:BASE64: */
 
+/* Title of a problem: what was sent is for a round that collects no more. */
+#define FLMEM_EXCHANGE_OVER_TITLE "round is over"
+
+/* The same of status 503: a client of an exchange in lockstep has to wait for the others. */
+#define FLMEM_EXCHANGE_AHEAD_TITLE "ahead of the others"
+
 /* tus: the checksum does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <flmem/text.h>
 
@@ -283,6 +284,20 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 	}
 }
 
+/* A server of the other protocol answers with an alert or with an error page, or closes. */
+static const char *scheme_hint(const struct exchange_of_messages *sent)
+{
+	bool plain = strncasecmp(sent->request->url, "http:", strlen("http:")) == 0;
+
+	if (!plain && sent->result == CURLE_SSL_CONNECT_ERROR)
+		return "; if the server does not use TLS, its address begins with http://";
+	if (plain &&
+	    (sent->result == CURLE_UNSUPPORTED_PROTOCOL ||
+	     sent->result == CURLE_WEIRD_SERVER_REPLY || sent->result == CURLE_GOT_NOTHING))
+		return "; if the server uses TLS, its address begins with https://";
+	return "";
+}
+
 static enum flmem_connection_step report_message_failure(const struct exchange_of_messages *sent,
 							 struct flmem_error *err)
 {
@@ -308,8 +323,8 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 				"the certificate of its authority with --ca",
 				name, flmem_text_escape(why, shown, sizeof(shown)));
 	else
-		flmem_error_set(err, FLMEM_EFAILED, 0, "a request to '%s' failed: %s", name,
-				flmem_text_escape(why, shown, sizeof(shown)));
+		flmem_error_set(err, FLMEM_EFAILED, 0, "a request to '%s' failed: %s%s", name,
+				flmem_text_escape(why, shown, sizeof(shown)), scheme_hint(sent));
 	return flmem_curl_is_transient(sent->result) ? FLMEM_CONNECTION_RETRY
 						     : FLMEM_CONNECTION_FAIL;
 }

@@ -389,6 +389,8 @@ static unsigned most_retries(const struct flmem_http *http)
 {
 	const struct flmem_http_options *options = http->access->options;
 
+	if (options && options->never_retry)
+		return 0;
 	return options && options->retries ? options->retries : FLMEM_HTTP_RETRIES;
 }
 

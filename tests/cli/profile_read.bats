@@ -239,6 +239,8 @@ assert any(f["name"] == "keep" and f["line"] == 4 for f in keep["stack"]), keep
 assert keep["stack"][-1]["name"] == "<module>" or keep["stack"][-1]["module"]' "$sums"
 	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/p.pb.gz" leak.prof
 	assert_error 2 'p.pb.gz.*exists'
+	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/no/p.pb.gz" leak.prof
+	assert_error 2 'No such file'
 }
 
 @test "collapsed stacks, speedscope and JSON have the same sums" {

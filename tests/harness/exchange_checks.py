@@ -54,7 +54,8 @@ def hold_to_schema(verb, output, seen=set()):  # pylint: disable=dangerous-defau
 def refused(status, text, *words):
     done = call(*words)
     assert done.returncode == status, (words, "expected", status)
-    error = done.stderr.decode()
+    lines = done.stderr.decode().splitlines(keepends=True)
+    error = "".join(line for line in lines if ": trying again: " not in line)
     assert text in error, (words, "expected", text)
     assert error.count("\n") == 1 and error.startswith("flmem exchange"), words
     assert not any(ord(c) < 32 or ord(c) == 127 for c in error[:-1]), "control characters reached the terminal"

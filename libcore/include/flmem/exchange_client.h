@@ -26,9 +26,12 @@ struct flmem_exchange_server {
 	const char *cacert;	  /* PEM; NULL: SSL_CERT_FILE, else those of the system */
 	bool insecure;		  /* a token may go over http:// to other hosts */
 	unsigned retries;	  /* after failures without progress; 0: 10 */
+	bool never_retry;	  /* in place of `retries` */
 	unsigned timeout_seconds; /* without 1 KiB a second; 0: 30 */
 	/* Called a few times a second while data move; false stops. NULL: none. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
+	/* Called before the wait for another try. NULL: none. */
+	void (*retrying)(void *context, const struct flmem_error *why);
 	void *context;
 };
 

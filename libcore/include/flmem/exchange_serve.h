@@ -60,8 +60,13 @@ struct flmem_exchange_serve_options {
 	const char *client_ca;	/* PEM file: clients need a certificate of these authorities */
 	const char *authorised; /* "NAME CN=TEXT" and "NAME sha256:HEX"; NULL: CN is the name */
 	const char *token_file; /* "NAME TOKEN" on each line */
-	bool insecure;		/* plain HTTP on other addresses than loopback */
-	int stop;		/* descriptor that becomes readable to end; -1: none */
+	/*
+	 * Combine updates while they arrive, chunk by chunk as all clients have sent it, without
+	 * keeping them. For algorithms that need one pass, and one safetensors file per update.
+	 */
+	bool lockstep;
+	bool insecure; /* plain HTTP on other addresses than loopback */
+	int stop;      /* descriptor that becomes readable to end; -1: none */
 	/* Called by any thread, one at a time. Both may be NULL. */
 	void (*log)(void *context, const struct flmem_exchange_event *event);
 	void (*listening)(void *context, const char *url, bool local);

@@ -7,6 +7,7 @@
  * what is not the default; the texts are the caller's and are only read.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define FLMEM_HTTP_RETRIES	   5U
@@ -21,6 +22,7 @@ struct flmem_http_options {
 	const char *cacert; /* PEM file; NULL: SSL_CERT_FILE, else those of the system */
 	/* After failures that may pass, without progress between them; 0: FLMEM_HTTP_RETRIES. */
 	unsigned retries;
+	bool never_retry; /* in place of `retries` */
 	/* To connect, and for at least 1 KiB a second; 0: FLMEM_HTTP_TIMEOUT_SECONDS. */
 	unsigned timeout_seconds;
 };

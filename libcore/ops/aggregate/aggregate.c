@@ -203,6 +203,18 @@ static int open_state(struct flmem_aggregate_call *call, struct flmem_error *err
 	return 0;
 }
 
+static int attach_streams(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	for (size_t i = 0; call->streams && i < call->request->input_count; i++) {
+		if (call->inputs[i].offsets)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' has its tensors in another order",
+					       call->inputs[i].path);
+		call->inputs[i].files[0].stream = &call->streams[i];
+	}
+	return 0;
+}
+
 static int open_inputs(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
@@ -225,6 +237,8 @@ static int open_inputs(struct flmem_aggregate_call *call, struct flmem_error *er
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);
+	if (!rc)
+		rc = attach_streams(call, err);
 	if (!rc && request->state)
 		rc = open_state(call, err);
 	if (!rc && call->run.combination.has_base)
@@ -486,8 +500,16 @@ static int write_output(struct flmem_aggregate_call *call, struct flmem_error *e
 int flmem_aggregate(const struct flmem_aggregate_request *request,
 		    struct flmem_aggregate_result *ret_result, struct flmem_error *err)
 {
+	return flmem_aggregate_streamed(request, NULL, ret_result, err);
+}
+
+int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
+			     const struct flmem_input_stream *streams,
+			     struct flmem_aggregate_result *ret_result, struct flmem_error *err)
+{
 	AUTO_CALL struct flmem_aggregate_call call = {
 		.request = request,
+		.streams = streams,
 		.started_us = flmem_clock_us(),
 		.state = FLMEM_STATE_INIT,
 		.part = FLMEM_PART_FILE_INIT,

@@ -16,6 +16,7 @@
 /* All that it owns. */
 struct flmem_aggregate_call {
 	const struct flmem_aggregate_request *request;
+	const struct flmem_input_stream *streams; /* one per input, or NULL */
 	uint64_t started_us;
 	struct flmem_http_access access;
 	bool reading; /* threads are; else this thread waits for servers, and reports progress */
@@ -30,6 +31,15 @@ struct flmem_aggregate_call {
 	void *reports;		  /* room for one of each process, of shared_call.c */
 	struct flmem_ranks ranks; /* processes that share the work; one without request->mpi */
 };
+
+/*
+ * flmem_aggregate() with inputs of which only the headers are in the files: their data are read
+ * once, in order, from `streams`. With one thread, and an algorithm and a policy for NaN that need
+ * one pass. FLMEM_EUSAGE for inputs in another order than that of the output.
+ */
+int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
+			     const struct flmem_input_stream *streams,
+			     struct flmem_aggregate_result *ret_result, struct flmem_error *err);
 
 /* Takes the inputs that are not skipped, and prepares the algorithm for them. */
 int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_error *err);

@@ -424,6 +424,10 @@ struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
 
 static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_error *err)
 {
+	const struct flmem_input_stream *stream = piece.file->stream;
+
+	if (stream)
+		return stream->read(stream->context, piece.offset, piece.bytes, out, err);
 	if (piece.file->generated) {
 		flmem_generated_read(piece.file->generated, piece.offset, piece.bytes, out);
 		return 0;
@@ -505,6 +509,12 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 
 		if (piece.file->generated)
 			return true;
+		if (piece.file->stream) {
+			if (advice == POSIX_FADV_DONTNEED)
+				piece.file->stream->release(piece.file->stream->context,
+							    piece.offset + piece.bytes);
+			return false;
+		}
 		if (piece.file->remote) {
 			if (advice == POSIX_FADV_WILLNEED)
 				flmem_http_file_expect(piece.file->remote, piece.offset,

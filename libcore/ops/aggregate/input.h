@@ -22,12 +22,23 @@ struct flmem_http;
 struct flmem_http_access;
 struct flmem_http_file;
 
+/* Bytes of a file that are still to come, in its order. */
+struct flmem_input_stream {
+	/* Waits for the bytes. */
+	int (*read)(void *context, uint64_t offset, uint64_t bytes, char *out,
+		    struct flmem_error *err);
+	/* What is before `offset` is not read again. */
+	void (*release)(void *context, uint64_t offset);
+	void *context;
+};
+
 struct flmem_input_file {
 	char *path;
 	int fd;		    /* -1: generated or remote */
 	struct stat status; /* when it was opened; of the others only the size */
 	struct flmem_generated *generated;
-	struct flmem_http_file *remote; /* on a web server */
+	struct flmem_http_file *remote;		 /* on a web server */
+	const struct flmem_input_stream *stream; /* has the data in place of fd; or NULL */
 };
 
 struct flmem_input {

@@ -12,6 +12,7 @@
 #include "exchange/base64.h"
 #include "exchange/metadata.h"
 #include "exchange/wire.h"
+#include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
 
 #define US_PER_SECOND UINT64_C(1000000)
@@ -66,14 +67,15 @@ static void print_exchange_state(struct flmem_exchange *x, const char *name, str
 		.phase = phases[x->phase],
 		.expected = x->options->clients,
 		.quorum = x->quorum,
-		.complete = x->update_count,
+		.complete = x->lockstep ? flmem_lockstep_complete(x) : x->update_count,
 		.name = is_complete(x, name) ? name : NULL,
 		.has_deadline = x->deadline_us && x->phase == FLMEM_PHASE_COLLECTING,
 		.deadline_s = x->deadline_us > now_us ? (x->deadline_us - now_us + US_PER_SECOND -
 							 1) / US_PER_SECOND
 						      : 0,
 		.chunk_bytes = x->chunk_bytes,
-		.max_request_bytes = x->options->max_request_bytes,
+		.max_request_bytes =
+			flmem_lockstep_request_bytes(x) ?: x->options->max_request_bytes,
 		.reason = x->phase == FLMEM_PHASE_FAILED ? x->reason : NULL,
 	};
 

@@ -8,6 +8,7 @@
 #include "exchange/metadata.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/concatenate.h"
+#include "ops/exchange/lockstep.h"
 #include "ops/exchange/transfer.h"
 #include "ops/exchange/uploads.h"
 
@@ -137,10 +138,16 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 				      metadata->round, x->round);
 		return false;
 	}
-	if (metadata->round < x->round || x->phase != FLMEM_PHASE_COLLECTING) {
-		flmem_exchange_refuse(request, 409, "round is over",
+	if (metadata->round < x->round) {
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "round %" PRIu64 " is over; it is round %" PRIu64,
 				      metadata->round, x->round);
+		return false;
+	}
+	if (x->phase != FLMEM_PHASE_COLLECTING) {
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+				      "round %" PRIu64 " no longer receives updates",
+				      metadata->round);
 		return false;
 	}
 	return true;
@@ -177,7 +184,9 @@ static bool check_limits(struct flmem_exchange *x, struct flmem_http_request *re
 	uint64_t announced = flmem_uploads_announced(x, client);
 	uint64_t coming = flmem_uploads_announced(x, NULL), needed;
 	uint64_t free_bytes = flmem_spool_free_bytes(&x->spool);
+	uint64_t spooled = x->lockstep ? 0 : record->length;
 
+	coming = x->lockstep ? 0 : coming;
 	if (announced > x->quota_bytes || record->length > x->quota_bytes - announced) {
 		flmem_exchange_refuse(request, 413, NULL,
 				      "'%s' would send %" PRIu64 " bytes more in this round than "
@@ -191,7 +200,7 @@ static bool check_limits(struct flmem_exchange *x, struct flmem_http_request *re
 		flmem_exchange_refuse(request, 503, NULL, "too many uploads at a time");
 		return false;
 	}
-	if (__builtin_add_overflow(coming, record->length, &needed) ||
+	if (__builtin_add_overflow(coming, spooled, &needed) ||
 	    __builtin_add_overflow(needed, x->reserve_bytes, &needed) ||
 	    __builtin_add_overflow(needed, x->model_bytes, &needed) || needed > free_bytes) {
 		flmem_exchange_log(x, &(struct flmem_exchange_note){
@@ -232,6 +241,8 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	if (upload && is_same_upload(&upload->record, record))
 		return upload;
 	if (!check_round(x, request, &record->metadata))
+		return NULL;
+	if (x->lockstep && !flmem_lockstep_admits(x, request, record))
 		return NULL;
 	if (upload) {
 		flmem_exchange_refuse(request, 409, NULL,
@@ -304,7 +315,7 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	start.id = id;
 	start.checksum = has_checksum ? &checksum : NULL;
 	pthread_mutex_unlock(&x->lock);
-	flmem_transfer_begin(x, request, &start);
+	flmem_exchange_receive(x, request, &start);
 }
 
 static void answer_create(struct flmem_exchange *x, struct flmem_http_request *request,
@@ -400,7 +411,7 @@ static void begin_patch(struct flmem_exchange *x, struct flmem_http_request *req
 	pthread_mutex_unlock(&x->lock);
 	start.id = id;
 	if (allowed)
-		flmem_transfer_begin(x, request, &start);
+		flmem_exchange_receive(x, request, &start);
 }
 
 static void answer_patch(struct flmem_exchange *x, struct flmem_http_request *request,
@@ -458,10 +469,11 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 
 	if (!upload)
 		return;
-	if (upload->counted) {
+	if (upload->counted || flmem_lockstep_holds(x, upload)) {
 		pthread_mutex_unlock(&x->lock);
 		flmem_exchange_refuse(request, 409, NULL,
-				      "the update is complete and counts for its round");
+				      "the update is complete, or is being combined, and counts "
+				      "for its round");
 		return;
 	}
 	if (!flmem_uploads_seize(x, rest, request)) {
@@ -501,6 +513,9 @@ void flmem_exchange_uploads(struct flmem_exchange *x, struct flmem_http_request 
 	else if (!version || strcmp(version, FLMEM_TUS_VERSION) != 0)
 		flmem_exchange_refuse(request, 412, NULL,
 				      FLMEM_TUS_RESUMABLE ": " FLMEM_TUS_VERSION " is required");
+	else if (x->lockstep && !flmem_lockstep_await_position(x))
+		flmem_exchange_refuse(request, 503, FLMEM_EXCHANGE_AHEAD_TITLE,
+				      "the server still reads what it has combined before");
 	else if (!*rest && strcmp(method, "POST") == 0)
 		answer_create(x, request, name);
 	else if (*rest && strcmp(method, "HEAD") == 0)

@@ -9,7 +9,9 @@
 #include "base/text/text.h"
 #include "exchange/names.h"
 #include "exchange/wire.h"
+#include "ops/exchange/lane_transfer.h"
 #include "ops/exchange/openapi.h"
+#include "ops/exchange/transfer.h"
 
 #define DETAIL_MAX 700
 
@@ -225,29 +227,46 @@ static void begin_exchange(void *context, struct flmem_http_request *request)
 		answer_read(x, request, path, name);
 }
 
+void flmem_exchange_receive(struct flmem_exchange *x, struct flmem_http_request *request,
+			    const struct flmem_transfer_start *start)
+{
+	if (x->lockstep)
+		flmem_lane_transfer_begin(x, request, start);
+	else
+		flmem_transfer_begin(x, request, start);
+}
+
 static bool add_body(void *context, struct flmem_http_request *request, const char *bytes,
 		     size_t length)
 {
-	struct flmem_transfer *transfer = flmem_http_request_get(request);
+	const struct flmem_exchange *x = context;
+	void *transfer = flmem_http_request_get(request);
 
-	(void)context;
-	return !transfer || flmem_transfer_add(transfer, bytes, length);
+	if (transfer && x->lockstep)
+		flmem_lane_transfer_add(transfer, bytes, length);
+	return !transfer || x->lockstep || flmem_transfer_add(transfer, bytes, length);
 }
 
 static void end_exchange(void *context, struct flmem_http_request *request)
 {
-	struct flmem_transfer *transfer = flmem_http_request_get(request);
+	const struct flmem_exchange *x = context;
+	void *transfer = flmem_http_request_get(request);
 
-	(void)context;
-	if (transfer)
+	if (transfer && x->lockstep)
+		flmem_lane_transfer_end(transfer, request);
+	else if (transfer)
 		flmem_transfer_end(transfer, request);
 }
 
 static void finish_exchange(void *context, struct flmem_http_request *request, bool whole)
 {
-	(void)context;
+	const struct flmem_exchange *x = context;
+
 	(void)whole;
-	flmem_transfer_free(flmem_http_request_get(request));
+	if (x->lockstep)
+		flmem_lane_transfer_free(flmem_http_request_get(request));
+	else
+		flmem_transfer_free(flmem_http_request_get(request));
 }
 
 const struct flmem_http_handler flmem_exchange_handler = {

@@ -26,6 +26,12 @@ void flmem_exchange_uploads(struct flmem_exchange *x, struct flmem_http_request 
 			    const char *rest, const char *name);
 void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request *request);
 
+struct flmem_transfer_start;
+
+/* Receives the body of a request that has seized an upload. */
+void flmem_exchange_receive(struct flmem_exchange *x, struct flmem_http_request *request,
+			    const struct flmem_transfer_start *start);
+
 /* A body for an upload. */
 struct flmem_transfer;
 

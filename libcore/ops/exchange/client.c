@@ -172,9 +172,13 @@ enum flmem_connection_step flmem_exchange_client_try(struct flmem_exchange_clien
 {
 	enum flmem_connection_step step =
 		flmem_connection_send(client->connection, request, answer, err);
+	struct flmem_exchange_problem problem;
 
+	client->ahead = false;
 	if (step != FLMEM_CONNECTION_OK || !flmem_reply_is_transient(&answer->reply))
 		return step;
+	flmem_exchange_problem_parse(&answer->body, &problem);
+	client->ahead = strcmp(problem.title, FLMEM_EXCHANGE_AHEAD_TITLE) == 0;
 	flmem_exchange_client_refused(client, "the server is not ready", answer, err);
 	return FLMEM_CONNECTION_RETRY;
 }
@@ -188,13 +192,18 @@ int flmem_exchange_client_pause(struct flmem_exchange_client *client,
 				const struct flmem_connection_answer *answer,
 				struct flmem_error *err)
 {
-	unsigned most = client->server->retries ? client->server->retries : RETRIES;
+	const struct flmem_exchange_server *server = client->server;
+	unsigned most = server->never_retry ? 0 : server->retries ? server->retries : RETRIES;
 	uint64_t delay = DELAY_FIRST_US << (client->failed < 7 ? client->failed : 7), until;
 	uint64_t asked = answer->reply.retry_seconds * 1000000U;
 
-	if (client->failed++ >= most)
+	if (!most && !client->ahead)
+		return err->code;
+	if (!client->ahead && client->failed++ >= most)
 		return flmem_error_prefix(err, err->code, "tried %u times", client->failed);
 	client->retries++;
+	if (server->retrying && !client->ahead)
+		server->retrying(server->context, err);
 	delay = delay < DELAY_LARGEST_US ? delay : DELAY_LARGEST_US;
 	delay = asked > delay ? asked : delay;
 	for (until = flmem_clock_us() + delay; flmem_clock_us() < until;) {
@@ -261,6 +270,7 @@ int flmem_exchange_client_refused(const struct flmem_exchange_client *client, co
 {
 	const struct refused_status *row = find_status(answer->reply.status);
 	struct flmem_exchange_problem problem;
+	const char *hint = row->hint;
 
 	if (flmem_reply_redirects(&answer->reply))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -268,10 +278,11 @@ int flmem_exchange_client_refused(const struct flmem_exchange_client *client, co
 				       "not followed; name that address",
 				       client->name, answer->reply.status);
 	flmem_exchange_problem_parse(&answer->body, &problem);
+	if (strcmp(problem.title, FLMEM_EXCHANGE_OVER_TITLE) == 0)
+		hint = "; pull the latest model, and push an update that was made from it";
 	return flmem_error_set(err, row->code, 0, "%s: '%s' answers with status %u%s%s%s%s%s", what,
 			       client->name, answer->reply.status, problem.title[0] ? ", " : "",
-			       problem.title, problem.detail[0] ? ": " : "", problem.detail,
-			       row->hint);
+			       problem.title, problem.detail[0] ? ": " : "", problem.detail, hint);
 }
 
 int flmem_exchange_client_get(struct flmem_exchange_client *client, const char *path,

@@ -18,6 +18,7 @@
 #include "base/text/text.h"
 #include "base/thread.h"
 #include "exchange/names.h"
+#include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
@@ -230,7 +231,8 @@ static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
 	if (!rc && !fill_fuse_call(x, algorithm, &call))
 		rc = flmem_error_nomem(err, "cannot combine the updates");
 	if (!rc)
-		rc = flmem_aggregate(&call.request, &result, err);
+		rc = x->lockstep ? flmem_lockstep_combine(x, &call.request, &result, err)
+				 : flmem_aggregate(&call.request, &result, err);
 	if (!rc) {
 		note_skipped(x, &result);
 		flmem_aggregate_result_clear(&result);
@@ -309,9 +311,10 @@ void flmem_fuse_begin_round(struct flmem_exchange *x)
 
 void flmem_fuse_fail(struct flmem_exchange *x, int code, const struct flmem_error *err)
 {
-	if (x->stopping)
+	if (x->stopping || x->phase == FLMEM_PHASE_FAILED)
 		return;
 	x->phase = FLMEM_PHASE_FAILED;
+	flmem_lockstep_end(x);
 	x->code = code;
 	snprintf(x->reason, sizeof(x->reason), "%s", err->message);
 	flmem_exchange_log(x, &(struct flmem_exchange_note){
@@ -328,8 +331,10 @@ static void publish_round(struct flmem_exchange *x, uint64_t took_us)
 	x->counters.fuse_us += took_us;
 	x->counters.fused_rounds++;
 	flmem_update_clear(x);
+	flmem_lockstep_publish(x);
 	flmem_uploads_retire(x, x->round);
 	x->published_round = x->round + 1;
+	x->gathered = false;
 	flmem_exchange_log(x, &(struct flmem_exchange_note){
 				      .event = "published",
 				      .round = x->published_round,

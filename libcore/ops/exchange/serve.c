@@ -15,6 +15,7 @@
 #include "base/portable.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/fuse.h"
+#include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
 #include "ops/exchange/settings.h"
 #include "ops/exchange/update.h"
@@ -54,6 +55,7 @@ void flmem_exchange_wake(struct flmem_exchange *x)
 static void clear_exchange(struct flmem_exchange *x)
 {
 	flmem_uploads_clear(x);
+	flmem_lockstep_close(x);
 	flmem_update_clear(x);
 	flmem_published_clear(x);
 	free(x->updates);
@@ -100,10 +102,14 @@ static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 		flmem_fuse_remove_old(x, x->round - 1);
 	pthread_mutex_lock(&x->lock);
 	flmem_fuse_begin_round(x);
-	if (x->phase == FLMEM_PHASE_COLLECTING && flmem_fuse_recover(x))
-		x->phase = FLMEM_PHASE_FUSING;
+	if (x->phase == FLMEM_PHASE_COLLECTING && flmem_fuse_recover(x)) {
+		x->gathered = x->lockstep;
+		x->phase = x->lockstep ? x->phase : FLMEM_PHASE_FUSING;
+	}
 	pthread_mutex_unlock(&x->lock);
-	if (x->phase == FLMEM_PHASE_COLLECTING)
+	if (x->lockstep)
+		flmem_lockstep_recover(x);
+	else if (x->phase == FLMEM_PHASE_COLLECTING)
 		flmem_update_recover(x);
 	return 0;
 }
@@ -136,7 +142,8 @@ static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	if (rc)
 		return rc;
 	set_limits(x);
-	return recover_exchange(x, err);
+	rc = flmem_lockstep_open(x, err);
+	return rc ? rc : recover_exchange(x, err);
 }
 
 static int read_pem(const char *path, struct flmem_buf *text, struct flmem_error *err)
@@ -188,6 +195,13 @@ static void check_deadline(struct flmem_exchange *x)
 	if (x->phase != FLMEM_PHASE_COLLECTING || !x->deadline_us ||
 	    flmem_clock_us() < x->deadline_us)
 		return;
+	if (x->lockstep) {
+		if (!flmem_lockstep_check_deadline(x, &err))
+			return;
+		flmem_fuse_fail(x, FLMEM_EFAILED, &err);
+		flmem_fuse_forget_deadline(x);
+		return;
+	}
 	if (x->update_count >= x->quorum) {
 		x->phase = FLMEM_PHASE_FUSING;
 		return;
@@ -214,7 +228,9 @@ static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 		flmem_fuse_join(x);
 		pthread_mutex_lock(&x->lock);
 	}
-	if (x->phase == FLMEM_PHASE_FUSING && !x->fusing)
+	if ((x->phase == FLMEM_PHASE_FUSING ||
+	     (x->gathered && x->phase == FLMEM_PHASE_COLLECTING)) &&
+	    !x->fusing)
 		rc = flmem_fuse_start(x, err);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_server_sweep(x->server);
@@ -269,6 +285,7 @@ static void stop_exchange(struct flmem_exchange *x)
 	pthread_mutex_lock(&x->lock);
 	x->stopping = true;
 	pthread_cond_broadcast(&x->changed);
+	flmem_lockstep_end(x);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_server_close(x->server);
 	flmem_fuse_join(x);
@@ -313,8 +330,10 @@ int flmem_exchange_serve(const struct flmem_exchange_serve_options *options,
 	rc = open_exchange(&x, err);
 	if (!rc)
 		rc = start_http(&x, err);
-	if (rc)
+	if (rc) {
+		flmem_spool_undo(&x.spool);
 		return rc;
+	}
 	rc = run_exchange(&x, &stopped, err);
 	stop_exchange(&x);
 	return rc ? rc : fill_served(&x, stopped, ret_served, err);

@@ -40,7 +40,8 @@ struct flmem_upload {
 	bool counted;	  /* its update counts */
 	bool fused;	  /* its round is over; the bytes are gone */
 	struct flmem_http_request *writer;
-	uint64_t touched_us; /* monotonic */
+	struct flmem_lane *lane; /* in lockstep, from its first byte on; or NULL */
+	uint64_t touched_us;	 /* monotonic */
 };
 
 /* A complete update of the current round. */
@@ -70,6 +71,7 @@ struct flmem_exchange {
 	struct flmem_spool spool;
 	struct flmem_credentials tokens, certificates;
 	struct flmem_http_server *server;
+	struct flmem_lockstep *lockstep; /* NULL: staged */
 	/* The initial model. */
 	struct flmem_layout layout;
 	struct flmem_input model;
@@ -81,6 +83,7 @@ struct flmem_exchange {
 	pthread_cond_t changed; /* phase, published round, writers, stopping */
 	pthread_mutex_t log_lock;
 	enum flmem_exchange_phase phase;
+	bool gathered; /* in lockstep: the clients of the round are known, so it is combined */
 	uint64_t round, published_round;
 	uint64_t deadline_us; /* monotonic; 0: none */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];

@@ -7,6 +7,7 @@
 
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
+#include "ops/exchange/lockstep.h"
 
 #define CLIENTS_MAX UINT64_C(10000)
 #define ROUNDS_MAX  UINT64_C(1000000)
@@ -31,7 +32,7 @@ static int check_numbers(const struct flmem_exchange_serve_options *o, struct fl
 	if (!flmem_algorithm_find(o->aggregate.algorithm ?: "fedavg"))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "unknown algorithm '%.60s'",
 				       o->aggregate.algorithm);
-	return 0;
+	return o->lockstep ? flmem_lockstep_check_options(o, err) : 0;
 }
 
 int flmem_exchange_check_options(const struct flmem_exchange_serve_options *o,
@@ -81,6 +82,8 @@ static void print_exchange_settings(const struct flmem_exchange *x, struct flmem
 			 (unsigned)a->nan, (unsigned)a->non_float, a->trim, a->clip_norm,
 			 a->hostile, a->keep, a->server_rate, a->beta1 ? *a->beta1 : -1.0,
 			 a->beta2 ? *a->beta2 : -1.0, a->tau, a->key ?: "");
+	if (o->lockstep)
+		flmem_buf_puts(text, "mode lockstep\n");
 }
 
 /* Names the first line that differs. */

@@ -31,22 +31,6 @@ struct flmem_transfer {
 	int error;	  /* errno of it */
 };
 
-static void release_upload(struct flmem_exchange *x, const char *id,
-			   const struct flmem_http_request *request)
-{
-	struct flmem_upload *upload;
-
-	pthread_mutex_lock(&x->lock);
-	upload = flmem_uploads_find(x, id);
-	if (upload && (!request || upload->writer == request)) {
-		flmem_uploads_release(x, upload);
-		/* Its round ended while it was in use. */
-		if (upload->record.metadata.round < x->round && !upload->fused)
-			flmem_uploads_remove(x, upload);
-	}
-	pthread_mutex_unlock(&x->lock);
-}
-
 static bool open_transfer(struct flmem_transfer *transfer, const struct flmem_transfer_start *start,
 			  struct flmem_error *err)
 {
@@ -89,7 +73,7 @@ struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 		flmem_digest_end(&transfer->digest, NULL);
 		free(transfer);
 	}
-	release_upload(x, start->id, request);
+	flmem_uploads_let(x, start->id, request);
 	flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
 	return NULL;
 }
@@ -242,7 +226,7 @@ static void answer_commit(struct flmem_transfer *transfer, struct flmem_http_req
 	if (upload)
 		flmem_http_request_answer(request, &answer);
 	else
-		flmem_exchange_refuse(request, 409, "round is over",
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "the round ended meanwhile; its uploads were removed");
 }
 
@@ -258,7 +242,7 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 		return;
 	}
 	if (!publish_offset(transfer)) {
-		flmem_exchange_refuse(request, 409, "round is over",
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "before the upload was complete the round ended, or another "
 				      "file of the update was refused");
 		return;
@@ -267,7 +251,8 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 			 ? flmem_update_finish(transfer->x, transfer->id, &err)
 			 : 0;
 	if (status)
-		flmem_exchange_refuse(request, status, status == 409 ? "round is over" : NULL, "%s",
+		flmem_exchange_refuse(request, status,
+				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);
 	else
 		answer_commit(transfer, request);
@@ -290,7 +275,7 @@ void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_reque
 	} else {
 		end_checked(transfer, request);
 	}
-	release_upload(x, transfer->id, request);
+	flmem_uploads_let(x, transfer->id, request);
 }
 
 void flmem_transfer_free(struct flmem_transfer *transfer)
@@ -302,7 +287,7 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
 		    publish_offset(transfer) && transfer->at == transfer->length)
 			flmem_update_finish(transfer->x, transfer->id, NULL);
-		release_upload(transfer->x, transfer->id, NULL);
+		flmem_uploads_let(transfer->x, transfer->id, NULL);
 	}
 	flmem_digest_end(&transfer->digest, NULL);
 	flmem_cleanup_close(&transfer->fd);

@@ -80,8 +80,7 @@ static void hide_paths(const struct flmem_exchange *x, struct flmem_error *err)
 		memmove(found, found + length, strlen(found + length) + 1);
 }
 
-/* Opens it as an input of the aggregation. */
-static int check_update(struct flmem_exchange *x, const char *path, struct flmem_error *err)
+int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
 {
 	struct flmem_input input = {.key = x->options->aggregate.key};
 	int rc = flmem_input_open(path, "the model", &x->layout, &input, err);
@@ -90,6 +89,10 @@ static int check_update(struct flmem_exchange *x, const char *path, struct flmem
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "the model is a PyTorch checkpoint, so updates have to be, "
 				     "too");
+	if (!rc && x->lockstep && input.offsets)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "in lockstep the tensors have to be in the order in which "
+				     "safetensors writes them; 'flmem aggregate convert' does so");
 	flmem_inputs_clear(&input, 1);
 	if (rc)
 		hide_paths(x, err);
@@ -209,7 +212,8 @@ static unsigned take_update(struct flmem_exchange *x, const struct flmem_upload_
 			    const struct update_key *key, struct flmem_error *err)
 {
 	char *path = update_path(x, record);
-	int rc = path ? check_update(x, path, err) : flmem_error_nomem(err, "cannot check it");
+	int rc =
+		path ? flmem_update_check(x, path, err) : flmem_error_nomem(err, "cannot check it");
 	unsigned status;
 
 	pthread_mutex_lock(&x->lock);

@@ -13,6 +13,9 @@
  */
 unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct flmem_error *ret_why);
 
+/* Opens a file as an input of the aggregation; FLMEM_EUSAGE if it does not fit the model. */
+int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err);
+
 /* The same for what an earlier server left. */
 void flmem_update_recover(struct flmem_exchange *x);
 

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/io.h"
+#include "ops/exchange/lockstep.h"
 
 #define SEIZE_SECONDS 5
 
@@ -95,6 +96,7 @@ static void drop_upload(struct flmem_exchange *x, struct flmem_upload *upload)
 		at = &(*at)->next;
 	*at = upload->next;
 	x->upload_count--;
+	flmem_lane_free(upload->lane);
 	free(upload);
 }
 
@@ -206,6 +208,7 @@ bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
 	end.tv_sec += SEIZE_SECONDS;
 	while ((upload = flmem_uploads_find(x, id)) && upload->writer && patient) {
 		flmem_http_request_cut(upload->writer);
+		flmem_lockstep_hurry(x, upload);
 		patient = wait_change(x, &end);
 	}
 	if (!upload || upload->writer || upload->checking)
@@ -323,6 +326,8 @@ static bool load_upload(struct flmem_exchange *x, const char *id)
 		return false;
 	}
 	upload->counted = upload->fused;
+	if (upload->fused)
+		upload->offset = record.length; /* whatever was journalled */
 	return true;
 }
 
@@ -361,6 +366,22 @@ int flmem_uploads_load(struct flmem_exchange *x, struct flmem_error *err)
 	return 0;
 }
 
+void flmem_uploads_let(struct flmem_exchange *x, const char *id,
+		       const struct flmem_http_request *request)
+{
+	struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload && (!request || upload->writer == request)) {
+		flmem_uploads_release(x, upload);
+		/* Its round ended while it was in use. */
+		if (upload->record.metadata.round < x->round && !upload->fused)
+			flmem_uploads_remove(x, upload);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
 void flmem_uploads_expire(struct flmem_exchange *x)
 {
 	uint64_t now_us = flmem_clock_us();
@@ -368,7 +389,7 @@ void flmem_uploads_expire(struct flmem_exchange *x)
 	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
 		next = u->next;
 		if (u->writer || u->checking || u->placed || u->fused ||
-		    now_us - u->touched_us < x->expire_us)
+		    flmem_lockstep_holds(x, u) || now_us - u->touched_us < x->expire_us)
 			continue;
 		flmem_exchange_log(x, &(struct flmem_exchange_note){
 					      .event = "upload-expired",

@@ -36,6 +36,13 @@ bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
 			 struct flmem_http_request *request);
 void flmem_uploads_release(struct flmem_exchange *x, struct flmem_upload *upload);
 
+/*
+ * Releases what `request` has seized, NULL: whoever has, and removes it if its round is over.
+ * Without the lock.
+ */
+void flmem_uploads_let(struct flmem_exchange *x, const char *id,
+		       const struct flmem_http_request *request);
+
 /* Appends a commit to the journal. Without the lock, by the writer. Negative errno. */
 int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 			  const struct flmem_upload_commit *commit, bool last);

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/lockstep.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "aggregate/algorithm.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/portable.h"
+#include "base/text/text.h"
+#include "ops/aggregate/call.h"
+#include "ops/exchange/answers.h"
+#include "ops/exchange/publish.h"
+#include "ops/exchange/update.h"
+#include "ops/exchange/uploads.h"
+
+/* Memory of all rings; and the step of the aggregation. */
+#define WINDOWS_BYTES	 (UINT64_C(128) << 20)
+#define STEP_BYTES	 (UINT64_C(64) << 10)
+#define FUSE_LARGEST	 (UINT64_C(1) << 20)
+#define CLIENTS_MOST	 1024U
+#define POSITION_SECONDS 20
+
+int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *options,
+				 struct flmem_error *err)
+{
+	const struct flmem_aggregate_request *a = &options->aggregate;
+	const char *name = a->algorithm ?: "fedavg";
+
+	if (flmem_algorithm_find(name)->measures)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' compares whole updates before it combines them, and "
+				       "lockstep keeps none; use --mode staged",
+				       name);
+	if (a->nan == FLMEM_NAN_SKIP_CLIENT)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "in lockstep an update is in the result in part when a NaN "
+				       "is found, so it cannot be left out; use --nan reject, or "
+				       "--mode staged");
+	if (options->clients > CLIENTS_MOST)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "lockstep has a window in memory for each client, at most "
+				       "%u; use --mode staged",
+				       CLIENTS_MOST);
+	return 0;
+}
+
+static int check_lockstep_model(struct flmem_exchange *x, struct flmem_error *err)
+{
+	int rc;
+
+	if (x->shard_bytes || x->model.kind.format != FLMEM_FORMAT_SAFETENSORS)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "lockstep needs a model that is one safetensors file; "
+				       "'flmem aggregate convert' writes one");
+	rc = flmem_update_check(x, x->options->model, err);
+	return rc ? flmem_error_prefix(err, rc, "--model") : 0;
+}
+
+static uint64_t to_step(uint64_t bytes)
+{
+	return bytes < STEP_BYTES ? STEP_BYTES : bytes / STEP_BYTES * STEP_BYTES;
+}
+
+/*
+ * Whoever waits for room for a request has more than window - request bytes that were not combined
+ * yet. That is at least a step of the aggregation, so not all can wait.
+ */
+static void size_windows(struct flmem_exchange *x, struct flmem_lockstep *lockstep)
+{
+	uint64_t each = WINDOWS_BYTES / x->options->clients;
+	uint64_t fuse = to_step(each / 4 < FUSE_LARGEST ? each / 4 : FUSE_LARGEST);
+	uint64_t room = each > fuse ? (each - fuse) / 2 : 0;
+
+	lockstep->fuse_bytes = fuse;
+	lockstep->request_bytes = to_step(room < x->chunk_bytes ? room : x->chunk_bytes);
+	lockstep->window_bytes = fuse + 2 * lockstep->request_bytes;
+	if (lockstep->request_bytes < x->chunk_bytes)
+		x->chunk_bytes = lockstep->request_bytes;
+}
+
+int flmem_lockstep_open(struct flmem_exchange *x, struct flmem_error *err)
+{
+	struct flmem_lockstep *lockstep;
+
+	if (!x->options->lockstep)
+		return 0;
+	lockstep = calloc(1, sizeof(*lockstep));
+	if (!lockstep)
+		return flmem_error_nomem(err, "cannot serve");
+	size_windows(x, lockstep);
+	pthread_mutex_init(&lockstep->lock, NULL);
+	flmem_cond_init_monotonic(&lockstep->moved);
+	lockstep->positioned = true;
+	x->lockstep = lockstep;
+	return check_lockstep_model(x, err);
+}
+
+void flmem_lockstep_close(struct flmem_exchange *x)
+{
+	if (!x->lockstep)
+		return;
+	pthread_cond_destroy(&x->lockstep->moved);
+	pthread_mutex_destroy(&x->lockstep->lock);
+	free(x->lockstep);
+	x->lockstep = NULL;
+}
+
+static bool is_of_round(const struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	return upload->lane && !upload->fused && upload->record.metadata.round == x->round;
+}
+
+struct flmem_lane *flmem_lane_of(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	struct flmem_lane *lane = upload->lane;
+	uint64_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u && !lane; u = u->next) {
+		if (!is_of_round(x, u))
+			continue;
+		count++;
+		if (strcmp(u->record.metadata.client, upload->record.metadata.client) == 0)
+			return NULL;
+	}
+	if (lane || count >= x->options->clients)
+		return lane;
+	lane = calloc(1, sizeof(*lane));
+	if (lane)
+		lane->ring = malloc(x->lockstep->window_bytes);
+	if (lane && !lane->ring) {
+		free(lane);
+		lane = NULL;
+	}
+	upload->lane = lane;
+	return lane;
+}
+
+void flmem_lane_free(struct flmem_lane *lane)
+{
+	if (!lane)
+		return;
+	free(lane->ring);
+	free(lane);
+}
+
+/* Takes all whose header is complete; with the path of the file that has it. */
+static bool gather_updates(struct flmem_exchange *x)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
+		const struct flmem_tus_metadata *m = &u->record.metadata;
+		struct flmem_update *update = &x->updates[x->update_count];
+
+		if (!is_of_round(x, u) || !u->lane->head)
+			continue;
+		*update = (struct flmem_update){.weight = m->weight};
+		memcpy(update->client, m->client, sizeof(update->client));
+		if (asprintf(&update->path, "%s/uploads/%s.data", x->spool.path, u->id) < 0) {
+			update->path = NULL;
+			flmem_update_clear(x);
+			return false;
+		}
+		x->update_count++;
+		u->lane->member = true;
+	}
+	x->counters.updates += x->update_count;
+	x->gathered = true;
+	flmem_exchange_wake(x);
+	return true;
+}
+
+static size_t count_joined(const struct flmem_exchange *x)
+{
+	size_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		count += is_of_round(x, u) && u->lane->head;
+	return count;
+}
+
+bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, uint64_t head)
+{
+	struct flmem_lockstep *lockstep = x->lockstep;
+
+	if (x->gathered || x->phase != FLMEM_PHASE_COLLECTING)
+		return false;
+	pthread_mutex_lock(&lockstep->lock);
+	upload->lane->head = upload->lane->base = head;
+	pthread_mutex_unlock(&lockstep->lock);
+	return count_joined(x) < x->options->clients || gather_updates(x);
+}
+
+/* Where the header of an earlier server's upload is complete. */
+static void recover_lane(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	FLMEM_AUTO_FREE char *path = NULL;
+	struct flmem_lane *lane;
+
+	if (upload->fused || !upload->offset)
+		return;
+	if (asprintf(&path, "%s/uploads/%s.data", x->spool.path, upload->id) < 0)
+		path = NULL;
+	if (!path || flmem_update_check(x, path, NULL)) {
+		upload->offset = 0;
+		return;
+	}
+	lane = flmem_lane_of(x, upload);
+	if (lane)
+		lane->head = lane->base = lane->received = upload->offset;
+}
+
+void flmem_lockstep_recover(struct flmem_exchange *x)
+{
+	pthread_mutex_lock(&x->lock);
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		recover_lane(x, u);
+	for (struct flmem_upload *u = x->uploads; x->gathered && u; u = u->next)
+		for (size_t i = 0; i < x->update_count && u->lane; i++)
+			u->lane->member |= strstr(x->updates[i].path, u->id) != NULL;
+	x->lockstep->positioned = !x->gathered;
+	if (x->phase == FLMEM_PHASE_COLLECTING && !x->gathered &&
+	    count_joined(x) == x->options->clients)
+		gather_updates(x);
+	pthread_mutex_unlock(&x->lock);
+}
+
+bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const struct flmem_upload_record *record)
+{
+	if (record->partial || record->concat || record->metadata.files > 1) {
+		flmem_exchange_refuse(request, 400, NULL,
+				      "in lockstep an update is one file in one upload, in its "
+				      "order");
+		return false;
+	}
+	if (!x->gathered)
+		return true;
+	flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+			      "round %" PRIu64 " is being combined without '%s'", x->round,
+			      record->metadata.client);
+	return false;
+}
+
+bool flmem_lockstep_await_position(struct flmem_exchange *x)
+{
+	struct flmem_lockstep *lockstep = x->lockstep;
+	struct timespec end;
+	bool known;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += POSITION_SECONDS;
+	pthread_mutex_lock(&lockstep->lock);
+	while (!lockstep->positioned && !lockstep->ended)
+		if (pthread_cond_timedwait(&lockstep->moved, &lockstep->lock, &end))
+			break;
+	known = lockstep->positioned || lockstep->ended;
+	pthread_mutex_unlock(&lockstep->lock);
+	return known;
+}
+
+bool flmem_lockstep_holds(const struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	return x->gathered && is_of_round(x, upload) && upload->lane->member;
+}
+
+void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	if (!x->lockstep || !upload->lane)
+		return;
+	pthread_mutex_lock(&x->lockstep->lock);
+	upload->lane->hurry = true;
+	pthread_cond_broadcast(&x->lockstep->moved);
+	pthread_mutex_unlock(&x->lockstep->lock);
+}
+
+static uint64_t lane_received(const struct flmem_exchange *x, const struct flmem_lane *lane)
+{
+	uint64_t received;
+
+	pthread_mutex_lock(&x->lockstep->lock);
+	received = lane->received;
+	pthread_mutex_unlock(&x->lockstep->lock);
+	return received;
+}
+
+uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	uint64_t received = lane_received(x, upload->lane);
+
+	return received < upload->record.length ? received : upload->record.length - 1;
+}
+
+/* The clients that the others wait for, or those that are there. */
+static void list_behind(struct flmem_exchange *x, struct flmem_buf *names)
+{
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (is_of_round(x, u) && u->lane->member &&
+		    lane_received(x, u->lane) < u->record.length)
+			flmem_buf_printf(names, "%s%s", names->length ? ", " : "",
+					 u->record.metadata.client);
+}
+
+bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf names = FLMEM_BUF_INIT;
+	size_t joined = count_joined(x);
+
+	if (!x->gathered && joined >= x->quorum && gather_updates(x))
+		return false;
+	if (!x->gathered) {
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"round %" PRIu64 " had %zu of %" PRIu64 " clients at its deadline; "
+				"the same command gives it that time again",
+				x->round, joined, x->quorum);
+		return true;
+	}
+	list_behind(x, &names);
+	if (!names.length)
+		return false;
+	flmem_error_set(err, FLMEM_EFAILED, 0,
+			"at the deadline round %" PRIu64 " still waited for the data of %.200s; "
+			"the same command goes on where they are, and gives it that time again",
+			x->round, names.data);
+	return true;
+}
+
+/* One lane of the aggregation. */
+struct lane_reader {
+	struct flmem_exchange *x;
+	struct flmem_lane *lane;
+};
+
+/*
+ * The first read after a start is behind all that was combined before: the clients go on from
+ * there, whatever they had sent to the server that was killed.
+ */
+static void set_position(struct flmem_exchange *x, uint64_t done)
+{
+	pthread_mutex_lock(&x->lock);
+	pthread_mutex_lock(&x->lockstep->lock);
+	for (struct flmem_upload *u = x->uploads; u && !x->lockstep->positioned; u = u->next) {
+		struct flmem_lane *lane = u->lane;
+
+		if (!is_of_round(x, u) || !lane->member)
+			continue;
+		lane->base = lane->received = u->offset = lane->head + done;
+	}
+	x->lockstep->positioned = true;
+	pthread_cond_broadcast(&x->lockstep->moved);
+	pthread_mutex_unlock(&x->lockstep->lock);
+	pthread_mutex_unlock(&x->lock);
+}
+
+static int read_lane(void *context, uint64_t offset, uint64_t bytes, char *out,
+		     struct flmem_error *err)
+{
+	const struct lane_reader *reader = context;
+	struct flmem_lockstep *lockstep = reader->x->lockstep;
+	struct flmem_lane *lane = reader->lane;
+	uint64_t window = lockstep->window_bytes;
+	bool ended, lost;
+
+	if (!lockstep->positioned)
+		set_position(reader->x, offset - lane->head);
+	pthread_mutex_lock(&lockstep->lock);
+	while (lane->received < offset + bytes && !lockstep->ended)
+		pthread_cond_wait(&lockstep->moved, &lockstep->lock);
+	ended = lockstep->ended;
+	lost = offset < lane->base;
+	pthread_mutex_unlock(&lockstep->lock);
+	if (ended || lost)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s",
+				       lost ? "data that were combined are needed again"
+					    : "stopped before all updates were complete");
+	/* What is received stays until it is released. */
+	while (bytes) {
+		uint64_t at = offset % window, some = window - at < bytes ? window - at : bytes;
+
+		memcpy(out, lane->ring + at, some);
+		out += some;
+		offset += some;
+		bytes -= some;
+	}
+	return 0;
+}
+
+static void release_lane(void *context, uint64_t offset)
+{
+	const struct lane_reader *reader = context;
+	struct flmem_lockstep *lockstep = reader->x->lockstep;
+
+	pthread_mutex_lock(&lockstep->lock);
+	if (offset > reader->lane->base)
+		reader->lane->base = offset;
+	pthread_cond_broadcast(&lockstep->moved);
+	pthread_mutex_unlock(&lockstep->lock);
+}
+
+/* The lanes in the order of the updates; false if one is missing. With the lock. */
+static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
+		       struct flmem_input_stream *streams)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < x->update_count; i++)
+		for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
+			if (!is_of_round(x, u) || !u->lane->member ||
+			    strcmp(u->record.metadata.client, x->updates[i].client) != 0)
+				continue;
+			readers[i] = (struct lane_reader){.x = x, .lane = u->lane};
+			streams[i] = (struct flmem_input_stream){
+				.read = read_lane,
+				.release = release_lane,
+				.context = &readers[i],
+			};
+			found++;
+			break;
+		}
+	return found == x->update_count;
+}
+
+/* Clients know names, not files of this host. */
+static void name_clients(const struct flmem_exchange *x, struct flmem_error *err)
+{
+	char text[FLMEM_ERROR_MESSAGE_MAX];
+
+	for (size_t i = 0; i < x->update_count; i++) {
+		const char *path = x->updates[i].path;
+		char *found = strstr(err->message, path);
+
+		if (!found)
+			continue;
+		snprintf(text, sizeof(text), "%.*s%s%s", (int)(found - err->message), err->message,
+			 x->updates[i].client, found + strlen(path));
+		memcpy(err->message, text, sizeof(text));
+	}
+}
+
+int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_request *request,
+			   struct flmem_aggregate_result *ret_result, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct lane_reader *readers = calloc(x->update_count, sizeof(*readers));
+	FLMEM_AUTO_FREE struct flmem_input_stream *streams =
+		calloc(x->update_count, sizeof(*streams));
+	bool found;
+	int rc;
+
+	if (!readers || !streams)
+		return flmem_error_nomem(err, "cannot combine the updates");
+	/* It gets its name when it is complete: only the index of the round was missing. */
+	if (!request->state && access(request->output, F_OK) == 0)
+		return 0;
+	pthread_mutex_lock(&x->lock);
+	found = find_lanes(x, readers, streams);
+	pthread_mutex_unlock(&x->lock);
+	if (!found)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "an update of round %" PRIu64 " is missing in '%s'",
+				       x->round, x->spool.path);
+	request->threads = 1;
+	request->chunk_bytes = x->lockstep->fuse_bytes;
+	rc = flmem_aggregate_streamed(request, streams, ret_result, err);
+	if (rc)
+		name_clients(x, err);
+	return rc;
+}
+
+void flmem_lockstep_publish(struct flmem_exchange *x)
+{
+	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
+
+	if (!x->lockstep)
+		return;
+	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
+		if (!is_of_round(x, u) || !u->lane->member)
+			continue;
+		u->counted = true;
+		u->offset = u->record.length;
+		snprintf(name, sizeof(name), "%s.data", u->id);
+		unlinkat(x->spool.uploads, name, 0);
+	}
+	pthread_mutex_lock(&x->lockstep->lock);
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (u->lane && u->counted) {
+			free(u->lane->ring);
+			u->lane->ring = NULL;
+		}
+	x->lockstep->published++;
+	x->lockstep->positioned = true;
+	pthread_cond_broadcast(&x->lockstep->moved);
+	pthread_mutex_unlock(&x->lockstep->lock);
+}
+
+void flmem_lockstep_end(struct flmem_exchange *x)
+{
+	if (!x->lockstep)
+		return;
+	pthread_mutex_lock(&x->lockstep->lock);
+	x->lockstep->ended = true;
+	pthread_cond_broadcast(&x->lockstep->moved);
+	pthread_mutex_unlock(&x->lockstep->lock);
+}
+
+size_t flmem_lockstep_complete(const struct flmem_exchange *x)
+{
+	size_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		count += is_of_round(x, u) && lane_received(x, u->lane) == u->record.length;
+	return count;
+}
+
+uint64_t flmem_lockstep_request_bytes(const struct flmem_exchange *x)
+{
+	uint64_t most = x->options->max_request_bytes;
+
+	if (!x->lockstep)
+		return 0;
+	return most && most < x->lockstep->request_bytes ? most : x->lockstep->request_bytes;
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Mistakes of those who use flmem exchange for the first time: what is printed, what is left.
+
+load helpers
+load exchange
+
+setup() {
+	exchange_setup
+	make_model g.safetensors 0
+	make_model a.safetensors 1
+}
+
+teardown() {
+	exchange_teardown
+}
+
+@test "--retries 0 tries once and says nothing of retries" {
+	run_command "$FLMEM" exchange status http://127.0.0.1:9 --retries 0
+	assert_status 7
+	[[ $stderr != *tried* ]]
+	[[ $stderr != *'trying again'* ]]
+	run_command "$FLMEM" aggregate inspect http://127.0.0.1:9/x --retries 0
+	assert_status 7
+}
+
+@test "a client that tries again says so once, unless --quiet" {
+	run_command "$FLMEM" exchange wait http://127.0.0.1:9 --round 1 --retries 3
+	assert_status 7
+	[ "$(grep -c 'exchange wait: trying again: ' <<<"$stderr")" -eq 1 ]
+	run_command "$FLMEM" exchange pull http://127.0.0.1:9 -o x --retries 1 --quiet
+	assert_status 7
+	[[ $stderr != *'trying again'* ]]
+}
+
+@test "a refused server leaves no directory" {
+	: >empty
+	run_command "$FLMEM" exchange serve --model empty --clients 1 --state state
+	assert_status 2
+	[ ! -e state ]
+	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state state --beta1 0.5
+	assert_status 2
+	assert_stderr 'does not use a rate or beta1'
+	[ ! -e state ]
+	serve --model g.safetensors --clients 1
+	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state other \
+		--listen "${URL#http://}"
+	assert_status 2
+	[ ! -e other ]
+	[ -e state/exchange ]
+	mkdir -m 700 mine
+	run_command "$FLMEM" exchange serve --model empty --clients 1 --state mine
+	assert_status 2
+	[ -d mine ]
+}
+
+@test "parameters of the server's optimizer are those of aggregate" {
+	serve --model g.safetensors --clients 1 --algorithm fedadam --beta1 0.5 --beta2 0.9 --tau 0.01
+	push c a.safetensors
+	await_server
+	[ "$CODE" -eq 0 ]
+	"$FLMEM" aggregate -q -a fedadam --beta1 0.5 --beta2 0.9 --tau 0.01 --base g.safetensors \
+		--state s.safetensors -o expected.safetensors a.safetensors
+	cmp expected.safetensors "$(cat served)"
+}
+
+@test "a round that is over: what to do next" {
+	serve --model g.safetensors --clients 1 --rounds 2
+	push c a.safetensors
+	await state_is '"round":1'
+	run_command "$FLMEM" exchange push "$URL" g.safetensors --client c --round 0
+	assert_status 2
+	assert_stderr 'round is over: round 0 is over; it is round 1; pull the latest model'
+}
+
+@test "http:// in front of a server with TLS, and the other way round" {
+	command -v openssl >/dev/null || skip "needs openssl"
+	serve --model g.safetensors --clients 1
+	run_command "$FLMEM" exchange status "https://${URL#http://}" --retries 0
+	assert_status 7
+	assert_stderr 'its address begins with http://'
+	kill_server
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+		-subj /CN=localhost -keyout server.key -out server.pem 2>/dev/null
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key
+	run_command "$FLMEM" exchange status "http://${URL#https://}" --retries 0
+	assert_status 7
+	assert_stderr 'its address begins with https://'
+}
