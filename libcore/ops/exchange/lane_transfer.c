@@ -314,7 +314,7 @@ static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *req
 }
 
 /* Room for a body with a checksum, all of which is taken or nothing. */
-static bool check_room(struct flmem_lane_transfer *transfer, struct flmem_http_request *request)
+static bool check_lane_room(struct flmem_lane_transfer *transfer, struct flmem_http_request *request)
 {
 	const char *text = flmem_http_request_header(request, "Content-Length");
 	uint64_t bytes = 0;
@@ -361,7 +361,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 	};
 	memcpy(transfer->id, start->id, sizeof(transfer->id));
 	if (open_lane_transfer(transfer, start)) {
-		if (check_room(transfer, request)) {
+		if (check_lane_room(transfer, request)) {
 			flmem_http_request_set(request, transfer);
 			return;
 		}
