@@ -9,13 +9,14 @@
 #include "proc/host.h"
 #include "proc/task.h"
 
-#define SPIN_US	    2000U
-#define HIGHEST	    (-20)
-#define NAP_US	    20U
-#define NAP_BUSY_US 5U
+#define SPIN_US	  2000U
+#define HIGHEST	  (-20)
+#define YIELDS_US 40U /* on an idle machine; on a busy one, one yield */
+#define NAP_US	  5U
 
-/* How long this thread sleeps between two yields, and if it yielded last. */
-static _Thread_local unsigned nap_us = NAP_US;
+/* How long this thread yields between two sleeps, and when, of the time awaited, it last slept. */
+static _Thread_local unsigned yields_us;
+static _Thread_local uint64_t napped_us;
 static _Thread_local bool has_yielded;
 
 /*
@@ -42,7 +43,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_minimise_slack()};
 
-	nap_us = flmem_host_is_busy() ? NAP_BUSY_US : NAP_US;
+	yields_us = flmem_host_is_busy() ? 0 : YIELDS_US;
 	has_yielded = false;
 	move_to_processor_of(process, tid);
 	errno = 0;
@@ -60,11 +61,20 @@ void flmem_priority_restore(struct flmem_priority *priority)
 	*priority = (struct flmem_priority){0};
 }
 
+static bool may_yield(uint64_t spent_us)
+{
+	if (spent_us < napped_us)
+		napped_us = 0; /* another wait */
+	return spent_us < SPIN_US && (!has_yielded || spent_us - napped_us < yields_us);
+}
+
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us)
 {
-	has_yielded = spent_us < SPIN_US && !has_yielded;
-	if (has_yielded)
+	has_yielded = may_yield(spent_us);
+	if (has_yielded) {
 		sched_yield();
-	else
-		flmem_clock_sleep_us(spent_us < SPIN_US ? nap_us : sleep_us);
+		return;
+	}
+	napped_us = spent_us;
+	flmem_clock_sleep_us(spent_us < SPIN_US ? NAP_US : sleep_us);
 }

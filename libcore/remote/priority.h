@@ -14,8 +14,9 @@
  * the median. A real-time class can pass a processor on only by sleeping, which was slower.
  *
  * Since Linux 6.6 (EEVDF) a yield has no effect while the other thread has used up its share, as
- * after a long call of the allocator (kernel/sched/fair.c, pick_eevdf()). Therefore every second
- * pause is a short sleep.
+ * after a long call of the allocator (kernel/sched/fair.c, pick_eevdf()). Therefore a short sleep
+ * follows each yield; on an idle machine, where the other thread has a processor of its own, each
+ * 40 us of yields: an idle processor takes as long to wake up, above all a virtual one.
  */
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@ void flmem_priority_restore(struct flmem_priority *priority);
 
 /*
  * Pauses between two checks of something that the caller has awaited for `spent_us`: at first
- * yields and sleeps briefly in turn, later sleeps for `sleep_us`.
+ * yields, with brief sleeps between them, later sleeps for `sleep_us`.
  */
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us);
 

@@ -49,12 +49,16 @@ refuse_shared_data() {
 
 @test "a thread of the kernel in the process is no reason to refuse it" {
 	requires victim:safe_bare
-	run_command timeout 1 "$FLMEM_VICTIMS/safe_bare" io_uring
-	[ "$status" != 77 ] || skip "io_uring is not permitted here"
-	start_victim safe_bare io_uring
-	flmem trim --pid "$VICTIM"
-	assert_status 0
-	assert_victim_unharmed
+	local kind
+	for kind in io_uring sqpoll; do
+		run_command timeout 1 "$FLMEM_VICTIMS/safe_bare" "$kind"
+		[ "$status" != 77 ] || skip "io_uring is not permitted here"
+		start_victim safe_bare "$kind"
+		flmem trim --pid "$VICTIM"
+		assert_status 0
+		assert_victim_unharmed
+		stop_victims
+	done
 }
 
 @test "neither is a thread of the C library that has ended" {

@@ -3,12 +3,13 @@
 Stops flmem in the middle of its work, for as long as a target needs to show that it runs on, and
 checks that every thread of the target does.
 
-usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,terminal] [--dry-run]
+usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,target,terminal] [--dry-run]
 
 stop: SIGSTOP, tstp: SIGTSTP, freeze: the cgroup freezer, each at the end of each of the first N
 system calls from flmem's first ptrace() on, then at --late random ones behind them
 (tests/soak/killat.c). terminal: Ctrl-Z typed on the terminal that flmem runs on, N times after
-increasing delays. --dry-run: a dry run is stopped.
+increasing delays. target: at these places the target is frozen by its cgroup, and thawed when flmem
+has ended, which must not wait for it. --dry-run: a dry run is stopped.
 
 From PTRACE_SEIZE on until it lets go, flmem holds one thread of the target. SIGTSTP must not reach
 flmem then; SIGSTOP and the freezer cannot be put off. These places are counted apart: that one
@@ -36,7 +37,10 @@ TOGETHER = 4  # most of the time is spent waiting for what does not happen
 HOLD_S = 0.3  # until it is asked for progress: what flmem set off is over by then
 MOVE_S = 30  # a bound, not a measurement
 STEPS_S = 0.002  # between the delays after which Ctrl-Z is typed
-WAYS = ("stop", "tstp", "freeze", "terminal")
+WAYS = ("stop", "tstp", "freeze", "target", "terminal")
+FREEZES = ("freeze", "target")
+FROZEN_TIMEOUT = "300ms"
+END_S = 60  # a bound for a flmem whose target is frozen; it gives up within seconds
 FREEZERS = ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
 
 
@@ -83,17 +87,26 @@ class Freezer:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def thaw(self, path):
-        for name, word in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-            if os.path.exists(os.path.join(path, name)):
-                with open(os.path.join(path, name), "w", encoding="ascii") as file:
-                    file.write(word)
-
     def close(self):
         for directory, _, _ in os.walk(self.path or "", topdown=False):
-            self.thaw(directory)
+            thaw(directory)
             wait_until(lambda: not proc.read(os.path.join(directory, "cgroup.procs")).split())
             os.rmdir(directory)
+
+
+def write_cgroup(path, words):
+    for name, word in words:
+        if os.path.exists(os.path.join(path, name)):
+            with open(os.path.join(path, name), "w", encoding="ascii") as file:
+                file.write(word)
+
+
+def thaw(path):
+    write_cgroup(path, (("freezer.state", "THAWED"), ("cgroup.freeze", "0")))
+
+
+def freeze(path):
+    write_cgroup(path, (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")))
 
 
 def wait_until(condition, timeout_s=MOVE_S):
@@ -122,9 +135,31 @@ def look(target, where, window=0):
         target.problems.append(f"{where}: it makes no progress")
 
 
+def freeze_target(target, cgroup, where, running):
+    """flmem goes on to its end beside a frozen target."""
+    write_cgroup(cgroup, (("cgroup.procs", str(target.victim.pid)),))
+    target.counts["stopped at"] += 1  # a freezer itself ends epoll_wait() with EINTR
+    freeze(cgroup)
+    try:
+        running.communicate(b"go on\n", timeout=END_S)
+    except subprocess.TimeoutExpired:
+        target.problems.append(f"{where}: flmem waits for a frozen target")
+    finally:
+        thaw(cgroup)
+
+
+def words(flmem, target, way):
+    """A flmem whose target is frozen tries until the time is over."""
+    found = kill.words(flmem, target)
+    if way == "target":
+        found[found.index("--timeout") + 1] = FROZEN_TIMEOUT
+    return found
+
+
 def hold_at(killat, flmem, target, way, cgroup, stop):
     """The number of places that there are when it is beyond the last, else 0."""
-    with subprocess.Popen([killat, "--hold", cgroup or way, str(stop), *kill.words(flmem, target)],
+    held = "stop" if way == "target" else cgroup or way
+    with subprocess.Popen([killat, "--hold", held, str(stop), *words(flmem, target, way)],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=dict(os.environ, **command.ENVIRONMENT)) as running:
         said = []
@@ -144,8 +179,11 @@ def hold_at(killat, flmem, target, way, cgroup, stop):
         target.counts["window" if window else "held"] += 1
         if way == "tstp" and int(said[2]) in proc.tracers(target.victim.pid):
             target.problems.append(f"{where}: it obeys although it holds a thread")
-        look(target, where, window)
-        running.communicate(b"go on\n")
+        if way == "target":
+            freeze_target(target, cgroup, where, running)
+        else:
+            look(target, where, window)
+            running.communicate(b"go on\n")
     target.check()
     return 0
 
@@ -260,7 +298,7 @@ def run_all(flmem, build, ways, freezer, options):
     jobs = [(entry, way) for way in ways for entry in usable]
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
         running = [pool.submit(run_target, flmem, killat, entry, way,
-                               freezer.sub(number) if way == "freeze" else "", options)
+                               freezer.sub(number) if way in FREEZES else "", options)
                    for number, (entry, way) in enumerate(jobs)]
         return [(way, job.result()) for (_, way), job in zip(jobs, running)]
 
@@ -288,10 +326,10 @@ def main():
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     ways = options.ways.split(",")
-    freezer = Freezer() if "freeze" in ways else None
+    freezer = Freezer() if set(FREEZES) & set(ways) else None
     if freezer and not freezer.path:
-        print(f"SKIP: flmem is not frozen by a cgroup: {freezer.missing}")
-        ways.remove("freeze")
+        print(f"SKIP: nothing is frozen by a cgroup: {freezer.missing}")
+        ways = [way for way in ways if way not in FREEZES]
     try:
         rows = show(run_all(flmem, options.build, ways, freezer, options))
     finally:

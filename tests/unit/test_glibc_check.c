@@ -354,7 +354,7 @@ static void a_busy_machine_hides_no_damage(void **state)
 	assert_true(slow.reads > first);
 	/* But nothing is damaged because the time was short. */
 	slow.quick = 0;
-	budgets = 2;
+	budgets = 1;
 	assert_false(look_slowly(&slow, 2));
 	free(listed.image);
 }

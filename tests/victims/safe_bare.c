@@ -5,6 +5,7 @@
  *	safe_bare process	the same, in a process that shares the memory
  *	safe_bare orphan	the same, in such a process whose parent has ended
  *	safe_bare io_uring	one of the kernel, for a read of io_uring that does not end
+ *	safe_bare sqpoll	one of the kernel that polls a ring of io_uring all the time
  *	safe_bare ended		one of the C library, which has ended
  */
 #include "safe_common.h"
@@ -26,6 +27,7 @@
 #define STACK_BYTES  (256U << 10)
 #define RING_ENTRIES 4U
 #define NOT_HERE     77
+#define IDLE_MS	     600000U /* that it polls without work */
 
 static struct churn churn = {.random = 4711};
 static char read_into[16];
@@ -123,6 +125,14 @@ static void read_in_kernel(int from)
 		exit(NOT_HERE);
 }
 
+static void poll_in_kernel(void)
+{
+	struct io_uring_params params = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = IDLE_MS};
+
+	if (syscall(SYS_io_uring_setup, RING_ENTRIES, &params) < 0)
+		exit(NOT_HERE);
+}
+
 static void *end_at_once(void *unused)
 {
 	return unused;
@@ -145,6 +155,8 @@ int main(int argc, char **argv)
 		make_process(strcmp(kind, "orphan") == 0);
 	else if (strcmp(kind, "io_uring") == 0)
 		read_in_kernel(ends[0]);
+	else if (strcmp(kind, "sqpoll") == 0)
+		poll_in_kernel();
 	else if (strcmp(kind, "ended") != 0 ||
 		 pthread_create(&thread, NULL, end_at_once, NULL) != 0 ||
 		 pthread_join(thread, NULL) != 0)
