@@ -48,6 +48,10 @@ rounds() {
 	rounds python
 }
 
+@test "lockstep, with the client in Python" {
+	rounds lockstep
+}
+
 @test "mutual TLS" {
 	command -v openssl >/dev/null || skip "needs openssl"
 	rounds certificates

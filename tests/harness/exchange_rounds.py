@@ -332,6 +332,29 @@ def python():
             client.close()
 
 
+def lockstep():
+    """Python and the command in lockstep, over two rounds and a restart; one is far ahead of the other."""
+    from flmem import exchange
+    one, two = models()
+    with Served(FLMEM, "initial", "--clients", "2", "--rounds", "2", "--mode", "lockstep") as server:
+        with exchange.Client(server.url, client="a") as client:
+            slow = subprocess.Popen([FLMEM, "exchange", "push", server.url, two, "--client", "b", "--weight", "1",
+                                     "--chunk", "4KiB", "-q"])
+            server.kill()
+            server.start()
+            client.push(read_raw(one), weight=3)
+            assert slow.wait(100) == 0
+            client.wait(1, timeout=60)
+            run("pull", server.url, "-o", "got")
+            assert content("got") == aggregate("want", "3,1", one, two)
+            slow = subprocess.Popen([FLMEM, "exchange", "push", server.url, one, "--client", "b", "-r", "1", "-q"])
+            client.push(read_raw(two), round=1)
+            assert slow.wait(100) == 0
+            client.wait(2, timeout=60)
+            run("pull", server.url, "-o", "got")
+            assert content("got") == aggregate("want", "1,1", two, one)
+
+
 def guide():
     """The training loop of the guide, by two clients at a time; the model learns."""
     import torch

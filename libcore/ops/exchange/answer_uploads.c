@@ -242,8 +242,6 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 		return upload;
 	if (!check_round(x, request, &record->metadata))
 		return NULL;
-	if (x->lockstep && !flmem_lockstep_admits(x, request, record))
-		return NULL;
 	if (upload) {
 		flmem_exchange_refuse(request, 409, NULL,
 				      "'%s' of this update was begun with another length, weight "
@@ -251,6 +249,8 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 				      record->metadata.filename);
 		return NULL;
 	}
+	if (x->lockstep && !flmem_lockstep_admits(x, request, record))
+		return NULL;
 	if ((!record->partial && !check_siblings(x, request, &record->metadata)) ||
 	    !check_limits(x, request, record))
 		return NULL;

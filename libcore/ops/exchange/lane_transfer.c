@@ -314,7 +314,7 @@ static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *req
 }
 
 /* Room for a body with a checksum, all of which is taken or nothing. */
-static bool check_lane_room(struct flmem_lane_transfer *transfer, struct flmem_http_request *request)
+static bool has_room_for_body(struct flmem_lane_transfer *transfer, struct flmem_http_request *request)
 {
 	const char *text = flmem_http_request_header(request, "Content-Length");
 	uint64_t bytes = 0;
@@ -361,7 +361,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 	};
 	memcpy(transfer->id, start->id, sizeof(transfer->id));
 	if (open_lane_transfer(transfer, start)) {
-		if (check_lane_room(transfer, request)) {
+		if (has_room_for_body(transfer, request)) {
 			flmem_http_request_set(request, transfer);
 			return;
 		}
@@ -460,7 +460,9 @@ void flmem_lane_transfer_end(struct flmem_lane_transfer *transfer,
 		fail_lane(transfer, FLMEM_STATUS_CHECKSUM, NULL,
 			  "the body does not have the checksum of Upload-Checksum; nothing of it "
 			  "was kept");
+		pthread_mutex_lock(&x->lock);
 		x->counters.checksum_errors++;
+		pthread_mutex_unlock(&x->lock);
 	}
 	settle_bytes(transfer);
 	if (!transfer->failure && transfer->at == transfer->length)

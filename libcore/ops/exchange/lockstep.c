@@ -471,10 +471,30 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 	return rc;
 }
 
-void flmem_lockstep_publish(struct flmem_exchange *x)
+static void remove_head(const struct flmem_exchange *x, const struct flmem_upload *upload)
 {
 	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
 
+	snprintf(name, sizeof(name), "%s.data", upload->id);
+	unlinkat(x->spool.uploads, name, 0);
+}
+
+bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	FLMEM_AUTO_CLOSE int round = -1;
+
+	if (!x->options->lockstep)
+		return false;
+	round = flmem_spool_open_round(&x->spool, upload->record.metadata.round);
+	if (round < 0 || flmem_spool_read(round, "inputs", &text) || !strstr(text.data, upload->id))
+		return false;
+	remove_head(x, upload);
+	return true;
+}
+
+void flmem_lockstep_publish(struct flmem_exchange *x)
+{
 	if (!x->lockstep)
 		return;
 	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
@@ -482,8 +502,7 @@ void flmem_lockstep_publish(struct flmem_exchange *x)
 			continue;
 		u->counted = true;
 		u->offset = u->record.length;
-		snprintf(name, sizeof(name), "%s.data", u->id);
-		unlinkat(x->spool.uploads, name, 0);
+		remove_head(x, u);
 	}
 	pthread_mutex_lock(&x->lockstep->lock);
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)

@@ -85,6 +85,9 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 /* The result is public: the uploads count. */
 void flmem_lockstep_publish(struct flmem_exchange *x);
 
+/* Of an upload of the round before: whether the result has it. Its file is removed then. */
+bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload);
+
 /* Nobody waits any more. */
 void flmem_lockstep_end(struct flmem_exchange *x);
 

@@ -321,7 +321,7 @@ static bool load_upload(struct flmem_exchange *x, const char *id)
 		return false;
 	}
 	/* Only what counted is kept beyond its round, without its bytes. */
-	if (upload->fused && data >= 0) {
+	if (upload->fused && data >= 0 && !flmem_lockstep_was_combined(x, upload)) {
 		drop_upload(x, upload);
 		return false;
 	}

@@ -18,6 +18,7 @@ ANSWER_MAX = 8 << 20
 _BYTES_PER_SECOND = 1024
 _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
+_AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is no failure
 _TOKEN = re.compile(r"[!-~]+")
 
 
@@ -31,6 +32,8 @@ class ExchangeError(RuntimeError):
 
 class TransientError(ExchangeError):
     """A failure that may pass."""
+
+    ahead = False  # of other clients: it passes as soon as they have sent as much
 
 
 def is_transient(status: int) -> bool:
@@ -194,7 +197,10 @@ class Connection:
         self._retry_after = 0.0
         answer = self.finish(self.start(method, path, headers, body, wait_s))
         if is_transient(answer.status):
-            raise TransientError(f"{self.name} is not ready: status {answer.status}{answer.problem()}", answer.status)
+            problem = TransientError(f"{self.name} is not ready: status {answer.status}{answer.problem()}",
+                                     answer.status)
+            problem.ahead = answer.problem().startswith(_AHEAD)
+            raise problem
         return answer
 
     def progressed(self) -> None:
@@ -203,10 +209,10 @@ class Connection:
 
     def pause(self, problem: ExchangeError) -> None:
         """Waits before the next try, and longer each time; raises after the last one."""
-        self._failed += 1
+        self._failed += not getattr(problem, "ahead", False)
         if self._failed > self._retries:
             raise ExchangeError(f"tried {self._failed} times: {problem}", problem.status) from problem
-        delay = min(_DELAY_FIRST_S * 2 ** (self._failed - 1), _DELAY_LARGEST_S)
+        delay = min(_DELAY_FIRST_S * 2 ** max(self._failed - 1, 0), _DELAY_LARGEST_S)
         delay = max(delay, min(self._retry_after, _RETRY_AFTER_MAX_S))
         if time.monotonic() + delay > self.until:
             raise TimeoutError(str(problem)) from problem

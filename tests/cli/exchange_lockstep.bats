@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem exchange serve --mode lockstep: updates are combined while they arrive.
+
+load helpers
+load exchange
+
+setup() {
+	exchange_setup
+	make_model g.safetensors 0
+	make_model a.safetensors 1
+	make_model b.safetensors 2
+}
+
+teardown() {
+	jobs -p | xargs -r kill 2>/dev/null || true
+	exchange_teardown
+}
+
+# Whether the server has only headers of the updates.
+has_no_spool() {
+	[ "$(find state/uploads -type f -printf '%k\n' | awk '{s += $1} END {print s + 0}')" -lt 50 ]
+}
+
+@test "two rounds: the bytes are those of flmem aggregate, and nothing is spooled" {
+	serve --model g.safetensors --clients 2 --rounds 2 --mode lockstep
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c site-b -w 1200 &
+	await state_is '"complete":1'
+	has_no_spool
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c site-a -w 600.5
+	wait $!
+	cp state/rounds/1/model/g.safetensors first.safetensors
+	assert_model first.safetensors --weights 600.5,1200 a.safetensors b.safetensors
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c site-b -r 1 &
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c site-a -r 1
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" b.safetensors a.safetensors
+}
+
+@test "curl sends a whole update in one request, with and without a checksum of another client" {
+	serve --model g.safetensors --clients 2 --mode lockstep --algorithm median
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c b --chunk 7777 &
+	push a a.safetensors
+	assert_code 204
+	[ "$(header Upload-Offset)" -eq "$(stat -c %s a.safetensors)" ]
+	await_server
+	"$FLMEM" aggregate -q -a median -o expected.safetensors a.safetensors b.safetensors
+	cmp expected.safetensors "$(cat served)"
+}
+
+@test "a larger model than all windows: the client that is ahead waits" {
+	make_model g.safetensors 0 9000000
+	make_model a.safetensors 1 9000000
+	make_model b.safetensors 2 9000000
+	serve --model g.safetensors --clients 2 --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a &
+	create b b.safetensors
+	head -c 1000000 b.safetensors >part
+	patch 0 part
+	assert_code 204
+	kill_server
+	serve --model g.safetensors --clients 2 --mode lockstep --listen "${URL#http://}"
+	push_rest b.safetensors 3000000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "what lockstep cannot do is refused with the reason" {
+	local algorithm
+	for algorithm in krum multi-krum bulyan norm-clipped-mean; do
+		run_command "$FLMEM" exchange serve --model g.safetensors --clients 9 --state s \
+			--mode lockstep --algorithm "$algorithm"
+		assert_error 2 'compares whole updates'
+	done
+	run_command "$FLMEM" exchange serve --model g.safetensors --clients 2 --state s \
+		--mode lockstep --nan skip-client
+	assert_error 2 'cannot be left out'
+	[ ! -e s ]
+	serve --model g.safetensors --clients 2 --mode lockstep
+	request POST /v1/uploads -H "Upload-Length: 10" -H "Upload-Concat: partial" \
+		-H "Upload-Metadata: client $(base64_of a)"
+	assert_code 400 'one file in one upload'
+	make_model short.safetensors 3 49999
+	push a short.safetensors
+	assert_code 422
+	printf 'not a model at all, but long enough' >text
+	push a text
+	assert_code 422
+	create a a.safetensors
+	patch 0 a.safetensors -H "Upload-Checksum: crc32c AAAAAA=="
+	assert_code 460
+	offset
+	[ "$OFFSET" -eq 0 ]
+}
+
+@test "a deadline: the round begins without those who never came, and names those who are behind" {
+	serve --model g.safetensors --clients 3 --quorum 2 --deadline 12s --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a &
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c b
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+	rm -r state
+	serve --model g.safetensors --clients 2 --deadline 12s --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a 2>pushed &
+	head -c 100000 b.safetensors >part
+	create slow b.safetensors
+	patch 0 part
+	await_server
+	[ "$CODE" -eq 7 ]
+	has_line server.log 'waited for the data of slow'
+	serve --model g.safetensors --clients 2 --deadline 12s --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a &
+	push_rest b.safetensors 50000
+	await_server
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "a NaN ends the exchange with the name of its client" {
+	/usr/bin/python3 - <<-'END'
+		data = bytearray(open("b.safetensors", "rb").read())
+		data[-4:] = b"\0\0\xc0\x7f"
+		open("nan.safetensors", "wb").write(data)
+	END
+	serve --model g.safetensors --clients 2 --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a 2>pushed &
+	run_command "$FLMEM" exchange push -q "$URL" nan.safetensors -c bad
+	assert_status 2
+	await_server
+	[ "$CODE" -eq 2 ]
+	has_line server.log 'failed.*bad.*nan\|failed.*bad.*NaN'
+}
