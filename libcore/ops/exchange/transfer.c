@@ -12,17 +12,21 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "exchange/base64.h"
 #include "exchange/digest.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
 
 #define US_PER_SECOND UINT64_C(1000000)
+#define WRITE_BYTES   (UINT64_C(4) << 20)
 
 struct flmem_transfer {
 	struct flmem_exchange *x;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;
 	uint64_t begin, at, length; /* of the upload */
+	uint64_t started;	    /* up to here the kernel was asked to write */
+	uint64_t flushed;	    /* up to here it has */
 	uint32_t crc32c;
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
@@ -77,6 +81,8 @@ struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 			.fd = -1,
 			.begin = start->offset,
 			.at = start->offset,
+			.started = start->offset,
+			.flushed = start->flushed,
 			.length = start->length,
 			.creates = start->creates,
 			.digest = {.kind = FLMEM_DIGEST_NONE},
@@ -115,6 +121,18 @@ static unsigned status_of_errno(int error)
 	return error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500;
 }
 
+/* So that the flush at the end has little to do. */
+static void start_writing(struct flmem_transfer *transfer, uint64_t least)
+{
+	uint64_t bytes = transfer->at - transfer->started;
+
+	if (bytes < least)
+		return;
+	sync_file_range(transfer->fd, (off_t)transfer->started, (off_t)bytes,
+			SYNC_FILE_RANGE_WRITE);
+	transfer->started = transfer->at;
+}
+
 bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length)
 {
 	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
@@ -134,9 +152,7 @@ bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size
 	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
 	flmem_digest_add(&transfer->digest, bytes, length);
 	transfer->at += length;
-	/* So that the flush at the end has little to do. */
-	sync_file_range(transfer->fd, (off_t)(transfer->at - length), (off_t)length,
-			SYNC_FILE_RANGE_WRITE);
+	start_writing(transfer, WRITE_BYTES);
 	return true;
 }
 
@@ -151,18 +167,26 @@ static bool has_right_checksum(struct flmem_transfer *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
-/* Bytes first, then the record of them. Returns an errno. */
+/*
+ * Bytes first, then the record of them: both survive the end of this process. A power failure may
+ * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
+ * errno.
+ */
 static int commit_bytes(struct flmem_transfer *transfer)
 {
 	const struct flmem_upload_commit commit = {transfer->at, transfer->crc32c};
+	bool last = transfer->at == transfer->length;
 	int rc;
 
 	if (transfer->at == transfer->begin)
 		return 0;
-	if (fdatasync(transfer->fd) < 0)
-		return errno;
-	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit,
-				   transfer->at == transfer->length);
+	start_writing(transfer, 1);
+	if (last || transfer->at - transfer->flushed >= FLMEM_UPLOAD_UNFLUSHED_MAX) {
+		if (fdatasync(transfer->fd) < 0)
+			return errno;
+		transfer->flushed = transfer->at;
+	}
+	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit, last);
 	return -rc;
 }
 
@@ -180,11 +204,26 @@ static bool publish_offset(struct flmem_transfer *transfer)
 	if (upload) {
 		upload->commits += transfer->at > transfer->begin;
 		upload->offset = transfer->at;
+		upload->flushed = transfer->flushed;
+		upload->crc32c = flmem_crc32c_join(upload->crc32c, transfer->crc32c,
+						   transfer->at - transfer->begin);
 		upload->touched_us = flmem_clock_us();
 	}
 	x->counters.received_bytes += transfer->at - transfer->begin;
 	pthread_mutex_unlock(&x->lock);
 	return current;
+}
+
+/* A client that goes on compares it with what it has. */
+static void fill_checksum(const struct flmem_upload *upload, struct flmem_http_answer *answer)
+{
+	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = upload->crc32c};
+	unsigned char value[FLMEM_DIGEST_MAX];
+	char encoded[FLMEM_BASE64_ROOM(sizeof(value))];
+
+	flmem_digest_end(&crc, value);
+	flmem_base64_print(value, flmem_digest_bytes(FLMEM_DIGEST_CRC32C), encoded);
+	flmem_http_answer_field(answer, FLMEM_TUS_CHECKSUM, "crc32c %s", encoded);
 }
 
 void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
@@ -198,6 +237,7 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 
 	flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
 	flmem_http_answer_field(answer, FLMEM_TUS_OFFSET, "%" PRIu64, upload->offset);
+	fill_checksum(upload, answer);
 	flmem_http_answer_field(answer, "Cache-Control", "no-store");
 	/* Names of days and months are English: the library never sets a locale. */
 	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
