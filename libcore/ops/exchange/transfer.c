@@ -19,6 +19,8 @@
 
 #define US_PER_SECOND UINT64_C(1000000)
 #define WRITE_BYTES   (UINT64_C(4) << 20)
+/* Records of TLS are at most 16 KiB: so many bytes are written at once. */
+#define GATHER_BYTES ((size_t)128 << 10)
 
 struct flmem_transfer {
 	struct flmem_exchange *x;
@@ -28,6 +30,8 @@ struct flmem_transfer {
 	uint64_t started;	    /* up to here the kernel was asked to write */
 	uint64_t flushed;	    /* up to here it has */
 	uint32_t crc32c;
+	char *gathered; /* bytes in front of `at` that are not written; NULL: none were small */
+	size_t gathered_bytes;
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
 	struct flmem_digest digest;
@@ -121,6 +125,45 @@ static unsigned status_of_errno(int error)
 	return error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500;
 }
 
+/* Writes and sums up what is in front of `at`. */
+static void write_summed(struct flmem_transfer *transfer, const char *bytes, size_t length)
+{
+	transfer->error =
+		length ? write_bytes(transfer->fd, bytes, length, transfer->at - length) : 0;
+	if (transfer->error) {
+		transfer->failure = status_of_errno(transfer->error);
+		return;
+	}
+	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
+	flmem_digest_add(&transfer->digest, bytes, length);
+}
+
+static void write_gathered(struct flmem_transfer *transfer)
+{
+	size_t length = transfer->gathered_bytes;
+
+	transfer->gathered_bytes = 0;
+	if (!transfer->failure)
+		write_summed(transfer, transfer->gathered, length);
+}
+
+/* Small pieces are gathered; false if this one is not. */
+static bool gather_piece(struct flmem_transfer *transfer, const char *bytes, size_t length)
+{
+	if (length > GATHER_BYTES / 2)
+		return false;
+	if (!transfer->gathered)
+		transfer->gathered = malloc(GATHER_BYTES);
+	if (!transfer->gathered)
+		return false;
+	memcpy(transfer->gathered + transfer->gathered_bytes, bytes, length);
+	transfer->gathered_bytes += length;
+	transfer->at += length;
+	if (transfer->gathered_bytes > GATHER_BYTES / 2)
+		write_gathered(transfer);
+	return true;
+}
+
 /* So that the flush at the end has little to do. */
 static void start_writing(struct flmem_transfer *transfer, uint64_t least)
 {
@@ -144,14 +187,12 @@ bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size
 		transfer->failure = 413;
 		return true;
 	}
-	transfer->error = write_bytes(transfer->fd, bytes, length, transfer->at);
-	if (transfer->error) {
-		transfer->failure = status_of_errno(transfer->error);
-		return true;
+	if (!gather_piece(transfer, bytes, length)) {
+		write_gathered(transfer);
+		transfer->at += length;
+		if (!transfer->failure)
+			write_summed(transfer, bytes, length);
 	}
-	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
-	flmem_digest_add(&transfer->digest, bytes, length);
-	transfer->at += length;
 	start_writing(transfer, WRITE_BYTES);
 	return true;
 }
@@ -318,6 +359,7 @@ void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_reque
 	struct flmem_exchange *x = transfer->x;
 
 	transfer->ended = true;
+	write_gathered(transfer);
 	if (transfer->failure) {
 		refuse_transfer(transfer, request);
 	} else if (transfer->has_checksum && !has_right_checksum(transfer)) {
@@ -339,6 +381,7 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 		return;
 	/* Cut off: without a checksum what arrived is as good as a whole body. */
 	if (!transfer->ended) {
+		write_gathered(transfer);
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
 		    publish_offset(transfer) && transfer->at == transfer->length)
 			flmem_update_finish(transfer->x, transfer->id, NULL);
@@ -346,5 +389,6 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 	}
 	flmem_digest_end(&transfer->digest, NULL);
 	flmem_cleanup_close(&transfer->fd);
+	free(transfer->gathered);
 	free(transfer);
 }
