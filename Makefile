@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all demo check bench soak fuzz generate format install deb wheels clean
+.PHONY: all demo check bench experiment soak fuzz generate format install deb wheels clean
 
 # make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
 LONG =
+# make experiment MODEL=resnet18 CLIENTS=4; docs/experiments.md has the models.
+MODEL = mnist-cnn
+CLIENTS = 2
+ROUNDS = 3
 PREFIX = /usr/local
 DESTDIR =
 
@@ -41,6 +45,12 @@ bench:
 	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release
 	tests/bench/run build/release
+
+experiment:
+	scripts/setup build demo
+	cmake --preset release -DFLMEM_TESTS=OFF
+	cmake --build --preset release
+	tests/experiments/run build/release $(MODEL) --clients $(CLIENTS) --rounds $(ROUNDS) --output build/experiments
 
 soak:
 	scripts/setup build soak

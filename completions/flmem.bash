@@ -413,7 +413,7 @@ _flmem()
 		esac
 		;;
 	'exchange push')
-		options=" --client --round --weight --chunk --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
+		options=" --client --round --weight --chunk --sha256 --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
 		case $option in
 		--client | -c) return ;;
 		--round | -r) return ;;

@@ -19,6 +19,7 @@ struct push_options {
 	const char *round;
 	const char *weight;
 	uint64_t chunk_bytes;
+	bool sha256;
 	bool quiet;
 	bool json;
 };
@@ -49,6 +50,11 @@ static const struct opt options_table[] = {
 	 .metavar = "SIZE",
 	 .help = "bytes to send in one request, at most what the server accepts (default: as the "
 		 "server proposes)"},
+	{.name = "sha256",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct push_options, sha256),
+	 .help = "have the server compare the SHA-256 of each whole file, too; takes longer, since "
+		 "both read it once more"},
 	EXCHANGE_OPTIONS,
 	EXCHANGE_TIMEOUT_OPTION,
 	{.name = "quiet",
@@ -108,6 +114,7 @@ static int push_update(const struct push_options *o, const struct opt_rest *rest
 		.client = o->client,
 		.weight = o->weight,
 		.chunk_bytes = o->chunk_bytes,
+		.sha256 = o->sha256,
 	};
 	struct flmem_exchange_server server;
 	int rc;
@@ -150,7 +157,7 @@ const struct cmd cmd_exchange_push = {
 		"folder of shards with a model.safetensors.index.json. It is sent in chunks with "
 		"a checksum each, as a resumable upload (tus 1.0). After a disconnect, or when "
 		"the same command runs again after a kill, it goes on at the chunk that the "
-		"server lacks. Memory is one chunk.\n\n"
+		"server lacks. Memory is two chunks.\n\n"
 		"The command returns when the server has accepted the update: it compares names, "
 		"shapes and types of the tensors with those of its model. A refused update is an "
 		"error with the server's reason.",

@@ -3,8 +3,8 @@
 #define FLMEM_BASE_PROCESSOR_H
 
 /*
- * Which instructions this x86-64 processor and its kernel support; false on other processors. In
- * place of __builtin_cpu_supports(), which needs a library of the compiler that not every one has.
+ * Which instructions this processor and its kernel support. In place of __builtin_cpu_supports(),
+ * which needs a library of the compiler that not every one has.
  */
 
 #include <stdbool.h>
@@ -14,6 +14,7 @@
 #include <cpuid.h>
 
 /* Bits of cpuid leaf 1 (ecx) and leaf 7 (ebx), and of XCR0 (Intel SDM, volume 1, chapter 13). */
+#define FLMEM_CPUID_1_PCLMUL	    (1U << 1)
 #define FLMEM_CPUID_1_SSE42	    (1U << 20)
 #define FLMEM_CPUID_1_OSXSAVE	    (1U << 27)
 #define FLMEM_CPUID_1_AVX_F16C	    (3U << 28)
@@ -47,6 +48,11 @@ static inline bool flmem_processor_has_crc32(void)
 	return flmem_processor_has(FLMEM_CPUID_1_SSE42, 0, 0);
 }
 
+static inline bool flmem_processor_has_carryless_product(void)
+{
+	return flmem_processor_has(FLMEM_CPUID_1_PCLMUL, 0, 0);
+}
+
 static inline bool flmem_processor_has_avx2_f16c(void)
 {
 	return flmem_processor_has(FLMEM_CPUID_1_AVX_F16C, FLMEM_CPUID_7_AVX2, FLMEM_XCR0_AVX);
@@ -56,6 +62,15 @@ static inline bool flmem_processor_has_avx512(void)
 {
 	return flmem_processor_has(FLMEM_CPUID_1_AVX_F16C, FLMEM_CPUID_7_AVX512FDQBWVL,
 				   FLMEM_XCR0_AVX512);
+}
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+#define FLMEM_HWCAP_CRC32 (1UL << 7) /* arch/arm64/include/uapi/asm/hwcap.h */
+
+static inline bool flmem_processor_has_crc32(void)
+{
+	return getauxval(AT_HWCAP) & FLMEM_HWCAP_CRC32;
 }
 #else
 static inline bool flmem_processor_has_crc32(void)

@@ -4,8 +4,8 @@
 
 /*
  * What the server keeps of an upload on disk: a record, written once when it is created, and a
- * journal of what was committed. A journal's record is only appended after its bytes are on the
- * disk, so what it lists is there after a power failure, too.
+ * journal of what was committed. A journal's record is only appended after its bytes are written.
+ * They are flushed to the disk later, so after a power failure the last ones have to be checked.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ bool flmem_upload_record_parse(const char *text, struct flmem_upload_record *ret
 
 #define FLMEM_UPLOAD_JOURNAL_BYTES 16U /* of a record */
 
-/* Bytes up to `end` are on the disk; those since the record before have the checksum. */
+/* Bytes up to `end` were written; those since the record before have the checksum. */
 struct flmem_upload_commit {
 	uint64_t end;
 	uint32_t crc32c;

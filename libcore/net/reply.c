@@ -97,6 +97,11 @@ static void read_upload_length(struct flmem_reply *reply, const char *text)
 	read_reply_number(&reply->upload_length, text);
 }
 
+static void read_upload_checksum(struct flmem_reply *reply, const char *text)
+{
+	copy_validator(reply->upload_checksum, text);
+}
+
 static const struct {
 	const char *name;
 	void (*read)(struct flmem_reply *reply, const char *value);
@@ -110,6 +115,7 @@ static const struct {
 	{"location:", read_location},
 	{"upload-offset:", read_upload_offset},
 	{"upload-length:", read_upload_length},
+	{"upload-checksum:", read_upload_checksum},
 };
 
 /* The value without the blanks around it. */

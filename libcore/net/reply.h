@@ -29,6 +29,7 @@ struct flmem_reply {
 	char etag[FLMEM_REPLY_VALIDATOR_MAX], modified[FLMEM_REPLY_VALIDATOR_MAX];
 	char location[FLMEM_REPLY_VALIDATOR_MAX];
 	struct flmem_reply_number upload_offset, upload_length; /* of tus 1.0.0 */
+	char upload_checksum[FLMEM_REPLY_VALIDATOR_MAX];
 };
 
 /* Adds a line. A status line begins a new reply. False if the headers are too large. */

@@ -13,6 +13,7 @@ import time
 
 import averaging
 import figures
+import probing
 import stage
 from fetching import PATHS, _free_port
 
@@ -141,6 +142,10 @@ def exchange(bench):
     yield figures.of_values("fusing two updates, after the last one", [t.wall_us / 1e6 for t in found["fuse"]],
                             unit="s")
     yield figures.of_values("peak RSS of the server", [found["server"]], unit="MiB", limit=256)
+    for way in ("push", "pull"):
+        yield figures.of_values(f"{way} in Python", [MODEL_MIB * figures.MIB / 1e9 / one[way] for one in found["python"]],
+                                unit="GB/s", limit=1.0, at_least=True)
     yield figures.ratio("push: share of the speed of curl's PUT", seconds["curl PUT to nginx"], seconds["flmem push"])
     yield figures.ratio("pull: share of the speed of curl's GET", seconds["curl GET from nginx"],
                         seconds["flmem pull"])
+    yield from probing.probe(bench, _Process, TENSORS)

@@ -35,6 +35,8 @@ class Tools:
         self._compile("allocating.c", self.allocating, "-pthread")
         self.torture = os.path.join(directory, "torture")
         self._compile("torture.c", self.torture, "-pthread")
+        self.bareput = os.path.join(directory, "bareput")
+        self._compile("bareput.c", self.bareput, "-Wl,--no-as-needed", "-lmicrohttpd")
         self.plaincopy = os.path.join(directory, "plaincopy")
         self._compile("plaincopy.c", self.plaincopy, "-pthread")
         self.heaps = os.path.join(directory, "heaps")

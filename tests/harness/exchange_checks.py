@@ -92,12 +92,25 @@ def push():
         assert lie == "disconnect" or bool(found["retries"]) == (lie not in ("", "location-host")), lie
         metadata = next(iter(server.uploads.values()))["metadata"]
         assert metadata == {"round": "0", "client": "a", "filename": "model.safetensors", "weight": "2.5",
-                            "files": "1", "sha256": hashlib.sha256(data).hexdigest()}, metadata
+                            "files": "1"}, metadata
         server.close()
     server = exchange_fake.Server()
     run("push", server.base + "/", "model.safetensors", "--client", "a", "--chunk", "7001")
     found = run("push", server.base, "model.safetensors", "--client", "a")
     assert found["sent_bytes"] == 0 and found["resumed_bytes"] == len(data), "sent again"
+    found = run("push", server.base, "model.safetensors", "--client", "a", "--sha256")
+    assert found["sent_bytes"] == len(data)
+    assert list(server.uploads.values())[-1]["metadata"]["sha256"] == hashlib.sha256(data).hexdigest()
+    put("model.safetensors", data[:-1] + b"x")
+    refused(2, "all 50001 bytes of another", "push", server.base, "model.safetensors", "--client", "a")
+    server.uploads["%032x" % 1]["data"] = bytearray(data[:20000])
+    found = run("push", server.base, "model.safetensors", "--client", "a")
+    assert found["resumed_bytes"] == 20000 and found["sent_bytes"] == len(data) - 20000
+    server.uploads["%032x" % 1]["data"] = bytearray(data[:20000])
+    for lie, text in (("checksum-none", "add --sha256"), ("checksum-other", "20000 bytes of another")):
+        server.lie = lie
+        refused(2 if "other" in lie else 7, text, "push", server.base, "model.safetensors", "--client", "a")
+    server.lie = ""
     put("odd name!.pt", data)
     run("push", server.base, "odd name!.pt", "--client", "b")
     assert server.content("model.pt") == data

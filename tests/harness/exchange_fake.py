@@ -162,7 +162,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             offset = upload["length"] + 1
         more = [("Upload-Offset", str(offset + 1))] if self.lie == "offset-twice" else []
         length = upload["length"] - (self.lie == "length-other")
+        checksum = base64.b64encode(crc32c(upload["data"])).decode()
+        if self.lie == "checksum-other":
+            checksum = "AAAAAA=="
         headers = [("Upload-Offset", str(offset)), *more, ("Upload-Length", str(length))]
+        if self.lie != "checksum-none":
+            headers.append(("Upload-Checksum", f"crc32c {checksum}"))
         self.answer(200, [] if self.lie == "offset-none" else headers)
 
     def patch(self, upload):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of exchanges in Python, against servers that lie; with NumPy and PyTorch where they are there."""
 
+import contextlib
 import gc
 import hashlib
 import json
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 from flmem import _exchange_http, exchange
 
@@ -80,8 +82,33 @@ class Push(Exchanges):
                     begin, end = header[name]["data_offsets"]
                     self.assertEqual((header[name]["dtype"], tuple(header[name]["shape"])), (kind, shape))
                     self.assertEqual(sent[8 + size + begin:8 + size + end], data)
-                self.assertEqual(upload["metadata"]["sha256"], hashlib.sha256(sent).hexdigest())
+                self.assertNotIn("sha256", upload["metadata"])
                 self.assertEqual(upload["metadata"]["weight"], "2.5")
+
+    def test_without_the_library_the_upload_is_known_by_its_sha256(self):
+        for words in ({}, {"sha256": True}):
+            server = self.serve("disconnect")
+            server.chunk_bytes = 1500
+            with unittest.mock.patch("flmem._crc32c.find", return_value=None) if not words else contextlib.nullcontext():
+                self.client(server).push(model(), **words)
+            upload = next(iter(server.uploads.values()))
+            self.assertEqual(upload["metadata"]["sha256"], hashlib.sha256(bytes(upload["data"])).hexdigest())
+
+    def test_bytes_of_two_models_are_not_mixed(self):
+        server = self.serve()
+        self.client(server).push(model())
+        other = dict(model(), s=exchange.Tensor("F64", (), b"12345678"))
+        with self.assertRaisesRegex(exchange.ExchangeError, "another update"):
+            self.client(server).push(other)
+        upload = next(iter(server.uploads.values()))
+        whole = bytes(upload["data"])
+        del upload["data"][5000:]
+        server.lie = "checksum-none"
+        with self.assertRaisesRegex(exchange.ExchangeError, "sha256=True"):
+            self.client(server).push(model())
+        server.lie = ""
+        self.client(server).push(model())
+        self.assertEqual(bytes(upload["data"]), whole)
 
     def test_what_the_server_has_is_not_sent_again(self):
         server = self.serve()

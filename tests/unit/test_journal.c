@@ -57,6 +57,21 @@ static void checksums_of_pieces_are_joined(void **state)
 			flmem_crc32c(0, bytes, sizeof(bytes)));
 }
 
+/* Lengths around those at which the processor's instructions begin, and every alignment. */
+static void instructions_agree_with_the_portable_checksum(void **state)
+{
+	static char bytes[40000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)(i * i >> 3);
+	for (size_t length = 0; length + 8 < sizeof(bytes); length += length < 64 ? 1 : 1229)
+		for (size_t shift = 0; shift < 8; shift++)
+			assert_int_equal(
+				flmem_crc32c((uint32_t)length, bytes + shift, length),
+				flmem_crc32c_portable((uint32_t)length, bytes + shift, length));
+}
+
 static void records_are_read_back(void **state)
 {
 	FLMEM_AUTO_CLOSE int fd = make_file();
@@ -118,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(checksums_are_those_of_the_rfc),
 		cmocka_unit_test(checksums_of_pieces_are_joined),
+		cmocka_unit_test(instructions_agree_with_the_portable_checksum),
 		cmocka_unit_test(records_are_read_back),
 		cmocka_unit_test(damaged_and_torn_records_are_skipped),
 		cmocka_unit_test(an_empty_or_foreign_file_is_no_journal),

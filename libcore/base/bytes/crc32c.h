@@ -10,6 +10,9 @@
 /* Continues the checksum `crc` of what came before; start with 0. */
 uint32_t flmem_crc32c(uint32_t crc, const void *bytes, size_t length);
 
+/* The same without the instructions that this processor may have. */
+uint32_t flmem_crc32c_portable(uint32_t crc, const void *bytes, size_t length);
+
 /* The checksum of two pieces from the checksum of each; `length` is that of the second. */
 uint32_t flmem_crc32c_join(uint32_t first, uint32_t second, uint64_t length);
 

@@ -79,6 +79,12 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_exchange_wait(const struct flmem_exchange_s
 						   struct flmem_exchange_status *ret_status,
 						   struct flmem_error *err);
 
+/* Continues a CRC-32C (RFC 3720), the checksum of chunks; start with 0. */
+FLMEM_API uint32_t flmem_exchange_crc32c(uint32_t crc, const void *bytes, size_t length);
+
+/* That of two pieces from that of each; `length` is that of the second. */
+FLMEM_API uint32_t flmem_exchange_crc32c_join(uint32_t first, uint32_t second, uint64_t length);
+
 struct flmem_exchange_push_request {
 	const struct flmem_exchange_server *server;
 	const char *path;     /* a model file, or a folder with a model.safetensors.index.json */
@@ -87,6 +93,7 @@ struct flmem_exchange_push_request {
 	bool has_round;	      /* else the one that is collected now */
 	uint64_t round;	      /* if has_round */
 	uint64_t chunk_bytes; /* 0: as the server proposes; its limit is kept in any case */
+	bool sha256;	      /* announce the SHA-256 of each file, which is read twice for it */
 };
 
 struct flmem_exchange_push_result {

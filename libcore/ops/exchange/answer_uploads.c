@@ -15,7 +15,7 @@
 /* Small uploads cost a file each. */
 #define UPLOADS_PER_CLIENT 1024U
 #define UPLOADS_MAX	   20000U
-/* A commit costs a flush and a record: one for so many bytes on average, and some more. */
+/* A commit costs a record: one for so many bytes on average, and some more. */
 #define COMMIT_BYTES  4096U
 #define COMMITS_SMALL 65536U
 
@@ -395,6 +395,7 @@ static void begin_patch(struct flmem_exchange *x, struct flmem_http_request *req
 {
 	struct flmem_transfer_start start = {
 		.offset = upload->offset,
+		.flushed = upload->flushed,
 		.length = upload->record.length,
 		.checksum = checksum,
 	};

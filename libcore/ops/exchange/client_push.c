@@ -10,11 +10,13 @@
 #include "base/clock.h"
 #include "base/text/buf.h"
 #include "exchange/base64.h"
+#include "exchange/metadata.h"
 #include "exchange/names.h"
 #include "exchange/wire.h"
 #include "ops/exchange/client.h"
 #include "ops/exchange/client_files.h"
 #include "ops/exchange/client_json.h"
+#include "ops/exchange/client_reader.h"
 
 /* What a server may ask for without the user's word. */
 #define PROPOSED_MAX   (UINT64_C(16) << 20)
@@ -34,16 +36,16 @@ struct push_session {
 	struct flmem_exchange_push_result *result;
 	struct flmem_push_files files;
 	struct flmem_connection_answer answer;
-	char *chunk;
+	struct flmem_push_reader reader;
 	uint64_t chunk_bytes;
 	uint64_t finished; /* bytes of files that are complete */
 };
 
 static void clear_push_session(struct push_session *push)
 {
+	flmem_push_reader_clear(&push->reader);
 	flmem_push_files_clear(&push->files);
 	flmem_connection_answer_clear(&push->answer);
-	free(push->chunk);
 }
 
 /* One file on its way. */
@@ -52,6 +54,8 @@ struct file_upload {
 	char *url;
 	uint64_t offset;
 	uint64_t highest; /* that was committed before */
+	uint64_t ours;	  /* up to here the server has the bytes of this file for certain */
+	uint32_t crc32c;  /* of these */
 	unsigned wait_seconds;
 	bool known; /* offset is the server's */
 	bool gone;  /* the server has forgotten the upload */
@@ -86,7 +90,8 @@ static void make_metadata(const struct push_session *push, const struct flmem_pu
 		add_metadata(line, "weight", push->request->weight);
 	snprintf(number, sizeof(number), "%zu", push->files.count);
 	add_metadata(line, "files", number);
-	add_metadata(line, "sha256", file->sha256);
+	if (push->request->sha256)
+		add_metadata(line, "sha256", file->sha256);
 }
 
 /* Only the identifier is taken: an address could lead elsewhere, and proxies add prefixes. */
@@ -143,6 +148,7 @@ static int create_file_upload(struct push_session *push, struct file_upload *upl
 		rc = flmem_exchange_client_refused(push->client, "the update is not accepted",
 						   &push->answer, err);
 	upload->gone = upload->known = false;
+	upload->ours = upload->crc32c = 0;
 	return rc ? rc : take_location(push, upload, err);
 }
 
@@ -160,6 +166,44 @@ static void note_offset(struct push_session *push, struct file_upload *upload, u
 		upload->highest = offset;
 		flmem_exchange_client_progressed(push->client);
 	}
+}
+
+/*
+ * What the server has may be of another file with this name and length. Once it is compared, only
+ * requests for the next offset are sent, so bytes of two files are never mixed.
+ */
+static int compare_sent(struct push_session *push, struct file_upload *upload, uint64_t offset,
+			struct flmem_error *err)
+{
+	const struct flmem_push_file *file = upload->file;
+	const char *text = push->answer.reply.upload_checksum;
+	uint64_t span[2] = {offset < upload->ours ? 0 : upload->ours, offset};
+	uint32_t crc = span[0] ? upload->crc32c : 0;
+	struct flmem_tus_checksum theirs;
+	unsigned char value[4];
+	int rc;
+
+	if (push->request->sha256 || !offset)
+		return 0;
+	if (!*text || flmem_tus_checksum_parse(text, &theirs, NULL) ||
+	    theirs.kind != FLMEM_DIGEST_CRC32C)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "'%s' does not report the checksum of what it has of '%s'; "
+				       "add --sha256",
+				       push->client->name, file->name);
+	rc = flmem_push_reader_sum(&push->reader, push->client, file, span, &crc, err);
+	if (rc)
+		return rc;
+	flmem_push_print_crc32c(crc, value);
+	if (memcmp(value, theirs.value, sizeof(value)) != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has %s%llu bytes of another '%s' of this client and "
+				       "round; delete that upload first: %s",
+				       push->client->name, offset == file->bytes ? "all " : "",
+				       (unsigned long long)offset, file->name, upload->url);
+	upload->ours = offset;
+	upload->crc32c = crc;
+	return 0;
 }
 
 /* Asks how much of the file the server has. 423: another request of ours still ends there. */
@@ -197,17 +241,18 @@ static int ask_offset(struct push_session *push, struct file_upload *upload,
 				       "'%s' reports an invalid offset or length of the upload of "
 				       "'%s'",
 				       push->client->name, upload->file->name);
-	note_offset(push, upload, reply->upload_offset.value);
-	return 0;
+	rc = compare_sent(push, upload, reply->upload_offset.value, err);
+	if (!rc)
+		note_offset(push, upload, reply->upload_offset.value);
+	return rc;
 }
 
 static enum flmem_connection_step send_body(struct push_session *push,
-					    const struct file_upload *upload, size_t bytes,
+					    const struct file_upload *upload,
+					    const struct flmem_push_chunk *chunk,
 					    struct flmem_error *err)
 {
-	uint32_t crc = flmem_crc32c(0, push->chunk, bytes);
-	const unsigned char big_endian[] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
-					    (unsigned char)(crc >> 8), (unsigned char)crc};
+	unsigned char big_endian[4];
 	char encoded[FLMEM_BASE64_ROOM(sizeof(big_endian))], offset[64], checksum[64];
 	const char *const headers[] = {FLMEM_TUS_RESUMABLE ": " FLMEM_TUS_VERSION,
 				       "Content-Type: " FLMEM_TUS_BODY_TYPE, offset, checksum,
@@ -217,18 +262,20 @@ static enum flmem_connection_step send_body(struct push_session *push,
 		.url = upload->url,
 		.name = push->client->name,
 		.headers = headers,
-		.body = push->chunk,
-		.body_bytes = bytes,
-		.wait_seconds =
-			upload->offset + bytes == upload->file->bytes ? upload->wait_seconds : 0,
+		.body = chunk->data,
+		.body_bytes = chunk->bytes,
+		.wait_seconds = upload->offset + chunk->bytes == upload->file->bytes
+					? upload->wait_seconds
+					: 0,
 		.answer_max = FLMEM_EXCHANGE_ANSWER_MAX,
 	};
 
+	flmem_push_print_crc32c(chunk->crc32c, big_endian);
 	flmem_base64_print(big_endian, sizeof(big_endian), encoded);
 	snprintf(offset, sizeof(offset), FLMEM_TUS_OFFSET ": %llu",
 		 (unsigned long long)upload->offset);
 	snprintf(checksum, sizeof(checksum), FLMEM_TUS_CHECKSUM ": crc32c %s", encoded);
-	push->result->sent_bytes += bytes;
+	push->result->sent_bytes += chunk->bytes;
 	return flmem_exchange_client_try(push->client, &request, &push->answer, err);
 }
 
@@ -262,10 +309,11 @@ static bool shrink_chunk(struct push_session *push, size_t bytes)
 }
 
 /* The answer to a chunk. */
-static int handle_answer(struct push_session *push, struct file_upload *upload, size_t bytes,
-			 struct flmem_error *err)
+static int handle_answer(struct push_session *push, struct file_upload *upload,
+			 const struct flmem_push_chunk *chunk, struct flmem_error *err)
 {
 	const struct flmem_reply *reply = &push->answer.reply;
+	size_t bytes = chunk->bytes;
 
 	upload->known = false;
 	switch (reply->status) {
@@ -273,7 +321,9 @@ static int handle_answer(struct push_session *push, struct file_upload *upload, 
 	case 204:
 		if (reply->upload_offset.known &&
 		    reply->upload_offset.value == upload->offset + bytes) {
-			note_offset(push, upload, upload->offset + bytes);
+			upload->crc32c = flmem_crc32c_join(upload->crc32c, chunk->crc32c, bytes);
+			upload->ours = upload->offset + bytes;
+			note_offset(push, upload, upload->ours);
 			return 0;
 		}
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -306,13 +356,15 @@ static int send_chunk(struct push_session *push, struct file_upload *upload,
 {
 	uint64_t left = upload->file->bytes - upload->offset;
 	size_t bytes = (size_t)(left < push->chunk_bytes ? left : push->chunk_bytes);
-	int rc = flmem_push_file_read(upload->file, upload->offset, push->chunk, bytes, err);
+	const struct flmem_push_chunk *chunk;
+	int rc = flmem_push_reader_get(&push->reader, upload->file, upload->offset, bytes, &chunk,
+				       err);
 
 	if (rc)
 		return rc;
-	switch (send_body(push, upload, bytes, err)) {
+	switch (send_body(push, upload, chunk, err)) {
 	case FLMEM_CONNECTION_OK:
-		return handle_answer(push, upload, bytes, err);
+		return handle_answer(push, upload, chunk, err);
 	case FLMEM_CONNECTION_RETRY:
 		upload->known = false;
 		return flmem_exchange_client_pause(push->client, &push->answer, err);
@@ -381,9 +433,8 @@ static int choose_push_chunk(struct push_session *push, const struct flmem_excha
 		chunk = PROPOSED_MAX;
 	if (status->has_request_limit && chunk > status->max_request_bytes)
 		chunk = status->max_request_bytes;
-	push->chunk = malloc((size_t)chunk);
 	push->chunk_bytes = chunk;
-	return push->chunk ? 0 : flmem_error_nomem(err, "cannot send a chunk");
+	return flmem_push_reader_init(&push->reader, chunk, err);
 }
 
 /* The round to send for, once it is collected. */
@@ -444,7 +495,7 @@ static int push_files(struct push_session *push, struct flmem_error *err)
 
 	if (!rc)
 		rc = choose_push_chunk(push, &status, err);
-	if (!rc)
+	if (!rc && push->request->sha256)
 		rc = flmem_push_files_digest(&push->files, push->client, err);
 	if (rc)
 		return rc;
@@ -453,6 +504,7 @@ static int push_files(struct push_session *push, struct flmem_error *err)
 		rc = flmem_push_file_open(&push->files, &push->files.files[i], err);
 		if (!rc)
 			rc = send_file(push, &push->files.files[i], err);
+		flmem_push_reader_idle(&push->reader);
 		flmem_push_file_close(&push->files.files[i]);
 	}
 	return rc;

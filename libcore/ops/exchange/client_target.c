@@ -143,6 +143,7 @@ int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_err
 {
 	int rc;
 
+	flmem_pull_writer_close(FLMEM_TAKE(target->writer));
 	target->at = 0;
 	target->resumed = false;
 	flmem_digest_end(&target->sha, NULL);
@@ -189,6 +190,8 @@ int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error 
 
 void flmem_pull_target_clear(struct flmem_pull_target *target)
 {
+	/* What arrived is kept for the next run. */
+	flmem_pull_writer_close(FLMEM_TAKE(target->writer));
 	flmem_digest_end(&target->sha, NULL);
 	if (target->fd >= 0)
 		close(target->fd);
@@ -198,19 +201,16 @@ void flmem_pull_target_clear(struct flmem_pull_target *target)
 int flmem_pull_target_append(struct flmem_pull_target *target, const char *bytes, size_t length,
 			     struct flmem_error *err)
 {
-	size_t put = 0;
+	int rc = 0, error;
 
-	while (put < length) {
-		ssize_t some =
-			pwrite(target->fd, bytes + put, length - put, (off_t)(target->at + put));
-
-		if (some < 0 && errno == EINTR)
-			continue;
-		if (some < 0)
-			return report_write(target, errno, err);
-		put += (size_t)some;
-	}
-	flmem_digest_add(&target->sha, bytes, length);
+	if (!target->writer)
+		rc = flmem_pull_writer_open(target->fd, target->at, &target->sha, &target->writer,
+					    err);
+	if (rc)
+		return rc;
+	error = flmem_pull_writer_add(target->writer, bytes, length);
+	if (error)
+		return report_write(target, error, err);
 	target->at += length;
 	return 0;
 }
@@ -230,7 +230,10 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 {
 	unsigned char digest[FLMEM_SHA256_BYTES];
 	char hex[FLMEM_SHA256_HEX];
+	int error = flmem_pull_writer_close(FLMEM_TAKE(target->writer));
 
+	if (error)
+		return report_write(target, error, err);
 	flmem_digest_end(&target->sha, digest);
 	flmem_hex_print(digest, sizeof(digest), hex);
 	if (strcmp(hex, target->file->sha256) != 0) {

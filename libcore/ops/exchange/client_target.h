@@ -14,6 +14,7 @@
 
 #include "exchange/digest.h"
 #include "ops/exchange/client_json.h"
+#include "ops/exchange/client_writer.h"
 
 #define FLMEM_TARGET_SUFFIX ".part"
 
@@ -22,7 +23,8 @@ struct flmem_pull_target {
 	const char *name;			/* in it */
 	const struct flmem_exchange_file *file; /* what it will be */
 	int fd;					/* of the part */
-	uint64_t at;				/* bytes that it has */
+	uint64_t at;				/* bytes that it has, or the writer for it */
+	struct flmem_pull_writer *writer;	/* NULL before the first bytes */
 	struct flmem_digest sha;		/* of them */
 	bool complete, resumed;
 };

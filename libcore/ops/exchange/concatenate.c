@@ -67,7 +67,7 @@ static int append_part(int to, uint64_t *at, int from, char *block, uint32_t *cr
 
 /* All of them, to the disk; an errno. */
 static int assemble_parts(struct flmem_exchange *x, const char *id, uint64_t length,
-			  const struct flmem_tus_concat *concat)
+			  const struct flmem_tus_concat *concat, uint32_t *ret_crc32c)
 {
 	FLMEM_AUTO_CLOSE int to = flmem_uploads_open(x, id);
 	FLMEM_AUTO_FREE char *block = malloc(BLOCK_BYTES);
@@ -80,6 +80,7 @@ static int assemble_parts(struct flmem_exchange *x, const char *id, uint64_t len
 		error = from < 0 ? -from
 				 : append_part(to, &commit.end, from, block, &commit.crc32c);
 	}
+	*ret_crc32c = commit.crc32c;
 	if (!error && commit.end != length)
 		error = EIO;
 	if (!error && fdatasync(to) < 0)
@@ -124,7 +125,8 @@ static void answer_final(struct flmem_exchange *x, struct flmem_http_request *re
 static void finish_final(struct flmem_exchange *x, struct flmem_http_request *request,
 			 const char *id, const struct flmem_tus_concat *concat, uint64_t length)
 {
-	int error = assemble_parts(x, id, length, concat);
+	uint32_t crc32c;
+	int error = assemble_parts(x, id, length, concat, &crc32c);
 	struct flmem_error err = {0};
 	struct flmem_upload *upload;
 	unsigned status = 0;
@@ -132,7 +134,8 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
 	if (upload && !error) {
-		upload->offset = length;
+		upload->offset = upload->flushed = length;
+		upload->crc32c = crc32c;
 		upload->commits = 1;
 	}
 	mark_parts(x, concat, false, !error);

@@ -34,6 +34,8 @@ struct flmem_upload {
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	struct flmem_upload_record record;
 	uint64_t offset;  /* committed */
+	uint64_t flushed; /* of it: on the disk for certain */
+	uint32_t crc32c;  /* of what is committed */
 	uint64_t commits; /* records in the journal */
 	bool placed;	  /* complete, and at its place in the update */
 	bool checking;	  /* its update is compared with the model, or it is assembled */

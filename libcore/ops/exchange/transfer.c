@@ -12,18 +12,27 @@
 #include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
+#include "exchange/base64.h"
 #include "exchange/digest.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
 
 #define US_PER_SECOND UINT64_C(1000000)
+#define WRITE_BYTES   (UINT64_C(4) << 20)
+/* Records of TLS are at most 16 KiB: so many bytes are written at once. */
+#define GATHER_BYTES ((size_t)128 << 10)
 
 struct flmem_transfer {
 	struct flmem_exchange *x;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;
 	uint64_t begin, at, length; /* of the upload */
+	uint64_t started;	    /* up to here the kernel was asked to write */
+	uint64_t flushed;	    /* up to here it has */
 	uint32_t crc32c;
+	char *gathered; /* bytes in front of `at` that are not written; NULL: none were small */
+	size_t gathered_bytes;
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
 	struct flmem_digest digest;
@@ -61,6 +70,8 @@ struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 			.fd = -1,
 			.begin = start->offset,
 			.at = start->offset,
+			.started = start->offset,
+			.flushed = start->flushed,
 			.length = start->length,
 			.creates = start->creates,
 			.digest = {.kind = FLMEM_DIGEST_NONE},
@@ -99,6 +110,57 @@ static unsigned status_of_errno(int error)
 	return error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500;
 }
 
+/* Writes and sums up what is in front of `at`. */
+static void write_summed(struct flmem_transfer *transfer, const char *bytes, size_t length)
+{
+	transfer->error =
+		length ? write_bytes(transfer->fd, bytes, length, transfer->at - length) : 0;
+	if (transfer->error) {
+		transfer->failure = status_of_errno(transfer->error);
+		return;
+	}
+	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
+	flmem_digest_add(&transfer->digest, bytes, length);
+}
+
+static void write_gathered(struct flmem_transfer *transfer)
+{
+	size_t length = transfer->gathered_bytes;
+
+	transfer->gathered_bytes = 0;
+	if (!transfer->failure)
+		write_summed(transfer, transfer->gathered, length);
+}
+
+/* Small pieces are gathered; false if this one is not. */
+static bool gather_piece(struct flmem_transfer *transfer, const char *bytes, size_t length)
+{
+	if (length > GATHER_BYTES / 2)
+		return false;
+	if (!transfer->gathered)
+		transfer->gathered = malloc(GATHER_BYTES);
+	if (!transfer->gathered)
+		return false;
+	memcpy(transfer->gathered + transfer->gathered_bytes, bytes, length);
+	transfer->gathered_bytes += length;
+	transfer->at += length;
+	if (transfer->gathered_bytes > GATHER_BYTES / 2)
+		write_gathered(transfer);
+	return true;
+}
+
+/* So that the flush at the end has little to do. */
+static void start_writing(struct flmem_transfer *transfer, uint64_t least)
+{
+	uint64_t bytes = transfer->at - transfer->started;
+
+	if (bytes < least)
+		return;
+	sync_file_range(transfer->fd, (off_t)transfer->started, (off_t)bytes,
+			SYNC_FILE_RANGE_WRITE);
+	transfer->started = transfer->at;
+}
+
 bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length)
 {
 	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
@@ -110,17 +172,13 @@ bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size
 		transfer->failure = 413;
 		return true;
 	}
-	transfer->error = write_bytes(transfer->fd, bytes, length, transfer->at);
-	if (transfer->error) {
-		transfer->failure = status_of_errno(transfer->error);
-		return true;
+	if (!gather_piece(transfer, bytes, length)) {
+		write_gathered(transfer);
+		transfer->at += length;
+		if (!transfer->failure)
+			write_summed(transfer, bytes, length);
 	}
-	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
-	flmem_digest_add(&transfer->digest, bytes, length);
-	transfer->at += length;
-	/* So that the flush at the end has little to do. */
-	sync_file_range(transfer->fd, (off_t)(transfer->at - length), (off_t)length,
-			SYNC_FILE_RANGE_WRITE);
+	start_writing(transfer, WRITE_BYTES);
 	return true;
 }
 
@@ -135,18 +193,26 @@ static bool has_right_checksum(struct flmem_transfer *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
-/* Bytes first, then the record of them. Returns an errno. */
+/*
+ * Bytes first, then the record of them: both survive the end of this process. A power failure may
+ * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
+ * errno.
+ */
 static int commit_bytes(struct flmem_transfer *transfer)
 {
 	const struct flmem_upload_commit commit = {transfer->at, transfer->crc32c};
+	bool last = transfer->at == transfer->length;
 	int rc;
 
 	if (transfer->at == transfer->begin)
 		return 0;
-	if (fdatasync(transfer->fd) < 0)
-		return errno;
-	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit,
-				   transfer->at == transfer->length);
+	start_writing(transfer, 1);
+	if (last || transfer->at - transfer->flushed >= FLMEM_UPLOAD_UNFLUSHED_MAX) {
+		if (fdatasync(transfer->fd) < 0)
+			return errno;
+		transfer->flushed = transfer->at;
+	}
+	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit, last);
 	return -rc;
 }
 
@@ -164,11 +230,26 @@ static bool publish_offset(struct flmem_transfer *transfer)
 	if (upload) {
 		upload->commits += transfer->at > transfer->begin;
 		upload->offset = transfer->at;
+		upload->flushed = transfer->flushed;
+		upload->crc32c = flmem_crc32c_join(upload->crc32c, transfer->crc32c,
+						   transfer->at - transfer->begin);
 		upload->touched_us = flmem_clock_us();
 	}
 	x->counters.received_bytes += transfer->at - transfer->begin;
 	pthread_mutex_unlock(&x->lock);
 	return current;
+}
+
+/* A client that goes on compares it with what it has. */
+static void fill_checksum(const struct flmem_upload *upload, struct flmem_http_answer *answer)
+{
+	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = upload->crc32c};
+	unsigned char value[FLMEM_DIGEST_MAX];
+	char encoded[FLMEM_BASE64_ROOM(sizeof(value))];
+
+	flmem_digest_end(&crc, value);
+	flmem_base64_print(value, flmem_digest_bytes(FLMEM_DIGEST_CRC32C), encoded);
+	flmem_http_answer_field(answer, FLMEM_TUS_CHECKSUM, "crc32c %s", encoded);
 }
 
 void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
@@ -182,6 +263,7 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 
 	flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
 	flmem_http_answer_field(answer, FLMEM_TUS_OFFSET, "%" PRIu64, upload->offset);
+	fill_checksum(upload, answer);
 	flmem_http_answer_field(answer, "Cache-Control", "no-store");
 	/* Names of days and months are English: the library never sets a locale. */
 	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
@@ -263,6 +345,7 @@ void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_reque
 	struct flmem_exchange *x = transfer->x;
 
 	transfer->ended = true;
+	write_gathered(transfer);
 	if (transfer->failure) {
 		refuse_transfer(transfer, request);
 	} else if (transfer->has_checksum && !has_right_checksum(transfer)) {
@@ -284,6 +367,7 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 		return;
 	/* Cut off: without a checksum what arrived is as good as a whole body. */
 	if (!transfer->ended) {
+		write_gathered(transfer);
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
 		    publish_offset(transfer) && transfer->at == transfer->length)
 			flmem_update_finish(transfer->x, transfer->id, NULL);
@@ -291,5 +375,6 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 	}
 	flmem_digest_end(&transfer->digest, NULL);
 	flmem_cleanup_close(&transfer->fd);
+	free(transfer->gathered);
 	free(transfer);
 }

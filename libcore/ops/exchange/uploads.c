@@ -263,10 +263,44 @@ static bool is_commit_intact(int fd, uint64_t begin, const struct flmem_upload_c
 	return crc == commit->crc32c;
 }
 
-/*
- * The journal is cut where it ends to be valid. The last commit is read back: only a disk that lies
- * about flushes loses more than the one that was being written.
- */
+/* Of those from `first` on: how many are intact before the first one that is not. */
+static size_t count_intact_from(int fd, const struct flmem_upload_commit *commits, size_t count,
+				size_t first)
+{
+	size_t i;
+
+	for (i = first; i < count; i++)
+		if (!is_commit_intact(fd, i ? commits[i - 1].end : 0, &commits[i]))
+			break;
+	return i - first;
+}
+
+/* Commits whose bytes are there: those that a power failure may have taken are read back. */
+static size_t count_intact(int fd, const struct flmem_upload_commit *commits, size_t count)
+{
+	uint64_t end = count ? commits[count - 1].end : 0;
+	size_t first = count ? count - 1 : 0, intact;
+
+	while (first && end - commits[first - 1].end < FLMEM_UPLOAD_UNFLUSHED_MAX)
+		first--;
+	intact = count_intact_from(fd, commits, count, first);
+	/* None: only a disk that lies about flushes has lost more. */
+	for (; first && !intact; first--)
+		intact = count_intact_from(fd, commits, first, first - 1);
+	return first + intact;
+}
+
+static uint32_t join_commits(const struct flmem_upload_commit *commits, size_t count)
+{
+	uint32_t crc = 0;
+
+	for (size_t i = 0; i < count; i++)
+		crc = flmem_crc32c_join(crc, commits[i].crc32c,
+					commits[i].end - (i ? commits[i - 1].end : 0));
+	return crc;
+}
+
+/* The journal is cut where it ends to be valid. */
 static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, int data)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -284,11 +318,11 @@ static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, i
 		return -ENOMEM;
 	count = flmem_upload_journal_parse((unsigned char *)text.data, count, upload->record.length,
 					   commits);
-	while (data >= 0 && count &&
-	       !is_commit_intact(data, count > 1 ? commits[count - 2].end : 0, &commits[count - 1]))
-		count--;
+	if (data >= 0)
+		count = count_intact(data, commits, count);
 	upload->commits = count;
 	upload->offset = count ? commits[count - 1].end : 0;
+	upload->crc32c = join_commits(commits, count);
 	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
 }
 

@@ -43,6 +43,9 @@ void flmem_uploads_release(struct flmem_exchange *x, struct flmem_upload *upload
 void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 		       const struct flmem_http_request *request);
 
+/* Bytes of an upload that may be confirmed before they are flushed to the disk. */
+#define FLMEM_UPLOAD_UNFLUSHED_MAX (UINT64_C(256) << 20)
+
 /* Appends a commit to the journal. Without the lock, by the writer. Negative errno. */
 int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 			  const struct flmem_upload_commit *commit, bool last);

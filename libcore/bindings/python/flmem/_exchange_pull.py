@@ -4,8 +4,10 @@
 import hashlib
 import http.client
 import json
+import queue
 import re
 import struct
+import threading
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import _safetensors
@@ -60,6 +62,33 @@ class _Restart(Exception):
     """The server sends the file from its begin again."""
 
 
+class _Digest:
+    """SHA-256 of memory that stays as it is, by a thread of its own."""
+
+    def __init__(self) -> None:
+        self._found = hashlib.sha256()
+        self._views: "queue.Queue[Optional[memoryview]]" = queue.Queue(64)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        view = self._views.get()
+        while view is not None:
+            self._found.update(view)
+            view = self._views.get()
+
+    def update(self, view: memoryview) -> None:
+        """Continues it."""
+        self._views.put(view)
+
+    def hexdigest(self) -> str:
+        """The last call; ends the thread."""
+        if self._thread.is_alive():
+            self._views.put(None)
+            self._thread.join()
+        return self._found.hexdigest()
+
+
 class Download:
     """The bytes of one file in order, across disconnects."""
 
@@ -67,7 +96,7 @@ class Download:
         self._connection, self._file = connection, file
         self._path = f"/v1/rounds/{number}/model/{file.name}"
         self._at = self._highest = 0
-        self._digest = hashlib.sha256()
+        self._digest = _Digest()
         self._response: Optional[http.client.HTTPResponse] = None
 
     def _fail(self, what: str) -> ExchangeError:
@@ -182,11 +211,15 @@ class Download:
 
     def read(self, framework: str, into: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
         """All tensors, in new memory or in that of `into`."""
-        for _ in range(_RESTARTS_MAX):
-            try:
-                found = {entry.name: self._read_tensor(entry, framework, into) for entry in self._entries()}
-                self._finish()
-                return found
-            except _Restart:
-                self._at, self._digest, self._response = 0, hashlib.sha256(), None
+        try:
+            for _ in range(_RESTARTS_MAX):
+                try:
+                    found = {entry.name: self._read_tensor(entry, framework, into) for entry in self._entries()}
+                    self._finish()
+                    return found
+                except _Restart:
+                    self._digest.hexdigest()
+                    self._at, self._digest, self._response = 0, _Digest(), None
+        finally:
+            self._digest.hexdigest()
         raise self._fail(f"the whole file {_RESTARTS_MAX} times, when asked for a part of it,")

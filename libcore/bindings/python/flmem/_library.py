@@ -99,7 +99,7 @@ def _declare(library: ctypes.CDLL) -> None:
     library.flmem_cleanup_memory.restype = ctypes.c_int
 
 
-def _open() -> Optional[ctypes.CDLL]:
+def _open(quietly: bool) -> Optional[ctypes.CDLL]:
     problems: List[str] = []
     for name in _candidates():
         try:
@@ -108,7 +108,8 @@ def _open() -> Optional[ctypes.CDLL]:
             return library
         except (OSError, AttributeError) as problem:
             problems.append(str(problem))
-    _logger.warning(
+    _logger.log(
+        logging.DEBUG if quietly else logging.WARNING,
         "%s is not there, so the allocator is left alone; install flmem or set FLMEM_LIBRARY (%s)",
         _NAME,
         "; ".join(problems),
@@ -116,12 +117,15 @@ def _open() -> Optional[ctypes.CDLL]:
     return None
 
 
-def load() -> Optional[ctypes.CDLL]:
-    """The library, or None when it cannot be loaded, which is logged at the first call only."""
+def load(quietly: bool = False) -> Optional[ctypes.CDLL]:
+    """The library, or None when it cannot be loaded, which is logged at the first call only.
+
+    A call that does without it makes no warning, nor keeps a later one from it.
+    """
     global _library, _tried  # pylint: disable=global-statement
     if not _tried:
         with _lock:
             if not _tried:
-                _library = _open()
-                _tried = True
+                _library = _open(quietly)
+                _tried = _library is not None or not quietly
     return _library

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of ``flmem exchange`` for training loops, on the standard library alone.
+"""The client of ``flmem exchange`` for training loops, on the standard library; faster with libflmem.
 
     client = flmem.exchange.Client("https://fl.example.org", client="site-1", token="...")
     model.load_state_dict(client.pull())
@@ -22,7 +22,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from . import _safetensors
+from . import _crc32c, _safetensors
 from ._exchange_http import Answer, Connection, ExchangeError, TransientError
 from ._exchange_pull import Download, read_index
 
@@ -91,12 +91,21 @@ class _Layout:
             found.update(piece)
         return found
 
+    def crc32c(self, crc: _crc32c.Crc32c, begin: int, end: int) -> int:
+        """CRC-32C of a range."""
+        found = 0
+        for piece in self.pieces(begin, end):
+            found = crc.update(found, piece)
+        return found
+
 
 class _Upload:  # pylint: disable=too-few-public-methods; a record
     """Where a file is on its way."""
 
-    def __init__(self, layout: _Layout, path: str, chunk: int) -> None:
+    def __init__(self, layout: _Layout, path: str, chunk: int, crc: Optional[_crc32c.Crc32c]) -> None:
         self.layout, self.path, self.chunk = layout, path, chunk
+        self.crc = crc  # None: the upload is known by its SHA-256
+        self.ours, self.sum = 0, 0  # bytes that the server has of this model for certain, and their checksum
         self.offset: Optional[int] = None  # None: the server is to be asked
         self.highest = 0
 
@@ -203,7 +212,8 @@ class Client:
             self._connection.progressed()
         return state
 
-    def push(self, state_dict: Mapping[str, Any], weight: float = 1, round: Optional[int] = None) -> int:
+    def push(self, state_dict: Mapping[str, Any], weight: float = 1, round: Optional[int] = None,
+             sha256: bool = False) -> int:
         """Sends an update, and returns when the server has accepted it.
 
         The tensors must not change meanwhile.
@@ -213,6 +223,8 @@ class Client:
             weight: for example the number of samples.
             round: that of the model which the update was made from; None: of the last ``pull``, else
                 the one that is collected now.
+            sha256: have the server compare the SHA-256 of the whole, too, which is computed before
+                the first byte is sent. Without libflmem it always is.
 
         Returns:
             The round.
@@ -228,12 +240,14 @@ class Client:
         state = self._state_to_push(round)
         number = round if round is not None else self.round if self.round is not None else state["round"]
         chunk = min(state["chunk_bytes"] or _CHUNK_BYTES, _PROPOSED_MAX, state.get("max_request_bytes") or sys.maxsize)
-        metadata = {"round": str(number), "filename": "update.safetensors", "weight": repr(weight), "files": "1",
-                    "sha256": layout.digest(0, layout.size).hexdigest()}
+        metadata = {"round": str(number), "filename": "update.safetensors", "weight": repr(weight), "files": "1"}
+        crc = None if sha256 else _crc32c.find()
+        if crc is None:
+            metadata["sha256"] = layout.digest(0, layout.size).hexdigest()
         if self._client is not None:
             metadata["client"] = self._client
         for _ in range(_RECREATED_MAX):
-            if self._send(_Upload(layout, self._create(layout.size, metadata), chunk)):
+            if self._send(_Upload(layout, self._create(layout.size, metadata), chunk, crc)):
                 return number
         raise ExchangeError(f"{self._connection.name} forgot the upload {_RECREATED_MAX} times")
 
@@ -283,15 +297,37 @@ class Client:
         length = answer.number("Upload-Length") if "Upload-Length" in answer.headers else upload.layout.size
         if offset is None or offset > upload.layout.size or length != upload.layout.size:
             raise ExchangeError(f"{self._connection.name} reports an invalid offset or length of the upload")
+        self._compare(upload, offset, answer)
         self._note(upload, offset)
         return True
+
+    def _compare(self, upload: _Upload, offset: int, answer: Answer) -> None:
+        """What the server has may be of another model of this size: bytes of two are never mixed."""
+        if upload.crc is None or not offset:
+            return
+        begin = upload.ours if upload.ours <= offset else 0
+        more = upload.layout.crc32c(upload.crc, begin, offset)
+        found = upload.crc.join(upload.sum if begin else 0, more, offset - begin)
+        text = answer.headers.get("Upload-Checksum", "")
+        if not text.startswith("crc32c "):
+            raise ExchangeError(f"{self._connection.name} does not report the checksum of what it has; "
+                                "push with sha256=True")
+        if text != _crc32c.header(found):
+            raise ExchangeError(f"{self._connection.name} has {offset} bytes of another update of this client and "
+                                f"round; delete that upload first: {upload.path}", 409)
+        upload.ours, upload.sum = offset, found
 
     def _send_chunk(self, upload: _Upload) -> bool:
         assert upload.offset is not None
         begin, end = upload.offset, min(upload.offset + upload.chunk, upload.layout.size)
-        checksum = base64.b64encode(upload.layout.digest(begin, end).digest()).decode()
+        more = 0
+        if upload.crc is None:
+            checksum = "sha256 " + base64.b64encode(upload.layout.digest(begin, end).digest()).decode()
+        else:
+            more = upload.layout.crc32c(upload.crc, begin, end)
+            checksum = _crc32c.header(more)
         headers = {**_TUS, "Content-Type": "application/offset+octet-stream", "Upload-Offset": str(begin),
-                   "Upload-Checksum": f"sha256 {checksum}", "Content-Length": str(end - begin)}
+                   "Upload-Checksum": checksum, "Content-Length": str(end - begin)}
         # The request that completes the update is answered once the server has checked it.
         wait_s = _WAIT_S + upload.layout.size // _CHECK_BYTES_PER_SECOND if end == upload.layout.size else 0
         try:
@@ -300,19 +336,22 @@ class Client:
             upload.offset = None
             self._connection.pause(problem)
             return True
+        if answer.status in (200, 204) and upload.crc is not None:
+            upload.ours, upload.sum = end, upload.crc.join(upload.sum, more, end - begin)
         return self._take_answer(upload, (begin, end), answer)
 
     def _take_answer(self, upload: _Upload, sent: Tuple[int, int], answer: Answer) -> bool:
         begin, end = sent
         upload.offset = None
-        refusal = self._connection.refused("the update is not accepted", answer)
         if answer.status in (200, 204):
             if answer.number("Upload-Offset") != end:
                 raise ExchangeError(f"{self._connection.name} does not confirm the offset of the upload")
             self._note(upload, end)
-        elif answer.status in (404, 410):
+            return True
+        refusal = self._connection.refused("the update is not accepted", answer)
+        if answer.status in (404, 410):
             return False
-        elif answer.status == 460:  # the checksum
+        if answer.status == 460:  # the checksum
             self._connection.pause(refusal)
         elif answer.status == 413 and end - begin > _SMALLEST:
             upload.chunk = max((end - begin) // 2, _SMALLEST)  # a proxy that announces no limit

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_EXCHANGE_CLIENT_WRITER_H
+#define FLMEM_EXCHANGE_CLIENT_WRITER_H
+
+/*
+ * Writes and digests what is received, in a thread of its own: all that arrived while it was busy
+ * at once. Memory is two blocks.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "exchange/digest.h"
+
+struct flmem_pull_writer;
+
+/* `fd` and `digest` are the thread's until flmem_pull_writer_close(). */
+int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
+			   struct flmem_pull_writer **ret_writer, struct flmem_error *err);
+
+/* Takes bytes; an errno if earlier ones could not be written. */
+int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, size_t length);
+
+/* Writes the rest. An errno if anything could not be written. NULL is allowed. */
+int flmem_pull_writer_close(struct flmem_pull_writer *writer);
+
+#endif

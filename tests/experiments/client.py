@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+client.py WAY ADDRESS MODEL NUMBER ROUNDS STEPS OUTPUT: one client of an experiment; the last argument is where
+its times go, as JSON. "flmem" uses flmem.exchange, "flmem-files" the command, which trains nothing.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+import models
+import original
+
+
+class Times(dict):
+    """Seconds by what was done, and bytes."""
+
+    def of(self, what, call, *args, **more):
+        began = time.monotonic()
+        result = call(*args, **more)
+        self[what] = self.get(what, 0) + time.monotonic() - began
+        return result
+
+
+def by_flmem(times, address, name, client, rounds, steps):
+    """Tensors go straight between the socket and the model."""
+    import torch  # pylint: disable=import-outside-toplevel
+
+    from flmem import exchange  # pylint: disable=import-outside-toplevel
+
+    model = models.make(torch, name)
+    with exchange.Client(address, client=f"client-{client}") as connection:
+        for number in range(rounds):
+            times.of("pull", connection.pull, number, into=model.state_dict())
+            times.of("train", models.train, torch, name, model, client, number, steps)
+            times.of("push", connection.push, model.state_dict(), weight=client)
+            times.of("wait", connection.wait, number + 1)
+
+
+def by_flmem_files(times, address, name, client, rounds, _steps):
+    """The model goes through a file; no process has it in memory."""
+    del name
+    flmem, path = os.environ["FLMEM"], f"client-{client}.safetensors"
+
+    def run(verb, *words):
+        subprocess.run([flmem, "exchange", verb, address, "-q", *words], check=True)
+
+    for number in range(rounds):
+        times.of("pull", run, "pull", "-o", path, "--round", str(number))
+        times.of("push", run, "push", path, "-c", f"client-{client}", "-w", str(client), "--round", str(number))
+        os.unlink(path)
+        times.of("wait", run, "wait", "--round", str(number + 1))
+
+
+def by_original(times, address, name, client, rounds, steps):
+    """Whole models in memory, as APPFL does it."""
+    import torch  # pylint: disable=import-outside-toplevel
+
+    model = models.make(torch, name) if name in models.SMALL else None
+    connection = original.Client(address, client)
+    for number in range(rounds):
+        state = times.of("pull", connection.pull, number)
+        if model is not None:
+            model.load_state_dict(state)
+            times.of("train", models.train, torch, name, model, client, number, steps)
+            state = model.state_dict()
+        times.of("push", connection.push, number, state, client)
+        del state
+        times.of("wait", connection.wait, number + 1)
+    connection.close()
+
+
+WAYS = {"flmem": by_flmem, "flmem-files": by_flmem_files, "original": by_original}
+
+
+def main():
+    way, address, name = sys.argv[1:4]
+    client, rounds, steps = map(int, sys.argv[4:7])
+    times = Times()
+    WAYS[way](times, address, name, client, rounds, steps)
+    with open(sys.argv[7], "w", encoding="ascii") as file:
+        json.dump(times, file)
+
+
+if __name__ == "__main__":
+    main()

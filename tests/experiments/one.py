@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+One way of an experiment: a server and its clients as processes of their own, with their peaks. Called by `run`,
+which watches this process and its descendants.
+"""
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import models
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
+START_S = 600
+EVERY_S = 0.01
+
+
+def status(pid):
+    """(RssAnon, VmHWM) of a process in bytes; zeros when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return 0, 0
+    found = [re.search(rf"^{name}:\s+(\d+) kB", text, re.M) for name in ("RssAnon", "VmHWM")]
+    return tuple(int(one[1]) * 1024 if one else 0 for one in found)
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+class Peaks:
+    """The highest memory of each process with its children, sampled."""
+
+    def __init__(self):
+        self.pids, self.anonymous, self.resident = {}, {}, {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ended.wait(EVERY_S):
+            for name, pid in list(self.pids.items()):
+                found = [status(one) for one in (pid, *children(pid))]
+                self.anonymous[name] = max(self.anonymous.get(name, 0), sum(anonymous for anonymous, _ in found))
+                self.resident[name] = max(self.resident.get(name, 0), *(peak for _, peak in found))
+
+    def close(self):
+        self._ended.set()
+        self._thread.join()
+
+
+def address_of(server, path, pattern):
+    """What the server printed, once it is there."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and server.poll() is None:
+        with open(path, encoding="utf-8") as file:
+            found = re.search(pattern, file.read())
+        if found:
+            return found[1]
+        time.sleep(0.02)
+    with open(path, encoding="utf-8") as file:
+        raise SystemExit(f"experiment: the server does not start: {file.read()[-500:]}")
+
+
+def server_words(options, way):
+    if way == "original":
+        what = "final.pt" if options.model in models.SMALL else str(options.layers)
+        return [PYTHON, "-B", os.path.join(HERE, "original.py"), options.model, str(options.clients), str(options.rounds),
+                what], r"listening at (\S+)\n"
+    return [options.flmem, "exchange", "serve", "--model", options.first, "--clients", str(options.clients), "--rounds",
+            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0"], r"listening at (\S+)\n"
+
+
+def run_clients(options, way, address, peaks):
+    """All clients at a time; their times."""
+    kind = "flmem-files" if way == "flmem" and options.model in models.LLAMA else way
+    processes = []
+    for number in range(1, options.clients + 1):
+        words = [PYTHON, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
+                 str(options.rounds), str(options.steps), f"times-{number}.json"]
+        processes.append(subprocess.Popen(words, env={**os.environ, "FLMEM": options.flmem}))
+        peaks.pids[f"client {number}"] = processes[-1].pid
+    failed = [one for one in processes if one.wait()]
+    if failed:
+        raise SystemExit("experiment: a client failed")
+    times = []
+    for number in range(1, options.clients + 1):
+        with open(f"times-{number}.json", encoding="ascii") as file:
+            times.append(json.load(file))
+    return times
+
+
+def received_by(server):
+    """Bytes that a process has read, from sockets and files."""
+    with open(f"/proc/{server.pid}/io", encoding="ascii") as file:
+        return int(re.search(r"rchar: (\d+)", file.read())[1])
+
+
+def finish(options, way, server, address):
+    """Keeps the last model of flmem, and ends the server."""
+    if way == "flmem":
+        if options.model in models.SMALL:
+            subprocess.run([options.flmem, "exchange", "pull", address, "-o", "final.safetensors", "-q"], check=True)
+        server.send_signal(signal.SIGTERM)
+    server.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("way")
+    parser.add_argument("model")
+    for name in ("clients", "rounds", "steps", "layers"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--flmem")
+    parser.add_argument("--first")
+    options = parser.parse_args()
+    words, pattern = server_words(options, options.way)
+    peaks = Peaks()
+    try:
+        with open("server.log", "wb") as log, subprocess.Popen(words, stderr=log, stdout=log) as server:
+            peaks.pids["server"] = server.pid
+            try:
+                address = address_of(server, "server.log", pattern)
+                began = time.monotonic()
+                times = run_clients(options, options.way, address, peaks)
+                took = time.monotonic() - began
+                read = received_by(server) if options.way == "flmem" else None
+                finish(options, options.way, server, address)
+            finally:
+                if server.poll() is None:
+                    server.kill()
+    finally:
+        peaks.close()
+    with open("result.json", "w", encoding="ascii") as file:
+        json.dump({"seconds": took, "times": times, "anonymous": peaks.anonymous, "resident": peaks.resident,
+                   "server_read_bytes": read}, file)
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()
