@@ -144,6 +144,7 @@ complete -c flmem -n '__flmem_before_line start' -l gpu -d 'the client uses a GP
 complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc after a probe has shown that it loads; same as --allocator=jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'start children of the command without the preloaded jemalloc'
+complete -c flmem -n '__flmem_before_line start' -l profile-ready -d 'preload the sampler of `flmem profile`, dormant until `flmem profile attach`, which then need not load it'
 complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are already set (default: keep them); with --output: replace an existing file'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'run the probe and print the start as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'

@@ -214,3 +214,20 @@ check_attach() {
 	detach
 	assert_sound
 }
+
+@test "start --profile-ready: dormant until attach, which redirects nothing" {
+	start_attachable "$FLMEM" start --profile-ready --role client --
+	flmem profile detach --pid "$VICTIM"
+	assert_error 5 'is not sampled'
+	attach --interval 64KiB --json
+	[ "$(field '[r["preloaded"], r["entries"]["redirected"]]')" = '[True, 0]' ]
+	assert_sound
+	detach
+	attach --interval 64KiB
+	assert_sound
+	detach
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_output ': ended'
+	assert_output 'attached\.py'
+}

@@ -208,8 +208,9 @@ static int check_attachable(const struct attach_attempt *attempt,
 
 /* Through the file system of the process, and only for as long as it takes to load it. */
 static int send_new_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
-			    struct attach_order *order, struct flmem_error *err)
+			    const struct attach_order *given, struct flmem_error *err)
 {
+	struct attach_order order = *given;
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script file = FLMEM_CPYTHON_SCRIPT_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf library = FLMEM_BUF_INIT;
 	unsigned char number[FLMEM_CPYTHON_COOKIE];
@@ -229,9 +230,9 @@ static int send_new_library(struct attach_attempt *attempt, struct flmem_target_
 			return rc;
 	}
 	snprintf(path, sizeof(path), "%s/%s", file.path ? file.path : "", file.name);
-	order->library = path;
-	order->is_new = true;
-	return send_order(attempt, target, order, err);
+	order.library = path;
+	order.is_new = true;
+	return send_order(attempt, target, &order, err);
 }
 
 static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,

@@ -180,6 +180,23 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 	return make_profile_environment(request, sampler, environment, ret_environment, err);
 }
 
+int flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err)
+{
+	char sampler[FLMEM_PRELOAD_PATH_MAX];
+	FLMEM_AUTO_FREE char *preload = NULL;
+	struct flmem_setting row = {.name = "LD_PRELOAD"};
+	const struct flmem_settings settings = {.rows = &row, .count = 1};
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
+
+	if (rc)
+		return rc;
+	preload = join_profile_preload(sampler, environment);
+	if (!preload)
+		return flmem_error_nomem(err, "cannot hold the environment");
+	row.value = preload;
+	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
+}
+
 int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
