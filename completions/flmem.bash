@@ -67,7 +67,7 @@ _flmem()
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'profile run' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'profile run' | 'profile attach' | 'profile detach' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -115,7 +115,7 @@ _flmem()
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --command --tasks --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --profile-ready --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --command --tasks --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -189,7 +189,7 @@ _flmem()
 	profile)
 		options=" --help"
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
-			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff export"
+			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
 		fi
 		;;
 	'profile run')
@@ -200,6 +200,23 @@ _flmem()
 		--limit) return ;;
 		esac
 		_flmem_line 3 " --output -o --interval -i --limit" && return
+		;;
+	'profile attach')
+		options=" --pid --output --interval --limit --native --force --dry-run --timeout --assume-seccomp --json --help"
+		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--interval | -i) return ;;
+		--limit) return ;;
+		--timeout) return ;;
+		esac
+		;;
+	'profile detach')
+		options=" --pid --dry-run --timeout --assume-seccomp --json --help"
+		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--timeout) return ;;
+		esac
 		;;
 	'profile round')
 		options=" --help"
@@ -470,7 +487,7 @@ _flmem()
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help exit-codes conditions"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == profile ]]; then
-			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff export"
+			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
 			_flmem_offer "$word" -W "inspect diff convert generate"

@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'profile run' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
+set -g __flmem_verbs 'profile run' 'profile attach' 'profile detach' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -144,6 +144,7 @@ complete -c flmem -n '__flmem_before_line start' -l gpu -d 'the client uses a GP
 complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc after a probe has shown that it loads; same as --allocator=jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'start children of the command without the preloaded jemalloc'
+complete -c flmem -n '__flmem_before_line start' -l profile-ready -d 'preload the sampler of `flmem profile`, dormant until `flmem profile attach`, which then need not load it'
 complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are already set (default: keep them); with --output: replace an existing file'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'run the probe and print the start as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'
@@ -221,6 +222,8 @@ complete -c flmem -n '__flmem_is recommend' -F
 
 complete -c flmem -n '__flmem_is profile' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after profile' -a run -d 'runs a command and samples its heap'
+complete -c flmem -n '__flmem_after profile' -a attach -d 'samples the heap of a Python process that runs'
+complete -c flmem -n '__flmem_after profile' -a detach -d 'ends the sampling of a running process'
 complete -c flmem -n '__flmem_after profile' -a round -d 'announces the round to a profile of a running process'
 complete -c flmem -n '__flmem_after profile' -a stats -d 'shows the totals of a heap profile and its largest lines of code'
 complete -c flmem -n '__flmem_after profile' -a summary -d 'shows functions by what they and their callees allocated'
@@ -241,6 +244,25 @@ complete -c flmem -n '__flmem_before_line profile run' -l follow-children -d 'sa
 complete -c flmem -n '__flmem_before_line profile run' -l force -s f -d 'replace an existing file'
 complete -c flmem -n '__flmem_before_line profile run' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile run' -x -a '(__flmem_line profile run)'
+
+complete -c flmem -n '__flmem_is profile attach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process'
+complete -c flmem -n '__flmem_is profile attach' -l output -s o -r -F -d 'the profile to write, where the process may create files; in a container /proc/PID/root/tmp/NAME'
+complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average distance of samples in allocated bytes (default 512KiB)'
+complete -c flmem -n '__flmem_is profile attach' -l limit -x -d 'size of the profile, allocated at the start (default 64MiB)'
+complete -c flmem -n '__flmem_is profile attach' -l native -s n -d 'record the native frames below Python frames as well, as far as code keeps frame pointers'
+complete -c flmem -n '__flmem_is profile attach' -l force -s f -d 'replace an existing file'
+complete -c flmem -n '__flmem_is profile attach' -l dry-run -d 'check everything, print the thread that would be borrowed; change nothing'
+complete -c flmem -n '__flmem_is profile attach' -l timeout -x -d 'time limit for finding a safe moment, and again for the code (default 5s)'
+complete -c flmem -n '__flmem_is profile attach' -l assume-seccomp -d 'if the seccomp filters of the target cannot be read, assume that they allow the calls of flmem; if they do not, the kernel may kill the target'
+complete -c flmem -n '__flmem_is profile attach' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is profile attach' -l help -s h -d 'print this help'
+
+complete -c flmem -n '__flmem_is profile detach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process'
+complete -c flmem -n '__flmem_is profile detach' -l dry-run -d 'check everything, print the thread that would be borrowed; change nothing'
+complete -c flmem -n '__flmem_is profile detach' -l timeout -x -d 'time limit for finding a safe moment, and again for the code (default 5s)'
+complete -c flmem -n '__flmem_is profile detach' -l assume-seccomp -d 'if the seccomp filters of the target cannot be read, assume that they allow the calls of flmem; if they do not, the kernel may kill the target'
+complete -c flmem -n '__flmem_is profile detach' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is profile detach' -l help -s h -d 'print this help'
 
 complete -c flmem -n '__flmem_is profile round' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile round' -F
@@ -502,6 +524,8 @@ complete -c flmem -n '__flmem_after help' -a help -d 'explains a command or a to
 complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of every command'
 complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'
 complete -c flmem -n '__flmem_after help profile' -a run -d 'runs a command and samples its heap'
+complete -c flmem -n '__flmem_after help profile' -a attach -d 'samples the heap of a Python process that runs'
+complete -c flmem -n '__flmem_after help profile' -a detach -d 'ends the sampling of a running process'
 complete -c flmem -n '__flmem_after help profile' -a round -d 'announces the round to a profile of a running process'
 complete -c flmem -n '__flmem_after help profile' -a stats -d 'shows the totals of a heap profile and its largest lines of code'
 complete -c flmem -n '__flmem_after help profile' -a summary -d 'shows functions by what they and their callees allocated'

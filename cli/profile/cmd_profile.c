@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd.h"
 
+extern const struct cmd cmd_profile_attach;
+extern const struct cmd cmd_profile_detach;
 extern const struct cmd cmd_profile_diff;
 extern const struct cmd cmd_profile_export;
 extern const struct cmd cmd_profile_flamegraph;
@@ -14,6 +16,8 @@ extern const struct cmd cmd_profile_tree;
 
 static const struct cmd *const verbs[] = {
 	&cmd_profile_run,
+	&cmd_profile_attach,
+	&cmd_profile_detach,
 	&cmd_profile_round,
 	&cmd_profile_stats,
 	&cmd_profile_summary,
@@ -29,6 +33,8 @@ static const struct cmd *const verbs[] = {
 static const char *const examples[] = {
 	"flmem profile run -o server.prof -- python3 server.py",
 	"sample the heap of a server until it ends",
+	"flmem profile attach --pid 4711 -o client.prof",
+	"sample a Python process that runs already",
 	NULL,
 };
 

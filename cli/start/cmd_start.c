@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <flmem/launch.h>
+#include <flmem/profile.h>
 #include <flmem/report.h>
 #include <flmem/settings.h>
 #include <flmem/text.h>
@@ -25,6 +26,11 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, no_inherit_preload),
 	 .help = "start children of the command without the preloaded jemalloc"},
+	{.name = "profile-ready",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, profile_ready),
+	 .help = "preload the sampler of `flmem profile`, dormant until `flmem profile attach`, "
+		 "which then need not load it"},
 	{.name = "force",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, role.force),
@@ -151,6 +157,10 @@ static int check_start_options(struct start_options *o, const struct opt_rest *r
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--emit cannot be combined with --supervise, --dry-run, "
 				       "--json or --no-inherit-preload");
+	if (o->profile_ready && (o->emit || o->dry_run))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--profile-ready cannot be combined with --emit or "
+				       "--dry-run");
 	if (o->emit)
 		return 0;
 	if (o->no_inherit_preload && !o->role.allocator)
@@ -203,6 +213,19 @@ static int prepare_start_or_fall_back(struct start_command *start, const struct 
 	return prepare_start(start, &request, false, argv, err);
 }
 
+/* After the proof of jemalloc: the sampler passes calls on to it. */
+static int make_profile_ready(struct start_command *start, struct flmem_error *err)
+{
+	char **environment;
+	int rc = flmem_profile_ready(start->environment, &environment, err);
+
+	if (rc)
+		return rc;
+	flmem_launch_environment_free(start->environment);
+	start->environment = environment;
+	return 0;
+}
+
 /* A Python "shim" is a shell script: the probe then covers the shell, not Python. */
 static void note_shell_probe(const struct flmem_preload_proof *proof)
 {
@@ -251,6 +274,8 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 		rc = prepare_start_or_fall_back(&start, o, rest->values, &err);
 	if (!rc)
 		note_shell_probe(&start.proof);
+	if (!rc && o->profile_ready)
+		rc = make_profile_ready(&start, &err);
 	if (!rc && o->dry_run) {
 		rc = print_dry_run(&start, o->json, rest->values, &err);
 	} else if (!rc && o->supervise) {

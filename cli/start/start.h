@@ -15,6 +15,7 @@ struct start_options {
 	struct role_options role; /* first: ROLE_OPTIONS requires it */
 	bool jemalloc;
 	bool no_inherit_preload;
+	bool profile_ready;
 	bool dry_run;
 	bool json;
 	bool supervise;

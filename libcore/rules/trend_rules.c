@@ -101,7 +101,9 @@ static const struct flmem_trend_row rows[] = {
 		  .condition = "a recorded process whose memory keeps rising",
 		  .message = "memory does not return to the same level, so the job needs more the "
 			     "longer it runs; check what retains it: clear_cache off, references "
-			     "in the training code, the allocator (flmem detect reports which)",
+			     "in the training code, the allocator (flmem detect reports which); "
+			     "flmem profile attach shows which code of a running Python process "
+			     "holds it",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = report_rising},
 	{.rule = {.id = "TREND-EXHAUSTED",

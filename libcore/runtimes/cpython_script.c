@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ struct script_work {
 	char name[FLMEM_CPYTHON_SCRIPT_NAME_MAX];
 	struct flmem_buf text;
 	bool is_created;
+	bool is_library;
+};
+
+/* A script, or a library (then `text` is NULL). */
+struct script_content {
+	const char *text;
+	const void *bytes;
+	size_t length;
 };
 
 static void free_work(void *context)
@@ -72,6 +81,14 @@ static int open_script_directory(const struct script_work *work)
 	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
 }
 
+/* Code cannot be mapped from there. */
+static bool is_without_programs(int directory)
+{
+	struct statvfs status;
+
+	return fstatvfs(directory, &status) != 0 || status.f_flag & ST_NOEXEC;
+}
+
 /* If others may replace the file, they could inject their code into the target. */
 static bool is_protected(const struct script_work *work, int directory)
 {
@@ -107,7 +124,8 @@ static int create_file(void *context)
 	work->directory = open_script_directory(work);
 	if (work->directory < 0)
 		return -errno;
-	if (!is_protected(work, work->directory))
+	if (!is_protected(work, work->directory) ||
+	    (work->is_library && is_without_programs(work->directory)))
 		return -EPERM;
 	fd = openat(work->directory, work->name,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, S_IRUSR);
@@ -141,7 +159,7 @@ static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *c
 }
 
 static struct script_work *make_work(const struct flmem_process *process, const char *path,
-				     const char *name, const char *text)
+				     const char *name, const struct script_content *content)
 {
 	struct script_work *work = calloc(1, sizeof(*work));
 
@@ -152,10 +170,16 @@ static struct script_work *make_work(const struct flmem_process *process, const 
 	snprintf(work->name, sizeof(work->name), "%s", name);
 	/* Opened with flmem's right to trace the process; later steps use the process's rights. */
 	work->root = openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* The script removes itself, so that it does not remain if flmem ends early. */
-	flmem_buf_printf(&work->text, "try:__import__('os').unlink('%s/%s')\nexcept OSError:pass\n",
-			 path, name);
-	flmem_buf_puts(&work->text, text);
+	work->is_library = !content->text;
+	if (content->text) {
+		/* The script removes itself, so that it does not remain if flmem ends early. */
+		flmem_buf_printf(&work->text,
+				 "try:__import__('os').unlink('%s/%s')\nexcept OSError:pass\n",
+				 path, name);
+		flmem_buf_puts(&work->text, content->text);
+	} else {
+		flmem_buf_append(&work->text, content->bytes, content->length);
+	}
 	if (!work->text.failed)
 		return work;
 	free_work(work);
@@ -177,10 +201,11 @@ static int report_refusal(const struct flmem_process *process, const struct flme
 }
 
 static int write_script_into(const struct flmem_process *process, const char *path,
-			     const char *text, struct flmem_cpython_script *script)
+			     const struct script_content *content,
+			     struct flmem_cpython_script *script)
 {
 	FLMEM_AUTO(cleanup_work)
-	struct script_work *work = make_work(process, path, script->name, text);
+	struct script_work *work = make_work(process, path, script->name, content);
 	int rc;
 
 	if (!work || work->root < 0)
@@ -195,9 +220,9 @@ static int write_script_into(const struct flmem_process *process, const char *pa
 	return 0;
 }
 
-int flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
-			       const char *text, struct flmem_cpython_script *ret_script,
-			       struct flmem_error *err)
+static int write_content(const struct flmem_process *process, uint64_t number,
+			 const struct script_content *content,
+			 struct flmem_cpython_script *ret_script, struct flmem_error *err)
 {
 	static const char *const directories[] = {"/tmp", "/var/tmp", "/dev/shm"};
 	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
@@ -209,9 +234,10 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 	if (!status.uid.known || !status.gid.known)
 		return report_refusal(process, &script.user, -EPERM, err);
 	script.user = (struct flmem_fs_user){status.uid.fs, status.gid.fs};
-	snprintf(script.name, sizeof(script.name), ".flmem-%016llx.py", (unsigned long long)number);
+	snprintf(script.name, sizeof(script.name), ".flmem-%016llx.%s", (unsigned long long)number,
+		 content->text ? "py" : "so");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
-		rc = write_script_into(process, directories[i], text, &script);
+		rc = write_script_into(process, directories[i], content, &script);
 		if (!rc) {
 			*ret_script = script;
 			return 0;
@@ -220,6 +246,25 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 			break;
 	}
 	return report_refusal(process, &script.user, rc, err);
+}
+
+int flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
+			       const char *text, struct flmem_cpython_script *ret_script,
+			       struct flmem_error *err)
+{
+	const struct script_content content = {.text = text};
+
+	return write_content(process, number, &content, ret_script, err);
+}
+
+int flmem_cpython_script_write_library(const struct flmem_process *process, uint64_t number,
+				       const void *bytes, size_t length,
+				       struct flmem_cpython_script *ret_script,
+				       struct flmem_error *err)
+{
+	const struct script_content content = {.bytes = bytes, .length = length};
+
+	return write_content(process, number, &content, ret_script, err);
 }
 
 void flmem_cpython_script_remove(struct flmem_cpython_script *script)

@@ -37,6 +37,15 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 			       const char *text, struct flmem_cpython_script *ret_script,
 			       struct flmem_error *err);
 
+/*
+ * The same with a library, which whoever loads it removes, in a directory that code may be mapped
+ * from.
+ */
+int flmem_cpython_script_write_library(const struct flmem_process *process, uint64_t number,
+				       const void *bytes, size_t length,
+				       struct flmem_cpython_script *ret_script,
+				       struct flmem_error *err);
+
 /* Removes the file, if it still exists. */
 void flmem_cpython_script_remove(struct flmem_cpython_script *script);
 

@@ -478,17 +478,24 @@ static void live_memory_is_to_be_watched(void **state)
 	const struct sample sample = {.file = 50 * MIB, .anon = 950 * MIB, .in_use = 900 * MIB};
 	struct flmem_allocator_report allocator;
 	struct flmem_process_report report = make(&sample, &allocator);
-	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict native = {0}, python = {0};
+	FLMEM_AUTO(flmem_verdict_clear)
+	struct flmem_verdict native = {0},
+			     python = {0}, older = {0};
 
 	(void)state;
 	explain(&report, &native);
 	assert_true(says(&native, "only its growth over time shows whether that is a leak"));
 	assert_true(advises(&native, "flmem watch --pid 4711"));
 	assert_false(advises(&native, "flmem trim --gc --pid 4711"));
+	assert_false(advises(&native, "flmem profile attach --pid 4711 --output FILE"));
 	report.python.version = (char[]){"3.11"};
 	report.cuda.used_bytes = FLMEM_KNOWN(2000 * MIB);
 	explain(&report, &python);
+	report.python.version = (char[]){"3.7"};
+	explain(&report, &older);
+	assert_false(advises(&older, "flmem profile attach --pid 4711 --output FILE"));
 	assert_true(advises(&python, "flmem trim --gc --pid 4711"));
+	assert_true(advises(&python, "flmem profile attach --pid 4711 --output FILE"));
 	assert_true(advises(&python, "flmem trim --cuda --pid 4711"));
 }
 

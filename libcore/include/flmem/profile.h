@@ -35,6 +35,14 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_
 						     struct flmem_error *err);
 
 /*
+ * Returns the environment with the sampler preloaded and dormant, until flmem_profile_attach().
+ * FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
+ * flmem_launch_environment_free().
+ */
+FLMEM_API FLMEM_MUST_CHECK int
+flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err);
+
+/*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
  * not a heap profile.
  */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include <flmem/aggregate.h>
+#include <flmem/attach.h>
 #include <flmem/compare.h>
 #include <flmem/convert.h>
 #include <flmem/detect.h>
@@ -40,6 +41,10 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_detect_json(const struct flmem_det
 /* Of `trim`. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_trim_json(const struct flmem_trim_result *results,
 							size_t count);
+
+/* Of `profile attach` and `profile detach`; `command` is the name of the schema. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_attach_json(const char *command,
+							  const struct flmem_attach_result *result);
 
 /* One event of repeated trims, on one line. */
 FLMEM_API FLMEM_MUST_CHECK char *

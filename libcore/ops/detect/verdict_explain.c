@@ -10,12 +10,12 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/text/buf.h"
+#include "base/text.h"
 #include "ops/detect/memory_classes.h"
 
 #define SENTENCES_MAX 24
 #define BECAUSE_MAX   5 /* as many as fit on one screen */
-#define ADVICE_MAX    4
+#define ADVICE_MAX    5
 #define ARENAS_MANY   4U /* no advice about a limit for fewer */
 
 struct sentence {
@@ -396,6 +396,29 @@ static void advise_release(struct explanation *explanation)
 				   "flmem trim --cuda --pid %d", pid);
 }
 
+/* CPython 3.8 to 3.14, as code is run in. */
+static bool is_attachable_python(const char *version)
+{
+	unsigned long minor;
+
+	if (!version || !flmem_text_starts(version, "3."))
+		return false;
+	minor = strtoul(version + 2, NULL, 10);
+	return minor >= 8 && minor <= 14;
+}
+
+/* Attaching is refused where a trim with Python code is. */
+static void advise_profile(struct explanation *explanation)
+{
+	const struct flmem_process_report *report = explanation->report;
+
+	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE &&
+	    is_attachable_python(report->python.version) && !report->trim_refused &&
+	    !report->trim_is_filtered)
+		add_verdict_advice(explanation, "samples which code allocates what it holds",
+				   "flmem profile attach --pid %d --output FILE", (int)report->pid);
+}
+
 static void advise_commands(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -421,6 +444,7 @@ static void advise_commands(struct explanation *explanation)
 	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE)
 		add_verdict_advice(explanation, "shows whether it grows", "flmem watch --pid %d",
 				   pid);
+	advise_profile(explanation);
 	if (report->python.version && !report->trim_refused &&
 	    (explanation->verdict->kind == FLMEM_VERDICT_LIVE ||
 	     explanation->verdict->kind == FLMEM_VERDICT_RUNTIME))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <flmem/profile.h>
+#include "ops/profile/prepare.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,7 @@
 #include "preload/profile_layout.h"
 #include "settings/preload.h"
 
-#define SAMPLER "libflmem-sampler.so"
-
-static int check_profile_sizes(const struct flmem_profile_request *request, struct flmem_error *err)
+int flmem_profile_sizes_check(const struct flmem_profile_request *request, struct flmem_error *err)
 {
 	uint64_t limit = request->limit_bytes, interval = request->interval_bytes;
 
@@ -38,7 +36,7 @@ static int check_profile_sizes(const struct flmem_profile_request *request, stru
 	return 0;
 }
 
-static void fill_profile_command(struct flmem_profile_header *header, char *const *argv)
+void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *header)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	size_t count = 0;
@@ -49,8 +47,8 @@ static void fill_profile_command(struct flmem_profile_header *header, char *cons
 	flmem_text_escape(text.data, header->command, sizeof(header->command));
 }
 
-static void fill_profile_header(struct flmem_profile_header *header,
-				const struct flmem_profile_request *request)
+void flmem_profile_header_fill(const struct flmem_profile_request *request,
+			       struct flmem_profile_header *header)
 {
 	uint64_t limit = request->limit_bytes ? request->limit_bytes : FLMEM_PROFILE_LIMIT;
 	uint64_t interval =
@@ -85,8 +83,8 @@ static int allocate_profile(int fd, uint64_t size)
 	return most.rlim_cur < size ? EFBIG : posix_fallocate(fd, 0, (off_t)size);
 }
 
-static int write_profile(int fd, const struct flmem_profile_header *header, const char *path,
-			 struct flmem_error *err)
+int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
+			       struct flmem_error *err)
 {
 	char size[FLMEM_TEXT_BYTES_MAX];
 	int error = allocate_profile(fd, header->file_size);
@@ -119,13 +117,13 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	if (!request->force && fstatat(place.directory, place.name, &old, 0) == 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' exists; use --force to replace it", request->output);
-	fill_profile_header(&header, request);
-	fill_profile_command(&header, argv);
+	flmem_profile_header_fill(request, &header);
+	flmem_profile_command_fill(argv, &header);
 	rc = flmem_temporary_create(place.directory, 0600, &new);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
 				       request->output);
-	rc = write_profile(new.fd, &header, request->output, err);
+	rc = flmem_profile_header_write(new.fd, &header, request->output, err);
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
 }
 
@@ -171,15 +169,32 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 			  struct flmem_error *err)
 {
 	char sampler[FLMEM_PRELOAD_PATH_MAX];
-	int rc = check_profile_sizes(request, err);
+	int rc = flmem_profile_sizes_check(request, err);
 
 	if (!rc)
-		rc = flmem_preload_find_own(SAMPLER, sampler, err);
+		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
 	if (!rc)
 		rc = create_profile(request, argv, err);
 	if (rc)
 		return rc;
 	return make_profile_environment(request, sampler, environment, ret_environment, err);
+}
+
+int flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err)
+{
+	char sampler[FLMEM_PRELOAD_PATH_MAX];
+	FLMEM_AUTO_FREE char *preload = NULL;
+	struct flmem_setting row = {.name = "LD_PRELOAD"};
+	const struct flmem_settings settings = {.rows = &row, .count = 1};
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
+
+	if (rc)
+		return rc;
+	preload = join_profile_preload(sampler, environment);
+	if (!preload)
+		return flmem_error_nomem(err, "cannot hold the environment");
+	row.value = preload;
+	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
 int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error *err)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/sampler/got.h"
 #include "preload/sampler/sampler.h"
 
 #define EXPORT	  __attribute__((visibility("default")))
@@ -299,3 +300,11 @@ EXPORT int dlclose(void *handle)
 	sampler_memory_refresh();
 	return sampler_next.dlclose(handle);
 }
+
+/* Names that no other library can take, for the entries that are redirected to them. */
+#define SAMPLER_ROW(name)                         \
+	__asm__(".globl sampler_own_" #name "\n"  \
+		".hidden sampler_own_" #name "\n" \
+		".set sampler_own_" #name ", " #name "\n");
+SAMPLER_HOOKS(SAMPLER_ROW)
+#undef SAMPLER_ROW

@@ -27,9 +27,14 @@ struct sampler_next {
 };
 
 extern struct sampler_next sampler_next __attribute__((visibility("hidden")));
+/* Where the trampolines jump to; not called from C. */
+extern void *sampler_next_dlopen __attribute__((visibility("hidden")));
+extern void *sampler_next_dlsym __attribute__((visibility("hidden")));
 
 /* Finds them; before that a small arena serves what the dynamic linker itself allocates. */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve(void);
+/* The same for a library that was loaded into a program that runs: those of the program. */
+__attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
 
 /* The file that the next malloc() is in. */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);

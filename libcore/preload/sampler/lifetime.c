@@ -18,10 +18,14 @@
 #include <unistd.h>
 
 #include "preload/profile_layout.h"
+#include "preload/sampler/attach.h"
+#include "preload/sampler/got.h"
+#include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
 #include "preload/sampler/sampler.h"
 
 #define FIRST_PERIOD_MS 100U
+#define CLOSE_TRIES	1000U /* milliseconds that calls inside the sampler have to end */
 
 /* These are not cleared in a child. */
 static struct flmem_profile_header inherited; /* options and names for the files of children */
@@ -151,6 +155,7 @@ static bool make_tables(struct sampler_tables *t)
 	}
 	if (!clear_in_children(memory, size) ||
 	    !clear_in_children(&sampler_control, sizeof(sampler_control)) ||
+	    !clear_in_children(&sampler_shown, sizeof(sampler_shown)) ||
 	    !clear_in_children(sampler_filter, sizeof(sampler_filter))) {
 		refuse_profile(t->header,
 			       "the kernel cannot clear memory in children (MADV_WIPEONFORK, "
@@ -160,6 +165,7 @@ static bool make_tables(struct sampler_tables *t)
 	}
 	place_tables(t, memory);
 	place_sections(t);
+	t->memory_size = size;
 	return true;
 }
 
@@ -194,6 +200,7 @@ static void begin_sampling(void)
 	struct sampler_control *control = &sampler_control;
 
 	begin_header(sampler_tables.header);
+	sampler_show_sampling();
 	control->round_record = FLMEM_PROFILE_NONE;
 	control->epoch = ++epochs;
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
@@ -339,6 +346,7 @@ static void begin_child(void)
 	char path[PATH_MAX];
 	int fd = name_child_file(path, sizeof(path)) ? create_child_file(path) : -1;
 
+	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
 	/* The same process has executed another program. */
 	if (fd < 0 && errno == EEXIST)
 		fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
@@ -383,10 +391,14 @@ __attribute__((constructor)) static void begin_profile(void)
 	struct flmem_profile_header header;
 	int fd;
 
+	if (!sampler_is_interposed())
+		return;
 	sampler_hooks_resolve();
+	sampler_show_identity();
 	if (!path || strlen(path) >= sizeof(file_path))
 		return;
 	memcpy(file_path, path, strlen(path) + 1);
+	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
 	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
 	if (fd < 0)
 		return;
@@ -402,13 +414,77 @@ __attribute__((constructor)) static void begin_profile(void)
 	sampler_thread.remaining = 0;
 }
 
-__attribute__((destructor)) static void end_profile(void)
+static void end_header(struct flmem_profile_header *header)
 {
-	struct flmem_profile_header *header = sampler_tables.header;
-
-	if (!sampler_is_active() || !sampler_file_is_whole())
-		return;
 	sampler_timeline_tick(sampler_now_ms(), true);
 	header->end_ms = sampler_now_ms();
 	__atomic_store_n(&header->phase, FLMEM_PROFILE_ENDED, __ATOMIC_RELEASE);
+}
+
+__attribute__((destructor)) static void end_profile(void)
+{
+	if (sampler_is_active() && sampler_file_is_whole())
+		end_header(sampler_tables.header);
+}
+
+/* As if nothing had been sampled; the memory is the kernel's again. */
+static void clear_control(void)
+{
+	if (madvise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED) != 0)
+		memset(&sampler_control, 0, sizeof(sampler_control));
+	if (madvise(sampler_filter, sizeof(sampler_filter), MADV_DONTNEED) != 0)
+		memset(sampler_filter, 0, sizeof(sampler_filter));
+}
+
+const char *sampler_profile_open(const char *path)
+{
+	struct flmem_profile_header header = {0};
+	int fd;
+
+	if (strlen(path) >= sizeof(file_path))
+		return "the path of the profile is too long";
+	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	if (fd < 0)
+		return "the process cannot open the profile";
+	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header) ||
+	    !is_own_profile(&header, fd) || header.phase != FLMEM_PROFILE_PREPARED) {
+		sampler_close(fd);
+		return "the profile is not one that was prepared for the process";
+	}
+	memcpy(file_path, path, strlen(path) + 1);
+	clear_control();
+	prepare_inherited(&header);
+	dormant = 1; /* children sample nothing */
+	begin_with(fd);
+	sampler_close(fd);
+	return sampler_is_active() ? NULL : "the profile cannot be mapped";
+}
+
+/* Nothing is asked of the file here: somebody may have cut or changed it. */
+static void unmap_profile(void)
+{
+	const struct sampler_tables *t = &sampler_tables;
+
+	syscall(SYS_munmap, t->keys, t->memory_size);
+	syscall(SYS_munmap, t->header, t->last_page - (uintptr_t)t->header + SAMPLER_PAGE);
+}
+
+bool sampler_profile_close(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	bool whole = sampler_is_active() && sampler_file_is_whole();
+
+	sampler_stop();
+	for (unsigned i = 0; __atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST); i++) {
+		if (i == CLOSE_TRIES)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	if (!sampler_tables.header)
+		return true;
+	if (whole)
+		end_header(sampler_tables.header);
+	unmap_profile();
+	sampler_tables.header = NULL;
+	return true;
 }

@@ -5,6 +5,7 @@
  * are few; a list is enough.
  */
 
+#include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
 void sampler_mapping_add(uintptr_t start, size_t length)
@@ -24,7 +25,10 @@ void sampler_mapping_add(uintptr_t start, size_t length)
 			return;
 		}
 	}
-	sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
+	if (sampler_hold()) {
+		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
+		sampler_release();
+	}
 }
 
 /* A part of a sampled mapping goes: its weight shrinks in proportion. */

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/sampler/got.h"
 #include "preload/sampler/hooks.h"
 #include "preload/sampler/sampler.h"
 
@@ -19,6 +20,7 @@ char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((aligned(16)));
 static size_t arena_used;
 /* dlsym() is declared as a leaf: the compiler may assume that it does not come back here. */
 static volatile bool is_resolving;
+static bool is_loaded; /* later, into a program that runs */
 
 /* Each block is behind its size. It is never given back, and is zero. */
 static void *arena_allocate(size_t size)
@@ -104,10 +106,12 @@ struct sampler_next sampler_next = {
 	.munmap = early_munmap,
 };
 
+void *sampler_next_dlopen, *sampler_next_dlsym;
+
 /* POSIX lets a data pointer hold a function; ISO C does not. */
 static void find_next(const char *name, void *ret_function)
 {
-	void *found = dlsym(RTLD_NEXT, name);
+	void *found = is_loaded ? (void *)sampler_symbol_find(name, NULL) : dlsym(RTLD_NEXT, name);
 
 	if (found)
 		memcpy(ret_function, &found, sizeof(found));
@@ -159,10 +163,18 @@ void sampler_hooks_resolve(void)
 	find_next("mmap", &found.mmap);
 	find_next("munmap", &found.munmap);
 	find_next("dlclose", &found.dlclose);
+	find_next("dlopen", &sampler_next_dlopen);
+	find_next("dlsym", &sampler_next_dlsym);
 	sampler_next = found;
 	done = true;
 	is_resolving = false;
 	dl_iterate_phdr(find_owner_range, NULL);
+}
+
+void sampler_hooks_resolve_loaded(void)
+{
+	is_loaded = true;
+	sampler_hooks_resolve();
 }
 
 void sampler_hooks_owner(char *out, size_t size)

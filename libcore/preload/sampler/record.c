@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
 #define RECHECK_BYTES (64 << 10) /* where nothing is sampled (yet) */
@@ -14,6 +15,8 @@ __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
 uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((aligned(4096)));
+struct sampler_shown flmem_sampler_state;
+extern struct sampler_shown sampler_shown __attribute__((alias("flmem_sampler_state")));
 
 /* Of a thread that is new to this profile. */
 static void begin_thread(struct sampler_thread *thread)
@@ -42,27 +45,39 @@ void sampler_leave(void)
 	__atomic_store_n(&sampler_thread.busy, 0, __ATOMIC_RELEASE);
 }
 
-/* `remaining` has passed zero. */
-bool sampler_is_due(size_t size)
+/* Where the profile is held. */
+static bool is_due_now(struct sampler_thread *thread, size_t size)
 {
-	struct sampler_thread *thread = &sampler_thread;
-	int saved = errno;
-
-	if (!sampler_is_active())
-		sampler_child_begin();
-	else if (!sampler_file_is_whole())
+	if (!sampler_file_is_whole()) {
 		sampler_stop();
-	if (!sampler_is_active()) {
-		thread->remaining = RECHECK_BYTES;
-		errno = saved;
 		return false;
 	}
 	if (thread->epoch != sampler_control.epoch) {
 		begin_thread(thread);
 		thread->remaining -= (int64_t)size;
 	}
-	errno = saved;
 	return thread->remaining < 0;
+}
+
+/* `remaining` has passed zero. */
+bool sampler_is_due(size_t size)
+{
+	struct sampler_thread *thread = &sampler_thread;
+	int saved = errno;
+	bool due;
+
+	if (!sampler_is_active())
+		sampler_child_begin();
+	if (!sampler_hold()) {
+		thread->remaining = RECHECK_BYTES;
+		errno = saved;
+		return false;
+	}
+	due = is_due_now(thread, size);
+	if (!due)
+		sampler_release();
+	errno = saved;
+	return due;
 }
 
 static struct sampler_scratch *take_scratch(void)
@@ -147,6 +162,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
 	if (!sampler_enter()) {
 		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
+		sampler_release();
 		return;
 	}
 	scratch = take_scratch();
@@ -164,6 +180,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);
 	}
 	sampler_leave();
+	sampler_release();
 	errno = saved;
 }
 
@@ -174,18 +191,19 @@ bool sampler_forget(const void *address, struct flmem_profile_live *ret_live)
 	bool whole;
 
 	/* Most addresses that the filter lets pass are not sampled. */
-	if (!sampler_is_active() || !sampler_live_has((uintptr_t)address))
+	if (!sampler_is_active() || !sampler_live_has((uintptr_t)address) || !sampler_hold())
 		return false;
 	whole = sampler_file_is_whole();
 	errno = saved;
-	if (!whole) {
+	if (whole) {
+		update_begin();
+		if (sampler_live_take((uintptr_t)address, ret_live))
+			return true;
+		update_end();
+	} else {
 		sampler_stop();
-		return false;
 	}
-	update_begin();
-	if (sampler_live_take((uintptr_t)address, ret_live))
-		return true;
-	update_end();
+	sampler_release();
 	return false;
 }
 
@@ -196,13 +214,16 @@ void sampler_forget_done(const struct flmem_profile_live *live)
 
 	sampler_count_freed(live, live->weight_bytes, live->weight_count, sampler_now_ms());
 	update_end();
+	sampler_release();
 	errno = saved;
 }
 
 void sampler_forget_undo(const void *address, const struct flmem_profile_live *live)
 {
-	if (sampler_live_add((uintptr_t)address, live))
-		update_end();
-	else
+	if (!sampler_live_add((uintptr_t)address, live)) {
 		sampler_forget_done(live);
+		return;
+	}
+	update_end();
+	sampler_release();
 }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
 static uint32_t search_round(uint32_t round)
@@ -57,8 +58,11 @@ void flmem_sampler_round_set(uint32_t round)
 {
 	int saved = errno;
 
-	if (sampler_is_active() && sampler_file_is_whole())
-		__atomic_store_n(&sampler_tables.header->round, round, __ATOMIC_RELAXED);
+	if (sampler_hold()) {
+		if (sampler_file_is_whole())
+			__atomic_store_n(&sampler_tables.header->round, round, __ATOMIC_RELAXED);
+		sampler_release();
+	}
 	errno = saved;
 }
 

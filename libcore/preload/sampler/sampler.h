@@ -26,6 +26,7 @@ struct sampler_thread {
 	uint32_t epoch;	   /* of the profile that this belongs to; 0: none */
 	uint32_t record;   /* in the section of threads */
 	uint32_t busy;	   /* inside the sampler */
+	uint32_t opened;   /* it has called dlopen(): there may be new objects */
 };
 
 extern __thread struct sampler_thread sampler_thread
@@ -125,6 +126,7 @@ struct sampler_tables {
 	uint32_t key_mask;
 	uint64_t start_ns;   /* monotonic */
 	uintptr_t last_page; /* of the file */
+	size_t memory_size;  /* of the tables from `keys` on */
 };
 
 extern struct sampler_control sampler_control __attribute__((visibility("hidden")));
@@ -239,11 +241,14 @@ HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t a
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);
 HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
 
-/* record.c: what the hooks call where the fast path does not decide. */
+/*
+ * record.c: what the hooks call where the fast path does not decide. Where a sample is due, the
+ * profile is held until it is recorded.
+ */
 HIDDEN bool sampler_is_due(size_t size);
 HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
 			   const void *const *frame);
-/* The record of an address that is about to be freed; false: it is not sampled. */
+/* The record of an address that is about to be freed, held until one of the next two. */
 HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
 HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
 HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile_attach.h"
+
+static const struct opt options_table[] = {
+	PROFILE_ATTACH_PID_OPTION,
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct profile_attach_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "the profile to write, where the process may create files; in a container "
+		 "/proc/PID/root/tmp/NAME"},
+	{.name = "interval",
+	 .letter = 'i',
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct profile_attach_options, interval_bytes),
+	 .metavar = "SIZE",
+	 .help = "average distance of samples in allocated bytes (default 512KiB)"},
+	{.name = "limit",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct profile_attach_options, limit_bytes),
+	 .metavar = "SIZE",
+	 .help = "size of the profile, allocated at the start (default 64MiB)"},
+	{.name = "native",
+	 .letter = 'n',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct profile_attach_options, native),
+	 .help = "record the native frames below Python frames as well, as far as code keeps frame "
+		 "pointers"},
+	{.name = "force",
+	 .letter = 'f',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct profile_attach_options, force),
+	 .help = "replace an existing file"},
+	PROFILE_ATTACH_COMMON_OPTIONS,
+	{0},
+};
+
+static int run_profile_attach(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	return profile_attach_run(cmd, options, rest, false);
+}
+
+static const char *const examples[] = {
+	"flmem profile attach --pid 4711 -o client.prof",
+	"sample a running client from now on",
+	"sudo flmem profile attach --pid 4711 -o /proc/4711/root/tmp/client.prof",
+	"the same in a container, from its host",
+	NULL,
+};
+
+const struct cmd cmd_profile_attach = {
+	.name = "profile attach",
+	.summary = "samples the heap of a Python process that runs",
+	.description =
+		"Loads the sampler into the process at a safe point, in a thread of its own, and "
+		"redirects the allocator calls of all loaded objects while all threads run. It "
+		"samples until `flmem profile detach` or its end; this command only starts it. "
+		"What was allocated before is not known to the profile.\n\n"
+		"A process that `flmem trim --gc` would refuse is refused, and so are one that is "
+		"sampled already, a Python built without its lock, and one with another C library "
+		"than the sampler's. The library stays loaded until the process ends.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct profile_attach_options),
+	.run = run_profile_attach,
+};

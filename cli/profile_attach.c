@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile_attach.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "print/format.h"
+
+static void print_attach_thread(const struct flmem_attach_result *r)
+{
+	char stopped[FORMAT_MAX], took[FORMAT_MAX];
+
+	if (r->thread && !r->stopped_us.unknown)
+		printf("  borrowed thread %d%s%s for %s; all other threads kept running\n",
+		       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
+		       format_us(r->stopped_us.value, stopped));
+	if (!r->took_us.unknown)
+		printf("  the code took %s in a thread of its own (%s)\n",
+		       format_us(r->took_us.value, took), r->entry);
+}
+
+/* What is not seen, where there is anything. */
+static void print_attach_entries(const struct flmem_attach_result *r)
+{
+	const struct flmem_attach_entries *e = &r->entries;
+
+	if (r->preloaded)
+		return;
+	printf("  redirected %" PRIu64 " entries of %" PRIu64 " objects\n", e->redirected,
+	       e->objects);
+	if (e->fixed)
+		printf("  note: %" PRIu64 " pointers to allocator functions in data stay as they "
+		       "are: calls through them are not seen\n",
+		       e->fixed);
+	if (e->elsewhere + e->unresolved + e->locked)
+		printf("  note: %" PRIu64 " entries lead to another allocator or tool, %" PRIu64
+		       " are not certain, %" PRIu64 " could not be changed\n",
+		       e->elsewhere, e->unresolved, e->locked);
+	if (e->unready)
+		printf("  note: %" PRIu64 " objects were just being loaded; their calls are seen "
+		       "once another one is loaded\n",
+		       e->unready);
+}
+
+static void print_attached(const struct flmem_attach_result *r, bool detach, bool dry_run)
+{
+	char shown[FLMEM_ATTACH_PATH_MAX];
+
+	if (dry_run) {
+		printf("process %d: would %s%s; nothing was changed\n", (int)r->pid,
+		       detach ? "be detached from" : "be sampled", detach ? " the sampler" : "");
+		return;
+	}
+	flmem_text_escape(r->profile, shown, sizeof(shown));
+	printf(detach ? "process %d: no longer sampled; %s is complete\n"
+		      : "process %d: sampled into %s\n",
+	       (int)r->pid, shown);
+	print_attach_thread(r);
+	if (!detach)
+		print_attach_entries(r);
+}
+
+static struct flmem_attach_options attach_options_of(const struct profile_attach_options *o)
+{
+	return (struct flmem_attach_options){
+		.profile = {.output = o->output,
+			    .interval_bytes = o->interval_bytes,
+			    .limit_bytes = o->limit_bytes,
+			    .native = o->native,
+			    .force = o->force},
+		.timeout_us = o->timeout_us,
+		.assume_seccomp = o->assume_seccomp,
+		.dry_run = o->dry_run,
+	};
+}
+
+static int print_attach_json(const struct cmd *cmd, const struct flmem_attach_result *result,
+			     bool detach)
+{
+	char *text = flmem_report_attach_json(detach ? "profile-detach" : "profile-attach", result);
+	struct flmem_error err = {0};
+
+	if (!text) {
+		flmem_error_nomem(&err, "cannot print the report");
+		return cmd_fail(cmd, true, &err);
+	}
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+int profile_attach_run(const struct cmd *cmd, const struct profile_attach_options *o,
+		       const struct opt_rest *rest, bool detach)
+{
+	const struct flmem_attach_options options = attach_options_of(o);
+	struct flmem_attach_result result;
+	struct flmem_error err = {0};
+	int rc = cmd_no_arguments(cmd, rest, &err);
+
+	if (!rc && !o->pid)
+		rc = flmem_error_set(&err, FLMEM_EUSAGE, 0, "name the process with --pid PID");
+	if (rc)
+		return cmd_fail(cmd, o->json, &err);
+	rc = detach ? flmem_profile_detach(o->pid, &options, &result, &err)
+		    : flmem_profile_attach(o->pid, &options, &result, &err);
+	if (rc == FLMEM_EUSAGE)
+		return cmd_fail(cmd, o->json, &err);
+	if (rc)
+		cmd_fail(cmd, false, &err);
+	if (o->json && print_attach_json(cmd, &result, detach))
+		return flmem_code_exit_status(FLMEM_EFAILED);
+	if (!rc && !o->json)
+		print_attached(&result, detach, o->dry_run);
+	return flmem_code_exit_status(rc);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ATTACH_H
+#define FLMEM_ATTACH_H
+
+/*
+ * Sampling the heap of a running Python process that was not prepared for it. A library is loaded
+ * into it at a safe point, in a thread of its own; the calls of the allocator are redirected while
+ * all threads run, and led back when sampling ends.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+#include <flmem/profile.h>
+#include <flmem/value.h>
+
+struct flmem_attach_options {
+	struct flmem_profile_request profile; /* not follow_children, not python_allocators */
+	uint64_t timeout_us; /* for finding a safe moment; 0: the default of trims */
+	bool assume_seccomp; /* as for a trim */
+	bool dry_run;	     /* check everything, change nothing */
+};
+
+#define FLMEM_ATTACH_PATH_MAX 4096
+
+/* Entries of the tables of loaded objects that name an allocator function. */
+struct flmem_attach_entries {
+	uint64_t redirected;
+	uint64_t fixed;	     /* pointers in data, which stay as they are */
+	uint64_t elsewhere;  /* lead to another function already */
+	uint64_t unresolved; /* are not bound yet, and it is not certain to what */
+	uint64_t locked;     /* could not be made writable */
+	uint64_t objects;    /* that have entries */
+	uint64_t unready;    /* objects that were just being loaded */
+};
+
+struct flmem_attach_result {
+	pid_t pid;
+	int code; /* 0 or the negative enum flmem_code that `reason` explains */
+	char reason[FLMEM_ERROR_MESSAGE_MAX];
+	char profile[FLMEM_ATTACH_PATH_MAX]; /* as the process names it; untrusted text, or "" */
+	const char *entry;		     /* static: how the code was injected, or NULL */
+	pid_t thread;			     /* the borrowed thread, or 0 */
+	char thread_state[64];		     /* what it was blocked in, or "" */
+	struct flmem_u64 stopped_us;	     /* for how long it was borrowed */
+	struct flmem_u64 took_us;	     /* loading and redirecting, all threads running */
+	bool preloaded;			     /* the program calls the sampler without them */
+	struct flmem_attach_entries entries;
+};
+
+/*
+ * Begins a profile. Refuses what a trim with Python code refuses, a process that is sampled
+ * already, and one that does not see the file. *ret_result is filled on every return.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_attach(pid_t pid,
+						    const struct flmem_attach_options *options,
+						    struct flmem_attach_result *ret_result,
+						    struct flmem_error *err);
+
+/*
+ * Ends it, also one that another flmem began; the file stays, and the library stays loaded.
+ * FLMEM_EUNSUPPORTED: the process is not sampled.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_detach(pid_t pid,
+						    const struct flmem_attach_options *options,
+						    struct flmem_attach_result *ret_result,
+						    struct flmem_error *err);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaching the sampler to a process and detaching it. Python code in a thread of its own, which
+ * enters the process as that of a trim does, loads the library and hands it an order; the library
+ * does the rest.
+ */
+
+#include <flmem/attach.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/trim.h>
+
+#include "base/attempt.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "ops/profile/attached.h"
+#include "ops/profile/prepare.h"
+#include "ops/target/target_guard.h"
+#include "ops/target/target_hooks.h"
+#include "remote/checks/candidates.h"
+#include "runtimes/cpython_call.h"
+#include "runtimes/cpython_script.h"
+#include "runtimes/cpython_state.h"
+#include "settings/preload.h"
+
+#define LIBRARY_MAX (4U << 20)
+
+/* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
+struct attach_attempt {
+	pid_t pid;
+	bool detach;
+	struct flmem_attach_options options;
+	char output[FLMEM_ATTACH_PATH_MAX];
+	struct flmem_attach_result result;
+};
+
+/* What the Python code of an order needs. */
+struct attach_order {
+	const char *library; /* as the process names it */
+	bool is_new;	     /* it was written for this, and goes as soon as it is loaded */
+	char text[FLMEM_SAMPLER_STATE_PATH + 16];
+};
+
+/* A bytes literal, of which nothing is special to Python. */
+static void append_python_bytes(struct flmem_buf *buf, const char *text)
+{
+	flmem_buf_puts(buf, "b'");
+	for (; *text; text++)
+		flmem_buf_printf(buf, "\\x%02x", (unsigned char)*text);
+	flmem_buf_puts(buf, "'");
+}
+
+/*
+ * No module is made and none is imported: the function that would make it raises the answer. The
+ * code defines neither a class nor a function, which would be garbage in a cycle.
+ */
+static void append_order(const struct attach_order *order, struct flmem_buf *buf)
+{
+	flmem_buf_puts(buf, "import os,sys,_imp\np=os.fsdecode(");
+	append_python_bytes(buf, order->library);
+	flmem_buf_puts(buf, ")\nsys." FLMEM_SAMPLER_REQUEST "=");
+	append_python_bytes(buf, order->text);
+	flmem_buf_puts(
+		buf, "\ntry:\n"
+		     " try:_imp.create_dynamic(type(sys.implementation)(name='" FLMEM_SAMPLER_MODULE
+		     "',origin=p))\n"
+		     " finally:\n"
+		     "  del sys." FLMEM_SAMPLER_REQUEST "\n");
+	if (order->is_new)
+		flmem_buf_puts(buf, "  try:os.unlink(p)\n"
+				    "  except OSError:pass\n");
+	flmem_buf_puts(buf, "except ImportError as e:print(e)\n");
+}
+
+static void take_attach_call(const struct flmem_cpython_result *run, uint64_t hooks_us,
+			     struct flmem_attach_result *result)
+{
+	result->entry = run->entry ? flmem_cpython_entry_name(run->entry) : NULL;
+	result->thread = run->tid;
+	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
+		 run->waited_in ? run->waited_in : "");
+	if (run->complete || run->stopped_us)
+		result->stopped_us = FLMEM_KNOWN(run->stopped_us + hooks_us);
+	if (run->complete)
+		result->took_us = FLMEM_KNOWN(run->took_us);
+}
+
+/* "flmem: ok", "flmem: refused REASON", or what the loader printed. */
+static int take_attach_answer(const struct attach_attempt *attempt,
+			      const struct flmem_cpython_answer *answer, struct flmem_error *err)
+{
+	static const char refused[] = FLMEM_SAMPLER_ANSWER "refused ";
+	const char *said = answer->exception ? answer->exception
+			   : answer->output  ? answer->output
+					     : "";
+	int length = (int)strcspn(said, "\n");
+
+	if (!answer->exception && flmem_text_starts(said, FLMEM_SAMPLER_ANSWER "ok"))
+		return 0;
+	if (!answer->exception && flmem_text_starts(said, refused))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %.*s", (int)attempt->pid,
+				       length - (int)sizeof(refused) + 1,
+				       said + sizeof(refused) - 1);
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "process %d could not load the sampler: %.*s",
+			       (int)attempt->pid, length, said);
+}
+
+static int run_attach_code(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			   const struct flmem_cpython_code *code, struct flmem_error *err)
+{
+	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result run = {0};
+	struct flmem_guard guard = {0};
+	const struct flmem_attach_options *options = &attempt->options;
+	const struct flmem_cpython_call call = {
+		.code = *code,
+		.guard = &guard,
+		.timeout_us =
+			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
+		.assume_seccomp = options->assume_seccomp,
+		.dry_run = options->dry_run,
+	};
+	uint64_t hooks_us = 0;
+	int rc;
+
+	flmem_target_guard_fill(&target->view, &target->allocators, &guard);
+	rc = flmem_target_guard_check(&target->view, &target->allocators,
+				      FLMEM_TARGET_GUARD_QUICK_US, err);
+	if (!rc)
+		rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,
+						    &hooks_us, err);
+	if (!rc)
+		rc = flmem_cpython_call(&target->view, &call, &run, err);
+	take_attach_call(&run, hooks_us, &attempt->result);
+	if (rc || options->dry_run)
+		return rc;
+	return take_attach_answer(attempt, &run.answer, err);
+}
+
+static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+		      const struct attach_order *order, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_cpython_code code = {.name = attempt->detach ? "profile detach"
+								  : "profile attach"};
+
+	append_order(order, &text);
+	if (text.failed)
+		return flmem_error_nomem(err, "cannot hold the code for process %d",
+					 (int)attempt->pid);
+	code.text = text.data;
+	code.length = text.length;
+	return run_attach_code(attempt, target, &code, err);
+}
+
+static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
+{
+	char path[FLMEM_PRELOAD_PATH_MAX];
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, path, err);
+
+	if (rc)
+		return rc;
+	rc = flmem_io_read_file_at(-1, path, LIBRARY_MAX, library);
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s'", path) : 0;
+}
+
+static int refuse_sampled(const struct attach_attempt *attempt,
+			  const struct flmem_attached *attached, struct flmem_error *err)
+{
+	const char *path = attached->state.path;
+
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "process %d is already sampled%s%.200s%s; end that with: flmem "
+			       "profile detach --pid %d",
+			       (int)attempt->pid, path[0] ? ", into '" : "", path,
+			       path[0] ? "'" : "", (int)attempt->pid);
+}
+
+/* The sampler reads frames under the lock of the interpreter, and a profile needs it. */
+static int check_attachable(const struct attach_attempt *attempt,
+			    const struct flmem_target_inspection *target,
+			    const struct flmem_attached *attached, struct flmem_error *err)
+{
+	struct flmem_cpython python;
+
+	if (attached->state.phase != FLMEM_SAMPLER_IDLE)
+		return refuse_sampled(attempt, attached, err);
+	if (!flmem_cpython_find(&target->view, &python))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d has no CPython, which loads the sampler; start "
+				       "it with: flmem profile run",
+				       (int)attempt->pid);
+	if (!flmem_modules_lookup(&target->modules, "gnu_get_libc_version", NULL))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d is not linked with glibc, for which the sampler "
+				       "is built",
+				       (int)attempt->pid);
+	if (flmem_cpython_is_free_threaded(&target->view, &python))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the Python of process %d is built without its lock "
+				       "(free-threaded)",
+				       (int)attempt->pid);
+	return 0;
+}
+
+/* Through the file system of the process, and only for as long as it takes to load it. */
+static int send_new_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			    const struct attach_order *given, struct flmem_error *err)
+{
+	struct attach_order order = *given;
+	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script file = FLMEM_CPYTHON_SCRIPT_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf library = FLMEM_BUF_INIT;
+	unsigned char number[FLMEM_CPYTHON_COOKIE];
+	uint64_t unique;
+	char path[FLMEM_ATTACH_PATH_MAX];
+	int rc = read_own_library(&library, err);
+
+	if (!rc)
+		rc = flmem_cpython_cookie_make(number, err);
+	if (rc)
+		return rc;
+	memcpy(&unique, number, sizeof(unique));
+	if (!attempt->options.dry_run) {
+		rc = flmem_cpython_script_write_library(&target->process, unique, library.data,
+							library.length, &file, err);
+		if (rc)
+			return rc;
+	}
+	snprintf(path, sizeof(path), "%s/%s", file.path ? file.path : "", file.name);
+	order.library = path;
+	order.is_new = true;
+	return send_order(attempt, target, &order, err);
+}
+
+static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+		       const struct flmem_attached *attached, const char *profile,
+		       struct flmem_error *err)
+{
+	struct attach_order order = {0};
+
+	snprintf(order.text, sizeof(order.text), "attach %s", profile);
+	if (!attached->module)
+		return send_new_library(attempt, target, &order, err);
+	order.library = attached->module->path;
+	return send_order(attempt, target, &order, err);
+}
+
+static void take_entries(const struct flmem_sampler_state *state,
+			 struct flmem_attach_result *result)
+{
+	const struct flmem_sampler_entries *from = &state->entries;
+
+	result->preloaded = state->preloaded != 0;
+	result->entries = (struct flmem_attach_entries){
+		.redirected = from->redirected,
+		.fixed = from->fixed,
+		.elsewhere = from->elsewhere,
+		.unresolved = from->unresolved,
+		.locked = from->locked,
+		.objects = from->objects,
+		.unready = from->unready,
+	};
+}
+
+/* What the sampler did; not being able to read it changes nothing of that. */
+static void read_attached_result(struct attach_attempt *attempt,
+				 struct flmem_target_inspection *target)
+{
+	struct flmem_attached attached = {0};
+
+	if (!flmem_target_inspection_renew(target, NULL) &&
+	    !flmem_attached_read(target, &attached, NULL) && attached.module)
+		take_entries(&attached.state, &attempt->result);
+}
+
+static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			    const struct flmem_attached *attached, struct flmem_error *err)
+{
+	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
+	int rc = check_attachable(attempt, target, attached, err);
+
+	if (!rc && attempt->options.dry_run)
+		return send_attach(attempt, target, attached, "", err);
+	if (!rc)
+		rc = flmem_attached_file_create(&target->process, &attempt->options.profile, &file,
+						err);
+	if (!rc)
+		rc = send_attach(attempt, target, attached, file.seen_path, err);
+	/* Without its file the sampler refuses, also where the code runs late. */
+	if (rc)
+		return rc;
+	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s", file.path);
+	flmem_attached_file_keep(&file);
+	read_attached_result(attempt, target);
+	return 0;
+}
+
+static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			    const struct flmem_attached *attached, struct flmem_error *err)
+{
+	struct attach_order order = {.text = "detach"};
+
+	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
+				       (int)attempt->pid);
+	order.library = attached->module->path;
+	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
+		 attached->state.path);
+	take_entries(&attached->state, &attempt->result);
+	return send_order(attempt, target, &order, err);
+}
+
+static int run_attach_attempt(void *context, struct flmem_error *err)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
+		flmem_target_inspection_new(err);
+	struct attach_attempt *attempt = context;
+	struct flmem_attached attached = {0};
+	int rc;
+
+	if (!target)
+		return FLMEM_EFAILED;
+	rc = flmem_target_guard_open(target, attempt->pid, 0, err);
+	if (!rc && flmem_modules_are_loading(&target->modules))
+		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				     "process %d is loading libraries; try again",
+				     (int)attempt->pid);
+	if (!rc)
+		rc = flmem_attached_read(target, &attached, err);
+	if (rc)
+		return rc;
+	return attempt->detach ? detach_inspected(attempt, target, &attached, err)
+			       : attach_inspected(attempt, target, &attached, err);
+}
+
+static void init_attach_result(pid_t pid, struct flmem_attach_result *result)
+{
+	static const char *const none = "nothing was called";
+
+	*result = (struct flmem_attach_result){
+		.pid = pid,
+		.stopped_us = FLMEM_UNKNOWN(none),
+		.took_us = FLMEM_UNKNOWN(none),
+	};
+}
+
+static int attempt_attach(pid_t pid, const struct flmem_attach_options *options, bool detach,
+			  struct flmem_attach_result *ret_result, struct flmem_error *err)
+{
+	const struct flmem_attempt how = {
+		.run = run_attach_attempt, .release = free, .subject = pid};
+	FLMEM_AUTO_FREE struct attach_attempt *attempt = calloc(1, sizeof(*attempt));
+	bool lost = false;
+	int rc;
+
+	if (!attempt)
+		return flmem_error_nomem(err, "cannot attach to a process");
+	attempt->pid = pid;
+	attempt->detach = detach;
+	attempt->options = *options;
+	init_attach_result(pid, &attempt->result);
+	if (options->profile.output) {
+		if (strlen(options->profile.output) >= sizeof(attempt->output))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "the path of the profile is too long");
+		memcpy(attempt->output, options->profile.output,
+		       strlen(options->profile.output) + 1);
+		attempt->options.profile.output = attempt->output;
+	}
+	rc = flmem_attempt_run(&how, attempt, &lost, err);
+	if (lost) {
+		(void)FLMEM_TAKE(attempt);
+		return flmem_error_prefix(err, rc, "process %d is not touched", (int)pid);
+	}
+	*ret_result = attempt->result;
+	return rc;
+}
+
+static int finish_attach(int rc, struct flmem_attach_result *result, const struct flmem_error *err)
+{
+	result->code = rc;
+	if (rc)
+		snprintf(result->reason, sizeof(result->reason), "%s", err->message);
+	return rc;
+}
+
+int flmem_profile_attach(pid_t pid, const struct flmem_attach_options *options,
+			 struct flmem_attach_result *ret_result, struct flmem_error *err)
+{
+	struct flmem_error local = {0};
+	int rc;
+
+	if (!err)
+		err = &local;
+	init_attach_result(pid, ret_result);
+	rc = flmem_profile_sizes_check(&options->profile, err);
+	if (!rc && !options->profile.output && !options->dry_run)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "name the profile to write with --output FILE");
+	if (!rc)
+		rc = attempt_attach(pid, options, false, ret_result, err);
+	return finish_attach(rc, ret_result, err);
+}
+
+int flmem_profile_detach(pid_t pid, const struct flmem_attach_options *options,
+			 struct flmem_attach_result *ret_result, struct flmem_error *err)
+{
+	struct flmem_error local = {0};
+	int rc;
+
+	if (!err)
+		err = &local;
+	init_attach_result(pid, ret_result);
+	rc = attempt_attach(pid, options, true, ret_result, err);
+	return finish_attach(rc, ret_result, err);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_PROFILE_ATTACHED_H
+#define FLMEM_OPS_PROFILE_ATTACHED_H
+
+/* The parts of attaching. */
+
+#include <flmem/attach.h>
+
+#include "base/cleanup.h"
+#include "ops/target/inspection.h"
+#include "preload/sampler_state.h"
+
+/* The sampler that a process has loaded; `module` NULL: none. */
+struct flmem_attached {
+	const struct flmem_module *module;
+	struct flmem_sampler_state state; /* checked: texts end, numbers are in range */
+};
+
+/* FLMEM_EUNSUPPORTED: one of another version; FLMEM_EFAILED: its memory cannot be read. */
+int flmem_attached_read(const struct flmem_target_inspection *target,
+			struct flmem_attached *ret_attached, struct flmem_error *err);
+
+/* The file of a profile, created with the rights of the target. Clearing removes it. */
+struct flmem_attached_file {
+	int directory;			       /* -1: none */
+	char path[FLMEM_ATTACH_PATH_MAX];      /* as flmem names it */
+	char seen_path[FLMEM_ATTACH_PATH_MAX]; /* as the process does */
+};
+
+/* FLMEM_EUSAGE: the place, or one that the process does not see or may not write. */
+#define FLMEM_ATTACHED_FILE_INIT \
+	{                        \
+		.directory = -1  \
+	}
+
+int flmem_attached_file_create(const struct flmem_process *process,
+			       const struct flmem_profile_request *request,
+			       struct flmem_attached_file *ret_file, struct flmem_error *err);
+void flmem_attached_file_clear(struct flmem_attached_file *file);
+/* The same, but the file stays. */
+void flmem_attached_file_keep(struct flmem_attached_file *file);
+
+#define FLMEM_AUTO_ATTACHED_FILE FLMEM_AUTO(flmem_attached_file_clear)
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file of a profile for a process that runs. The process opens it itself, so it has to see the
+ * file and to own it: it is created with its rights, and without those of flmem.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
+
+#include "base/buf.h"
+#include "base/file_place.h"
+#include "ops/profile/attached.h"
+#include "ops/profile/prepare.h"
+#include "proc/files/fs_user.h"
+#include "proc/status.h"
+
+#define CREATE_TIMEOUT_US 20000000U /* of all blocks, on a slow disk */
+#define WORDS_MAX	  256U
+
+/* Work of the thread with the target's rights. */
+struct profile_work {
+	char path[FLMEM_ATTACH_PATH_MAX];
+	struct flmem_file_place place;
+	struct flmem_profile_header header;
+	struct stat created;
+	struct flmem_error err;
+	bool force;
+};
+
+static void free_profile_work(void *context)
+{
+	struct profile_work *work = context;
+
+	flmem_file_place_close(&work->place);
+	free(work);
+}
+
+static int create_attached_profile(void *context)
+{
+	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
+	struct profile_work *work = context;
+	int rc = flmem_temporary_create(work->place.directory, 0600, &new);
+
+	if (rc)
+		return flmem_error_set(&work->err, FLMEM_EUSAGE, -rc,
+				       "cannot write '%s' as the user of the process; choose a "
+				       "directory in which it may create files",
+				       work->path);
+	rc = flmem_profile_header_write(new.fd, &work->header, work->path, &work->err);
+	if (rc)
+		return rc;
+	if (fstat(new.fd, &work->created) < 0)
+		return flmem_error_set(&work->err, FLMEM_EFAILED, errno, "cannot read '%s'",
+				       work->path);
+	return flmem_temporary_publish(&work->place, &new, work->force, &work->err);
+}
+
+/* The words of a command line, which NULs separate; from the process, so it may be anything. */
+static void fill_target_command(const struct flmem_process *process,
+				struct flmem_profile_header *header)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char *words[WORDS_MAX + 1] = {0};
+	size_t count = 0;
+
+	if (flmem_process_read(process, "cmdline", &text) || !text.length)
+		return;
+	flmem_buf_putc(&text, '\0');
+	if (text.failed)
+		return;
+	for (size_t at = 0; at + 1 < text.length && count < WORDS_MAX;) {
+		words[count++] = text.data + at;
+		at += strlen(text.data + at) + 1;
+	}
+	if (count)
+		flmem_profile_command_fill(words, header);
+}
+
+/* The absolute path; what follows /proc/PID/root is one of the process itself. */
+static int name_attached_file(const struct flmem_process *process, const char *output,
+			      struct flmem_attached_file *file, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *copy = strdup(output), *directory = NULL;
+	const char *name = strrchr(output, '/');
+	char root[64];
+	int length = snprintf(root, sizeof(root), "/proc/%d/root/", (int)process->pid);
+	int written;
+
+	if (!copy)
+		return flmem_error_nomem(err, "cannot name the profile");
+	copy[name ? (size_t)(name - output) : 0] = '\0';
+	directory = realpath(!name ? "." : copy[0] ? copy : "/", NULL);
+	if (!directory)
+		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot write '%s'", output);
+	written = snprintf(file->path, sizeof(file->path), "%s/%s",
+			   strcmp(directory, "/") == 0 ? "" : directory, name ? name + 1 : output);
+	if ((size_t)written >= sizeof(file->path) || strlen(output) >= sizeof(file->path))
+		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
+				       output);
+	snprintf(file->seen_path, sizeof(file->seen_path), "%s", file->path);
+	if (strncmp(output, root, (size_t)length) == 0) {
+		snprintf(file->path, sizeof(file->path), "%s", output);
+		snprintf(file->seen_path, sizeof(file->seen_path), "%s", output + length - 1);
+	}
+	return 0;
+}
+
+static bool is_seen_by(const struct flmem_process *process, const char *path,
+		       const struct stat *created)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
+	struct stat seen;
+
+	return fd >= 0 && fstat(fd, &seen) == 0 && seen.st_dev == created->st_dev &&
+	       seen.st_ino == created->st_ino;
+}
+
+static struct profile_work *make_profile_work(const struct flmem_process *process,
+					      const struct flmem_status *status,
+					      const struct flmem_profile_request *request,
+					      const char *path)
+{
+	struct profile_work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	work->place = (struct flmem_file_place)FLMEM_FILE_PLACE_INIT;
+	work->force = request->force;
+	snprintf(work->path, sizeof(work->path), "%s", path);
+	flmem_profile_header_fill(request, &work->header);
+	fill_target_command(process, &work->header);
+	work->header.pid = (uint32_t)flmem_u64_or(status->ns_pid, (uint64_t)process->pid);
+	return work;
+}
+
+static int check_profile_place(struct profile_work *work, struct flmem_error *err)
+{
+	struct stat old;
+	int rc = flmem_file_place_open(work->path, &work->place);
+
+	if (rc)
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", work->path);
+	if (!work->force && fstatat(work->place.directory, work->place.name, &old, 0) == 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' exists; use --force to replace it", work->path);
+	return 0;
+}
+
+static int run_profile_work(const struct flmem_status *status, struct profile_work **work,
+			    struct flmem_error *err)
+{
+	const struct flmem_fs_user user = {status->uid.fs, status->gid.fs};
+	const struct flmem_fs_work order = {
+		.run = create_attached_profile, .abandon = free_profile_work, .context = *work};
+	int rc = flmem_fs_user_run(&user, &order, CREATE_TIMEOUT_US);
+
+	if (rc == -ETIMEDOUT) {
+		*work = NULL;
+		return flmem_error_set(err, FLMEM_EFAILED, ETIMEDOUT, "cannot write the profile");
+	}
+	if (rc && !(*work)->err.code)
+		return flmem_error_set(err, FLMEM_EPERM, -rc,
+				       "the profile is written with the user id %u of the process "
+				       "and no other, which takes CAP_SETUID and CAP_SETGID",
+				       user.uid);
+	if (rc)
+		*err = (*work)->err;
+	return rc;
+}
+
+static void cleanup_profile_work(struct profile_work **work)
+{
+	if (*work)
+		free_profile_work(*work);
+}
+
+int flmem_attached_file_create(const struct flmem_process *process,
+			       const struct flmem_profile_request *request,
+			       struct flmem_attached_file *ret_file, struct flmem_error *err)
+{
+	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
+	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
+	struct flmem_status status;
+	int rc = flmem_status_read(process, &status, err);
+
+	if (!rc)
+		rc = name_attached_file(process, request->output, &file, err);
+	if (rc)
+		return rc;
+	if (!status.uid.known || !status.gid.known)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read the user of process %d",
+				       (int)process->pid);
+	work = make_profile_work(process, &status, request, file.path);
+	if (!work)
+		return flmem_error_nomem(err, "cannot create the profile");
+	rc = check_profile_place(work, err);
+	if (!rc)
+		rc = run_profile_work(&status, &work, err);
+	if (rc)
+		return rc;
+	file.directory = work->place.directory;
+	work->place.directory = -1;
+	if (!is_seen_by(process, file.seen_path, &work->created))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "process %d does not see '%s': its file system is another "
+				       "one; choose a place in it, --output /proc/%d/root/tmp/NAME",
+				       (int)process->pid, request->output, (int)process->pid);
+	*ret_file = file;
+	file.directory = -1;
+	return 0;
+}
+
+/* In the directory that it was created in, whatever its path leads to now. */
+void flmem_attached_file_clear(struct flmem_attached_file *file)
+{
+	if (file->directory < 0)
+		return;
+	unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);
+	flmem_attached_file_keep(file);
+}
+
+void flmem_attached_file_keep(struct flmem_attached_file *file)
+{
+	if (file->directory >= 0)
+		close(file->directory);
+	file->directory = -1;
+}

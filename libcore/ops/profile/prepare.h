@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_PROFILE_PREPARE_H
+#define FLMEM_OPS_PROFILE_PREPARE_H
+
+/* The parts of a new profile that `run` and `attach` have in common. */
+
+#include <flmem/profile.h>
+
+#include "preload/profile_format.h"
+
+#define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
+
+/* FLMEM_EUSAGE for an invalid size. */
+int flmem_profile_sizes_check(const struct flmem_profile_request *request, struct flmem_error *err);
+
+/* For a command that replaces this process. */
+void flmem_profile_header_fill(const struct flmem_profile_request *request,
+			       struct flmem_profile_header *header);
+
+/* The command, redacted. */
+void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *header);
+
+/* Allocates all of the file, and writes the header. */
+int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
+			       struct flmem_error *err);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaching to the process that this library was loaded into, and detaching. First all entries are
+ * redirected, then sampling begins, so that hardly a free of a sampled block is missed. Detaching
+ * goes the other way round. The library stays loaded: threads may be inside of it, and pointers to
+ * its functions may have been kept.
+ */
+
+#include "preload/sampler/attach.h"
+
+#include <string.h>
+
+#include "preload/sampler/got.h"
+#include "preload/sampler/hold.h"
+#include "preload/sampler/hooks.h"
+
+static const char attach_order[] = "attach ", detach_order[] = "detach";
+
+static void append_answer(char *answer, size_t size, const char *text)
+{
+	size_t used = strlen(answer);
+
+	sampler_copy_text(answer + used, size - used, text);
+}
+
+void sampler_show_identity(void)
+{
+	struct flmem_sampler_state *state = &sampler_shown.state;
+
+	state->version = FLMEM_SAMPLER_STATE_VERSION;
+	state->preloaded = sampler_is_interposed();
+	__atomic_store_n(&state->magic, FLMEM_SAMPLER_STATE_MAGIC, __ATOMIC_RELEASE);
+}
+
+void sampler_show_sampling(void)
+{
+	struct flmem_sampler_state *state = &sampler_shown.state;
+
+	state->version = FLMEM_SAMPLER_STATE_VERSION;
+	__atomic_store_n(&state->magic, FLMEM_SAMPLER_STATE_MAGIC, __ATOMIC_RELEASE);
+	__atomic_store_n(&state->phase, FLMEM_SAMPLER_SAMPLING, __ATOMIC_RELEASE);
+}
+
+static bool begin_change(enum flmem_sampler_phase from, enum flmem_sampler_phase to)
+{
+	uint32_t phase = from;
+
+	return __atomic_compare_exchange_n(&sampler_shown.state.phase, &phase, to, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static const char *attach_profile(const char *path, uintptr_t python)
+{
+	struct flmem_sampler_state *state = &sampler_shown.state;
+	const char *why = NULL;
+
+	if (!state->preloaded) {
+		sampler_hooks_resolve_loaded();
+		why = sampler_got_redirect(python, &state->entries);
+	}
+	sampler_copy_text(state->path, sizeof(state->path), path);
+	if (!why)
+		why = sampler_profile_open(path);
+	if (why && !state->preloaded)
+		sampler_got_restore();
+	return why;
+}
+
+static const char *run_attach(const char *path, uintptr_t python)
+{
+	const char *why;
+
+	sampler_show_identity();
+	if (!begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING))
+		return "it is already sampled, or another flmem is about to";
+	if (__atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST))
+		why = "a call from an earlier profile has not ended";
+	else
+		why = attach_profile(path, python);
+	if (why)
+		__atomic_store_n(&sampler_shown.state.phase, FLMEM_SAMPLER_IDLE, __ATOMIC_SEQ_CST);
+	return why;
+}
+
+static const char *run_detach(void)
+{
+	bool closed;
+	uint64_t left = 0;
+
+	if (!begin_change(FLMEM_SAMPLER_SAMPLING, FLMEM_SAMPLER_DETACHING))
+		return "it is not sampled, or another flmem is about to change that";
+	closed = sampler_profile_close();
+	if (!sampler_shown.state.preloaded)
+		left = sampler_got_restore();
+	__atomic_store_n(&sampler_shown.state.phase, FLMEM_SAMPLER_IDLE, __ATOMIC_SEQ_CST);
+	if (left)
+		return "some entries could not be put back; they only pass calls on";
+	return closed ? NULL : "a call of a thread still uses the profile, which stays mapped";
+}
+
+void sampler_attach_order(const char *order, uintptr_t python, char *answer, size_t size)
+{
+	const char *why = "the order is not known";
+
+	if (strncmp(order, attach_order, sizeof(attach_order) - 1) == 0)
+		why = run_attach(order + sizeof(attach_order) - 1, python);
+	else if (strcmp(order, detach_order) == 0)
+		why = run_detach();
+	answer[0] = '\0';
+	append_answer(answer, size, FLMEM_SAMPLER_ANSWER);
+	append_answer(answer, size, why ? "refused " : "ok");
+	append_answer(answer, size, why ? why : "");
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_ATTACH_H
+#define FLMEM_PRELOAD_SAMPLER_ATTACH_H
+
+/* A profile that begins and ends while the process runs. */
+
+#include "preload/sampler/sampler.h"
+
+/* lifetime.c: NULL, or why it does not begin. Nothing is sampled when it is called. */
+HIDDEN const char *sampler_profile_open(const char *path);
+/* False: a call that uses it does not end; it stays mapped, and nothing is sampled any more. */
+HIDDEN bool sampler_profile_close(void);
+
+/* attach.c: what flmem reads from outside. */
+HIDDEN void sampler_show_identity(void);
+HIDDEN void sampler_show_sampling(void);
+
+/*
+ * Carries out an order: "attach PATH" or "detach". `python` is an address of the interpreter. The
+ * answer is a line for flmem, after FLMEM_SAMPLER_ANSWER: "ok", or "refused REASON".
+ */
+HIDDEN void sampler_attach_order(const char *order, uintptr_t python, char *answer, size_t size);
+
+/* trampolines.c: before dlopen() and dlsym(), which are entered as from the caller itself. */
+HIDDEN void sampler_before_dlopen(void);
+HIDDEN void sampler_before_dlsym(void);
+
+#endif

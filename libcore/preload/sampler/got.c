@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries are changed one by one with a compare-and-swap, while all threads run: a call leads to
+ * the allocator by the one way or by the other, and both are right at any time. The linker's list
+ * of objects is locked meanwhile (dl_iterate_phdr), so that none is unmapped, and an object whose
+ * read-only part is still writable is left alone: it is just being loaded.
+ *
+ * An entry is changed only where it leads to the very function that the sampler passes calls on to,
+ * or is not bound yet and there is but one function that it could be bound to. Others belong to
+ * another tool, or to an allocator that some library has for itself.
+ */
+
+#include "preload/sampler/got.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "preload/sampler/hold.h"
+
+#ifdef __x86_64__
+#define RELOCATION_CALL	 R_X86_64_JUMP_SLOT
+#define RELOCATION_ENTRY R_X86_64_GLOB_DAT
+#define RELOCATION_DATA	 R_X86_64_64
+#else
+#define RELOCATION_CALL	 R_AARCH64_JUMP_SLOT
+#define RELOCATION_ENTRY R_AARCH64_GLOB_DAT
+#define RELOCATION_DATA	 R_AARCH64_ABS64
+#endif
+
+#define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
+#define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
+
+struct hooked {
+	const char *name;
+	uintptr_t own;	      /* the sampler's function */
+	uintptr_t real;	      /* what the program calls; 0: nothing */
+	unsigned definitions; /* in different objects */
+	bool maps;	      /* of the mmap family */
+};
+
+/* An entry that was changed, and what it was. Entries of objects that were closed stay here. */
+struct changed {
+	uintptr_t slot, original;
+};
+
+/* Used under the linker's lock. */
+static struct hooked hooked[] = {
+#define SAMPLER_ROW(function) {.name = #function, .own = (uintptr_t)sampler_own_##function},
+	SAMPLER_HOOKS(SAMPLER_ROW) SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
+#undef SAMPLER_ROW
+};
+static struct changed *changed;
+static unsigned long long seen_adds;
+static bool seen_all;
+
+#define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
+
+struct pass {
+	void (*visit)(struct pass *pass, const struct sampler_object *object, uintptr_t slot,
+		      const struct hooked *hook, unsigned kind);
+	struct sampler_areas areas;
+	struct flmem_sampler_entries entries;
+	struct sampler_object main;
+	uintptr_t python;
+	uintptr_t page; /* writable for now */
+	int access;	/* that it had */
+	const char *why;
+	bool is_late; /* for objects that came later */
+};
+
+static struct changed *find_changed(uintptr_t slot, bool add)
+{
+	uint32_t at = (uint32_t)sampler_hash(slot, 0);
+
+	for (uint32_t i = 0; i < CHANGED_MAX / 2; i++, at++) {
+		struct changed *entry = &changed[at % CHANGED_MAX];
+
+		if (entry->slot == slot)
+			return entry;
+		if (entry->slot)
+			continue;
+		if (!add)
+			return NULL;
+		entry->slot = slot;
+		return entry;
+	}
+	return NULL;
+}
+
+static bool make_changed(void)
+{
+	long at;
+
+	if (changed)
+		return true;
+	at = syscall(SYS_mmap, NULL, CHANGED_SIZE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+	changed = at == -1 ? NULL : (void *)at;
+	return changed != NULL;
+}
+
+/* The page as it was. */
+static void close_page(struct pass *pass)
+{
+	if (pass->page && !(pass->access & PROT_WRITE))
+		mprotect((void *)pass->page, SAMPLER_PAGE, pass->access);
+	pass->page = 0;
+}
+
+static bool open_page(struct pass *pass, uintptr_t slot)
+{
+	uintptr_t page = slot & ~(uintptr_t)(SAMPLER_PAGE - 1);
+	int access;
+
+	if (pass->page == page)
+		return true;
+	close_page(pass);
+	access = sampler_areas_access(&pass->areas, page);
+	if (access < 0 || !(access & PROT_READ))
+		return false;
+	if (!(access & PROT_WRITE) && mprotect((void *)page, SAMPLER_PAGE, access | PROT_WRITE) < 0)
+		return false;
+	pass->page = page;
+	pass->access = access;
+	return true;
+}
+
+static bool is_in_object(const struct sampler_object *object, uintptr_t address)
+{
+	return address >= object->start && address < object->end;
+}
+
+/* It leads to the linker, which would replace it by the function at the first call. */
+static bool is_unbound(const struct pass *pass, const struct sampler_object *object,
+		       uintptr_t value, unsigned kind)
+{
+	return kind == RELOCATION_CALL && is_in_object(object, value) &&
+	       (sampler_areas_access(&pass->areas, value) & PROT_EXEC);
+}
+
+static void count_other(struct pass *pass, const struct sampler_object *object, uintptr_t value,
+			unsigned kind)
+{
+	/* The address of a function, for the whole process, in a program at a fixed place. */
+	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
+		return;
+	if (is_unbound(pass, object, value, kind))
+		pass->entries.unresolved++;
+	else if (value)
+		pass->entries.elsewhere++;
+}
+
+static void change_entry(struct pass *pass, uintptr_t *slot, uintptr_t value, uintptr_t own)
+{
+	struct changed *entry = find_changed((uintptr_t)slot, true);
+
+	if (!entry || !open_page(pass, (uintptr_t)slot)) {
+		pass->entries.locked++;
+		return;
+	}
+	entry->original = value;
+	/* The linker may bind it at this moment: then it stays with the function itself. */
+	if (__atomic_compare_exchange_n(slot, &value, own, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_RELAXED))
+		pass->entries.redirected++;
+	else
+		pass->entries.unresolved++;
+}
+
+static void redirect_entry(struct pass *pass, const struct sampler_object *object, uintptr_t at,
+			   const struct hooked *hook, unsigned kind)
+{
+	uintptr_t *slot = (uintptr_t *)at, value = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (kind == RELOCATION_DATA) {
+		pass->entries.fixed += hook->real && value == hook->real;
+	} else if (value == hook->own) {
+		pass->entries.redirected++;
+	} else if (hook->real && (value == hook->real || (hook->definitions == 1 &&
+							  is_unbound(pass, object, value, kind)))) {
+		/* What the allocator maps for itself is in the blocks that it hands out. */
+		if (!hook->maps || !is_in_object(object, hooked[0].real))
+			change_entry(pass, slot, value, hook->own);
+	} else {
+		count_other(pass, object, value, kind);
+	}
+}
+
+/* Those of the interpreter itself have to lead to the allocator, or another tool is at work. */
+static void check_redirected(struct pass *pass, const struct sampler_object *object, uintptr_t at,
+			     const struct hooked *hook, unsigned kind)
+{
+	uintptr_t value = *(uintptr_t *)at;
+
+	if (kind == RELOCATION_DATA || !hook->real || !value || value == hook->real ||
+	    value == hook->own || is_unbound(pass, object, value, kind) ||
+	    is_in_object(&pass->main, value))
+		return;
+	if (is_in_object(object, pass->python) || object->is_main)
+		pass->why = "calls of the allocator already lead to another tool";
+}
+
+static void restore_entry(struct pass *pass, const struct sampler_object *object, uintptr_t at,
+			  const struct hooked *hook, unsigned kind)
+{
+	uintptr_t *slot = (uintptr_t *)at, value = hook->own, original;
+	const struct changed *entry;
+
+	if (kind == RELOCATION_DATA || __atomic_load_n(slot, __ATOMIC_RELAXED) != hook->own)
+		return;
+	entry = find_changed(at, false);
+	original = entry ? entry->original : hook->real;
+	/* The entry of another object that was there before. */
+	if (original != hook->real && !is_unbound(pass, object, original, kind))
+		original = hook->real;
+	if (!open_page(pass, at)) {
+		pass->entries.locked++;
+		return;
+	}
+	__atomic_compare_exchange_n(slot, &value, original, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_RELAXED);
+}
+
+static const struct hooked *find_hooked(const char *name)
+{
+	/* Most names begin otherwise. */
+	if (!strchr("acdfmprv", *name))
+		return NULL;
+	for (size_t i = 0; i < HOOKED; i++)
+		if (strcmp(hooked[i].name, name) == 0)
+			return &hooked[i];
+	return NULL;
+}
+
+static bool visit_relocation(struct pass *pass, const struct sampler_object *object,
+			     const ElfW(Rela) * relocation)
+{
+	unsigned kind = (unsigned)ELF64_R_TYPE(relocation->r_info);
+	const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
+	const struct hooked *hook;
+
+	if (kind != RELOCATION_CALL && kind != RELOCATION_ENTRY && kind != RELOCATION_DATA)
+		return false;
+	if (relocation->r_addend || !*(object->names + symbol->st_name))
+		return false;
+	hook = find_hooked(object->names + symbol->st_name);
+	if (hook)
+		pass->visit(pass, object, object->base + relocation->r_offset, hook, kind);
+	return hook != NULL;
+}
+
+/* Its read-only part is not yet: the linker is loading it, in another thread. */
+static bool is_unready(const struct pass *pass, const struct sampler_object *object)
+{
+	int access = PROT_READ;
+
+	if (object->sealed_start < object->sealed_end)
+		access = sampler_areas_access(&pass->areas, object->sealed_start);
+	return access < 0 || access & PROT_WRITE;
+}
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context;
+	struct sampler_object object;
+	bool found = false;
+
+	(void)size;
+	if (!sampler_object_read(info, &object))
+		return 0;
+	if (is_unready(pass, &object)) {
+		pass->entries.unready++;
+		return 0;
+	}
+	for (unsigned table = 0; table < 2; table++)
+		for (size_t i = 0; i < object.counts[table]; i++)
+			found |= visit_relocation(pass, &object, &object.tables[table][i]);
+	close_page(pass);
+	pass->entries.objects += found;
+	return 0;
+}
+
+static int find_main_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context;
+
+	(void)size;
+	return sampler_object_read(info, &pass->main) && pass->main.is_main;
+}
+
+static void resolve_hooked(void)
+{
+	for (size_t i = 0; i < HOOKED; i++) {
+		hooked[i].real = sampler_symbol_find(hooked[i].name, &hooked[i].definitions);
+		hooked[i].maps = strstr(hooked[i].name, "map") != NULL;
+	}
+}
+
+static void visit_objects(struct pass *pass,
+			  void (*visit)(struct pass *pass, const struct sampler_object *object,
+					uintptr_t slot, const struct hooked *hook, unsigned kind))
+{
+	pass->visit = visit;
+	pass->entries = (struct flmem_sampler_entries){0};
+	dl_iterate_phdr(visit_object, pass);
+}
+
+/* Of the first object, with the list locked: nothing is added to it or removed until this ends. */
+static bool begin_pass(struct pass *pass)
+{
+	if (!make_changed() || !sampler_areas_read(&pass->areas)) {
+		pass->why = "the mappings of the process cannot be read";
+		return false;
+	}
+	dl_iterate_phdr(find_main_object, pass);
+	resolve_hooked();
+	return true;
+}
+
+static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context;
+
+	(void)size;
+	/* Since the last time nothing was loaded. */
+	if (pass->is_late && seen_all && info->dlpi_adds == seen_adds)
+		return 1;
+	if (!begin_pass(pass))
+		return 1;
+	if (!pass->is_late)
+		visit_objects(pass, check_redirected);
+	if (!pass->why) {
+		visit_objects(pass, redirect_entry);
+		seen_adds = info->dlpi_adds;
+		seen_all = pass->entries.unready == 0;
+	}
+	sampler_areas_free(&pass->areas);
+	return 1;
+}
+
+static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context;
+
+	(void)info;
+	(void)size;
+	if (begin_pass(pass)) {
+		visit_objects(pass, restore_entry);
+		sampler_areas_free(&pass->areas);
+	}
+	seen_all = false;
+	return 1;
+}
+
+const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries)
+{
+	struct pass pass = {.python = python};
+
+	dl_iterate_phdr(redirect_locked, &pass);
+	*entries = pass.entries;
+	return pass.why;
+}
+
+uint64_t sampler_got_restore(void)
+{
+	struct pass pass = {0};
+
+	dl_iterate_phdr(restore_locked, &pass);
+	return pass.entries.locked + (pass.why != NULL);
+}
+
+void sampler_got_catch_up(void)
+{
+	struct pass pass = {.is_late = true};
+
+	if (!sampler_thread.opened || !sampler_is_active())
+		return;
+	sampler_thread.opened = 0;
+	dl_iterate_phdr(redirect_locked, &pass);
+	if (pass.visit && !pass.why)
+		sampler_shown.state.entries = pass.entries;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_GOT_H
+#define FLMEM_PRELOAD_SAMPLER_GOT_H
+
+/*
+ * Redirecting the calls of a program that runs: the entries of the global offset tables (GOT) of
+ * its objects that lead to a function of the allocator lead to the sampler's instead. All of it
+ * runs in ordinary threads outside of the allocator, since it asks the dynamic linker.
+ */
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/sampler/sampler.h"
+#include "preload/sampler_state.h"
+
+/* X(name): functions that a program calls and the sampler has in their place. */
+#define SAMPLER_HOOKS(X)      \
+	X(malloc)             \
+	X(calloc)             \
+	X(realloc)            \
+	X(reallocarray)       \
+	X(free)               \
+	X(free_sized)         \
+	X(free_aligned_sized) \
+	X(memalign)           \
+	X(posix_memalign)     \
+	X(aligned_alloc)      \
+	X(valloc)             \
+	X(pvalloc)            \
+	X(mmap)               \
+	X(mmap64)             \
+	X(munmap)             \
+	X(mremap)             \
+	X(dlclose)
+
+/* Only redirected, not exported: what is opened later is looked for after them. */
+#define SAMPLER_LINKER_HOOKS(X) \
+	X(dlopen)               \
+	X(dlsym)
+
+/* The addresses of the sampler's own functions, whatever else has their names. */
+#define SAMPLER_ROW(name) extern const char sampler_own_##name[] HIDDEN;
+SAMPLER_HOOKS(SAMPLER_ROW)
+SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
+#undef SAMPLER_ROW
+
+/* An object as the dynamic linker has loaded it. */
+struct sampler_object {
+	uintptr_t base, start, end;
+	uintptr_t sealed_start, sealed_end; /* made read-only once it is loaded (RELRO) */
+	const ElfW(Sym) * symbols;
+	const char *names;
+	const ElfW(Half) * versions;
+	const uint32_t *hash; /* DT_GNU_HASH */
+	const ElfW(Rela) * tables[2];
+	size_t counts[2];
+	bool is_main;
+};
+
+/* objects.c: false for what has no such tables, the sampler itself and the dynamic linker. */
+HIDDEN bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret);
+/* The function that it defines by default under that name, or 0. */
+HIDDEN uintptr_t sampler_object_define(const struct sampler_object *object, const char *name);
+/* What the program gets for a name, the first definition; 0: none. `ret_count`: of definitions. */
+HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
+/* The same also with those of the sampler: whether the program calls its malloc() already. */
+HIDDEN bool sampler_is_interposed(void);
+
+/* protection.c: the mappings of the process, while the linker's list is locked. */
+struct sampler_area {
+	uintptr_t start, end;
+	int access; /* PROT_ */
+};
+
+struct sampler_areas {
+	struct sampler_area *rows; /* NULL: could not be read */
+	size_t count;
+};
+
+HIDDEN bool sampler_areas_read(struct sampler_areas *ret_areas);
+HIDDEN void sampler_areas_free(struct sampler_areas *areas);
+/* PROT_ of an address, or -1. */
+HIDDEN int sampler_areas_access(const struct sampler_areas *areas, uintptr_t address);
+
+/*
+ * got.c: NULL, or why nothing was changed. `python` is an address of the interpreter, whose own
+ * entries have to lead where those of the program do.
+ */
+HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries);
+/* Puts back every entry that is still the sampler's; returns how many could not be. */
+HIDDEN uint64_t sampler_got_restore(void);
+/* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */
+HIDDEN void sampler_got_catch_up(void);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_HOLD_H
+#define FLMEM_PRELOAD_SAMPLER_HOLD_H
+
+/*
+ * A profile that ends while the process goes on is unmapped. Whoever uses it holds it first: the
+ * count is raised before `active` is read, and `active` is cleared before the count is read.
+ */
+
+#include "preload/sampler/sampler.h"
+#include "preload/sampler_state.h"
+
+/* Pages of its own: cleared in a child of fork(). */
+struct sampler_shown {
+	struct flmem_sampler_state state;
+} __attribute__((aligned(4096)));
+
+extern struct sampler_shown flmem_sampler_state __attribute__((visibility("default")));
+
+/* The same, whatever other library has that name. */
+extern struct sampler_shown sampler_shown HIDDEN;
+
+static inline void sampler_release(void)
+{
+	__atomic_fetch_sub(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
+}
+
+/* False: no profile. True: sampler_release() has to follow. */
+static inline bool sampler_hold(void)
+{
+	__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&sampler_control.active, __ATOMIC_SEQ_CST))
+		return true;
+	sampler_release();
+	return false;
+}
+
+#endif

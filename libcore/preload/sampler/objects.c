@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects that the dynamic linker has loaded, and what they define. */
+
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "preload/sampler/got.h"
+
+#define ADDRESS_SELF   ((uintptr_t)sampler_own_malloc)
+#define VERSION_HIDDEN 0x8000U /* not the default version of a symbol */
+
+/* Relocated by the linker on most machines; the vDSO's are not. */
+static uintptr_t find_object_table(const struct sampler_object *object, const ElfW(Dyn) * entry)
+{
+	uintptr_t at = entry->d_un.d_ptr;
+
+	return at < object->start ? at + object->base : at;
+}
+
+static void take_object_tables(struct sampler_object *object, const ElfW(Dyn) * entry)
+{
+	size_t skipped = 0;
+	bool has_rela = false;
+
+	for (; entry->d_tag != DT_NULL; entry++) {
+		switch (entry->d_tag) {
+		case DT_STRTAB:
+			object->names = (const char *)find_object_table(object, entry);
+			break;
+		case DT_SYMTAB:
+			object->symbols = (const void *)find_object_table(object, entry);
+			break;
+		case DT_GNU_HASH:
+			object->hash = (const void *)find_object_table(object, entry);
+			break;
+		case DT_VERSYM:
+			object->versions = (const void *)find_object_table(object, entry);
+			break;
+		case DT_RELA:
+			object->tables[0] = (const void *)find_object_table(object, entry);
+			break;
+		case DT_RELASZ:
+			object->counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_RELACOUNT: /* of those without a symbol, which are first */
+			skipped = entry->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			object->tables[1] = (const void *)find_object_table(object, entry);
+			break;
+		case DT_PLTRELSZ:
+			object->counts[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_PLTREL:
+			has_rela = entry->d_un.d_val == DT_RELA;
+			break;
+		default:
+			break;
+		}
+	}
+	if (!has_rela)
+		object->counts[1] = 0;
+	if (object->tables[0] && skipped <= object->counts[0]) {
+		object->tables[0] += skipped;
+		object->counts[0] -= skipped;
+	}
+}
+
+static void take_segment(struct sampler_object *object, const ElfW(Phdr) * part,
+			 const ElfW(Dyn) * *ret_dynamic)
+{
+	uintptr_t at = object->base + part->p_vaddr, end = at + part->p_memsz;
+
+	if (part->p_type == PT_DYNAMIC)
+		*ret_dynamic = (const void *)at;
+	if (part->p_type == PT_GNU_RELRO) {
+		object->sealed_start = at & ~(uintptr_t)(SAMPLER_PAGE - 1);
+		object->sealed_end = end & ~(uintptr_t)(SAMPLER_PAGE - 1);
+	}
+	if (part->p_type != PT_LOAD)
+		return;
+	object->start = at < object->start ? at : object->start;
+	object->end = end > object->end ? end : object->end;
+}
+
+static bool read_any_object(const struct dl_phdr_info *info, struct sampler_object *ret)
+{
+	struct sampler_object object = {.base = info->dlpi_addr, .start = UINTPTR_MAX};
+	const ElfW(Dyn) *dynamic = NULL;
+
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		take_segment(&object, &info->dlpi_phdr[i], &dynamic);
+	if (!dynamic || object.start >= object.end)
+		return false;
+	take_object_tables(&object, dynamic);
+	object.is_main = info->dlpi_phdr == (const void *)getauxval(AT_PHDR);
+	*ret = object;
+	return object.symbols && object.names;
+}
+
+static bool has_address(const struct sampler_object *object, uintptr_t address)
+{
+	return address >= object->start && address < object->end;
+}
+
+bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret)
+{
+	/* The linker's own malloc() is not called by others; nothing of the vDSO is. */
+	return read_any_object(info, ret) && !has_address(ret, ADDRESS_SELF) &&
+	       !has_address(ret, getauxval(AT_BASE)) &&
+	       !has_address(ret, getauxval(AT_SYSINFO_EHDR));
+}
+
+static uint32_t hash_name(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+static bool is_definition(const struct sampler_object *object, uint32_t index, const char *name)
+{
+	const ElfW(Sym) *symbol = &object->symbols[index];
+
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
+	       ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+	       !(object->versions && object->versions[index] & VERSION_HIDDEN) &&
+	       strcmp(object->names + symbol->st_name, name) == 0;
+}
+
+uintptr_t sampler_object_define(const struct sampler_object *object, const char *name)
+{
+	const uint32_t *table = object->hash, *buckets, *chain;
+	uint32_t hash = hash_name(name), index;
+	const ElfW(Addr) * bloom;
+	unsigned bits = 8 * sizeof(ElfW(Addr));
+
+	if (!table || !table[0])
+		return 0;
+	bloom = (const void *)(table + 4);
+	buckets = (const void *)(bloom + table[2]);
+	chain = buckets + table[0];
+	if (!(bloom[hash / bits % table[2]] >> hash % bits & 1) ||
+	    !(bloom[hash / bits % table[2]] >> (hash >> table[3]) % bits & 1))
+		return 0;
+	index = buckets[hash % table[0]];
+	if (index < table[1])
+		return 0;
+	for (;; index++) {
+		uint32_t other = chain[index - table[1]];
+
+		if ((other | 1) == (hash | 1) && is_definition(object, index, name))
+			return object->base + object->symbols[index].st_value;
+		if (other & 1)
+			return 0;
+	}
+}
+
+struct search {
+	const char *name;
+	uintptr_t found;
+	unsigned count;
+	bool own_too;
+};
+
+static int search_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct search *search = context;
+	struct sampler_object object;
+	uintptr_t found;
+
+	(void)size;
+	if (search->own_too ? !read_any_object(info, &object) : !sampler_object_read(info, &object))
+		return 0;
+	found = sampler_object_define(&object, search->name);
+	search->count += found != 0;
+	if (!search->found)
+		search->found = found;
+	return 0;
+}
+
+uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
+{
+	struct search search = {.name = name};
+
+	/* In the order of the link map, which is that in which the linker searches. */
+	dl_iterate_phdr(search_object, &search);
+	if (ret_count)
+		*ret_count = search.count;
+	return search.found;
+}
+
+bool sampler_is_interposed(void)
+{
+	struct search search = {.name = "malloc", .own_too = true};
+
+	dl_iterate_phdr(search_object, &search);
+	return search.found == ADDRESS_SELF;
+}

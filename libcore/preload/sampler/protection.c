@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the process may do with its memory, from /proc/self/maps. */
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "preload/sampler/got.h"
+
+#define AREAS_MAX     131072U /* twice the kernel's default limit */
+#define AREAS_SIZE    (AREAS_MAX * sizeof(struct sampler_area))
+#define LINE_MAX_SIZE 16384U
+
+static uintptr_t read_area_hex(const char **text)
+{
+	uintptr_t value = 0;
+
+	for (;; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value * 16 + (uintptr_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value * 16 + (uintptr_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+/* start-end rwxp ... */
+static bool take_area(struct sampler_areas *areas, const char *line)
+{
+	struct sampler_area area = {.start = read_area_hex(&line)};
+
+	if (*line++ != '-' || areas->count >= AREAS_MAX)
+		return false;
+	area.end = read_area_hex(&line);
+	if (line[0] != ' ' || !line[1] || !line[2] || !line[3])
+		return false;
+	area.access = (line[1] == 'r' ? PROT_READ : 0) | (line[2] == 'w' ? PROT_WRITE : 0) |
+		      (line[3] == 'x' ? PROT_EXEC : 0);
+	areas->rows[areas->count++] = area;
+	return true;
+}
+
+/* Returns how much is left of the last line, or -1. */
+static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t length)
+{
+	char *line = buffer, *end;
+
+	while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
+		*end = '\0';
+		if (!take_area(areas, line))
+			return -1;
+		line = end + 1;
+	}
+	length -= (size_t)(line - buffer);
+	memmove(buffer, line, length);
+	return (ssize_t)length;
+}
+
+static bool read_areas(struct sampler_areas *areas, int fd)
+{
+	char buffer[LINE_MAX_SIZE];
+	ssize_t kept = 0, got = 1;
+
+	while (kept >= 0 && (size_t)kept < sizeof(buffer) && got > 0) {
+		got = sampler_read_file(fd, buffer + kept, sizeof(buffer) - (size_t)kept);
+		if (got > 0)
+			kept = take_areas(areas, buffer, (size_t)(kept + got));
+	}
+	return got == 0 && kept == 0;
+}
+
+bool sampler_areas_read(struct sampler_areas *ret_areas)
+{
+	struct sampler_areas areas = {0};
+	int fd = sampler_open("/proc/self/maps", O_RDONLY);
+	long at;
+	bool whole;
+
+	if (fd < 0)
+		return false;
+	at = syscall(SYS_mmap, NULL, AREAS_SIZE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+	areas.rows = at == -1 ? NULL : (void *)at;
+	whole = areas.rows && read_areas(&areas, fd);
+	sampler_close(fd);
+	if (!whole) {
+		sampler_areas_free(&areas);
+		return false;
+	}
+	*ret_areas = areas;
+	return true;
+}
+
+void sampler_areas_free(struct sampler_areas *areas)
+{
+	if (areas->rows)
+		syscall(SYS_munmap, areas->rows, AREAS_SIZE);
+	*areas = (struct sampler_areas){0};
+}
+
+int sampler_areas_access(const struct sampler_areas *areas, uintptr_t address)
+{
+	size_t from = 0, to = areas->count;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (address < areas->rows[middle].start)
+			to = middle;
+		else if (address >= areas->rows[middle].end)
+			from = middle + 1;
+		else
+			return areas->rows[middle].access;
+	}
+	return -1;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dlopen() and dlsym() act by the object that calls them: its search path, its place in the scope.
+ * So they are entered with the caller's own return address, and what there is to do for objects
+ * that came is done before the next call of one of them: a program that opens a library asks for a
+ * function of it before it can call any.
+ */
+
+#include <errno.h>
+
+#include "preload/sampler/attach.h"
+#include "preload/sampler/got.h"
+#include "preload/sampler/hooks.h"
+
+void sampler_before_dlopen(void)
+{
+	int saved = errno;
+
+	sampler_got_catch_up();
+	sampler_thread.opened = 1;
+	errno = saved;
+}
+
+void sampler_before_dlsym(void)
+{
+	int saved = errno;
+
+	sampler_got_catch_up();
+	errno = saved;
+}
+
+/* Both have two arguments. The stack is aligned at the call as the ABI requires. */
+#ifdef __x86_64__
+#define TRAMPOLINE(name)                                   \
+	__asm__(".text\n"                                  \
+		".globl sampler_own_" #name "\n"           \
+		".hidden sampler_own_" #name "\n"          \
+		".type sampler_own_" #name ", @function\n" \
+		"sampler_own_" #name ":\n"                 \
+		".cfi_startproc\n"                         \
+		"endbr64\n"                                \
+		"pushq %rdi\n"                             \
+		".cfi_adjust_cfa_offset 8\n"               \
+		"pushq %rsi\n"                             \
+		".cfi_adjust_cfa_offset 8\n"               \
+		"subq $8, %rsp\n"                          \
+		".cfi_adjust_cfa_offset 8\n"               \
+		"call sampler_before_" #name "\n"          \
+		"addq $8, %rsp\n"                          \
+		".cfi_adjust_cfa_offset -8\n"              \
+		"popq %rsi\n"                              \
+		".cfi_adjust_cfa_offset -8\n"              \
+		"popq %rdi\n"                              \
+		".cfi_adjust_cfa_offset -8\n"              \
+		"jmp *sampler_next_" #name "(%rip)\n"      \
+		".cfi_endproc\n"                           \
+		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
+#else
+/* The return address is in a register, and a branch keeps it. */
+#define TRAMPOLINE(name)                                          \
+	__asm__(".text\n"                                         \
+		".globl sampler_own_" #name "\n"                  \
+		".hidden sampler_own_" #name "\n"                 \
+		".type sampler_own_" #name ", %function\n"        \
+		"sampler_own_" #name ":\n"                        \
+		".cfi_startproc\n"                                \
+		"stp x0, x1, [sp, #-32]!\n"                       \
+		"str x30, [sp, #16]\n"                            \
+		"bl sampler_before_" #name "\n"                   \
+		"ldr x30, [sp, #16]\n"                            \
+		"ldp x0, x1, [sp], #32\n"                         \
+		"adrp x16, sampler_next_" #name "\n"              \
+		"ldr x16, [x16, #:lo12:sampler_next_" #name "]\n" \
+		"br x16\n"                                        \
+		".cfi_endproc\n"                                  \
+		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
+#endif
+
+TRAMPOLINE(dlopen);
+TRAMPOLINE(dlsym);

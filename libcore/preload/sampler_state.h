@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_STATE_H
+#define FLMEM_PRELOAD_SAMPLER_STATE_H
+
+/*
+ * What a sampler shows of itself to a flmem that reads the memory of its process, under the name
+ * flmem_sampler_state. Untrusted to a reader. A child of fork() has it filled with zeros.
+ */
+
+#include <stdint.h>
+
+#define FLMEM_SAMPLER_STATE_SYMBOL  "flmem_sampler_state"
+#define FLMEM_SAMPLER_STATE_MAGIC   UINT64_C(0x3153504d4153464c)
+#define FLMEM_SAMPLER_STATE_VERSION 1U
+#define FLMEM_SAMPLER_STATE_PATH    4096U
+#define FLMEM_SAMPLER_MODULE	    "flmem_sampler"  /* as Python's loader of modules names it */
+#define FLMEM_SAMPLER_REQUEST	    "_flmem_request" /* the attribute of sys with the order */
+#define FLMEM_SAMPLER_ANSWER	    "flmem: "	     /* what its answers begin with */
+
+/* X(identifier, number, name) */
+#define FLMEM_SAMPLER_PHASES(X)      \
+	X(IDLE, 0, "idle")           \
+	X(ATTACHING, 1, "attaching") \
+	X(SAMPLING, 2, "sampling")   \
+	X(DETACHING, 3, "detaching")
+
+enum flmem_sampler_phase {
+#define FLMEM_SAMPLER_ROW(identifier, number, name) FLMEM_SAMPLER_##identifier = (number),
+	FLMEM_SAMPLER_PHASES(FLMEM_SAMPLER_ROW)
+#undef FLMEM_SAMPLER_ROW
+};
+
+/* Entries of the tables of loaded objects that name an allocator function. */
+struct flmem_sampler_entries {
+	uint64_t redirected;
+	uint64_t fixed;	     /* pointers in data, which stay as they are */
+	uint64_t elsewhere;  /* lead to another function: of another tool or allocator */
+	uint64_t unresolved; /* not bound yet, and it is not certain to what */
+	uint64_t locked;     /* whose page could not be made writable */
+	uint64_t objects;    /* that have entries */
+	uint64_t unready;    /* objects that were just being loaded */
+};
+
+struct flmem_sampler_state {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t phase;	    /* enum flmem_sampler_phase */
+	uint32_t preloaded; /* the program calls the sampler without redirected entries */
+	uint32_t inside;    /* calls that use the profile now */
+	struct flmem_sampler_entries entries;
+	char path[FLMEM_SAMPLER_STATE_PATH]; /* the profile, as the process names it */
+};
+
+#endif

@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem profile attach and detach: a Python process that nobody prepared, with threads that allocate.
+
+load helpers
+
+setup() {
+	requires python3 victim:sampled/sampled
+	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	allow_victim --code
+	allow_victim --moved
+}
+
+teardown() {
+	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
+	stop_victims
+}
+
+# The victim obeys lines of a pipe, and answers in its log.
+start_attachable() {
+	local pipe=$BATS_TEST_TMPDIR/orders.$RANDOM$RANDOM
+	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
+	mkfifo "$pipe"
+	exec {ORDERS}<>"$pipe"
+	VICTIM_LOG=$BATS_TEST_TMPDIR/victim.${#VICTIMS[@]}
+	: >"$VICTIM_LOG"
+	"$@" "${PYTHON:-python3}" -B "$FLMEM_TESTS/victims/sampled/attached.py" \
+		<"$pipe" >"$VICTIM_LOG" 2>&1 3>&- &
+	VICTIM=$!
+	VICTIMS+=("$VICTIM")
+	wait_until 60 victim_ready_or_gone "$VICTIM" "$VICTIM_LOG"
+	alive "$VICTIM" || fail "it ended early: $(cat "$VICTIM_LOG")"
+	ANSWERS=1
+}
+
+has_answered() {
+	[ "$(wc -l <"$VICTIM_LOG")" -gt "$ANSWERS" ] || ! alive "$VICTIM"
+}
+
+# order WORDS: prints the answer.
+order() {
+	echo "$*" >&"$ORDERS"
+	wait_until 60 has_answered
+	alive "$VICTIM" || fail "it died: $(cat "$VICTIM_LOG")"
+	ANSWERS=$((ANSWERS + 1))
+	ANSWER=$(sed -n "${ANSWERS}p" "$VICTIM_LOG")
+}
+
+assert_sound() {
+	order check
+	[ "$ANSWER" = sound ] || fail "checksums do not hold: $ANSWER"
+}
+
+got() {
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/got.py" "$@"
+}
+
+field() {
+	python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
+}
+
+attach() {
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force "$@"
+	assert_status 0
+}
+
+detach() {
+	flmem profile detach --pid "$VICTIM" "$@"
+	assert_status 0
+}
+
+check_attach() {
+	start_attachable
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	attach --interval 64KiB --json
+	assert_schema profile-attach
+	[ "$(field 'r["entries"]["redirected"] > 10 and r["stopped_us"] is not None')" = True ]
+	[[ $(got redirected "$VICTIM") != 0* ]]
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_output ': running'
+	detach --json
+	assert_schema profile-detach
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_output ': ended'
+	assert_output 'attached\.py'
+	# Again, in the library that is there already.
+	attach
+	assert_sound
+	detach
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	assert_sound
+	[ -z "$(find /tmp /var/tmp /dev/shm -maxdepth 1 -name '.flmem-*.so' -newer "$BATS_TEST_TMPDIR/got" 2>/dev/null)" ]
+}
+
+@test "every entry and protection is as it was after detach, in every Python" {
+	each_python check_attach
+}
+
+@test "a leak of one bytearray per round: leaks names the line" {
+	local round
+	start_attachable
+	attach
+	for round in 1 2 3 4 5 6; do
+		"$FLMEM" profile round "$PROFILE" "$round"
+		order round
+	done
+	detach
+	assert_sound
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output 'keep_update \(.*/attached\.py:[0-9]+\)'
+}
+
+@test "two at once, a second detach, and a dry run" {
+	start_attachable
+	flmem profile attach --pid "$VICTIM" --dry-run
+	assert_status 0
+	[[ $(got redirected "$VICTIM") = 0* ]]
+	flmem profile detach --pid "$VICTIM"
+	assert_error 5 'is not sampled'
+	attach
+	flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/second.prof"
+	assert_error 6 'already sampled'
+	[ ! -e "$BATS_TEST_TMPDIR/second.prof" ]
+	detach
+	flmem profile detach --pid "$VICTIM"
+	assert_status 5
+	assert_sound
+}
+
+@test "one that was started under the sampler is sampled already" {
+	start_attachable "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/run.prof" --
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 6 'already sampled'
+	[ ! -e "$PROFILE" ]
+	assert_sound
+}
+
+@test "libraries that are loaded while it is attached are redirected, and find their neighbours" {
+	start_attachable
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	attach --interval 1
+	# By the search path of the library that asks, not by that of the sampler.
+	order open "$FLMEM_VICTIMS/sampled/opener.so"
+	[ "$ANSWER" = 1 ] || fail "dlopen() of the neighbour: $ANSWER"
+	[[ $(got redirected "$VICTIM") == *neighbour.so* ]] || fail "$(got redirected "$VICTIM")"
+	detach
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	assert_sound
+	flmem profile stats "$PROFILE" --json
+	assert_status 0
+}
+
+@test "a child of fork samples nothing, lives, and can be attached to itself" {
+	local child
+	start_attachable
+	attach
+	order fork
+	child=$ANSWER
+	VICTIMS+=("$child")
+	assert_sound
+	flmem profile detach --pid "$child"
+	assert_status 5
+	flmem profile attach --pid "$child" -o "$BATS_TEST_TMPDIR/child.prof"
+	assert_status 0
+	flmem profile detach --pid "$child"
+	assert_status 0
+	alive "$child"
+	detach
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_output ': ended'
+}
+
+@test "what is refused leaves no file: no Python, a place that is not writable, an existing file" {
+	start_victim safe_threads
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 5 'no CPython'
+	[ ! -e "$PROFILE" ]
+	start_attachable
+	flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/none/p.prof"
+	assert_status 2
+	: >"$PROFILE"
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 2 'exists; use --force'
+	[ ! -s "$PROFILE" ]
+	flmem profile attach --pid "$VICTIM"
+	assert_status 2
+	[[ $(got redirected "$VICTIM") = 0* ]]
+	assert_sound
+}
+
+@test "in another mount namespace: the file is one of the process" {
+	[ "$(id -u)" = 0 ] || skip "needs root to make a mount namespace"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	local inside=$BATS_TEST_TMPDIR/inside
+	mkdir "$inside"
+	# shellcheck disable=SC2016
+	start_attachable unshare -m --propagation private sh -c \
+		'mount -t tmpfs none "$1" && shift && exec "$@"' sh "$inside"
+	flmem profile attach --pid "$VICTIM" -o "$inside/p.prof"
+	assert_error 2 'does not see'
+	[ ! -e "$inside/p.prof" ]
+	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/p.prof"
+	assert_status 0
+	order round
+	flmem profile stats "/proc/$VICTIM/root$inside/p.prof"
+	assert_status 0
+	assert_output ': running'
+	detach
+	assert_sound
+}
+
+@test "start --profile-ready: dormant until attach, which redirects nothing" {
+	start_attachable "$FLMEM" start --profile-ready --role client --
+	flmem profile detach --pid "$VICTIM"
+	assert_error 5 'is not sampled'
+	attach --interval 64KiB --json
+	[ "$(field '[r["preloaded"], r["entries"]["redirected"]]')" = '[True, 0]' ]
+	assert_sound
+	detach
+	attach --interval 64KiB
+	assert_sound
+	detach
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_output ': ended'
+	assert_output 'attached\.py'
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Attaching and detaching in a loop, and a flmem that is killed at a random instant of an attach or
+a detach: attach.py BUILD [--cycles N] [--kills N] [--seed N]
+
+The target has eight threads that allocate and compare checksums. After each cycle every entry of
+its tables is as it was; after each kill another flmem detaches, and all goes on.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+
+from harness import SKIPPED, got, pythons  # noqa: E402
+
+VICTIM = os.path.join(HERE, "..", "victims", "sampled", "attached.py")
+WAIT_S = 120  # a bound, not a measurement
+NOT_SAMPLED, UNSAFE = 5, 6
+
+
+class Target:
+    def __init__(self, python):
+        self.process = subprocess.Popen([python, "-B", VICTIM], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.expect("ready")
+        self.before = self.entries()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def expect(self, line):
+        said = self.process.stdout.readline().strip()
+        if said != line:
+            raise AssertionError(f"it said {said!r}, not {line!r}; status {self.process.poll()}")
+
+    def entries(self):
+        process = got.Process(self.pid)
+        return json.loads(json.dumps({"entries": process.entries(),
+                                      "protections": process.protections()}))
+
+    def check(self, restored):
+        self.process.stdin.write("check\n")
+        self.process.stdin.flush()
+        self.expect("sound")
+        wrong = got.check(got.Process(self.pid), self.before) if restored else ""
+        if wrong:
+            raise AssertionError(wrong)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Flmem:
+    def __init__(self, build, folder, target):
+        self.path = os.path.join(build, "cli", "flmem")
+        self.output = os.path.join(folder, "p.prof")
+        self.pid = str(target.pid)
+
+    def words(self, verb):
+        more = ["-o", self.output, "--force", "--limit", "1MiB", "--interval", "64KiB"]
+        return [self.path, "profile", verb, "--pid", self.pid, "--timeout", "60s",
+                *(more if verb == "attach" else [])]
+
+    def run(self, verb, allowed=(0,)):
+        done = subprocess.run(self.words(verb), stdin=subprocess.DEVNULL, check=False,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode not in allowed:
+            raise AssertionError(f"{verb}: status {done.returncode}: {done.stderr}")
+        return done.returncode
+
+    def kill(self, verb, after_s):
+        """True: it was killed before it ended."""
+        with subprocess.Popen(self.words(verb), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as run:
+            time.sleep(after_s)
+            run.kill()
+            return run.wait() < 0
+
+    def settle(self):
+        """The code of one that was killed may run late: until it is certain that none samples."""
+        until = time.monotonic() + WAIT_S
+        quiet = 0
+        while quiet < 3:
+            status = self.run("detach", (0, NOT_SAMPLED, UNSAFE))
+            quiet = quiet + 1 if status == NOT_SAMPLED else 0
+            if time.monotonic() > until:
+                raise AssertionError("it stays sampled")
+            time.sleep(0.02)
+
+
+def cycle(target, flmem, count):
+    for number in range(count):
+        flmem.run("attach")
+        if number % 10 == 0:
+            target.check(restored=False)
+        flmem.run("detach")
+        target.check(restored=True)
+
+
+def kill(target, flmem, count, chance):
+    killed = 0
+    start = time.monotonic()
+    flmem.run("attach")
+    took = time.monotonic() - start
+    flmem.run("detach")
+    for _ in range(count):
+        verb = chance.choice(("attach", "attach", "detach"))
+        if verb == "detach":
+            flmem.run("attach")
+        killed += flmem.kill(verb, chance.uniform(0, 1.2 * took))
+        target.check(restored=False)
+        flmem.settle()
+        target.check(restored=True)
+    return killed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--cycles", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    options = parser.parse_args()
+    found = [one for one in pythons.every() if one.path]
+    if not found or os.uname().machine != "x86_64":
+        print("no CPython, or not x86-64")
+        sys.exit(SKIPPED)
+    print(f"seed {options.seed}")
+    chance = random.Random(options.seed)
+    folder = tempfile.mkdtemp(prefix="flmem-attach-")
+    killed = 0
+    try:
+        for number, python in enumerate(found):
+            share = [count // len(found) + (number < count % len(found))
+                     for count in (options.cycles, options.kills)]
+            if not any(share):
+                continue
+            target = Target(python.path)
+            try:
+                flmem = Flmem(options.build, folder, target)
+                cycle(target, flmem, share[0])
+                killed += kill(target, flmem, share[1], chance) if share[1] else 0
+            finally:
+                target.end()
+    finally:
+        shutil.rmtree(folder)
+    print(f"{options.cycles} cycles, {options.kills} kills ({killed} before it ended): no problem")
+
+
+if __name__ == "__main__":
+    main()
