@@ -8,7 +8,7 @@
 
 #include "preload/sampler/sampler.h"
 
-#define RECHECK_BYTES (64 << 10) /* where nothing is sampled (yet) */
+#define RECHECK_BYTES (1U << 20) /* where nothing is sampled (yet) */
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 struct sampler_control sampler_control;
@@ -28,7 +28,7 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->interval = sampler_tables.header->interval_now_bytes;
 	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
 	thread->record = FLMEM_PROFILE_NONE;
-	thread->python = 0;
+	thread->pid = (uint32_t)getpid();
 	thread->epoch = sampler_control.epoch;
 }
 
@@ -46,6 +46,7 @@ void sampler_leave(void)
 bool sampler_is_due(size_t size)
 {
 	struct sampler_thread *thread = &sampler_thread;
+	bool is_due = true;
 	int saved = errno;
 
 	if (!sampler_is_active())
@@ -59,10 +60,10 @@ bool sampler_is_due(size_t size)
 	}
 	if (thread->epoch != sampler_control.epoch) {
 		begin_thread(thread);
-		thread->remaining -= (int64_t)size;
+		is_due = __builtin_sub_overflow(thread->remaining, size, &thread->remaining);
 	}
 	errno = saved;
-	return thread->remaining < 0;
+	return is_due;
 }
 
 static struct sampler_scratch *take_scratch(void)
