@@ -203,6 +203,43 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 	assert_error 2 'name two profiles'
 }
 
+@test "analyze compares the profiles of a folder and names what stands out" {
+	mkdir -p runs/folder
+	cp leak.prof runs/a_original.prof
+	cp flat.prof runs/optimized.prof
+	head -c 100 leak.prof >runs/cut.prof
+	echo text >runs/notes.txt
+	cp leak.prof runs/folder/other.prof
+	flmem profile analyze runs
+	assert_status 0
+	assert_output 'MiB  a_original.prof \(ended\), the baseline'
+	assert_output 'MiB  optimized.prof \(ended\)'
+	assert_output 'grows with the rounds \([0-9.]+ MiB, confidence 9[0-9.]* %\): keep'
+	assert_output ' -[0-9.]+ MiB .*  keep '
+	refute_output 'other.prof|notes.txt'
+	[[ $stderr == *"left out:"*"cut.prof"* ]]
+	flmem profile analyze --json --baseline optimized.prof runs
+	assert_status 0
+	assert_schema profile-analyze
+	examine 'import json, sys
+d = json.load(sys.stdin)
+paths = [p["profile"]["path"].split("/")[-1] for p in d["profiles"]]
+assert paths == ["a_original.prof", "optimized.prof"] and d["baseline"] == 1, paths
+assert [f["kind"] for f in d["profiles"][0]["findings"]][0] == "grows"
+assert d["profiles"][0]["changes"] and not d["profiles"][1]["changes"]
+assert [u["name"] for u in d["unread"]] == ["cut.prof"], d["unread"]'
+}
+
+@test "analyze refuses what is no folder, and one without profiles" {
+	flmem profile analyze leak.prof
+	assert_error 2 'cannot read the folder .*Not a directory'
+	mkdir -p empty
+	flmem profile analyze empty
+	assert_error 2 'no heap profile'
+	flmem profile analyze --baseline none.prof .
+	assert_error 2 '--baseline: no profile of the folder'
+}
+
 @test "native functions of C programs have names" {
 	requires victim:sampled/sampled
 	"$FLMEM" profile run --native --interval 1K --limit 4MiB -o "$PROFILE" -- \
