@@ -254,6 +254,52 @@ named = [s for s in r["sites"] if any(f["function"] == "main" for f in s["stack"
 assert named, r["sites"][:3]'
 }
 
+# stripped_profile: of a program whose symbols are in $BATS_TEST_TMPDIR/symbols.
+stripped_profile() {
+	command -v objcopy >/dev/null || skip "needs objcopy"
+	requires victim:sampled/sampled
+	local program=$BATS_TEST_TMPDIR/stripped
+	objcopy --only-keep-debug "$FLMEM_VICTIMS/sampled/sampled" "$BATS_TEST_TMPDIR/symbols"
+	objcopy --strip-all "$FLMEM_VICTIMS/sampled/sampled" "$program"
+	objcopy --add-gnu-debuglink="$BATS_TEST_TMPDIR/symbols" "$program"
+	"$FLMEM" profile run --interval 1 --limit 4MiB -o "$PROFILE" -- "$program" stack 20 \
+		>/dev/null 3>&-
+}
+
+names_middle() {
+	flmem profile table --json --stack native "$PROFILE"
+	assert_status 0
+	examine 'import json, sys
+names = {f["function"] for s in json.load(sys.stdin)["sites"] for f in s["stack"]}
+print(names)
+sys.exit("middle" not in names)'
+}
+
+@test "symbols that are kept apart: beside the program, and by no other build-id" {
+	stripped_profile
+	names_middle
+	mkdir "$BATS_TEST_TMPDIR/.debug"
+	mv "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/.debug/symbols"
+	names_middle
+	objcopy --only-keep-debug "$(command -v bash)" "$BATS_TEST_TMPDIR/symbols"
+	cp "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/.debug/symbols"
+	! names_middle || fail "took symbols of another program"
+}
+
+@test "symbols from debuginfod where DEBUGINFOD_URLS is set" {
+	python3 -c 'import ctypes; ctypes.CDLL("libdebuginfod.so.1")' 2>/dev/null ||
+		skip "needs libdebuginfod"
+	stripped_profile
+	local id
+	id=$(readelf -n "$BATS_TEST_TMPDIR/stripped" | sed -n 's/.*Build ID: //p')
+	mkdir -p "$BATS_TEST_TMPDIR/server/buildid/$id"
+	mv "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/server/buildid/$id/debuginfo"
+	! names_middle || fail "there are symbols without a server"
+	export DEBUGINFOD_URLS=file://$BATS_TEST_TMPDIR/server/
+	export DEBUGINFOD_CACHE_PATH=$BATS_TEST_TMPDIR/cache
+	names_middle
+}
+
 @test "pprof is what Go reads, with the sums of the table" {
 	local sums
 	flmem profile table --json --stack mixed leak.prof
