@@ -68,6 +68,7 @@ _flmem()
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
 	'profile run' | 'profile attach' | 'profile detach' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'profile run' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile analyze' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -190,6 +191,7 @@ _flmem()
 		options=" --help"
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
 			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
+			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff analyze export"
 		fi
 		;;
 	'profile run')
@@ -287,6 +289,16 @@ _flmem()
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
 		--round | -r) return ;;
+		--limit | -n) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'profile analyze')
+		options=" --baseline --by --stack --limit --json --help"
+		case $option in
+		--baseline) return ;;
+		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
+		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
 		--limit | -n) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
@@ -488,6 +500,7 @@ _flmem()
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == profile ]]; then
 			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
+			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff analyze export"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
 			_flmem_offer "$word" -W "inspect diff convert generate"

@@ -66,6 +66,7 @@ end
 
 complete -c flmem -f
 set -g __flmem_verbs 'profile run' 'profile attach' 'profile detach' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
+set -g __flmem_verbs 'profile run' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile analyze' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -232,6 +233,7 @@ complete -c flmem -n '__flmem_after profile' -a tree -d 'shows the largest stack
 complete -c flmem -n '__flmem_after profile' -a leaks -d 'finds the stacks whose live bytes keep growing'
 complete -c flmem -n '__flmem_after profile' -a flamegraph -d 'draws a heap profile as a page with a flame graph'
 complete -c flmem -n '__flmem_after profile' -a diff -d 'compares two heap profiles function by function'
+complete -c flmem -n '__flmem_after profile' -a analyze -d 'compares all heap profiles of a folder'
 complete -c flmem -n '__flmem_after profile' -a export -d 'converts a heap profile for other tools'
 
 set -g __flmem_valued_profile_run --output -o --interval -i --limit
@@ -320,6 +322,14 @@ complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show so many
 complete -c flmem -n '__flmem_is profile diff' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile diff' -F
+
+complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
+complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show so many of the largest changes of each (default 3)'
+complete -c flmem -n '__flmem_is profile analyze' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is profile analyze' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is profile analyze' -F
 
 complete -c flmem -n '__flmem_is profile export' -l format -s f -x -a 'pprof collapsed speedscope json' -d 'pprof (compressed), collapsed stacks of flamegraph.pl, speedscope, or JSON with all stacks (required)'
 complete -c flmem -n '__flmem_is profile export' -l output -s o -r -F -d 'write to a file, which must not exist (default: standard output)'
@@ -534,6 +544,7 @@ complete -c flmem -n '__flmem_after help profile' -a tree -d 'shows the largest 
 complete -c flmem -n '__flmem_after help profile' -a leaks -d 'finds the stacks whose live bytes keep growing'
 complete -c flmem -n '__flmem_after help profile' -a flamegraph -d 'draws a heap profile as a page with a flame graph'
 complete -c flmem -n '__flmem_after help profile' -a diff -d 'compares two heap profiles function by function'
+complete -c flmem -n '__flmem_after help profile' -a analyze -d 'compares all heap profiles of a folder'
 complete -c flmem -n '__flmem_after help profile' -a export -d 'converts a heap profile for other tools'
 complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'

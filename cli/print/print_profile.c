@@ -86,3 +86,40 @@ void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node
 		print_profile_frame(profile, profile->nodes[node].frame);
 	}
 }
+
+static const char *format_change(struct flmem_u64 before, struct flmem_u64 after,
+				 char out[FORMAT_MAX + 1])
+{
+	if (before.unknown || after.unknown)
+		return "-";
+	out[0] = after.value < before.value ? '-' : '+';
+	format_bytes(after.value < before.value ? before.value - after.value
+						: after.value - before.value,
+		     out + 1);
+	return out;
+}
+
+void print_profile_compared(const struct flmem_heap_profile *const profiles[2],
+			    enum flmem_heap_measure measure, const struct flmem_heap_amounts *first,
+			    const struct flmem_heap_amounts *second)
+{
+	struct flmem_u64 before = flmem_heap_bytes(profiles[0], first, measure);
+	struct flmem_u64 after = flmem_heap_bytes(profiles[1], second, measure);
+	char a[FORMAT_MAX], b[FORMAT_MAX], change[FORMAT_MAX + 1];
+
+	printf("%12s%11s%11s", format_change(before, after, change),
+	       format_bytes_or(before, "-", a), format_bytes_or(after, "-", b));
+}
+
+bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
+			     const struct flmem_heap_difference *row,
+			     enum flmem_heap_measure measure)
+{
+	double variance = 0,
+	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
+
+	for (size_t i = 0; i < 2; i++)
+		variance += (double)profiles[i]->interval_now_bytes *
+			    (double)row->own[i].bytes[measure];
+	return change * change > 4 * variance;
+}

@@ -21,4 +21,14 @@ void print_profile_frame(const struct flmem_heap_profile *profile, uint32_t fram
 void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node,
 			 const char *indent);
 
+/* The change from the first profile to the second, and both. */
+void print_profile_compared(const struct flmem_heap_profile *const profiles[2],
+			    enum flmem_heap_measure measure, const struct flmem_heap_amounts *first,
+			    const struct flmem_heap_amounts *second);
+
+/* More than two standard deviations of the samples (docs/internals/heap-sampler.md). */
+bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
+			     const struct flmem_heap_difference *row,
+			     enum flmem_heap_measure measure);
+
 #endif

@@ -3,6 +3,7 @@
 
 extern const struct cmd cmd_profile_attach;
 extern const struct cmd cmd_profile_detach;
+extern const struct cmd cmd_profile_analyze;
 extern const struct cmd cmd_profile_diff;
 extern const struct cmd cmd_profile_export;
 extern const struct cmd cmd_profile_flamegraph;
@@ -15,19 +16,13 @@ extern const struct cmd cmd_profile_table;
 extern const struct cmd cmd_profile_tree;
 
 static const struct cmd *const verbs[] = {
-	&cmd_profile_run,
-	&cmd_profile_attach,
-	&cmd_profile_detach,
-	&cmd_profile_round,
-	&cmd_profile_stats,
-	&cmd_profile_summary,
-	&cmd_profile_table,
-	&cmd_profile_tree,
-	&cmd_profile_leaks,
-	&cmd_profile_flamegraph,
-	&cmd_profile_diff,
-	&cmd_profile_export,
-	NULL,
+	&cmd_profile_run,    &cmd_profile_attach,
+	&cmd_profile_detach, &cmd_profile_round,
+	&cmd_profile_stats,  &cmd_profile_summary,
+	&cmd_profile_table,  &cmd_profile_tree,
+	&cmd_profile_leaks,  &cmd_profile_flamegraph,
+	&cmd_profile_diff,   &cmd_profile_analyze,
+	&cmd_profile_export, NULL,
 };
 
 static const char *const examples[] = {

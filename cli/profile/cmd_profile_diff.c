@@ -31,43 +31,6 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static const char *format_change(struct flmem_u64 before, struct flmem_u64 after,
-				 char out[FORMAT_MAX + 1])
-{
-	if (before.unknown || after.unknown)
-		return "-";
-	out[0] = after.value < before.value ? '-' : '+';
-	format_bytes(after.value < before.value ? before.value - after.value
-						: after.value - before.value,
-		     out + 1);
-	return out;
-}
-
-static void print_compared(const struct flmem_heap_profile *const profiles[2],
-			   enum flmem_heap_measure measure, const struct flmem_heap_amounts *first,
-			   const struct flmem_heap_amounts *second)
-{
-	struct flmem_u64 before = flmem_heap_bytes(profiles[0], first, measure);
-	struct flmem_u64 after = flmem_heap_bytes(profiles[1], second, measure);
-	char a[FORMAT_MAX], b[FORMAT_MAX], change[FORMAT_MAX + 1];
-
-	printf("%12s%11s%11s", format_change(before, after, change),
-	       format_bytes_or(before, "-", a), format_bytes_or(after, "-", b));
-}
-
-/* Two standard deviations of the difference of two estimates (docs/internals/heap-sampler.md). */
-static bool is_above_noise(const struct flmem_heap_profile *const profiles[2],
-			   const struct flmem_heap_difference *row, enum flmem_heap_measure measure)
-{
-	double variance = 0,
-	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
-
-	for (size_t i = 0; i < 2; i++)
-		variance += (double)profiles[i]->interval_now_bytes *
-			    (double)row->own[i].bytes[measure];
-	return change * change > 4 * variance;
-}
-
 static void print_functions(const struct profile_options *o,
 			    const struct flmem_heap_profile *const profiles[2],
 			    enum flmem_heap_measure measure,
@@ -79,11 +42,11 @@ static void print_functions(const struct profile_options *o,
 	for (size_t i = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
 
-		if (!is_above_noise(profiles, row, measure))
+		if (!print_profile_is_change(profiles, row, measure))
 			continue;
 		if (!shown++)
 			printf("\nfunctions by %s:\n", flmem_heap_measure_name(measure));
-		print_compared(profiles, measure, &row->own[0], &row->own[1]);
+		print_profile_compared(profiles, measure, &row->own[0], &row->own[1]);
 		printf("  %s\n", flmem_heap_frame_text(row->no_frame ? NULL : &row->frame, text,
 						       sizeof(text)));
 	}
@@ -98,7 +61,7 @@ static void print_differences(const struct profile_options *o,
 {
 	printf("%12s%11s%11s\n", "change", "first", "second");
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
-		print_compared(profiles, m, &profiles[0]->totals, &profiles[1]->totals);
+		print_profile_compared(profiles, m, &profiles[0]->totals, &profiles[1]->totals);
 		printf("  total %s\n", flmem_heap_measure_name(m));
 	}
 	print_functions(o, profiles, measure, comparison);

@@ -65,19 +65,29 @@ static int parse_rounds(const char *text, struct flmem_heap_request *request,
 	return 0;
 }
 
-int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
-		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err)
+int profile_request(const struct profile_options *options, bool mixed,
+		    struct flmem_heap_request *ret_request, struct flmem_error *err)
 {
-	struct flmem_heap_request request = {
-		.path = rest->values[at],
-		.choose_stacks = !options->stack && !mixed,
-	};
+	struct flmem_heap_request request = {.choose_stacks = !options->stack && !mixed};
 	int rc = options->round ? parse_rounds(options->round, &request, err) : 0;
 
 	if (rc)
 		return rc;
 	if (options->stack)
 		request.stacks = profile_choice_index(profile_stacks, options->stack);
+	*ret_request = request;
+	return 0;
+}
+
+int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
+		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err)
+{
+	struct flmem_heap_request request;
+	int rc = profile_request(options, mixed, &request, err);
+
+	if (rc)
+		return rc;
+	request.path = rest->values[at];
 	return flmem_heap_profile_read(&request, ret_profile, err);
 }
 

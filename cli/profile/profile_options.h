@@ -70,6 +70,10 @@ extern const char *const profile_stacks[];
 int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 
+/* How the profiles are to be read that these options ask for. */
+int profile_request(const struct profile_options *options, bool mixed,
+		    struct flmem_heap_request *ret_request, struct flmem_error *err);
+
 /*
  * Reads the file at place `at` of the arguments, which have to be `count`. Without --stack: Python
  * frames where there are any, else native ones; with `mixed` all of them.

@@ -4,8 +4,8 @@
 
 /*
  * Names of native functions, from the symbol tables of the files that the process had mapped, or of
- * their debug files below /usr/lib/debug. A file with another build-id than the mapped one is not
- * used: its names would be wrong.
+ * their debug files (debug_files.h). Those of C++ are demangled. A file with another build-id than
+ * the mapped one is not used: its names would be wrong.
  */
 
 #include <flmem/heap_profile.h>

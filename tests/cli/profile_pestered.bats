@@ -36,6 +36,11 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	pester stale
 }
 
+@test "a coroutine whose frame pointer leads to memory that another thread unmaps in a loop" {
+	! sanitized || skip "the register of the frame pointer is AddressSanitizer's"
+	pester unmapping
+}
+
 @test "a profile that is cut while the program runs does not kill it" {
 	pester truncate
 	[ "$(stat -c %s "$PROFILE")" = 0 ]

@@ -145,6 +145,35 @@ print("result", results[0])' >"$BATS_TEST_TMPDIR/out" 3>&-
 assert p.samples > 1000 and not p.dropped["python"], p.dropped'
 }
 
+@test "threads that allocate without the lock until the interpreter is gone" {
+	each_python check_lockless
+}
+
+check_lockless() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 64K -- "$PYTHON" -c '
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+started = threading.Barrier(5)
+def deep(n, rounds):
+    if n:
+        deep(n - 1, rounds)
+        return
+    for _ in range(rounds):
+        libc.free(libc.malloc(5000))
+def work():
+    deep(40, 200)
+    started.wait()
+    deep(40, 1 << 40)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+started.wait()' 3>&-
+	look 'assert p.phase == 2
+assert any(place and place[0] == "deep" for place in p.python_sites())'
+}
+
 @test "greenlets switch stacks" {
 	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '

@@ -203,6 +203,43 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 	assert_error 2 'name two profiles'
 }
 
+@test "analyze compares the profiles of a folder and names what stands out" {
+	mkdir -p runs/folder
+	cp leak.prof runs/a_original.prof
+	cp flat.prof runs/optimized.prof
+	head -c 100 leak.prof >runs/cut.prof
+	echo text >runs/notes.txt
+	cp leak.prof runs/folder/other.prof
+	flmem profile analyze runs
+	assert_status 0
+	assert_output 'MiB  a_original.prof \(ended\), the baseline'
+	assert_output 'MiB  optimized.prof \(ended\)'
+	assert_output 'grows with the rounds \([0-9.]+ MiB, confidence 9[0-9.]* %\): keep'
+	assert_output ' -[0-9.]+ MiB .*  keep '
+	refute_output 'other.prof|notes.txt'
+	[[ $stderr == *"left out:"*"cut.prof"* ]]
+	flmem profile analyze --json --baseline optimized.prof runs
+	assert_status 0
+	assert_schema profile-analyze
+	examine 'import json, sys
+d = json.load(sys.stdin)
+paths = [p["profile"]["path"].split("/")[-1] for p in d["profiles"]]
+assert paths == ["a_original.prof", "optimized.prof"] and d["baseline"] == 1, paths
+assert [f["kind"] for f in d["profiles"][0]["findings"]][0] == "grows"
+assert d["profiles"][0]["changes"] and not d["profiles"][1]["changes"]
+assert [u["name"] for u in d["unread"]] == ["cut.prof"], d["unread"]'
+}
+
+@test "analyze refuses what is no folder, and one without profiles" {
+	flmem profile analyze leak.prof
+	assert_error 2 'cannot read the folder .*Not a directory'
+	mkdir -p empty
+	flmem profile analyze empty
+	assert_error 2 'no heap profile'
+	flmem profile analyze --baseline none.prof .
+	assert_error 2 '--baseline: no profile of the folder'
+}
+
 @test "native functions of C programs have names" {
 	requires victim:sampled/sampled
 	"$FLMEM" profile run --native --interval 1K --limit 4MiB -o "$PROFILE" -- \
@@ -215,6 +252,52 @@ r = json.load(sys.stdin)
 assert r["profile"]["stacks"] == "native" and r["profile"]["no_python"]
 named = [s for s in r["sites"] if any(f["function"] == "main" for f in s["stack"])]
 assert named, r["sites"][:3]'
+}
+
+# stripped_profile: of a program whose symbols are in $BATS_TEST_TMPDIR/symbols.
+stripped_profile() {
+	command -v objcopy >/dev/null || skip "needs objcopy"
+	requires victim:sampled/sampled
+	local program=$BATS_TEST_TMPDIR/stripped
+	objcopy --only-keep-debug "$FLMEM_VICTIMS/sampled/sampled" "$BATS_TEST_TMPDIR/symbols"
+	objcopy --strip-all "$FLMEM_VICTIMS/sampled/sampled" "$program"
+	objcopy --add-gnu-debuglink="$BATS_TEST_TMPDIR/symbols" "$program"
+	"$FLMEM" profile run --interval 1 --limit 4MiB -o "$PROFILE" -- "$program" stack 20 \
+		>/dev/null 3>&-
+}
+
+names_middle() {
+	flmem profile table --json --stack native "$PROFILE"
+	assert_status 0
+	examine 'import json, sys
+names = {f["function"] for s in json.load(sys.stdin)["sites"] for f in s["stack"]}
+print(names)
+sys.exit("middle" not in names)'
+}
+
+@test "symbols that are kept apart: beside the program, and by no other build-id" {
+	stripped_profile
+	names_middle
+	mkdir "$BATS_TEST_TMPDIR/.debug"
+	mv "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/.debug/symbols"
+	names_middle
+	objcopy --only-keep-debug "$(command -v bash)" "$BATS_TEST_TMPDIR/symbols"
+	cp "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/.debug/symbols"
+	! names_middle || fail "took symbols of another program"
+}
+
+@test "symbols from debuginfod where DEBUGINFOD_URLS is set" {
+	python3 -c 'import ctypes; ctypes.CDLL("libdebuginfod.so.1")' 2>/dev/null ||
+		skip "needs libdebuginfod"
+	stripped_profile
+	local id
+	id=$(readelf -n "$BATS_TEST_TMPDIR/stripped" | sed -n 's/.*Build ID: //p')
+	mkdir -p "$BATS_TEST_TMPDIR/server/buildid/$id"
+	mv "$BATS_TEST_TMPDIR/symbols" "$BATS_TEST_TMPDIR/server/buildid/$id/debuginfo"
+	! names_middle || fail "there are symbols without a server"
+	export DEBUGINFOD_URLS=file://$BATS_TEST_TMPDIR/server/
+	export DEBUGINFOD_CACHE_PATH=$BATS_TEST_TMPDIR/cache
+	names_middle
 }
 
 @test "pprof is what Go reads, with the sums of the table" {

@@ -15,6 +15,7 @@
 
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
+__thread struct sampler_thread sampler_thread;
 
 /* Seeded, so the same every time: 1e6 exponential draws have a mean within 0.1 % per sigma. */
 static void test_gaps_are_exponential(void **state)
@@ -24,9 +25,8 @@ static void test_gaps_are_exponential(void **state)
 
 	(void)state;
 	for (int i = 0; i < DRAWS; i++) {
-		int64_t gap = sampler_draw_gap(&random, 1 << 19);
+		uint64_t gap = sampler_draw_gap(&random, 1 << 19);
 
-		assert_true(gap >= 0);
 		sum += (double)gap;
 		above += gap > 1 << 19;
 	}
@@ -49,31 +49,83 @@ static void test_weights_are_those_of_the_formula(void **state)
 	}
 }
 
-static void test_memory_that_is_not_there(void **state)
+/* Pages: one with 'a', none, one without access. */
+static char *make_pages(void)
 {
 	char *pages = mmap(NULL, 3 * SAMPLER_PAGE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint64_t value = 1;
 
-	(void)state;
 	assert_true(pages != MAP_FAILED);
+	memset(pages, 'a', SAMPLER_PAGE);
 	munmap(pages + SAMPLER_PAGE, SAMPLER_PAGE);
 	mprotect(pages + 2 * (size_t)SAMPLER_PAGE, SAMPLER_PAGE, PROT_NONE);
 	sampler_memory_refresh();
-	assert_true(sampler_read((uintptr_t)pages, &value, sizeof(value)));
-	assert_int_equal(value, 0);
-	assert_true(sampler_is_readable((uintptr_t)pages, SAMPLER_PAGE));
-	assert_false(sampler_is_readable((uintptr_t)pages, SAMPLER_PAGE + 1));
-	assert_false(sampler_is_readable((uintptr_t)pages + SAMPLER_PAGE - 4, 8));
-	assert_false(sampler_is_readable((uintptr_t)pages + 2 * (size_t)SAMPLER_PAGE, 1));
-	assert_false(sampler_is_readable(0, 1));
-	assert_false(sampler_is_readable(8, 8));
-	assert_false(sampler_is_readable(UINTPTR_MAX - 4, 8));
-	assert_false(sampler_is_readable(UINTPTR_MAX / 2 + 1, 8));
-	/* What was readable is asked again after an unmapping that was seen. */
+	sampler_thread.pid = (uint32_t)getpid();
+	return pages;
+}
+
+static void expect_reads(bool (*read)(uintptr_t, void *, size_t))
+{
+	static char out[2 * SAMPLER_PAGE];
+	char *pages = make_pages();
+
+	assert_true(read((uintptr_t)pages, out, SAMPLER_PAGE));
+	assert_int_equal(out[SAMPLER_PAGE - 1], 'a');
+	assert_false(read((uintptr_t)pages, out, SAMPLER_PAGE + 1));
+	assert_false(read((uintptr_t)pages + SAMPLER_PAGE - 4, out, 8));
+	assert_false(read((uintptr_t)pages + 2 * (size_t)SAMPLER_PAGE, out, 1));
+	assert_false(read(0, out, 1));
+	assert_false(read(8, out, 8));
+	assert_false(read(UINTPTR_MAX - 4, out, 8));
+	assert_false(read(UINTPTR_MAX / 2 + 1, out, 8));
 	munmap(pages, SAMPLER_PAGE);
-	sampler_memory_refresh();
-	assert_false(sampler_is_readable((uintptr_t)pages, 1));
+}
+
+static void test_memory_that_is_not_there(void **state)
+{
+	static struct sampler_copies lines;
+
+	(void)state;
+	expect_reads(sampler_read);
+	expect_reads(sampler_read_often);
+	sampler_copies_begin(&lines);
+	expect_reads(sampler_read_often);
+	sampler_copies_end();
+}
+
+/* Lines of the last sample are copied again, and not used where they have gone. */
+static void test_lines_of_the_last_sample(void **state)
+{
+	static struct sampler_copies lines;
+	char *pages = make_pages(), other[3 * SAMPLER_LINE] = "x", out = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		sampler_copies_begin(&lines);
+		assert_true(sampler_read_often((uintptr_t)pages, &out, 1) && out == 'a' + i);
+		assert_true(sampler_read_often((uintptr_t)other, &out, 1) && out == 'x');
+		sampler_copies_end();
+		pages[0] = 'b';
+	}
+	munmap(pages, SAMPLER_PAGE);
+	sampler_copies_begin(&lines);
+	assert_false(sampler_read_often((uintptr_t)pages, &out, 1));
+	assert_true(sampler_read_often((uintptr_t)other, &out, 1) && out == 'x');
+	sampler_copies_end();
+	assert_int_equal(make_pages()[0], 'a');
+}
+
+static void test_what_is_the_own_stack(void **state)
+{
+	static struct sampler_scratch scratch;
+	char here, *pages = make_pages();
+
+	(void)state;
+	assert_true(sampler_stack_is_own((uintptr_t)&here, &scratch));
+	assert_true(sampler_thread.stack_top > (uintptr_t)&here);
+	assert_true(sampler_stack_is_own((uintptr_t)&here - SAMPLER_PAGE, &scratch));
+	assert_false(sampler_stack_is_own((uintptr_t)pages, &scratch));
+	assert_false(sampler_stack_is_own(sampler_thread.stack_top, &scratch));
 }
 
 static enum flmem_profile_python refusal(uint32_t version, const void *runtime)
@@ -91,9 +143,7 @@ static void fill_table(uint64_t words[96], uint64_t version)
 	memset(words, 0, 96 * sizeof(*words));
 	memcpy(words, "xdebugpy", 8);
 	words[1] = version;
-	words[5] = 632;
-	words[8] = 7264;
-	words[9] = 7344;
+	words[24] = 152; /* of thread_id */
 }
 
 static void test_which_pythons_are_read(void **state)
@@ -114,11 +164,58 @@ static void test_which_pythons_are_read(void **state)
 	assert_int_equal(refusal(0x030f00f0, words), FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION);
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 	fill_table(words, 0x030d00f0);
-	words[9] = UINT64_C(1) << 30;
+	words[24] = UINT64_C(1) << 30;
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 	fill_table(words, 0x030d00f0);
 	words[0] = 0;
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
+}
+
+/* As gcc writes them: a return address at CFA - 8, then `push rbp`, `sub rsp, 16`. */
+static const uint8_t cie_bytes[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1};
+
+static struct sampler_rule rule_at(const uint8_t *code, size_t size, unsigned offset)
+{
+	/* A function of 64 bytes, 256 behind its entry. */
+	uint8_t bytes[64] = {0, 1, 0, 0, 64, 0, 0, 0, 0};
+	const struct sampler_cfi cie = {cie_bytes, sizeof(cie_bytes), 0x1000};
+	const struct sampler_cfi fde = {bytes, 9 + size, 0x2000};
+	struct sampler_rule rule = {0};
+
+	memcpy(bytes + 9, code, size);
+	if (!sampler_cfi_run(&cie, &fde, 0x2100 + offset, &rule))
+		rule = (struct sampler_rule){0};
+	return rule;
+}
+
+static void expect_rule(struct sampler_rule rule, enum sampler_unwind how, int cfa, int bp)
+{
+	assert_int_equal(rule.how, how);
+	assert_int_equal(rule.cfa_offset, cfa);
+	assert_int_equal(rule.bp_offset, bp);
+}
+
+static void test_rules_of_functions(void **state)
+{
+	static const uint8_t pushes[] = {0x41, 0x0e, 16,   0x86, 2, 0x44, 0x0e, 32,
+					 0x50, 0x0a, 0xc6, 0x0e, 8, 0x41, 0x0b};
+	static const uint8_t frame[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6};
+	static const uint8_t end[] = {0x07, 16};
+	static const uint8_t expression[] = {0x0f, 3, 0x77, 8, 0x06};
+	static const uint8_t moved[] = {0x05, 16, 2};
+
+	(void)state;
+	expect_rule(rule_at(pushes, sizeof(pushes), 0), SAMPLER_UNWIND_SP, 8, 0);
+	expect_rule(rule_at(pushes, sizeof(pushes), 1), SAMPLER_UNWIND_SP, 16, -16);
+	expect_rule(rule_at(pushes, sizeof(pushes), 5), SAMPLER_UNWIND_SP, 32, -16);
+	expect_rule(rule_at(pushes, sizeof(pushes), 21), SAMPLER_UNWIND_SP, 8, 0);
+	expect_rule(rule_at(pushes, sizeof(pushes), 22), SAMPLER_UNWIND_SP, 32, -16);
+	expect_rule(rule_at(frame, sizeof(frame), 4), SAMPLER_UNWIND_BP, 16, -16);
+	assert_int_equal(rule_at(end, sizeof(end), 0).how, SAMPLER_UNWIND_END);
+	assert_int_equal(rule_at(expression, sizeof(expression), 0).how, SAMPLER_UNWIND_UNKNOWN);
+	assert_int_equal(rule_at(moved, sizeof(moved), 0).how, SAMPLER_UNWIND_UNKNOWN);
+	assert_int_equal(rule_at(pushes, sizeof(pushes) - 10, 64).how, SAMPLER_UNWIND_UNKNOWN);
+	assert_int_equal(rule_at(pushes, 2, 1).how, SAMPLER_UNWIND_UNKNOWN);
 }
 
 /* A bytes object with this content. */
@@ -210,7 +307,10 @@ int main(void)
 		cmocka_unit_test(test_gaps_are_exponential),
 		cmocka_unit_test(test_weights_are_those_of_the_formula),
 		cmocka_unit_test(test_memory_that_is_not_there),
+		cmocka_unit_test(test_lines_of_the_last_sample),
+		cmocka_unit_test(test_what_is_the_own_stack),
 		cmocka_unit_test(test_which_pythons_are_read),
+		cmocka_unit_test(test_rules_of_functions),
 		cmocka_unit_test(test_line_tables),
 		cmocka_unit_test(test_line_tables_of_anything),
 		cmocka_unit_test(test_texts_that_are_not_there),

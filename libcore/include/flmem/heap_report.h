@@ -7,6 +7,7 @@
  * page. Texts are heap-allocated and freed by the caller with free(); NULL if memory is out.
  */
 
+#include <flmem/heap_folder.h>
 #include <flmem/heap_profile.h>
 
 /* Of `profile stats`: the largest lines of code, by `measure`. */
@@ -48,6 +49,19 @@ FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 			    enum flmem_heap_measure measure,
 			    const struct flmem_heap_comparison *comparison, size_t limit);
+
+/* What `profile analyze` says of one profile of a folder. */
+struct flmem_heap_analysis {
+	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
+	size_t finding_count;
+	struct flmem_heap_comparison comparison; /* with the baseline; empty for that itself */
+};
+
+/* Of `profile analyze`; `analyses` has one for each profile, of the changes at most `limit`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
+			       enum flmem_heap_measure measure,
+			       const struct flmem_heap_analysis *analyses, size_t limit);
 
 /* X(NAME, text) */
 #define FLMEM_HEAP_FORMATS(X)       \

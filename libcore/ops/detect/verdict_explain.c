@@ -10,7 +10,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/detect/memory_classes.h"
 
 #define SENTENCES_MAX 24

@@ -5,7 +5,7 @@
 
 #include <flmem/exchange_client.h>
 
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 #include "base/thread.h"
 
 #define SUM_BYTES (256U << 10)

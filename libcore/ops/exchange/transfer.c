@@ -12,7 +12,6 @@
 #include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "exchange/base64.h"
 #include "exchange/digest.h"
 #include "ops/exchange/update.h"

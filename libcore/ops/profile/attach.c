@@ -15,8 +15,8 @@
 
 #include "base/attempt.h"
 #include "base/clock.h"
-#include "base/io.h"
-#include "base/text.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
 #include "ops/profile/attached.h"
 #include "ops/profile/prepare.h"
 #include "ops/target/target_guard.h"

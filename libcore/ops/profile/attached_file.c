@@ -14,8 +14,8 @@
 
 #include <flmem/text.h>
 
-#include "base/buf.h"
-#include "base/file_place.h"
+#include "base/files/file_place.h"
+#include "base/text/buf.h"
 #include "ops/profile/attached.h"
 #include "ops/profile/prepare.h"
 #include "proc/files/fs_user.h"

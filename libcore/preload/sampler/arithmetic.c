@@ -53,12 +53,12 @@ static double exp_of_negative(double x)
 	return sum;
 }
 
-int64_t sampler_draw_gap(uint64_t *random, uint64_t interval)
+uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval)
 {
 	uint64_t number = (next_gap_random(random) >> 11) + 1; /* 1 to 2^53 */
 	double gap = (53 * LN2 - log_of_whole(number)) * (double)interval;
 
-	return (int64_t)gap;
+	return (uint64_t)gap;
 }
 
 /* 1 - exp(-x), also where x is small and the difference would lose all digits. */

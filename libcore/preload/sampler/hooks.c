@@ -15,25 +15,25 @@
 #include "preload/sampler/got.h"
 #include "preload/sampler/sampler.h"
 
-#define EXPORT	  __attribute__((visibility("default")))
-#define SLOW	  __attribute__((noinline, cold))
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-/* Of the size of a block: what is larger is refused, and must not wrap the count around. */
-#define POSSIBLE_BITS ((UINT64_C(1) << 48) - 1)
-#define CALLER_FRAME  ((const void *const *)__builtin_frame_address(0))
+#define EXPORT	     __attribute__((visibility("default")))
+#define SLOW	     __attribute__((noinline, cold))
+#define LIKELY(x)    __builtin_expect(!!(x), 1)
+#define CALLER_FRAME ((const void *const *)__builtin_frame_address(0))
 
-/* True when the fast path suffices. */
+/* True when the fast path suffices. A size that is refused wraps around, and back when it is. */
 static inline __attribute__((always_inline)) bool count_down(size_t size)
 {
-	sampler_thread.remaining -= (int64_t)(size & POSSIBLE_BITS);
-	return LIKELY(sampler_thread.remaining >= 0);
+	bool passed =
+		__builtin_sub_overflow(sampler_thread.remaining, size, &sampler_thread.remaining);
+
+	return LIKELY(!passed);
 }
 
 /* Records what was allocated, where it is due. */
 static SLOW void *sample_block(void *address, size_t size, const void *const *frame)
 {
 	if (!address)
-		sampler_thread.remaining += (int64_t)(size & POSSIBLE_BITS);
+		sampler_thread.remaining += size;
 	else if (sampler_is_due(size))
 		sampler_record(address, size, FLMEM_PROFILE_HEAP, frame);
 	return address;
@@ -63,10 +63,10 @@ EXPORT void *calloc(size_t count, size_t size)
 	return SAMPLED(sampler_next.calloc(count, size), bytes);
 }
 
-/* One of the arena, which stays, or perhaps one that is sampled. */
+/* Perhaps one that is sampled, or of the arena, which is in the filter, too. */
 static inline __attribute__((always_inline)) bool is_special(const void *address)
 {
-	return !LIKELY(!sampler_arena_has(address) && !sampler_may_be_sampled(address));
+	return !LIKELY(!sampler_may_be_sampled(address));
 }
 
 /* False for a block of the arena. */

@@ -39,7 +39,7 @@ __attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
 /* The file that the next malloc() is in. */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);
 
-/* That arena, which no allocator knows. */
+/* That arena, which no allocator knows. Its pages are in the filter, and stay there. */
 #define SAMPLER_ARENA_SIZE (64U << 10)
 extern char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((visibility("hidden")));
 

@@ -144,6 +144,23 @@ static bool clear_in_children(void *memory, size_t size)
 	return madvise(memory, size, MADV_WIPEONFORK) == 0;
 }
 
+/* All but the pages with the arena, whose blocks a child frees, too: more bits do no harm there. */
+static bool clear_filter_in_children(void)
+{
+	size_t first = sampler_filter_slot((uintptr_t)sampler_arena);
+	size_t last = sampler_filter_slot((uintptr_t)sampler_arena + SAMPLER_ARENA_SIZE - 1);
+
+	for (size_t at = 0; at < sizeof(sampler_filter); at += SAMPLER_PAGE) {
+		size_t end = at + SAMPLER_PAGE;
+		bool has_arena =
+			first <= last ? first < end && last >= at : first < end || last >= at;
+
+		if (!has_arena && !clear_in_children(sampler_filter + at, SAMPLER_PAGE))
+			return false;
+	}
+	return true;
+}
+
 static bool make_tables(struct sampler_tables *t)
 {
 	size_t size = place_tables(t, NULL);
@@ -156,7 +173,7 @@ static bool make_tables(struct sampler_tables *t)
 	if (!clear_in_children(memory, size) ||
 	    !clear_in_children(&sampler_control, sizeof(sampler_control)) ||
 	    !clear_in_children(&sampler_shown, sizeof(sampler_shown)) ||
-	    !clear_in_children(sampler_filter, sizeof(sampler_filter))) {
+	    !clear_filter_in_children()) {
 		refuse_profile(t->header,
 			       "the kernel cannot clear memory in children (MADV_WIPEONFORK, "
 			       "Linux 4.14): they would write into this profile");

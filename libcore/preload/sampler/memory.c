@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading memory that may not be there. The kernel is asked for a page by a system call that reads
- * 8 bytes from user space before it checks anything else: rt_sigprocmask() with an invalid `how`
- * fails with EFAULT where it cannot read them, else with EINVAL, and changes nothing. Unlike
- * process_vm_readv() every sandbox allows it. The answer holds for
- * one sample: the C library unmaps stacks and blocks unseen.
+ * Reading memory that may not be there, without a fault.
+ *
+ * What another thread may unmap at any time is copied by the kernel: process_vm_readv() of the
+ * process itself fails where there is nothing. It takes a microsecond, so the lines that the last
+ * sample needed are copied by one call, in advance. Where a sandbox forbids it, nothing is read.
+ *
+ * What cannot go while the thread is in the sampler is read in place: its own stack, and what
+ * belongs to its Python frames while it holds the interpreter's lock. Only whether there is such
+ * memory at all is asked, by a cheaper call that reads 8 bytes before it checks anything else:
+ * rt_sigprocmask() with an invalid `how` fails with EFAULT where it cannot read them, else with
+ * EINVAL, and changes nothing.
  */
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/sampler/sampler.h"
 
-#define MASK_SIZE 8L
+#define MASK_SIZE  8L
+#define STACK_MAX  ((uintptr_t)SAMPLER_PAGE * SAMPLER_PAGE) /* one byte per page in a buffer */
+#define UNSEEN_MAX 1024U
+
+/* Of the dynamic linker: where the main thread's stack begins. */
+extern void *__libc_stack_end __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */
 
 void sampler_memory_refresh(void)
 {
@@ -31,7 +43,14 @@ bool sampler_file_is_whole(void)
 	return ask_kernel(sampler_tables.last_page);
 }
 
-static bool is_readable_page(uintptr_t page)
+/* Half of the address space is the kernel's; nothing of a program is in the first page. */
+static bool is_possible(uintptr_t address, size_t length)
+{
+	return address >= SAMPLER_PAGE && !(address >> 47) && length <= (1U << 20);
+}
+
+/* The answer holds for one sample: the C library unmaps stacks and blocks unseen. */
+static bool is_page_there(uintptr_t page)
 {
 	uint64_t number = page / SAMPLER_PAGE;
 	uint64_t known = number << 24 | (sampler_control.memory_epoch & 0xffffffU);
@@ -45,23 +64,137 @@ static bool is_readable_page(uintptr_t page)
 	return true;
 }
 
-bool sampler_is_readable(uintptr_t address, size_t length)
+static bool read_in_place(uintptr_t address, void *out, size_t length)
 {
 	uintptr_t page = address & ~(uintptr_t)(SAMPLER_PAGE - 1);
 
-	/* Half of the address space is the kernel's; nothing of a program is in the first page. */
-	if (address < SAMPLER_PAGE || address >> 47 || length > (1U << 20))
+	if (!is_possible(address, length))
 		return false;
 	for (; page < address + length; page += SAMPLER_PAGE)
-		if (!is_readable_page(page))
+		if (!is_page_there(page))
 			return false;
+	memcpy(out, (const void *)address, length);
 	return true;
+}
+
+/* How many bytes were copied. */
+static size_t copy_by_kernel(const struct iovec *to, const struct iovec *from, size_t count)
+{
+	ssize_t copied =
+		syscall(SYS_process_vm_readv, (long)sampler_thread.pid, to, count, from, count, 0L);
+
+	return copied < 0 ? 0 : (size_t)copied;
 }
 
 bool sampler_read(uintptr_t address, void *out, size_t length)
 {
-	if (!sampler_is_readable(address, length))
+	struct iovec from = {(void *)address, length}, to = {out, length};
+
+	return is_possible(address, length) && copy_by_kernel(&to, &from, 1) == length;
+}
+
+/* What the last sample with this buffer used is likely to be used again. */
+void sampler_copies_begin(struct sampler_copies *lines)
+{
+	size_t count = 0, copied;
+
+	for (uint32_t i = 0; i < SAMPLER_LINES; i++) {
+		if (lines->state[i] == 2) {
+			lines->from[count] = (struct iovec){(void *)lines->at[i], SAMPLER_LINE};
+			lines->to[count++] = (struct iovec){lines->bytes[i], SAMPLER_LINE};
+		}
+		lines->state[i] = 0;
+	}
+	copied = count ? copy_by_kernel(lines->to, lines->from, count) / SAMPLER_LINE : 0;
+	for (size_t i = 0; i < copied; i++)
+		lines->state[(uintptr_t)lines->from[i].iov_base / SAMPLER_LINE % SAMPLER_LINES] = 1;
+	sampler_thread.lines = lines;
+}
+
+void sampler_copies_end(void)
+{
+	sampler_thread.lines = NULL;
+}
+
+/* The line that has the address, or NULL. */
+static const char *find_copied_line(struct sampler_copies *lines, uintptr_t address)
+{
+	uintptr_t at = address & ~(uintptr_t)(SAMPLER_LINE - 1);
+	uint32_t i = (uint32_t)(at / SAMPLER_LINE % SAMPLER_LINES);
+
+	if (!lines->state[i] || lines->at[i] != at) {
+		lines->state[i] = 0;
+		lines->at[i] = at;
+		if (!sampler_read(at, lines->bytes[i], SAMPLER_LINE))
+			return NULL;
+	}
+	lines->state[i] = 2;
+	return lines->bytes[i];
+}
+
+bool sampler_read_often(uintptr_t address, void *out, size_t length)
+{
+	struct sampler_copies *lines = sampler_thread.lines;
+
+	if (!lines)
+		return read_in_place(address, out, length);
+	if (!is_possible(address, length))
 		return false;
-	memcpy(out, (const void *)address, length);
+	for (size_t done = 0, part; done < length; done += part) {
+		size_t offset = (address + done) % SAMPLER_LINE;
+		const char *line = find_copied_line(lines, address + done);
+
+		part = SAMPLER_LINE - offset < length - done ? SAMPLER_LINE - offset
+							     : length - done;
+		if (!line)
+			return false;
+		memcpy((char *)out + done, line + offset, part);
+	}
+	return true;
+}
+
+/*
+ * The C library's block of a thread is at the top of its stack, whoever provided that; except for
+ * the main thread, whose stack the kernel made.
+ */
+static uintptr_t find_stack_top(void)
+{
+	if (syscall(SYS_gettid) != (long)sampler_thread.pid)
+		return (uintptr_t)pthread_self();
+	return &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
+}
+
+/*
+ * Every page of a stack in one piece is there; a guard page, which cannot be read, would be between
+ * this stack and another one. A page that was never touched looks like a guard: it is asked for.
+ */
+static bool is_one_piece(uintptr_t low, uintptr_t high, unsigned char *seen)
+{
+	size_t pages = (high - low + SAMPLER_PAGE - 1) / SAMPLER_PAGE, unseen = 0;
+
+	if (pages > SAMPLER_PAGE || syscall(SYS_mincore, low, high - low, seen) < 0)
+		return false;
+	for (size_t i = 0; i < pages; i++)
+		if (!(seen[i] & 1) &&
+		    (++unseen > UNSEEN_MAX || !ask_kernel(low + i * SAMPLER_PAGE)))
+			return false;
+	return true;
+}
+
+bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch)
+{
+	struct sampler_thread *thread = &sampler_thread;
+	uintptr_t low = address & ~(uintptr_t)(SAMPLER_PAGE - 1), top, high;
+
+	if (address >= thread->stack_low && address < thread->stack_top)
+		return true;
+	top = find_stack_top();
+	if (address >= top || top - address > STACK_MAX)
+		return false;
+	high = top == thread->stack_top && thread->stack_low > low ? thread->stack_low : top;
+	if (!is_one_piece(low, high, (unsigned char *)scratch->maps))
+		return false;
+	thread->stack_low = low;
+	thread->stack_top = top;
 	return true;
 }

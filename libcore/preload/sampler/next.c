@@ -36,6 +36,9 @@ static void *arena_allocate(size_t size)
 		return NULL;
 	}
 	memcpy(sampler_arena + at, &size, sizeof(size));
+	__atomic_store_n(
+		&sampler_filter[sampler_filter_slot((uintptr_t)sampler_arena + at + ARENA_ALIGN)],
+		UINT8_MAX, __ATOMIC_RELAXED);
 	return sampler_arena + at + ARENA_ALIGN;
 }
 

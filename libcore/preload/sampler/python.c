@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python frames of the calling thread. They are read as another program would read them: no
- * function of Python is called, and no pointer is followed that cannot be read. Nothing is locked:
- * the frames of a thread change by that thread alone.
+ * The Python frames of the calling thread. They are read as another program would read them: of
+ * Python two functions are called that return a pointer which is there anyway, and no pointer is
+ * followed that cannot be read. Nothing is locked: the frames of a thread change by that thread
+ * alone. Where it holds the interpreter's lock they cannot go meanwhile. Without it they could, at
+ * the end of the interpreter: then the kernel copies them.
  */
 
 #include "preload/sampler/python.h"
@@ -14,16 +16,17 @@
 
 #include "preload/sampler/stack.h"
 
-#define INTERPRETERS_MAX 64U
-#define THREADS_MAX	 16384U
-#define FRAMES_MAX	 (4 * FLMEM_PROFILE_DEPTH)
-#define OWNED_BY_STACK	 3 /* enum _frameowner: functions, generators and frame objects are below */
-#define TYPE_OFFSET	 8U
-#define TAG_MASK	 ((uintptr_t)7) /* of a reference, since 3.14 */
+#define FRAMES_MAX     (4 * FLMEM_PROFILE_DEPTH)
+#define OWNED_BY_STACK 3 /* enum _frameowner: functions, generators and frame objects are below */
+#define TYPE_OFFSET    8U
+#define TAG_MASK       ((uintptr_t)7) /* of a reference, since 3.14 */
 
 /* Found once, before main(); a child of fork() has it, too. */
 static struct sampler_python python;
 static uintptr_t module_start, module_end;
+typedef uintptr_t (*find_state)(void);
+static find_state find_attached; /* the state that has the lock; since 3.12 NULL for others */
+static find_state find_gil_state;
 
 bool sampler_python_has(uintptr_t address)
 {
@@ -76,6 +79,33 @@ static uint32_t find_python_version(void)
 	return found ? parse_python_version(get_version()) : 0;
 }
 
+static find_state find_getter(const char *name)
+{
+	void *found = dlsym(RTLD_DEFAULT, name);
+	find_state getter;
+
+	memcpy(&getter, &found, sizeof(getter));
+	return getter;
+}
+
+static void find_getters(void)
+{
+	find_attached = find_getter("PyThreadState_GetUnchecked"); /* 3.13 and later */
+	if (!find_attached)
+		find_attached = find_getter("_PyThreadState_UncheckedGet");
+	find_gil_state = find_getter("PyGILState_GetThisThreadState");
+}
+
+/* The state of the calling thread if it holds the lock of its interpreter. */
+static uintptr_t find_locked_state(void)
+{
+	uintptr_t state = find_attached ? find_attached() : 0;
+
+	if (python.minor >= 12 || !state)
+		return state;
+	return find_gil_state && find_gil_state() == state ? state : 0;
+}
+
 /* Before main(): the dynamic linker may be asked then. */
 void sampler_python_find(struct flmem_profile_header *header)
 {
@@ -97,65 +127,24 @@ void sampler_python_find(struct flmem_profile_header *header)
 	python = layout;
 	python.runtime = (uintptr_t)runtime;
 	python.code_type = (uintptr_t)code_type;
+	find_getters();
 	dl_iterate_phdr(find_python_range, NULL);
 }
 
 static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)
 {
-	return sampler_read(address, ret_pointer, sizeof(*ret_pointer));
+	return sampler_read_often(address, ret_pointer, sizeof(*ret_pointer));
 }
 
-static bool is_own_state(uintptr_t thread)
-{
-	uintptr_t id;
-
-	return read_pointer(thread + python.thread_id, &id) && id == (uintptr_t)pthread_self();
-}
-
-/* Still in the list of its interpreter: one that was freed is not, whatever it contains. */
-static bool is_linked_state(uintptr_t thread)
-{
-	uintptr_t previous, link;
-
-	if (!read_pointer(thread, &previous))
-		return false;
-	if (previous)
-		return read_pointer(previous + python.thread_next, &link) && link == thread;
-	return read_pointer(thread + python.thread_interpreter, &link) &&
-	       read_pointer(link + python.threads_head, &link) && link == thread;
-}
-
-static uintptr_t search_interpreter(uintptr_t interpreter)
-{
-	uintptr_t thread;
-
-	if (!read_pointer(interpreter + python.threads_head, &thread))
-		return 0;
-	for (unsigned i = 0; thread && i < THREADS_MAX; i++) {
-		if (is_own_state(thread))
-			return thread;
-		if (!read_pointer(thread + python.thread_next, &thread))
-			return 0;
-	}
-	return 0;
-}
-
+/* The state of a thread without the lock may be gone: what is there now has another thread's ID. */
 static uintptr_t find_own_state(void)
 {
-	uintptr_t thread = sampler_thread.python, interpreter;
+	uintptr_t thread = find_gil_state ? find_gil_state() : 0, id;
 
-	if (thread && is_own_state(thread) && is_linked_state(thread))
-		return thread;
-	thread = 0;
-	if (!read_pointer(python.runtime + python.interpreters_head, &interpreter))
-		interpreter = 0;
-	for (unsigned i = 0; interpreter && !thread && i < INTERPRETERS_MAX; i++) {
-		thread = search_interpreter(interpreter);
-		if (!read_pointer(interpreter + python.interpreter_next, &interpreter))
-			interpreter = 0;
-	}
-	sampler_thread.python = thread;
-	return thread;
+	return thread && read_pointer(thread + python.thread_id, &id) &&
+			       id == (uintptr_t)pthread_self()
+		       ? thread
+		       : 0;
 }
 
 /* What a frame of the profile depends on; the key of the table of those that are known. */
@@ -168,7 +157,8 @@ static bool read_code_key(uintptr_t code, uint64_t offset, struct sampler_code *
 	    !read_pointer(code + python.code_name, &key.name) ||
 	    !read_pointer(code + python.code_file, &key.file) ||
 	    !read_pointer(code + python.code_lines, &key.lines) ||
-	    !sampler_read(code + python.code_first_line, &key.first_line, sizeof(key.first_line)))
+	    !sampler_read_often(code + python.code_first_line, &key.first_line,
+				sizeof(key.first_line)))
 		return false;
 	*ret_code = key;
 	return true;
@@ -232,7 +222,7 @@ static bool read_instruction(uintptr_t frame, uintptr_t code, uint64_t *ret_offs
 		*ret_offset = instruction - (code + python.code_instructions);
 		return true;
 	}
-	if (!sampler_read(frame + python.frame_instruction, &index, sizeof(index)))
+	if (!sampler_read_often(frame + python.frame_instruction, &index, sizeof(index)))
 		return false;
 	*ret_offset = index < 0 ? 0 : (uint64_t)index * (python.minor == 10 ? 2 : 1);
 	return true;
@@ -244,7 +234,7 @@ static bool is_internal_frame(uintptr_t frame)
 	int8_t owner;
 
 	return python.frame_owner != SAMPLER_NO_OFFSET &&
-	       (!sampler_read(frame + python.frame_owner, &owner, sizeof(owner)) ||
+	       (!sampler_read_often(frame + python.frame_owner, &owner, sizeof(owner)) ||
 		owner >= OWNED_BY_STACK);
 }
 
@@ -276,9 +266,8 @@ static uintptr_t read_innermost(uintptr_t thread)
 	return frame;
 }
 
-void sampler_python_walk(struct sampler_scratch *scratch)
+static void walk_frames(struct sampler_scratch *scratch, uintptr_t thread)
 {
-	uintptr_t thread = python.runtime ? find_own_state() : 0;
 	uintptr_t frame = thread ? read_innermost(thread) : 0, code;
 
 	for (unsigned i = 0; frame && i < FRAMES_MAX; i++) {
@@ -290,5 +279,18 @@ void sampler_python_walk(struct sampler_scratch *scratch)
 			return;
 		if (!read_pointer(frame + python.frame_previous, &frame))
 			return;
+	}
+}
+
+void sampler_python_walk(struct sampler_scratch *scratch)
+{
+	uintptr_t locked = python.runtime ? find_locked_state() : 0;
+
+	if (locked) {
+		walk_frames(scratch, locked);
+	} else if (python.runtime) {
+		sampler_copies_begin(&scratch->lines);
+		walk_frames(scratch, find_own_state());
+		sampler_copies_end();
 	}
 }

@@ -17,8 +17,7 @@ enum sampler_lines {
 struct sampler_python {
 	uint32_t minor; /* 3.minor */
 	enum sampler_lines lines_kind;
-	uint32_t interpreters_head, interpreter_next, threads_head;
-	uint32_t thread_next, thread_interpreter, thread_id;
+	uint32_t thread_id;
 	uint32_t thread_frame; /* its frame, or its _PyCFrame */
 	uint32_t cframe_frame; /* NONE: there is no _PyCFrame */
 	uint32_t frame_code, frame_previous, frame_instruction;

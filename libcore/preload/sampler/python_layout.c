@@ -10,12 +10,11 @@
  * offsetof() by a compiler in the headers that each release installs, as runtimes/cpython_layout.c:
  * 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and later have a table in _PyRuntime.
  */
-#define FRAME_OBJECTS                                                                             \
-	.interpreters_head = 32, .interpreter_next = 0, .threads_head = 8, .thread_next = 8,      \
-	.thread_interpreter = 16, .thread_id = 176, .thread_frame = 24, .cframe_frame = NONE,     \
-	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,               \
-	.code_lines = 120, .code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, \
-	.ascii_size = 48, .compact_size = 72
+#define FRAME_OBJECTS                                                                            \
+	.thread_id = 176, .thread_frame = 24, .cframe_frame = NONE, .frame_code = 32,            \
+	.frame_previous = 24, .code_name = 112, .code_file = 104, .code_lines = 120,             \
+	.code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, .ascii_size = 48, \
+	.compact_size = 72
 
 static const struct sampler_python rows[] = {
 	{.minor = 8, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
@@ -23,11 +22,6 @@ static const struct sampler_python rows[] = {
 	{.minor = 10, .lines_kind = SAMPLER_LINES_310, .frame_instruction = 96, FRAME_OBJECTS},
 	{.minor = 11,
 	 .lines_kind = SAMPLER_LINES_LOCATIONS,
-	 .interpreters_head = 40,
-	 .interpreter_next = 0,
-	 .threads_head = 16,
-	 .thread_next = 8,
-	 .thread_interpreter = 16,
 	 .thread_id = 152,
 	 .thread_frame = 56,
 	 .cframe_frame = 8,
@@ -44,11 +38,6 @@ static const struct sampler_python rows[] = {
 	 .compact_size = 72},
 	{.minor = 12,
 	 .lines_kind = SAMPLER_LINES_LOCATIONS,
-	 .interpreters_head = 40,
-	 .interpreter_next = 0,
-	 .threads_head = 72,
-	 .thread_next = 8,
-	 .thread_interpreter = 16,
 	 .thread_id = 136,
 	 .thread_frame = 56,
 	 .cframe_frame = 0,
@@ -70,9 +59,6 @@ enum {
 	WORD_COOKIE,
 	WORD_VERSION,
 	WORD_FREE_THREADED,
-	WORD_INTERPRETERS_HEAD = 5,
-	WORD_INTERPRETER_NEXT = 8,
-	WORD_THREADS_HEAD = 9,
 };
 
 struct table_places {
@@ -90,10 +76,9 @@ static const struct table_places tables[] = {
 static bool is_plausible(const struct sampler_python *p)
 {
 	const uint32_t offsets[] = {
-		p->interpreters_head,  p->interpreter_next,  p->threads_head,	   p->thread_next,
-		p->thread_interpreter, p->thread_id,	     p->thread_frame,	   p->frame_code,
-		p->frame_previous,     p->frame_instruction, p->code_name,	   p->code_file,
-		p->code_lines,	       p->code_first_line,   p->code_instructions,
+		p->thread_id,	      p->thread_frame,	    p->frame_code, p->frame_previous,
+		p->frame_instruction, p->code_name,	    p->code_file,  p->code_lines,
+		p->code_first_line,   p->code_instructions,
 	};
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
@@ -108,11 +93,6 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 	*layout = (struct sampler_python){
 		.minor = at->minor,
 		.lines_kind = SAMPLER_LINES_LOCATIONS,
-		.interpreters_head = (uint32_t)words[WORD_INTERPRETERS_HEAD],
-		.interpreter_next = (uint32_t)words[WORD_INTERPRETER_NEXT],
-		.threads_head = (uint32_t)words[WORD_THREADS_HEAD],
-		.thread_next = (uint32_t)words[at->thread + 2],
-		.thread_interpreter = (uint32_t)words[at->thread + 3],
 		.thread_frame = (uint32_t)words[at->thread + 4],
 		.thread_id = (uint32_t)words[at->thread + 5],
 		.cframe_frame = NONE,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Texts and line tables of CPython, read in place. */
+/* Texts and line tables of CPython. They are read once for each place in code. */
+
+#include <string.h>
 
 #include "preload/sampler/python.h"
 
@@ -9,6 +11,7 @@
 #define LENGTH_OFFSET 16U /* of str and of bytes */
 #define BYTES_OFFSET  32U
 #define TABLE_MAX     (1U << 20)
+#define PART	      256U /* bytes that are read at once */
 
 struct output {
 	char *bytes;
@@ -36,13 +39,24 @@ static void put_code_point(struct output *out, uint32_t c)
 	}
 }
 
-static uint32_t get_code_point(uintptr_t data, uint64_t i, uint32_t kind)
+/* The text comes in small parts: the thread's stack may be small. */
+static bool read_code_points(uintptr_t data, size_t count, uint32_t kind, struct output *out)
 {
-	if (kind == 1)
-		return ((const uint8_t *)data)[i];
-	if (kind == 2)
-		return ((const uint16_t *)data)[i];
-	return ((const uint32_t *)data)[i];
+	unsigned char part[PART];
+
+	for (size_t at = 0, size; at < count * kind; at += size) {
+		size = count * kind - at < PART ? count * kind - at : PART;
+		if (!sampler_read_often(data + at, part, size))
+			return false;
+		for (size_t i = 0; i < size && out->length + 4 <= FLMEM_PROFILE_STRING_MAX;
+		     i += kind) {
+			uint32_t c = 0;
+
+			memcpy(&c, part + i, kind);
+			put_code_point(out, c);
+		}
+	}
+	return true;
 }
 
 long sampler_python_text(const struct sampler_python *python, uintptr_t text, char *out)
@@ -52,8 +66,8 @@ long sampler_python_text(const struct sampler_python *python, uintptr_t text, ch
 	uint64_t length;
 	uintptr_t data;
 
-	if (!sampler_read(text + STATE_OFFSET, &state, sizeof(state)) ||
-	    !sampler_read(text + LENGTH_OFFSET, &length, sizeof(length)))
+	if (!sampler_read_often(text + STATE_OFFSET, &state, sizeof(state)) ||
+	    !sampler_read_often(text + LENGTH_OFFSET, &length, sizeof(length)))
 		return -1;
 	state >>= INTERNED_BITS;
 	kind = state & 7;
@@ -62,41 +76,57 @@ long sampler_python_text(const struct sampler_python *python, uintptr_t text, ch
 	data = text + (state & 16 ? python->ascii_size : python->compact_size);
 	if (length > FLMEM_PROFILE_STRING_MAX)
 		length = FLMEM_PROFILE_STRING_MAX;
-	if (!sampler_is_readable(data, length * kind))
-		return -1;
-	for (uint64_t i = 0; i < length && output.length + 4 <= FLMEM_PROFILE_STRING_MAX; i++)
-		put_code_point(&output, get_code_point(data, i, kind));
-	return (long)output.length;
+	return read_code_points(data, length, kind, &output) ? (long)output.length : -1;
 }
 
 struct line_table {
-	const uint8_t *bytes;
+	uintptr_t bytes;
 	size_t length, at;
+	size_t part_start, part_length;
+	uint8_t part[PART];
+	bool failed;
 };
 
+/* The byte at `i`; 0, and the table fails, where it cannot be read. */
+static uint8_t get_table_byte(struct line_table *table, size_t i)
+{
+	size_t rest = table->length - i;
+
+	if (i < table->part_start || i >= table->part_start + table->part_length) {
+		table->part_start = i;
+		table->part_length = rest < PART ? rest : PART;
+		if (!sampler_read_often(table->bytes + i, table->part, table->part_length)) {
+			table->part_length = 0;
+			table->failed = true;
+			return 0;
+		}
+	}
+	return table->part[i - table->part_start];
+}
+
 /* Pairs of a number of bytes and a change of the line, both before the instruction. */
-static int64_t find_in_lnotab(const struct line_table *table, uint64_t offset, int64_t line)
+static int64_t find_in_lnotab(struct line_table *table, uint64_t offset, int64_t line)
 {
 	uint64_t address = 0;
 
-	for (size_t i = 0; i + 1 < table->length; i += 2) {
-		address += table->bytes[i];
+	for (size_t i = 0; i + 1 < table->length && !table->failed; i += 2) {
+		address += get_table_byte(table, i);
 		if (address > offset)
 			break;
-		line += (int8_t)table->bytes[i + 1];
+		line += (int8_t)get_table_byte(table, i + 1);
 	}
 	return line;
 }
 
 /* Pairs of the length of a range and its change of the line; -128: a range without one. */
-static int64_t find_in_pairs(const struct line_table *table, uint64_t offset, int64_t line)
+static int64_t find_in_pairs(struct line_table *table, uint64_t offset, int64_t line)
 {
 	uint64_t end = 0;
 
-	for (size_t i = 0; i + 1 < table->length; i += 2) {
-		int8_t change = (int8_t)table->bytes[i + 1];
+	for (size_t i = 0; i + 1 < table->length && !table->failed; i += 2) {
+		int8_t change = (int8_t)get_table_byte(table, i + 1);
 
-		end += table->bytes[i];
+		end += get_table_byte(table, i);
 		if (change != -128)
 			line += change;
 		if (offset < end)
@@ -114,7 +144,7 @@ static uint64_t read_location_number(struct line_table *table)
 	do {
 		if (table->at >= table->length || shift > 56)
 			return 0;
-		byte = table->bytes[table->at++];
+		byte = get_table_byte(table, table->at++);
 		value |= (uint64_t)(byte & 0x3f) << shift;
 		shift += 6;
 	} while (byte & 0x40);
@@ -148,8 +178,8 @@ static int64_t find_in_locations(struct line_table *table, uint64_t offset, int6
 {
 	uint64_t end = 0;
 
-	while (table->at < table->length) {
-		uint8_t first = table->bytes[table->at++];
+	while (table->at < table->length && !table->failed) {
+		uint8_t first = get_table_byte(table, table->at++);
 		unsigned code = first >> 3 & 15;
 
 		end += ((first & 7U) + 1) * 2;
@@ -163,12 +193,12 @@ static int64_t find_in_locations(struct line_table *table, uint64_t offset, int6
 uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t object, uint64_t offset,
 			     uint32_t first_line)
 {
-	struct line_table table = {.bytes = (const uint8_t *)object + BYTES_OFFSET};
+	struct line_table table = {.bytes = object + BYTES_OFFSET};
 	int64_t line = first_line;
 	uint64_t length;
 
-	if (!sampler_read(object + LENGTH_OFFSET, &length, sizeof(length)) || length > TABLE_MAX ||
-	    !sampler_is_readable(object + BYTES_OFFSET, length))
+	if (!sampler_read_often(object + LENGTH_OFFSET, &length, sizeof(length)) ||
+	    length > TABLE_MAX)
 		return 0;
 	table.length = length;
 	if (python->lines_kind == SAMPLER_LINES_LNOTAB)
@@ -177,5 +207,5 @@ uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t obje
 		line = find_in_pairs(&table, offset, line);
 	else
 		line = find_in_locations(&table, offset, line);
-	return line > 0 && line < INT32_MAX ? (uint32_t)line : 0;
+	return !table.failed && line > 0 && line < INT32_MAX ? (uint32_t)line : 0;
 }

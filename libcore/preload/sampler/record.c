@@ -9,7 +9,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
-#define RECHECK_BYTES (64 << 10) /* where nothing is sampled (yet) */
+#define RECHECK_BYTES (1U << 20) /* where nothing is sampled (yet) */
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 struct sampler_control sampler_control;
@@ -31,7 +31,7 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->interval = sampler_tables.header->interval_now_bytes;
 	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
 	thread->record = FLMEM_PROFILE_NONE;
-	thread->python = 0;
+	thread->pid = (uint32_t)getpid();
 	thread->epoch = sampler_control.epoch;
 }
 
@@ -48,15 +48,18 @@ void sampler_leave(void)
 /* Where the profile is held. */
 static bool is_due_now(struct sampler_thread *thread, size_t size)
 {
+	bool is_due = true;
+
 	if (!sampler_file_is_whole()) {
 		sampler_stop();
+		thread->remaining = RECHECK_BYTES;
 		return false;
 	}
 	if (thread->epoch != sampler_control.epoch) {
 		begin_thread(thread);
-		thread->remaining -= (int64_t)size;
+		is_due = __builtin_sub_overflow(thread->remaining, size, &thread->remaining);
 	}
-	return thread->remaining < 0;
+	return is_due;
 }
 
 /* `remaining` has passed zero. */

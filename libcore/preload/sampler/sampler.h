@@ -13,20 +13,25 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "preload/profile_format.h"
+#include "preload/sampler/unwind.h"
 
 /* Per thread, in static TLS: small, and never allocated on first use. */
 struct sampler_thread {
-	int64_t remaining; /* bytes until the next sample */
+	uint64_t remaining; /* bytes until the next sample; wraps around below zero */
 	uint64_t random;
 	uint64_t interval; /* that `remaining` was drawn with */
-	uintptr_t python;  /* its PyThreadState, checked before use */
-	uint32_t epoch;	   /* of the profile that this belongs to; 0: none */
-	uint32_t record;   /* in the section of threads */
-	uint32_t busy;	   /* inside the sampler */
-	uint32_t opened;   /* it has called dlopen(): there may be new objects */
+	/* Of its own stack, found to be one piece: that cannot go while the thread runs. */
+	uintptr_t stack_low, stack_top;
+	struct sampler_copies *lines; /* NULL: what a sample reads cannot go meanwhile */
+	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
+	uint32_t record;	      /* in the section of threads */
+	uint32_t busy;		      /* inside the sampler */
+	uint32_t pid;
+	uint32_t opened; /* it has called dlopen(): there may be new objects */
 };
 
 extern __thread struct sampler_thread sampler_thread
@@ -39,8 +44,19 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_PAGES	    4096U /* known to be readable */
 #define SAMPLER_CODES	    4096U /* places in Python code whose frame is known */
 #define SAMPLER_RETURNS	    4096U /* return addresses whose frame is known */
+#define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
+#define SAMPLER_LINE	    256U /* bytes that are copied at once */
+#define SAMPLER_LINES	    128U
+
+/* Copies of memory that others may unmap. */
+struct sampler_copies {
+	uintptr_t at[SAMPLER_LINES];
+	uint8_t state[SAMPLER_LINES]; /* of this sample: 0 stale, 1 fresh, 2 fresh and used */
+	char bytes[SAMPLER_LINES][SAMPLER_LINE];
+	struct iovec from[SAMPLER_LINES], to[SAMPLER_LINES];
+};
 
 struct sampler_scratch {
 	uint32_t used;
@@ -48,6 +64,7 @@ struct sampler_scratch {
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
 	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
 	char maps[SAMPLER_PAGE + 8];
+	struct sampler_copies lines;
 };
 
 struct sampler_code {
@@ -60,6 +77,13 @@ struct sampler_code {
 struct sampler_return {
 	uintptr_t address;
 	uint32_t frame, stale;
+	uint64_t check;
+};
+
+struct sampler_known_rule {
+	uintptr_t pc;
+	struct sampler_rule rule;
+	uint32_t stale;
 	uint64_t check;
 };
 
@@ -99,6 +123,7 @@ struct sampler_control {
 	struct sampler_code code[SAMPLER_CODES];
 	struct sampler_return returns[SAMPLER_RETURNS];
 	struct sampler_range range[SAMPLER_RANGES];
+	struct sampler_known_rule rule[SAMPLER_RULES];
 } __attribute__((aligned(4096)));
 
 /* A hash table of records: each slot has a record's number plus one. */
@@ -197,14 +222,19 @@ HIDDEN void sampler_child_begin(void);
 HIDDEN uint32_t sampler_now_ms(void);
 
 /* arithmetic.c */
-HIDDEN int64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
+HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
 /* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
 HIDDEN void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
 			  uint64_t *ret_count);
 
-/* memory.c: whether all of it can be read now. */
-HIDDEN bool sampler_is_readable(uintptr_t address, size_t length);
+/* memory.c: false where not all of it can be read. */
 HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
+/* The same within a sample, by way of `lines` of the thread. */
+HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
+HIDDEN void sampler_copies_begin(struct sampler_copies *lines);
+HIDDEN void sampler_copies_end(void);
+/* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
+HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
 HIDDEN void sampler_memory_refresh(void);
 /* Somebody may have cut the file: a write behind its end would kill the program. */
 HIDDEN bool sampler_file_is_whole(void);
@@ -236,6 +266,8 @@ HIDDEN void sampler_timeline_tick(uint32_t now_ms, bool at_once);
 /* stack.c: the node of the calling stack; `frame` is that of the hook. */
 HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame);
 HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
+/* unwind.c: how to leave the frame whose code is at `pc`. */
+HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
 
 /* python.c */
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);

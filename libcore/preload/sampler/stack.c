@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calling stack. Native frames come from the chain of frame pointers, as far as there is one:
- * each link must lie further up in readable memory, and each return address must be behind a call
- * instruction in code of a file.
+ * The calling stack. Native frames are left as the tables of their code say (unwind.h), and where
+ * there are none by the chain of frame pointers. Each frame must lie further up in the same stack,
+ * and each return address must be behind a call instruction in code of a file.
  */
 
 #include "preload/sampler/stack.h"
@@ -13,6 +13,7 @@
 
 #define FRAME_SPAN   (UINT64_C(1) << 20) /* a frame is not larger */
 #define NATIVE_DEPTH 128U
+#define CALL_MAX     7 /* bytes of a call instruction */
 
 bool sampler_stack_push(struct sampler_scratch *scratch, uint32_t frame)
 {
@@ -47,36 +48,17 @@ static uint32_t make_native_frame(struct sampler_scratch *scratch, uintptr_t add
 	return sampler_frame_find(&frame);
 }
 
-static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t address,
-				  bool outside_too)
-{
-	struct sampler_return *slot =
-		&sampler_control.returns[sampler_hash(address, 0) % SAMPLER_RETURNS];
-	struct sampler_return known = *slot;
-	uint32_t stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED);
-
-	if (known.address == address && known.stale == stale && known.check == check_return(&known))
-		return known.frame;
-	known.address = address;
-	known.stale = stale;
-	known.frame = make_native_frame(scratch, address, outside_too);
-	known.check = check_return(&known);
-	if (known.frame != FLMEM_PROFILE_NONE)
-		*slot = known;
-	return known.frame;
-}
-
 /* Whether the instruction before a return address is a call: E8, or FF /2 in its lengths. */
 static bool is_behind_call(uintptr_t address)
 {
 #ifdef __x86_64__
-	const unsigned char *at = (const unsigned char *)address;
+	unsigned char code[CALL_MAX], *at = code + CALL_MAX;
 
-	if (!sampler_is_readable(address - 7, 7))
+	if (!sampler_read(address - CALL_MAX, code, CALL_MAX))
 		return false;
 	if (at[-5] == 0xe8)
 		return true;
-	for (int length = 2; length <= 7; length++)
+	for (int length = 2; length <= CALL_MAX; length++)
 		if (at[-length] == 0xff && (at[1 - length] & 0x38) == 0x10)
 			return true;
 	return false;
@@ -85,33 +67,125 @@ static bool is_behind_call(uintptr_t address)
 #endif
 }
 
+/* The first one is where malloc() was called from, whatever is there. */
+static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t address, bool first)
+{
+	struct sampler_return *slot =
+		&sampler_control.returns[sampler_hash(address, first) % SAMPLER_RETURNS];
+	struct sampler_return known = *slot;
+	uint32_t stale =
+		__atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED) * 2 + first;
+
+	if (known.address == address && known.stale == stale && known.check == check_return(&known))
+		return known.frame;
+	if (!first && !is_behind_call(address))
+		return FLMEM_PROFILE_NONE;
+	known.address = address;
+	known.stale = stale;
+	known.frame = make_native_frame(scratch, address, first);
+	known.check = check_return(&known);
+	if (known.frame != FLMEM_PROFILE_NONE)
+		*slot = known;
+	return known.frame;
+}
+
 static bool push_native(struct sampler_scratch *scratch, uintptr_t address, bool first)
 {
-	uint32_t frame;
+	uint32_t frame = find_native_frame(scratch, address, first);
 
-	if (!first && !is_behind_call(address))
-		return false;
-	frame = find_native_frame(scratch, address, first);
 	return frame != FLMEM_PROFILE_NONE && sampler_stack_push(scratch, frame);
+}
+
+/* A coroutine has a stack of its own, which another thread may unmap once it has ended. */
+static bool read_stack_words(uintptr_t at, uintptr_t *out, size_t words)
+{
+	const struct sampler_thread *thread = &sampler_thread;
+
+	if (thread->lines)
+		return sampler_read_often(at, out, words * sizeof(*out));
+	if (at < thread->stack_low || at > thread->stack_top ||
+	    thread->stack_top - at < words * sizeof(*out))
+		return false;
+	memcpy(out, (const void *)at, words * sizeof(*out));
+	return true;
+}
+
+/* A frame: where its code continues, and the registers that lead to its caller. */
+struct native_frame {
+	uintptr_t pc, sp, bp;
+};
+
+/* Frames do not go down, and are not huge. */
+static bool is_above(uintptr_t at, uintptr_t sp)
+{
+	return at >= sp && at - sp <= FRAME_SPAN && at % sizeof(void *) == 0;
+}
+
+static bool step_by_link(struct native_frame *frame)
+{
+	uintptr_t link[2];
+
+	if (!is_above(frame->bp, frame->sp) || !read_stack_words(frame->bp, link, 2))
+		return false;
+	*frame = (struct native_frame){
+		.pc = link[1],
+		.sp = frame->bp + sizeof(link),
+		.bp = link[0],
+	};
+	return true;
+}
+
+static bool step_by_rule(struct native_frame *frame, const struct sampler_rule *rule)
+{
+	uintptr_t cfa = rule->how == SAMPLER_UNWIND_SP ? frame->sp : frame->bp;
+	uintptr_t pc, bp = frame->bp;
+
+	cfa += (uintptr_t)(intptr_t)rule->cfa_offset;
+	if (!is_above(cfa - sizeof(pc), frame->sp) || !read_stack_words(cfa - sizeof(pc), &pc, 1) ||
+	    (rule->bp_offset &&
+	     !read_stack_words(cfa + (uintptr_t)(intptr_t)rule->bp_offset, &bp, 1)))
+		return false;
+	*frame = (struct native_frame){.pc = pc, .sp = cfa, .bp = bp};
+	return true;
+}
+
+/* The call is before the address that it returns to. */
+static bool step_out(struct sampler_scratch *scratch, struct native_frame *frame)
+{
+	struct sampler_rule rule = sampler_rule_find(scratch, frame->pc - 1);
+
+	if (rule.how == SAMPLER_UNWIND_END)
+		return false;
+	return rule.how == SAMPLER_UNWIND_UNKNOWN ? step_by_link(frame)
+						  : step_by_rule(frame, &rule);
+}
+
+static void walk_frames_from(struct sampler_scratch *scratch, const void *const *hook)
+{
+	struct native_frame frame = {
+		.pc = (uintptr_t)hook[1],
+		.sp = (uintptr_t)(hook + 2),
+		.bp = (uintptr_t)hook[0],
+	};
+
+	for (unsigned i = 0; i < NATIVE_DEPTH; i++) {
+		/* What follows is the interpreter itself; its Python frames are read instead. */
+		if (i && sampler_python_has(frame.pc))
+			return;
+		if (!push_native(scratch, frame.pc, i == 0) || !step_out(scratch, &frame))
+			return;
+	}
 }
 
 static void walk_native(struct sampler_scratch *scratch, const void *const *frame)
 {
-	const uintptr_t *at = (const uintptr_t *)frame;
-	uintptr_t link[2] = {at[0], at[1]}, here = (uintptr_t)frame;
+	bool own = sampler_stack_is_own((uintptr_t)frame, scratch);
 
-	for (unsigned i = 0; i < NATIVE_DEPTH; i++) {
-		/* What follows is the interpreter itself; its Python frames are read instead. */
-		if (i && sampler_python_has(link[1]))
-			return;
-		if (!push_native(scratch, link[1], i == 0))
-			return;
-		if (link[0] <= here || link[0] - here > FRAME_SPAN || link[0] % sizeof(void *))
-			return;
-		here = link[0];
-		if (!sampler_read(here, link, sizeof(link)))
-			return;
-	}
+	if (!own)
+		sampler_copies_begin(&scratch->lines);
+	walk_frames_from(scratch, frame);
+	if (!own)
+		sampler_copies_end();
 }
 
 uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame)

@@ -15,10 +15,12 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
-#define BLOCK 4000U
-#define HALF  (256U << 10)
+#define BLOCK	 4000U
+#define HALF	 (256U << 10)
+#define UNMAPPED 20000U
 
 static void *volatile sink;
 static int survived;
@@ -96,15 +98,20 @@ __attribute__((noinline)) static void allocate_with(void *base)
 			   "memory", "cc");
 }
 
+static void map_above(char *above)
+{
+	if ((void *)syscall(SYS_mmap, above, (size_t)HALF, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != above)
+		fail("mmap");
+}
+
 /* The register holds an address behind the stack, in memory that goes unseen. */
 static void *run_stale(void *context)
 {
 	char *above = (char *)context + HALF;
 
 	for (unsigned i = 0; i < 50; i++) {
-		if ((void *)syscall(SYS_mmap, above, (size_t)HALF, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != above)
-			fail("mmap");
+		map_above(above);
 		allocate_with(above + HALF / 2);
 		syscall(SYS_munmap, above, (size_t)HALF);
 		allocate_with(above + HALF / 2);
@@ -126,8 +133,53 @@ static void mode_stale(void)
 		fail("a thread");
 	pthread_join(thread, NULL);
 }
+
+static volatile int ended;
+
+static void *run_unmapper(void *above)
+{
+	while (!ended) {
+		syscall(SYS_munmap, above, (size_t)HALF);
+		map_above(above);
+	}
+	return NULL;
+}
+
+static ucontext_t here, coroutine;
+static char *reserve;
+
+static void run_coroutine(void)
+{
+	for (unsigned i = 0; i < UNMAPPED; i++)
+		allocate_with(reserve + HALF + HALF / 2);
+	survived = 1;
+}
+
+/* A coroutine; what its frame pointer leads to comes and goes by another thread. */
+static void mode_unmapping(void)
+{
+	pthread_t thread;
+
+	reserve = mmap(NULL, 2 * (size_t)HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (reserve == MAP_FAILED || getcontext(&coroutine) ||
+	    pthread_create(&thread, NULL, run_unmapper, reserve + HALF))
+		fail("a coroutine");
+	coroutine.uc_stack.ss_sp = reserve;
+	coroutine.uc_stack.ss_size = HALF;
+	coroutine.uc_link = &here;
+	makecontext(&coroutine, run_coroutine, 0);
+	swapcontext(&here, &coroutine);
+	ended = 1;
+	pthread_join(thread, NULL);
+}
 #else
 static void mode_stale(void)
+{
+	survived = 1;
+}
+
+static void mode_unmapping(void)
 {
 	survived = 1;
 }
@@ -228,6 +280,7 @@ static const struct {
 	{"cancel", mode_cancel},	   {"stale", mode_stale},
 	{"truncate", mode_truncate},	   {"file-limit", mode_file_limit},
 	{"small-stack", mode_small_stack}, {"refused", mode_refused},
+	{"unmapping", mode_unmapping},
 };
 
 int main(int argc, char **argv)

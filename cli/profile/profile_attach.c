@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile_attach.h"
+#include "profile/profile_attach.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the rule of an instruction: the table of .eh_frame_hdr is searched in the memory of the
+ * module, as the kernel copies it. That takes some 20 copies, so rules are remembered.
+ */
+
+#include "preload/sampler/unwind.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "preload/sampler/sampler.h"
+#include "preload/sampler/stack.h"
+
+#define HEADERS_MAX  64U
+#define HEADER_TABLE 0x3bU /* pairs of 32-bit numbers, relative to the header */
+
+struct eh_header {
+	uint8_t version, pointer_encoding, count_encoding, table_encoding;
+	int32_t frames;
+	uint32_t count;
+};
+
+struct eh_row {
+	int32_t start, entry;
+};
+
+static uintptr_t find_eh_header(const struct flmem_profile_module *module)
+{
+	Elf64_Ehdr header;
+	Elf64_Phdr part;
+
+	if (!sampler_read(module->start, &header, sizeof(header)) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > HEADERS_MAX)
+		return 0;
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		if (!sampler_read(module->start + header.e_phoff + i * sizeof(part), &part,
+				  sizeof(part)))
+			return 0;
+		if (part.p_type == PT_GNU_EH_FRAME)
+			return module->bias + part.p_vaddr;
+	}
+	return 0;
+}
+
+/* The entry whose function begins last before `pc`. */
+static uintptr_t search_eh_table(uintptr_t at, uintptr_t pc)
+{
+	uintptr_t table = at + sizeof(struct eh_header);
+	uint32_t low = 0, high;
+	struct eh_header header;
+	struct eh_row row = {0};
+
+	if (!sampler_read(at, &header, sizeof(header)) || header.version != 1 ||
+	    (header.pointer_encoding & 0x0f) != 0x0b || header.count_encoding != 0x03 ||
+	    header.table_encoding != HEADER_TABLE)
+		return 0;
+	for (high = header.count; low < high;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (!sampler_read(table + middle * sizeof(row), &row, sizeof(row)))
+			return 0;
+		if (at + (uintptr_t)(intptr_t)row.start <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || !sampler_read(table + (low - 1) * sizeof(row), &row, sizeof(row)))
+		return 0;
+	return at + (uintptr_t)(intptr_t)row.entry;
+}
+
+/* Behind its length; `ret_id`: its second number. */
+static bool read_cfi_entry(uintptr_t at, char *buffer, struct sampler_cfi *ret_cfi,
+			   uint32_t *ret_id)
+{
+	uint32_t head[2];
+
+	if (!sampler_read(at, head, sizeof(head)) || head[0] < sizeof(*head) ||
+	    head[0] - sizeof(*head) > FLMEM_PROFILE_STRING_MAX)
+		return false;
+	*ret_id = head[1];
+	*ret_cfi = (struct sampler_cfi){
+		.bytes = (const uint8_t *)buffer,
+		.size = head[0] - sizeof(*head),
+		.address = at + sizeof(head),
+	};
+	return sampler_read(ret_cfi->address, buffer, ret_cfi->size);
+}
+
+static bool make_known_rule(struct sampler_scratch *scratch, uintptr_t pc,
+			    struct sampler_rule *ret_rule)
+{
+	uint32_t record = sampler_module_find(scratch, pc), id;
+	struct sampler_cfi cie, fde;
+	uintptr_t header, entry;
+
+	if (record == FLMEM_PROFILE_NONE)
+		return false;
+	header = find_eh_header(&sampler_tables.modules[record]);
+	entry = header ? search_eh_table(header, pc) : 0;
+	if (!entry || !read_cfi_entry(entry, scratch->text[0], &fde, &id) || !id)
+		return false;
+	/* The pointer is relative to itself. */
+	return read_cfi_entry(entry + sizeof(id) - id, scratch->text[1], &cie, &id) && !id &&
+	       sampler_cfi_run(&cie, &fde, pc, ret_rule);
+}
+
+static uint64_t check_rule(const struct sampler_known_rule *known)
+{
+	return sampler_hash(known->pc, ((uint64_t)known->rule.how << 32) | known->stale) ^
+	       sampler_hash((uint32_t)known->rule.cfa_offset, (uint32_t)known->rule.bp_offset);
+}
+
+struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc)
+{
+	struct sampler_known_rule *slot =
+		&sampler_control.rule[sampler_hash(pc, 2) % SAMPLER_RULES];
+	struct sampler_known_rule known = *slot;
+	uint32_t stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED);
+
+	if (known.pc == pc && known.stale == stale && known.check == check_rule(&known))
+		return known.rule;
+	known = (struct sampler_known_rule){.pc = pc, .stale = stale};
+	if (!make_known_rule(scratch, pc, &known.rule))
+		known.rule = (struct sampler_rule){0};
+	known.check = check_rule(&known);
+	*slot = known;
+	return known.rule;
+}

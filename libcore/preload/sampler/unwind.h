@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_UNWIND_H
+#define FLMEM_PRELOAD_SAMPLER_UNWIND_H
+
+/*
+ * How to come from a frame to its caller's, by .eh_frame (DWARF 5, 6.4; LSB 5, 10.6): only what
+ * compilers write for functions on x86-64, where the return address is below the CFA.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sampler_unwind {
+	SAMPLER_UNWIND_UNKNOWN,
+	SAMPLER_UNWIND_SP,  /* the CFA is the stack pointer plus `cfa_offset` */
+	SAMPLER_UNWIND_BP,  /* ... the frame pointer plus ... */
+	SAMPLER_UNWIND_END, /* there is no caller */
+};
+
+struct sampler_rule {
+	uint32_t how; /* enum sampler_unwind */
+	int32_t cfa_offset;
+	int32_t bp_offset; /* of the caller's frame pointer from the CFA; 0: it is what it was */
+};
+
+/* Bytes that were read, and where they are in memory. */
+struct sampler_cfi {
+	const uint8_t *bytes;
+	size_t size;
+	uintptr_t address;
+};
+
+/*
+ * The rule for the instruction at `pc`. `cie` and `fde` begin behind the length and the ID or the
+ * pointer of their entries and end with them. False where they are not of that kind, do not hold
+ * together, or do not have the address.
+ */
+__attribute__((visibility("hidden"))) bool sampler_cfi_run(const struct sampler_cfi *cie,
+							   const struct sampler_cfi *fde,
+							   uintptr_t pc,
+							   struct sampler_rule *ret_rule);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/debug_files.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <flmem/plugin.h>
+
+#include "base/cleanup.h"
+#include "base/files/file_place.h"
+#include "elf/image_private.h"
+#include "elf/names.h"
+
+#define DEBUG_PATH_MAX 128
+#define DEBUG_ROOT     "/usr/lib/debug"
+
+/* debuginfod(8) and its client library, of elfutils 0.178 and later. */
+static const struct flmem_plugin debuginfod = {
+	.sonames = {"libdebuginfod.so.1"},
+	.missing = "DEBUGINFOD_URLS needs libdebuginfod (Debian: libdebuginfod1)",
+	.stays = true,
+};
+
+struct flmem_image *flmem_symbol_image_open(const char *path)
+{
+	struct flmem_image *image = NULL;
+	struct stat status;
+	int fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
+
+	if (fd < 0 || flmem_image_open(fd, &image, NULL))
+		return NULL;
+	return image;
+}
+
+bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_heap_module *module)
+{
+	unsigned char id[FLMEM_BUILD_ID_MAX];
+	size_t size = flmem_image_build_id(image, id, sizeof(id));
+
+	return size && size == module->build_id_size && memcmp(id, module->build_id, size) == 0;
+}
+
+static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module)
+{
+	struct flmem_image *image = flmem_symbol_image_open(path);
+
+	if (!image || flmem_symbol_image_matches(image, module))
+		return image;
+	flmem_image_free(image);
+	return NULL;
+}
+
+static struct flmem_image *open_by_build_id(const struct flmem_heap_module *module)
+{
+	char path[DEBUG_PATH_MAX] = DEBUG_ROOT "/.build-id/";
+	size_t at = strlen(path);
+
+	for (uint32_t i = 0; i < module->build_id_size; i++)
+		at += (size_t)snprintf(path + at, sizeof(path) - at, "%02x%s", module->build_id[i],
+				       i ? "" : "/");
+	snprintf(path + at, sizeof(path) - at, ".debug");
+	return module->build_id_size > 1 ? open_matching(path, module) : NULL;
+}
+
+/* A plain file name. */
+static bool read_debug_link(struct flmem_image *own, char name[NAME_MAX + 1])
+{
+	Elf64_Shdr section;
+	size_t length;
+
+	if (!own || !flmem_image_section(own, ".gnu_debuglink", &section) ||
+	    section.sh_type != SHT_PROGBITS)
+		return false;
+	length = section.sh_size < NAME_MAX ? section.sh_size : NAME_MAX;
+	memset(name, 0, NAME_MAX + 1);
+	return flmem_image_read(own, section.sh_offset, name, length) && name[0] &&
+	       !strchr(name, '/');
+}
+
+static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
+					struct flmem_image *own)
+{
+	static const char *const places[][2] = {{"", "/"}, {"", "/.debug/"}, {DEBUG_ROOT, "/"}};
+	const char *slash = strrchr(module->path, '/');
+	char name[NAME_MAX + 1], path[PATH_MAX];
+	struct flmem_image *image = NULL;
+
+	if (!slash || !read_debug_link(own, name))
+		return NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places) && !image; i++) {
+		int length =
+			snprintf(path, sizeof(path), "%s%.*s%s%s", places[i][0],
+				 (int)(slash - module->path), module->path, places[i][1], name);
+
+		if (length > 0 && (size_t)length < sizeof(path))
+			image = open_matching(path, module);
+	}
+	return image;
+}
+
+/* The client library keeps what it has fetched, and waits at most DEBUGINFOD_TIMEOUT. */
+static struct flmem_image *open_from_server(const struct flmem_heap_module *module)
+{
+	int (*find)(void *client, const unsigned char *id, int size, char **ret_path);
+	void *(*begin)(void);
+	void (*end)(void *client);
+	const struct flmem_plugin_symbol symbols[] = {
+		{{"debuginfod_begin"}, &begin, false},
+		{{"debuginfod_find_debuginfo"}, &find, false},
+		{{"debuginfod_end"}, &end, false},
+	};
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	FLMEM_AUTO_FREE char *path = NULL;
+	void *client;
+	int fd;
+
+	if (!urls || !urls[0] || !module->build_id_size ||
+	    flmem_plugin_load(&debuginfod, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, NULL))
+		return NULL;
+	client = begin();
+	if (!client)
+		return NULL;
+	fd = find(client, module->build_id, (int)module->build_id_size, &path);
+	end(client);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && path ? open_matching(path, module) : NULL;
+}
+
+struct flmem_image *flmem_debug_file_open(const struct flmem_heap_module *module,
+					  struct flmem_image *own)
+{
+	struct flmem_image *image = open_by_build_id(module);
+
+	if (!image && module->path && module->build_id_size)
+		image = open_by_link(module, own);
+	return image ? image : open_from_server(module);
+}

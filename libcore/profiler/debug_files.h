@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROFILER_DEBUG_FILES_H
+#define FLMEM_PROFILER_DEBUG_FILES_H
+
+#include "elf/image.h"
+#include "profiler/symbols.h"
+
+/* A regular file; NULL where it cannot be read or is no ELF file. */
+struct flmem_image *flmem_symbol_image_open(const char *path);
+
+bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_heap_module *module);
+
+/*
+ * The symbols of a module that are kept apart (gdb manual, "Separate Debug Files"): by its build-id
+ * below /usr/lib/debug, by the name in `own`, its file (NULL: not readable), and from the servers
+ * of DEBUGINFOD_URLS where that is set. Only a file with the build-id of the module. NULL: none.
+ */
+struct flmem_image *flmem_debug_file_open(const struct flmem_heap_module *module,
+					  struct flmem_image *own);
+
+#endif

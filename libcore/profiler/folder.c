@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/heap_folder.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "base/files/file_place.h"
+#include "preload/profile_format.h"
+
+static bool is_profile_file(int folder, const char *name)
+{
+	char magic[sizeof(FLMEM_PROFILE_MAGIC)];
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
+
+	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       memcmp(magic, FLMEM_PROFILE_MAGIC, sizeof(magic)) == 0;
+}
+
+struct names {
+	char **list;
+	size_t count;
+};
+
+static void clear_profile_names(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->list[i]);
+	free(names->list);
+}
+
+static int compare_profile_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_profiles(DIR *list, struct names *names, struct flmem_error *err)
+{
+	struct dirent *entry;
+
+	names->list = calloc(FLMEM_HEAP_FOLDER_MAX, sizeof(*names->list));
+	if (!names->list)
+		return flmem_error_nomem(err, "cannot list the profiles");
+	while ((entry = readdir(list))) {
+		if (!is_profile_file(dirfd(list), entry->d_name))
+			continue;
+		if (names->count == FLMEM_HEAP_FOLDER_MAX)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "more than %u profiles; name a folder with fewer",
+					       FLMEM_HEAP_FOLDER_MAX);
+		names->list[names->count] = strdup(entry->d_name);
+		if (!names->list[names->count])
+			return flmem_error_nomem(err, "cannot list the profiles");
+		names->count++;
+	}
+	qsort(names->list, names->count, sizeof(*names->list), compare_profile_names);
+	return 0;
+}
+
+void flmem_heap_folder_clear(struct flmem_heap_folder *folder)
+{
+	for (size_t i = 0; i < folder->count; i++)
+		flmem_heap_profile_free(folder->profiles[i]);
+	for (size_t i = 0; i < folder->unread_count; i++)
+		free(folder->unread[i].name);
+	free(folder->profiles);
+	free(folder->unread);
+	*folder = (struct flmem_heap_folder){0};
+}
+
+/* One that cannot be read does not hide the others. */
+static int add_profile(struct flmem_heap_folder *folder, const char *path, const char *name,
+		       const struct flmem_heap_request *how)
+{
+	struct flmem_heap_request request = *how;
+	FLMEM_AUTO_FREE char *file = NULL;
+	struct flmem_heap_unread *unread = &folder->unread[folder->unread_count];
+	struct flmem_error reason = {0};
+
+	if (asprintf(&file, "%s/%s", path, name) < 0) {
+		file = NULL;
+		return FLMEM_EFAILED;
+	}
+	request.path = file;
+	if (!flmem_heap_profile_read(&request, &folder->profiles[folder->count], &reason)) {
+		folder->count++;
+		return 0;
+	}
+	unread->name = strdup(name);
+	snprintf(unread->reason, sizeof(unread->reason), "%s", reason.message);
+	folder->unread_count += unread->name != NULL;
+	return unread->name ? 0 : FLMEM_EFAILED;
+}
+
+static const char *name_of_profile(const struct flmem_heap_folder *folder, size_t i)
+{
+	const char *slash = strrchr(folder->profiles[i]->path, '/');
+
+	return slash ? slash + 1 : folder->profiles[i]->path;
+}
+
+static bool is_named_baseline(const char *name)
+{
+	return strstr(name, "original") || strstr(name, "baseline") || strstr(name, "before");
+}
+
+static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
+			   struct flmem_error *err)
+{
+	char shown[256];
+
+	for (size_t i = 0; i < folder->count; i++) {
+		const char *name = name_of_profile(folder, i);
+
+		if (wanted ? strcmp(name, wanted) != 0 : !is_named_baseline(name))
+			continue;
+		folder->baseline = i;
+		return 0;
+	}
+	if (!wanted)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "--baseline: no profile of the folder is called '%s'",
+			       flmem_text_escape(wanted, shown, sizeof(shown)));
+}
+
+static int read_profiles(struct flmem_heap_folder *folder, const char *path,
+			 const struct names *names, const struct flmem_heap_request *request,
+			 struct flmem_error *err)
+{
+	folder->profiles = calloc(names->count + 1, sizeof(struct flmem_heap_profile *));
+	folder->unread = calloc(names->count + 1, sizeof(*folder->unread));
+	if (!folder->profiles || !folder->unread)
+		return flmem_error_nomem(err, "cannot read the profiles");
+	for (size_t i = 0; i < names->count; i++)
+		if (add_profile(folder, path, names->list[i], request))
+			return flmem_error_nomem(err, "cannot read the profiles");
+	if (!folder->count)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"%s: no heap profile that can be read%s%s; flmem profile run writes them",
+			path, folder->unread_count ? ": " : "",
+			folder->unread_count ? folder->unread[0].reason : "");
+	return 0;
+}
+
+int flmem_heap_folder_read(const char *path, const char *baseline,
+			   const struct flmem_heap_request *request,
+			   struct flmem_heap_folder *ret_folder, struct flmem_error *err)
+{
+	FLMEM_AUTO_DIR DIR *list = opendir(path);
+	struct flmem_heap_folder folder = {0};
+	struct names names = {0};
+	int rc;
+
+	if (!list)
+		return flmem_error_set(err, FLMEM_EUSAGE, errno,
+				       "cannot read the folder '%s'; name one with profiles", path);
+	rc = list_profiles(list, &names, err);
+	if (!rc)
+		rc = read_profiles(&folder, path, &names, request, err);
+	if (!rc)
+		rc = choose_baseline(&folder, baseline, err);
+	clear_profile_names(&names);
+	if (rc)
+		flmem_heap_folder_clear(&folder);
+	else
+		*ret_folder = folder;
+	return rc;
+}
