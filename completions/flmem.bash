@@ -67,8 +67,7 @@ _flmem()
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'profile run' | 'profile attach' | 'profile detach' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
-	'profile run' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile analyze' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'profile run' | 'profile attach' | 'profile detach' | 'profile round' | 'profile stats' | 'profile summary' | 'profile table' | 'profile tree' | 'profile leaks' | 'profile flamegraph' | 'profile diff' | 'profile analyze' | 'profile export' | 'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate' | 'exchange serve' | 'exchange push' | 'exchange pull' | 'exchange status' | 'exchange wait') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -190,8 +189,7 @@ _flmem()
 	profile)
 		options=" --help"
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
-			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
-			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff analyze export"
+			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff analyze export"
 		fi
 		;;
 	'profile run')
@@ -499,8 +497,7 @@ _flmem()
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help exit-codes conditions"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == profile ]]; then
-			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff export"
-			_flmem_offer "$word" -W "run round stats summary table tree leaks flamegraph diff analyze export"
+			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff analyze export"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
 			_flmem_offer "$word" -W "inspect diff convert generate"

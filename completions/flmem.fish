@@ -65,8 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'profile run' 'profile attach' 'profile detach' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
-set -g __flmem_verbs 'profile run' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile analyze' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
+set -g __flmem_verbs 'profile run' 'profile attach' 'profile detach' 'profile round' 'profile stats' 'profile summary' 'profile table' 'profile tree' 'profile leaks' 'profile flamegraph' 'profile diff' 'profile analyze' 'profile export' 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate' 'exchange serve' 'exchange push' 'exchange pull' 'exchange status' 'exchange wait'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'

@@ -10,7 +10,9 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "base/text/text.h"
+#include "base/text/version_number.h"
 #include "ops/detect/memory_classes.h"
 
 #define SENTENCES_MAX 24
@@ -399,12 +401,11 @@ static void advise_release(struct explanation *explanation)
 /* CPython 3.8 to 3.14, as code is run in. */
 static bool is_attachable_python(const char *version)
 {
-	unsigned long minor;
+	struct flmem_version_number number;
 
-	if (!version || !flmem_text_starts(version, "3."))
+	if (!version || flmem_version_number_parse(version, &number, NULL) < 0)
 		return false;
-	minor = strtoul(version + 2, NULL, 10);
-	return minor >= 8 && minor <= 14;
+	return number.parts[0] == 3 && number.parts[1] >= 8 && number.parts[1] <= 14;
 }
 
 /* Attaching is refused where a trim with Python code is. */
