@@ -168,8 +168,6 @@ out" ]
 	assert_error 2 'is both input and output'
 	flmem aggregate -o folder/model.safetensors folder b.safetensors
 	assert_error 2 'is both input and output'
-	flmem aggregate convert --dtype bf16 -o ./a.safetensors a.safetensors
-	assert_error 2 'is both input and output'
 	cmp kept a.safetensors
 	cmp kept folder/model.safetensors
 	[ ! -e a.safetensors.part ]

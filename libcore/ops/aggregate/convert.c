@@ -172,9 +172,7 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 				       "'%s' would be a copy of '%s', whose pickle has the types; "
 				       "name a .safetensors file",
 				       output->path, run->input.path);
-	rc = flmem_output_check_inputs(output->path, &run->input, 1, err);
-	if (!rc)
-		rc = flmem_output_plan(output, &run->layout, &run->input, 1, err);
+	rc = flmem_output_plan(output, &run->layout, &run->input, 1, err);
 	if (!rc)
 		rc = flmem_output_open(output, err);
 	return rc ? rc
