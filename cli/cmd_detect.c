@@ -111,6 +111,30 @@ static int report_failures(const struct cmd *cmd, const struct flmem_detect_repo
 	return gaps.code;
 }
 
+/* One line for all whose memory may not be read, with the reason of the first; their number. */
+static size_t report_denied_targets(const struct cmd *cmd, struct gaps *gaps,
+				    const struct flmem_detect_report *report)
+{
+	const struct flmem_process_report *first = NULL;
+	char message[FLMEM_ERROR_MESSAGE_MAX], counted[FLMEM_TEXT_COUNTED_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->process_count; i++)
+		if (report->processes[i].denied_why) {
+			first = first ?: &report->processes[i];
+			count++;
+		}
+	if (count == 1)
+		report_denied(cmd, gaps, first);
+	if (count < 2)
+		return count;
+	snprintf(message, sizeof(message), "cannot read the memory of %s: %s; %s",
+		 flmem_text_counted(count, "process", counted, sizeof(counted)), first->denied_why,
+		 first->denied_how);
+	report_gap(cmd, gaps, FLMEM_EPERM, message);
+	return count;
+}
+
 /* Targets found by a search: exits in the meantime are normal and only noted. */
 static int report_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
@@ -128,7 +152,9 @@ static int report_skipped(const struct cmd *cmd, const struct flmem_detect_repor
 	if (ended)
 		report_gap(cmd, &gaps, FLMEM_ENOPROC, note);
 	report_failed_queries(cmd, &gaps, report);
-	return report->process_count ? 0 : gaps.code;
+	if (report_denied_targets(cmd, &gaps, report) == report->process_count)
+		return gaps.code;
+	return 0;
 }
 
 static int report_targets(const struct cmd *cmd, const struct detect_options *options)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +202,7 @@ static int fill_aggregate_request(const struct aggregate_options *o, const struc
 		.base = o->base,
 		.state = o->state,
 		.chunk_bytes = o->chunk_bytes,
-		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
+		.threads = o->threads < UINT_MAX ? (unsigned)o->threads : UINT_MAX,
 		.resume = o->resume,
 		.shard_bytes = o->shard_bytes,
 		.mpi = o->mpi,
@@ -220,16 +221,29 @@ static void print_skipped(const struct flmem_aggregate_result *result)
 			       result->inputs[i].skipped);
 }
 
+static void print_combined(const struct flmem_aggregate_result *result)
+{
+	char count[FLMEM_TEXT_COUNTED_MAX];
+	size_t skipped = 0;
+
+	for (size_t i = 0; i < result->input_count; i++)
+		skipped += result->inputs[i].skipped != NULL;
+	printf("%s of ", result->algorithm);
+	if (skipped)
+		printf("%zu of ", result->input_count - skipped);
+	printf("%s, ", flmem_text_counted(result->input_count, "model", count, sizeof(count)));
+}
+
 static void print_aggregate_result(const struct flmem_aggregate_result *result, bool generated)
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
 	uint64_t us = result->took_us ? result->took_us : 1;
 	char rate[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
 
-	printf("%s: ", flmem_text_escape(result->output, shown, sizeof(shown)));
+	printf("%s%s", flmem_text_escape(result->output, shown, sizeof(shown)),
+	       result->verified_elements ? " " : ": ");
 	if (!generated)
-		printf("%s of %s, ", result->algorithm,
-		       flmem_text_counted(result->input_count, "model", count, sizeof(count)));
+		print_combined(result);
 	printf("%s, %s\n", flmem_text_counted(result->tensors, "tensor", count, sizeof(count)),
 	       format_bytes(result->output_bytes, bytes));
 	if (result->verified_elements)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -116,7 +117,7 @@ static int generate_model(const struct generate_options *o, struct flmem_error *
 	struct flmem_aggregate_request request = {
 		.output = o->output,
 		.input_count = 1,
-		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
+		.threads = o->threads < UINT_MAX ? (unsigned)o->threads : UINT_MAX,
 		.resume = o->resume,
 	};
 	uint64_t seed, client;

@@ -125,8 +125,8 @@ out" ]
 	assert_error 2 'too small beside'
 	flmem aggregate -o out --nan maybe a
 	assert_error 2 'choose from reject, skip-client, propagate'
-	flmem aggregate -o out --threads 100 a
-	assert_error 2 'invalid number of threads'
+	flmem aggregate -o out --threads 100000 a
+	assert_error 2 'invalid number of threads 100000;'
 	flmem aggregate -o out --chunk 2G a
 	assert_error 2 'invalid chunk size'
 	[ ! -e out ]
@@ -141,7 +141,7 @@ out" ]
 	flmem aggregate -o out pipe
 	assert_error 2 "'pipe' is not a regular file"
 	flmem aggregate -o out a folder
-	assert_error 2 "cannot read 'folder/model.safetensors.index.json'"
+	assert_error 2 "'folder' contains neither model.safetensors.index.json nor model.safetensors"
 	flmem aggregate -o folder a
 	assert_error 2 "'folder' is not a regular file"
 	flmem aggregate -o missing/out a
@@ -154,6 +154,48 @@ out" ]
 	assert_status 2
 	[ -L out.part ]
 	[ ! -e folder.part ]
+}
+
+@test "an input is not replaced by the output, whatever the paths to it are" {
+	model a.safetensors w=F32:2:1
+	model b.safetensors w=F32:2:2
+	mkdir folder
+	cp a.safetensors folder/model.safetensors
+	cp a.safetensors kept
+	flmem aggregate -o a.safetensors a.safetensors b.safetensors
+	assert_error 2 "'a.safetensors' is both input and output"
+	flmem aggregate -o "$PWD/a.safetensors" b.safetensors a.safetensors
+	assert_error 2 'is both input and output'
+	flmem aggregate -o folder/model.safetensors folder b.safetensors
+	assert_error 2 'is both input and output'
+	cmp kept a.safetensors
+	cmp kept folder/model.safetensors
+	[ ! -e a.safetensors.part ]
+	# A link is replaced itself, and the file keeps its other name.
+	ln -s a.safetensors link
+	flmem aggregate -q -o link a.safetensors b.safetensors
+	assert_status 0
+	ln a.safetensors second
+	flmem aggregate -q -o second a.safetensors b.safetensors
+	assert_status 0
+	cmp kept a.safetensors
+}
+
+@test "models without a tensor have no mean" {
+	model empty
+	flmem aggregate -o out empty empty
+	assert_error 2 "'empty' contains no tensor"
+	[ ! -e out ]
+}
+
+@test "addresses of other kinds than http, and files that look like them" {
+	model a w=F32:2
+	flmem aggregate -o out a s3://bucket/model.safetensors
+	assert_error 2 "'s3://bucket/model.safetensors' is neither a file nor an address that can be read"
+	mkdir -p s3:/bucket
+	cp a s3:/bucket/model
+	flmem aggregate -q -o out a s3://bucket/model
+	assert_status 0
 }
 
 @test "the mode of an existing output stays, and nobody gains access" {
@@ -192,6 +234,7 @@ out" ]
 	flmem aggregate -o out --nan skip-client a b
 	assert_status 0
 	assert_output 'without b: it has a NaN or an infinity'
+	assert_output 'out: fedavg of 1 of 2 models'
 	flmem aggregate --json -o out b
 	assert_status 2
 	assert_schema aggregate

@@ -332,7 +332,7 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	flmem detect --min-rss 5Q --all
 	assert_error 2 "invalid size '5Q' for --min-rss"
 	flmem detect --name 'a('
-	assert_error 2 'not a valid regular expression'
+	assert_error 2 "invalid regular expression for names: 'a\\('"
 	flmem detect --name ''
 	assert_error 2 'empty name'
 	flmem detect word
@@ -405,6 +405,12 @@ flmem_as_nobody() {
 	assert_value 'p["allocators"]' None
 	assert_value 'p["settings"]' None
 	assert_value 'p["memory"]["rss_bytes"] > 0' True
+	flmem_as_nobody detect --tree "$VICTIM"
+	assert_status 4
+	assert_stderr "cannot read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
+	flmem_as_nobody recommend --pid "$VICTIM"
+	assert_status 4
+	refute_output 'checked'
 	flmem_as_nobody detect --json --all
 	[[ $status == [03] ]]
 	refute_output "\"pid\":	$VICTIM,"

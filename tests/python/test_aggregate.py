@@ -93,6 +93,10 @@ class Aggregate(unittest.TestCase):
                 flmem.aggregate(self.inputs, None, self.out, **options)
         with self.assertRaises(TypeError):
             flmem.aggregate([1], None, self.out)
+        with self.assertRaisesRegex(TypeError, "list of paths"):
+            flmem.aggregate(self.inputs[0], None, self.out)
+        with self.assertRaisesRegex(TypeError, "list of lines"):
+            flmem.aggregate(self.inputs, None, self.out, headers="Authorization: x")
         self.assertFalse(os.path.exists(self.out))
 
     def long_call(self, progress):

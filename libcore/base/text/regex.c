@@ -65,14 +65,14 @@ int flmem_regex_compile(const char *pattern, int flags, const char *what, regex_
 
 	if (!translate_regex(pattern, &posix))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "%s: \\d has no meaning within [...]; write 0-9 there",
-				       what);
+				       "%s: '%s': \\d has no meaning within [...]; write 0-9 there",
+				       what, pattern);
 	if (posix.failed)
 		return flmem_error_nomem(err, "%s", what);
 	rc = regcomp(&regex, posix.data ? posix.data : "", flags | REG_EXTENDED);
 	if (rc) {
 		regerror(rc, &regex, why, sizeof(why));
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s: %s", what, why);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s: '%s': %s", what, pattern, why);
 	}
 	*ret_regex = regex;
 	return 0;

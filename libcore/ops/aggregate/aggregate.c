@@ -424,12 +424,18 @@ static int plan_output(struct flmem_aggregate_call *call, struct flmem_error *er
 {
 	struct flmem_output *output = &call->output;
 	size_t count = call->request->input_count + call->run.combination.has_base;
+	int rc;
 
 	output->path = call->request->output;
 	output->part = &call->part;
 	output->shard_bytes = call->request->shard_bytes;
 	output->untied = call->run.state;
-	return flmem_output_plan(output, &call->layout, call->inputs, count, err);
+	if (!call->layout.list.count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' contains no tensor, so there is nothing to combine",
+				       call->inputs[0].path);
+	rc = flmem_output_check_inputs(output->path, call->inputs, call->request->input_count, err);
+	return rc ? rc : flmem_output_plan(output, &call->layout, call->inputs, count, err);
 }
 
 static int open_parts(struct flmem_aggregate_call *call, struct flmem_error *err)

@@ -236,10 +236,16 @@ static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor
 		       struct flmem_error *err)
 {
 	FLMEM_AUTO_SHARDS struct flmem_shards shards = FLMEM_SHARDS_INIT;
+	struct stat status;
 	int rc;
 
 	if (has_one_file(dirfd))
 		return open_one_file(input, dirfd, list, err);
+	if (fstatat(dirfd, FLMEM_SHARDS_INDEX, &status, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the folder '%s' contains neither " FLMEM_SHARDS_INDEX
+				       " nor model.safetensors; name the files of the model",
+				       input->path);
 	rc = flmem_shards_read(dirfd, input->path, &shards, err);
 	if (rc)
 		return rc;
@@ -336,6 +342,20 @@ static int open_generated(struct flmem_input *input, struct flmem_tensor_list *l
 	return rc;
 }
 
+/* s3://bucket/model and the like; a file may have such a name. */
+static int check_scheme(const char *path, struct flmem_error *err)
+{
+	size_t length = strcspn(path, ":/");
+
+	if (!length || strncmp(path + length, "://", 3) != 0 ||
+	    faccessat(AT_FDCWD, path, F_OK, 0) == 0)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is neither a file nor an address that can be read; expected "
+			       "http:// or https://, for example a presigned address",
+			       path);
+}
+
 int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_tensor_list *list,
 		     struct flmem_error *err)
 {
@@ -351,7 +371,9 @@ int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_t
 		return open_generated(input, list, err);
 	if (dirfd >= 0)
 		return open_folder(input, dirfd, list, err);
-	rc = reserve_files(input, 1, err);
+	rc = check_scheme(path, err);
+	if (!rc)
+		rc = reserve_files(input, 1, err);
 	if (rc)
 		return rc;
 	return open_file(input, AT_FDCWD, path, strdup(path), list, err);

@@ -97,6 +97,32 @@ static int plan_safetensors(struct flmem_output *output, struct flmem_error *err
 	return 0;
 }
 
+/* A link as output is replaced itself, and of a file with several names only one is. */
+static bool would_replace(const struct stat *output, const struct flmem_input *input)
+{
+	for (size_t i = 0; i < input->file_count; i++)
+		if (input->files[i].fd >= 0 && input->files[i].status.st_dev == output->st_dev &&
+		    input->files[i].status.st_ino == output->st_ino)
+			return true;
+	return false;
+}
+
+int flmem_output_check_inputs(const char *path, const struct flmem_input *inputs, size_t count,
+			      struct flmem_error *err)
+{
+	struct stat output;
+
+	if (lstat(path, &output) < 0 || output.st_nlink > 1)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		if (would_replace(&output, &inputs[i]))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' is both input and output, so the input would "
+					       "be lost; name another output",
+					       path);
+	return 0;
+}
+
 int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *layout,
 		      const struct flmem_input *inputs, size_t count, struct flmem_error *err)
 {

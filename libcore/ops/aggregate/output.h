@@ -67,6 +67,13 @@ size_t flmem_output_suffix_length(const char *path);
 int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *layout,
 		      const struct flmem_input *inputs, size_t count, struct flmem_error *err);
 
+/*
+ * FLMEM_EUSAGE if the output would replace a file of one of the inputs, of which no other name
+ * exists.
+ */
+int flmem_output_check_inputs(const char *path, const struct flmem_input *inputs, size_t count,
+			      struct flmem_error *err);
+
 /* For the formats. */
 int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,
 				 size_t count, struct flmem_error *err);

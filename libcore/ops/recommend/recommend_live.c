@@ -18,15 +18,20 @@ static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 	return flmem_error_nomem(err, "cannot hold the problem of process %d", (int)pid);
 }
 
+/* Of a process of another user little is read that a rule could check. */
+static bool is_closed(const struct flmem_process_report *process)
+{
+	return process->denied_why && process->allocators_unknown && process->settings_unknown;
+}
+
 int flmem_recommend_process(const struct flmem_process_report *process,
 			    const struct flmem_version_number *release,
 			    struct flmem_recommendations *found, struct flmem_error *err)
 {
+	size_t findings = found->finding_count;
 	struct flmem_error why = {0};
 	int rc = 0;
 
-	found->file_count++;
-	found->process_count++;
 	if (process->denied_why) {
 		flmem_error_set(&why, FLMEM_EPERM, 0, "no permission to read its memory: %s; %s",
 				process->denied_why, process->denied_how);
@@ -39,6 +44,10 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
 		if ((*f)->live_rules)
 			rc = flmem_live_rules_run((*f)->live_rules, process, release, found, err);
+	if (!is_closed(process) || found->finding_count > findings) {
+		found->file_count++;
+		found->process_count++;
+	}
 	return rc;
 }
 

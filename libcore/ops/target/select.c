@@ -134,7 +134,7 @@ static int check_selection(const struct flmem_selection *s, struct flmem_error *
 			"pid, all, name and tree exclude each other: use only one of them");
 	if (s->name_regex && !s->name_regex[0])
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "an empty name matches every process; use all instead");
+				       "an empty name matches every process; use --all instead");
 	for (size_t i = 0; i < s->pid_count; i++)
 		if (s->pids[i] <= 0)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid process id '%d'",
@@ -148,8 +148,7 @@ static int check_selection(const struct flmem_selection *s, struct flmem_error *
 static int compile_name_regex(struct selection_work *work, struct flmem_error *err)
 {
 	int rc = flmem_regex_compile(work->selection->name_regex, REG_NOSUB,
-				     "the name is not a valid regular expression", &work->regex,
-				     err);
+				     "invalid regular expression for names", &work->regex, err);
 
 	work->has_regex = rc == 0;
 	return rc;

@@ -2,6 +2,7 @@
 """``flmem.aggregate``: averages models on disk with libflmem."""
 
 import ctypes
+import os
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from ._call import Callback, Http, Path, call, http_options, path_bytes
@@ -109,6 +110,8 @@ def aggregate(
         OSError: a read or write failed, the disk is full, or the call was stopped.
         RuntimeError: libflmem is not there, or is too old.
     """
+    if isinstance(inputs, (str, bytes, os.PathLike)):
+        raise TypeError("inputs is a list of paths, not one path")
     paths = [path_bytes(one) for one in inputs]
     if weights is not None and len(weights) != len(paths):
         raise ValueError(f"{len(weights)} weights for {len(paths)} inputs")

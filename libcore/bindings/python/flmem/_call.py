@@ -54,6 +54,8 @@ def path_bytes(value: Optional[Path]) -> Optional[bytes]:
 
 
 def http_options(headers: Sequence[str], cacert: Optional[Path]) -> Any:
+    if isinstance(headers, (str, bytes)):
+        raise TypeError("headers is a list of lines, not one line")
     lines = [line.encode() for line in headers]
     return Http(
         headers=(ctypes.c_char_p * len(lines))(*lines),
