@@ -14,6 +14,7 @@ import exchanging
 import fetching
 import figures
 import large
+import profilers
 import sampling
 import stage
 import watching
@@ -318,5 +319,5 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "average": averaging.average,
        "fetch": fetching.fetch, "exchange": exchanging.exchange,
-       "sample": sampling.sample,
+       "sample": sampling.sample, "profilers": profilers.compare,
        "large": large.large, "small-tensors": large.small_tensors}
