@@ -57,8 +57,8 @@ static bool decode_errno(const struct flmem_process *process, uint64_t function,
 	if (!takes_step(&code, load_pointer, sizeof(load_pointer)) ||
 	    !takes_step(&code, add_number, sizeof(add_number)))
 		return false;
-	*ret_distance = (signed char)code[0];
-	return code[1] == RETURN;
+	*ret_distance = code[0]; /* of a number that is not negative: errno is above the pointer */
+	return code[0] <= INT8_MAX && code[1] == RETURN;
 }
 
 struct flmem_errno_place flmem_errno_find(const struct flmem_view *view)

@@ -25,7 +25,7 @@ static pid_t child;
 static int bell[2];
 
 #ifdef __x86_64__
-__attribute__((noinline)) static void set_errno(void)
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void set_errno(void)
 {
 	errno = OF_CALL;
 	atomic_store(&page->called, true);
