@@ -179,6 +179,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 		return fail_lost(borrow);
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
+	flmem_errno_restore(borrow->view->process, &borrow->own_errno);
 	(void)flmem_arch_restore(tid, &borrow->state);
 	flmem_borrow_take_results(borrow);
 	return 0;
@@ -215,6 +216,8 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 		return rc;
 	if (borrow->options->finish)
 		flmem_arch_finish_call(&borrow->state);
+	borrow->own_errno = flmem_errno_read(borrow->view->process, &borrow->errno_place,
+					     flmem_arch_thread_pointer(&borrow->state));
 	flmem_borrow_renew_cookie(borrow);
 	rc = flmem_arch_build(&borrow->state, &borrow->chain, borrow->gadgets.restorer,
 			      &borrow->scratch, borrow->err);
@@ -512,6 +515,7 @@ static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err
 	if (borrow->view->process->mem_fd < 0)
 		return flmem_preflight_explain(borrow->view->process, -EACCES, err);
 	rc = flmem_preflight_fixed(borrow->view, err);
+	borrow->errno_place = flmem_errno_find(borrow->view);
 	return rc ? rc : flmem_gadgets_find(borrow->view, &borrow->gadgets, err);
 }
 

@@ -17,6 +17,7 @@
 #include "remote/borrow.h"
 #include "remote/chain.h"
 #include "remote/chain_code.h"
+#include "remote/errno_place.h"
 #include "remote/gadgets.h"
 
 /* The state of one run; on the heap because of its size. */
@@ -38,6 +39,8 @@ struct flmem_borrow_state {
 	uint64_t cookie_end;
 	struct flmem_chain_code code;
 	struct flmem_thread_state state;
+	struct flmem_errno_place errno_place;
+	struct flmem_errno_value own_errno; /* of the thread, before the calls */
 	struct flmem_scratch scratch;
 	unsigned char seen[FLMEM_CHAIN_DATA];
 };

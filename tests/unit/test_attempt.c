@@ -282,7 +282,7 @@ static void a_child_has_no_attempt_of_its_parent(void **state)
 	struct work *work = *state, other = {0};
 	bool lost = false;
 	pid_t child;
-	int status;
+	int status = 1;
 
 	assert_int_equal(pipe(other.ends), 0);
 	assert_int_equal(attempt_on(work, 1234, &lost), FLMEM_EUNSAFE);

@@ -153,6 +153,10 @@ static void trims_beside_forks_signals_and_waits_do_no_harm(void **state)
 	const struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
 
 	(void)state;
+#ifdef __SANITIZE_ADDRESS__
+	print_message("SKIP: the allocator of AddressSanitizer is not trimmed\n");
+	skip();
+#endif
 	await_true(page->ready == WAITERS + 1);
 	sigaction(SIGUSR1, &action, NULL);
 	run_host();

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_ERRNO_PLACE_H
+#define FLMEM_REMOTE_ERRNO_PLACE_H
+
+/*
+ * The errno of a thread. A call that a borrowed thread makes may set it (malloc_trim() does where
+ * memory is locked: madvise() fails), although the thread is in a wait that succeeds and leaves it
+ * alone: a program that reads errno after getline() would see an error.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elf/view.h"
+
+struct flmem_errno_place {
+	bool known;
+	int64_t distance; /* from the thread pointer */
+};
+
+struct flmem_errno_value {
+	bool known;
+	uint64_t address;
+	int value;
+};
+
+/*
+ * From the machine code of __errno_location(); not known if that is missing or of another form.
+ */
+struct flmem_errno_place flmem_errno_find(const struct flmem_view *view);
+
+/* That of the thread with this thread pointer, which must not run. */
+struct flmem_errno_value flmem_errno_read(const struct flmem_process *process,
+					  const struct flmem_errno_place *place,
+					  uint64_t thread_pointer);
+
+/* Writes it back if it has changed. */
+void flmem_errno_restore(const struct flmem_process *process,
+			 const struct flmem_errno_value *before);
+
+#endif
