@@ -314,7 +314,8 @@ static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *req
 }
 
 /* Room for a body with a checksum, all of which is taken or nothing. */
-static bool has_room_for_body(struct flmem_lane_transfer *transfer, struct flmem_http_request *request)
+static bool has_room_for_body(struct flmem_lane_transfer *transfer,
+			      struct flmem_http_request *request)
 {
 	const char *text = flmem_http_request_header(request, "Content-Length");
 	uint64_t bytes = 0;
