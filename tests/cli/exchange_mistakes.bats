@@ -87,3 +87,16 @@ teardown() {
 	assert_status 7
 	assert_stderr 'its address begins with https://'
 }
+
+@test "a wrong method: the answer has those that are right" {
+	serve --model g.safetensors --clients 1
+	request PUT /v1/status
+	assert_code 405
+	[ "$(header Allow)" = 'GET, HEAD' ]
+	request GET /v1/uploads
+	assert_code 405
+	[ "$(header Allow)" = 'OPTIONS, POST' ]
+	request PUT /v1/uploads/0123
+	assert_code 405
+	[ "$(header Allow)" = 'OPTIONS, HEAD, PATCH, DELETE' ]
+}

@@ -39,7 +39,7 @@ def run(*words):
     hold_to_schema(words[0], done.stdout)
     found = json.loads(done.stdout)
     lines = done.stderr.decode().splitlines()
-    assert len(lines) == bool(found.get("retries")) and all(": trying again: " in line for line in lines), words
+    assert bool(lines) == bool(found.get("retries")) and all(": trying again: " in line for line in lines), words
     return found
 
 

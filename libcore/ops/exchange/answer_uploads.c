@@ -79,7 +79,7 @@ static void answer_options(struct flmem_exchange *x, struct flmem_http_request *
 				"creation,creation-with-upload,checksum,expiration,termination,"
 				"concatenation");
 	flmem_http_answer_field(&answer, FLMEM_TUS_CHECKSUM_NAMES, "sha1,sha256,crc32c");
-	flmem_http_answer_field(&answer, "Allow", "OPTIONS, POST, HEAD, PATCH, DELETE");
+	flmem_http_answer_field(&answer, "Allow", "%s", flmem_exchange_methods(request));
 	flmem_http_request_answer(request, &answer);
 }
 

@@ -47,11 +47,34 @@ static const char *title_of(unsigned status)
 	return "Error";
 }
 
+/* Paths of uploads: that itself, and what is below it. */
+static bool is_upload_path(const char *path, const char **ret_rest)
+{
+	size_t length = strlen(FLMEM_EXCHANGE_UPLOADS_PATH);
+
+	if (strncmp(path, FLMEM_EXCHANGE_UPLOADS_PATH, length) != 0 ||
+	    (path[length] && path[length] != '/'))
+		return false;
+	*ret_rest = path[length] ? path + length + 1 : "";
+	return true;
+}
+
+const char *flmem_exchange_methods(const struct flmem_http_request *request)
+{
+	const char *rest;
+
+	if (!is_upload_path(flmem_http_request_path(request), &rest))
+		return "GET, HEAD";
+	return *rest ? "OPTIONS, HEAD, PATCH, DELETE" : "OPTIONS, POST";
+}
+
 static void add_refusal_fields(const struct flmem_http_request *request, unsigned status,
 			       struct flmem_http_answer *answer)
 {
 	if (flmem_text_starts(flmem_http_request_path(request), FLMEM_EXCHANGE_UPLOADS_PATH))
 		flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
+	if (status == 405)
+		flmem_http_answer_field(answer, "Allow", "%s", flmem_exchange_methods(request));
 	if (status == 412)
 		flmem_http_answer_field(answer, FLMEM_TUS_VERSIONS, FLMEM_TUS_VERSION);
 	if (status == 423 || status == 503)
@@ -197,18 +220,6 @@ static void answer_read(struct flmem_exchange *x, struct flmem_http_request *req
 		flmem_exchange_refuse(request, 404, NULL,
 				      "nothing is here; " FLMEM_EXCHANGE_OPENAPI_PATH
 				      " describes what is");
-}
-
-/* Paths of uploads: that itself, and what is below it. */
-static bool is_upload_path(const char *path, const char **ret_rest)
-{
-	size_t length = strlen(FLMEM_EXCHANGE_UPLOADS_PATH);
-
-	if (strncmp(path, FLMEM_EXCHANGE_UPLOADS_PATH, length) != 0 ||
-	    (path[length] && path[length] != '/'))
-		return false;
-	*ret_rest = path[length] ? path + length + 1 : "";
-	return true;
 }
 
 static void begin_exchange(void *context, struct flmem_http_request *request)

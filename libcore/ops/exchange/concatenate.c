@@ -117,7 +117,7 @@ static void answer_final(struct flmem_exchange *x, struct flmem_http_request *re
 	if (upload)
 		flmem_http_request_answer(request, &answer);
 	else
-		flmem_exchange_refuse(request, 409, "round is over",
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "the round ended meanwhile; its uploads were removed");
 }
 
@@ -146,7 +146,8 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 		flmem_exchange_refuse(request, error == ENOSPC ? 507 : 500, NULL,
 				      "the parts could not be assembled: %s", strerror(error));
 	else if (status)
-		flmem_exchange_refuse(request, status, status == 409 ? "round is over" : NULL, "%s",
+		flmem_exchange_refuse(request, status,
+				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);
 	else
 		answer_final(x, request, id);
