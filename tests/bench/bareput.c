@@ -18,6 +18,7 @@
 
 static float sums[NUMBERS];
 
+/* NOLINTNEXTLINE(readability-function-size): the library prescribes the parameters */
 static enum MHD_Result take_body(void *context, struct MHD_Connection *connection, const char *url,
 				 const char *method, const char *version, const char *upload,
 				 size_t *length, void **state)

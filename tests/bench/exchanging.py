@@ -143,7 +143,8 @@ def exchange(bench):
                             unit="s")
     yield figures.of_values("peak RSS of the server", [found["server"]], unit="MiB", limit=256)
     for way in ("push", "pull"):
-        yield figures.of_values(f"{way} in Python", [MODEL_MIB * figures.MIB / 1e9 / one[way] for one in found["python"]],
+        speeds = [MODEL_MIB * figures.MIB / 1e9 / one[way] for one in found["python"]]
+        yield figures.of_values(f"{way} in Python", speeds,
                                 unit="GB/s", limit=1.0, at_least=True)
     yield figures.ratio("push: share of the speed of curl's PUT", seconds["curl PUT to nginx"], seconds["flmem push"])
     yield figures.ratio("pull: share of the speed of curl's GET", seconds["curl GET from nginx"],

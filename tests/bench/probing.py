@@ -31,13 +31,13 @@ def make_certificates(folder):
         file.write("subjectAltName=IP:127.0.0.1\n")
     for name in ("server", "a"):
         openssl(*new, "-subj", f"/CN={name}", "-keyout", at(f"{name}.key"), "-out", at(f"{name}.csr"))
-        openssl("x509", "-req", "-in", at(f"{name}.csr"), "-CA", at("ca.pem"), "-CAkey", at("ca.key"), "-CAcreateserial",
-                "-days", "2", "-extfile", at("extensions"), "-out", at(f"{name}.pem"))
+        openssl("x509", "-req", "-in", at(f"{name}.csr"), "-CA", at("ca.pem"), "-CAkey", at("ca.key"),
+                "-CAcreateserial", "-days", "2", "-extfile", at("extensions"), "-out", at(f"{name}.pem"))
     with open(at("clients"), "w", encoding="ascii") as file:
         file.write("a CN=a\n")
 
 
-class _Way:
+class _Way:  # pylint: disable=too-few-public-methods
     """How server and client are told of the certificates."""
 
     def __init__(self, name, folder):
@@ -54,25 +54,26 @@ class _Way:
 
 def _measure_way(bench, way, model, folder, rounds, start):
     """Timings of each command by its name; `start` starts a server."""
+    # pylint: disable=too-many-arguments,too-many-locals
     found = {"probe": [], "push": [], "pull": []}
     output = os.path.join(folder, "out")
     state = os.path.join(folder, "state-" + way.name.replace(" ", "-"))
     words = [bench.flmem, "exchange", "serve", "--model", model, "--clients", "1", "--rounds", str(rounds), "--state",
              state, "--listen", "127.0.0.1:0", "--settle", "60s", *way.serve]
-    with subprocess.Popen([bench.tools.bareput, *way.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as probe, \
+    with subprocess.Popen([bench.tools.bareput, *way.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare, \
             start(words, os.path.join(folder, "serve.log")) as server:
         url = server.url()
-        address = f"{'https' if way.tls else 'http'}://127.0.0.1:{int(probe.stdout.readline())}/x"
+        address = f"{'https' if way.tls else 'http'}://127.0.0.1:{int(bare.stdout.readline())}/x"
         for number in range(rounds):
             commands = {
                 "probe": ["curl", "-sS", "--fail", "-H", "Expect:", "-T", model, *way.curl, address],
-                "push": [bench.flmem, "exchange", "push", url, model, "--client", "a", "--round", str(number), *way.client],
+                "push": [bench.flmem, "exchange", "push", url, model, "-c", "a", "--round", str(number), *way.client],
                 "pull": [bench.flmem, "exchange", "pull", url, "-o", output, "--round", str(number), *way.client]}
             for name, command in commands.items():
                 stage.progress(f"exchanging: {way.name}, round {number + 1}, {name}")
                 found[name].append(bench.tools.time(*command))
             bench.tools.time(bench.flmem, "exchange", "wait", url, "--round", str(number + 1), *way.client)
-        probe.stdin.close()
+        bare.stdin.close()
     return found
 
 

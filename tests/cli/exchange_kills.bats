@@ -43,34 +43,6 @@ teardown() {
 	assert_model "$(cat served)" big.safetensors
 }
 
-@test "bytes that a power failure took are sent again" {
-	local part
-	serve --model g.safetensors --clients 1
-	create c a.safetensors
-	for part in 0 50000 100000; do
-		tail -c "+$((part + 1))" a.safetensors | head -c 50000 >chunk
-		patch "$part" chunk
-		assert_code 204
-	done
-	offset
-	[ "$OFFSET" -eq 150000 ]
-	head -c 150000 a.safetensors >sent
-	[ "$(header Upload-Checksum)" = "$(PYTHONPATH="$FLMEM_TESTS/.." /usr/bin/python3 -B -c '
-import base64, sys
-from tests.harness import exchange_fake
-print("crc32c", base64.b64encode(exchange_fake.crc32c(open("sent", "rb").read())).decode())')" ]
-	kill_server
-	# Of the three commits the second one did not reach the disk.
-	printf '\0\0\0\0\0\0\0\0' | dd of="$(echo state/uploads/*.data)" bs=1 seek=70000 conv=notrunc status=none
-	serve --model g.safetensors --clients 1
-	offset
-	[ "$OFFSET" -eq 50000 ]
-	push_rest a.safetensors 1000000
-	await_server
-	[ "$CODE" -eq 0 ]
-	assert_model "$(cat served)" a.safetensors
-}
-
 @test "a kill at any moment of combining" {
 	make_model g.safetensors 0 3000000
 	make_model a.safetensors 1 3000000

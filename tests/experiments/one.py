@@ -40,7 +40,7 @@ def children(pid):
         return []
 
 
-class Peaks:
+class Peaks:  # pylint: disable=too-few-public-methods
     """The highest memory of each process with its children, sampled."""
 
     def __init__(self):
@@ -61,12 +61,12 @@ class Peaks:
         self._thread.join()
 
 
-def address_of(server, path, pattern):
+def address_of(server, path):
     """What the server printed, once it is there."""
     until = time.monotonic() + START_S
     while time.monotonic() < until and server.poll() is None:
         with open(path, encoding="utf-8") as file:
-            found = re.search(pattern, file.read())
+            found = re.search(r"listening at (\S+)\n", file.read())
         if found:
             return found[1]
         time.sleep(0.02)
@@ -77,10 +77,10 @@ def address_of(server, path, pattern):
 def server_words(options, way):
     if way == "original":
         what = "final.pt" if options.model in models.SMALL else str(options.layers)
-        return [PYTHON, "-B", os.path.join(HERE, "original.py"), options.model, str(options.clients), str(options.rounds),
-                what], r"listening at (\S+)\n"
+        return [PYTHON, "-B", os.path.join(HERE, "original.py"), options.model, str(options.clients),
+                str(options.rounds), what]
     return [options.flmem, "exchange", "serve", "--model", options.first, "--clients", str(options.clients), "--rounds",
-            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0"], r"listening at (\S+)\n"
+            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0"]
 
 
 def run_clients(options, way, address, peaks):
@@ -90,6 +90,7 @@ def run_clients(options, way, address, peaks):
     for number in range(1, options.clients + 1):
         words = [PYTHON, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
                  str(options.rounds), str(options.steps), f"times-{number}.json"]
+        # pylint: disable-next=consider-using-with
         processes.append(subprocess.Popen(words, env={**os.environ, "FLMEM": options.flmem}))
         peaks.pids[f"client {number}"] = processes[-1].pid
     failed = [one for one in processes if one.wait()]
@@ -126,13 +127,13 @@ def main():
     parser.add_argument("--flmem")
     parser.add_argument("--first")
     options = parser.parse_args()
-    words, pattern = server_words(options, options.way)
+    words = server_words(options, options.way)
     peaks = Peaks()
     try:
         with open("server.log", "wb") as log, subprocess.Popen(words, stderr=log, stdout=log) as server:
             peaks.pids["server"] = server.pid
             try:
-                address = address_of(server, "server.log", pattern)
+                address = address_of(server, "server.log")
                 began = time.monotonic()
                 times = run_clients(options, options.way, address, peaks)
                 took = time.monotonic() - began

@@ -99,7 +99,7 @@ class _Layout:
         return found
 
 
-class _Upload:  # pylint: disable=too-few-public-methods; a record
+class _Upload:  # pylint: disable=too-few-public-methods,too-many-instance-attributes; a record
     """Where a file is on its way."""
 
     def __init__(self, layout: _Layout, path: str, chunk: int, crc: Optional[_crc32c.Crc32c]) -> None:
