@@ -479,8 +479,7 @@ static void live_memory_is_to_be_watched(void **state)
 	struct flmem_allocator_report allocator;
 	struct flmem_process_report report = make(&sample, &allocator);
 	FLMEM_AUTO(flmem_verdict_clear)
-	struct flmem_verdict native = {0},
-			     python = {0}, older = {0};
+	struct flmem_verdict native = {0}, python = {0}, older = {0};
 
 	(void)state;
 	explain(&report, &native);

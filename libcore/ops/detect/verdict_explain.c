@@ -400,11 +400,12 @@ static void advise_release(struct explanation *explanation)
 /* CPython 3.8 to 3.14, as code is run in. */
 static bool is_attachable_python(const char *version)
 {
-	unsigned long minor;
+	unsigned minor = 0;
 
 	if (!version || !flmem_text_starts(version, "3."))
 		return false;
-	minor = strtoul(version + 2, NULL, 10);
+	for (version += 2; *version >= '0' && *version <= '9' && minor < 100; version++)
+		minor = minor * 10 + (unsigned)(*version - '0');
 	return minor >= 8 && minor <= 14;
 }
 
