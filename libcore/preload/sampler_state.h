@@ -13,9 +13,10 @@
 #define FLMEM_SAMPLER_STATE_MAGIC   UINT64_C(0x3153504d4153464c)
 #define FLMEM_SAMPLER_STATE_VERSION 1U
 #define FLMEM_SAMPLER_STATE_PATH    4096U
-#define FLMEM_SAMPLER_MODULE	    "flmem_sampler"  /* as Python's loader of modules names it */
-#define FLMEM_SAMPLER_REQUEST	    "_flmem_request" /* the attribute of sys with the order */
-#define FLMEM_SAMPLER_ANSWER	    "flmem: "	     /* what its answers begin with */
+#define FLMEM_SAMPLER_MODULE	    "flmem_sampler" /* as Python's loader of modules names it */
+#define FLMEM_SAMPLER_REQUEST \
+	"_flmem_request"	       /* the attribute of sys with the order, and the thread */
+#define FLMEM_SAMPLER_ANSWER "flmem: " /* what its answers begin with */
 
 /* X(identifier, number, name) */
 #define FLMEM_SAMPLER_PHASES(X)      \

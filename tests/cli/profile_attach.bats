@@ -132,6 +132,24 @@ check_attach() {
 	assert_sound
 }
 
+@test "of several at the same moment one attaches" {
+	local number pids=() pid statuses=""
+	start_attachable
+	for number in 1 2 3 4; do
+		"$FLMEM" profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/$number.prof" \
+			--timeout 60s >/dev/null 2>&1 3>&- &
+		pids+=("$!")
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" && statuses+="0 " || statuses+="$? "
+	done
+	[ "$(tr -cd 0 <<<"$statuses")" = 0 ] || fail "exit statuses $statuses"
+	[ "$(tr -cd 06 <<<"$statuses" | wc -c)" = 4 ] || fail "exit statuses $statuses"
+	[ "$(find "$BATS_TEST_TMPDIR" -name '[1-4].prof' | wc -l)" = 1 ]
+	detach
+	assert_sound
+}
+
 @test "one that was started under the sampler is sampled already" {
 	start_attachable "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/run.prof" --
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"

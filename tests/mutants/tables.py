@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All faults: the tables by part of the library."""
+import faults_attach
 import faults_candidates
 import faults_files
 import faults_ops
@@ -12,4 +13,5 @@ import faults_threads
 
 FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULTS,
           *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
-          *faults_files.FAULTS, *faults_ops.FAULTS, *faults_sampler.FAULTS)
+          *faults_files.FAULTS, *faults_ops.FAULTS, *faults_sampler.FAULTS,
+          *faults_attach.FAULTS)

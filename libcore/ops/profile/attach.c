@@ -60,16 +60,17 @@ static void append_python_bytes(struct flmem_buf *buf, const char *text)
  */
 static void append_order(const struct attach_order *order, struct flmem_buf *buf)
 {
-	flmem_buf_puts(buf, "import os,sys,_imp\np=os.fsdecode(");
+	/* Two may be sent at once: each has an attribute of its own thread. */
+	flmem_buf_puts(buf, "import os,sys,_imp,_thread\np=os.fsdecode(");
 	append_python_bytes(buf, order->library);
-	flmem_buf_puts(buf, ")\nsys." FLMEM_SAMPLER_REQUEST "=");
+	flmem_buf_puts(buf, ")\nn='" FLMEM_SAMPLER_REQUEST
+			    "%d'%_thread.get_native_id()\nsetattr(sys,n,");
 	append_python_bytes(buf, order->text);
-	flmem_buf_puts(
-		buf, "\ntry:\n"
-		     " try:_imp.create_dynamic(type(sys.implementation)(name='" FLMEM_SAMPLER_MODULE
-		     "',origin=p))\n"
-		     " finally:\n"
-		     "  del sys." FLMEM_SAMPLER_REQUEST "\n");
+	flmem_buf_puts(buf, ")\ntry:\n"
+			    " try:_imp.create_dynamic(type(sys.implementation)(name="
+			    "'" FLMEM_SAMPLER_MODULE "',origin=p))\n"
+			    " finally:\n"
+			    "  delattr(sys,n)\n");
 	if (order->is_new)
 		flmem_buf_puts(buf, "  try:os.unlink(p)\n"
 				    "  except OSError:pass\n");

@@ -36,26 +36,34 @@ static int read_sampler_state(const struct flmem_target_inspection *target, uint
 	return 0;
 }
 
+/* Few files have such a name: reading the symbols of all would take long. */
+static bool has_sampler_state(const struct flmem_module *module, uint64_t *ret_address)
+{
+	const char *name = strrchr(module->path, '/');
+
+	return name && strstr(name, "flmem") &&
+	       flmem_module_symbol(module, FLMEM_SAMPLER_STATE_SYMBOL, ret_address);
+}
+
 int flmem_attached_read(const struct flmem_target_inspection *target,
 			struct flmem_attached *ret_attached, struct flmem_error *err)
 {
 	const struct flmem_modules *modules = &target->modules;
-	struct flmem_attached attached = {0};
+	struct flmem_attached found = {0};
 	uint64_t address;
 	int rc = 0;
 
-	for (size_t i = 0; i < modules->count && !attached.module; i++) {
-		const struct flmem_module *module = &modules->rows[i];
-		const char *name = strrchr(module->path, '/');
+	/* Of two that were loaded at once one was refused, and does nothing. */
+	for (size_t i = 0; i < modules->count && !rc && !found.state.phase; i++) {
+		struct flmem_attached one = {.module = &modules->rows[i]};
 
-		/* Few files have such a name: reading the symbols of all would take long. */
-		if (!name || !strstr(name, "flmem") ||
-		    !flmem_module_symbol(module, FLMEM_SAMPLER_STATE_SYMBOL, &address))
+		if (!has_sampler_state(one.module, &address))
 			continue;
-		attached.module = module;
-		rc = read_sampler_state(target, address, &attached, err);
+		rc = read_sampler_state(target, address, &one, err);
+		if (!found.module || one.state.phase || one.state.preloaded)
+			found = one;
 	}
 	if (!rc)
-		*ret_attached = attached;
+		*ret_attached = found;
 	return rc;
 }

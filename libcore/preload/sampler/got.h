@@ -65,7 +65,7 @@ HIDDEN bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_
 HIDDEN uintptr_t sampler_object_define(const struct sampler_object *object, const char *name);
 /* What the program gets for a name, the first definition; 0: none. `ret_count`: of definitions. */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
-/* The same also with those of the sampler: whether the program calls its malloc() already. */
+/* Whether the program calls the functions of the sampler already, since it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);
 
 /* protection.c: the mappings of the process, while the linker's list is locked. */

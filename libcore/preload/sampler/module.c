@@ -7,6 +7,7 @@
  */
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "preload/sampler/attach.h"
@@ -48,14 +49,15 @@ void *PyInit_flmem_sampler(void) __attribute__((visibility("default")));
 void *PyInit_flmem_sampler(void)
 {
 	struct interpreter python;
-	char order[ORDER_MAX], answer[ANSWER_MAX];
+	char order[ORDER_MAX], answer[ANSWER_MAX], attribute[64];
 	const char *given;
 	void *request, *thread;
 
 	/* Without an exception the interpreter raises its own. */
 	if (!find_interpreter(&python))
 		return NULL;
-	request = python.get(FLMEM_SAMPLER_REQUEST);
+	snprintf(attribute, sizeof(attribute), "%s%ld", FLMEM_SAMPLER_REQUEST, syscall(SYS_gettid));
+	request = python.get(attribute);
 	given = request ? python.bytes(request) : NULL;
 	if (!given)
 		return NULL;

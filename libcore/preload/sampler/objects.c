@@ -103,14 +103,6 @@ static bool has_address(const struct sampler_object *object, uintptr_t address)
 	return address >= object->start && address < object->end;
 }
 
-bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret)
-{
-	/* The linker's own malloc() is not called by others; nothing of the vDSO is. */
-	return read_any_object(info, ret) && !has_address(ret, ADDRESS_SELF) &&
-	       !has_address(ret, getauxval(AT_BASE)) &&
-	       !has_address(ret, getauxval(AT_SYSINFO_EHDR));
-}
-
 static uint32_t hash_name(const char *name)
 {
 	uint32_t hash = 5381;
@@ -158,6 +150,17 @@ uintptr_t sampler_object_define(const struct sampler_object *object, const char 
 	}
 }
 
+bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret)
+{
+	/*
+	 * The linker's own malloc() is not called by others; nothing of the vDSO is. There may be
+	 * another sampler: of two that were loaded at once one is refused and stays.
+	 */
+	return read_any_object(info, ret) && !has_address(ret, getauxval(AT_BASE)) &&
+	       !has_address(ret, getauxval(AT_SYSINFO_EHDR)) && !has_address(ret, ADDRESS_SELF) &&
+	       !sampler_object_define(ret, "PyInit_" FLMEM_SAMPLER_MODULE);
+}
+
 struct search {
 	const char *name;
 	uintptr_t found;
@@ -192,10 +195,17 @@ uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 	return search.found;
 }
 
-bool sampler_is_interposed(void)
+static bool is_first_definition(const char *name, const char *own)
 {
-	struct search search = {.name = "malloc", .own_too = true};
+	struct search search = {.name = name, .own_too = true};
 
 	dl_iterate_phdr(search_object, &search);
-	return search.found == ADDRESS_SELF;
+	return search.found == (uintptr_t)own;
+}
+
+/* A program may have a malloc() of its own, and still call the mmap() of the sampler. */
+bool sampler_is_interposed(void)
+{
+	return is_first_definition("malloc", sampler_own_malloc) ||
+	       is_first_definition("mmap", sampler_own_mmap);
 }
