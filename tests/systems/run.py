@@ -41,8 +41,8 @@ class System:
 
 
 def arm64(suite, kernel="linux-image-arm64"):
-    return System(suite, "arm64", kernel, "qemu-system-aarch64", ("-M", "virt", "-cpu", "max,pauth-impdef=on"),
-                  "ttyAMA0", "aarch64-linux-gnu-gcc")
+    return System(suite, "arm64", kernel, "qemu-system-aarch64",
+                  ("-M", "virt", "-cpu", "max,pauth-impdef=on"), "ttyAMA0", "aarch64-linux-gnu-gcc")
 
 
 def amd64(suite):
