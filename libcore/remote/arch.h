@@ -21,13 +21,20 @@
 struct flmem_process;
 struct flmem_task_wait;
 
-/* Room for the vector state. AMX needs 11 KiB, and the kernel may enlarge the state. */
+/*
+ * Room for the vector state. AMX needs 11 KiB, and the kernel may enlarge the state. On aarch64
+ * each frame holds it, and threads with more of it than FPSIMD are not borrowed.
+ */
 #define FLMEM_XSTATE_MAX 16384
 
 /*
  * Size of the frames, the data and the vector state together; the area of a chain is added to it.
  */
+#ifdef __aarch64__
+#define FLMEM_SCRATCH_MAX 28672
+#else
 #define FLMEM_SCRATCH_MAX (FLMEM_XSTATE_MAX + 8192)
+#endif
 
 /* The saved state of a stopped thread, complete enough to restore it. */
 struct flmem_thread_state {
@@ -35,6 +42,15 @@ struct flmem_thread_state {
 	uint64_t signal_mask;
 	size_t xstate_length;
 	unsigned char xstate[FLMEM_XSTATE_MAX] __attribute__((aligned(64)));
+#ifdef __aarch64__
+	uint64_t thread_pointer;
+	uint64_t access_rights;	 /* POR_EL0 */
+	uint64_t first_argument; /* of the wait, which EINTR overwrites */
+	bool has_access_rights;
+	bool knows_wait;
+	bool at_svc;	/* the next instruction makes a system call */
+	bool after_svc; /* the last one did */
+#endif
 };
 
 /* The addresses of all parts on the stack of the borrowed thread, and the bytes to write there. */
@@ -103,6 +119,12 @@ bool flmem_arch_gave_eintr(const struct flmem_thread_state *state);
  */
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at);
+
+/*
+ * Keeps what the registers of a stopped thread do not hold of the wait that it was interrupted in:
+ * on aarch64 the first argument, which the result overwrites.
+ */
+void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at);
 
 /* True if the stopped thread was computing: not in a system call, and not returning from one. */
 bool flmem_arch_in_program(const struct flmem_thread_state *state);
@@ -176,10 +198,12 @@ bool flmem_arch_has_thread_block(const struct flmem_process *process,
 				 const struct flmem_thread_state *state);
 
 /*
- * True if the bytes at `words` (`count` words of a stack) have the form of a signal frame. words[0]
- * is then the return address of its handler: flmem_arch_restorer, in any library. *ret_mask is the
- * signal mask that returning through the frame restores.
+ * True if the bytes at `words` (`count` words of a stack) have the form of a signal frame. With
+ * flmem_arch_frame_has_restorer words[0] is then the return address of its handler:
+ * flmem_arch_restorer, in any library. *ret_mask is the signal mask that returning through the
+ * frame restores.
  */
+extern const bool flmem_arch_frame_has_restorer;
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask);
 
 #endif

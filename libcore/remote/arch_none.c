@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/arch.h"
 
-#ifndef __x86_64__
+#if !defined(__x86_64__) && !defined(__aarch64__)
 
 #include <elf.h>
 #include <errno.h>
@@ -66,6 +66,11 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 {
 	(void)state, (void)at;
 	return false;
+}
+
+void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
+{
+	(void)state, (void)at;
 }
 
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
@@ -150,6 +155,8 @@ bool flmem_arch_has_thread_block(const struct flmem_process *process,
 	(void)process, (void)state;
 	return false;
 }
+
+const bool flmem_arch_frame_has_restorer = true;
 
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
 {

@@ -193,6 +193,12 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	}
 }
 
+/* orig_rax and the argument registers have all of it. */
+void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
+{
+	(void)state, (void)at;
+}
+
 /*
  * A call that is repeated stops once more at its instruction: the result register then has its
  * number.
@@ -497,6 +503,8 @@ bool flmem_arch_has_thread_block(const struct flmem_process *process,
 	return flmem_process_read_memory(process, block, &first, sizeof(first)) == 0 &&
 	       first == block;
 }
+
+const bool flmem_arch_frame_has_restorer = true;
 
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
 {

@@ -42,6 +42,7 @@ def libraries():
 # Loaded on use, so only their headers are needed: pkg-config's name, header, prefix in CMakeLists.txt.
 HEADERS = (
     ("libmicrohttpd", "microhttpd.h", "MICROHTTPD"),
+    ("gnutls", "gnutls", "GNUTLS"),
     ("libcurl", "curl", "CURL"),
     ("ncursesw", "curses.h", "NCURSESW"),
     ("ncursesw", "ncurses_dll.h", None),

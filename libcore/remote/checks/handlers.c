@@ -15,8 +15,8 @@
 /* Length of stack that is searched for signal frames. */
 #define SCAN_LIMIT ((uint64_t)1 << 20)
 #define SCAN_STEP  65536U
-/* A frame may span two reads. */
-#define SCAN_OVERLAP 512U
+/* A frame may span two reads; those of aarch64 are the longest. */
+#define SCAN_OVERLAP 2048U
 #define PAGE	     4096U /* the smallest page size */
 #define RESTORER_MAX 16U
 /* How often a computing thread is read again, and the pause between reads. */
@@ -64,7 +64,8 @@ static bool has_signal_frame(struct flmem_handler_search *search, const uint64_t
 
 	for (size_t i = 0; i < count; i++)
 		if (flmem_arch_is_signal_frame(words + i, count - i, &mask) &&
-		    search->blocked & ~mask && is_restorer(search, words[i]))
+		    search->blocked & ~mask &&
+		    (!flmem_arch_frame_has_restorer || is_restorer(search, words[i])))
 			return true;
 	return false;
 }

@@ -98,6 +98,8 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 	if (!candidate->computes && candidate->wait.eintr_means_timeout &&
 	    flmem_arch_gave_eintr(&borrow->state))
 		return refuse_timed(borrow, candidate->tid);
+	if (!candidate->computes)
+		flmem_arch_note_wait(&borrow->state, &candidate->at);
 	candidate->at.sp = flmem_arch_sp(&borrow->state);
 	candidate->at.pc = flmem_arch_pc(&borrow->state);
 	borrow->refused_tid = candidate->tid;

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __aarch64__
+
+#include "remote/arch_aarch64.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+#include "proc/task.h"
+#include "remote/arch.h"
+
+/*
+ * What is missing before a thread may be borrowed on this processor is in
+ * docs/internals/borrowing-on-aarch64.md. Until then only tests switch it on.
+ */
+#ifdef FLMEM_BORROW_AARCH64
+#define BORROWS true
+#else
+#define BORROWS false
+#endif
+
+/* Newer than the headers of some C libraries: linux/elf.h. */
+#define REGSET_TLS   0x401 /* NT_ARM_TLS: TPIDR_EL0, and TPIDR2_EL0 since Linux 6.0 */
+#define REGSET_SVE   0x405
+#define REGSET_SSVE  0x40b
+#define REGSET_ZA    0x40c
+#define REGSET_POE   0x40f
+#define REGSET_GCS   0x410
+#define GCS_ENABLED  1U /* PR_SHADOW_STACK_ENABLE */
+#define LINK_POINTER 30
+
+/* SVE_PT_REGS_SVE: the registers are wider than FPSIMD now. */
+#define VECTORS_SVE 1U
+
+/* asm/ptrace.h: state of the interrupted instruction that a function must not start with. */
+#define STATE_BTYPE (UINT64_C(3) << 10)
+#define STATE_IL    (UINT64_C(1) << 20)
+#define STATE_SS    (UINT64_C(1) << 21)
+#define STATE_TCO   (UINT64_C(1) << 25) /* memory tags unchecked */
+#define STATE_MODE  UINT64_C(0x1f)	/* 0: 64-bit user mode */
+
+#define CODE_BYTES     4U
+#define SVC_0	       0xd4000001U
+#define ADDRESSES_END  (UINT64_C(1) << 48)
+#define FRAME_WHOLE    4688U /* all of it has to be addresses of the program */
+#define VECTOR_BYTES   528U  /* struct user_fpsimd_state, with the same bytes in a frame */
+#define VECTORS_LENGTH 512U
+#define VECTOR_FPSR    512U /* places in the register set */
+
+/* Signals that stay unblocked, for the reasons in arch_x86_64.c. */
+#define SIGNAL_OF(number) (UINT64_C(1) << ((number)-1))
+#define CALLS_MASK                                                                    \
+	(~(SIGNAL_OF(4) | SIGNAL_OF(5) | SIGNAL_OF(6) | SIGNAL_OF(7) | SIGNAL_OF(8) | \
+	   SIGNAL_OF(11) | SIGNAL_OF(33)))
+#define NEVER_BLOCKED (SIGNAL_OF(SIGKILL) | SIGNAL_OF(SIGSTOP) | SIGNAL_OF(34))
+
+static const unsigned char restorer_words[] = {
+	0x68, 0x11, 0x80, 0xd2, /* mov x8, #139 */
+	0x01, 0x00, 0x00, 0xd4, /* svc #0 */
+};
+
+static const unsigned char call_words[] = {
+	0x01, 0x00, 0x00, 0xd4, /* svc #0 */
+	0xc0, 0x03, 0x5f, 0xd6, /* ret */
+};
+
+const struct flmem_arch_code flmem_arch_restorer = {restorer_words, sizeof(restorer_words)};
+const struct flmem_arch_code flmem_arch_syscall = {call_words, sizeof(call_words)};
+
+bool flmem_arch_supported(void)
+{
+	return BORROWS;
+}
+
+uint16_t flmem_arch_machine(void)
+{
+	return EM_AARCH64;
+}
+
+static bool is_svc(uint32_t code)
+{
+	return code == SVC_0;
+}
+
+bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
+{
+	uint32_t code;
+
+	return flmem_process_read_memory(process, pc - CODE_BYTES, &code, sizeof(code)) == 0 &&
+	       is_svc(code);
+}
+
+/* Up to `length` bytes of a register set; the number of bytes, or a negative errno. */
+static int read_regset(pid_t tid, int set, void *out, size_t length)
+{
+	struct iovec io = {.iov_base = out, .iov_len = length};
+
+	return ptrace(PTRACE_GETREGSET, tid, set, &io) < 0 ? -errno : (int)io.iov_len;
+}
+
+static int write_regset(pid_t tid, int set, const void *bytes, size_t length)
+{
+	struct iovec io = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+
+	return ptrace(PTRACE_SETREGSET, tid, set, &io) < 0 ? -errno : 0;
+}
+
+static uint32_t read_arm_code(pid_t tid, uint64_t address)
+{
+	long word;
+	uint32_t code;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(uintptr_t)address, NULL);
+	if (errno)
+		return 0;
+	memcpy(&code, &word, sizeof(code));
+	return code;
+}
+
+int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
+{
+	int got = read_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
+
+	if (got < 0)
+		return got;
+	got = read_regset(tid, REGSET_TLS, &state->thread_pointer, sizeof(state->thread_pointer));
+	if (got < 0)
+		return got;
+	state->knows_wait = false;
+	state->at_svc = is_svc(read_arm_code(tid, state->regs.pc));
+	state->after_svc = is_svc(read_arm_code(tid, state->regs.pc - CODE_BYTES));
+	return 0;
+}
+
+/*
+ * The kernel has no such register set where the processor lacks the feature. The size in the header
+ * says what follows it; only the header without anything else: not in use.
+ */
+static bool uses_vectors(pid_t tid, int set, bool *ret_wide)
+{
+	struct flmem_vector_header header;
+	int got = read_regset(tid, set, &header, sizeof(header));
+
+	if (got < (int)sizeof(header))
+		return false;
+	*ret_wide = header.flags & VECTORS_SVE;
+	return header.size > sizeof(header);
+}
+
+bool flmem_aarch64_may_borrow(const struct flmem_vector_use *use)
+{
+	return !use->wide && !use->streaming && !use->matrix && !use->shadow_stack;
+}
+
+static struct flmem_vector_use read_use(pid_t tid)
+{
+	struct flmem_vector_use use = {0};
+	uint64_t shadow[3] = {0}; /* features_enabled, features_locked, gcspr_el0 */
+	bool wide = false;
+
+	use.wide = uses_vectors(tid, REGSET_SVE, &wide) && wide;
+	use.streaming = uses_vectors(tid, REGSET_SSVE, &wide);
+	use.matrix = uses_vectors(tid, REGSET_ZA, &wide);
+	use.shadow_stack =
+		read_regset(tid, REGSET_GCS, shadow, sizeof(shadow)) > 0 && shadow[0] & GCS_ENABLED;
+	return use;
+}
+
+int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
+{
+	const struct flmem_vector_use use = read_use(tid);
+	int got = read_regset(tid, NT_PRFPREG, state->xstate, sizeof(state->xstate));
+
+	if (got < 0)
+		return got;
+	if (!flmem_aarch64_may_borrow(&use) || got != VECTOR_BYTES)
+		return -ENOTSUP;
+	state->xstate_length = VECTOR_BYTES;
+	state->has_access_rights =
+		read_regset(tid, REGSET_POE, &state->access_rights, sizeof(state->access_rights)) ==
+		(int)sizeof(state->access_rights);
+	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(state->signal_mask), &state->signal_mask) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * The kernel moves the program counter back to the instruction, and the first argument into its
+ * register, before a tracer sees the thread; only after that it looks for signals (do_signal()
+ * in arch/arm64/kernel/signal.c). A thread that was just about to make the call looks the same, and
+ * does the same when it is released.
+ */
+void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at)
+{
+	const struct user_regs_struct *r = &state->regs;
+
+	*ret_at = (struct flmem_task_wait){.number = -1, .sp = r->sp, .pc = r->pc};
+	if (!state->at_svc)
+		return;
+	ret_at->number = (long)(int)r->regs[8];
+	memcpy(ret_at->args, r->regs, sizeof(ret_at->args));
+	ret_at->pc = r->pc + CODE_BYTES;
+}
+
+bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
+{
+	return state->after_svc && (int64_t)state->regs.regs[0] == -EINTR;
+}
+
+/* With plain EINTR the first argument is gone; the wait that was read before has it. */
+bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
+			       const struct flmem_task_wait *at)
+{
+	const struct user_regs_struct *r = &state->regs;
+	bool rewound = state->at_svc && r->pc + CODE_BYTES == at->pc && r->regs[0] == at->args[0];
+	bool failed = flmem_arch_gave_eintr(state) && r->pc == at->pc;
+
+	return (rewound || failed) && r->sp == at->sp && (long)(int)r->regs[8] == at->number &&
+	       memcmp(&r->regs[1], &at->args[1], sizeof(at->args) - sizeof(at->args[0])) == 0;
+}
+
+bool flmem_arch_has_returned(const struct flmem_thread_state *state,
+			     const struct flmem_task_wait *at)
+{
+	return !flmem_arch_interrupted_in(state, at);
+}
+
+/* The result of a call is not marked: the place behind the instruction counts as in the call. */
+bool flmem_arch_in_program(const struct flmem_thread_state *state)
+{
+	return !state->at_svc && !state->after_svc;
+}
+
+void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
+{
+	state->first_argument = at->args[0];
+	state->knows_wait = true;
+}
+
+int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
+{
+	if (!state->knows_wait || !flmem_arch_gave_eintr(state))
+		return 0;
+	state->regs.regs[0] = state->first_argument;
+	state->regs.pc -= CODE_BYTES;
+	state->at_svc = true;
+	state->after_svc = false;
+	return write_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
+}
+
+/* The kernel keeps to itself which of the results the call had. */
+int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
+{
+	(void)tid, (void)state;
+	return -ENOTSUP;
+}
+
+void flmem_arch_finish_call(struct flmem_thread_state *state)
+{
+	if (state->at_svc)
+		state->regs.pc += CODE_BYTES;
+	state->regs.regs[0] = 0;
+	state->at_svc = false;
+}
+
+static uint64_t calls_mask(const struct flmem_scratch *scratch)
+{
+	return CALLS_MASK & ~scratch->unblocked;
+}
+
+/* The vector registers of the thread are those of its calls, too, as on x86-64. */
+static void fill_records(struct flmem_aarch64_frame *frame, const struct flmem_thread_state *state)
+{
+	frame->vectors.magic = FLMEM_AARCH64_FPSIMD_MAGIC;
+	frame->vectors.size = sizeof(frame->vectors);
+	memcpy(&frame->vectors.fpsr, state->xstate + VECTOR_FPSR, 8);
+	memcpy(frame->vectors.registers, state->xstate, VECTORS_LENGTH);
+	if (!state->has_access_rights)
+		return;
+	frame->rights.magic = FLMEM_AARCH64_POE_MAGIC;
+	frame->rights.size = sizeof(frame->rights);
+	frame->rights.value = state->access_rights;
+}
+
+/* Not a valid ss_flags, so rt_sigreturn does not change the alternate stack. */
+#define ALTERNATE_UNTOUCHED 0x10U
+
+static void start_frame(struct flmem_aarch64_frame *frame, const struct flmem_thread_state *state,
+			uint64_t mask)
+{
+	*frame = (struct flmem_aarch64_frame){.stack_flags = ALTERNATE_UNTOUCHED, .mask = mask};
+	fill_records(frame, state);
+}
+
+static uint64_t argument_of(const struct flmem_call *call, size_t i,
+			    const struct flmem_scratch *scratch)
+{
+	if (call->data_args >> i & 1U)
+		return scratch->data + call->args[i];
+	return call->args[i] + (call->area_args >> i & 1U ? scratch->area : 0);
+}
+
+static uint64_t state_of_calls(const struct flmem_thread_state *state)
+{
+	return state->regs.pstate & ~(STATE_BTYPE | STATE_IL | STATE_SS | STATE_TCO);
+}
+
+/*
+ * Entered without a branch, so no landing pad is needed (BTI), and left by `ret` to the restorer in
+ * the link register, which a function with pointer authentication signs and checks itself.
+ */
+static void fill_registers(struct flmem_aarch64_frame *frame, const struct flmem_call *call,
+			   const struct flmem_scratch *scratch, uint64_t restorer)
+{
+	for (size_t i = 0; i < FLMEM_CHAIN_ARGS; i++)
+		frame->registers[i] = argument_of(call, i, scratch);
+	frame->registers[8] = call->number;
+	frame->registers[LINK_POINTER] = restorer;
+	frame->pc = call->function;
+}
+
+/* A thread that waits is at the instruction that makes its call again. */
+static void fill_own(struct flmem_aarch64_frame *frame, const struct user_regs_struct *r)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(frame->registers); i++)
+		frame->registers[i] = r->regs[i];
+	frame->sp = r->sp;
+	frame->pc = r->pc;
+	frame->pstate = r->pstate;
+}
+
+/*
+ * There is no red zone (AAPCS64), and the vector state is part of each frame. From high to low
+ * addresses: area, data, the frame of the thread, the frames of the calls from the last to the
+ * first. A call has its stack pointer at the frame above its own.
+ */
+static bool lay_out(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+		    struct flmem_scratch *scratch)
+{
+	uint64_t top = state->regs.sp & ~UINT64_C(15);
+	uint64_t own;
+
+	if (chain->overflow || !chain->count || top < scratch->capacity ||
+	    chain->area.length > scratch->capacity || state->regs.pstate & STATE_MODE ||
+	    state->xstate_length != VECTOR_BYTES)
+		return false;
+	scratch->area = (top - chain->area.length) & ~UINT64_C(15);
+	scratch->data = (scratch->area - chain->data_length) & ~UINT64_C(15);
+	own = (scratch->data - FLMEM_AARCH64_FRAME_STEP) & ~UINT64_C(15);
+	scratch->address = own - FLMEM_AARCH64_FRAME_STEP * chain->count;
+	scratch->length = top - scratch->address;
+	scratch->entry = scratch->address;
+	scratch->unblocked = chain->unblocked;
+	return scratch->length <= scratch->capacity && own + FRAME_WHOLE <= ADDRESSES_END;
+}
+
+int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
+{
+	struct flmem_scratch planned = *scratch;
+	struct flmem_aarch64_frame frame;
+	unsigned char *at;
+
+	if (!lay_out(state, chain, &planned))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the calls do not fit on the stack of the thread");
+	*scratch = planned;
+	memset(scratch->bytes, 0, scratch->length);
+	at = scratch->bytes;
+	for (size_t i = 0; i < chain->count; i++, at += FLMEM_AARCH64_FRAME_STEP) {
+		const struct flmem_call *call = &chain->calls[i];
+
+		start_frame(&frame, state, call->has_mask ? call->mask : calls_mask(scratch));
+		fill_registers(&frame, call, scratch, restorer);
+		frame.pstate = state_of_calls(state);
+		frame.sp = scratch->address + FLMEM_AARCH64_FRAME_STEP * (i + 1);
+		memcpy(at, &frame, sizeof(frame));
+	}
+	start_frame(&frame, state, state->signal_mask);
+	fill_own(&frame, &state->regs);
+	memcpy(at, &frame, sizeof(frame));
+	memcpy(scratch->bytes + (scratch->data - scratch->address), chain->data,
+	       chain->data_length);
+	if (chain->area.length)
+		memcpy(scratch->bytes + (scratch->area - scratch->address), chain->area.bytes,
+		       chain->area.length);
+	return 0;
+}
+
+int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
+		   const struct flmem_scratch *scratch, uint64_t restorer)
+{
+	struct user_regs_struct regs = state->regs;
+	uint64_t mask = calls_mask(scratch);
+	int rc;
+
+	regs.regs[0] = 0;
+	regs.pc = restorer;
+	regs.sp = scratch->entry;
+	regs.pstate = state_of_calls(state);
+	rc = write_regset(tid, NT_PRSTATUS, &regs, sizeof(regs));
+	if (rc)
+		return rc;
+	/* Only after the registers: from this point on the last frame restores the mask. */
+	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
+	return 0;
+}
+
+bool flmem_arch_is_chain_mask(uint64_t mask)
+{
+	return (mask | NEVER_BLOCKED) == (CALLS_MASK | NEVER_BLOCKED);
+}
+
+/* The first argument is gone once the call has returned, its number once it was restarted. */
+bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+			   size_t index, const struct flmem_scratch *scratch,
+			   const struct flmem_gadgets *gadgets)
+{
+	const struct user_regs_struct *r = &state->regs;
+	const struct flmem_call *call = &chain->calls[index];
+	bool inside = r->pc == gadgets->syscall && r->regs[0] == argument_of(call, 0, scratch);
+	bool leaving = r->pc == gadgets->syscall + CODE_BYTES || r->pc == gadgets->restorer ||
+		       r->pc == gadgets->restorer + CODE_BYTES;
+
+	if (!inside && !leaving)
+		return false;
+	for (size_t i = 1; i < FLMEM_CHAIN_ARGS; i++)
+		if (r->regs[i] != argument_of(call, i, scratch))
+			return false;
+	return r->sp == scratch->address + FLMEM_AARCH64_FRAME_STEP * (index + 1) &&
+	       r->regs[LINK_POINTER] == gadgets->restorer;
+}
+
+int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
+{
+	uint64_t mask = state->signal_mask;
+	int rc = write_regset(tid, NT_PRFPREG, state->xstate, state->xstate_length);
+
+	if (rc)
+		return rc;
+	if (ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask) < 0)
+		return -errno;
+	return write_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
+}
+
+uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
+{
+	return state->regs.sp;
+}
+
+uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
+{
+	return state->regs.pc;
+}
+
+uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
+{
+	return state->thread_pointer;
+}
+
+/*
+ * The thread pointer leads to the address of the vector of thread-local blocks, whose own first
+ * word is not defined (System V ABI for thread-local storage, variant I): a weaker proof than on
+ * x86-64.
+ */
+bool flmem_arch_has_thread_block(const struct flmem_process *process,
+				 const struct flmem_thread_state *state)
+{
+	uint64_t vector, generation;
+
+	return state->thread_pointer &&
+	       flmem_process_read_memory(process, state->thread_pointer, &vector, 8) == 0 &&
+	       vector % 8 == 0 && flmem_process_read_memory(process, vector, &generation, 8) == 0;
+}
+
+/* Handlers return through their link register. */
+const bool flmem_arch_frame_has_restorer = false;
+
+/* What marks a frame is the record of vector registers, which is always the first. */
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
+{
+	struct flmem_aarch64_frame frame;
+
+	if (count < sizeof(frame) / sizeof(*words))
+		return false;
+	if (words[offsetof(struct flmem_aarch64_frame, flags) / 8] ||
+	    words[offsetof(struct flmem_aarch64_frame, link) / 8])
+		return false;
+	memcpy(&frame, words, sizeof(frame));
+	if (frame.vectors.magic != FLMEM_AARCH64_FPSIMD_MAGIC ||
+	    frame.vectors.size != sizeof(frame.vectors) || !frame.sp || !frame.pc ||
+	    frame.pstate & STATE_MODE)
+		return false;
+	*ret_mask = frame.mask;
+	return true;
+}
+
+#else
+typedef int flmem_arch_aarch64_unused;
+#endif

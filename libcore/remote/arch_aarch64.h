@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_ARCH_AARCH64_H
+#define FLMEM_REMOTE_ARCH_AARCH64_H
+
+/* Parts of arch_aarch64.c that are tested without a thread: the frame, and what is not in it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLMEM_AARCH64_FPSIMD_MAGIC 0x46508001U
+#define FLMEM_AARCH64_POE_MAGIC	   0x504f4530U
+
+/*
+ * What rt_sigreturn reads in the kernel: struct rt_sigframe in arch/arm64/kernel/signal.c, with
+ * arch/arm64/include/uapi/asm/{ucontext,sigcontext}.h. Its room for records ends here after those
+ * that a chain has; the last head of a record is 0.
+ */
+struct flmem_aarch64_frame {
+	unsigned char info[128];
+	uint64_t flags;
+	uint64_t link;
+	uint64_t stack_pointer;
+	uint32_t stack_flags;
+	uint32_t padding;
+	uint64_t stack_size;
+	uint64_t mask;
+	unsigned char unused[128]; /* room for more signals, and alignment to 16 */
+	uint64_t fault;
+	uint64_t registers[31];
+	uint64_t sp, pc, pstate;
+	uint64_t alignment;
+	struct {
+		uint32_t magic, size;
+		uint32_t fpsr, fpcr;
+		unsigned char registers[512];
+	} vectors;
+	struct {
+		uint32_t magic, size;
+		uint64_t value; /* POR_EL0, the rights under protection keys */
+	} rights;
+	uint64_t end[2];
+};
+
+_Static_assert(offsetof(struct flmem_aarch64_frame, mask) == 128 + 40, "kernel ABI");
+_Static_assert(offsetof(struct flmem_aarch64_frame, fault) == 128 + 176, "kernel ABI");
+_Static_assert(offsetof(struct flmem_aarch64_frame, vectors) == 128 + 176 + 288, "kernel ABI");
+_Static_assert(sizeof(struct flmem_aarch64_frame) % 16 == 0, "the stack pointer is its address");
+
+#define FLMEM_AARCH64_FRAME_STEP sizeof(struct flmem_aarch64_frame)
+
+/* State of a thread that its frame does not hold. */
+struct flmem_vector_use {
+	bool wide;	   /* registers of SVE that are wider than FPSIMD are in use */
+	bool streaming;	   /* SME's streaming mode */
+	bool matrix;	   /* SME's matrix register is on: functions may not be called as usual */
+	bool shadow_stack; /* returns are checked (GCS) */
+};
+
+/* False: nobody knows how to restore the thread, and it is left alone. */
+bool flmem_aarch64_may_borrow(const struct flmem_vector_use *use);
+
+struct flmem_vector_header {
+	uint32_t size, max_size;
+	uint16_t length, max_length, flags, reserved;
+};
+
+#endif
