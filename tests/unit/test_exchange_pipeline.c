@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
-#include "base/io.h"
+#include "base/files/io.h"
 #include "ops/exchange/client_reader.h"
 #include "ops/exchange/client_writer.h"
 
