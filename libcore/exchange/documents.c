@@ -54,7 +54,8 @@ void flmem_exchange_status_print(const struct flmem_exchange_status *status, str
 	put_number(out, "deadline_s", status->has_deadline, status->deadline_s);
 	put_number(out, "chunk_bytes", true, status->chunk_bytes);
 	put_number(out, "max_request_bytes", status->max_request_bytes, status->max_request_bytes);
-	flmem_buf_puts(out, "\"reason\":");
+	flmem_buf_printf(out,
+			 "\"mode\":\"%s\",\"reason\":", status->lockstep ? "lockstep" : "staged");
 	put_text(out, status->reason);
 	flmem_buf_puts(out, "}\n");
 }

@@ -20,7 +20,8 @@ struct flmem_exchange_status {
 	bool has_deadline;
 	uint64_t deadline_s, chunk_bytes;
 	uint64_t max_request_bytes; /* 0: no limit */
-	const char *reason;	    /* or NULL */
+	bool lockstep;
+	const char *reason; /* or NULL */
 };
 
 void flmem_exchange_status_print(const struct flmem_exchange_status *status, struct flmem_buf *out);

@@ -59,6 +59,7 @@ struct flmem_exchange_status {
 	uint64_t clients_expected, clients_quorum, clients_complete;
 	uint64_t chunk_bytes;
 	bool complete; /* the update of this client is, in this round */
+	bool lockstep; /* updates are combined while they arrive, and not kept */
 	bool has_deadline, has_request_limit;
 	uint64_t deadline_s;			/* left, if has_deadline */
 	uint64_t max_request_bytes;		/* if has_request_limit */
@@ -93,7 +94,8 @@ struct flmem_exchange_push_request {
 	bool has_round;	      /* else the one that is collected now */
 	uint64_t round;	      /* if has_round */
 	uint64_t chunk_bytes; /* 0: as the server proposes; its limit is kept in any case */
-	bool sha256;	      /* announce the SHA-256 of each file, which is read twice for it */
+	/* Announce the SHA-256 of each file, which is read twice for it. Always so in lockstep. */
+	bool sha256;
 };
 
 struct flmem_exchange_push_result {

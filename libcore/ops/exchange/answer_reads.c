@@ -76,6 +76,7 @@ static void print_exchange_state(struct flmem_exchange *x, const char *name, str
 		.chunk_bytes = x->chunk_bytes,
 		.max_request_bytes =
 			flmem_lockstep_request_bytes(x) ?: x->options->max_request_bytes,
+		.lockstep = x->lockstep,
 		.reason = x->phase == FLMEM_PHASE_FAILED ? x->reason : NULL,
 	};
 

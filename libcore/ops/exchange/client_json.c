@@ -251,6 +251,17 @@ static bool read_reason(struct flmem_json_scan *scan, void *out)
 	return read_printable(scan, STATE->reason);
 }
 
+static bool read_mode(struct flmem_json_scan *scan, void *out)
+{
+	const char *text;
+
+	if (!flmem_json_scan_string(scan, &text))
+		return false;
+	STATE->lockstep = strcmp(text, "lockstep") == 0;
+	return STATE->lockstep || strcmp(text, "staged") == 0 ||
+	       refuse_document(scan, "has an unknown mode");
+}
+
 #undef STATE
 
 int flmem_exchange_state_parse(struct flmem_buf *body, const char *server,
@@ -267,6 +278,7 @@ int flmem_exchange_state_parse(struct flmem_buf *body, const char *server,
 		{.name = "chunk_bytes", .read = read_chunk, .required = true},
 		{.name = "max_request_bytes", .read = read_request_limit},
 		{.name = "reason", .read = read_reason},
+		{.name = "mode", .read = read_mode},
 		{0},
 	};
 	struct flmem_exchange_status status = {0};

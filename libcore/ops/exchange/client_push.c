@@ -33,6 +33,7 @@
 struct push_session {
 	struct flmem_exchange_client *client;
 	const struct flmem_exchange_push_request *request;
+	bool sha256; /* as requested, or as nothing else identifies an update */
 	struct flmem_exchange_push_result *result;
 	struct flmem_push_files files;
 	struct flmem_connection_answer answer;
@@ -90,7 +91,7 @@ static void make_metadata(const struct push_session *push, const struct flmem_pu
 		add_metadata(line, "weight", push->request->weight);
 	snprintf(number, sizeof(number), "%zu", push->files.count);
 	add_metadata(line, "files", number);
-	if (push->request->sha256)
+	if (push->sha256)
 		add_metadata(line, "sha256", file->sha256);
 }
 
@@ -183,7 +184,7 @@ static int compare_sent(struct push_session *push, struct file_upload *upload, u
 	unsigned char value[4];
 	int rc;
 
-	if (push->request->sha256 || !offset)
+	if (push->sha256 || !offset)
 		return 0;
 	if (!*text || flmem_tus_checksum_parse(text, &theirs, NULL) ||
 	    theirs.kind != FLMEM_DIGEST_CRC32C)
@@ -495,7 +496,9 @@ static int push_files(struct push_session *push, struct flmem_error *err)
 
 	if (!rc)
 		rc = choose_push_chunk(push, &status, err);
-	if (!rc && push->request->sha256)
+	/* A server that keeps no data cannot compute a checksum of them after a restart. */
+	push->sha256 = push->request->sha256 || (!rc && status.lockstep);
+	if (!rc && push->sha256)
 		rc = flmem_push_files_digest(&push->files, push->client, err);
 	if (rc)
 		return rc;

@@ -262,7 +262,8 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 
 	flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
 	flmem_http_answer_field(answer, FLMEM_TUS_OFFSET, "%" PRIu64, upload->offset);
-	fill_checksum(upload, answer);
+	if (!x->lockstep)
+		fill_checksum(upload, answer);
 	flmem_http_answer_field(answer, "Cache-Control", "no-store");
 	/* Names of days and months are English: the library never sets a locale. */
 	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
