@@ -55,7 +55,9 @@ FAULTS = (
     Fault("made-stack", STOPPED, "if (!is_on_own_stack(borrow, candidate))", "if (0)",
           "refusing stacks that the program made itself",
           ("unit.test_borrow_refused",)),
-    Fault("own-stack-anywhere", STOPPED, "block > candidate->at.sp && block < stack->end",
+    Fault("own-stack-anywhere", STOPPED,
+          "block > candidate->at.sp && block < stack->end &&\n"
+          "\t\tflmem_stack_is_whole(borrow->view->process, candidate->at.sp, block)",
           "block > candidate->at.sp",
           "the control block being in the same mapping as the stack",
           ("unit.test_borrow_refused",)),

@@ -110,7 +110,7 @@ FAULTS = (
     Fault("code-with-signals-blocked", NEW_THREAD, "run->has_mask = true;", ";",
           "what the code starts answering signals",
           ("cli.trim_threads/signal mask",)),
-    Fault("script-anywhere", SCRIPT, "if (!is_protected(work, work->directory))", "if (0)",
+    Fault("script-anywhere", SCRIPT, "if (!is_protected(work, work->directory) ||", "if (0 ||",
           "a directory where nobody else can replace a script",
           SCRIPTS),
     Fault("script-without-sticky-bit", SCRIPT, "(S_IWGRP | S_IWOTH)", "S_IWOTH",
