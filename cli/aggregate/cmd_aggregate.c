@@ -88,7 +88,7 @@ static const struct opt options_table[] = {
 	 .help = "make the output a new folder of safetensors files with at most SIZE bytes of "
 		 "tensors "
 		 "each, and a model.safetensors.index.json"},
-	COMBINE_OPTIONS(struct aggregate_options, combine, "reject", "equal"),
+	COMBINE_OPTIONS(offsetof(struct aggregate_options, combine), "reject", "equal"),
 	HTTP_OPTIONS,
 	{.name = "resume",
 	 .kind = OPT_FLAG,

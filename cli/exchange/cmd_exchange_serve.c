@@ -80,7 +80,7 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_DIRECTORY,
 	 .help = "directory for uploads, models and what the server knows; with the same options "
 		 "it continues after a kill (required)"},
-	COMBINE_OPTIONS(struct serve_options, combine, "skip-client; reject in lockstep",
+	COMBINE_OPTIONS(offsetof(struct serve_options, combine), "skip-client; reject in lockstep",
 			"first: with equal one client could end the exchange"),
 	{.name = "mode",
 	 .kind = OPT_CHOICE,

@@ -17,11 +17,10 @@ const char *const combine_algorithms[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL}
 /* Options are parsed with the same list, so the word is in it. */
 static unsigned combine_choice_of(const char *word, const char *const *choices, unsigned absent)
 {
-	unsigned i = 0;
-
-	while (word && strcmp(choices[i], word) != 0)
-		i++;
-	return word ? i : absent;
+	for (unsigned i = 0; word && choices[i]; i++)
+		if (strcmp(choices[i], word) == 0)
+			return i;
+	return absent;
 }
 
 /* Numbers of an algorithm: those that are given. */

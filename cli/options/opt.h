@@ -47,8 +47,8 @@ struct opt {
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
 	bool zero;	  /* a number that may be 0; elsewhere 0 would be read as not given */
-	size_t given;	  /* offset of a bool that is set with it; 0: none */
 	bool once;	  /* a second value is refused, not taken instead of the first */
+	size_t given;	  /* offset of a bool that is set with it; 0: none */
 	const char *help; /* one sentence without a full stop */
 };
 

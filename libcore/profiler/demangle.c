@@ -67,11 +67,21 @@ static size_t take_count(struct mangled *m)
 }
 
 /* <length> and so many characters. */
+/* Not of a name in any source; a terminal would obey some of them. */
+static bool has_control_bytes(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
+			return true;
+	return false;
+}
+
 static void take_source_name(struct mangled *m)
 {
 	size_t length = take_count(m);
 
-	if (m->failed || !length || length > (size_t)(m->end - m->at)) {
+	if (m->failed || !length || length > (size_t)(m->end - m->at) ||
+	    has_control_bytes(m->at, length)) {
 		m->failed = true;
 		return;
 	}
