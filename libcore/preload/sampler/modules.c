@@ -23,22 +23,6 @@ struct walk {
 	char *last;	 /* path of the file that `first` belongs to */
 };
 
-static uintptr_t read_hex(const char **text)
-{
-	uintptr_t value = 0;
-
-	for (;; (*text)++) {
-		char c = **text;
-
-		if (c >= '0' && c <= '9')
-			value = value * 16 + (uintptr_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			value = value * 16 + (uintptr_t)(c - 'a' + 10);
-		else
-			return value;
-	}
-}
-
 static const char *skip_field(const char *text)
 {
 	while (*text && *text != ' ')
@@ -51,14 +35,14 @@ static const char *skip_field(const char *text)
 /* start-end perms offset dev inode path; false for a line of no file. */
 static bool parse_own_line(struct walk *walk, const char *line)
 {
-	walk->start = read_hex(&line);
+	walk->start = sampler_read_hex(&line);
 	if (*line++ != '-')
 		return false;
-	walk->end = read_hex(&line);
+	walk->end = sampler_read_hex(&line);
 	line = skip_field(line);
 	walk->executable = line[0] && line[1] && line[2] == 'x';
 	line = skip_field(line);
-	walk->offset = read_hex(&line);
+	walk->offset = sampler_read_hex(&line);
 	line = skip_field(skip_field(skip_field(line)));
 	sampler_copy_text(walk->path, FLMEM_PROFILE_STRING_MAX, line);
 	return *line == '/';

@@ -11,30 +11,14 @@
 #define AREAS_SIZE    (AREAS_MAX * sizeof(struct sampler_area))
 #define LINE_MAX_SIZE 16384U
 
-static uintptr_t read_area_hex(const char **text)
-{
-	uintptr_t value = 0;
-
-	for (;; (*text)++) {
-		char c = **text;
-
-		if (c >= '0' && c <= '9')
-			value = value * 16 + (uintptr_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			value = value * 16 + (uintptr_t)(c - 'a' + 10);
-		else
-			return value;
-	}
-}
-
 /* start-end rwxp ... */
 static bool take_area(struct sampler_areas *areas, const char *line)
 {
-	struct sampler_area area = {.start = read_area_hex(&line)};
+	struct sampler_area area = {.start = sampler_read_hex(&line)};
 
 	if (*line++ != '-' || areas->count >= AREAS_MAX)
 		return false;
-	area.end = read_area_hex(&line);
+	area.end = sampler_read_hex(&line);
 	if (line[0] != ' ' || !line[1] || !line[2] || !line[3])
 		return false;
 	area.access = (line[1] == 'r' ? PROT_READ : 0) | (line[2] == 'w' ? PROT_WRITE : 0) |

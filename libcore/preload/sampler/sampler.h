@@ -196,6 +196,23 @@ static inline void sampler_copy_text(char *out, size_t size, const char *text)
 	out[i] = '\0';
 }
 
+/* An address of /proc/self/maps; *text is behind it then. */
+static inline uintptr_t sampler_read_hex(const char **text)
+{
+	uintptr_t value = 0;
+
+	for (;; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value * 16 + (uintptr_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value * 16 + (uintptr_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
 /*
  * Not open(), read() and close(), in which a thread can be cancelled: malloc() is no such place,
  * and its callers hold locks.
