@@ -181,7 +181,7 @@ def arrays():
 def folders():
     """A folder with one file and no index; an index counts where there is one."""
     os.mkdir("d")
-    refused("cannot read 'd/model.safetensors.index.json'", "-o", "out", "d")
+    refused("the folder 'd' contains neither", "-o", "out", "d")
     model("d/model.safetensors", 1, 2)
     made("-o", "want", "d/model.safetensors")
     made("-o", "out", "d", "d/")

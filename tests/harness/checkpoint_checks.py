@@ -284,8 +284,7 @@ def outputs():
         run("-o", "other.pt", "--key", "state_dict", "--weights", "1,2,5", "--chunk", f"{64 << number % 3}K",
             "--threads", str(number + 1), *names)
         assert content("other.pt") == content("out.pt")
-    run("-o", "0.pt", "--key", "state_dict", "--weights", "1,2,5", *names)
-    assert content("0.pt") == content("out.pt"), "the first input may be the output"
+    refused("'0.pt' is both input and output", "-o", "0.pt", "--key", "state_dict", "--weights", "1,2,5", *names)
     for name, (kind, array) in expected.items():
         assert array.nbytes == models[0][name][1].nbytes, (name, kind)
     refused("'new.pt' would be a copy of the first input with other tensors, but 'expected' is no",

@@ -120,7 +120,7 @@ def refusals():
     tensors.write("many", {f"t{i}": ("F32", numpy.zeros(1, "f4")) for i in range(501)})
     refused("give a larger --shard-size", "-o", "out", "--shard-size", "4", "many")
     tensors.write("empty", {})
-    refused("a model without tensors has no shards", "-o", "out", *size, "empty")
+    refused("'empty' contains no tensor", "-o", "out", *size, "empty")
     assert not [name for name in os.listdir(".") if name.startswith("out")], os.listdir(".")
 
 
