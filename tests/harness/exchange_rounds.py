@@ -402,14 +402,18 @@ def stranger():
 
 def progress():
     """On a terminal a bar is drawn, and removed at the end."""
-    write_model("initial", 0)
-    update = write_model("update", 1)
+    write_model("initial", 0, count=1000000)
+    update = write_model("update", 1, count=1000000)
     with Served(FLMEM, "initial", "--clients", "1") as server:
         script = f"{FLMEM} exchange push {server.url} {update} --client a --chunk 4KiB"
-        server.process.send_signal(signal.SIGSTOP)  # the bar appears after a second: however fast the machine is
+        before = spooled()
         with subprocess.Popen(["script", "-qec", script, "/dev/null"], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE) as pushed:
-            time.sleep(2.5)
+            while pushed.poll() is None and spooled() < before + 100000:
+                time.sleep(0.001)
+            # The bar appears a second after the first byte, and this transfer may take less.
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(1.5)
             server.process.send_signal(signal.SIGCONT)
             shown = pushed.communicate(timeout=100)[0]
         assert pushed.returncode == 0, shown[-500:]
