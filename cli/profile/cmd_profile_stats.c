@@ -113,17 +113,7 @@ static int show_stats(const struct profile_options *o, const struct flmem_heap_p
 
 static int run_profile_stats(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct profile_options *o = options;
-	struct flmem_heap_profile *profile = NULL;
-	struct flmem_error err = {0};
-	int rc = profile_count_files(rest, 1, &err);
-
-	if (!rc)
-		rc = profile_load(o, rest, 0, false, &profile, &err);
-	if (!rc)
-		rc = show_stats(o, profile, &err);
-	flmem_heap_profile_free(profile);
-	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+	return profile_show_one(cmd, options, rest, show_stats);
 }
 
 static const char *const examples[] = {
