@@ -103,24 +103,6 @@ static void mark_parts(struct flmem_exchange *x, const struct flmem_tus_concat *
 	}
 }
 
-static void answer_final(struct flmem_exchange *x, struct flmem_http_request *request,
-			 const char *id)
-{
-	struct flmem_http_answer answer = {.status = 201};
-	const struct flmem_upload *upload;
-
-	pthread_mutex_lock(&x->lock);
-	upload = flmem_uploads_find(x, id);
-	if (upload)
-		flmem_transfer_fill(x, upload, true, &answer);
-	pthread_mutex_unlock(&x->lock);
-	if (upload)
-		flmem_http_request_answer(request, &answer);
-	else
-		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
-				      "the round ended meanwhile; its uploads were removed");
-}
-
 /* The request works on the upload; no lock. */
 static void finish_final(struct flmem_exchange *x, struct flmem_http_request *request,
 			 const char *id, const struct flmem_tus_concat *concat, uint64_t length)
@@ -150,7 +132,7 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);
 	else
-		answer_final(x, request, id);
+		flmem_transfer_answer(x, request, id, true);
 }
 
 static uint64_t mix_parts(const struct flmem_tus_concat *concat)
@@ -209,7 +191,7 @@ void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_requ
 	if (!obtained)
 		return;
 	if (!seized) {
-		answer_final(x, request, id);
+		flmem_transfer_answer(x, request, id, true);
 		return;
 	}
 	finish_final(x, request, id, concat, record->length);

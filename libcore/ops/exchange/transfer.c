@@ -294,16 +294,16 @@ static void refuse_transfer(struct flmem_transfer *transfer, struct flmem_http_r
 				      });
 }
 
-static void answer_commit(struct flmem_transfer *transfer, struct flmem_http_request *request)
+void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const char *id, bool creates)
 {
-	struct flmem_http_answer answer = {.status = transfer->creates ? 201 : 204};
-	struct flmem_exchange *x = transfer->x;
+	struct flmem_http_answer answer = {.status = creates ? 201 : 204};
 	const struct flmem_upload *upload;
 
 	pthread_mutex_lock(&x->lock);
-	upload = flmem_uploads_find(x, transfer->id);
+	upload = flmem_uploads_find(x, id);
 	if (upload)
-		flmem_transfer_fill(x, upload, transfer->creates, &answer);
+		flmem_transfer_fill(x, upload, creates, &answer);
 	pthread_mutex_unlock(&x->lock);
 	if (upload)
 		flmem_http_request_answer(request, &answer);
@@ -337,7 +337,7 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);
 	else
-		answer_commit(transfer, request);
+		flmem_transfer_answer(transfer->x, request, transfer->id, transfer->creates);
 }
 
 void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_request *request)

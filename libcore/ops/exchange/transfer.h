@@ -19,6 +19,10 @@ struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 					    struct flmem_http_request *request,
 					    const struct flmem_transfer_start *start);
 
+/* Answers a request that has changed an upload, 409 if that is gone. Without the lock. */
+void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const char *id, bool creates);
+
 /* What is common to answers about an upload. With the lock. */
 void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
 			 bool creates, struct flmem_http_answer *answer);

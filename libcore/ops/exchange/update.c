@@ -246,7 +246,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	upload = flmem_uploads_find(x, id);
 	if (upload)
 		upload->placed = true;
-	/* Files enough came first: this one is none of the update. */
+	/* Files enough came first: this one does not belong to the update. */
 	if (upload && !placed && (upload->counted || upload->checking))
 		flmem_uploads_remove(x, upload);
 	else if (upload)
