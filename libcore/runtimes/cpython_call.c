@@ -40,7 +40,7 @@ static int find_usable_interpreter(struct flmem_cpython_session *session, struct
 	if (!flmem_cpython_find(session->view, &session->python))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d has no CPython",
 				       pid);
-	if (python->major != 3 || python->minor < 8 || python->minor > 14)
+	if (!flmem_cpython_runs_code((unsigned)python->major, (unsigned)python->minor))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
 			"process %d runs Python %s; flmem runs code in Python 3.8 to 3.14", pid,

@@ -21,6 +21,12 @@
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_source.h"
 
+/* True for the versions that code is run in. */
+static inline bool flmem_cpython_runs_code(unsigned major, unsigned minor)
+{
+	return major == 3 && minor >= 8 && minor <= 14;
+}
+
 /* X(NAME, text) */
 #define FLMEM_CPYTHON_ENTRIES(X)    \
 	X(NONE, "none")             \

@@ -14,6 +14,7 @@
 #include "base/text/text.h"
 #include "base/text/version_number.h"
 #include "ops/detect/memory_classes.h"
+#include "runtimes/cpython_call.h"
 
 #define SENTENCES_MAX 24
 #define BECAUSE_MAX   5 /* as many as fit on one screen */
@@ -398,14 +399,13 @@ static void advise_release(struct explanation *explanation)
 				   "flmem trim --cuda --pid %d", pid);
 }
 
-/* CPython 3.8 to 3.14, as code is run in. */
 static bool is_attachable_python(const char *version)
 {
 	struct flmem_version_number number;
 
 	if (!version || flmem_version_number_parse(version, &number, NULL) < 0)
 		return false;
-	return number.parts[0] == 3 && number.parts[1] >= 8 && number.parts[1] <= 14;
+	return flmem_cpython_runs_code(number.parts[0], number.parts[1]);
 }
 
 /* Attaching is refused where a trim with Python code is. */
