@@ -78,7 +78,8 @@ static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, ui
 	if (borrow->options->finish)
 		return false;
 	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
-	    flmem_rescue_abandon(process, tid, &borrow->options->guard, &borrow->state))
+	    flmem_rescue_abandon(process, tid, &borrow->options->guard, &borrow->state,
+				 &borrow->own_errno))
 		return true;
 	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
 		flmem_rescue_signals(process, tid, borrow->state.signal_mask);

@@ -12,6 +12,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/candidates.h"
+#include "remote/errno_place.h"
 #include "remote/interrupts.h"
 #include "remote/tracee.h"
 
@@ -143,7 +144,8 @@ static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_
 }
 
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
-			  const struct flmem_guard *guard, const struct flmem_thread_state *own)
+			  const struct flmem_guard *guard, const struct flmem_thread_state *own,
+			  const struct flmem_errno_value *own_errno)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
@@ -153,5 +155,6 @@ bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
 	    !stop_waiting_thread(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard))
 		return false;
 	tracee.resumable = true;
+	flmem_errno_restore(process, own_errno);
 	return flmem_arch_restore(tid, own) == 0;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct flmem_errno_value;
 struct flmem_guard;
 struct flmem_process;
 struct flmem_thread_state;
@@ -49,12 +50,13 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
 			   struct flmem_rescue_progress *progress);
 
 /*
- * Takes the thread out of its chain and restores it, if it waits for one of the lock words of the
- * guard: those of glibc's arenas. A thread that waits for one of them holds none (malloc_trim takes
- * one after the other), and a lock word of 2 only costs its holder a needless wake. False: it does
- * not wait for one.
+ * Takes the thread out of its chain and restores it with its errno, if it waits for one of the lock
+ * words of the guard: those of glibc's arenas. A thread that waits for one of them holds none
+ * (malloc_trim takes one after the other), and a lock word of 2 only costs its holder a needless
+ * wake. False: it does not wait for one.
  */
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
-			  const struct flmem_guard *guard, const struct flmem_thread_state *own);
+			  const struct flmem_guard *guard, const struct flmem_thread_state *own,
+			  const struct flmem_errno_value *own_errno);
 
 #endif

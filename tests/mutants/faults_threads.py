@@ -82,6 +82,8 @@ FAULTS = (
     Fault("never-stuck", RESCUE, "at_us - progress->own.at_us >= STUCK_US_MAX", "false",
           "a thread waits for ever for a lock while others of its process poll",
           ("unit.test_rescue",)),
+    Fault("rescue-errno", RESCUE, "	flmem_errno_restore(process, own_errno);\n", "",
+          "giving a cancelled thread its errno back", ("unit.test_rescue",)),
     Fault("rescue-any-wait", RESCUE,
           "return at->number == SYS_futex &&\n\t       (operation", "return (operation",
           "taking a thread for one that waits for a lock by its call",

@@ -28,7 +28,8 @@ except ImportError:
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 COMPOSE = "docker-compose==1.29.2"
 KUBERNETES = "kubernetes-validate==1.37.0"
-POD = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/"
+SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/"
+KINDS = {"Pod": "pod-v1.json", "DaemonSet": "daemonset-apps-v1.json"}
 RELEASES = ("1.25", "1.31", "1.37")
 OPTIONS = list(itertools.product(
     (("--role", "server"), ("--role", "server", "--parallelism", "high"), ("--role", "client"),
@@ -68,23 +69,28 @@ def compose_reader():
     return read
 
 
-def pod_reader():
-    validators = {}
+def kind_validator(files, place, schema):
+    """One document, so that nothing is looked up elsewhere."""
+    text = files.read(place + schema).decode()
+    document = json.loads(text.replace("/api/_definitions.json#", "#"))
+    document["$defs"] = json.loads(files.read(place + "_definitions.json"))["$defs"]
+    document.pop("$id", None)
+    return jsonschema.Draft7Validator(document)
+
+
+def kubernetes_reader():
     with zipfile.ZipFile(wheel(KUBERNETES)) as files:
-        for release in RELEASES:
-            place = POD.format(release)
-            # One document, so that nothing is looked up elsewhere.
-            text = files.read(place + "pod-v1.json").decode()
-            schema = json.loads(text.replace("/api/_definitions.json#", "#"))
-            schema["$defs"] = json.loads(files.read(place + "_definitions.json"))["$defs"]
-            schema.pop("$id", None)
-            validators[release] = jsonschema.Draft7Validator(schema)
+        validators = {(release, kind): kind_validator(files, SCHEMAS.format(release), schema)
+                      for release in RELEASES for kind, schema in KINDS.items()}
 
     def read(path):
         with open(path, encoding="utf-8") as file:
-            pod = yaml.safe_load(file)
-        return [f"{release}: {error.message}" for release, validator in validators.items()
-                for error in validator.iter_errors(pod)]
+            documents = list(yaml.safe_load_all(file))
+        found = [f"no schema for the kind {document['kind']}" for document in documents
+                 if document["kind"] not in KINDS]
+        return found + [f"{release}: {error.message}" for document in documents
+                        for (release, kind), validator in validators.items()
+                        if kind == document["kind"] for error in validator.iter_errors(document)]
     return read
 
 
@@ -129,7 +135,7 @@ def shell_reader():
 READERS = (
     ("systemd", ".service", "systemd-analyze verify", unit_reader),
     ("docker", ".yaml", f"the schema of {COMPOSE}", compose_reader),
-    ("k8s", ".yaml", f"the schemas of {KUBERNETES}", pod_reader),
+    ("k8s", ".yaml", f"the schemas of {KUBERNETES}", kubernetes_reader),
     ("slurm", ".sh", "sbatch --test-only", slurm_reader),
     ("slurm", ".sh", "shellcheck", shell_reader),
     ("pbs", ".sh", "shellcheck", shell_reader),
@@ -182,4 +188,5 @@ def main():
     sys.exit(failed)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,12 +3,15 @@
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
-                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--jobs N] [--row]
+                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--jobs N] [--together N]
+                 [--code-trims N] [--row]
 
-N is the number of trims altogether; each target gets its share, at least two. An allocator may also
-be the path of a library to preload. Most of the time passes in waits (for refusals, for rounds of a
-target), so --jobs runs several batches of targets at the same time. --row prints the figures as a
-row of docs/safety.md, too, and the progress meanwhile.
+N is the number of trims altogether; each target gets its share, at least two. Trims with Python code
+take a hundred times as long as others: with --code-trims each target of these gets so many of them,
+and the others share the rest. An allocator may also be the path of a library to preload. Most of the
+time passes in waits (for refusals, for rounds of a target), so --jobs runs several batches of targets
+at the same time; a batch has --together targets, of which many compute all the time. --row prints the
+figures as a row of docs/safety.md, too, and the progress meanwhile.
 """
 import argparse
 import collections
@@ -26,13 +29,14 @@ from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 
 GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
-TOGETHER = 10  # victims that live at the same time
+TOGETHER = 10  # victims that live at the same time, by default
 REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
 # Some builds leave no page end behind their data that is large enough for a waiting text.
 NO_ROOM = "unused bytes after its data"
 # What a machine without a processor to spare may lead to; the target goes on and is checked later.
 LATE = ("the call has not ended after", "the calls have returned, but ",
         "the code has not finished within")
+LATE_THREAD_S = 60
 LATE_TIMEOUT = "20s"  # and what it must not lead to then
 CODE_TIMEOUT = "1s"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
@@ -190,13 +194,16 @@ class Running:
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
-        if self.tally.is_late(trim) or self.tally.lacks_code(trim):
+        again = self.tally.is_late(trim) or self.tally.lacks_code(trim)
+        if again:
             self.waits = self.tally.is_late(trim) and bool(self.entry.release)
             trim = flmem.trim(pid, LATE_TIMEOUT, steps=self.entry.steps)
             self.tally.add(trim, again=True)
         if not trim.touched and trim.status not in self.entry.statuses:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7 and not self.waits:
+            if again:  # the code of the first one may end after that of the second
+                before.await_threads(LATE_THREAD_S)
             self.tally.problems += self.victim.problems() + before.changes()
         return trim
 
@@ -269,21 +276,34 @@ def run_batch_of(number, flmem, trims):
     return [tally.figures() for tally in run_batch(flmem, BATCHES[number], trims)]
 
 
-def run_batches(flmem, entries_to_run, trims, options):
+def share(usable, options):
+    """[(entries, trims of each)]: those that run Python code apart, if they have a number of their own."""
+    coded = [entry for entry in usable if entry.code] if options.code_trims else []
+    others = [entry for entry in usable if entry not in coded]
+    left = options.trims - options.code_trims * len(coded)
+    return [(some, trims) for some, trims in (
+        (others, max(2, -(-left // max(1, len(others))))), (coded, options.code_trims)) if some]
+
+
+def run_batches(flmem, shares, options):
     """All of them, `options.jobs` batches at a time; their tallies."""
-    BATCHES[:] = [entries_to_run[start:start + TOGETHER]
-                  for start in range(0, len(entries_to_run), TOGETHER)]
+    trims = []
+    BATCHES.clear()
+    for some, each in shares:
+        for start in range(0, len(some), options.together):
+            BATCHES.append(some[start:start + options.together])
+            trims.append(each)
     tallies = []
     with concurrent.futures.ProcessPoolExecutor(
             options.jobs, multiprocessing.get_context("fork"),
             initializer=victim.end_at_signals, initargs=(True,)) as pool:
-        results = [pool.submit(run_batch_of, number, flmem, trims)
-                   for number in range(len(BATCHES))]
+        results = [pool.submit(run_batch_of, number, flmem, each)
+                   for number, each in enumerate(trims)]
         for batch, result in zip(BATCHES, results):
             tallies += [Tally.of(entry, figures)
                         for entry, figures in zip(batch, result.result())]
             if options.row:
-                print(f"{len(tallies)} of {len(entries_to_run)} kinds of target", flush=True)
+                print(f"{len(tallies)} of {sum(map(len, BATCHES))} kinds of target", flush=True)
     return tallies
 
 
@@ -364,6 +384,8 @@ def main():
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--together", type=int, default=TOGETHER)
+    parser.add_argument("--code-trims", type=int, default=0)
     parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
@@ -375,10 +397,10 @@ def main():
     if not chosen:
         skip("no such group")
     usable = [entry for entry in chosen if not entry.missing]
-    trims = max(2, -(-options.trims // len(usable)))
-    tallies = run_batches(flmem, usable, trims, options)
+    shares = share(usable, options)
+    tallies = run_batches(flmem, shares, options)
     if "busy" in groups:
-        tallies.append(exiting(flmem, victims, max(10, trims)))
+        tallies.append(exiting(flmem, victims, max(10, shares[0][1])))
     show(tallies, [entry for entry in chosen if entry.missing])
     total = collections.Counter()
     for tally in tallies:

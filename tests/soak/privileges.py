@@ -22,6 +22,7 @@ from harness import command, proc, report, skip, victim  # noqa: E402
 NOT_PERMITTED = 4
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
 NO_PTRACE = ("setpriv", "--inh-caps=-sys_ptrace", "--bounding-set=-sys_ptrace")
+ONLY_PTRACE = ("setpriv", "--bounding-set=-all,+sys_ptrace")
 IN_NAMESPACE = ("unshare", "--user", "--map-root-user")
 PRIVATE = {"VICTIM_PRIVATE": "1"}
 
@@ -60,6 +61,8 @@ def cases(deny, seccomp):
              "CAP_SYS_PTRACE"),
         Case("root without CAP_SYS_PTRACE on root's", NO_PTRACE, (), NOT_PERMITTED,
              "capabilit"),
+        Case("root with CAP_SYS_PTRACE alone on nobody's", ONLY_PTRACE, NOBODY, NOT_PERMITTED,
+             "CAP_DAC_OVERRIDE"),
         Case("root of another user namespace", IN_NAMESPACE, (), NOT_PERMITTED,
              "user namespace"),
         Case("root under a container's seccomp filter", (deny,), (), NOT_PERMITTED, "seccomp"),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "proc/host.h"
 #include "proc/status.h"
 #include "remote/checks/preflight.h"
 
@@ -36,6 +38,14 @@ static void be_strict(void)
 	atomic_store(ready, true);
 	for (;;)
 		syscall(SYS_read, ends[0], &byte, 1);
+}
+
+static void be_nobody(void)
+{
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534) ||
+	    prctl(PR_SET_DUMPABLE, 1))
+		_exit(2);
+	be_waiting();
 }
 
 static void be_ended(void)
@@ -225,6 +235,43 @@ static void a_process_without_memory_has_ended(void **state)
 	}
 }
 
+/* 0: the refusal names the capability; run in a process of its own, which loses the others. */
+static int explain_with_ptrace_alone(pid_t pid)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct only[2] = {
+		{.effective = 1U << CAP_SYS_PTRACE, .permitted = 1U << CAP_SYS_PTRACE}};
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_error err = {0};
+
+	if (syscall(SYS_capset, &header, only) || flmem_process_open(pid, &process, &err))
+		return 2;
+	if (flmem_process_pin_memory(&process, NULL) == 0)
+		return 3;
+	if (flmem_preflight_explain(&process, -EACCES, &err) != FLMEM_EPERM ||
+	    !strstr(err.message, "CAP_DAC_OVERRIDE"))
+		return 4;
+	return flmem_preflight_reading_gate(&process) == FLMEM_GATE_OWNER ? 0 : 5;
+}
+
+static void the_capability_to_trace_does_not_open_files(void **state)
+{
+	pid_t pid;
+	int status;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("SKIP: needs root to become someone else\n");
+		skip();
+	}
+	start(be_nobody);
+	pid = fork();
+	if (pid == 0)
+		_exit(explain_with_ptrace_alone(child));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void a_program_for_another_machine_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -271,6 +318,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_process_in_strict_mode_is_refused, end_child),
 		cmocka_unit_test_teardown(a_shadow_stack_is_refused, end_child),
 		cmocka_unit_test(a_process_without_memory_has_ended),
+		cmocka_unit_test_teardown(the_capability_to_trace_does_not_open_files, end_child),
 		cmocka_unit_test_teardown(a_program_for_another_machine_is_refused, end_child),
 	};
 

@@ -97,6 +97,9 @@ static const struct {
 	/* other names for it */
 	{"from a import f\ng = f\nh = g\nh(1)", "4 a.fargs{0i1} "},
 	{"import a\nself.s = a.f\nself.s(1)", "3 a.fargs{0i1} "},
+	{"import a\ns: type = a.f\ns(1)\nif x: y\nelse: t = s\nt(2)",
+	 "3 a.fargs{0i1} 6 a.fargs{0i2} "},
+	{"from a import f\nf: object = b()\nf(1)", ""},
 	{"from a import f\nf = other\nf(1)", ""},
 	{"if p:\n from a import F\n F(1)\nelse:\n from b import F\n F(2)",
 	 "3 a.Fargs{0i1} 6 b.Fargs{0i2} "},
@@ -158,11 +161,11 @@ static void what_is_beyond_the_limits_is_refused(void **state)
 
 	(void)state;
 	expect_refusal(FLMEM_SYNTAX_NOTEBOOK, "{\"nbformat\": 3}", "without cells");
-	expect_refusal(FLMEM_SYNTAX_NOTEBOOK, "{", "line 1");
+	expect_refusal(FLMEM_SYNTAX_NOTEBOOK, "{", "column 2");
 	flmem_buf_puts(&text, "from a import f\n");
 	for (int i = 0; i < 200; i++)
 		flmem_buf_puts(&text, "f(");
-	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "line 2, column 185: nested too deep");
+	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "column 185: nested too deep");
 	flmem_buf_reset(&text);
 	flmem_buf_puts(&text, "from a import f\n");
 	for (unsigned i = 0; i < FLMEM_DOCUMENT_NODES_MAX / 3; i++)

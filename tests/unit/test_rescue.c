@@ -15,9 +15,12 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/candidates.h"
+#include "remote/errno_place.h"
 #include "remote/rescue.h"
 #include "remote/tracee.h"
 
+#define OF_PROGRAM	   1234
+#define OF_CALL		   4321
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
 
 struct page {
@@ -26,10 +29,12 @@ struct page {
 	_Atomic uint64_t handled, rounds;
 	_Atomic uint64_t waits; /* for a lock, that were begun */
 	bool polls;		/* instead of waiting for a lock */
+	_Atomic int number;	/* in place of its errno */
 	_Atomic uint32_t turns; /* 1: the first thread does not only wait */
 };
 
 static struct page *page;
+static const struct flmem_errno_value no_errno;
 
 #ifdef __x86_64__
 struct fixture {
@@ -330,21 +335,30 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	struct flmem_thread_state *own = malloc(sizeof(*own));
 	const struct flmem_guard none = {0}, other = {.words = {word(0)}, .word_count = 1},
 				 both = {.words = {word(0), word(1)}, .word_count = 2};
+	const struct flmem_errno_value own_errno = {
+		.known = true,
+		.address = (uint64_t)(uintptr_t)&page->number,
+		.value = OF_PROGRAM,
+	};
 	struct fixture fixture;
 	pid_t thread;
 
 	(void)state;
 	start(&fixture, false);
 	needs_tracing(&fixture);
+	assert_int_equal(flmem_process_pin_memory(&fixture.process, NULL), 0);
+	page->number = OF_CALL;
 	thread = page->thread;
 	assert_true(thread_read_state(fixture.child, page->thread, own));
 	settle(&fixture);
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));
-	assert_false(flmem_rescue_abandon(&fixture.process, thread, &none, own));
-	assert_false(flmem_rescue_abandon(&fixture.process, thread, &other, own));
+	assert_false(flmem_rescue_abandon(&fixture.process, thread, &none, own, &own_errno));
+	assert_false(flmem_rescue_abandon(&fixture.process, thread, &other, own, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
-	assert_true(flmem_rescue_abandon(&fixture.process, thread, &both, own));
+	assert_int_equal(page->number, OF_CALL);
+	assert_true(flmem_rescue_abandon(&fixture.process, thread, &both, own, &own_errno));
+	assert_int_equal(page->number, OF_PROGRAM);
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
 	/* With or without the lock: its loop may keep its place in memory, which stays. */
@@ -364,7 +378,7 @@ static void a_thread_in_another_call_is_not_taken_back(void **state)
 	(void)state;
 	start(&fixture, true);
 	needs_tracing(&fixture);
-	assert_false(flmem_rescue_abandon(&fixture.process, page->thread, &guard, own));
+	assert_false(flmem_rescue_abandon(&fixture.process, page->thread, &guard, own, &no_errno));
 	await_true(flmem_task_read_wait(&fixture.process, page->thread, &wait) == 1 &&
 		   wait.number != SYS_futex);
 	free(own);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -199,6 +200,15 @@ static bool is_other_user_namespace(const struct parties *p)
 	       strcmp(mine, theirs) != 0;
 }
 
+/* Its mode is 0600, and the permission to trace does not replace that of the file. */
+static bool is_memory_of_other_owner(const struct parties *p, const struct flmem_host_facts *facts)
+{
+	struct stat file;
+
+	return !facts->may_open_any && fstatat(p->process->dirfd, "mem", &file, 0) == 0 &&
+	       file.st_uid != p->self.uid.fs;
+}
+
 /* What refuses in spite of CAP_SYS_PTRACE. */
 static enum flmem_gate gate_despite_capability(const struct parties *p,
 					       const struct flmem_host_facts *facts)
@@ -206,6 +216,8 @@ static enum flmem_gate gate_despite_capability(const struct parties *p,
 	/* From the first user namespace every other one is below. */
 	if (facts->own_user_namespace && is_other_user_namespace(p))
 		return FLMEM_GATE_USER_NAMESPACE;
+	if (is_memory_of_other_owner(p, facts))
+		return FLMEM_GATE_OWNER;
 	return facts->seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
 								: FLMEM_GATE_SECURITY_MODULE;
 }
@@ -233,10 +245,11 @@ enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process
 
 	if (read_parties(process, &parties, NULL) || flmem_host_facts_read(&facts, NULL))
 		return FLMEM_GATE_CAPABILITY;
+	if (facts.may_trace_any && facts.own_user_namespace && is_other_user_namespace(&parties))
+		return FLMEM_GATE_USER_NAMESPACE;
 	if (facts.may_trace_any)
-		return facts.own_user_namespace && is_other_user_namespace(&parties)
-			       ? FLMEM_GATE_USER_NAMESPACE
-			       : FLMEM_GATE_SECURITY_MODULE;
+		return is_memory_of_other_owner(&parties, &facts) ? FLMEM_GATE_OWNER
+								  : FLMEM_GATE_SECURITY_MODULE;
 	return is_other_user(&parties) ? FLMEM_GATE_CAPABILITY : FLMEM_GATE_PRIVATE;
 }
 
