@@ -61,6 +61,18 @@ const char *cmd_nearest(const struct cmd *const *table, const char *word);
  */
 int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err);
 
+/* Results of several targets. */
+struct cmd_codes {
+	size_t done, failed;
+	int code; /* 0, or a code of enum flmem_code that all failed ones have, or FLMEM_EPARTLY */
+};
+
+/* Counts one target, whose code is 0 if it did not fail. */
+void cmd_codes_add(struct cmd_codes *codes, int code);
+
+/* 0 if none failed; the common code if all failed alike, else FLMEM_EPARTLY. */
+int cmd_codes_combine(const struct cmd_codes *codes);
+
 /* FLMEM_EUSAGE if there are arguments. */
 int cmd_no_arguments(const struct cmd *cmd, const struct opt_rest *rest, struct flmem_error *err);
 

@@ -59,61 +59,57 @@ static int report_host(const struct cmd *cmd, bool json)
 	return printed ? 0 : fail_report_nomem(cmd);
 }
 
-/* Reads that failed, one line each on stderr; `code` is that of the last one. */
-struct gaps {
-	size_t count;
-	int code;
-};
-
-static void report_gap(const struct cmd *cmd, struct gaps *gaps, int code, const char *message)
+/* A read that failed: one line on stderr. */
+static void report_gap(const struct cmd *cmd, int code, const char *message)
 {
 	struct flmem_error err = {0};
 
 	flmem_error_set(&err, code, 0, "%s", message);
 	cmd_fail(cmd, false, &err);
-	gaps->count++;
-	gaps->code = code;
 }
 
-static void report_denied(const struct cmd *cmd, struct gaps *gaps,
-			  const struct flmem_process_report *process)
+static void report_denied(const struct cmd *cmd, const struct flmem_process_report *process)
 {
 	char message[FLMEM_ERROR_MESSAGE_MAX];
 
 	snprintf(message, sizeof(message), "cannot read the memory of process %d: %s; %s",
 		 (int)process->pid, process->denied_why, process->denied_how);
-	report_gap(cmd, gaps, FLMEM_EPERM, message);
+	report_gap(cmd, FLMEM_EPERM, message);
 }
 
 /* Processes in which --ask-runtime failed. */
-static void report_failed_queries(const struct cmd *cmd, struct gaps *gaps,
-				  const struct flmem_detect_report *report)
+static void report_failed_queries(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	for (size_t i = 0; i < report->process_count; i++)
 		if (report->processes[i].query.code)
-			report_gap(cmd, gaps, report->processes[i].query.code,
+			report_gap(cmd, report->processes[i].query.code,
 				   report->processes[i].query.reason);
 }
 
 /* Targets given by pid: an incomplete report of any of them is a failure. */
 static int report_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
-	struct gaps gaps = {0};
+	struct cmd_codes codes = {0};
 
-	for (size_t i = 0; i < report->skipped_count; i++)
-		report_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
-	for (size_t i = 0; i < report->process_count; i++)
-		if (report->processes[i].denied_why)
-			report_denied(cmd, &gaps, &report->processes[i]);
-	report_failed_queries(cmd, &gaps, report);
-	if (gaps.count && report->process_count + report->skipped_count > 1)
-		return FLMEM_EPARTLY;
-	return gaps.code;
+	for (size_t i = 0; i < report->skipped_count; i++) {
+		report_gap(cmd, report->skipped[i].code, report->skipped[i].message);
+		cmd_codes_add(&codes, report->skipped[i].code);
+	}
+	for (size_t i = 0; i < report->process_count; i++) {
+		const struct flmem_process_report *process = &report->processes[i];
+
+		if (process->denied_why)
+			report_denied(cmd, process);
+		cmd_codes_add(&codes, process->query.code   ? process->query.code
+				      : process->denied_why ? FLMEM_EPERM
+							    : 0);
+	}
+	report_failed_queries(cmd, report);
+	return cmd_codes_combine(&codes);
 }
 
 /* One line for all whose memory may not be read, with the reason of the first; their number. */
-static size_t report_denied_targets(const struct cmd *cmd, struct gaps *gaps,
-				    const struct flmem_detect_report *report)
+static size_t report_denied_targets(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	const struct flmem_process_report *first = NULL;
 	char message[FLMEM_ERROR_MESSAGE_MAX], counted[FLMEM_TEXT_COUNTED_MAX];
@@ -125,36 +121,41 @@ static size_t report_denied_targets(const struct cmd *cmd, struct gaps *gaps,
 			count++;
 		}
 	if (count == 1)
-		report_denied(cmd, gaps, first);
+		report_denied(cmd, first);
 	if (count < 2)
 		return count;
 	snprintf(message, sizeof(message), "cannot read the memory of %s: %s; %s",
 		 flmem_text_counted(count, "process", counted, sizeof(counted)), first->denied_why,
 		 first->denied_how);
-	report_gap(cmd, gaps, FLMEM_EPERM, message);
+	report_gap(cmd, FLMEM_EPERM, message);
 	return count;
 }
 
 /* Targets found by a search: exits in the meantime are normal and only noted. */
 static int report_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
-	struct gaps gaps = {0};
 	char note[96], count[FLMEM_TEXT_COUNTED_MAX];
 	size_t ended = 0;
+	int code = 0;
 
-	for (size_t i = 0; i < report->skipped_count; i++)
-		if (report->skipped[i].code == FLMEM_ENOPROC)
+	for (size_t i = 0; i < report->skipped_count; i++) {
+		if (report->skipped[i].code == FLMEM_ENOPROC) {
 			ended++;
-		else
-			report_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
+			continue;
+		}
+		code = report->skipped[i].code;
+		report_gap(cmd, code, report->skipped[i].message);
+	}
 	snprintf(note, sizeof(note), "%s exited meanwhile; skipped",
 		 flmem_text_counted(ended, "process", count, sizeof(count)));
 	if (ended)
-		report_gap(cmd, &gaps, FLMEM_ENOPROC, note);
-	report_failed_queries(cmd, &gaps, report);
-	if (report_denied_targets(cmd, &gaps, report) == report->process_count)
-		return gaps.code;
-	return 0;
+		report_gap(cmd, FLMEM_ENOPROC, note);
+	report_failed_queries(cmd, report);
+	if (report_denied_targets(cmd, report) < report->process_count)
+		return 0;
+	if (report->process_count)
+		return FLMEM_EPERM;
+	return ended ? FLMEM_ENOPROC : code;
 }
 
 static int report_targets(const struct cmd *cmd, const struct detect_options *options)

@@ -31,6 +31,20 @@ int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err)
 	return flmem_code_exit_status(err->code);
 }
 
+void cmd_codes_add(struct cmd_codes *codes, int code)
+{
+	if (!code) {
+		codes->done++;
+		return;
+	}
+	codes->code = codes->failed++ && codes->code != code ? FLMEM_EPARTLY : code;
+}
+
+int cmd_codes_combine(const struct cmd_codes *codes)
+{
+	return codes->failed && codes->done ? FLMEM_EPARTLY : codes->code;
+}
+
 static bool takes_pids(const struct cmd *cmd)
 {
 	for (const struct opt *o = cmd->options; o->name; o++)

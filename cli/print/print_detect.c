@@ -134,10 +134,32 @@ static void print_python(const struct flmem_python_report *python, FILE *out)
 	layout_wrap("python", line, out);
 }
 
+/* Of the libraries that keep any. */
+static void append_cuda_pools(const struct flmem_cuda_report *cuda, char *line, size_t size)
+{
+	const struct {
+		const char *keeper;
+		struct flmem_u64 kept;
+	} pools[] = {
+		{"CuPy keeps", cuda->cupy_bytes},
+		{"RMM keeps", cuda->rmm_bytes},
+		{"CUDA's own pools keep", cuda->pool_bytes},
+	};
+	char kept[FORMAT_MAX];
+
+	for (size_t i = 0; i < sizeof(pools) / sizeof(*pools); i++) {
+		size_t length = strlen(line);
+
+		if (!pools[i].kept.unknown && pools[i].kept.value)
+			snprintf(line + length, size - length, "; %s %s", pools[i].keeper,
+				 format_bytes(pools[i].kept.value, kept));
+	}
+}
+
 static void print_cuda(const struct flmem_cuda_report *cuda, FILE *out)
 {
 	char used[FORMAT_MAX], reserved[FORMAT_MAX], allocated[FORMAT_MAX], pinned[FORMAT_MAX];
-	char line[256];
+	char line[512];
 	int length;
 
 	if (!cuda->used_bytes.unknown && !cuda->used_bytes.value)
@@ -152,6 +174,7 @@ static void print_cuda(const struct flmem_cuda_report *cuda, FILE *out)
 			 format_bytes(cuda->reserved_bytes.value, reserved),
 			 format_bytes_or(cuda->allocated_bytes, "?", allocated),
 			 format_bytes_or(cuda->pinned_bytes, "an unknown part", pinned));
+	append_cuda_pools(cuda, line, sizeof(line));
 	layout_wrap("cuda", line, out);
 }
 

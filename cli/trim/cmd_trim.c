@@ -149,20 +149,12 @@ static void print_trim_result(const struct flmem_trim_result *r)
  */
 static int combine_codes(const struct flmem_trim_result *results, size_t count, bool named)
 {
-	size_t failed = 0, done = 0;
-	int code = 0;
+	struct cmd_codes codes = {0};
 
-	for (size_t i = 0; i < count; i++) {
-		int one = results[i].code;
-
-		if (one == FLMEM_ENOPROC && !named)
-			continue;
-		done += one == 0;
-		failed += one != 0;
-		if (one)
-			code = code && code != one ? FLMEM_EPARTLY : one;
-	}
-	return failed && done ? FLMEM_EPARTLY : code;
+	for (size_t i = 0; i < count; i++)
+		if (results[i].code != FLMEM_ENOPROC || named)
+			cmd_codes_add(&codes, results[i].code);
+	return cmd_codes_combine(&codes);
 }
 
 /* Above the limit of the library, so that the library reports its own limit. */
@@ -282,7 +274,8 @@ static const struct opt options_table[] = {
 	{.name = "cuda",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, cuda),
-	 .help = "also empty PyTorch's caches of CUDA device memory and pinned host memory"},
+	 .help = "also empty PyTorch's and CuPy's caches of CUDA device memory and pinned host "
+		 "memory, and CUDA's own pools"},
 	{.name = "full",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, full),

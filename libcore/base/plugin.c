@@ -4,11 +4,20 @@
 #include <dlfcn.h>
 #include <string.h>
 
+/* A library that is only not loaded is no error to the loader, which then has no message. */
+static const char *loader_reason(const struct flmem_plugin *plugin)
+{
+	const char *reason = dlerror();
+
+	return reason && !plugin->loaded_only ? reason : "this process has not loaded it";
+}
+
 /* Reports the loader's reason for the best name: the others are for older systems. */
 static void *open_library(const struct flmem_plugin *plugin, const char **ret_soname,
 			  struct flmem_error *err)
 {
-	int flags = RTLD_NOW | RTLD_LOCAL | (plugin->stays ? RTLD_NODELETE : 0);
+	int flags = RTLD_NOW | RTLD_LOCAL | (plugin->stays ? RTLD_NODELETE : 0) |
+		    (plugin->loaded_only ? RTLD_NOLOAD : 0);
 	struct flmem_error first = {.code = FLMEM_EUNSUPPORTED};
 
 	for (size_t i = 0; i < FLMEM_PLUGIN_NAMES_MAX && plugin->sonames[i]; i++) {
@@ -20,7 +29,7 @@ static void *open_library(const struct flmem_plugin *plugin, const char **ret_so
 		}
 		if (i == 0)
 			flmem_error_set(&first, FLMEM_EUNSUPPORTED, 0, "%s: %s", plugin->missing,
-					dlerror());
+					loader_reason(plugin));
 	}
 	if (err)
 		*err = first;

@@ -243,11 +243,9 @@ static void add_cuda(cJSON *object, const struct flmem_cuda_report *cuda)
 	struct section section = open_section(object, "cuda");
 
 	add_section_value(&section, "used_bytes", cuda->used_bytes);
-	add_section_value(&section, "reserved_bytes", cuda->reserved_bytes);
-	add_section_value(&section, "allocated_bytes", cuda->allocated_bytes);
-	add_section_value(&section, "inactive_split_bytes", cuda->inactive_split_bytes);
-	add_section_value(&section, "pinned_bytes", cuda->pinned_bytes);
-	add_section_value(&section, "pinned_active_bytes", cuda->pinned_active_bytes);
+#define CUDA_VALUE(field) add_section_value(&section, #field, cuda->field);
+	FLMEM_CUDA_QUERIED(CUDA_VALUE)
+#undef CUDA_VALUE
 	close_section(&section);
 }
 

@@ -10,6 +10,7 @@ import time
 
 import averaging
 import collecting
+import cuda
 import exchanging
 import fetching
 import figures
@@ -317,7 +318,7 @@ def heap(bench):
 
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
-       "gc": collecting.collect, "average": averaging.average,
+       "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
        "fetch": fetching.fetch, "exchange": exchanging.exchange,
        "sample": sampling.sample, "profilers": profilers.compare,
        "large": large.large, "small-tensors": large.small_tensors}

@@ -321,6 +321,44 @@ assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 0
 	[ "$(cuda '(c["reserved_bytes"], c["unknown"]["reserved_bytes"])')" = \
-		"(None, 'PyTorch did not report it')" ]
+		"(None, 'the query for it raised an exception in the process')" ]
+	assert_victim_unharmed
+}
+
+@test "CuPy, RMM and the pools of CUDA report what they keep on devices that are in use" {
+	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
+	local cuda=$FLMEM_VICTIMS/../fakes/cuda/libcuda.so.1 libraries='
+import ctypes, os
+cuda = ctypes.CDLL("'"$FLMEM_VICTIMS/../fakes/cuda/libcuda.so.1"'")
+class PoolMemoryResource:
+    upstream_mr = None
+    def pool_size(self): return 7 << 20
+class StatisticsResourceAdaptor:
+    upstream_mr = PoolMemoryResource()
+class Device:
+    def __init__(self, index): self.index = index
+    def use(self):
+        if self.index != 1: os.abort()
+sys.modules["cupy"] = cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(Device=Device),
+    get_default_memory_pool=lambda: types.SimpleNamespace(total_bytes=lambda: 90, used_bytes=lambda: 60))
+sys.modules["rmm"] = types.SimpleNamespace(mr=types.SimpleNamespace(
+    get_per_device_resource=lambda i: StatisticsResourceAdaptor()))'
+	[ -e "$cuda" ] || fail "no $cuda"
+	start_gpu_user "$libraries"
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	[ "$(cuda '[c[k + "_bytes"] for k in ("reserved", "cupy", "cupy_used", "rmm", "pool", "pool_used")]')" = \
+		"[2001, 90, 60, $((7 << 20)), $((100 << 20)), $((36 << 20))]" ]
+	flmem detect --ask-runtime --pid "$VICTIM"
+	assert_output 'CuPy keeps 90 B'
+	assert_output 'RMM keeps 7 MiB'
+	assert_output "CUDA's own pools keep 100 MiB"
+	assert_victim_unharmed
+	start_gpu_user "$libraries"'
+cupy.get_default_memory_pool = None'
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	[ "$(cuda '(c["cupy_bytes"], c["unknown"]["cupy_bytes"], c["pool_bytes"])')" = \
+		"(None, 'the query for it raised an exception in the process', $((100 << 20)))" ]
 	assert_victim_unharmed
 }

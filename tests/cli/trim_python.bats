@@ -205,6 +205,86 @@ time.sleep(1000)' "$flag"
 	assert_silent
 }
 
+# CUDA's driver is tests/fakes/cuda.c, and a module stands for CuPy: gpu.bats has the real ones. A call for
+# a device that the program does not use ends it.
+start_cuda_user() {
+	CUDA=$FLMEM_VICTIMS/../fakes/cuda/libcuda.so.1 start_litterer '
+import ctypes, os, sys, types
+cuda = ctypes.CDLL(os.environ["CUDA"])
+class Pool:
+    total = 80 << 20
+    used = 30 << 20
+    pinned = 3
+    def total_bytes(self): return self.total
+    def used_bytes(self): return self.used
+    def n_free_blocks(self): return self.pinned
+    def free_all_blocks(self): self.total, self.pinned = self.used, 0
+class Device:
+    def __init__(self, index): self.index = index
+    def use(self):
+        if self.index != 1: os.abort()
+pool = Pool()
+sys.modules["cupy"] = types.SimpleNamespace(get_default_memory_pool=lambda: pool,
+    get_default_pinned_memory_pool=lambda: pool, cuda=types.SimpleNamespace(Device=Device))
+'"${1:-}"
+}
+
+steps() {
+	json '{s["name"]: (s["outcome"], s["detail"]) for s in r["steps"]}["'"$1"'"]'
+}
+
+@test "pools of CuPy and of CUDA itself are trimmed on devices that are in use" {
+	start_cuda_user
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json '[s["name"] for s in r["steps"]][1:]')" = \
+		"['torch.cuda.empty_cache', 'cupy.free_all_blocks', 'cudaMemPoolTrimTo']" ]
+	[ "$(steps torch.cuda.empty_cache)" = "('skipped', 'PyTorch is not imported')" ]
+	[[ $(steps cupy.free_all_blocks) == *"'52428800 bytes of device memory')" ]]
+	[[ $(steps cudaMemPoolTrimTo) == *"'67108864 bytes of device memory')" ]]
+	flmem trim --pid "$VICTIM" --cuda
+	assert_status 0
+	assert_output 'cudaMemPoolTrimTo .*0 bytes of device memory'
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "CuPy and the pools of CUDA: no context, an error, a graph that PyTorch captures" {
+	FAKE_CUDA_CONTEXT=0 start_cuda_user
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	for step in cupy.free_all_blocks cudaMemPoolTrimTo; do
+		[ "$(steps $step)" = "('skipped', 'no CUDA device is in use')" ]
+	done
+	assert_victim_unharmed
+	FAKE_CUDA_ERROR=700 start_cuda_user
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(steps cudaMemPoolTrimTo)" = "('failed', 'RuntimeError: cuMemPoolTrimTo: CUDA error 700')" ]
+	assert_victim_unharmed
+	start_cuda_user '
+torch = sys.modules["torch"] = types.SimpleNamespace(cuda=types.SimpleNamespace(
+    is_initialized=lambda: True, device_count=lambda: 1, memory_reserved=lambda i: 1,
+    set_device=lambda i: None, is_current_stream_capturing=lambda: True))'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	for step in cupy.free_all_blocks cudaMemPoolTrimTo; do
+		[ "$(steps $step)" = "('skipped', 'a CUDA graph is being captured')" ]
+	done
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "a program that loads CUDA's driver without Python's ctypes" {
+	LD_PRELOAD=$FLMEM_VICTIMS/../fakes/cuda/libcuda.so.1 start_litterer
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(steps cudaMemPoolTrimTo)" = "('failed', 'RuntimeError: ctypes is not imported')" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
 @test "a process without a Python" {
 	start_victim /bin/sh -c 'echo ready; while :; do sleep 1000; done'
 	flmem trim --pid "$VICTIM" --gc

@@ -191,7 +191,7 @@ class Collection(unittest.TestCase):
         with mock.patch.object(flmem.gc, "collect", wraps=flmem.gc.collect) as collect, \
                 mock.patch.object(flmem, "_release_heap") as release:
             collect.side_effect = lambda: order.append("collect") or mock.DEFAULT
-            release.side_effect = lambda: order.append("release")
+            release.side_effect = lambda _flags: order.append("release")
             flmem.cleanup_memory()
         self.assertEqual(order, ["collect", "release"])
         self.assertEqual(Node.alive, 0)
@@ -288,6 +288,34 @@ class Cuda(unittest.TestCase):
     def test_only_with_a_started_cuda(self):
         self.assertEqual(self.calls(self.torch(available=False), True), 0)
         self.assertEqual(self.calls(self.torch(initialized=False), True), 0)
+
+    def cupy(self, total, used, pinned):
+        calls = []
+        pool = types.SimpleNamespace(
+            total_bytes=lambda: total, used_bytes=lambda: used,
+            free_all_blocks=lambda: calls.append("device"))
+        host = types.SimpleNamespace(
+            n_free_blocks=lambda: pinned, free_all_blocks=lambda: calls.append("pinned"))
+        return calls, types.SimpleNamespace(get_default_memory_pool=lambda: pool,
+                                            get_default_pinned_memory_pool=lambda: host)
+
+    def test_pools_of_cupy(self):
+        for total, used, pinned, expected in ((0, 0, 0, []), (9, 9, 0, []), (9, 1, 0, ["device"]),
+                                              (9, 9, 1, ["pinned"]), (9, 1, 1, ["device", "pinned"])):
+            calls, cupy = self.cupy(total, used, pinned)
+            with mock.patch.dict(sys.modules, {"cupy": cupy}):
+                flmem.cleanup_memory()
+                self.assertEqual(calls, [])
+                flmem.cleanup_memory(True)
+            self.assertEqual(calls, expected)
+
+    def test_a_failing_cupy_is_logged(self):
+        _, cupy = self.cupy(0, 0, 0)
+        cupy.get_default_memory_pool = mock.Mock(side_effect=RuntimeError("CUDA error: lost"))
+        with mock.patch.dict(sys.modules, {"cupy": cupy}), \
+                self.assertLogs("flmem", logging.DEBUG) as logs:
+            flmem.cleanup_memory(True)
+        self.assertIn("DEBUG:flmem:free_all_blocks of CuPy failed: CUDA error: lost", logs.output)
 
     def test_torch_is_not_imported_for_it(self):
         if "torch" in sys.modules:

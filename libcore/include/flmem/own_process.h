@@ -7,6 +7,8 @@
  * program. All are thread-safe; the allocator is looked up once and cached.
  */
 
+#include <stdint.h>
+
 #include <flmem/error.h>
 #include <flmem/roles.h>
 
@@ -25,5 +27,23 @@ FLMEM_API int flmem_try_malloc_trim(void);
  * call. FLMEM_EUNSUPPORTED if the allocator has none.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory(struct flmem_error *err);
+
+enum flmem_cleanup {
+	/*
+	 * Also the default stream-ordered memory pool (cudaMallocAsync) of each CUDA device whose
+	 * primary context is active, as cudaMemPoolTrimTo(pool, 0) does. No context is created, and
+	 * a CUDA graph that another thread captures is not disturbed. Nothing to do where the
+	 * program has not loaded CUDA's driver.
+	 */
+	FLMEM_CLEANUP_CUDA = 1,
+};
+
+/*
+ * The same with a sum of enum flmem_cleanup. Everything is tried; the first failure is reported:
+ * FLMEM_EFAILED with CUDA's error number, or that of flmem_cleanup_memory(). *ret_cuda_bytes (may
+ * be NULL): by how much the pools of CUDA shrank.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory_with(unsigned flags, uint64_t *ret_cuda_bytes,
+							 struct flmem_error *err);
 
 #endif

@@ -22,7 +22,8 @@ struct flmem_plugin {
 	const char *missing;
 	/* What a too old library lacks; NULL: the message names the absent symbol. */
 	const char *lacks;
-	bool stays; /* never unloaded: threads or handlers of it may outlive the last user */
+	bool loaded_only; /* only if the process has loaded it already */
+	bool stays;	  /* never unloaded: threads or handlers of it may outlive the last user */
 };
 
 struct flmem_plugin_symbol {

@@ -178,8 +178,8 @@ struct flmem_query_report {
 };
 
 /*
- * CUDA memory. The driver reports the first value; the others come from PyTorch, for all devices
- * together, and only if queried. 0 if the process uses no GPU.
+ * CUDA memory. The driver reports the first value; the others come from the libraries of the
+ * process, for all devices together, and only if queried. 0 if the process uses no GPU.
  */
 struct flmem_cuda_report {
 	struct flmem_u64 used_bytes;	       /* of the GPUs */
@@ -188,7 +188,25 @@ struct flmem_cuda_report {
 	struct flmem_u64 inactive_split_bytes; /* of reserved: free, but not releasable */
 	struct flmem_u64 pinned_bytes;	       /* page-locked host memory that PyTorch keeps */
 	struct flmem_u64 pinned_active_bytes;  /* of pinned: handed out */
+	struct flmem_u64 cupy_bytes;	       /* kept by CuPy's default memory pool */
+	struct flmem_u64 cupy_used_bytes;      /* of that: by arrays */
+	struct flmem_u64 rmm_bytes;	       /* kept by pools of RMM that are in use */
+	struct flmem_u64 pool_bytes;	       /* kept by CUDA's default stream-ordered pools */
+	struct flmem_u64 pool_used_bytes;      /* of that: allocated */
 };
+
+/* X(FIELD): what a query fills, in the order of its answer. */
+#define FLMEM_CUDA_QUERIED(X)   \
+	X(reserved_bytes)       \
+	X(allocated_bytes)      \
+	X(inactive_split_bytes) \
+	X(pinned_bytes)         \
+	X(pinned_active_bytes)  \
+	X(cupy_bytes)           \
+	X(cupy_used_bytes)      \
+	X(rmm_bytes)            \
+	X(pool_bytes)           \
+	X(pool_used_bytes)
 
 struct flmem_setting_report {
 	char *name;

@@ -30,7 +30,7 @@ struct flmem_trim_options {
 	uint64_t settle_us;  /* wait this long before measuring again */
 	const struct flmem_trim_code *python; /* runs first, or NULL */
 	bool collect;	     /* then Python's garbage collector, then the allocator */
-	bool cuda;	     /* then PyTorch's caches of device and pinned memory */
+	bool cuda;	     /* then caches of device and pinned memory: PyTorch, CuPy, CUDA */
 	bool lenient;	     /* skip these steps without a Python instead of refusing */
 	bool assume_seccomp; /* filters that cannot be read allow the calls; so they do to code of
 				the program */

@@ -18,7 +18,7 @@
 #include "ops/detect/verdict.h"
 #include "ops/target/madv_free.h"
 #include "ops/target/query.h"
-#include "ops/target/query_torch.h"
+#include "ops/target/query_cuda.h"
 #include "ops/target/trim_precheck.h"
 #include "proc/files/backing.h"
 #include "proc/host.h"
@@ -35,7 +35,7 @@
 #define BUDGET_US_MIN 5000U
 
 static const char heap_skipped[] = "heap not read (--no-heap)";
-static const char torch_unasked[] = "only PyTorch itself can report it: use --ask-runtime";
+static const char cuda_unasked[] = "only the process itself can report it: use --ask-runtime";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -119,13 +119,10 @@ static const char *set_denied(const struct flmem_process *process,
 
 static struct flmem_cuda_report unknown_cuda_report(struct flmem_u64 used, const char *rest)
 {
-	return (struct flmem_cuda_report){
-		.used_bytes = used,
-		.reserved_bytes = FLMEM_UNKNOWN(rest),
-		.allocated_bytes = FLMEM_UNKNOWN(rest),
-		.inactive_split_bytes = FLMEM_UNKNOWN(rest),
-		.pinned_bytes = FLMEM_UNKNOWN(rest),
-		.pinned_active_bytes = FLMEM_UNKNOWN(rest),
+	return (struct flmem_cuda_report){.used_bytes = used,
+#define CUDA_UNKNOWN(field) .field = FLMEM_UNKNOWN(rest),
+					  FLMEM_CUDA_QUERIED(CUDA_UNKNOWN)
+#undef CUDA_UNKNOWN
 	};
 }
 
@@ -260,14 +257,14 @@ struct found {
 	bool has_python;
 };
 
-/* Queries PyTorch only if the process uses a GPU and has an interpreter. */
-static void query_torch(const struct flmem_detect_session *session, const struct flmem_view *view,
-			const struct found *found, struct flmem_process_report *report)
+/* Runs code there only if the process uses a GPU and has an interpreter. */
+static void query_cuda(const struct flmem_detect_session *session, const struct flmem_view *view,
+		       const struct found *found, struct flmem_process_report *report)
 {
-	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
+	if (session->options.ask && report->cuda.reserved_bytes.unknown == cuda_unasked &&
 	    found->has_python)
-		flmem_query_torch(view, &found->allocators, &session->options, &report->cuda,
-				  &report->query);
+		flmem_query_cuda(view, &found->allocators, &session->options, &report->cuda,
+				 &report->query);
 }
 
 static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
@@ -294,7 +291,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 	}
 	if (session->options.ask && !session->options.skip_heap)
 		flmem_query_all(view, list, &session->options, report->allocators, &report->query);
-	query_torch(session, view, found, report);
+	query_cuda(session, view, found, report);
 	return 0;
 }
 
@@ -334,7 +331,7 @@ static struct flmem_cuda_report read_cuda(struct flmem_detect_session *session,
 	return unknown_cuda_report(session->nvml
 					   ? flmem_nvml_process_bytes(session->nvml, process->pid)
 					   : FLMEM_UNKNOWN(no_driver),
-				   torch_unasked);
+				   cuda_unasked);
 }
 
 /* The shared memory and the files that back its pages; the smaller ones are left out. */

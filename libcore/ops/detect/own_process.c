@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ops/target/inspection.h"
+#include "runtimes/cuda_pools.h"
 
 /*
  * The strength of the evidence that malloc reaches this row; `owner` is the module that the dynamic
@@ -145,6 +146,21 @@ static int release_own_memory(const struct flmem_target_inspection *self,
 	if (!rc)
 		rc = serving->ops->plan_trim(&self->view, serving, answers, &trim, err);
 	return rc ? rc : call_chain_directly(&trim, err);
+}
+
+int flmem_cleanup_memory_with(unsigned flags, uint64_t *ret_cuda_bytes, struct flmem_error *err)
+{
+	struct flmem_error cuda = {0};
+	uint64_t bytes = 0;
+	int rc = flmem_cleanup_memory(err), cuda_rc = 0;
+
+	if (flags & FLMEM_CLEANUP_CUDA)
+		cuda_rc = flmem_cuda_pools_trim(&bytes, &cuda);
+	if (ret_cuda_bytes)
+		*ret_cuda_bytes = bytes;
+	if (!rc && cuda_rc && err)
+		*err = cuda;
+	return rc ? rc : cuda_rc;
 }
 
 int flmem_cleanup_memory(struct flmem_error *err)

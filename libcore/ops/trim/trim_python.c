@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "ops/target/cuda_code.h"
 #include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"
 
@@ -31,10 +32,11 @@ static const char collect_code[] =
  * Emptying a cache breaks a CUDA graph capture of any thread. The capturing streams are current in
  * other threads, so they are found through Python objects: those of torch.cuda.graph, and the
  * streams that PyTorch itself created, which are never destroyed (an ExternalStream may be). A
- * stream that refuses the query counts as capturing.
+ * stream that refuses the query counts as capturing; then CuPy and CUDA's own pools are left alone,
+ * too.
  */
 static const char cuda_code[] =
-	"import sys,gc\n"
+	"import gc\n"
 	"t=sys.modules.get('torch')\n"
 	"c=getattr(t,'cuda',None)\n"
 	"def capturing():\n"
@@ -67,8 +69,32 @@ static const char cuda_code[] =
 	" if h:h()\n"
 	" return '%d bytes of device memory'%(sum(n)-sum(reserved()))+('' if h else "
 	"', the pinned host cache of this PyTorch cannot be emptied')\n"
-	"print(run())\n"
-	"del capturing,reserved,run\n";
+	"def cupy(d,s):\n"
+	" p=sys.modules['cupy']\n"
+	" m=p.get_default_memory_pool()\n"
+	" h=p.get_default_pinned_memory_pool()\n"
+	" n=0\n"
+	" for i in s:\n"
+	"  p.cuda.Device(i).use()\n"
+	"  b=m.total_bytes()\n"
+	"  if b>m.used_bytes():\n"
+	"   m.free_all_blocks()\n"
+	"   n+=b-m.total_bytes()\n"
+	" if h.n_free_blocks():h.free_all_blocks()\n"
+	" return n\n"
+	"def pools(d,s):return sum(pool(d,i,0)[0]-pool(d,i,1)[0] for i in s)\n"
+	"r=run()\n"
+	"def later(name,f):\n"
+	" if 'captured' in r:return print(name,r)\n"
+	" try:\n"
+	"  d,s=driver()\n"
+	"  print(name,'%d bytes of device memory'%f(d,s)if s else 'skip: no CUDA device is in "
+	"use')\n"
+	" except Exception as e:print(name,'failed: %s: %s'%(type(e).__name__,str(e)[:150]))\n"
+	"print(r)\n"
+	"if 'cupy' in sys.modules:later('cupy.free_all_blocks',cupy)\n"
+	"if has_driver:later('cudaMemPoolTrimTo',pools)\n"
+	"del capturing,reserved,run,cupy,pools,later,driver,pool\n";
 
 /* Access by subscript leaves no attribute on the library object. */
 static const char inside_code[] = "import sys\n"
@@ -169,17 +195,23 @@ static bool begin_python_step(struct python_part *part, const char *name)
 	return false;
 }
 
-/* True if the code did nothing, and printed why. */
-static bool take_skip(struct python_part *part)
+/* True if a line says that nothing was done, and why. */
+static bool take_step_skip(struct python_part *part, const char *line)
 {
 	static const char skip[] = "skip: ";
-	const char *said = part->run.answer.output;
 
-	if (!said || part->run.answer.exception || !flmem_text_starts(said, skip))
+	if (!flmem_text_starts(line, skip))
 		return false;
 	part->step->outcome = FLMEM_TRIM_SKIPPED;
-	set_step_detail(part->step, said + sizeof(skip) - 1);
+	set_step_detail(part->step, line + sizeof(skip) - 1);
 	return true;
+}
+
+static bool take_skip(struct python_part *part)
+{
+	const struct flmem_cpython_answer *answer = &part->run.answer;
+
+	return answer->output && !answer->exception && take_step_skip(part, answer->output);
 }
 
 int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err)
@@ -235,18 +267,60 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
+/* What the same code did after the step of PyTorch: a line each, its name and the result. */
+static const char *const later_cuda_steps[] = {"cupy.free_all_blocks", "cudaMemPoolTrimTo"};
+
+static void add_later_step(struct flmem_trim_job *job, const char *line)
+{
+	struct python_part part = {.job = job};
+	const char *name = NULL;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(later_cuda_steps) && !name; i++)
+		if (flmem_text_starts(line, later_cuda_steps[i]))
+			name = later_cuda_steps[i];
+	if (!name || line[strlen(name)] != ' ')
+		return;
+	line += strlen(name) + 1;
+	part.step = flmem_trim_job_step(job, name);
+	part.step->took_us = part.step->stopped_us =
+		FLMEM_UNKNOWN("it ran in the code of torch.cuda.empty_cache");
+	if (take_step_skip(&part, line))
+		return;
+	if (flmem_text_starts(line, "failed: ")) {
+		part.step->outcome = FLMEM_TRIM_FAILED;
+		line += strlen("failed: ");
+	}
+	set_step_detail(part.step, line);
+}
+
+static int run_cuda_code(struct python_part *part, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_cpython_code code = {.name = "cuda"};
+
+	flmem_cuda_code(&part->job->target->modules, cuda_code, &text);
+	if (text.failed)
+		return flmem_error_nomem(err, "cannot release CUDA memory");
+	code.text = text.data;
+	code.length = text.length;
+	return run_python_code(part, &code, err);
+}
+
 int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	const struct flmem_cpython_code code = {"cuda", cuda_code, sizeof(cuda_code) - 1};
 	struct python_part part = {.job = job};
 	const char *said;
 	int rc = 0;
 
 	if (begin_python_step(&part, "torch.cuda.empty_cache"))
-		rc = run_python_code(&part, &code, err);
+		rc = run_cuda_code(&part, err);
 	said = part.run.answer.output;
-	if (!take_skip(&part) && said && !part.run.answer.exception)
-		set_step_detail(part.step, said);
+	if (said && !part.run.answer.exception) {
+		if (!take_step_skip(&part, said))
+			set_step_detail(part.step, said);
+		while ((said = strchr(said, '\n')))
+			add_later_step(job, ++said);
+	}
 	flmem_cpython_result_clear(&part.run);
 	return rc;
 }

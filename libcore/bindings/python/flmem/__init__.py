@@ -87,25 +87,27 @@ def cleanup_memory(cuda_empty_cache: bool = False) -> None:
     tcmalloc and mimalloc: their own release calls).
 
     Args:
-        cuda_empty_cache: also empty PyTorch's CUDA cache. Does nothing in a process that has not
-            imported torch or not started CUDA: it has no such cache, and finding out otherwise
-            would take more memory than it frees.
+        cuda_empty_cache: also empty the caches of device memory: PyTorch's, CuPy's default pools
+            on the current device, and CUDA's own stream-ordered pools. Does nothing in a process
+            that has not imported the library or not started CUDA: it has no such cache, and
+            finding out otherwise would take more memory than it frees.
     """
     freed = gc.collect()
     if freed > 0:
         _logger.info("gc.collect() freed %d unreachable objects", freed)
-    _release_heap()
     if cuda_empty_cache:
         _empty_cuda_cache()
+        _empty_cupy_pools()
+    _release_heap(_library.CLEANUP_CUDA if cuda_empty_cache else 0)
 
 
-def _release_heap() -> None:
+def _release_heap(flags: int) -> None:
     library = _library.load()
     if library is None:
         return
     error = _library.Error()
-    if library.flmem_cleanup_memory(_library.byref(error)) != 0:
-        _logger.debug("the allocator gave nothing back: %s", error.text())
+    if library.flmem_cleanup_memory_with(flags, None, _library.byref(error)) != 0:
+        _logger.debug("not all memory was released: %s", error.text())
     else:
         _logger.debug("%s was asked to release memory", allocator_name())
 
@@ -120,6 +122,21 @@ def _empty_cuda_cache() -> None:
             _logger.debug("torch.cuda.empty_cache() called")
     except Exception as problem:  # pylint: disable=broad-except; a clean-up never ends a job
         _logger.debug("cuda.empty_cache failed: %s", problem)
+
+
+def _empty_cupy_pools() -> None:
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return
+    try:
+        pool = cupy.get_default_memory_pool()
+        if pool.total_bytes() > pool.used_bytes():  # so CUDA has been started
+            pool.free_all_blocks()
+        pinned = cupy.get_default_pinned_memory_pool()
+        if pinned.n_free_blocks() > 0:
+            pinned.free_all_blocks()
+    except Exception as problem:  # pylint: disable=broad-except; a clean-up never ends a job
+        _logger.debug("free_all_blocks of CuPy failed: %s", problem)
 
 
 def install() -> bool:

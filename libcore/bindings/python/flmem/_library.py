@@ -21,6 +21,9 @@ _library: Optional[ctypes.CDLL] = None
 _tried = False
 
 
+CLEANUP_CUDA = 1  # enum flmem_cleanup of flmem/own_process.h
+
+
 class Error(ctypes.Structure):
     """struct flmem_error of flmem/error.h."""
 
@@ -95,8 +98,9 @@ def _declare(library: ctypes.CDLL) -> None:
     library.flmem_allocator_name.restype = ctypes.c_char_p
     library.flmem_try_malloc_trim.argtypes = []
     library.flmem_try_malloc_trim.restype = ctypes.c_int
-    library.flmem_cleanup_memory.argtypes = [ctypes.POINTER(Error)]
-    library.flmem_cleanup_memory.restype = ctypes.c_int
+    library.flmem_cleanup_memory_with.argtypes = [
+        ctypes.c_uint, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(Error)]
+    library.flmem_cleanup_memory_with.restype = ctypes.c_int
 
 
 def _open(quietly: bool) -> Optional[ctypes.CDLL]:
