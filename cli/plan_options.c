@@ -161,7 +161,7 @@ static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *r
 }
 
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json, bool strict)
+	     bool json)
 {
 	struct flmem_plan_request request = {
 		.framework = FLMEM_FRAMEWORK_NVFLARE +
@@ -185,7 +185,7 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	if (!rc)
 		rc = flmem_plan_make(&request, &plan, &err);
 	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
-	if (!rc && !status && strict && !plan.strategies[plan.chosen].fits)
+	if (!rc && !status && !plan.strategies[plan.chosen].fits)
 		status = flmem_code_exit_status(FLMEM_EFINDINGS);
 	flmem_plan_clear(&plan);
 	flmem_model_clear(&model);

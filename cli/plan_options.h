@@ -32,10 +32,10 @@ bool plan_is_wanted(const struct plan_options *options);
 const char *plan_stray_option(const struct plan_options *options);
 
 /*
- * Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status, with `strict`
- * that of findings where the plan does not fit the node.
+ * Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status: that
+ * of findings where the plan does not fit the node.
  */
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json, bool strict);
+	     bool json);
 
 #endif

@@ -72,6 +72,9 @@ void print_watch_round(const struct flmem_watch_round *round)
 	       format_bytes_or(round->trough_bytes, "unknown", trough));
 	if (!round->growth_bytes.unknown)
 		printf(" (%s)", format_growth(round->growth_bytes.value, growth));
+	if (!round->group_peak_bytes.unknown)
+		printf("; control group at most %s",
+		       format_bytes(round->group_peak_bytes.value, peak));
 	putchar('\n');
 }
 

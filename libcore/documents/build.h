@@ -43,7 +43,7 @@ void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size);
  */
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length);
 
-/* An error at the cursor: "line 3, column 5: <text>". Returns FLMEM_EUSAGE. */
+/* An error at the cursor: "column 5: <text>"; `bad_line` has its line. Returns FLMEM_EUSAGE. */
 int flmem_cursor_fail(struct flmem_cursor *cursor, const char *text);
 
 /* An error at an earlier place. */

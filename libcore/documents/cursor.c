@@ -31,8 +31,8 @@ int flmem_cursor_fail_at(struct flmem_cursor *cursor, const struct flmem_place *
 			 const char *text)
 {
 	cursor->document->bad_line = place->line;
-	cursor->code = flmem_error_set(cursor->err, FLMEM_EUSAGE, 0, "line %u, column %u: %s",
-				       place->line, place->column, text);
+	cursor->code =
+		flmem_error_set(cursor->err, FLMEM_EUSAGE, 0, "column %u: %s", place->column, text);
 	return cursor->code;
 }
 

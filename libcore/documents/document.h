@@ -77,7 +77,7 @@ struct flmem_document {
 /*
  * Reads `text` and takes ownership of it, also on failure. Duplicate keys are all kept, and the
  * last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that violates the syntax
- * or exceeds a limit; the message names line and column, and `bad_line` holds the line. Clear the
+ * or exceeds a limit; the message names the column, and `bad_line` holds the line. Clear the
  * document in either case.
  */
 int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,

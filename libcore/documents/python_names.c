@@ -192,25 +192,39 @@ static const struct flmem_python_binding *find_binding(const struct flmem_python
 									    : NULL;
 }
 
-/* name = a.b, which makes the name another one for it; any other value hides an import. */
-static int read_assignment(struct names_pass *pass)
+/* Binds a name to what is behind the "=" of the reader. */
+static int bind_value(struct names_pass *pass, struct flmem_python_reader *reader, const char *name,
+		      const struct flmem_place *place)
 {
-	struct flmem_python_reader *reader = &pass->reader;
-	struct flmem_place place = reader->word.place;
-	char name[FLMEM_PYTHON_DOTTED_MAX], value[FLMEM_PYTHON_DOTTED_MAX] = "",
-					    path[FLMEM_PYTHON_DOTTED_MAX];
+	char value[FLMEM_PYTHON_DOTTED_MAX] = "", path[FLMEM_PYTHON_DOTTED_MAX];
 
-	flmem_python_dotted(reader, name);
 	if (!flmem_python_accept(reader, "=") || flmem_python_is(&reader->word, "="))
 		return 0;
 	if (reader->word.kind == FLMEM_PYTHON_NAME)
 		flmem_python_dotted(reader, value);
 	if (*value && flmem_python_ends(&reader->word) &&
-	    flmem_python_names_find(pass->names, value, place.start, 0, path))
-		return bind_import(pass, name, path, &place);
-	if (place.column != 1 || !find_binding(&pass->names->sorted, name, place.start))
+	    flmem_python_names_find(pass->names, value, place->start, 0, path))
+		return bind_import(pass, name, path, place);
+	if (place->column != 1 || !find_binding(&pass->names->sorted, name, place->start))
 		return 0;
-	return bind_import(pass, name, NULL, &place);
+	return bind_import(pass, name, NULL, place);
+}
+
+/* name = a.b, which makes the name another one for it; any other value hides an import. */
+static int read_assignment(struct names_pass *pass)
+{
+	struct flmem_python_reader *reader = &pass->reader, ahead;
+	struct flmem_place place = reader->word.place;
+	char name[FLMEM_PYTHON_DOTTED_MAX];
+
+	flmem_python_dotted(reader, name);
+	if (!flmem_python_is(&reader->word, ":"))
+		return bind_value(pass, reader, name, &place);
+	/* "name: type = value", or "else: name = value", which is read again as such. */
+	ahead = *reader;
+	while (!flmem_python_ends(&ahead.word) && !flmem_python_is(&ahead.word, "="))
+		flmem_python_advance(&ahead);
+	return bind_value(pass, &ahead, name, &place);
 }
 
 static int read_assignments(struct names_pass *pass)

@@ -39,6 +39,7 @@ enum flmem_found_record {
 	FLMEM_FOUND_DOCUMENT,
 	FLMEM_FOUND_RECORDING, /* of flmem watch */
 	FLMEM_FOUND_OOM_LOG,   /* of a kernel */
+	FLMEM_FOUND_HEAP,      /* of flmem profile */
 };
 
 struct flmem_found_file {

@@ -137,6 +137,11 @@ static bool is_other_namespace(int rootfd, const char *path, const char *first)
 	return strcmp(target, first) != 0;
 }
 
+static bool has_capability(const struct flmem_status *status, unsigned capability)
+{
+	return !status->cap_effective.unknown && (status->cap_effective.value >> capability & 1);
+}
+
 static int read_own_status(int rootfd, struct flmem_host_facts *facts, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -149,8 +154,8 @@ static int read_own_status(int rootfd, struct flmem_host_facts *facts, struct fl
 	rc = flmem_status_parse(buf.data, &status, err);
 	if (rc)
 		return rc;
-	facts->may_trace_any =
-		!status.cap_effective.unknown && (status.cap_effective.value >> CAP_SYS_PTRACE & 1);
+	facts->may_trace_any = has_capability(&status, CAP_SYS_PTRACE);
+	facts->may_open_any = has_capability(&status, CAP_DAC_OVERRIDE);
 	facts->seccomp_mode = status.seccomp_mode;
 	facts->own_user_namespace =
 		is_other_namespace(rootfd, "proc/self/ns/user", FIRST_USER_NAMESPACE);

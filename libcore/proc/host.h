@@ -25,6 +25,7 @@ struct flmem_host_facts {
 	int yama_level;	    /* 0..3, -1: no Yama */
 	bool selinux_deny;  /* SELinux boolean deny_ptrace is on */
 	bool may_trace_any; /* CAP_SYS_PTRACE is effective in this process */
+	bool may_open_any;  /* CAP_DAC_OVERRIDE */
 	bool own_user_namespace;
 	bool own_pid_namespace;
 	struct flmem_u64 seccomp_mode; /* 0 none, 1 strict, 2 filter */
@@ -65,6 +66,9 @@ bool flmem_own_pid_namespace(void);
 	  "kernel.yama.ptrace_scope=0")                                                         \
 	X(CAPABILITY, "tracing processes of other users needs CAP_SYS_PTRACE",                  \
 	  "run flmem as that user or as root, in a container with --cap-add=SYS_PTRACE")        \
+	X(OWNER, "opening /proc/PID/mem of other users needs CAP_DAC_OVERRIDE, too",            \
+	  "run flmem as that user, or in a container with --cap-add=SYS_PTRACE "                \
+	  "--cap-add=DAC_OVERRIDE")                                                             \
 	X(PRIVATE, "the process is not dumpable, or has capabilities that flmem lacks",         \
 	  "run flmem as root")                                                                  \
 	X(USER_NAMESPACE, "this user namespace grants no permission for processes outside it",  \

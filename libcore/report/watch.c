@@ -101,6 +101,7 @@ char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 	flmem_json_add_u64(root, "duration_ms", round->duration_us / 1000);
 	flmem_json_add_value(root, unknown, "peak_bytes", round->peak_bytes);
 	cJSON_AddBoolToObject(root, "peak_exact", round->peak_exact);
+	flmem_json_add_value(root, unknown, "group_peak_bytes", round->group_peak_bytes);
 	flmem_json_add_value(root, unknown, "trough_bytes", round->trough_bytes);
 	add_i64(root, unknown, "growth_bytes", round->growth_bytes);
 	cJSON_AddItemToObject(root, "unknown", unknown);

@@ -48,6 +48,21 @@ static bool report_rising(const struct flmem_recorded *recorded, struct flmem_li
 	return true;
 }
 
+/* Silence would look like memory that does not rise. */
+static bool report_too_early(const struct flmem_recorded *recorded,
+			     struct flmem_live_remark *remark)
+{
+	const struct flmem_trend *trend = &recorded->result->trend;
+
+	if (trend->verdict != FLMEM_TREND_TOO_EARLY)
+		return false;
+	remark->path = "trend.verdict";
+	snprintf(remark->current, sizeof(remark->current), "%s",
+		 flmem_trend_verdict_name(trend->verdict));
+	snprintf(remark->detail, sizeof(remark->detail), "%s", trend->reason);
+	return true;
+}
+
 /* The forecast of the watch; a limit more than a week ahead is only information. */
 static bool report_exhausted(const struct flmem_recorded *recorded,
 			     struct flmem_live_remark *remark)
@@ -106,6 +121,14 @@ static const struct flmem_trend_row rows[] = {
 			     "holds it",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = report_rising},
+	{.rule = {.id = "TREND-TOO-EARLY",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition = "a recorded process that was not watched long enough to show "
+			       "whether its memory keeps rising",
+		  .message = "whether memory keeps rising is not known; record more rounds, or "
+			     "watch longer",
+		  .source = "flmem's measure of trends, docs/guides/watch.md"},
+	 .check = report_too_early},
 	{.rule = {.id = "TREND-EXHAUSTED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a recorded process whose memory rises towards a known limit; "

@@ -36,6 +36,7 @@ struct trend_case {
 	const char *proposed;  /* checked when triggered */
 	uint64_t headroom_mib; /* below the limit; 0: none is known */
 	const char *says;      /* the end of the message; NULL: any */
+	size_t points;	       /* only as many for the trend; 0: all of the recording */
 };
 
 #define SERVER	FLMEM_ROLE_SERVER_JOB
@@ -81,6 +82,10 @@ static const struct trend_case cases[] = {
 	{"TREND-CLIMBING", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
 	{"TREND-CLIMBING", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD},
 	{"TREND-CLIMBING", false, "cache-jemalloc-3.rec", NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-TOO-EARLY", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, .points = 5, INFO,
+	 .says = "(not enough rounds or samples yet)"},
+	{"TREND-TOO-EARLY", false, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-TOO-EARLY", false, FLAT, CLIENT, .gc_rounds = 1},
 	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100,
 	 WARNING, .says = "; the limit of the host is 1 GiB)"},
 	{"TREND-EXHAUSTED", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1,
@@ -116,6 +121,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	struct flmem_u64 interval = row->gc_rounds == NOT_TOLD
 					    ? FLMEM_UNKNOWN("not reported")
 					    : FLMEM_KNOWN((uint64_t)row->gc_rounds);
+	const struct flmem_trend_point few[FLMEM_TREND_POINTS_MIN] = {0};
 	struct flmem_version_number release = {0};
 	struct flmem_watch_result *result;
 	struct flmem_error err = {0};
@@ -126,6 +132,8 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	result->process.framework = row->role ? FLMEM_FRAMEWORK_NVFLARE : FLMEM_FRAMEWORK_NONE;
 	if (row->rounds)
 		result->rounds = row->rounds;
+	if (row->points)
+		flmem_trend_measure(few, row->points, FLMEM_TREND_BY_ROUND, &result->trend);
 	result->headroom_bytes = row->headroom_mib ? FLMEM_KNOWN(row->headroom_mib << 20)
 						   : FLMEM_UNKNOWN("no limit");
 	result->limit_bytes =

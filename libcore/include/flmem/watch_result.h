@@ -54,8 +54,10 @@ struct flmem_watch_round {
 	uint64_t started_us; /* since the watch began */
 	uint64_t elapsed_us; /* at its end */
 	uint64_t duration_us;
-	struct flmem_u64 peak_bytes;   /* highest resident memory within it */
-	bool peak_exact;	       /* counted by the kernel; false: the highest sample */
+	struct flmem_u64 peak_bytes; /* highest resident memory within it */
+	bool peak_exact;	     /* counted by the kernel; false: the highest sample */
+	/* Of its whole control group, counted by the kernel; unknown in replays. */
+	struct flmem_u64 group_peak_bytes;
 	struct flmem_u64 trough_bytes; /* lowest soon after its end */
 	struct flmem_i64 growth_bytes; /* of the trough, since the round before */
 };

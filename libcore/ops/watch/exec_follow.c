@@ -47,6 +47,8 @@ static void move_live_parts(struct flmem_watched_process *old,
 	successor->statm = statm;
 	old->process = successor->process;
 	successor->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	old->group_peak = successor->group_peak;
+	successor->group_peak = (struct flmem_group_peak)FLMEM_GROUP_PEAK_INIT;
 	old->number = successor->number;
 	old->group = successor->group;
 	old->shared_pages = 0;

@@ -13,6 +13,7 @@
 
 static const char no_sample[] =
 	"no sample in this round: the rounds are too short for this interval";
+static const char no_group_peak[] = "the end of the round was not seen";
 static const char no_before[] = "the previous round is not known";
 
 void flmem_round_stats_init(struct flmem_round_stats *stats, uint64_t interval_us, bool fresh)
@@ -126,6 +127,12 @@ void flmem_round_stats_exact_peak(struct flmem_round_stats *stats, uint64_t byte
 	stats->now.peak_exact = true;
 }
 
+void flmem_round_stats_group_peak(struct flmem_round_stats *stats, struct flmem_u64 bytes)
+{
+	if (stats->running)
+		stats->now.group_peak_bytes = bytes;
+}
+
 static void round_number(struct flmem_round_stats *s, uint64_t number)
 {
 	uint64_t gap = s->any && number > s->number ? number - s->number : 1;
@@ -151,6 +158,7 @@ bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, u
 		.ordinal = stats->ordinal,
 		.started_us = now_us,
 		.peak_bytes = FLMEM_UNKNOWN(no_sample),
+		.group_peak_bytes = FLMEM_UNKNOWN(no_group_peak),
 		.trough_bytes = FLMEM_UNKNOWN(no_sample),
 	};
 	return complete;

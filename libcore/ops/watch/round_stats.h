@@ -54,6 +54,9 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 /* The kernel's own peak since the start of the running round: no sample can be higher. */
 void flmem_round_stats_exact_peak(struct flmem_round_stats *stats, uint64_t bytes);
 
+/* The same of its control group. */
+void flmem_round_stats_group_peak(struct flmem_round_stats *stats, struct flmem_u64 bytes);
+
 /*
  * Retained memory was just released: from now on only rounds that end with a release become points,
  * because the others end at another level.

@@ -73,6 +73,9 @@ static int follow_process(struct watch *w, const struct flmem_targets *targets, 
 	if (rc)
 		return rc;
 	watched->group = flmem_pressures_group(w->pressures, &watched->process);
+	if (w->options->log_count && watched->statm >= 0)
+		flmem_group_peak_open(w->pressures->cgroups, &watched->process,
+				      &watched->group_peak);
 	return flmem_watch_state_add(&w->watch_state, watched, w->ticks > 0, NULL, err);
 }
 

@@ -404,13 +404,16 @@ static void change_round(struct flmem_watch_state *state, struct flmem_watched_p
 	struct flmem_watch_round round;
 
 	read_exact_peak(watched);
+	flmem_round_stats_group_peak(&watched->rounds, flmem_group_peak_read(&watched->group_peak));
 	if (change->finished && flmem_round_stats_finish(&watched->rounds, now_us, &round))
 		report_round(state, watched, &round);
 	if (change->started &&
 	    flmem_round_stats_start(&watched->rounds, now_us, change->started_number, &round))
 		report_round(state, watched, &round);
-	if (change->started)
+	if (change->started) {
 		reset_exact_peak(state, watched);
+		flmem_group_peak_reset(&watched->group_peak);
+	}
 }
 
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,

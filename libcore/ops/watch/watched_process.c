@@ -92,6 +92,7 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 		watched->id = *id;
 		watched->process = (struct flmem_process)FLMEM_PROCESS_INIT;
 		watched->statm = -1;
+		watched->group_peak = (struct flmem_group_peak)FLMEM_GROUP_PEAK_INIT;
 		watched->split = (struct flmem_watch_split){
 			FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read),
 			FLMEM_UNKNOWN(not_read)};
@@ -189,6 +190,7 @@ void flmem_watched_process_end(struct flmem_watched_process *watched)
 {
 	watched->ended = true;
 	flmem_process_close(&watched->process);
+	flmem_group_peak_close(&watched->group_peak);
 	flmem_cleanup_close(&watched->statm);
 	watched->statm = -1;
 }

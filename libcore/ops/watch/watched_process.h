@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "ops/watch/round_stats.h"
+#include "proc/limits/group_peak.h"
 #include "proc/process.h"
 #include "series/history.h"
 #include "series/recording.h"
@@ -56,6 +57,7 @@ struct flmem_watched_process {
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
+	struct flmem_group_peak group_peak;		  /* opened where rounds are watched */
 	struct flmem_pressure pressure;			  /* of its control group */
 	struct flmem_pressure pressure_first;		  /* the first reading */
 	uint64_t pressure_recorded[FLMEM_RECORD_NUMBERS]; /* as recorded */
