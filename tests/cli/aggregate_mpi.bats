@@ -39,3 +39,11 @@ check() {
 @test "one that is killed ends all, and the old output stays" {
 	check killed
 }
+
+@test "processes in two network namespaces" {
+	command -v ip >/dev/null || skip "needs ip (iproute2)"
+	unshare --net true 2>/dev/null || skip "may not make a network namespace"
+	run_command unshare --net /usr/bin/python3 -B "$FLMEM_TESTS/harness/mpi_checks.py" "$FLMEM" namespaces
+	[[ $stderr != *"RTNETLINK answers: Operation not supported"* ]] || skip "this kernel has no veth"
+	assert_status 0
+}

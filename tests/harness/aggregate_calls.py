@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks of `flmem aggregate` have in common; argument 1 of the program is the command."""
 import json
+import os
 import subprocess
 import sys
 
@@ -17,6 +18,28 @@ def run(*words):
     if done.returncode:
         raise SystemExit(f"{words}: status {done.returncode}: {done.stdout}{done.stderr}")
     return json.loads(done.stdout)
+
+
+def journal_bytes(output):
+    try:
+        return os.path.getsize(output + ".part.journal")
+    except FileNotFoundError:
+        return 0
+
+
+def kill_begun(output, *words):
+    """Kills it as soon as its journal grows, at any speed of the machine: there is something to resume."""
+    while True:
+        with subprocess.Popen([FLMEM, "aggregate", "--quiet", "--resume", *words], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not journal_bytes(output):
+                pass
+            first = journal_bytes(output)
+            while process.poll() is None and journal_bytes(output) <= first:
+                pass
+            process.kill()
+        if journal_bytes(output) > first:
+            return
 
 
 def refused(expected, *words, status=2):

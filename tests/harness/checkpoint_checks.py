@@ -21,7 +21,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, tensors  # noqa: E402
-from harness.aggregate_calls import FLMEM, content, put, refused, run  # noqa: E402
+from harness.aggregate_calls import FLMEM, content, kill_begun, put, refused, run  # noqa: E402
 
 
 def expect(path, expected):
@@ -353,9 +353,12 @@ def kills():
     expected, resumed = content("out.pt"), 0
     put("out.pt", b"old")
     for number in range(24):
-        with subprocess.Popen([FLMEM, "aggregate", "-q", "--resume", *words], stdout=subprocess.DEVNULL) as process:
-            time.sleep(random.random() * took * 1.2)
-            process.kill()
+        if number % 8 == 7:
+            kill_begun("out.pt", *words)
+        else:
+            with subprocess.Popen([FLMEM, "aggregate", "-q", "--resume", *words], stdout=subprocess.DEVNULL) as process:
+                time.sleep(random.random() * took * 1.2)
+                process.kill()
         assert content("out.pt") in (b"old", expected), "a part of the output was seen"
         if number % 4 == 3:
             resumed += run("--resume", *words)["resumed_bytes"]

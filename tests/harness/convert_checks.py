@@ -121,6 +121,8 @@ def refusals():
     refused("choose from bf16, f16, f32, f64", "--dtype", "i8", "-o", "out", "in")
     refused("checks means, and a conversion has none", "-o", "verify:", "in")
     refused("cannot read 'missing'", "-o", "out", "missing")
+    tensors.write("in", {})
+    refused("'in' contains no tensor, so there is nothing to convert", "-o", "out", "in")
     assert content("out") == b"old" and sorted(os.listdir()) == ["in", "out"]
 
 

@@ -206,6 +206,12 @@ class Snapshot:
         more = len(threads(self.pid)) - len(self.threads)
         return [f"{more} threads more than before"] if more > 0 else []
 
+    def await_threads(self, timeout_s):
+        """A thread with code that was reported as late ends by itself."""
+        end = time.monotonic() + timeout_s
+        while self._threads() and time.monotonic() < end:
+            time.sleep(0.01)
+
     def _held(self):
         """A thread that was stopped before stays so."""
         return [f"thread {tid} is stopped: {state}" for tid, state in held(self.pid).items()

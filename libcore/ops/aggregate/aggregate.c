@@ -8,6 +8,7 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
+#include "base/portable.h"
 #include "base/text/url.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
@@ -533,7 +534,7 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 	flmem_buf_init(&call.layout.header);
 	flmem_buf_init(&call.output.text);
 	pthread_mutex_init(&call.run.lock, NULL);
-	pthread_cond_init(&call.run.changed, NULL);
+	flmem_cond_init_monotonic(&call.run.changed);
 	if (!rc)
 		rc = find_algorithm(&call, err);
 	if (!rc)

@@ -118,6 +118,10 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 	run->input.key = run->request->key;
 	if (!rc)
 		rc = flmem_input_load(run->request->input, &run->input, &list, err);
+	if (!rc && !list.count)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "'%s' contains no tensor, so there is nothing to convert",
+				     run->input.path);
 	if (!rc)
 		rc = change_types(run, &list, dtype, err);
 	if (!rc)

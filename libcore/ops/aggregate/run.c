@@ -318,7 +318,7 @@ static void wait_for_workers(struct flmem_run *run, uint64_t started_us)
 
 	pthread_mutex_lock(&run->lock);
 	while (run->running) {
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_NS;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
