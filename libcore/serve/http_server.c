@@ -40,7 +40,7 @@ struct flmem_http_request {
 	void *data;
 	struct MHD_Response *response; /* until it is queued */
 	unsigned status;
-	bool answered, begun, has_body, expects, large;
+	bool answered, begun, has_body, expects, large, ambiguous;
 };
 
 void flmem_http_answer_field(struct flmem_http_answer *answer, const char *name, const char *format,
@@ -94,6 +94,11 @@ void flmem_http_request_cut(struct flmem_http_request *request)
 {
 	if (request->slot)
 		shutdown(request->slot->fd, SHUT_RDWR);
+}
+
+void flmem_http_request_wait(struct flmem_http_request *request, bool waits)
+{
+	flmem_http_connection_work(&request->server->connections, request->slot, waits);
 }
 
 int flmem_http_request_identity(struct flmem_http_request *request,
@@ -162,29 +167,47 @@ static enum MHD_Result queue_answer(struct flmem_http_request *request, bool clo
 	return queued;
 }
 
-struct field_count {
-	const char *name;
-	unsigned count;
+/* What makes the end of a request, or its server, ambiguous. */
+struct head_fields {
+	unsigned lengths, codings, hosts;
+	bool malformed;
 };
+
+/*
+ * A space in front of the colon, or a line break of another kind: the library takes both, and a
+ * proxy may take them for another header (RFC 9112, 2.2 and 5.1).
+ */
+static bool is_field(const char *name, const char *value)
+{
+	for (; *name; name++)
+		if (*name <= ' ' || *name > '~')
+			return false;
+	for (; value && *value; value++)
+		if (*value == '\r' || *value == '\n')
+			return false;
+	return true;
+}
 
 static enum MHD_Result count_field(void *context, enum MHD_ValueKind kind, const char *name,
 				   const char *value)
 {
-	struct field_count *counted = context;
+	struct head_fields *fields = context;
 
 	(void)kind;
-	(void)value;
-	counted->count += strcasecmp(name, counted->name) == 0;
+	fields->malformed |= !is_field(name, value);
+	fields->lengths += strcasecmp(name, "Content-Length") == 0;
+	fields->codings += strcasecmp(name, "Transfer-Encoding") == 0;
+	fields->hosts += strcasecmp(name, "Host") == 0;
 	return MHD_YES;
 }
 
-static unsigned count_fields(const struct flmem_http_request *request, const char *name)
+static bool has_clear_fields(const struct flmem_http_request *request)
 {
-	struct field_count counted = {.name = name};
+	struct head_fields fields = {0};
 
 	request->server->http.get_connection_values(request->connection, MHD_HEADER_KIND,
-						    count_field, &counted);
-	return counted.count;
+						    count_field, &fields);
+	return !fields.malformed && fields.lengths + fields.codings <= 1 && fields.hosts <= 1;
 }
 
 static void refuse_request(struct flmem_http_request *request, unsigned status, const char *body)
@@ -219,13 +242,13 @@ static void check_head(struct flmem_http_request *request)
 		bytes = UINT64_MAX;
 	request->has_body = coding || bytes;
 	request->large = coding || bytes > DRAIN_MAX;
-	if (coding ? length || strcasecmp(coding, "chunked") != 0
-		   : count_fields(request, "Content-Length") > 1 || (length && *length)) {
-		request->large = true;
+	if (!has_clear_fields(request) ||
+	    (coding ? strcasecmp(coding, "chunked") != 0 : length && *length)) {
+		request->large = request->ambiguous = true;
 		refuse_request(request, MHD_HTTP_BAD_REQUEST,
 			       "{\"type\":\"about:blank\",\"title\":\"Bad Request\","
-			       "\"status\":400,\"detail\":\"the length of the body is "
-			       "ambiguous\"}\n");
+			       "\"status\":400,\"detail\":\"the length of the body or a "
+			       "header is ambiguous\"}\n");
 	} else if (info && info->header_size > HEADERS_MAX) {
 		refuse_request(request, 431,
 			       "{\"type\":\"about:blank\",\"title\":\"Request Header Fields Too "
@@ -311,7 +334,7 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 	}
 	if (!request->answered)
 		call_handler(request, handler->end);
-	return queue_answer(request, false);
+	return queue_answer(request, request->ambiguous);
 }
 
 static void finish_request(void *context, struct MHD_Connection *connection, void **data,

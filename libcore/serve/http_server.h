@@ -100,6 +100,9 @@ void *flmem_http_request_get(const struct flmem_http_request *request);
 /* Ends the connection of a request that another thread works on, which must not end meanwhile. */
 void flmem_http_request_cut(struct flmem_http_request *request);
 
+/* While a handler waits in `body`, the client is not slow. */
+void flmem_http_request_wait(struct flmem_http_request *request, bool waits);
+
 /* Once per request. The answer is complete then, whether or not the client receives it. */
 void flmem_http_request_answer(struct flmem_http_request *request,
 			       const struct flmem_http_answer *answer);

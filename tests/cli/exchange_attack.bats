@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2153 # set by helpers and setup
+# shellcheck disable=SC2030,SC2031,SC2153 # set by helpers and setup, in each test's own shell
 # flmem exchange serve: clients that are broken or hostile.
 
 load helpers
@@ -66,4 +66,75 @@ has_bytes() {
 	await_server
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" a.safetensors a.safetensors
+}
+
+# raw TEXT: what the server answers to it, as long as it keeps the connection. The text is sent in one piece: the
+# server may close the connection behind the first request.
+raw() {
+	local peer
+	# shellcheck disable=SC2059 # it has escapes
+	printf "$1" >request
+	exec {peer}<>"/dev/tcp/127.0.0.1/${URL##*:}"
+	cat request >&"$peer"
+	timeout 5 cat <&"$peer" >raw || true
+	exec {peer}>&-
+}
+
+# Behind a proxy that reads them in another way, what follows would be the request of someone else.
+@test "requests whose end is ambiguous are refused, and nothing after them is read" {
+	local patch fields next='GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n'
+	serve --model g.safetensors --clients 1
+	create c a.safetensors
+	patch="PATCH $LOCATION HTTP/1.1\\r\\nHost: x\\r\\nTus-Resumable: 1.0.0\\r\\nUpload-Offset: 0\\r\\n"
+	patch+='Content-Type: application/offset+octet-stream\r\n'
+	for fields in 'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n' \
+		'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n' \
+		'Transfer-Encoding: chunked\r\nContent-Length: 5\r\n' \
+		'Transfer-Encoding : chunked\r\nContent-Length: 5\r\n' \
+		'Content-Length : 5\r\n' 'X: a\rContent-Length: 5\r\n' 'Host: y\r\n'; do
+		raw "$patch$fields\\r\\n0\\r\\n\\r\\n$next"
+		[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "$fields: $(cat raw)"
+		grep -a -q '^HTTP/1.1 400' raw
+	done
+	offset
+	[ "$OFFSET" -eq 0 ]
+}
+
+has_upload_open() {
+	find "/proc/$SERVER/fd" -lname '*.data' | grep -q .
+}
+
+limit_descriptors() {
+	prlimit --pid "$SERVER" --nofile="$1:4096"
+}
+
+# The update is right: it is neither refused, nor taken for complete without having been checked.
+@test "an update that cannot be checked now is sent again, not lost" {
+	local mode bytes first spare
+	command -v prlimit >/dev/null || skip "needs prlimit"
+	bytes=$(stat -c %s a.safetensors)
+	for mode in staged lockstep; do
+		rm -rf state
+		serve --model g.safetensors --clients 1 --mode "$mode"
+		create c a.safetensors
+		exec {first}<>"/dev/tcp/127.0.0.1/${URL##*:}"
+		printf 'PATCH %s HTTP/1.1\r\nHost: x\r\nTus-Resumable: 1.0.0\r\n%s\r\n%s\r\n%s\r\n\r\n' \
+			"$LOCATION" "Upload-Offset: 0" "${CHUNK[1]}" "Content-Length: $bytes" >&"$first"
+		head -c 40 a.safetensors >&"$first"
+		await has_upload_open
+		spare=0
+		while [ -e "/proc/$SERVER/fd/$spare" ]; do spare=$((spare + 1)); done
+		limit_descriptors "$spare"
+		tail -c +41 a.safetensors >&"$first"
+		head -n 1 <&"$first" >raw
+		grep -q '^HTTP/1.1 50[03]' raw
+		limit_descriptors 1024
+		exec {first}>&-
+		offset
+		[ "$OFFSET" -lt "$bytes" ]
+		push_rest a.safetensors 1000000
+		await_server
+		[ "$CODE" -eq 0 ]
+		assert_model "$(cat served)" a.safetensors
+	done
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016 # conditions are evaluated while they are waited for
 # flmem exchange serve --mode lockstep: updates are combined while they arrive.
 
 load helpers
@@ -131,4 +132,98 @@ has_no_spool() {
 	await_server
 	[ "$CODE" -eq 2 ]
 	has_line server.log 'failed.*bad.*nan\|failed.*bad.*NaN'
+}
+
+# As a power failure leaves it: one chunk is lost, those that were written after it are not.
+@test "a chunk that was lost is combined again, with intact ones behind it" {
+	local part=state/rounds/1/model/g.safetensors.part
+	make_model g.safetensors 0 6000000
+	make_model a.safetensors 1 6000000
+	make_model b.safetensors 2 6000000
+	serve --model g.safetensors --clients 2 --mode lockstep
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a 2>pushed &
+	create b b.safetensors
+	head -c 20000000 b.safetensors >chunk
+	patch 0 chunk
+	assert_code 204
+	# A head of 16 bytes, and as many for each chunk of 1 MiB.
+	await eval '[ "$(stat -c %s $part.journal)" -ge $((16 * 17)) ]'
+	kill_server
+	head -c 4096 /dev/zero | tr '\0' '\377' | dd of="$part" bs=4096 seek=600 conv=notrunc status=none
+	serve --model g.safetensors --clients 2 --mode lockstep --listen "${URL#http://}"
+	push_rest b.safetensors 2000000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "until the round begins, a file of another name replaces that of a killed client" {
+	serve --model g.safetensors --clients 2 --mode lockstep
+	cp b.safetensors old.safetensors
+	create a old.safetensors
+	head -c 1000 old.safetensors >chunk
+	patch 0 chunk
+	assert_code 204
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c a --retries 0 &
+	await eval '[ ! -e "state/uploads/${LOCATION##*/}.data" ]'
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c b
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "once the round has begun, a file of another name is refused, and the one that counts is named" {
+	serve --model g.safetensors --clients 2 --mode lockstep
+	cp a.safetensors old.safetensors
+	create a old.safetensors
+	head -c 1000 old.safetensors >chunk
+	patch 0 chunk
+	assert_code 204
+	"$FLMEM" exchange push -q "$URL" b.safetensors -c b 3>&- &
+	await has_line server.log 'round 0: fusing'
+	run_command "$FLMEM" exchange push "$URL" b.safetensors -c a --retries 0
+	assert_error 2 "with 'old.safetensors' of 'a'"
+	run_command "$FLMEM" exchange push "$URL" b.safetensors -c c --retries 0
+	assert_error 2 "without 'c'"
+	push_rest old.safetensors 1000000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "a client that waits for others is not idle" {
+	make_model g.safetensors 0 3000000
+	make_model a.safetensors 1 3000000
+	serve --model g.safetensors --clients 2 --mode lockstep --idle-timeout 2s
+	create a a.safetensors
+	patch 0 a.safetensors &
+	sleep 5 # more than the limit, less than the time that a request waits
+	"$FLMEM" exchange push -q "$URL" a.safetensors -c b
+	wait $!
+	await_server
+	[ "$CODE" -eq 0 ]
+}
+
+# The header is settled between the check of DELETE and the removal: strace makes that long.
+@test "an update that joins its round while it is deleted stays" {
+	local tracer
+	command -v strace >/dev/null || skip "needs strace"
+	serve --model g.safetensors --clients 1 --mode lockstep
+	create a a.safetensors
+	strace -f -q -o trace -e trace=fdatasync -e inject=fdatasync:delay_enter=2000000:when=1 \
+		-p "$SERVER" 3>&- &
+	tracer=$!
+	await eval '[ "$(awk "/TracerPid/ {print \$2}" "/proc/$SERVER/status")" -ne 0 ]'
+	head -c 1000 a.safetensors >chunk
+	curl -s -o /dev/null -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T chunk \
+		"$URL$LOCATION" 3>&- &
+	await eval '[ "$(stat -c %s "state/uploads/${LOCATION##*/}.data")" -gt 1000 ]'
+	request DELETE "$LOCATION"
+	assert_code 409 'counts for its round'
+	kill "$tracer" || true
+	wait "$tracer" || true
+	push_rest a.safetensors 1000000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
 }

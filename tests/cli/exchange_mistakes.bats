@@ -100,3 +100,41 @@ teardown() {
 	assert_code 405
 	[ "$(header Allow)" = 'OPTIONS, HEAD, PATCH, DELETE' ]
 }
+
+@test "a state directory with damaged files is refused, and nothing is combined from less" {
+	make_model b.safetensors 2
+	serve --model g.safetensors --clients 2 --rounds 2
+	push a a.safetensors
+	push b b.safetensors
+	await state_is '"published_round": *1'
+	push a a.safetensors 1
+	kill_server
+	cp state/rounds/1/model/g.safetensors kept
+	truncate -s 1000 state/rounds/1/model/g.safetensors
+	run_command "$FLMEM" exchange serve --model g.safetensors --clients 2 --rounds 2 --state state
+	assert_error 7 'is not the file that was published'
+	cp kept state/rounds/1/model/g.safetensors
+	for inputs in '' '2\n1 a /rounds/1/updates/a/a.safetensors\n' 'x' '1\n1 ../a /x\n'; do
+		# shellcheck disable=SC2059 # it has escapes
+		printf "$inputs" >state/rounds/1/inputs
+		run_command "$FLMEM" exchange serve --model g.safetensors --clients 2 --rounds 2 --state state
+		assert_error 7 'inputs. is damaged'
+	done
+	rm state/rounds/1/inputs
+	serve --model g.safetensors --clients 2 --rounds 2
+	push b b.safetensors 1
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "a base that was replaced is not the start of a step" {
+	serve --model g.safetensors --clients 1 --algorithm fedadam
+	make_model other 9
+	mv other g.safetensors
+	push a a.safetensors
+	await_server
+	[ "$CODE" -eq 7 ]
+	has_line server.log 'initial model .g.safetensors. changed while it was served'
+	[ ! -e state/rounds/1/index ]
+}

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Rounds of flmem exchange with server and clients; harness/exchange_rounds.py has the checks.
 
+# shellcheck disable=SC2030,SC2031 # run_command sets status and output in the shell of the test
+
 load helpers
 
 setup() {
@@ -73,15 +75,33 @@ rounds() {
 	rounds progress
 }
 
+# with_python SCRIPT WORD...
+with_python() {
+	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B "$@"
+	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
+	assert_status 0
+}
+
 @test "the training loop of the guide" {
-	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch"
-	rounds guide
+	with_python "$FLMEM_TESTS/harness/exchange_loops.py" "$FLMEM" plain
+}
+
+@test "the training loop of the guide in Flower" {
+	with_python "$FLMEM_TESTS/python/frameworks.py" run flower \
+		"$FLMEM_TESTS/harness/exchange_loops.py" "$FLMEM" flower
+}
+
+@test "the training loop of the guide in APPFL" {
+	with_python "$FLMEM_TESTS/python/frameworks.py" run appfl \
+		"$FLMEM_TESTS/harness/exchange_loops.py" "$FLMEM" appfl
 }
 
 @test "tuspy" {
-	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B \
-		"$FLMEM_TESTS/python/frameworks.py" run tuspy \
+	with_python "$FLMEM_TESTS/python/frameworks.py" run tuspy \
 		"$FLMEM_TESTS/harness/exchange_rounds.py" "$FLMEM" stranger
-	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
-	assert_status 0
+}
+
+@test "schemathesis" {
+	with_python "$FLMEM_TESTS/python/frameworks.py" run schemathesis \
+		"$FLMEM_TESTS/harness/exchange_schema.py" "$FLMEM"
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 client.py WAY ADDRESS MODEL NUMBER ROUNDS STEPS OUTPUT: one client of an experiment; the last argument is where
-its times go, as JSON. "flmem" uses flmem.exchange, "flmem-files" the command, which trains nothing.
+its times go, as JSON. "flmem" uses flmem.exchange, "flmem-files" the command, which trains nothing; "appfl" is APPFL itself.
 """
 import json
 import os
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import appfl_grpc
 import models
 import original
 
@@ -71,7 +72,23 @@ def by_original(times, address, name, client, rounds, steps):
     connection.close()
 
 
-WAYS = {"flmem": by_flmem, "flmem-files": by_flmem_files, "original": by_original}
+def by_appfl(times, address, name, client, rounds, steps):
+    """APPFL itself: an update is answered with the next model, so waiting and that pull are part of the push."""
+    import torch  # pylint: disable=import-outside-toplevel
+
+    model = models.make(torch, name)
+    connection = appfl_grpc.Client(address, client)
+    connection.set_weight(client)
+    state = times.of("pull", connection.pull)
+    for number in range(rounds):
+        model.load_state_dict(state)
+        del state
+        times.of("train", models.train, torch, name, model, client, number, steps)
+        state = times.of("push", connection.push, model.state_dict())
+    connection.close()
+
+
+WAYS = {"flmem": by_flmem, "flmem-files": by_flmem_files, "original": by_original, "appfl": by_appfl}
 
 
 def main():

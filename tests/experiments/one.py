@@ -16,7 +16,7 @@ import time
 import models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
+SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
 START_S = 600
 EVERY_S = 0.01
 
@@ -74,13 +74,16 @@ def address_of(server, path):
         raise SystemExit(f"experiment: the server does not start: {file.read()[-500:]}")
 
 
+PROGRAMS = {"original": "original.py", "appfl": "appfl_grpc.py"}
+
+
 def server_words(options, way):
-    if way == "original":
+    if way in PROGRAMS:
         what = "final.pt" if options.model in models.SMALL else str(options.layers)
-        return [PYTHON, "-B", os.path.join(HERE, "original.py"), options.model, str(options.clients),
+        return [options.python, "-B", os.path.join(HERE, PROGRAMS[way]), options.model, str(options.clients),
                 str(options.rounds), what]
     return [options.flmem, "exchange", "serve", "--model", options.first, "--clients", str(options.clients), "--rounds",
-            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0"]
+            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0", "--settle", "1h"]
 
 
 def run_clients(options, way, address, peaks):
@@ -88,7 +91,7 @@ def run_clients(options, way, address, peaks):
     kind = "flmem-files" if way == "flmem" and options.model in models.LLAMA else way
     processes = []
     for number in range(1, options.clients + 1):
-        words = [PYTHON, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
+        words = [options.python, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
                  str(options.rounds), str(options.steps), f"times-{number}.json"]
         # pylint: disable-next=consider-using-with
         processes.append(subprocess.Popen(words, env={**os.environ, "FLMEM": options.flmem}))
@@ -124,6 +127,7 @@ def main():
     parser.add_argument("model")
     for name in ("clients", "rounds", "steps", "layers"):
         parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--python", default=SYSTEM_PYTHON)
     parser.add_argument("--flmem")
     parser.add_argument("--first")
     options = parser.parse_args()

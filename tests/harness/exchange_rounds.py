@@ -355,31 +355,6 @@ def lockstep():
             assert content("got") == aggregate("want", "1,1", two, one)
 
 
-def guide():
-    """The training loop of the guide, by two clients at a time; the model learns."""
-    import torch
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guides/exchange-clients.md")
-    with open(path, encoding="utf-8") as text:
-        put("train.py", text.read().split("```python\n")[1].split("```")[0].encode())
-    torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
-    torch.save(model.state_dict(), "initial.pt")
-    subprocess.run([FLMEM, "aggregate", "convert", "-q", "-o", "initial", "initial.pt"], check=True)
-    with Served(FLMEM, "initial", "--clients", "2", "--rounds", "3") as server:
-        clients = [subprocess.Popen([sys.executable, "-B", "train.py", server.url, name, str(seed)],
-                                    stdout=subprocess.PIPE) for seed, name in enumerate(("site-1", "site-2"))]
-        try:
-            texts = [one.communicate(timeout=200)[0].decode() for one in clients]
-        finally:
-            for one in clients:
-                one.kill()
-                one.wait()
-        run("wait", server.url, "--round", "3", "--timeout", "60s")
-    for text in texts:
-        losses = [float(line.rpartition(" ")[2]) for line in text.splitlines()]
-        assert len(losses) == 3 and losses[-1] < losses[0], text
-
-
 def stranger():
     """tuspy, by the authors of tus, with its own checksums, resumes an upload that it has begun."""
     import tusclient.client

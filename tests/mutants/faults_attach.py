@@ -3,6 +3,8 @@
 from faults import Fault
 
 GOT = "libcore/preload/sampler/got.c"
+FORKS = "libcore/preload/sampler/forks.c"
+MODULE = "libcore/preload/sampler/module.c"
 OBJECTS = "libcore/preload/sampler/objects.c"
 ATTACH = "libcore/preload/sampler/attach.c"
 TRAMPOLINES = "libcore/preload/sampler/trampolines.c"
@@ -12,6 +14,7 @@ ORDER = "libcore/ops/profile/attach.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
+FORKED = ("cli.profile_attach/forked while",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
@@ -24,6 +27,10 @@ FAULTS = (
           "if (original != hook->real)", "putting back entries that were not bound", EVERY),
     Fault("attach-leave-redirected", ATTACH, "left = sampler_got_restore();", "left = 0;",
           "putting entries back when it ends", EVERY),
+    Fault("attach-fork-in-walk", FORKS, "i < WAITS_MAX && read_count(&walking)", "0",
+          "holding forks back while the linker's list is locked", FORKED),
+    Fault("attach-walk-in-fork", MODULE, "sampler_walk_prepare();", ";",
+          "knowing of forks before the first walk", FORKED),
     Fault("attach-late-objects", GOT, "if (!sampler_thread.opened || !sampler_is_active())",
           "if (1)", "redirecting objects that are loaded later", LATER),
     Fault("attach-own-search-path", TRAMPOLINES, '"jmp *sampler_next_" #name "(%rip)\\n"',

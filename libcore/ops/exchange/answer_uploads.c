@@ -243,10 +243,11 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	if (!check_round(x, request, &record->metadata))
 		return NULL;
 	if (upload) {
-		flmem_exchange_refuse(request, 409, NULL,
-				      "'%s' of this update was begun with another length, weight "
-				      "or SHA-256; delete that upload first",
-				      record->metadata.filename);
+		flmem_exchange_refuse(
+			request, 409, NULL,
+			"'%s' of this update was begun with another length, weight "
+			"or SHA-256; delete that upload first: " FLMEM_EXCHANGE_UPLOADS_PATH "/%s",
+			record->metadata.filename, upload->id);
 		return NULL;
 	}
 	if (x->lockstep && !flmem_lockstep_admits(x, request, record))
@@ -462,32 +463,36 @@ static void answer_patch(struct flmem_exchange *x, struct flmem_http_request *re
 	flmem_exchange_refuse(request, 409, NULL, "the offset of this upload is %" PRIu64, offset);
 }
 
+/* Whether an upload is part of the result. With the lock, which is released if it was refused. */
+static bool refuse_counted(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const struct flmem_upload *upload)
+{
+	if (!upload->counted && !flmem_lockstep_holds(x, upload))
+		return false;
+	pthread_mutex_unlock(&x->lock);
+	flmem_exchange_refuse(request, 409, NULL,
+			      "the update is complete, or is being combined, and counts for its "
+			      "round");
+	return true;
+}
+
 static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *request,
 			  const char *rest, const char *name)
 {
 	struct flmem_http_answer answer = {.status = 204};
 	struct flmem_upload *upload = lock_upload(x, request, rest, name);
 
-	if (!upload)
+	if (!upload || refuse_counted(x, request, upload))
 		return;
-	if (upload->counted || flmem_lockstep_holds(x, upload)) {
-		pthread_mutex_unlock(&x->lock);
-		flmem_exchange_refuse(request, 409, NULL,
-				      "the update is complete, or is being combined, and counts "
-				      "for its round");
-		return;
-	}
 	if (!flmem_uploads_seize(x, rest, request)) {
 		refuse_writer(x, request);
 		return;
 	}
 	upload = flmem_uploads_find(x, rest);
 	flmem_uploads_release(x, upload);
-	/* It may have become complete while this waited. */
-	if (upload->counted) {
-		refuse_writer(x, request);
+	/* The request that this one waited for may have made it one of its round. */
+	if (refuse_counted(x, request, upload))
 		return;
-	}
 	flmem_uploads_remove(x, upload);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_answer_field(&answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);

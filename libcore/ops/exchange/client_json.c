@@ -120,17 +120,19 @@ static bool read_detail(struct flmem_json_scan *scan, void *out)
 	return read_printable(scan, ((struct flmem_exchange_problem *)out)->detail);
 }
 
-void flmem_exchange_problem_parse(struct flmem_buf *body, struct flmem_exchange_problem *ret)
+void flmem_exchange_problem_parse(const struct flmem_buf *body, struct flmem_exchange_problem *ret)
 {
 	static const struct document_field fields[] = {
 		{.name = "title", .read = read_title},
 		{.name = "detail", .read = read_detail},
 		{0},
 	};
+	FLMEM_AUTO_BUF struct flmem_buf copy = FLMEM_BUF_INIT; /* the scan changes what it reads */
 	const char *why;
 
 	*ret = (struct flmem_exchange_problem){0};
-	if (!read_server_document(body, fields, ret, &why))
+	flmem_buf_append(&copy, body->data ?: "", body->length);
+	if (copy.failed || !copy.length || !read_server_document(&copy, fields, ret, &why))
 		*ret = (struct flmem_exchange_problem){0};
 }
 

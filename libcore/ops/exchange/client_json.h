@@ -23,8 +23,8 @@ struct flmem_exchange_problem {
 	char title[FLMEM_EXCHANGE_REASON_MAX], detail[FLMEM_EXCHANGE_REASON_MAX];
 };
 
-/* Empty where the body is none. The body is changed. */
-void flmem_exchange_problem_parse(struct flmem_buf *body, struct flmem_exchange_problem *ret);
+/* Empty where the body is none. */
+void flmem_exchange_problem_parse(const struct flmem_buf *body, struct flmem_exchange_problem *ret);
 
 /* "flmem.exchange-state/1". The body is changed. `server` is for messages. */
 int flmem_exchange_state_parse(struct flmem_buf *body, const char *server,

@@ -103,6 +103,17 @@ static void mark_parts(struct flmem_exchange *x, const struct flmem_tus_concat *
 	}
 }
 
+static void remove_final(struct flmem_exchange *x, const char *id)
+{
+	struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload)
+		flmem_uploads_remove(x, upload);
+	pthread_mutex_unlock(&x->lock);
+}
+
 /* The request works on the upload; no lock. */
 static void finish_final(struct flmem_exchange *x, struct flmem_http_request *request,
 			 const char *id, const struct flmem_tus_concat *concat, uint64_t length)
@@ -124,6 +135,9 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	pthread_mutex_unlock(&x->lock);
 	if (!error)
 		status = flmem_update_finish(x, id, &err);
+	/* Its parts are gone, so the client begins again. */
+	if (status >= 500)
+		remove_final(x, id);
 	if (error)
 		flmem_exchange_refuse(request, error == ENOSPC ? 507 : 500, NULL,
 				      "the parts could not be assembled: %s", strerror(error));

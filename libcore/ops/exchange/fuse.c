@@ -33,7 +33,7 @@ static int compare_updates(const void *a, const void *b)
 		      ((const struct flmem_update *)b)->client);
 }
 
-/* "WEIGHT CLIENT PATH": which updates are combined, whatever is sent later. */
+/* Their number, then "WEIGHT CLIENT PATH": which updates are combined, whatever is sent later. */
 static int write_inputs(struct flmem_exchange *x, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -44,6 +44,7 @@ static int write_inputs(struct flmem_exchange *x, struct flmem_error *err)
 	pthread_mutex_lock(&x->lock);
 	qsort(x->updates, x->update_count, sizeof(*x->updates), compare_updates);
 	pthread_mutex_unlock(&x->lock);
+	flmem_buf_printf(&text, "%zu\n", x->update_count);
 	for (size_t i = 0; i < x->update_count; i++)
 		flmem_buf_printf(&text, "%.17g %s %s\n", x->updates[i].weight, x->updates[i].client,
 				 x->updates[i].path + prefix);
@@ -71,22 +72,41 @@ static bool parse_input(struct flmem_exchange *x, char *line)
 	return true;
 }
 
-bool flmem_fuse_recover(struct flmem_exchange *x)
+static bool parse_inputs(struct flmem_exchange *x, char *text)
+{
+	const char *number = strsep(&text, "\n");
+	uint64_t count;
+	char *line;
+
+	if (!text || !flmem_text_read_digits(&number, &count) || *number)
+		return false;
+	while ((line = strsep(&text, "\n")) && *line)
+		if (!parse_input(x, line))
+			return false;
+	return count && x->update_count == count;
+}
+
+int flmem_fuse_recover(struct flmem_exchange *x, bool *ret_found, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	FLMEM_AUTO_CLOSE int round = flmem_spool_open_round(&x->spool, x->round);
-	char *rest = NULL, *line;
+	int rc = round < 0 ? round : flmem_spool_read(round, "inputs", &text);
 
-	if (round < 0 || flmem_spool_read(round, "inputs", &text))
-		return false;
-	for (rest = text.data; (line = strsep(&rest, "\n")) && *line;)
-		if (!parse_input(x, line))
-			break;
+	*ret_found = false;
+	if (rc == -ENOENT)
+		return 0;
+	if (rc || !parse_inputs(x, text.data))
+		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "'%s/rounds/%" PRIu64 "/inputs' is damaged, which names the "
+				       "updates that are combined; restore it, or name another "
+				       "--state",
+				       x->spool.path, x->round);
 	for (struct flmem_upload *u = x->uploads; u; u = u->next)
 		for (size_t i = 0; i < x->update_count; i++)
 			u->counted |= u->placed &&
 				      strcmp(u->record.metadata.client, x->updates[i].client) == 0;
-	return x->update_count;
+	*ret_found = true;
+	return 0;
 }
 
 static int copy_optimizer(int from, int to)
@@ -230,13 +250,17 @@ static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
 
 	if (!rc && !fill_fuse_call(x, algorithm, &call))
 		rc = flmem_error_nomem(err, "cannot combine the updates");
+	if (!rc && call.request.base)
+		rc = flmem_published_check_base(x, err);
 	if (!rc)
 		rc = x->lockstep ? flmem_lockstep_combine(x, &call.request, &result, err)
 				 : flmem_aggregate(&call.request, &result, err);
 	if (!rc) {
 		note_skipped(x, &result);
 		flmem_aggregate_result_clear(&result);
-		rc = flmem_published_add(x, x->round + 1, err);
+		if (call.request.base)
+			rc = flmem_published_check_base(x, err);
+		rc = rc ? rc : flmem_published_add(x, x->round + 1, err);
 	}
 	return rc;
 }

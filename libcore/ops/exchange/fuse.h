@@ -13,10 +13,10 @@ int flmem_fuse_start(struct flmem_exchange *x, struct flmem_error *err);
 void flmem_fuse_join(struct flmem_exchange *x);
 
 /*
- * Which updates an earlier server was combining: those are combined again. False if it was not.
- * Before any other thread.
+ * Which updates an earlier server was combining: those are combined again. *ret_found is false if
+ * it was not. Before any other thread.
  */
-bool flmem_fuse_recover(struct flmem_exchange *x);
+int flmem_fuse_recover(struct flmem_exchange *x, bool *ret_found, struct flmem_error *err);
 
 /* Begins to collect for the round that is next, or ends the exchange. With the lock. */
 void flmem_fuse_begin_round(struct flmem_exchange *x);

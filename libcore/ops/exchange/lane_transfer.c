@@ -27,6 +27,7 @@
 
 struct flmem_lane_transfer {
 	struct flmem_exchange *x;
+	struct flmem_http_request *request;
 	struct flmem_lane *lane;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;					   /* of the file with the header */
@@ -103,7 +104,7 @@ static void settle_head(struct flmem_lane_transfer *transfer)
 	}
 	rc = flmem_update_check(x, path, &transfer->error);
 	if (rc) {
-		transfer->failure = 422;
+		transfer->failure = flmem_update_can_pass(&transfer->error) ? 503 : 422;
 		return;
 	}
 	rc = keep_head(transfer);
@@ -186,20 +187,34 @@ static struct timespec seconds_from_now(unsigned seconds)
 	return end;
 }
 
+/* Of the ring. With the lock of lockstep. */
+static uint64_t lane_room(const struct flmem_lane_transfer *transfer)
+{
+	const struct flmem_lane *lane = transfer->lane;
+	uint64_t base = lane->head ? lane->base : transfer->head;
+
+	return base + transfer->x->lockstep->window_bytes - transfer->at;
+}
+
 /* Waits until the ring has room for `wanted` bytes more, at most for some seconds. */
 static uint64_t await_room(struct flmem_lane_transfer *transfer, uint64_t wanted)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
-	const struct flmem_lane *lane = transfer->lane;
 	struct timespec end = seconds_from_now(ROOM_SECONDS);
-	uint64_t room, base;
+	bool waits = false;
+	uint64_t room;
 
 	pthread_mutex_lock(&lockstep->lock);
-	do {
-		base = lane->head ? lane->base : transfer->head;
-		room = base + lockstep->window_bytes - transfer->at;
-	} while (room < wanted && wait_moved(transfer, &end));
+	while ((room = lane_room(transfer)) < wanted) {
+		if (!waits)
+			flmem_http_request_wait(transfer->request, true);
+		waits = true;
+		if (!wait_moved(transfer, &end))
+			break;
+	}
 	pthread_mutex_unlock(&lockstep->lock);
+	if (waits)
+		flmem_http_request_wait(transfer->request, false);
 	return room;
 }
 
@@ -351,6 +366,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 	}
 	*transfer = (struct flmem_lane_transfer){
 		.x = x,
+		.request = request,
 		.lane = lane,
 		.fd = -1,
 		.begin = start->offset,

@@ -117,19 +117,39 @@ static bool is_of_round(const struct flmem_exchange *x, const struct flmem_uploa
 	return upload->lane && !upload->fused && upload->record.metadata.round == x->round;
 }
 
+/*
+ * A client that was killed may go on with a file of another name: until the round begins to be
+ * combined, it replaces the one that was begun, unless a request works on that. False if that one
+ * stays.
+ */
+static bool replace_lane(struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
+		if (u == upload || !is_of_round(x, u) ||
+		    strcmp(u->record.metadata.client, upload->record.metadata.client) != 0)
+			continue;
+		if (x->gathered || u->writer || u->checking)
+			return false;
+		flmem_uploads_remove(x, u);
+		return true; /* no client has more than one */
+	}
+	return true;
+}
+
+static uint64_t count_lanes(const struct flmem_exchange *x)
+{
+	uint64_t count = 0;
+
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		count += is_of_round(x, u);
+	return count;
+}
+
 struct flmem_lane *flmem_lane_of(struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	struct flmem_lane *lane = upload->lane;
-	uint64_t count = 0;
 
-	for (const struct flmem_upload *u = x->uploads; u && !lane; u = u->next) {
-		if (!is_of_round(x, u))
-			continue;
-		count++;
-		if (strcmp(u->record.metadata.client, upload->record.metadata.client) == 0)
-			return NULL;
-	}
-	if (lane || count >= x->options->clients)
+	if (lane || !replace_lane(x, upload) || count_lanes(x) >= x->options->clients)
 		return lane;
 	lane = calloc(1, sizeof(*lane));
 	if (lane)
@@ -230,6 +250,32 @@ void flmem_lockstep_recover(struct flmem_exchange *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
+/* NULL: this round has none of the client. */
+static const struct flmem_upload *find_member(const struct flmem_exchange *x, const char *client)
+{
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (is_of_round(x, u) && u->lane->member &&
+		    strcmp(u->record.metadata.client, client) == 0)
+			return u;
+	return NULL;
+}
+
+static void refuse_late(const struct flmem_exchange *x, struct flmem_http_request *request,
+			const char *client)
+{
+	const struct flmem_upload *member = find_member(x, client);
+
+	if (member)
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+				      "round %" PRIu64 " is being combined with '%s' of '%s', "
+				      "whose rest may still be sent; another file is too late",
+				      x->round, member->record.metadata.filename, client);
+	else
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+				      "round %" PRIu64 " is being combined without '%s'", x->round,
+				      client);
+}
+
 bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_upload_record *record)
 {
@@ -241,9 +287,7 @@ bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *
 	}
 	if (!x->gathered)
 		return true;
-	flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
-			      "round %" PRIu64 " is being combined without '%s'", x->round,
-			      record->metadata.client);
+	refuse_late(x, request, record->metadata.client);
 	return false;
 }
 
@@ -357,6 +401,18 @@ static void set_position(struct flmem_exchange *x, uint64_t done)
 	pthread_mutex_unlock(&x->lock);
 }
 
+/*
+ * Behind a chunk that a power failure took, later ones may be intact: nobody reads their data, so
+ * the clients must not wait for that. With the lock of lockstep.
+ */
+static void skip_combined(struct flmem_lockstep *lockstep, struct flmem_lane *lane, uint64_t offset)
+{
+	if (offset <= lane->base)
+		return;
+	lane->base = offset;
+	pthread_cond_broadcast(&lockstep->moved);
+}
+
 static int read_lane(void *context, uint64_t offset, uint64_t bytes, char *out,
 		     struct flmem_error *err)
 {
@@ -369,10 +425,11 @@ static int read_lane(void *context, uint64_t offset, uint64_t bytes, char *out,
 	if (!lockstep->positioned)
 		set_position(reader->x, offset - lane->head);
 	pthread_mutex_lock(&lockstep->lock);
+	lost = offset < lane->base;
+	skip_combined(lockstep, lane, offset);
 	while (lane->received < offset + bytes && !lockstep->ended)
 		pthread_cond_wait(&lockstep->moved, &lockstep->lock);
 	ended = lockstep->ended;
-	lost = offset < lane->base;
 	pthread_mutex_unlock(&lockstep->lock);
 	if (ended || lost)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s",

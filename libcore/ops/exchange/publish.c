@@ -191,6 +191,23 @@ int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *n
 	return fd;
 }
 
+int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_error *err)
+{
+	for (size_t i = 0; i < x->model.file_count && !x->round; i++) {
+		const struct flmem_input_file *file = &x->model.files[i];
+		struct stat now;
+
+		if (stat(file->path, &now) < 0 ||
+		    is_changed_source(x, flmem_text_basename(file->path), &now))
+			return flmem_error_set(
+				err, FLMEM_EFAILED, 0,
+				"the initial model '%s' changed while it was served; "
+				"restore it, or begin again with another --state",
+				flmem_text_basename(file->path));
+	}
+	return 0;
+}
+
 static int digest_file(const struct flmem_exchange *x, uint64_t round, const char *name,
 		       struct flmem_exchange_file *file, struct flmem_error *err)
 {
@@ -361,6 +378,25 @@ uint64_t flmem_published_newest(const struct flmem_exchange *x)
 	return newest;
 }
 
+/* Without it each request for a file that was cut or removed would be answered with 500. */
+static int check_published(const struct flmem_exchange *x, const struct flmem_published *published,
+			   struct flmem_error *err)
+{
+	for (size_t i = 0; i < published->count; i++) {
+		const struct flmem_exchange_file *file = &published->files[i];
+		FLMEM_AUTO_CLOSE int fd = open_model_file(x, published->round, file->name);
+		struct stat status;
+
+		if (fd < 0 || fstat(fd, &status) < 0 || (uint64_t)status.st_size != file->bytes)
+			return flmem_error_set(err, FLMEM_EFAILED, fd < 0 ? -fd : 0,
+					       "'%s/rounds/%" PRIu64
+					       "/model/%s' is not the file that was published; "
+					       "restore it, or name another --state",
+					       x->spool.path, published->round, file->name);
+	}
+	return 0;
+}
+
 int flmem_published_load(struct flmem_exchange *x, uint64_t newest, struct flmem_error *err)
 {
 	uint64_t first = newest + 1 < FLMEM_EXCHANGE_KEPT_ROUNDS
@@ -377,5 +413,5 @@ int flmem_published_load(struct flmem_exchange *x, uint64_t newest, struct flmem
 					       x->spool.path, round);
 		push_published(x, published);
 	}
-	return 0;
+	return newest ? check_published(x, &x->published[0], err) : 0;
 }

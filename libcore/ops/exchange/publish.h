@@ -31,6 +31,9 @@ uint64_t flmem_published_newest(const struct flmem_exchange *x);
 /* Reads the indexes of the rounds that are kept. */
 int flmem_published_load(struct flmem_exchange *x, uint64_t newest, struct flmem_error *err);
 
+/* Fails if the initial model is the base of this round, and its files have changed. */
+int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_error *err);
+
 /* Path of the model of a round, a file or a folder; NULL if memory is out. */
 char *flmem_published_path(const struct flmem_exchange *x, uint64_t round);
 

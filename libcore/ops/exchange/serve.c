@@ -84,6 +84,23 @@ static void set_limits(struct flmem_exchange *x)
 	x->expire_us = o->expire_us ?: FLMEM_EXCHANGE_EXPIRE_US;
 }
 
+static int recover_round(struct flmem_exchange *x, struct flmem_error *err)
+{
+	bool found = false;
+	int rc = 0;
+
+	pthread_mutex_lock(&x->lock);
+	flmem_fuse_begin_round(x);
+	if (x->phase == FLMEM_PHASE_COLLECTING)
+		rc = flmem_fuse_recover(x, &found, err);
+	if (found) {
+		x->gathered = x->lockstep;
+		x->phase = x->lockstep ? x->phase : FLMEM_PHASE_FUSING;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return rc;
+}
+
 /* Where an earlier server with this state directory was. */
 static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 {
@@ -100,18 +117,14 @@ static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 		return rc;
 	if (x->round)
 		flmem_fuse_remove_old(x, x->round - 1);
-	pthread_mutex_lock(&x->lock);
-	flmem_fuse_begin_round(x);
-	if (x->phase == FLMEM_PHASE_COLLECTING && flmem_fuse_recover(x)) {
-		x->gathered = x->lockstep;
-		x->phase = x->lockstep ? x->phase : FLMEM_PHASE_FUSING;
-	}
-	pthread_mutex_unlock(&x->lock);
+	rc = recover_round(x, err);
+	if (rc)
+		return rc;
 	if (x->lockstep)
 		flmem_lockstep_recover(x);
 	else if (x->phase == FLMEM_PHASE_COLLECTING)
-		flmem_update_recover(x);
-	return 0;
+		rc = flmem_update_recover(x, err);
+	return rc;
 }
 
 static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)

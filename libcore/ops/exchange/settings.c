@@ -74,16 +74,15 @@ static void print_exchange_settings(const struct flmem_exchange *x, struct flmem
 	const struct flmem_aggregate_request *a = &o->aggregate;
 
 	flmem_buf_printf(text,
-			 "flmem-exchange 1\nclients %" PRIu64 "\nrounds %" PRIu64
+			 "flmem-exchange 1\nmode %s\nclients %" PRIu64 "\nrounds %" PRIu64
 			 "\nquorum %" PRIu64 "\ndeadline %" PRIu64 " us\nalgorithm %s\nnan %u\n"
 			 "non-float %u\ntrim %.17g\nclip-norm %.17g\nhostile %zu\nkeep %zu\n"
 			 "server-rate %.17g\nbeta1 %.17g\nbeta2 %.17g\ntau %.17g\nkey %s\n",
-			 o->clients, o->rounds, x->quorum, o->deadline_us, a->algorithm ?: "fedavg",
-			 (unsigned)a->nan, (unsigned)a->non_float, a->trim, a->clip_norm,
-			 a->hostile, a->keep, a->server_rate, a->beta1 ? *a->beta1 : -1.0,
-			 a->beta2 ? *a->beta2 : -1.0, a->tau, a->key ?: "");
-	if (o->lockstep)
-		flmem_buf_puts(text, "mode lockstep\n");
+			 o->lockstep ? "lockstep" : "staged", o->clients, o->rounds, x->quorum,
+			 o->deadline_us, a->algorithm ?: "fedavg", (unsigned)a->nan,
+			 (unsigned)a->non_float, a->trim, a->clip_norm, a->hostile, a->keep,
+			 a->server_rate, a->beta1 ? *a->beta1 : -1.0, a->beta2 ? *a->beta2 : -1.0,
+			 a->tau, a->key ?: "");
 }
 
 /* Names the first line that differs. */

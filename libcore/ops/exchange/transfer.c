@@ -30,6 +30,7 @@ struct flmem_transfer {
 	uint64_t started;	    /* up to here the kernel was asked to write */
 	uint64_t flushed;	    /* up to here it has */
 	uint32_t crc32c;
+	uint32_t crc32c_before; /* of the upload, up to `begin` */
 	char *gathered; /* bytes in front of `at` that are not written; NULL: none were small */
 	size_t gathered_bytes;
 	bool creates, has_checksum, ended;
@@ -230,6 +231,7 @@ static bool publish_offset(struct flmem_transfer *transfer)
 		upload->commits += transfer->at > transfer->begin;
 		upload->offset = transfer->at;
 		upload->flushed = transfer->flushed;
+		transfer->crc32c_before = upload->crc32c;
 		upload->crc32c = flmem_crc32c_join(upload->crc32c, transfer->crc32c,
 						   transfer->at - transfer->begin);
 		upload->touched_us = flmem_clock_us();
@@ -312,6 +314,17 @@ void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *
 				      "the round ended meanwhile; its uploads were removed");
 }
 
+/* The upload is complete. What cannot be kept or checked now is not confirmed. */
+static unsigned finish_transfer(struct flmem_transfer *transfer, struct flmem_error *err)
+{
+	const struct flmem_upload_commit before = {transfer->begin, transfer->crc32c_before};
+	unsigned status = flmem_update_finish(transfer->x, transfer->id, err);
+
+	if (status >= 500)
+		flmem_uploads_take_back(transfer->x, transfer->id, &before);
+	return status;
+}
+
 static void end_checked(struct flmem_transfer *transfer, struct flmem_http_request *request)
 {
 	struct flmem_error err = {0};
@@ -329,9 +342,7 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 				      "file of the update was refused");
 		return;
 	}
-	status = transfer->at == transfer->length
-			 ? flmem_update_finish(transfer->x, transfer->id, &err)
-			 : 0;
+	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
 	if (status)
 		flmem_exchange_refuse(request, status,
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
@@ -370,7 +381,7 @@ void flmem_transfer_free(struct flmem_transfer *transfer)
 		write_gathered(transfer);
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
 		    publish_offset(transfer) && transfer->at == transfer->length)
-			flmem_update_finish(transfer->x, transfer->id, NULL);
+			finish_transfer(transfer, NULL);
 		flmem_uploads_let(transfer->x, transfer->id, NULL);
 	}
 	flmem_digest_end(&transfer->digest, NULL);

@@ -99,6 +99,21 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 	return rc;
 }
 
+bool flmem_update_can_pass(const struct flmem_error *err)
+{
+	switch (err->sys_errno) {
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOSPC:
+	case EDQUOT:
+	case EIO:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int check_digest(struct flmem_exchange *x, const char *id,
 			const struct flmem_upload_record *record, struct flmem_error *err)
 {
@@ -137,6 +152,23 @@ static int place_file(const struct flmem_exchange *x, const char *id,
 	flmem_file_place_sync(client);
 	flmem_file_place_sync(x->spool.uploads);
 	return 0;
+}
+
+/* Back among the uploads; removed if that is not possible, since it would seem to be complete. */
+static unsigned displace_file(struct flmem_exchange *x, const char *id,
+			      const struct flmem_upload_record *record)
+{
+	const struct flmem_tus_metadata *m = &record->metadata;
+	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+	struct flmem_upload *upload = flmem_uploads_find(x, id);
+	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
+
+	snprintf(name, sizeof(name), "%s.data", id);
+	if (upload && client >= 0 && renameat(client, m->filename, x->spool.uploads, name) == 0)
+		upload->placed = false;
+	else if (upload)
+		flmem_uploads_remove(x, upload);
+	return 503;
 }
 
 static void end_round(struct flmem_exchange *x)
@@ -208,8 +240,9 @@ static unsigned refuse_update(struct flmem_exchange *x, const struct update_key 
 }
 
 /* The last file is at its place. */
-static unsigned take_update(struct flmem_exchange *x, const struct flmem_upload_record *record,
-			    const struct update_key *key, struct flmem_error *err)
+static unsigned take_update(struct flmem_exchange *x, const char *id,
+			    const struct flmem_upload_record *record, const struct update_key *key,
+			    struct flmem_error *err)
 {
 	char *path = update_path(x, record);
 	int rc =
@@ -220,11 +253,23 @@ static unsigned take_update(struct flmem_exchange *x, const struct flmem_upload_
 	if (!rc) {
 		status = accept_update(x, key, record->metadata.weight, path, err);
 	} else {
+		bool later = flmem_update_can_pass(err);
+
 		free(path);
-		status = refuse_update(x, key, err);
+		mark_update(x, key, false, false);
+		status = later ? displace_file(x, id, record) : refuse_update(x, key, err);
 	}
 	pthread_mutex_unlock(&x->lock);
 	return status;
+}
+
+/* Files enough are there. */
+static bool is_update_settled(const struct flmem_exchange *x, const struct update_key *key)
+{
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (is_of_update(u, key) && u->placed && (u->checking || u->counted))
+			return true;
+	return false;
 }
 
 /* Places the file; true if it was the last one of its update. */
@@ -233,7 +278,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 			 int *ret_error)
 {
 	struct flmem_upload *upload;
-	bool last = false, placed;
+	bool last = false, settled, placed;
 
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
@@ -244,14 +289,14 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 		return false;
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
+	settled = is_update_settled(x, key);
 	if (upload)
 		upload->placed = true;
-	/* Files enough came first: this one does not belong to the update. */
-	if (upload && !placed && (upload->counted || upload->checking))
+	/* This one does not belong to the update. */
+	if (upload && !placed && settled)
 		flmem_uploads_remove(x, upload);
 	else if (upload)
-		last = !upload->counted && !upload->checking &&
-		       count_placed(x, key) == record->metadata.files;
+		last = !settled && count_placed(x, key) == record->metadata.files;
 	if (last)
 		mark_update(x, key, true, false);
 	pthread_mutex_unlock(&x->lock);
@@ -275,7 +320,7 @@ static unsigned finish_file(struct flmem_exchange *x, const char *id,
 	if (rc)
 		return 500;
 	if (place_upload(x, id, record, &key, &error))
-		return take_update(x, record, &key, err);
+		return take_update(x, id, record, &key, err);
 	if (!error)
 		return 0;
 	flmem_error_set(err, FLMEM_EFAILED, -error, "cannot keep the upload");
@@ -311,22 +356,21 @@ static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
 	return NULL;
 }
 
-void flmem_update_recover(struct flmem_exchange *x)
+int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err)
 {
 	const struct flmem_upload *upload;
 
 	while ((upload = find_unchecked(x))) {
-		struct flmem_error err = {0};
-		char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
-		unsigned status;
+		struct flmem_error why = {0};
+		char id[FLMEM_EXCHANGE_ID_DIGITS + 1], client[FLMEM_EXCHANGE_NAME_MAX + 1];
 
 		memcpy(id, upload->id, sizeof(id));
-		status = flmem_update_finish(x, id, &err);
-		/* What cannot be kept now would be found again and again. */
-		if (status && status != 422 && status != 409) {
-			pthread_mutex_lock(&x->lock);
-			flmem_uploads_remove(x, flmem_uploads_find(x, id));
-			pthread_mutex_unlock(&x->lock);
-		}
+		memcpy(client, upload->record.metadata.client, sizeof(client));
+		/* It was confirmed: without it the server does not start. */
+		if (flmem_update_finish(x, id, &why) >= 500)
+			return flmem_error_set(err, FLMEM_EFAILED, why.sys_errno,
+					       "cannot check the update of '%s' in '%s'", client,
+					       x->spool.path);
 	}
+	return 0;
 }

@@ -9,15 +9,19 @@
 /*
  * All bytes of an upload are committed. Puts the file in its place, and when it is the last one of
  * the update, checks that. Without the lock, by the writer, before it releases the upload. Returns
- * 0, or the HTTP status of the refusal; the upload may be gone then. `ret_why` may be NULL.
+ * 0, or the HTTP status of the refusal; the upload may be gone then. With 500 and above it is where
+ * it was: the client has to complete it once more. `ret_why` may be NULL.
  */
 unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct flmem_error *ret_why);
 
 /* Opens a file as an input of the aggregation; FLMEM_EUSAGE if it does not fit the model. */
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err);
 
-/* The same for what an earlier server left. */
-void flmem_update_recover(struct flmem_exchange *x);
+/* Whether a failed check is no fault of the update: it can succeed later. */
+bool flmem_update_can_pass(const struct flmem_error *err);
+
+/* The same for what an earlier server left. Fails for what cannot be checked now. */
+int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err);
 
 /* Drops the updates of the round. With the lock. */
 void flmem_update_clear(struct flmem_exchange *x);

@@ -248,6 +248,28 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 	return rc;
 }
 
+void flmem_uploads_take_back(struct flmem_exchange *x, const char *id,
+			     const struct flmem_upload_commit *before)
+{
+	struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload && upload->commits) {
+		FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(
+			x->spool.uploads, upload_file_name(id, ".journal").text, O_WRONLY);
+
+		upload->commits--;
+		upload->offset = before->end;
+		upload->crc32c = before->crc32c;
+		upload->flushed = before->end < upload->flushed ? before->end : upload->flushed;
+		/* A record that stays says the same as the one that follows. */
+		if (fd >= 0)
+			(void)!ftruncate(fd, (off_t)(upload->commits * FLMEM_UPLOAD_JOURNAL_BYTES));
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
 /* True if the bytes of a commit are those that were written. */
 static bool is_commit_intact(int fd, uint64_t begin, const struct flmem_upload_commit *commit)
 {

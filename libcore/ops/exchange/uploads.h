@@ -50,6 +50,10 @@ void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 			  const struct flmem_upload_commit *commit, bool last);
 
+/* Takes the last commit back: the client sends it again. Without the lock, by the writer. */
+void flmem_uploads_take_back(struct flmem_exchange *x, const char *id,
+			     const struct flmem_upload_commit *before);
+
 /* Opens its data; negative errno. By the writer. */
 int flmem_uploads_open(struct flmem_exchange *x, const char *id);
 

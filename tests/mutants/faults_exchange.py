@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what keeps the updates of an exchange whole."""
+from faults import Fault
+
+ANSWERS = "libcore/ops/exchange/answer_uploads.c"
+LANES = "libcore/ops/exchange/lane_transfer.c"
+LOCKSTEP = "libcore/ops/exchange/lockstep.c"
+FUSE = "libcore/ops/exchange/fuse.c"
+PUBLISH = "libcore/ops/exchange/publish.c"
+TRANSFER = "libcore/ops/exchange/transfer.c"
+HTTP = "libcore/serve/http_server.c"
+
+FAULTS = (
+    Fault("deleted-while-joining", ANSWERS, "!upload->counted && !flmem_lockstep_holds(x, upload)",
+          "!upload->counted", "keeping an update that joined its round", ("cli.exchange_lockstep/joins",)),
+    Fault("combined-not-skipped", LOCKSTEP, "\tlane->base = offset;\n\tpthread_cond_broadcast", "\tpthread_cond_broadcast",
+          "going on behind a chunk that was lost", ("cli.exchange_lockstep/lost",)),
+    Fault("lane-not-replaced", LOCKSTEP, "if (x->gathered || u->writer || u->checking)", "if (1)",
+          "a killed client beginning again", ("cli.exchange_lockstep/another",)),
+    Fault("waits-as-idle", LANES, "flmem_http_request_wait(transfer->request, true);", ";",
+          "clients that wait for others", ("cli.exchange_lockstep/idle",)),
+    Fault("unchecked-refused", LANES, "flmem_update_can_pass(&transfer->error) ? 503 : 422", "422",
+          "updates that cannot be checked now", ("cli.exchange_attack/checked",)),
+    Fault("unchecked-confirmed", TRANSFER, "if (status >= 500)", "if (0)",
+          "not confirming what was not checked", ("cli.exchange_attack/checked",)),
+    Fault("fewer-inputs", FUSE, "return count && x->update_count == count;", "return count;",
+          "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
+    Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",
+          "noticing a published model that was cut", ("cli.exchange_mistakes/damaged",)),
+    Fault("base-not-checked", PUBLISH, "i < x->model.file_count && !x->round", "0",
+          "steps from the model that was served", ("cli.exchange_mistakes/base",)),
+    Fault("ambiguous-fields", HTTP, "fields.lengths + fields.codings <= 1", "1",
+          "requests of which a proxy sees another end", ("cli.exchange_attack/ambiguous",)),
+    Fault("ambiguous-names", HTTP, "fields->malformed |= !is_field(name, value);", ";",
+          "headers that a proxy takes for others", ("cli.exchange_attack/ambiguous",)),
+    Fault("ambiguous-not-closed", HTTP, "return queue_answer(request, request->ambiguous);",
+          "return queue_answer(request, false);",
+          "not reading on behind an ambiguous request", ("cli.exchange_attack/ambiguous",)),
+)
