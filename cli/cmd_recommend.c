@@ -53,7 +53,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, fail_on),
 	 .choices = severity_choices,
 	 .help = "exit with status 1 for a finding of this severity or worse (default: findings do "
-		 "not change the status); with a plan, where it does not fit --node-memory"},
+		 "not change the status)"},
 	{.name = "framework-version",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, role.framework_version),
@@ -353,17 +353,17 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 /* Writes all files that can be written. Returns 0, the common failure, or partly done. */
 static int write_all(const struct cmd *cmd, const struct flmem_corrections *corrections)
 {
-	size_t failed = 0;
-	int code = 0;
+	struct cmd_codes codes = {0};
 
 	for (size_t i = 0; i < corrections->count; i++) {
 		const struct flmem_correction *correction = &corrections->rows[i];
 		struct flmem_error err = {0};
 		char *backup = NULL, file[4096], old[4096], count[FLMEM_TEXT_COUNTED_MAX];
+		int rc = flmem_correction_write(correction, &backup, &err);
 
-		if (flmem_correction_write(correction, &backup, &err)) {
+		cmd_codes_add(&codes, rc);
+		if (rc) {
 			cmd_fail(cmd, false, &err);
-			code = failed++ && code != err.code ? FLMEM_EPARTLY : err.code;
 			continue;
 		}
 		fprintf(stderr, "flmem recommend: %s written to %s, old file kept as %s\n",
@@ -372,7 +372,7 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 			flmem_text_escape(backup, old, sizeof(old)));
 		free(backup);
 	}
-	return flmem_code_exit_status(failed < corrections->count && failed ? FLMEM_EPARTLY : code);
+	return flmem_code_exit_status(cmd_codes_combine(&codes));
 }
 
 /*
@@ -462,7 +462,7 @@ static int make_plan(const struct cmd *cmd, const struct recommend_options *o,
 				"--troubleshoot or a --format of findings");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
-	return plan_run(cmd, &o->plan, o->role.framework, o->json, o->fail_on);
+	return plan_run(cmd, &o->plan, o->role.framework, o->json);
 }
 
 static int run_recommend(const struct cmd *cmd, void *options, const struct opt_rest *rest)
@@ -539,10 +539,10 @@ const struct cmd cmd_recommend = {
 		"others are still checked (exit status 8, or 2 if none could be checked); a path "
 		"that holds nothing to check is a warning.\n\n"
 		"A recording of flmem watch given as a path is checked for rising memory, reached "
-		"limits, and whether memory_gc_rounds of the given jobs fits. A kernel log (dmesg, "
-		"journalctl -k) is checked for processes killed out of memory, the log of a job "
-		"for "
-		"PyTorch's CUDA out of memory.\n\n"
+		"limits, and whether memory_gc_rounds of the given jobs fits; a heap profile of "
+		"flmem profile for code whose memory grows with the rounds, or is most of the "
+		"peak. A kernel log (dmesg, journalctl -k) is checked for processes killed out of "
+		"memory, the log of a job for PyTorch's CUDA out of memory.\n\n"
 		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
 		"whether jemalloc, arenas and decay times are in force as configured, and what a "
 		"trim would release. Jobs given as paths are checked too, as the configuration of "

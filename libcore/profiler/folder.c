@@ -26,6 +26,13 @@ static bool is_profile_file(int folder, const char *name)
 	       memcmp(magic, FLMEM_PROFILE_MAGIC, sizeof(magic)) == 0;
 }
 
+bool flmem_heap_profile_is_one(const char *path)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+
+	return !flmem_file_place_open(path, &place) && is_profile_file(place.directory, place.name);
+}
+
 struct names {
 	char **list;
 	size_t count;

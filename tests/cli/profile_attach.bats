@@ -194,6 +194,26 @@ check_attach() {
 	assert_output ': ended'
 }
 
+# A process that forks all the time may be refused.
+attaches() {
+	"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" --force --timeout 20s
+}
+
+detaches() {
+	"$FLMEM" profile detach --pid "$VICTIM" --timeout 20s
+}
+
+@test "children that are forked while it is attached to may use the dynamic linker" {
+	local round
+	start_attachable
+	order forks
+	for round in 1 2 3 4 5 6; do
+		wait_until 60 attaches
+		wait_until 60 detaches
+	done
+	assert_sound
+}
+
 @test "what is refused leaves no file: no Python, a place that is not writable, an existing file" {
 	start_victim safe_threads
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"

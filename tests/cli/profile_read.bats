@@ -372,3 +372,34 @@ assert all(f < len(s["shared"]["frames"]) for stack in peak["samples"] for f in 
 	assert_status 0
 	assert_stderr 'is cut short'
 }
+
+@test "recommend has findings from a profile, with their lines" {
+	flmem recommend leak.prof
+	assert_status 0
+	assert_output 'warning: PROFILE-GROWS'
+	assert_output 'live: [0-9]{8}'
+	examine 'import re, sys
+said = " ".join(sys.stdin.read().split())
+grows = said.split("PROFILE-GROWS")[1].split("PROFILE-")[0]
+assert re.search(r"keep \([^ ]*server.py:4\): 2[0-9.]+ MiB, confidence 9[0-9.]+ %", grows), grows'
+	flmem recommend --fail-on warning leak.prof
+	assert_status 1
+	flmem recommend --fail-on warning flat.prof
+	assert_status 0
+	refute_output 'PROFILE-GROWS'
+	flmem recommend --json leak.prof flat.prof
+	assert_status 0
+	assert_schema recommend
+	examine 'import json, sys
+rules = {f["rule"] for f in json.load(sys.stdin)["findings"] if f["file"] == "leak.prof"}
+assert "PROFILE-GROWS" in rules, rules'
+}
+
+@test "recommend reports a profile that it cannot read" {
+	{
+		printf 'FLMEMHP\0'
+		head -c 10000 /dev/zero
+	} >"$BATS_TEST_TMPDIR/garbled.prof"
+	flmem recommend "$BATS_TEST_TMPDIR/garbled.prof"
+	assert_error 2 'garbled.prof'
+}

@@ -173,6 +173,9 @@ struct flmem_heap_profile {
 	struct flmem_heap_texts *texts; /* private: memory of the texts */
 };
 
+/* Whether the file begins as a heap profile does; false if it cannot be read. */
+FLMEM_API bool flmem_heap_profile_is_one(const char *path);
+
 struct flmem_heap_request {
 	const char *path;
 	enum flmem_heap_stacks stacks;

@@ -47,9 +47,9 @@ struct flmem_recommend_options {
  * `reason` and optionally `path`, a pattern relative to that folder.
  *
  * Checks files and folders. Folders are searched for the kinds of files that have rules; other
- * files are ignored. Recordings of flmem watch, kernel logs with out-of-memory kills and logs of
- * jobs that ran out of GPU memory are checked if given as paths; the jobs checked with a recording
- * determine how often its processes clean up.
+ * files are ignored. Recordings of flmem watch, heap profiles, kernel logs with out-of-memory kills
+ * and logs of jobs that ran out of GPU memory are checked if given as paths; the jobs checked with
+ * a recording determine how often its processes clean up.
  * A bad input is a problem in the result, and the others are still checked. FLMEM_EUSAGE for an
  * invalid version.
  */

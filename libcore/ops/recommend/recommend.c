@@ -14,6 +14,7 @@
 #include "frameworks/framework.h"
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
+#include "ops/recommend/recommend_heap.h"
 #include "ops/recommend/recommend_oom.h"
 #include "ops/recommend/recommend_recording.h"
 #include "ops/recommend/recommend_silence.h"
@@ -314,6 +315,8 @@ static int check_records(const struct flmem_found_files *files,
 			rc = flmem_recommend_recording(file->path, options, release, found, err);
 		else if (file->record == FLMEM_FOUND_OOM_LOG)
 			rc = flmem_recommend_oom_log(file->path, found, err);
+		else if (file->record == FLMEM_FOUND_HEAP)
+			rc = flmem_recommend_heap(file->path, found, err);
 	}
 	return rc;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <flmem/heap_profile.h>
+
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "ops/recommend/recommend_oom.h"
@@ -65,6 +67,9 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 		return add_input_file(search, path, &file);
 	file.record = FLMEM_FOUND_RECORDING;
 	if (named && flmem_recording_is_one(path))
+		return add_input_file(search, path, &file);
+	file.record = FLMEM_FOUND_HEAP;
+	if (named && flmem_heap_profile_is_one(path))
 		return add_input_file(search, path, &file);
 	file.record = FLMEM_FOUND_OOM_LOG;
 	if (named && flmem_recommend_is_oom_log(path))

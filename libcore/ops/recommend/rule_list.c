@@ -2,6 +2,7 @@
 #include <flmem/recommend.h>
 
 #include "frameworks/framework.h"
+#include "rules/heap_rules.h"
 #include "rules/live_rules.h"
 #include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
@@ -42,7 +43,7 @@ static const struct flmem_rule *leftover_rule(const struct flmem_leftover_row *r
 	return NULL;
 }
 
-/* Rules about files, then live processes, then recorded ones. */
+/* Rules about files, live processes, recorded ones, logs, then heap profiles. */
 const struct flmem_rule *flmem_recommend_rule(size_t index)
 {
 	const struct flmem_framework_ops *const *f;
@@ -67,5 +68,8 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	index -= rule ? 0 : flmem_oom_row_count;
 	if (!rule && index < flmem_gpu_oom_row_count)
 		rule = &flmem_gpu_oom_rows[index].rule;
+	index -= rule ? 0 : flmem_gpu_oom_row_count;
+	if (!rule && index < flmem_heap_rule_count)
+		rule = &flmem_heap_rules[index].rule;
 	return rule;
 }

@@ -55,7 +55,9 @@ static const char *attach_profile(const char *path, uintptr_t python)
 	const char *why = NULL;
 
 	if (!state->preloaded) {
+		sampler_walk_begin();
 		sampler_hooks_resolve_loaded();
+		sampler_walk_end();
 		why = sampler_got_redirect(python, &state->entries);
 	}
 	sampler_copy_text(state->path, sizeof(state->path), path);

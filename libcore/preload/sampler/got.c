@@ -356,7 +356,9 @@ const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries 
 {
 	struct pass pass = {.python = python};
 
+	sampler_walk_begin();
 	dl_iterate_phdr(redirect_locked, &pass);
+	sampler_walk_end();
 	*entries = pass.entries;
 	return pass.why;
 }
@@ -365,7 +367,9 @@ uint64_t sampler_got_restore(void)
 {
 	struct pass pass = {0};
 
+	sampler_walk_begin();
 	dl_iterate_phdr(restore_locked, &pass);
+	sampler_walk_end();
 	return pass.entries.locked + (pass.why != NULL);
 }
 
@@ -376,7 +380,9 @@ void sampler_got_catch_up(void)
 	if (!sampler_thread.opened || !sampler_is_active())
 		return;
 	sampler_thread.opened = 0;
+	sampler_walk_begin();
 	dl_iterate_phdr(redirect_locked, &pass);
+	sampler_walk_end();
 	if (pass.visit && !pass.why)
 		sampler_shown.state.entries = pass.entries;
 }

@@ -85,6 +85,14 @@ HIDDEN void sampler_areas_free(struct sampler_areas *areas);
 HIDDEN int sampler_areas_access(const struct sampler_areas *areas, uintptr_t address);
 
 /*
+ * forks.c: a walk over the linker's list and a fork wait for each other. Prepared before the first
+ * walk and while no fork is on its way: in Python code, under the lock of the interpreter.
+ */
+HIDDEN void sampler_walk_prepare(void);
+HIDDEN void sampler_walk_begin(void);
+HIDDEN void sampler_walk_end(void);
+
+/*
  * got.c: NULL, or why nothing was changed. `python` is an address of the interpreter, whose own
  * entries have to lead where those of the program do.
  */

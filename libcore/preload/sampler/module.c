@@ -62,6 +62,7 @@ void *PyInit_flmem_sampler(void)
 	if (!given)
 		return NULL;
 	sampler_copy_text(order, sizeof(order), given);
+	sampler_walk_prepare();
 	thread = python.save();
 	sampler_attach_order(order, (uintptr_t)python.get, answer, sizeof(answer));
 	python.restore(thread);

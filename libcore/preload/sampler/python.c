@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "preload/sampler/got.h"
 #include "preload/sampler/stack.h"
 
 #define FRAMES_MAX     (4 * FLMEM_PROFILE_DEPTH)
@@ -128,7 +129,9 @@ void sampler_python_find(struct flmem_profile_header *header)
 	python.runtime = (uintptr_t)runtime;
 	python.code_type = (uintptr_t)code_type;
 	find_getters();
+	sampler_walk_begin();
 	dl_iterate_phdr(find_python_range, NULL);
+	sampler_walk_end();
 }
 
 static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)

@@ -2,19 +2,29 @@
 """
 A program that is attached to: eight threads allocate and compare checksums, and one keeps a
 bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork", "import NAME",
-"open PATH" (which calls its function), "check"; each is answered by a line.
+"open PATH" (which calls its function), "forks" (many mappings, and forks from then on whose
+children call the dynamic linker), "check"; each is answered by a line.
 """
 import ctypes
+import mmap
 import os
+import signal
 import sys
 import threading
 import time
+import warnings
 import zlib
 
 LEAK = 4 << 20
 kept = []
 faults = []
 counts = [0] * 8
+MAPPINGS = 8000
+FORKERS = 1
+HUNG_S = 20
+libc = ctypes.CDLL(None)
+end_walk = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)(
+    lambda info, size, data: 1)
 
 
 def work(number):
@@ -41,12 +51,40 @@ def fork():
     return child
 
 
+def fork_often(number):
+    while True:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(HUNG_S)
+            libc.dl_iterate_phdr(end_walk, None)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            faults.append(number)
+        counts[number] += 1
+
+
+def start_forks():
+    """Whoever reads the mappings of the process takes long, so that forks happen meanwhile."""
+    page = mmap.PAGESIZE
+    kept.append(mmap.mmap(-1, MAPPINGS * page))
+    first = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
+    for at in range(0, MAPPINGS, 2):
+        if libc.mprotect(ctypes.c_void_p(first + at * page), ctypes.c_size_t(page), mmap.PROT_READ):
+            faults.append(at)
+    warnings.simplefilter("ignore")
+    for _ in range(FORKERS):
+        counts.append(0)
+        threading.Thread(target=fork_often, args=(len(counts) - 1,), daemon=True).start()
+
+
 def obey(order):
     word, _, rest = order.partition(" ")
     if word == "round":
         keep_update()
     elif word == "fork":
         return fork()
+    elif word == "forks":
+        start_forks()
     elif word == "import":
         __import__(rest)
     elif word == "open":

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_heap.h"
+
+#include "rules/heap_rules.h"
+#include "rules/rules.h"
+
+int flmem_recommend_heap(const char *path, struct flmem_recommendations *found,
+			 struct flmem_error *err)
+{
+	const struct flmem_heap_request request = {.path = path, .choose_stacks = true};
+	struct flmem_heap_profile *profile = NULL;
+	struct flmem_error why = {0};
+	int rc;
+
+	if (flmem_heap_profile_read(&request, &profile, &why)) {
+		if (flmem_recommendations_add_problem(found, path, 0, &why))
+			return 0;
+		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+	}
+	found->file_count++;
+	rc = flmem_heap_rules_run(profile, path, found, err);
+	flmem_heap_profile_free(profile);
+	return rc;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forks and walks over the linker's list exclude each other. A child of fork() gets the list locked
+ * if another thread of its parent walks over it at that moment; nobody in the child unlocks it, and
+ * its next dlopen() or exception waits forever (glibc renews other locks of the linker in a child,
+ * this one not). A page that is writable for a moment would stay so in the child, too.
+ *
+ * Both waits are bounded: a signal handler may fork in the thread that walks, and a function of the
+ * program that the linker calls with its list locked.
+ */
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/sampler/got.h"
+
+#define PAUSE_NS  100000
+#define WAITS_MAX 10000U /* a second at least */
+
+static uint32_t forking, walking, registered;
+
+static void pause_shortly(void)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	/* Not nanosleep(), in which the thread may be cancelled. */
+	syscall(SYS_nanosleep, &pause, NULL);
+}
+
+static uint32_t read_count(const uint32_t *count)
+{
+	return __atomic_load_n(count, __ATOMIC_SEQ_CST);
+}
+
+static void add_to_count(uint32_t *count, uint32_t number)
+{
+	__atomic_fetch_add(count, number, __ATOMIC_SEQ_CST);
+}
+
+/* Those of others are called later, so none of their locks is held. */
+static void begin_fork(void)
+{
+	add_to_count(&forking, 1);
+	for (unsigned i = 0; i < WAITS_MAX && read_count(&walking); i++) {
+		add_to_count(&forking, -1U);
+		pause_shortly();
+		add_to_count(&forking, 1);
+	}
+}
+
+static void end_fork_in_parent(void)
+{
+	add_to_count(&forking, -1U);
+}
+
+/* The other threads of the parent are not there. */
+static void end_fork_in_child(void)
+{
+	forking = 0;
+	walking = 0;
+}
+
+void sampler_walk_prepare(void)
+{
+	if (!__atomic_exchange_n(&registered, 1, __ATOMIC_SEQ_CST))
+		pthread_atfork(begin_fork, end_fork_in_parent, end_fork_in_child);
+}
+
+void sampler_walk_begin(void)
+{
+	add_to_count(&walking, 1);
+	for (unsigned i = 0; i < WAITS_MAX && read_count(&forking); i++)
+		pause_shortly();
+}
+
+void sampler_walk_end(void)
+{
+	add_to_count(&walking, -1U);
+}
