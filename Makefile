@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all demo check bench experiment soak fuzz generate format install deb wheels clean
+.PHONY: all demo check bench experiment soak fuzz generate format install deb image wheels clean
 
 # make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
 LONG =
-# make experiment MODEL=resnet18 CLIENTS=4; docs/experiments.md has the models.
+# make experiment MODEL=resnet18 CLIENTS=4 RATE=100mbit; docs/experiments.md has the models.
 MODEL = mnist-cnn
 CLIENTS = 2
 ROUNDS = 3
+RATE =
 PREFIX = /usr/local
 DESTDIR =
 
@@ -50,7 +51,7 @@ experiment:
 	scripts/setup build demo
 	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release
-	tests/experiments/run build/release $(MODEL) --clients $(CLIENTS) --rounds $(ROUNDS) --output build/experiments
+	tests/experiments/run build/release $(MODEL) --clients $(CLIENTS) --rounds $(ROUNDS) --rate '$(RATE)' --output build/experiments
 
 soak:
 	scripts/setup build soak
@@ -80,6 +81,13 @@ deb:
 	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build --preset release
 	cd build/release && cpack -G DEB
+
+# build/image/flmem-VERSION-ARCHITECTURE.tar, for `podman load` and `docker load`.
+image:
+	scripts/setup build
+	cmake --preset release -DFLMEM_TESTS=OFF
+	cmake --build --preset release
+	python3 -B scripts/image/make.py build/release build/image
 
 # For other systems than this one, then used in as many of them as there are: a table at the end.
 wheels:

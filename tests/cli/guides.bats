@@ -37,8 +37,8 @@ sys.stdout.buffer.write(struct.pack("<Q", len(header)) + header + struct.pack("<
 ' >"client-$block.safetensors"
 	done
 	for block in block*.python; do
-		# Of a job, parts of which are left out; tests/python runs such jobs.
-		if grep -qE 'flmem\.(nvflare|flower|appfl)' "$block"; then
+		# Of a job, parts of which are left out, or of a framework; tests/python and exchange_rounds.bats run those.
+		if grep -qE 'flmem\.(nvflare|flower|appfl)|^(from|import) (flwr|appfl)' "$block"; then
 			run_command /usr/bin/python3 -B -c \
 				'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' \
 				"$block"

@@ -3,7 +3,7 @@
 frameworks.py run NAME SCRIPT...   runs a test with a framework of the Python registry
 frameworks.py make NAME            makes its virtual environment first
 
-NAME is nvflare, flower, appfl, mergekit or tuspy. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
+NAME is nvflare, flower, appfl, mergekit, tuspy or schemathesis. Environments are ~/.cache/flmem/NAME-VERSION, on the system's Python and its
 PyTorch and NumPy. Without one the test is skipped.
 """
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-# NVFlare with all that it depends on. Of the others what their imports need: some of what they depend on
+# NVFlare and schemathesis with all that they depend on. Of the others what their imports need: some of what they depend on
 # wants a newer PyTorch than Debian's, or versions that not every registry has.
 PACKAGES = {
     "nvflare": ("nvflare==2.9.0",),
@@ -22,7 +22,16 @@ PACKAGES = {
                "shellingham", "charset-normalizer", "urllib3", "cryptography", "cffi", "pycparser", "pyyaml",
                "packaging"),
     "appfl": ("appfl==1.12.0", "omegaconf", "antlr4-python3-runtime==4.9.3", "PyYAML", "packaging",
-              "opacus==1.3.0", "opt_einsum", "scipy==1.10.1"),
+              "opacus==1.3.0", "opt_einsum", "scipy==1.10.1",
+              # Its agents import what draws reports of data; its communicators import each other.
+              "wandb==0.21.4", "pydantic==2.10.6", "pydantic-core==2.27.2", "annotated-types", "typing-extensions",
+              "click", "gitpython", "gitdb", "smmap", "platformdirs", "sentry-sdk", "psutil", "piq==0.8.0",
+              "torchvision==0.15.0", "seaborn==0.13.2", "matplotlib==3.8.4", "scikit-learn==1.3.2", "pandas==2.1.4",
+              "joblib", "threadpoolctl", "contourpy==1.2.1", "cycler", "fonttools", "kiwisolver", "pyparsing",
+              "python-dateutil", "pytz", "tzdata", "six", "Pillow", "colorama", "grpcio>=1.70,<1.80",
+              "protobuf>=5.28,<7", "proxystore", "cloudpickle", "tomli", "tomli-w", "globus-sdk", "PyJWT",
+              "cryptography", "cffi", "pycparser", "boto3", "botocore", "s3transfer", "jmespath", "requests",
+              "urllib3", "idna", "certifi", "charset-normalizer"),
     "mergekit": ("mergekit==0.0.6", "transformers==4.45.2", "tokenizers==0.20.3", "huggingface_hub==0.26.5",
                  "safetensors", "accelerate==0.34.2", "peft==0.11.1", "immutables==0.20", "pydantic==2.10.6",
                  "pydantic-core==2.27.2", "annotated-types", "typing-extensions", "click", "tqdm", "regex",
@@ -31,7 +40,9 @@ PACKAGES = {
     "tuspy": ("tuspy==1.1.0", "requests", "charset-normalizer", "idna", "urllib3", "certifi", "tinydb", "aiohttp",
               "multidict", "yarl", "propcache", "frozenlist", "aiosignal", "aiohappyeyeballs", "attrs", "async-timeout",
               "typing-extensions"),
+    "schemathesis": ("schemathesis==4.32.5",),
 }
+WITH_DEPENDENCIES = ("nvflare", "schemathesis")
 
 
 def home(name):
@@ -42,7 +53,7 @@ def make(name):
     shutil.rmtree(home(name), ignore_errors=True)
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", home(name)], check=True)
     # Older packages of the system would pass for these otherwise.
-    alone = [] if name == "nvflare" else ["--no-deps", "--ignore-installed"]
+    alone = [] if name in WITH_DEPENDENCIES else ["--no-deps", "--ignore-installed"]
     subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", *alone, *PACKAGES[name]],
                    check=True)
 
