@@ -5,6 +5,7 @@ from faults import Fault
 ANSWERS = "libcore/ops/exchange/answer_uploads.c"
 LANES = "libcore/ops/exchange/lane_transfer.c"
 LOCKSTEP = "libcore/ops/exchange/lockstep.c"
+COMBINE = "libcore/ops/exchange/lockstep_combine.c"
 FUSE = "libcore/ops/exchange/fuse.c"
 PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/transfer.c"
@@ -13,7 +14,7 @@ HTTP = "libcore/serve/http_server.c"
 FAULTS = (
     Fault("deleted-while-joining", ANSWERS, "!upload->counted && !flmem_lockstep_holds(x, upload)",
           "!upload->counted", "keeping an update that joined its round", ("cli.exchange_lockstep/joins",)),
-    Fault("combined-not-skipped", LOCKSTEP, "\tlane->base = offset;\n\tpthread_cond_broadcast", "\tpthread_cond_broadcast",
+    Fault("combined-not-skipped", COMBINE, "\tlane->base = offset;\n\tpthread_cond_broadcast", "\tpthread_cond_broadcast",
           "going on behind a chunk that was lost", ("cli.exchange_lockstep/lost",)),
     Fault("lane-not-replaced", LOCKSTEP, "if (x->gathered || u->writer || u->checking)", "if (1)",
           "a killed client beginning again", ("cli.exchange_lockstep/another",)),

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "exchange/names.h"
 #include "ops/exchange/lockstep.h"
+#include "ops/exchange/lockstep_combine.h"
 #include "ops/exchange/publish.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"

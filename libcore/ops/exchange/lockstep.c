@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/exchange/lockstep.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +10,8 @@
 
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/portable.h"
 #include "base/text/text.h"
-#include "ops/aggregate/call.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/publish.h"
 #include "ops/exchange/update.h"
@@ -115,6 +112,19 @@ void flmem_lockstep_close(struct flmem_exchange *x)
 static bool is_of_round(const struct flmem_exchange *x, const struct flmem_upload *upload)
 {
 	return upload->lane && !upload->fused && upload->record.metadata.round == x->round;
+}
+
+bool flmem_lane_is_member(const struct flmem_exchange *x, const struct flmem_upload *upload)
+{
+	return is_of_round(x, upload) && upload->lane->member;
+}
+
+const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x, const char *client)
+{
+	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
+		if (flmem_lane_is_member(x, u) && strcmp(u->record.metadata.client, client) == 0)
+			return u;
+	return NULL;
 }
 
 /*
@@ -250,20 +260,10 @@ void flmem_lockstep_recover(struct flmem_exchange *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* NULL: this round has none of the client. */
-static const struct flmem_upload *find_member(const struct flmem_exchange *x, const char *client)
-{
-	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
-		if (is_of_round(x, u) && u->lane->member &&
-		    strcmp(u->record.metadata.client, client) == 0)
-			return u;
-	return NULL;
-}
-
 static void refuse_late(const struct flmem_exchange *x, struct flmem_http_request *request,
 			const char *client)
 {
-	const struct flmem_upload *member = find_member(x, client);
+	const struct flmem_upload *member = flmem_lockstep_member(x, client);
 
 	if (member)
 		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
@@ -310,7 +310,7 @@ bool flmem_lockstep_await_position(struct flmem_exchange *x)
 
 bool flmem_lockstep_holds(const struct flmem_exchange *x, const struct flmem_upload *upload)
 {
-	return x->gathered && is_of_round(x, upload) && upload->lane->member;
+	return x->gathered && flmem_lane_is_member(x, upload);
 }
 
 void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload)
@@ -344,8 +344,7 @@ uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_up
 static void list_behind(struct flmem_exchange *x, struct flmem_buf *names)
 {
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
-		if (is_of_round(x, u) && u->lane->member &&
-		    lane_received(x, u->lane) < u->record.length)
+		if (flmem_lane_is_member(x, u) && lane_received(x, u->lane) < u->record.length)
 			flmem_buf_printf(names, "%s%s", names->length ? ", " : "",
 					 u->record.metadata.client);
 }
@@ -372,160 +371,6 @@ bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error 
 			"the same command goes on where they are, and gives it that time again",
 			x->round, names.data);
 	return true;
-}
-
-/* One lane of the aggregation. */
-struct lane_reader {
-	struct flmem_exchange *x;
-	struct flmem_lane *lane;
-};
-
-/*
- * The first read after a start is behind all that was combined before: the clients go on from
- * there, whatever they had sent to the server that was killed.
- */
-static void set_position(struct flmem_exchange *x, uint64_t done)
-{
-	pthread_mutex_lock(&x->lock);
-	pthread_mutex_lock(&x->lockstep->lock);
-	for (struct flmem_upload *u = x->uploads; u && !x->lockstep->positioned; u = u->next) {
-		struct flmem_lane *lane = u->lane;
-
-		if (!is_of_round(x, u) || !lane->member)
-			continue;
-		lane->base = lane->received = u->offset = lane->head + done;
-	}
-	x->lockstep->positioned = true;
-	pthread_cond_broadcast(&x->lockstep->moved);
-	pthread_mutex_unlock(&x->lockstep->lock);
-	pthread_mutex_unlock(&x->lock);
-}
-
-/*
- * Behind a chunk that a power failure took, later ones may be intact: nobody reads their data, so
- * the clients must not wait for that. With the lock of lockstep.
- */
-static void skip_combined(struct flmem_lockstep *lockstep, struct flmem_lane *lane, uint64_t offset)
-{
-	if (offset <= lane->base)
-		return;
-	lane->base = offset;
-	pthread_cond_broadcast(&lockstep->moved);
-}
-
-static int read_lane(void *context, uint64_t offset, uint64_t bytes, char *out,
-		     struct flmem_error *err)
-{
-	const struct lane_reader *reader = context;
-	struct flmem_lockstep *lockstep = reader->x->lockstep;
-	struct flmem_lane *lane = reader->lane;
-	uint64_t window = lockstep->window_bytes;
-	bool ended, lost;
-
-	if (!lockstep->positioned)
-		set_position(reader->x, offset - lane->head);
-	pthread_mutex_lock(&lockstep->lock);
-	lost = offset < lane->base;
-	skip_combined(lockstep, lane, offset);
-	while (lane->received < offset + bytes && !lockstep->ended)
-		pthread_cond_wait(&lockstep->moved, &lockstep->lock);
-	ended = lockstep->ended;
-	pthread_mutex_unlock(&lockstep->lock);
-	if (ended || lost)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s",
-				       lost ? "data that were combined are needed again"
-					    : "stopped before all updates were complete");
-	/* What is received stays until it is released. */
-	while (bytes) {
-		uint64_t at = offset % window, some = window - at < bytes ? window - at : bytes;
-
-		memcpy(out, lane->ring + at, some);
-		out += some;
-		offset += some;
-		bytes -= some;
-	}
-	return 0;
-}
-
-static void release_lane(void *context, uint64_t offset)
-{
-	const struct lane_reader *reader = context;
-	struct flmem_lockstep *lockstep = reader->x->lockstep;
-
-	pthread_mutex_lock(&lockstep->lock);
-	if (offset > reader->lane->base)
-		reader->lane->base = offset;
-	pthread_cond_broadcast(&lockstep->moved);
-	pthread_mutex_unlock(&lockstep->lock);
-}
-
-/* The lanes in the order of the updates; false if one is missing. With the lock. */
-static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
-		       struct flmem_input_stream *streams)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < x->update_count; i++)
-		for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
-			if (!is_of_round(x, u) || !u->lane->member ||
-			    strcmp(u->record.metadata.client, x->updates[i].client) != 0)
-				continue;
-			readers[i] = (struct lane_reader){.x = x, .lane = u->lane};
-			streams[i] = (struct flmem_input_stream){
-				.read = read_lane,
-				.release = release_lane,
-				.context = &readers[i],
-			};
-			found++;
-			break;
-		}
-	return found == x->update_count;
-}
-
-/* Clients know names, not files of this host. */
-static void name_clients(const struct flmem_exchange *x, struct flmem_error *err)
-{
-	char text[FLMEM_ERROR_MESSAGE_MAX];
-
-	for (size_t i = 0; i < x->update_count; i++) {
-		const char *path = x->updates[i].path;
-		char *found = strstr(err->message, path);
-
-		if (!found)
-			continue;
-		snprintf(text, sizeof(text), "%.*s%s%s", (int)(found - err->message), err->message,
-			 x->updates[i].client, found + strlen(path));
-		memcpy(err->message, text, sizeof(text));
-	}
-}
-
-int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_request *request,
-			   struct flmem_aggregate_result *ret_result, struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE struct lane_reader *readers = calloc(x->update_count, sizeof(*readers));
-	FLMEM_AUTO_FREE struct flmem_input_stream *streams =
-		calloc(x->update_count, sizeof(*streams));
-	bool found;
-	int rc;
-
-	if (!readers || !streams)
-		return flmem_error_nomem(err, "cannot combine the updates");
-	/* It gets its name when it is complete: only the index of the round was missing. */
-	if (!request->state && access(request->output, F_OK) == 0)
-		return 0;
-	pthread_mutex_lock(&x->lock);
-	found = find_lanes(x, readers, streams);
-	pthread_mutex_unlock(&x->lock);
-	if (!found)
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "an update of round %" PRIu64 " is missing in '%s'",
-				       x->round, x->spool.path);
-	request->threads = 1;
-	request->chunk_bytes = x->lockstep->fuse_bytes;
-	rc = flmem_aggregate_streamed(request, streams, ret_result, err);
-	if (rc)
-		name_clients(x, err);
-	return rc;
 }
 
 static void remove_head(const struct flmem_exchange *x, const struct flmem_upload *upload)
@@ -555,7 +400,7 @@ void flmem_lockstep_publish(struct flmem_exchange *x)
 	if (!x->lockstep)
 		return;
 	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
-		if (!is_of_round(x, u) || !u->lane->member)
+		if (!flmem_lane_is_member(x, u))
 			continue;
 		u->counted = true;
 		u->offset = u->record.length;

@@ -63,6 +63,13 @@ bool flmem_lockstep_holds(const struct flmem_exchange *x, const struct flmem_upl
 struct flmem_lane *flmem_lane_of(struct flmem_exchange *x, struct flmem_upload *upload);
 void flmem_lane_free(struct flmem_lane *lane);
 
+/* Of the updates that are being combined. */
+bool flmem_lane_is_member(const struct flmem_exchange *x, const struct flmem_upload *upload);
+
+/* The one of a client, or NULL. */
+const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
+						 const char *client);
+
 /*
  * The header of an upload is complete and was checked: with that of the last client the round
  * begins to be combined. False if it has begun without this one.
@@ -77,10 +84,6 @@ uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_up
 
 /* The deadline has passed: true with the reason if that ends the exchange. */
 bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error *err);
-
-/* Combines the updates of the round. Without the lock, on the thread of the aggregation. */
-int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_request *request,
-			   struct flmem_aggregate_result *ret_result, struct flmem_error *err);
 
 /* The result is public: the uploads count. */
 void flmem_lockstep_publish(struct flmem_exchange *x);
