@@ -7,7 +7,8 @@ A third of the steps that the analyser would take by itself in each function is 
 all of it and takes less than half the time; --deep leaves it its own limit.
 
 A file that passed is remembered under a hash of everything its result depends on: its command, the
-files it includes, .clang-tidy and clang-tidy's version.
+files it includes, .clang-tidy and clang-tidy's version; not where the tree and the build lie, so that
+all clones of a user share what passed ($XDG_CACHE_HOME/flmem/tidy).
 """
 import concurrent.futures
 import hashlib
@@ -18,10 +19,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 import tree
 
 NODES = 75000  # of 225000 (clang 14, -analyzer-config max-nodes)
+UNUSED_S = 90 * 86400
 
 
 def output(command, directory):
@@ -51,12 +54,15 @@ def included(entry):
     return [w for w in re.sub(r"\\\n", " ", text).split()[1:]]
 
 
-def fingerprint(entry, common):
+def fingerprint(entry, places, common):
     names = included(entry)
     if names is None:
         return None
     digest = hashlib.sha256(common)
-    digest.update("\0".join(arguments(entry)).encode())
+    command = "\0".join([*arguments(entry), entry["file"]])
+    for place, path in places:
+        command = command.replace(path, place)
+    digest.update(command.encode())
     for name in names:
         with open(os.path.join(entry["directory"], name), "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
@@ -79,11 +85,28 @@ def steps(deep):
     return [f"--extra-arg={word}" for word in words]
 
 
-def examine(entry, top, build, common, extra):
-    cache = os.path.join(build, "tidy-cache")
-    key = fingerprint(entry, common)
+def cache_of(build):
+    """Where the marks of files that passed are; those that nobody has used for months go."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = os.path.join(home, "flmem", "tidy")
+    try:
+        os.makedirs(cache, exist_ok=True)
+        for mark in os.scandir(cache):
+            if time.time() - mark.stat().st_mtime > UNUSED_S:
+                os.unlink(mark.path)
+    except OSError:
+        pass
+    if not os.access(cache, os.W_OK):
+        cache = os.path.join(build, "tidy-cache")
+        os.makedirs(cache, exist_ok=True)
+    return cache
+
+
+def examine(entry, top, build, cache, common, extra):
+    key = fingerprint(entry, (("BUILD", build), ("ROOT", top)), common)
     mark = os.path.join(cache, key) if key else None
     if mark and os.path.exists(mark):
+        os.utime(mark)
         return None
     status, text = output(["clang-tidy", "--quiet", "-p", build, *helped(entry, top), *extra,
                            entry["file"]], build)
@@ -104,7 +127,7 @@ def main():
         entries = {e["file"]: e for e in json.load(file)}
     entries = [e for n, e in sorted(entries.items()) if n.startswith(top) and
                not n.startswith(build)]
-    os.makedirs(os.path.join(build, "tidy-cache"), exist_ok=True)
+    cache = cache_of(build)
     # It takes minutes of both processors, and the tests beside it mostly wait: only what they leave.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     extra = steps("--deep" in sys.argv[3:])
@@ -112,7 +135,7 @@ def main():
     common = ("".join(tree.text(top, name) for name in settings) +
               output(["clang-tidy", "--version"], top)[1] + " ".join(extra)).encode()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        findings = list(pool.map(lambda e: examine(e, top, build, common, extra),
+        findings = list(pool.map(lambda e: examine(e, top, build, cache, common, extra),
                                  entries))
     tree.finish([f for f in findings if f], len(entries))
 
