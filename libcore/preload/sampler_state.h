@@ -13,10 +13,14 @@
 #define FLMEM_SAMPLER_STATE_MAGIC   UINT64_C(0x3153504d4153464c)
 #define FLMEM_SAMPLER_STATE_VERSION 1U
 #define FLMEM_SAMPLER_STATE_PATH    4096U
-#define FLMEM_SAMPLER_MODULE	    "flmem_sampler" /* as Python's loader of modules names it */
-#define FLMEM_SAMPLER_REQUEST \
-	"_flmem_request"	       /* the attribute of sys with the order, and the thread */
-#define FLMEM_SAMPLER_ANSWER "flmem: " /* what its answers begin with */
+
+/*
+ * The function that carries out an order: void (const char *order, char *answer), which flmem calls
+ * in a thread of its own, without the lock of an interpreter.
+ */
+#define FLMEM_SAMPLER_ORDER_SYMBOL "flmem_sampler_order"
+#define FLMEM_SAMPLER_ANSWER	   "flmem: " /* what its answers begin with */
+#define FLMEM_SAMPLER_ANSWER_MAX   512U
 
 /* X(identifier, number, name) */
 #define FLMEM_SAMPLER_PHASES(X)      \

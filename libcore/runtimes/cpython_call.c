@@ -129,7 +129,7 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 {
 	int rc = flmem_cpython_entry_new_thread(session, err);
 
-	if (rc == FLMEM_EUNSAFE && session->cannot_start &&
+	if (rc == FLMEM_EUNSAFE && session->cannot_start && !session->call->function.address &&
 	    flmem_cpython_has_debugger_entry(session))
 		return flmem_cpython_entry_debugger(session, err);
 	return rc == FLMEM_EUNSAFE ? flmem_cpython_entry_computing(session, err) : rc;

@@ -47,8 +47,26 @@ enum flmem_cpython_entry {
 
 const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry);
 
+/*
+ * A function of the process, called instead of Python code: in the same thread, but without the
+ * interpreter's lock, since it may wait for what another thread holds while that one waits for the
+ * interpreter. Its first argument is the address of a copy of `text`, the second `number`, or with
+ * `answer` the address of zeros that it may fill, which are copied back.
+ */
+struct flmem_cpython_function {
+	const char *name; /* static */
+	uint64_t address; /* 0: there is none, Python code is run */
+	const char *text;
+	uint64_t number;
+	char *answer;
+	size_t answer_size;
+	const char *then_name; /* static: called with the address of the text afterwards */
+	uint64_t then;	       /* 0: nothing */
+};
+
 struct flmem_cpython_call {
 	struct flmem_cpython_code code;
+	struct flmem_cpython_function function;
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */

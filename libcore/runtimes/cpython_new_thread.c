@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_entry_points.h"
 
+#include <string.h>
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
@@ -117,6 +118,30 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	return 0;
 }
 
+/* The place of the answer, then the text. */
+static int fill_function_area(const struct flmem_cpython_function *function, struct flmem_buf *area,
+			      struct flmem_chain *chain, struct flmem_error *err)
+{
+	struct flmem_call *call = flmem_chain_add(chain, function->name, function->address);
+
+	for (size_t i = 0; i < function->answer_size; i++)
+		flmem_buf_putc(area, '\0');
+	flmem_buf_append(area, function->text, strlen(function->text) + 1);
+	if (area->failed)
+		return flmem_error_nomem(err, "cannot hold the text for a function");
+	call->args[0] = function->answer_size;
+	call->args[1] = function->answer ? 0 : function->number;
+	call->area_args = function->answer ? 3U : 1U;
+	if (function->then) {
+		call = flmem_chain_add(chain, function->then_name, function->then);
+		call->args[0] = function->answer_size;
+		call->area_args = 1U;
+	}
+	chain->area.bytes = (unsigned char *)area->data;
+	chain->area.length = area->length;
+	return 0;
+}
+
 static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
 {
 	result->tid = thread->lender;
@@ -176,7 +201,7 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 		return flmem_error_prefix(err, FLMEM_EFAILED, "the outcome of the code is unknown");
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
-	if (run->returned < CALLS_LOCKED)
+	if (run->returned < CALLS_LOCKED && !session->call->function.address)
 		return explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not ended within %llu ms; it runs on in thread %d of "
@@ -208,6 +233,40 @@ static int parse_answer(const struct flmem_cpython_session *session,
 	return 0;
 }
 
+static int take_function_answer(const struct flmem_cpython_session *session,
+				const struct flmem_borrow_result *run, const struct flmem_buf *area)
+{
+	const struct flmem_cpython_function *function = &session->call->function;
+	struct flmem_cpython_result *result = session->result;
+
+	if (function->answer)
+		memcpy(function->answer, area->data, function->answer_size);
+	result->complete = true;
+	result->took_us = run->complete ? run->call_ns[0] / 1000U : 0;
+	return 0;
+}
+
+static int run_function(struct flmem_cpython_session *session,
+			const struct flmem_new_thread *thread,
+			const struct flmem_borrow_options *options, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
+	struct flmem_borrow_result run;
+	struct flmem_chain chain = {0};
+	int rc = fill_function_area(&session->call->function, &area, &chain, err);
+
+	if (!rc)
+		rc = flmem_new_thread_run(session->view, thread, &chain, options, &run, err);
+	else
+		return rc;
+	/* The area is read before the thread is stopped again, which may come too late. */
+	if (rc && !(rc == FLMEM_EFAILED && run.self_restored))
+		return rc == FLMEM_EFAILED && run.started ? explain_late_code(session, &run, err)
+							  : rc;
+	flmem_new_thread_await_end(session->view, thread, END_US);
+	return take_function_answer(session, &run, &area);
+}
+
 static int run_code(struct flmem_cpython_session *session, const struct functions *functions,
 		    const struct flmem_new_thread *thread, struct flmem_error *err)
 {
@@ -226,6 +285,8 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 	struct flmem_chain chain = {0};
 	int rc;
 
+	if (session->call->function.address)
+		return run_function(session, thread, &options, err);
 	plan_calls(functions, thread, &chain);
 	rc = flmem_cpython_cookie_make(cookie, err);
 	if (!rc)

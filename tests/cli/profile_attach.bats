@@ -173,6 +173,69 @@ check_attach() {
 	assert_status 0
 }
 
+# The block is from before, or from while it is attached.
+check_allocator() {
+	local library=$FLMEM_VICTIMS/sampled/$1.so
+	start_attachable
+	order keep "$library"
+	attach
+	order drop
+	order keep "$library"
+	detach
+	order drop
+	attach
+	order drop
+	detach
+	assert_sound
+}
+
+@test "an allocator that one library has for itself keeps its blocks, whatever its tables look like" {
+	check_allocator sysv
+	check_allocator ifunc
+	check_allocator sized
+	# Loaded when the sampler knows no function of that name.
+	start_attachable
+	attach
+	order keep "$FLMEM_VICTIMS/sampled/sized.so"
+	order drop
+	detach
+	assert_sound
+}
+
+blocked_thread() {
+	local task
+	for task in "/proc/$VICTIM/task"/*; do
+		[[ " $TASKS " == *" ${task##*/} "* ]] && continue
+		# futex, twice: the lock is not one that is only held for a moment.
+		[ "$(cut -d' ' -f1 "$task/syscall")" = 202 ] || continue
+		sleep 0.3
+		[ "$(cut -d' ' -f1 "$task/syscall")" = 202 ] && return 0
+	done
+	return 1
+}
+
+list_threads() {
+	local tasks=("/proc/$VICTIM/task"/*)
+	TASKS=${tasks[*]##*/}
+}
+
+@test "a library that takes the interpreter's lock while another thread loads it" {
+	local pid
+	export SAMPLED_BEGUN=$BATS_TEST_TMPDIR/begun SAMPLED_GO=$BATS_TEST_TMPDIR/go
+	start_attachable
+	order construct "$FLMEM_VICTIMS/sampled/in_thread.so" "$FLMEM_VICTIMS/sampled/constructed.so"
+	wait_until 60 test -e "$SAMPLED_BEGUN"
+	list_threads
+	"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" --timeout 60s 3>&- &
+	pid=$!
+	wait_until 60 blocked_thread
+	: >"$SAMPLED_GO"
+	wait "$pid"
+	assert_sound
+	detach
+	assert_sound
+}
+
 @test "a child of fork samples nothing, lives, and can be attached to itself" {
 	local child
 	start_attachable

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching the sampler to a process and detaching it. Python code in a thread of its own, which
- * enters the process as that of a trim does, loads the library and hands it an order; the library
- * does the rest.
+ * Attaching the sampler to a process and detaching it. A thread that enters the process as that of a
+ * trim does loads the library; another one hands it an order, and the library does the rest. No
+ * Python code is run, and the lock of the interpreter is not taken.
  */
 
 #include <flmem/attach.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@
 #include "runtimes/cpython_state.h"
 #include "settings/preload.h"
 
-#define LIBRARY_MAX (4U << 20)
+#define LIBRARY_MAX  (4U << 20)
+#define ATTACH_ORDER "attach "
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -38,45 +40,6 @@ struct attach_attempt {
 	struct flmem_attach_result result;
 };
 
-/* What the Python code of an order needs. */
-struct attach_order {
-	const char *library; /* as the process names it */
-	bool is_new;	     /* it was written for this, and goes as soon as it is loaded */
-	char text[FLMEM_SAMPLER_STATE_PATH + 16];
-};
-
-/* A bytes literal, of which nothing is special to Python. */
-static void append_python_bytes(struct flmem_buf *buf, const char *text)
-{
-	flmem_buf_puts(buf, "b'");
-	for (; *text; text++)
-		flmem_buf_printf(buf, "\\x%02x", (unsigned char)*text);
-	flmem_buf_puts(buf, "'");
-}
-
-/*
- * No module is made and none is imported: the function that would make it raises the answer. The
- * code defines neither a class nor a function, which would be garbage in a cycle.
- */
-static void append_order(const struct attach_order *order, struct flmem_buf *buf)
-{
-	/* Two may be sent at once: each has an attribute of its own thread. */
-	flmem_buf_puts(buf, "import os,sys,_imp,_thread\np=os.fsdecode(");
-	append_python_bytes(buf, order->library);
-	flmem_buf_puts(buf, ")\nn='" FLMEM_SAMPLER_REQUEST
-			    "%d'%_thread.get_native_id()\nsetattr(sys,n,");
-	append_python_bytes(buf, order->text);
-	flmem_buf_puts(buf, ")\ntry:\n"
-			    " try:_imp.create_dynamic(type(sys.implementation)(name="
-			    "'" FLMEM_SAMPLER_MODULE "',origin=p))\n"
-			    " finally:\n"
-			    "  delattr(sys,n)\n");
-	if (order->is_new)
-		flmem_buf_puts(buf, "  try:os.unlink(p)\n"
-				    "  except OSError:pass\n");
-	flmem_buf_puts(buf, "except ImportError as e:print(e)\n");
-}
-
 static void take_attach_call(const struct flmem_cpython_result *run, uint64_t hooks_us,
 			     struct flmem_attach_result *result)
 {
@@ -85,39 +48,24 @@ static void take_attach_call(const struct flmem_cpython_result *run, uint64_t ho
 	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
 		 run->waited_in ? run->waited_in : "");
 	if (run->complete || run->stopped_us)
-		result->stopped_us = FLMEM_KNOWN(run->stopped_us + hooks_us);
+		result->stopped_us = FLMEM_KNOWN(flmem_u64_or(result->stopped_us, 0) +
+						 run->stopped_us + hooks_us);
 	if (run->complete)
-		result->took_us = FLMEM_KNOWN(run->took_us);
+		result->took_us = FLMEM_KNOWN(flmem_u64_or(result->took_us, 0) + run->took_us);
 }
 
-/* "flmem: ok", "flmem: refused REASON", or what the loader printed. */
-static int take_attach_answer(const struct attach_attempt *attempt,
-			      const struct flmem_cpython_answer *answer, struct flmem_error *err)
-{
-	static const char refused[] = FLMEM_SAMPLER_ANSWER "refused ";
-	const char *said = answer->exception ? answer->exception
-			   : answer->output  ? answer->output
-					     : "";
-	int length = (int)strcspn(said, "\n");
-
-	if (!answer->exception && flmem_text_starts(said, FLMEM_SAMPLER_ANSWER "ok"))
-		return 0;
-	if (!answer->exception && flmem_text_starts(said, refused))
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %.*s", (int)attempt->pid,
-				       length - (int)sizeof(refused) + 1,
-				       said + sizeof(refused) - 1);
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "process %d could not load the sampler: %.*s",
-			       (int)attempt->pid, length, said);
-}
-
-static int run_attach_code(struct attach_attempt *attempt, struct flmem_target_inspection *target,
-			   const struct flmem_cpython_code *code, struct flmem_error *err)
+/*
+ * Calls a function of the process in a thread that a thread of it starts, without the lock of the
+ * interpreter: the dynamic linker may be held by a thread that waits for that lock.
+ */
+static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			   const struct flmem_cpython_function *function, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result run = {0};
 	struct flmem_guard guard = {0};
 	const struct flmem_attach_options *options = &attempt->options;
 	const struct flmem_cpython_call call = {
-		.code = *code,
+		.function = *function,
 		.guard = &guard,
 		.timeout_us =
 			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
@@ -136,25 +84,67 @@ static int run_attach_code(struct attach_attempt *attempt, struct flmem_target_i
 	if (!rc)
 		rc = flmem_cpython_call(&target->view, &call, &run, err);
 	take_attach_call(&run, hooks_us, &attempt->result);
-	if (rc || options->dry_run)
-		return rc;
-	return take_attach_answer(attempt, &run.answer, err);
+	return rc;
+}
+
+/* The sampler as it is now. */
+static int renew_attached(struct flmem_target_inspection *target,
+			  struct flmem_attached *ret_attached, struct flmem_error *err)
+{
+	int rc = flmem_target_inspection_renew(target, err);
+
+	return rc ? rc : flmem_attached_read(target, ret_attached, err);
+}
+
+/* "flmem: ok", or "flmem: refused REASON". Where it came too late, the state shows what was done. */
+static int take_attach_answer(const struct attach_attempt *attempt,
+			      struct flmem_target_inspection *target, const char *order,
+			      const char *answer, struct flmem_error *err)
+{
+	static const char refused[] = FLMEM_SAMPLER_ANSWER "refused ";
+	struct flmem_attached now = {0};
+	bool is_done = flmem_text_starts(answer, FLMEM_SAMPLER_ANSWER "ok");
+
+	if (flmem_text_starts(answer, refused))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %s", (int)attempt->pid,
+				       answer + sizeof(refused) - 1);
+	if (!is_done && !renew_attached(target, &now, NULL))
+		is_done = attempt->detach ? now.state.phase == FLMEM_SAMPLER_IDLE
+					  : now.state.phase == FLMEM_SAMPLER_SAMPLING &&
+						    strcmp(now.state.path,
+							   order + strlen(ATTACH_ORDER)) == 0;
+	if (is_done)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "it is unknown what the sampler of process %d did: its answer was "
+			       "lost",
+			       (int)attempt->pid);
 }
 
 static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
-		      const struct attach_order *order, struct flmem_error *err)
+		      const struct flmem_attached *attached, const char *order,
+		      struct flmem_error *err)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_cpython_code code = {.name = attempt->detach ? "profile detach"
-								  : "profile attach"};
+	char answer[FLMEM_SAMPLER_ANSWER_MAX] = "", shown[FLMEM_SAMPLER_ANSWER_MAX];
+	struct flmem_cpython_function function = {
+		.name = FLMEM_SAMPLER_ORDER_SYMBOL,
+		.text = order,
+		.answer = answer,
+		.answer_size = sizeof(answer),
+	};
+	int rc;
 
-	append_order(order, &text);
-	if (text.failed)
-		return flmem_error_nomem(err, "cannot hold the code for process %d",
-					 (int)attempt->pid);
-	code.text = text.data;
-	code.length = text.length;
-	return run_attach_code(attempt, target, &code, err);
+	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_ORDER_SYMBOL, &function.address))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d has loaded a sampler of another version of "
+				       "flmem; use that version, or restart the process",
+				       (int)attempt->pid);
+	rc = run_attach_call(attempt, target, &function, err);
+	if (rc || attempt->options.dry_run)
+		return rc;
+	answer[sizeof(answer) - 1] = '\0';
+	flmem_text_escape(answer, shown, sizeof(shown));
+	return take_attach_answer(attempt, target, order, shown, err);
 }
 
 static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
@@ -171,8 +161,9 @@ static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
 static int refuse_sampled(const struct attach_attempt *attempt,
 			  const struct flmem_attached *attached, struct flmem_error *err)
 {
-	const char *path = attached->state.path;
+	char path[256];
 
+	flmem_text_escape(attached->state.path, path, sizeof(path));
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "process %d is already sampled%s%.200s%s; end that with: flmem "
 			       "profile detach --pid %d",
@@ -207,11 +198,54 @@ static int check_attachable(const struct attach_attempt *attempt,
 	return 0;
 }
 
-/* Through the file system of the process, and only for as long as it takes to load it. */
-static int send_new_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
-			    const struct attach_order *given, struct flmem_error *err)
+/* Functions of the C library itself, never those of a library in front of it. */
+static bool find_library_function(const struct flmem_modules *modules, const char *name,
+				  uint64_t *ret_address)
 {
-	struct attach_order order = *given;
+	uint64_t unused;
+
+	for (size_t i = 0; i < modules->rank_count; i++) {
+		const struct flmem_module *module = modules->by_rank[i];
+		const char *file = strrchr(module->path, '/');
+
+		/* Before 2.34, dlopen() is in a second one. */
+		if (!flmem_module_symbol(module, "gnu_get_libc_version", &unused) &&
+		    !(file && flmem_text_starts(file, "/libdl")))
+			continue;
+		if (flmem_module_symbol_any(module, name, ret_address))
+			return true;
+	}
+	return false;
+}
+
+static int load_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			const char *path, struct flmem_attached *attached, struct flmem_error *err)
+{
+	struct flmem_cpython_function function = {
+		.name = "dlopen", .text = path, .number = RTLD_NOW, .then_name = "unlink"};
+	int rc;
+
+	if (!find_library_function(&target->modules, "dlopen", &function.address) ||
+	    !find_library_function(&target->modules, "unlink", &function.then))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the C library of process %d exports no dlopen()",
+				       (int)attempt->pid);
+	rc = run_attach_call(attempt, target, &function, err);
+	if (rc || attempt->options.dry_run)
+		return rc;
+	rc = renew_attached(target, attached, err);
+	if (rc || attached->module)
+		return rc;
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the dynamic linker of process %d did not load the sampler: a "
+			       "policy forbids it, or memory or room for thread-local data lacks",
+			       (int)attempt->pid);
+}
+
+/* Through the file system of the process, and only for as long as it takes to load it. */
+static int load_new_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			    struct flmem_attached *attached, struct flmem_error *err)
+{
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script file = FLMEM_CPYTHON_SCRIPT_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf library = FLMEM_BUF_INIT;
 	unsigned char number[FLMEM_CPYTHON_COOKIE];
@@ -231,22 +265,22 @@ static int send_new_library(struct attach_attempt *attempt, struct flmem_target_
 			return rc;
 	}
 	snprintf(path, sizeof(path), "%s/%s", file.path ? file.path : "", file.name);
-	order.library = path;
-	order.is_new = true;
-	return send_order(attempt, target, &order, err);
+	return load_library(attempt, target, path, attached, err);
 }
 
 static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
-		       const struct flmem_attached *attached, const char *profile,
+		       const struct flmem_attached *there, const char *profile,
 		       struct flmem_error *err)
 {
-	struct attach_order order = {0};
+	char order[FLMEM_SAMPLER_STATE_PATH + 16];
+	struct flmem_attached attached = *there;
+	int rc = attached.module ? 0 : load_new_library(attempt, target, &attached, err);
 
-	snprintf(order.text, sizeof(order.text), "attach %s", profile);
-	if (!attached->module)
-		return send_new_library(attempt, target, &order, err);
-	order.library = attached->module->path;
-	return send_order(attempt, target, &order, err);
+	snprintf(order, sizeof(order), ATTACH_ORDER "%s", profile);
+	/* Nothing was loaded in a dry run, and there is nothing more to find out. */
+	if (rc || !attached.module)
+		return rc;
+	return send_order(attempt, target, &attached, order, err);
 }
 
 static void take_entries(const struct flmem_sampler_state *state,
@@ -302,16 +336,13 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
-	struct attach_order order = {.text = "detach"};
-
 	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)attempt->pid);
-	order.library = attached->module->path;
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
 	take_entries(&attached->state, &attempt->result);
-	return send_order(attempt, target, &order, err);
+	return send_order(attempt, target, attached, "detach", err);
 }
 
 static int run_attach_attempt(void *context, struct flmem_error *err)

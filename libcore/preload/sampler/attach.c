@@ -28,7 +28,9 @@ void sampler_show_identity(void)
 	struct flmem_sampler_state *state = &sampler_shown.state;
 
 	state->version = FLMEM_SAMPLER_STATE_VERSION;
+	sampler_walk_begin();
 	state->preloaded = sampler_is_interposed();
+	sampler_walk_end();
 	__atomic_store_n(&state->magic, FLMEM_SAMPLER_STATE_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -49,14 +51,16 @@ static bool begin_change(enum flmem_sampler_phase from, enum flmem_sampler_phase
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-static const char *attach_profile(const char *path, uintptr_t python)
+static const char *attach_profile(const char *path)
 {
 	struct flmem_sampler_state *state = &sampler_shown.state;
 	const char *why = NULL;
+	uintptr_t python;
 
 	if (!state->preloaded) {
 		sampler_walk_begin();
 		sampler_hooks_resolve_loaded();
+		python = sampler_symbol_find("PyEval_RestoreThread", NULL);
 		sampler_walk_end();
 		why = sampler_got_redirect(python, &state->entries);
 	}
@@ -68,7 +72,7 @@ static const char *attach_profile(const char *path, uintptr_t python)
 	return why;
 }
 
-static const char *run_attach(const char *path, uintptr_t python)
+static const char *run_attach(const char *path)
 {
 	const char *why;
 
@@ -78,7 +82,7 @@ static const char *run_attach(const char *path, uintptr_t python)
 	if (__atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST))
 		why = "a call from an earlier profile has not ended";
 	else
-		why = attach_profile(path, python);
+		why = attach_profile(path);
 	if (why)
 		__atomic_store_n(&sampler_shown.state.phase, FLMEM_SAMPLER_IDLE, __ATOMIC_SEQ_CST);
 	return why;
@@ -100,16 +104,20 @@ static const char *run_detach(void)
 	return closed ? NULL : "a call of a thread still uses the profile, which stays mapped";
 }
 
-void sampler_attach_order(const char *order, uintptr_t python, char *answer, size_t size)
+void flmem_sampler_order(const char *order, char *answer) __attribute__((visibility("default")));
+
+/* In a thread of flmem's, with no lock held, also not that of an interpreter. */
+void flmem_sampler_order(const char *order, char *answer)
 {
 	const char *why = "the order is not known";
 
+	sampler_walk_prepare();
 	if (strncmp(order, attach_order, sizeof(attach_order) - 1) == 0)
-		why = run_attach(order + sizeof(attach_order) - 1, python);
+		why = run_attach(order + sizeof(attach_order) - 1);
 	else if (strcmp(order, detach_order) == 0)
 		why = run_detach();
 	answer[0] = '\0';
-	append_answer(answer, size, FLMEM_SAMPLER_ANSWER);
-	append_answer(answer, size, why ? "refused " : "ok");
-	append_answer(answer, size, why ? why : "");
+	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, FLMEM_SAMPLER_ANSWER);
+	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, why ? "refused " : "ok");
+	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, why ? why : "");
 }

@@ -15,12 +15,6 @@ HIDDEN bool sampler_profile_close(void);
 HIDDEN void sampler_show_identity(void);
 HIDDEN void sampler_show_sampling(void);
 
-/*
- * Carries out an order: "attach PATH" or "detach". `python` is an address of the interpreter. The
- * answer is a line for flmem, after FLMEM_SAMPLER_ANSWER: "ok", or "refused REASON".
- */
-HIDDEN void sampler_attach_order(const char *order, uintptr_t python, char *answer, size_t size);
-
 /* trampolines.c: before dlopen() and dlsym(), which are entered as from the caller itself. */
 HIDDEN void sampler_before_dlopen(void);
 HIDDEN void sampler_before_dlsym(void);

@@ -42,6 +42,7 @@ static void add_to_count(uint32_t *count, uint32_t number)
 /* Those of others are called later, so none of their locks is held. */
 static void begin_fork(void)
 {
+	sampler_thread.forking = 1;
 	add_to_count(&forking, 1);
 	for (unsigned i = 0; i < WAITS_MAX && read_count(&walking); i++) {
 		add_to_count(&forking, -1U);
@@ -50,14 +51,18 @@ static void begin_fork(void)
 	}
 }
 
+/* Not after a fork that was on its way when the handlers were registered. */
 static void end_fork_in_parent(void)
 {
-	add_to_count(&forking, -1U);
+	if (sampler_thread.forking)
+		add_to_count(&forking, -1U);
+	sampler_thread.forking = 0;
 }
 
 /* The other threads of the parent are not there. */
 static void end_fork_in_child(void)
 {
+	sampler_thread.forking = 0;
 	forking = 0;
 	walking = 0;
 }
@@ -68,10 +73,13 @@ void sampler_walk_prepare(void)
 		pthread_atfork(begin_fork, end_fork_in_parent, end_fork_in_child);
 }
 
+/* A handler of the program may open a library in the middle of a fork: that one is its own. */
 void sampler_walk_begin(void)
 {
+	uint32_t own = sampler_thread.forking;
+
 	add_to_count(&walking, 1);
-	for (unsigned i = 0; i < WAITS_MAX && read_count(&forking); i++)
+	for (unsigned i = 0; i < WAITS_MAX && read_count(&forking) > own; i++)
 		pause_shortly();
 }
 

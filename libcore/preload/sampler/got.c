@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "preload/sampler/hold.h"
+#include "preload/sampler/hooks.h"
 
 #ifdef __x86_64__
 #define RELOCATION_CALL	 R_X86_64_JUMP_SLOT
@@ -26,6 +27,9 @@
 #define RELOCATION_ENTRY R_AARCH64_GLOB_DAT
 #define RELOCATION_DATA	 R_AARCH64_ABS64
 #endif
+
+#define PUSH	  0x68 /* of 4 bytes that follow */
+#define STUB_SIZE 9    /* of what is read of an entry of the PLT */
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
@@ -43,6 +47,10 @@ struct changed {
 	uintptr_t slot, original;
 };
 
+#ifdef __x86_64__
+static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+#endif
+
 /* Used under the linker's lock. */
 static struct hooked hooked[] = {
 #define SAMPLER_ROW(function) {.name = #function, .own = (uintptr_t)sampler_own_##function},
@@ -55,9 +63,17 @@ static bool seen_all;
 
 #define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
 
+/* An entry as its relocation describes it. */
+struct entry {
+	uintptr_t at;
+	const struct hooked *hook;
+	unsigned kind;	/* RELOCATION_ */
+	uint32_t index; /* in its table */
+};
+
 struct pass {
-	void (*visit)(struct pass *pass, const struct sampler_object *object, uintptr_t slot,
-		      const struct hooked *hook, unsigned kind);
+	void (*visit)(struct pass *pass, const struct sampler_object *object,
+		      const struct entry *entry);
 	struct sampler_areas areas;
 	struct flmem_sampler_entries entries;
 	struct sampler_object main;
@@ -130,21 +146,42 @@ static bool is_in_object(const struct sampler_object *object, uintptr_t address)
 	return address >= object->start && address < object->end;
 }
 
-/* It leads to the linker, which would replace it by the function at the first call. */
+/*
+ * It leads to the linker, which would replace it by the function at the first call: by the code of
+ * the PLT that names this very relocation (psABI: push its index; with IBT an endbr64 before it). A
+ * function of the object itself does not begin like that.
+ */
 static bool is_unbound(const struct pass *pass, const struct sampler_object *object,
-		       uintptr_t value, unsigned kind)
+		       uintptr_t value, const struct entry *entry)
 {
-	return kind == RELOCATION_CALL && is_in_object(object, value) &&
-	       (sampler_areas_access(&pass->areas, value) & PROT_EXEC);
+	const int needed = PROT_READ | PROT_EXEC;
+	int access = sampler_areas_access(&pass->areas, value);
+
+	if (entry->kind != RELOCATION_CALL || !is_in_object(object, value) || access < 0 ||
+	    (access & needed) != needed)
+		return false;
+#ifdef __x86_64__
+	const unsigned char *code = (const unsigned char *)value;
+	uint32_t index;
+
+	if (!is_in_object(object, value + STUB_SIZE))
+		return false;
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		code += sizeof(endbr64);
+	memcpy(&index, code + 1, sizeof(index));
+	return code[0] == PUSH && index == entry->index;
+#else
+	return true;
+#endif
 }
 
 static void count_other(struct pass *pass, const struct sampler_object *object, uintptr_t value,
-			unsigned kind)
+			const struct entry *entry)
 {
 	/* The address of a function, for the whole process, in a program at a fixed place. */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
 		return;
-	if (is_unbound(pass, object, value, kind))
+	if (is_unbound(pass, object, value, entry))
 		pass->entries.unresolved++;
 	else if (value)
 		pass->entries.elsewhere++;
@@ -152,13 +189,13 @@ static void count_other(struct pass *pass, const struct sampler_object *object, 
 
 static void change_entry(struct pass *pass, uintptr_t *slot, uintptr_t value, uintptr_t own)
 {
-	struct changed *entry = find_changed((uintptr_t)slot, true);
+	struct changed *change = find_changed((uintptr_t)slot, true);
 
-	if (!entry || !open_page(pass, (uintptr_t)slot)) {
+	if (!change || !open_page(pass, (uintptr_t)slot)) {
 		pass->entries.locked++;
 		return;
 	}
-	entry->original = value;
+	change->original = value;
 	/* The linker may bind it at this moment: then it stays with the function itself. */
 	if (__atomic_compare_exchange_n(slot, &value, own, false, __ATOMIC_SEQ_CST,
 					__ATOMIC_RELAXED))
@@ -167,53 +204,67 @@ static void change_entry(struct pass *pass, uintptr_t *slot, uintptr_t value, ui
 		pass->entries.unresolved++;
 }
 
-static void redirect_entry(struct pass *pass, const struct sampler_object *object, uintptr_t at,
-			   const struct hooked *hook, unsigned kind)
+/* Whether the entry is one that leads to the function that the sampler passes calls on to. */
+static bool is_redirectable(const struct pass *pass, const struct sampler_object *object,
+			    uintptr_t value, const struct entry *entry)
 {
-	uintptr_t *slot = (uintptr_t *)at, value = __atomic_load_n(slot, __ATOMIC_RELAXED);
+	const struct hooked *hook = entry->hook;
 
-	if (kind == RELOCATION_DATA) {
+	if (!hook->real)
+		return false;
+	return value == hook->real ||
+	       (hook->definitions == 1 && is_unbound(pass, object, value, entry));
+}
+
+static void redirect_entry(struct pass *pass, const struct sampler_object *object,
+			   const struct entry *entry)
+{
+	const struct hooked *hook = entry->hook;
+	uintptr_t *slot = (uintptr_t *)entry->at, value = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (entry->kind == RELOCATION_DATA) {
 		pass->entries.fixed += hook->real && value == hook->real;
 	} else if (value == hook->own) {
 		pass->entries.redirected++;
-	} else if (hook->real && (value == hook->real || (hook->definitions == 1 &&
-							  is_unbound(pass, object, value, kind)))) {
+	} else if (is_redirectable(pass, object, value, entry)) {
 		/* What the allocator maps for itself is in the blocks that it hands out. */
 		if (!hook->maps || !is_in_object(object, hooked[0].real))
 			change_entry(pass, slot, value, hook->own);
 	} else {
-		count_other(pass, object, value, kind);
+		count_other(pass, object, value, entry);
 	}
 }
 
 /* Those of the interpreter itself have to lead to the allocator, or another tool is at work. */
-static void check_redirected(struct pass *pass, const struct sampler_object *object, uintptr_t at,
-			     const struct hooked *hook, unsigned kind)
+static void check_redirected(struct pass *pass, const struct sampler_object *object,
+			     const struct entry *entry)
 {
-	uintptr_t value = *(uintptr_t *)at;
+	uintptr_t value = *(uintptr_t *)entry->at;
 
-	if (kind == RELOCATION_DATA || !hook->real || !value || value == hook->real ||
-	    value == hook->own || is_unbound(pass, object, value, kind) ||
-	    is_in_object(&pass->main, value))
+	/* Within the object: not bound yet, whatever its PLT looks like, or bound to itself. */
+	if (entry->kind == RELOCATION_DATA || !entry->hook->real || !value ||
+	    value == entry->hook->real || value == entry->hook->own ||
+	    is_in_object(object, value) || is_in_object(&pass->main, value))
 		return;
 	if (is_in_object(object, pass->python) || object->is_main)
 		pass->why = "calls of the allocator already lead to another tool";
 }
 
-static void restore_entry(struct pass *pass, const struct sampler_object *object, uintptr_t at,
-			  const struct hooked *hook, unsigned kind)
+static void restore_entry(struct pass *pass, const struct sampler_object *object,
+			  const struct entry *entry)
 {
-	uintptr_t *slot = (uintptr_t *)at, value = hook->own, original;
-	const struct changed *entry;
+	const struct hooked *hook = entry->hook;
+	uintptr_t *slot = (uintptr_t *)entry->at, value = hook->own, original;
+	const struct changed *change;
 
-	if (kind == RELOCATION_DATA || __atomic_load_n(slot, __ATOMIC_RELAXED) != hook->own)
+	if (entry->kind == RELOCATION_DATA || __atomic_load_n(slot, __ATOMIC_RELAXED) != hook->own)
 		return;
-	entry = find_changed(at, false);
-	original = entry ? entry->original : hook->real;
+	change = find_changed(entry->at, false);
+	original = change ? change->original : hook->real;
 	/* The entry of another object that was there before. */
-	if (original != hook->real && !is_unbound(pass, object, original, kind))
+	if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))
 		original = hook->real;
-	if (!open_page(pass, at)) {
+	if (!original || !open_page(pass, entry->at)) {
 		pass->entries.locked++;
 		return;
 	}
@@ -232,21 +283,26 @@ static const struct hooked *find_hooked(const char *name)
 	return NULL;
 }
 
-static bool visit_relocation(struct pass *pass, const struct sampler_object *object,
-			     const ElfW(Rela) * relocation)
+static bool visit_relocation(struct pass *pass, const struct sampler_object *object, unsigned table,
+			     size_t index)
 {
-	unsigned kind = (unsigned)ELF64_R_TYPE(relocation->r_info);
+	const ElfW(Rela) *relocation = &object->tables[table][index];
 	const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
-	const struct hooked *hook;
+	struct entry entry = {
+		.at = object->base + relocation->r_offset,
+		.kind = (unsigned)ELF64_R_TYPE(relocation->r_info),
+		.index = (uint32_t)index,
+	};
 
-	if (kind != RELOCATION_CALL && kind != RELOCATION_ENTRY && kind != RELOCATION_DATA)
+	if (entry.kind != RELOCATION_CALL && entry.kind != RELOCATION_ENTRY &&
+	    entry.kind != RELOCATION_DATA)
 		return false;
 	if (relocation->r_addend || !*(object->names + symbol->st_name))
 		return false;
-	hook = find_hooked(object->names + symbol->st_name);
-	if (hook)
-		pass->visit(pass, object, object->base + relocation->r_offset, hook, kind);
-	return hook != NULL;
+	entry.hook = find_hooked(object->names + symbol->st_name);
+	if (entry.hook)
+		pass->visit(pass, object, &entry);
+	return entry.hook != NULL;
 }
 
 /* Its read-only part is not yet: the linker is loading it, in another thread. */
@@ -274,7 +330,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	}
 	for (unsigned table = 0; table < 2; table++)
 		for (size_t i = 0; i < object.counts[table]; i++)
-			found |= visit_relocation(pass, &object, &object.tables[table][i]);
+			found |= visit_relocation(pass, &object, table, i);
 	close_page(pass);
 	pass->entries.objects += found;
 	return 0;
@@ -292,13 +348,16 @@ static void resolve_hooked(void)
 {
 	for (size_t i = 0; i < HOOKED; i++) {
 		hooked[i].real = sampler_symbol_find(hooked[i].name, &hooked[i].definitions);
+		/* It must not get what another allocator has handed out. */
+		if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))
+			hooked[i].real = 0;
 		hooked[i].maps = strstr(hooked[i].name, "map") != NULL;
 	}
 }
 
 static void visit_objects(struct pass *pass,
 			  void (*visit)(struct pass *pass, const struct sampler_object *object,
-					uintptr_t slot, const struct hooked *hook, unsigned kind))
+					const struct entry *entry))
 {
 	pass->visit = visit;
 	pass->entries = (struct flmem_sampler_entries){0};
@@ -322,6 +381,9 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	struct pass *pass = context;
 
 	(void)size;
+	/* It has ended since: whoever puts the entries back comes next, or has been here already. */
+	if (pass->is_late && !sampler_is_active())
+		return 1;
 	/* Since the last time nothing was loaded. */
 	if (pass->is_late && seen_all && info->dlpi_adds == seen_adds)
 		return 1;

@@ -53,7 +53,8 @@ struct sampler_object {
 	const ElfW(Sym) * symbols;
 	const char *names;
 	const ElfW(Half) * versions;
-	const uint32_t *hash; /* DT_GNU_HASH */
+	const uint32_t *hash;	  /* DT_GNU_HASH */
+	const uint32_t *old_hash; /* DT_HASH */
 	const ElfW(Rela) * tables[2];
 	size_t counts[2];
 	bool is_main;
@@ -61,9 +62,13 @@ struct sampler_object {
 
 /* objects.c: false for what has no such tables, the sampler itself and the dynamic linker. */
 HIDDEN bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret);
-/* The function that it defines by default under that name, or 0. */
-HIDDEN uintptr_t sampler_object_define(const struct sampler_object *object, const char *name);
-/* What the program gets for a name, the first definition; 0: none. `ret_count`: of definitions. */
+/*
+ * How many symbols of that name it defines, of any kind and version: a call that is not bound yet
+ * may lead to each. *ret_function: the function that it defines by default, or 0.
+ */
+HIDDEN unsigned sampler_object_define(const struct sampler_object *object, const char *name,
+				      uintptr_t *ret_function);
+/* What the program gets for a name, the first function; 0: none. `ret_count`: of definitions. */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
 /* Whether the program calls the functions of the sampler already, since it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);
@@ -84,10 +89,7 @@ HIDDEN void sampler_areas_free(struct sampler_areas *areas);
 /* PROT_ of an address, or -1. */
 HIDDEN int sampler_areas_access(const struct sampler_areas *areas, uintptr_t address);
 
-/*
- * forks.c: a walk over the linker's list and a fork wait for each other. Prepared before the first
- * walk and while no fork is on its way: in Python code, under the lock of the interpreter.
- */
+/* forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. */
 HIDDEN void sampler_walk_prepare(void);
 HIDDEN void sampler_walk_begin(void);
 HIDDEN void sampler_walk_end(void);

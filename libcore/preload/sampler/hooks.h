@@ -4,9 +4,27 @@
 
 /* The functions of the next allocator, to which the sampler passes every call on. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* X(function): those that are looked for by their names. */
+#define SAMPLER_NEXT_ROWS(X)  \
+	X(malloc)             \
+	X(calloc)             \
+	X(realloc)            \
+	X(free)               \
+	X(free_sized)         \
+	X(free_aligned_sized) \
+	X(memalign)           \
+	X(posix_memalign)     \
+	X(aligned_alloc)      \
+	X(valloc)             \
+	X(pvalloc)            \
+	X(mmap)               \
+	X(munmap)             \
+	X(dlclose)
 
 struct sampler_next {
 	void *(*malloc)(size_t);
@@ -35,6 +53,9 @@ extern void *sampler_next_dlsym __attribute__((visibility("hidden")));
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve(void);
 /* The same for a library that was loaded into a program that runs: those of the program. */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
+/* Whether a call that is redirected from this function goes on to this very function. */
+__attribute__((visibility("hidden"))) bool sampler_hooks_pass_on(const char *name,
+								 uintptr_t function);
 
 /* The file that the next malloc() is in. */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);

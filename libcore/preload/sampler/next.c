@@ -144,6 +144,15 @@ static int find_owner_range(struct dl_phdr_info *info, size_t size, void *contex
 	return 1;
 }
 
+static const struct {
+	const char *name;
+	size_t offset;
+} next_rows[] = {
+#define SAMPLER_ROW(function) {#function, offsetof(struct sampler_next, function)},
+	SAMPLER_NEXT_ROWS(SAMPLER_ROW)
+#undef SAMPLER_ROW
+};
+
 void sampler_hooks_resolve(void)
 {
 	struct sampler_next found = sampler_next;
@@ -152,20 +161,8 @@ void sampler_hooks_resolve(void)
 	if (done || is_resolving)
 		return;
 	is_resolving = true;
-	find_next("malloc", &found.malloc);
-	find_next("calloc", &found.calloc);
-	find_next("realloc", &found.realloc);
-	find_next("free", &found.free);
-	find_next("free_sized", &found.free_sized);
-	find_next("free_aligned_sized", &found.free_aligned_sized);
-	find_next("memalign", &found.memalign);
-	find_next("posix_memalign", &found.posix_memalign);
-	find_next("aligned_alloc", &found.aligned_alloc);
-	find_next("valloc", &found.valloc);
-	find_next("pvalloc", &found.pvalloc);
-	find_next("mmap", &found.mmap);
-	find_next("munmap", &found.munmap);
-	find_next("dlclose", &found.dlclose);
+	for (size_t i = 0; i < sizeof(next_rows) / sizeof(next_rows[0]); i++)
+		find_next(next_rows[i].name, (char *)&found + next_rows[i].offset);
 	find_next("dlopen", &sampler_next_dlopen);
 	find_next("dlsym", &sampler_next_dlsym);
 	sampler_next = found;
@@ -178,6 +175,18 @@ void sampler_hooks_resolve_loaded(void)
 {
 	is_loaded = true;
 	sampler_hooks_resolve();
+}
+
+/* A library that came later may have one of its own, where the program has none. */
+bool sampler_hooks_pass_on(const char *name, uintptr_t function)
+{
+	uintptr_t next = function;
+
+	for (size_t i = 0; i < sizeof(next_rows) / sizeof(next_rows[0]); i++)
+		if (strcmp(next_rows[i].name, name) == 0)
+			memcpy(&next, (const char *)&sampler_next + next_rows[i].offset,
+			       sizeof(next));
+	return next == function;
 }
 
 void sampler_hooks_owner(char *out, size_t size)

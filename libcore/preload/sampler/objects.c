@@ -33,6 +33,9 @@ static void take_object_tables(struct sampler_object *object, const ElfW(Dyn) * 
 		case DT_GNU_HASH:
 			object->hash = (const void *)find_object_table(object, entry);
 			break;
+		case DT_HASH:
+			object->old_hash = (const void *)find_object_table(object, entry);
+			break;
 		case DT_VERSYM:
 			object->versions = (const void *)find_object_table(object, entry);
 			break;
@@ -112,24 +115,30 @@ static uint32_t hash_name(const char *name)
 	return hash;
 }
 
-static bool is_definition(const struct sampler_object *object, uint32_t index, const char *name)
+static bool is_named(const struct sampler_object *object, uint32_t index, const char *name)
 {
 	const ElfW(Sym) *symbol = &object->symbols[index];
 
 	return symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
-	       ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-	       !(object->versions && object->versions[index] & VERSION_HIDDEN) &&
 	       strcmp(object->names + symbol->st_name, name) == 0;
 }
 
-uintptr_t sampler_object_define(const struct sampler_object *object, const char *name)
+static bool is_definition(const struct sampler_object *object, uint32_t index)
+{
+	return ELF64_ST_TYPE(object->symbols[index].st_info) == STT_FUNC &&
+	       !(object->versions && object->versions[index] & VERSION_HIDDEN);
+}
+
+/* How many symbols it defines under that name; *ret_found: the first function among them. */
+static unsigned search_hash(const struct sampler_object *object, const char *name,
+			    uintptr_t *ret_found)
 {
 	const uint32_t *table = object->hash, *buckets, *chain;
-	uint32_t hash = hash_name(name), index;
+	uint32_t hash = hash_name(name), index, other;
 	const ElfW(Addr) * bloom;
-	unsigned bits = 8 * sizeof(ElfW(Addr));
+	unsigned bits = 8 * sizeof(ElfW(Addr)), count = 0;
 
-	if (!table || !table[0])
+	if (!table[0])
 		return 0;
 	bloom = (const void *)(table + 4);
 	buckets = (const void *)(bloom + table[2]);
@@ -140,25 +149,55 @@ uintptr_t sampler_object_define(const struct sampler_object *object, const char 
 	index = buckets[hash % table[0]];
 	if (index < table[1])
 		return 0;
-	for (;; index++) {
-		uint32_t other = chain[index - table[1]];
+	do {
+		other = chain[index - table[1]];
+		if ((other | 1) == (hash | 1) && is_named(object, index, name)) {
+			count++;
+			if (!*ret_found && is_definition(object, index))
+				*ret_found = object->base + object->symbols[index].st_value;
+		}
+		index++;
+	} while (!(other & 1));
+	return count;
+}
 
-		if ((other | 1) == (hash | 1) && is_definition(object, index, name))
-			return object->base + object->symbols[index].st_value;
-		if (other & 1)
-			return 0;
+/* DT_HASH: the number of buckets, that of symbols, the buckets, the chains. */
+static unsigned search_old_hash(const struct sampler_object *object, const char *name,
+				uintptr_t *ret_found)
+{
+	const uint32_t *table = object->old_hash;
+	unsigned count = 0;
+
+	for (uint32_t index = 1; index < table[1]; index++) {
+		if (!is_named(object, index, name))
+			continue;
+		count++;
+		if (!*ret_found && is_definition(object, index))
+			*ret_found = object->base + object->symbols[index].st_value;
 	}
+	return count;
+}
+
+unsigned sampler_object_define(const struct sampler_object *object, const char *name,
+			       uintptr_t *ret_function)
+{
+	*ret_function = 0;
+	if (object->hash)
+		return search_hash(object, name, ret_function);
+	return object->old_hash ? search_old_hash(object, name, ret_function) : 0;
 }
 
 bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret)
 {
+	uintptr_t unused;
+
 	/*
 	 * The linker's own malloc() is not called by others; nothing of the vDSO is. There may be
 	 * another sampler: of two that were loaded at once one is refused and stays.
 	 */
 	return read_any_object(info, ret) && !has_address(ret, getauxval(AT_BASE)) &&
 	       !has_address(ret, getauxval(AT_SYSINFO_EHDR)) && !has_address(ret, ADDRESS_SELF) &&
-	       !sampler_object_define(ret, "PyInit_" FLMEM_SAMPLER_MODULE);
+	       !sampler_object_define(ret, FLMEM_SAMPLER_ORDER_SYMBOL, &unused);
 }
 
 struct search {
@@ -177,8 +216,7 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	if (search->own_too ? !read_any_object(info, &object) : !sampler_object_read(info, &object))
 		return 0;
-	found = sampler_object_define(&object, search->name);
-	search->count += found != 0;
+	search->count += sampler_object_define(&object, search->name, &found);
 	if (!search->found)
 		search->found = found;
 	return 0;

@@ -31,7 +31,8 @@ struct sampler_thread {
 	uint32_t record;	      /* in the section of threads */
 	uint32_t busy;		      /* inside the sampler */
 	uint32_t pid;
-	uint32_t opened; /* it has called dlopen(): there may be new objects */
+	uint32_t opened;  /* it has called dlopen(): there may be new objects */
+	uint32_t forking; /* from its own handler before a fork() to the one behind it */
 };
 
 extern __thread struct sampler_thread sampler_thread

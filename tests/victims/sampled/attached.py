@@ -2,7 +2,9 @@
 """
 A program that is attached to: eight threads allocate and compare checksums, and one keeps a
 bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork", "import NAME",
-"open PATH" (which calls its function), "forks" (many mappings, and forks from then on whose
+"open PATH" (which calls its function), "keep PATH" and "drop" (a block of an allocator that only that
+library uses), "construct PATH PATH" (a thread without the interpreter's lock opens the second),
+"forks" (many mappings, and forks from then on whose
 children call the dynamic linker), "check"; each is answered by a line.
 """
 import ctypes
@@ -18,6 +20,7 @@ import zlib
 LEAK = 4 << 20
 kept = []
 faults = []
+kept_block = []
 counts = [0] * 8
 MAPPINGS = 8000
 FORKERS = 1
@@ -77,6 +80,15 @@ def start_forks():
         threading.Thread(target=fork_often, args=(len(counts) - 1,), daemon=True).start()
 
 
+def keep_block(path):
+    library = ctypes.CDLL(path, mode=os.RTLD_DEEPBIND)
+    library.keep_block.restype = ctypes.c_void_p
+    library.drop_block.argtypes = [ctypes.c_void_p]
+    library.drop_block.restype = None
+    kept_block[:] = library.drop_block, library.keep_block()
+    return "kept"
+
+
 def obey(order):
     word, _, rest = order.partition(" ")
     if word == "round":
@@ -89,6 +101,13 @@ def obey(order):
         __import__(rest)
     elif word == "open":
         return ctypes.CDLL(rest).open_neighbour()
+    elif word == "keep":
+        return keep_block(rest)
+    elif word == "drop":
+        kept_block[0](kept_block[1])
+    elif word == "construct":
+        opener, path = rest.split()
+        return ctypes.CDLL(opener).open_in_thread(path.encode())
     elif word == "check":
         before = list(counts)
         while any(now <= then for now, then in zip(counts, before)):
