@@ -223,7 +223,8 @@ list_threads() {
 	local pid
 	export SAMPLED_BEGUN=$BATS_TEST_TMPDIR/begun SAMPLED_GO=$BATS_TEST_TMPDIR/go
 	start_attachable
-	order construct "$FLMEM_VICTIMS/sampled/in_thread.so" "$FLMEM_VICTIMS/sampled/constructed.so"
+	order call "$FLMEM_VICTIMS/sampled/threads.so" open_in_thread \
+		"$FLMEM_VICTIMS/sampled/constructed.so"
 	wait_until 60 test -e "$SAMPLED_BEGUN"
 	list_threads
 	"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" --timeout 60s 3>&- &
@@ -233,6 +234,50 @@ list_threads() {
 	wait "$pid"
 	assert_sound
 	detach
+	assert_sound
+}
+
+@test "dlopen and dlsym on a stack that is just large enough for them" {
+	start_attachable
+	attach
+	order call "$FLMEM_VICTIMS/sampled/threads.so" open_on_small_stack \
+		"$FLMEM_VICTIMS/sampled/opener.so"
+	[ "$ANSWER" = 0 ]
+	detach
+	assert_sound
+}
+
+@test "a thread that has seccomp filters of its own: refused" {
+	start_attachable
+	order call "$FLMEM_VICTIMS/sampled/threads.so" start_filtered
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 5 'has seccomp filters of its own'
+	[ ! -e "$PROFILE" ]
+	assert_sound
+}
+
+is_closed() {
+	"$FLMEM" profile stats "$PROFILE" | grep -q ': ended'
+}
+
+# A walk over the objects waits for a fork, as the one that puts entries back does.
+@test "a thread that looks for functions while detach waits redirects nothing afterwards" {
+	local round pid threads=$FLMEM_VICTIMS/sampled/threads.so
+	start_attachable
+	order call "$threads" open_in_thread "$threads"
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	for round in 1 2 3; do
+		attach --timeout 60s
+		order call "$threads" fork_until "$BATS_TEST_TMPDIR/go$round"
+		order call "$threads" find_in_threads
+		"$FLMEM" profile detach --pid "$VICTIM" --timeout 60s 3>&- &
+		pid=$!
+		wait_until 60 is_closed
+		: >"$BATS_TEST_TMPDIR/go$round"
+		wait "$pid"
+		order call "$threads" find_in_threads
+		got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	done
 	assert_sound
 }
 

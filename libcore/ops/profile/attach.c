@@ -195,7 +195,7 @@ static int check_attachable(const struct attach_attempt *attempt,
 				       "the Python of process %d is built without its lock "
 				       "(free-threaded)",
 				       (int)attempt->pid);
-	return 0;
+	return flmem_attached_threads_check(&target->process, err);
 }
 
 /* Functions of the C library itself, never those of a library in front of it. */

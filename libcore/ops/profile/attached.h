@@ -20,6 +20,9 @@ struct flmem_attached {
 int flmem_attached_read(const struct flmem_target_inspection *target,
 			struct flmem_attached *ret_attached, struct flmem_error *err);
 
+/* FLMEM_EUNSUPPORTED: a thread has seccomp filters that the others do not have. */
+int flmem_attached_threads_check(const struct flmem_process *process, struct flmem_error *err);
+
 /* The file of a profile, created with the rights of the target. Clearing removes it. */
 struct flmem_attached_file {
 	int directory;			       /* -1: none */

@@ -10,6 +10,7 @@
 #define AREAS_MAX     131072U /* twice the kernel's default limit */
 #define AREAS_SIZE    (AREAS_MAX * sizeof(struct sampler_area))
 #define LINE_MAX_SIZE 16384U
+#define MAPPED_SIZE   (AREAS_SIZE + LINE_MAX_SIZE)
 
 /* start-end rwxp ... */
 static bool take_area(struct sampler_areas *areas, const char *line)
@@ -43,13 +44,14 @@ static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t leng
 	return (ssize_t)length;
 }
 
+/* Not into the stack: dlopen() and dlsym() need little of it, so a program may have no more. */
 static bool read_areas(struct sampler_areas *areas, int fd)
 {
-	char buffer[LINE_MAX_SIZE];
+	char *buffer = (char *)areas->rows + AREAS_SIZE;
 	ssize_t kept = 0, got = 1;
 
-	while (kept >= 0 && (size_t)kept < sizeof(buffer) && got > 0) {
-		got = sampler_read_file(fd, buffer + kept, sizeof(buffer) - (size_t)kept);
+	while (kept >= 0 && (size_t)kept < LINE_MAX_SIZE && got > 0) {
+		got = sampler_read_file(fd, buffer + kept, LINE_MAX_SIZE - (size_t)kept);
 		if (got > 0)
 			kept = take_areas(areas, buffer, (size_t)(kept + got));
 	}
@@ -65,7 +67,7 @@ bool sampler_areas_read(struct sampler_areas *ret_areas)
 
 	if (fd < 0)
 		return false;
-	at = syscall(SYS_mmap, NULL, AREAS_SIZE, PROT_READ | PROT_WRITE,
+	at = syscall(SYS_mmap, NULL, MAPPED_SIZE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
 	areas.rows = at == -1 ? NULL : (void *)at;
 	whole = areas.rows && read_areas(&areas, fd);
@@ -81,7 +83,7 @@ bool sampler_areas_read(struct sampler_areas *ret_areas)
 void sampler_areas_free(struct sampler_areas *areas)
 {
 	if (areas->rows)
-		syscall(SYS_munmap, areas->rows, AREAS_SIZE);
+		syscall(SYS_munmap, areas->rows, MAPPED_SIZE);
 	*areas = (struct sampler_areas){0};
 }
 

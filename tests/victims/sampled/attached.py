@@ -3,8 +3,7 @@
 A program that is attached to: eight threads allocate and compare checksums, and one keeps a
 bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork", "import NAME",
 "open PATH" (which calls its function), "keep PATH" and "drop" (a block of an allocator that only that
-library uses), "construct PATH PATH" (a thread without the interpreter's lock opens the second),
-"forks" (many mappings, and forks from then on whose
+library uses), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
 children call the dynamic linker), "check"; each is answered by a line.
 """
 import ctypes
@@ -105,9 +104,9 @@ def obey(order):
         return keep_block(rest)
     elif word == "drop":
         kept_block[0](kept_block[1])
-    elif word == "construct":
-        opener, path = rest.split()
-        return ctypes.CDLL(opener).open_in_thread(path.encode())
+    elif word == "call":
+        path, function, *text = rest.split()
+        return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
     elif word == "check":
         before = list(counts)
         while any(now <= then for now, then in zip(counts, before)):
