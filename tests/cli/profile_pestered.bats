@@ -46,6 +46,14 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	[ "$(stat -c %s "$PROFILE")" = 0 ]
 }
 
+@test "a profile whose tables are overwritten: the program lives on" {
+	pester scrambled --limit 1MiB
+}
+
+@test "a profile that another file is written over is not changed any more" {
+	pester replaced --limit 1MiB
+}
+
 @test "a child that may not write large files lives on without a profile" {
 	pester file-limit --follow-children
 	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 1 ]

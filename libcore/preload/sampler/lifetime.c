@@ -130,6 +130,8 @@ static void place_sections(struct sampler_tables *t)
 	t->timeline = (void *)(file + s[FLMEM_PROFILE_SECTION_TIMELINE].offset);
 	t->threads = (void *)(file + s[FLMEM_PROFILE_SECTION_THREADS].offset);
 	t->modules = (void *)(file + s[FLMEM_PROFILE_SECTION_MODULES].offset);
+	for (unsigned i = 0; i < FLMEM_PROFILE_SECTION_SLOTS; i++)
+		t->capacity[i] = s[i].capacity;
 }
 
 static void refuse_profile(struct flmem_profile_header *header, const char *why)
@@ -201,6 +203,7 @@ static void begin_header(struct flmem_profile_header *header)
 	header->parent_pid = (uint32_t)getppid();
 	header->start_time_ticks = read_own_start_time();
 	header->start_realtime_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
+	sampler_tables.start_realtime_ms = header->start_realtime_ms;
 	header->start_boottime_ms = clock_read_ns(CLOCK_BOOTTIME) / 1000000;
 	header->timeline_period_ms = FIRST_PERIOD_MS;
 	header->interval_now_bytes = header->interval_bytes;

@@ -164,5 +164,6 @@ bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live)
 	count_filter(address, -1);
 	__atomic_store_n(&sampler_tables.keys[slot], 0, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&sampler_control.live_samples, 1, __ATOMIC_RELAXED);
-	return true;
+	/* The record is in the file. */
+	return ret_live->site < sampler_tables.capacity[FLMEM_PROFILE_SECTION_SITES];
 }

@@ -40,7 +40,8 @@ static bool ask_kernel(uintptr_t page)
 
 bool sampler_file_is_whole(void)
 {
-	return ask_kernel(sampler_tables.last_page);
+	return ask_kernel(sampler_tables.last_page) &&
+	       sampler_tables.header->start_realtime_ms == sampler_tables.start_realtime_ms;
 }
 
 /* Half of the address space is the kernel's; nothing of a program is in the first page. */

@@ -154,7 +154,7 @@ static bool is_same_module(const struct flmem_profile_module *a,
 
 static uint32_t find_module_record(struct flmem_profile_module *module)
 {
-	uint32_t used = sampler_tables.header->section[FLMEM_PROFILE_SECTION_MODULES].used;
+	uint32_t used = sampler_section_used(FLMEM_PROFILE_SECTION_MODULES);
 	uint32_t record;
 
 	for (uint32_t i = used; i-- > 0;)

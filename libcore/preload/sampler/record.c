@@ -111,7 +111,7 @@ static void raise_interval(void)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
 	uint64_t now = __atomic_load_n(&header->interval_now_bytes, __ATOMIC_RELAXED);
-	uint32_t slots = header->section[FLMEM_PROFILE_SECTION_LIVE].capacity;
+	uint32_t slots = sampler_tables.capacity[FLMEM_PROFILE_SECTION_LIVE];
 	uint32_t thinned = sampler_control.thinned;
 	uint32_t limit = slots / 2 + slots / 4 - (slots / 4 >> (thinned < 8 ? thinned : 8));
 

@@ -12,7 +12,7 @@
 
 static uint32_t search_round(uint32_t round)
 {
-	uint32_t used = sampler_tables.header->section[FLMEM_PROFILE_SECTION_ROUNDS].used;
+	uint32_t used = sampler_section_used(FLMEM_PROFILE_SECTION_ROUNDS);
 
 	while (used-- > 0)
 		if (sampler_tables.rounds[used].state == FLMEM_PROFILE_READY &&

@@ -152,7 +152,10 @@ struct sampler_tables {
 	uint32_t key_mask;
 	uint64_t start_ns;   /* monotonic */
 	uintptr_t last_page; /* of the file */
-	size_t memory_size;  /* of the tables from `keys` on */
+	/* As it was made: others may write into the file, also by mistake. */
+	uint64_t start_realtime_ms;
+	uint32_t capacity[FLMEM_PROFILE_SECTION_SLOTS];
+	size_t memory_size; /* of the tables from `keys` on */
 };
 
 extern struct sampler_control sampler_control __attribute__((visibility("hidden")));
@@ -233,6 +236,16 @@ static inline void sampler_close(int fd)
 	syscall(SYS_close, fd);
 }
 
+/* Records that may exist, whatever the file says. */
+static inline uint32_t sampler_section_used(unsigned section)
+{
+	uint32_t used =
+		__atomic_load_n(&sampler_tables.header->section[section].used, __ATOMIC_RELAXED);
+	uint32_t capacity = sampler_tables.capacity[section];
+
+	return used < capacity ? used : capacity;
+}
+
 /* lifetime.c */
 /* For good: the file cannot be written any more. */
 HIDDEN void sampler_stop(void);
@@ -254,7 +267,10 @@ HIDDEN void sampler_copies_end(void);
 /* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
 HIDDEN void sampler_memory_refresh(void);
-/* Somebody may have cut the file: a write behind its end would kill the program. */
+/*
+ * Somebody may have cut the file: a write behind its end would kill the program. Or it has another
+ * content, of which nothing is to be trusted.
+ */
 HIDDEN bool sampler_file_is_whole(void);
 
 /* tables.c: numbers of records, FLMEM_PROFILE_NONE where there is no room. */

@@ -21,10 +21,11 @@ void sampler_drop(enum flmem_profile_drop drop)
 static uint32_t reserve_records(unsigned section, uint32_t count)
 {
 	struct flmem_profile_section *s = &sampler_tables.header->section[section];
+	const uint32_t capacity = sampler_tables.capacity[section];
 	uint32_t first = __atomic_load_n(&s->used, __ATOMIC_RELAXED);
 
 	do {
-		if (first > s->capacity || count > s->capacity - first)
+		if (first > capacity || count > capacity - first)
 			return FLMEM_PROFILE_NONE;
 	} while (!__atomic_compare_exchange_n(&s->used, &first, first + count, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));

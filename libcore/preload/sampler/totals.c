@@ -169,11 +169,11 @@ static uint64_t read_own_rss(void)
 static void thin_timeline(struct flmem_profile_section *section)
 {
 	struct flmem_profile_moment *moments = sampler_tables.timeline;
-	uint32_t kept = section->used / 2;
+	uint32_t used = sampler_section_used(FLMEM_PROFILE_SECTION_TIMELINE), kept = used / 2;
 
 	for (uint32_t i = 0; i < kept; i++)
 		moments[i] = moments[2 * (size_t)i];
-	for (uint32_t i = kept; i < section->used; i++)
+	for (uint32_t i = kept; i < used; i++)
 		moments[i].state = 0;
 	__atomic_store_n(&section->used, kept, __ATOMIC_RELEASE);
 	sampler_tables.header->timeline_period_ms *= 2;
@@ -183,20 +183,23 @@ static void add_moment(uint32_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
 	struct flmem_profile_section *section = &header->section[FLMEM_PROFILE_SECTION_TIMELINE];
+	const uint32_t capacity = sampler_tables.capacity[FLMEM_PROFILE_SECTION_TIMELINE];
 	struct flmem_profile_moment *moment;
+	uint32_t used;
 
-	if (section->capacity < 2)
+	if (capacity < 2)
 		return;
-	if (section->used >= section->capacity)
+	if (sampler_section_used(FLMEM_PROFILE_SECTION_TIMELINE) == capacity)
 		thin_timeline(section);
-	moment = &sampler_tables.timeline[section->used];
+	used = sampler_section_used(FLMEM_PROFILE_SECTION_TIMELINE);
+	moment = &sampler_tables.timeline[used < capacity ? used : 0];
 	moment->round = header->round;
 	moment->time_ms = now_ms;
 	moment->rss_bytes = read_own_rss();
 	moment->live_bytes = live_of(&header->totals);
 	moment->allocated_bytes = get_total(&header->totals.allocated_bytes);
 	__atomic_store_n(&moment->state, FLMEM_PROFILE_READY, __ATOMIC_RELEASE);
-	__atomic_store_n(&section->used, section->used + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&section->used, used + 1, __ATOMIC_RELEASE);
 }
 
 void sampler_timeline_tick(uint32_t now_ms, bool at_once)

@@ -4,6 +4,7 @@
 /* pestered MODE: does what a sampler inside of malloc() must not break, and prints "survived". */
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,12 +14,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "preload/profile_format.h"
+
 #define BLOCK	 4000U
+#define BLOCKS	 200U
 #define HALF	 (256U << 10)
 #define UNMAPPED 20000U
 
@@ -205,6 +210,79 @@ static void mode_truncate(void)
 	survived = 1;
 }
 
+/* Anything may be read from there. */
+static void scramble(unsigned char *bytes, size_t count)
+{
+	unsigned number = 12345;
+
+	for (size_t i = 0; i < count; i++) {
+		number = number * 1103515245U + 12345U;
+		bytes[i] = (unsigned char)(number >> 16);
+	}
+}
+
+static unsigned char *map_profile(size_t *ret_size)
+{
+	const char *path = getenv("PESTERED_FILE");
+	int fd = path ? open(path, O_RDWR) : -1;
+	struct stat status;
+	void *at;
+
+	if (fd < 0 || fstat(fd, &status))
+		fail("PESTERED_FILE");
+	at = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (at == MAP_FAILED)
+		fail("mmap");
+	*ret_size = (size_t)status.st_size;
+	return at;
+}
+
+static void allocate_and_free(void **blocks)
+{
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		free(blocks[i]);
+		blocks[i] = malloc(BLOCK);
+	}
+}
+
+/* The tables have another content, and the header claims that they are larger. */
+static void mode_scrambled(void)
+{
+	static void *blocks[BLOCKS];
+	struct flmem_profile_header *header;
+	size_t size;
+	unsigned char *profile = map_profile(&size);
+
+	allocate_and_free(blocks);
+	scramble(profile + FLMEM_PROFILE_HEADER_SIZE, size - FLMEM_PROFILE_HEADER_SIZE);
+	header = (void *)profile;
+	for (unsigned i = 0; i < header->sections; i++) {
+		header->section[i].capacity = UINT32_MAX;
+		header->section[i].used = UINT32_MAX / 2;
+	}
+	allocate_and_free(blocks);
+	allocate_and_free(blocks);
+	survived = 1;
+}
+
+/* Another file was written over it: that one is not changed. */
+static void mode_replaced(void)
+{
+	static void *blocks[BLOCKS];
+	size_t size;
+	unsigned char *profile = map_profile(&size), *copy;
+
+	copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (copy == MAP_FAILED)
+		fail("mmap");
+	allocate_and_free(blocks);
+	scramble(profile, size);
+	memcpy(copy, profile, size);
+	allocate_and_free(blocks);
+	survived = memcmp(profile, copy, size) == 0;
+}
+
 static void wait_for(pid_t child)
 {
 	int status;
@@ -280,7 +358,8 @@ static const struct {
 	{"cancel", mode_cancel},	   {"stale", mode_stale},
 	{"truncate", mode_truncate},	   {"file-limit", mode_file_limit},
 	{"small-stack", mode_small_stack}, {"refused", mode_refused},
-	{"unmapping", mode_unmapping},
+	{"unmapping", mode_unmapping},	   {"scrambled", mode_scrambled},
+	{"replaced", mode_replaced},
 };
 
 int main(int argc, char **argv)
