@@ -361,6 +361,27 @@ detaches() {
 	assert_sound
 }
 
+@test "in a folder that only the process has, below a link that would lead out of it" {
+	[ "$(id -u)" = 0 ] || skip "needs root to make a mount namespace"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	local inside=$BATS_TEST_TMPDIR/inside outside=$BATS_TEST_TMPDIR/outside
+	mkdir "$inside" "$outside"
+	# The same path is another folder in the namespace.
+	# shellcheck disable=SC2016
+	start_attachable unshare -m --propagation private sh -c \
+		'mount -t tmpfs none "$1" && mount -t tmpfs none "$2" && mkdir "$1/own" && ln -s "$2" "$1/link" &&
+		shift 2 && exec "$@"' sh "$inside" "$outside"
+	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/own/p.prof"
+	assert_status 0
+	detach
+	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/link/p.prof"
+	assert_status 0
+	[ -z "$(ls "$outside")" ]
+	[ -s "/proc/$VICTIM/root$outside/p.prof" ]
+	detach
+	assert_sound
+}
+
 @test "start --profile-ready: dormant until attach, which redirects nothing" {
 	start_attachable "$FLMEM" start --profile-ready --role client --
 	flmem profile detach --pid "$VICTIM"

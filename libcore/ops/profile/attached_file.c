@@ -6,16 +6,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
 
 #include "base/files/file_place.h"
 #include "base/text/buf.h"
+#include "base/text/text.h"
 #include "ops/profile/attached.h"
 #include "ops/profile/prepare.h"
 #include "proc/files/fs_user.h"
@@ -83,16 +86,31 @@ static void fill_target_command(const struct flmem_process *process,
 		flmem_profile_command_fill(words, header);
 }
 
-/* The absolute path; what follows /proc/PID/root is one of the process itself. */
+/* What follows /proc/PID/root is a path of the process itself, with links that it may have made. */
+static const char *skip_process_root(const struct flmem_process *process, const char *output)
+{
+	char root[64];
+	int length = snprintf(root, sizeof(root), "/proc/%d/root/", (int)process->pid);
+
+	return strncmp(output, root, (size_t)length) == 0 ? output + length - 1 : NULL;
+}
+
+/* The absolute path. */
 static int name_attached_file(const struct flmem_process *process, const char *output,
 			      struct flmem_attached_file *file, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *copy = strdup(output), *directory = NULL;
-	const char *name = strrchr(output, '/');
-	char root[64];
-	int length = snprintf(root, sizeof(root), "/proc/%d/root/", (int)process->pid);
+	const char *name = strrchr(output, '/'), *inside = skip_process_root(process, output);
 	int written;
 
+	if (strlen(output) >= sizeof(file->path))
+		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
+				       output);
+	if (inside) {
+		snprintf(file->path, sizeof(file->path), "%s", output);
+		snprintf(file->seen_path, sizeof(file->seen_path), "%s", inside);
+		return 0;
+	}
 	if (!copy)
 		return flmem_error_nomem(err, "cannot name the profile");
 	copy[name ? (size_t)(name - output) : 0] = '\0';
@@ -101,14 +119,10 @@ static int name_attached_file(const struct flmem_process *process, const char *o
 		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot write '%s'", output);
 	written = snprintf(file->path, sizeof(file->path), "%s/%s",
 			   strcmp(directory, "/") == 0 ? "" : directory, name ? name + 1 : output);
-	if ((size_t)written >= sizeof(file->path) || strlen(output) >= sizeof(file->path))
+	if ((size_t)written >= sizeof(file->path))
 		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
 				       output);
 	snprintf(file->seen_path, sizeof(file->seen_path), "%s", file->path);
-	if (strncmp(output, root, (size_t)length) == 0) {
-		snprintf(file->path, sizeof(file->path), "%s", output);
-		snprintf(file->seen_path, sizeof(file->seen_path), "%s", output + length - 1);
-	}
 	return 0;
 }
 
@@ -140,10 +154,37 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 	return work;
 }
 
-static int check_profile_place(struct profile_work *work, struct flmem_error *err)
+/* A link in the root of the process must not lead out of it. */
+static int open_place_inside(const struct flmem_process *process, const char *inside,
+			     struct profile_work *work)
 {
+	const struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	FLMEM_AUTO_CLOSE int root =
+		openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *name = flmem_text_basename(work->path);
+	FLMEM_AUTO_FREE char *directory = strndup(inside, strlen(inside) - strlen(name));
+	int fd = root >= 0 && directory
+			 ? (int)syscall(SYS_openat2, root, directory, &how, sizeof(how))
+			 : -1;
+
+	if (!*name)
+		return -EISDIR;
+	if (fd < 0)
+		return directory ? -errno : -ENOMEM;
+	work->place = (struct flmem_file_place){.directory = fd, .path = work->path, .name = name};
+	return 0;
+}
+
+static int check_profile_place(const struct flmem_process *process, struct profile_work *work,
+			       struct flmem_error *err)
+{
+	const char *inside = skip_process_root(process, work->path);
 	struct stat old;
-	int rc = flmem_file_place_open(work->path, &work->place);
+	int rc = inside ? open_place_inside(process, inside, work)
+			: flmem_file_place_open(work->path, &work->place);
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", work->path);
@@ -200,7 +241,7 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	work = make_profile_work(process, &status, request, file.path);
 	if (!work)
 		return flmem_error_nomem(err, "cannot create the profile");
-	rc = check_profile_place(work, err);
+	rc = check_profile_place(process, work, err);
 	if (!rc)
 		rc = run_profile_work(&status, &work, err);
 	if (rc)
