@@ -84,6 +84,8 @@ check_attach() {
 	assert_schema profile-detach
 	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
 	assert_sound
+	# Neither the profile nor its tables stay mapped.
+	! grep -q "$PROFILE" "/proc/$VICTIM/maps"
 	flmem profile stats "$PROFILE"
 	assert_output ': ended'
 	assert_output 'attached\.py'
@@ -192,6 +194,7 @@ check_allocator() {
 @test "an allocator that one library has for itself keeps its blocks, whatever its tables look like" {
 	check_allocator sysv
 	check_allocator ifunc
+	check_allocator patched
 	check_allocator sized
 	# Loaded when the sampler knows no function of that name.
 	start_attachable

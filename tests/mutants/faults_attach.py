@@ -4,32 +4,35 @@ from faults import Fault
 
 GOT = "libcore/preload/sampler/got.c"
 FORKS = "libcore/preload/sampler/forks.c"
-MODULE = "libcore/preload/sampler/module.c"
 OBJECTS = "libcore/preload/sampler/objects.c"
 ATTACH = "libcore/preload/sampler/attach.c"
 TRAMPOLINES = "libcore/preload/sampler/trampolines.c"
 LIFETIME = "libcore/preload/sampler/lifetime.c"
 FILE = "libcore/ops/profile/attached_file.c"
 ORDER = "libcore/ops/profile/attach.c"
+PROTECTION = "libcore/preload/sampler/protection.c"
+THREADS = "libcore/ops/profile/attached_threads.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
 FORKED = ("cli.profile_attach/forked while",)
+OTHERS = ("cli.profile_attach/an allocator that one library",)
+SEVERAL = ("cli.profile_attach/of several at the same moment",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
     Fault("attach-protection", GOT, "if (pass->page && !(pass->access & PROT_WRITE))", "if (0)",
           "setting the protection of a page back", EVERY),
-    Fault("attach-restore", GOT, "original = entry ? entry->original : hook->real;",
+    Fault("attach-restore", GOT, "original = change ? change->original : hook->real;",
           "original = hook->own;", "putting entries back", EVERY),
     Fault("attach-unbound", GOT,
-          "if (original != hook->real && !is_unbound(pass, object, original, kind))",
+          "if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))",
           "if (original != hook->real)", "putting back entries that were not bound", EVERY),
     Fault("attach-leave-redirected", ATTACH, "left = sampler_got_restore();", "left = 0;",
           "putting entries back when it ends", EVERY),
     Fault("attach-fork-in-walk", FORKS, "i < WAITS_MAX && read_count(&walking)", "0",
           "holding forks back while the linker's list is locked", FORKED),
-    Fault("attach-walk-in-fork", MODULE, "sampler_walk_prepare();", ";",
+    Fault("attach-walk-in-fork", ATTACH, "sampler_walk_prepare();", ";",
           "knowing of forks before the first walk", FORKED),
     Fault("attach-late-objects", GOT, "if (!sampler_thread.opened || !sampler_is_active())",
           "if (1)", "redirecting objects that are loaded later", LATER),
@@ -47,4 +50,34 @@ FAULTS = (
     Fault("attach-children", LIFETIME, "dormant = 1; /* children sample nothing */",
           "dormant = 0; inherited.flags |= FLMEM_PROFILE_FOLLOW;", "leaving children alone",
           ("cli.profile_attach/a child of fork",)),
+    Fault("attach-own-functions", GOT, "return code[0] == PUSH && index == entry->index;",
+          "return index || !index;", "telling a library's own function from the code of its PLT",
+          OTHERS),
+    Fault("attach-old-tables", OBJECTS,
+          "return object->old_hash ? search_old_hash(object, name, ret_function) : 0;", "return 0;",
+          "finding definitions in tables of symbols of the old kind", OTHERS),
+    Fault("attach-any-definition", OBJECTS,
+          "\t\t\tcount++;\n\t\t\tif (!*ret_found", "\t\t\tcount += is_definition(object, index);\n"
+          "\t\t\tif (!*ret_found", "counting definitions that are not plain functions", OTHERS),
+    Fault("attach-passed-on", GOT, "if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))",
+          "if (0)", "redirecting only what the sampler passes on to the same function", OTHERS),
+    Fault("attach-late-walk", GOT, "if (pass->is_late && !sampler_is_active())", "if (0)",
+          "redirecting nothing once the profile has ended",
+          ("cli.profile_attach/looks for functions while detach",)),
+    Fault("attach-stack", PROTECTION, "char *buffer = (char *)areas->rows + AREAS_SIZE;",
+          "char room[LINE_MAX_SIZE], *buffer = room;", "taking little of the caller's stack",
+          ("cli.profile_attach/on a stack that is just",)),
+    Fault("attach-thread-filters", THREADS, "if (!has_same_filters(&first, &status))", "if (0)",
+          "refusing a process with a thread that has filters of its own",
+          ("cli.profile_attach/seccomp filters of its own",)),
+    Fault("attach-out-of-root", FILE, ".resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,",
+          ".resolve = RESOLVE_NO_MAGICLINKS,", "staying in the root of the process",
+          ("cli.profile_attach/that only the process has",)),
+    Fault("attach-file-left", FILE, "unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);",
+          ";", "removing the file of a profile that did not begin", SEVERAL),
+    Fault("attach-both", ATTACH, "if (!begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING))",
+          "if (begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING), 0)",
+          "one profile at a time", SEVERAL),
+    Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();", "\t;",
+          "giving the memory of a profile back", EVERY),
 )

@@ -8,9 +8,13 @@ RECORD = "libcore/preload/sampler/record.c"
 TOTALS = "libcore/preload/sampler/totals.c"
 ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
 MAPPINGS = "libcore/preload/sampler/mappings.c"
+TABLES = "libcore/preload/sampler/tables.c"
+LIVE = "libcore/preload/sampler/live.c"
+MEMORY = "libcore/preload/sampler/memory.c"
 PYTHON = "libcore/preload/sampler/python.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)
+SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
 
 FAULTS = (
@@ -55,4 +59,23 @@ FAULTS = (
           ("cli.profile_run/thousands of dlopen",)),
     Fault("sample-python-internal", PYTHON, "owner >= OWNED_BY_STACK);", "0);",
           "leaving out frames of the interpreter itself", PLACES),
+    Fault("sample-capacity", TABLES, "capacity = sampler_tables.capacity[section];",
+          "capacity = sampler_tables.header->section[section].capacity;",
+          "sizes of tables that nobody else can change", SCRAMBLED),
+    Fault("sample-site-number", LIVE,
+          "return ret_live->site < sampler_tables.capacity[FLMEM_PROFILE_SECTION_SITES];",
+          "return true;", "checking the number of a site that was in the file", SCRAMBLED),
+    Fault("sample-replaced", MEMORY,
+          "sampler_tables.header->start_realtime_ms == sampler_tables.start_realtime_ms", "true",
+          "leaving a file alone that has another content now",
+          ("cli.profile_pestered/written over",)),
+    Fault("sample-cut", MEMORY, "return ask_kernel(sampler_tables.last_page) &&", "return",
+          "noticing that the file was cut", ("cli.profile_pestered/that is cut while",)),
+    Fault("sample-file-limit", LIFETIME, "most.rlim_cur < header.file_size", "0",
+          "not making files that are larger than the process may write",
+          ("cli.profile_pestered/may not write large",)),
+    Fault("sample-refused-size", HOOKS,
+          "\tif (!address)\n\t\tsampler_thread.remaining += size;",
+          "\tif (!address)\n\t\tsampler_thread.remaining += 0;",
+          "not counting what was not allocated", ("cli.profile_pestered/sizes that are refused",)),
 )

@@ -2,8 +2,10 @@
 /*
  * A library with an allocator of its own, whose blocks must not reach free() of another one. SIZED:
  * it has no malloc(), but the free_sized() that the C library of the program lacks. OWN_IFUNC: its
- * functions are chosen by resolvers.
+ * functions are chosen by resolvers. PATCHED: it defines none, but has put its own functions into
+ * its entries of the global offset table.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +52,29 @@ EXPORT void drop_block(void *block)
 	free_sized(block, 100);
 }
 #else
-#ifdef OWN_IFUNC
+#ifdef PATCHED
+/* The entry that the code of the PLT jumps to: ff 25, and how far it is from there. */
+static bool patch(const unsigned char *plt, void *function)
+{
+	int32_t distance;
+
+	if (plt[0] != 0xff || plt[1] != 0x25)
+		return false;
+	memcpy(&distance, plt + 2, sizeof(distance));
+	*(void **)(plt + 6 + distance) = function;
+	return true;
+}
+
+__attribute__((constructor)) static void patch_own_entries(void)
+{
+	const unsigned char *plt[2];
+
+	__asm__("leaq malloc@PLT(%%rip), %0" : "=r"(plt[0]));
+	__asm__("leaq free@PLT(%%rip), %0" : "=r"(plt[1]));
+	if (!patch(plt[0], (void *)take_block) || !patch(plt[1], (void *)check_block))
+		abort();
+}
+#elif defined OWN_IFUNC
 static void *(*find_malloc(void))(size_t)
 {
 	return take_block;

@@ -80,6 +80,9 @@ def start_forks():
 
 
 def keep_block(path):
+    """Its calls are bound when they are made first, not when it is loaded."""
+    libc.dlopen.restype = ctypes.c_void_p
+    libc.dlopen(path.encode(), os.RTLD_LAZY | os.RTLD_DEEPBIND)
     library = ctypes.CDLL(path, mode=os.RTLD_DEEPBIND)
     library.keep_block.restype = ctypes.c_void_p
     library.drop_block.argtypes = [ctypes.c_void_p]
