@@ -14,6 +14,7 @@ setup() {
 
 teardown() {
 	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
+	[ -z "${SERVER:-}" ] || kill "$SERVER" || true
 	stop_victims
 }
 
@@ -382,6 +383,23 @@ detaches() {
 	[ -z "$(ls "$outside")" ]
 	[ -s "/proc/$VICTIM/root$outside/p.prof" ]
 	detach
+	assert_sound
+}
+
+@test "on a file system of a server: refused, since malloc() would wait for it" {
+	local mounted=$BATS_TEST_TMPDIR/mounted served=$BATS_TEST_TMPDIR/served
+	command -v bindfs >/dev/null || skip "bindfs is missing"
+	[ "$(id -u)" = 0 ] && [ -c /dev/fuse ] || skip "needs root and /dev/fuse"
+	mkdir "$mounted" "$served"
+	bindfs -f "$served" "$mounted" 3>&- &
+	SERVER=$!
+	wait_until 60 mountpoint -q "$mounted"
+	start_attachable
+	flmem profile attach --pid "$VICTIM" -o "$mounted/p.prof"
+	assert_error 2 'on a file system of a server'
+	flmem profile run -o "$mounted/p.prof" -- true
+	assert_error 2 'on a file system of a server'
+	[ -z "$(ls "$served")" ]
 	assert_sound
 }
 

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <flmem/launch.h>
@@ -72,6 +74,29 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 	flmem_profile_divide(header, limit);
 }
 
+/*
+ * A page of a mapped file may have to come from a server, for which the program would wait in
+ * malloc(), however long: file systems of other machines and in user space (statfs(2)).
+ */
+static bool is_on_server(int fd)
+{
+	static const uint32_t kinds[] = {
+		FUSE_SUPER_MAGIC,	 NFS_SUPER_MAGIC,	  SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,	 CIFS_SUPER_MAGIC,	  V9FS_MAGIC,
+		CEPH_SUPER_MAGIC,	 AFS_SUPER_MAGIC,	  AFS_FS_MAGIC,
+		CODA_SUPER_MAGIC,	 0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,
+		0x19830326 /* BeeGFS */,
+	};
+	struct statfs status;
+	bool found = false;
+
+	if (fstatfs(fd, &status) < 0)
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
+		found |= (uint32_t)status.f_type == kinds[i];
+	return found;
+}
+
 /* All blocks are allocated now: a mapped file on a full disk would kill the process later. */
 /* Beyond the limit of the process the kernel would send SIGXFSZ. */
 static int allocate_profile(int fd, uint64_t size)
@@ -87,9 +112,15 @@ int flmem_profile_header_write(int fd, const struct flmem_profile_header *header
 			       struct flmem_error *err)
 {
 	char size[FLMEM_TEXT_BYTES_MAX];
-	int error = allocate_profile(fd, header->file_size);
-	int rc;
+	int error, rc;
 
+	if (is_on_server(fd))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is on a file system of a server (NFS, FUSE and "
+				       "others), for which the program could wait in malloc(); "
+				       "choose a local directory, /tmp for example",
+				       path);
+	error = allocate_profile(fd, header->file_size);
 	flmem_text_bytes(header->file_size, size, sizeof(size));
 	if (error)
 		return flmem_error_set(err, FLMEM_EFAILED, error,

@@ -456,6 +456,19 @@ static void clear_control(void)
 		memset(sampler_filter, 0, sizeof(sampler_filter));
 }
 
+/*
+ * Nothing is asked of the file here: somebody may have cut or changed it. In a child that is forked
+ * in the middle, something else may be at these addresses later: the header goes first.
+ */
+static void unmap_profile(void)
+{
+	const struct sampler_tables old = sampler_tables;
+
+	__atomic_store_n(&sampler_tables.header, NULL, __ATOMIC_SEQ_CST);
+	syscall(SYS_munmap, old.keys, old.memory_size);
+	syscall(SYS_munmap, old.header, old.last_page - (uintptr_t)old.header + SAMPLER_PAGE);
+}
+
 const char *sampler_profile_open(const char *path)
 {
 	struct flmem_profile_header header = {0};
@@ -472,21 +485,15 @@ const char *sampler_profile_open(const char *path)
 		return "the profile is not one that was prepared for the process";
 	}
 	memcpy(file_path, path, strlen(path) + 1);
+	/* A call that did not end in time kept it; now there is none. */
+	if (sampler_tables.header)
+		unmap_profile();
 	clear_control();
 	prepare_inherited(&header);
 	dormant = 1; /* children sample nothing */
 	begin_with(fd);
 	sampler_close(fd);
 	return sampler_is_active() ? NULL : "the profile cannot be mapped";
-}
-
-/* Nothing is asked of the file here: somebody may have cut or changed it. */
-static void unmap_profile(void)
-{
-	const struct sampler_tables *t = &sampler_tables;
-
-	syscall(SYS_munmap, t->keys, t->memory_size);
-	syscall(SYS_munmap, t->header, t->last_page - (uintptr_t)t->header + SAMPLER_PAGE);
 }
 
 bool sampler_profile_close(void)
@@ -505,6 +512,5 @@ bool sampler_profile_close(void)
 	if (whole)
 		end_header(sampler_tables.header);
 	unmap_profile();
-	sampler_tables.header = NULL;
 	return true;
 }
