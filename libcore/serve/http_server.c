@@ -20,7 +20,9 @@
 #define HEADERS_MAX	 (32U << 10)
 #define STACK_BYTES	 ((size_t)2 << 20)
 /* A body of at most so many bytes is read before an answer that does not need it. */
-#define DRAIN_MAX (UINT64_C(16) << 20)
+#define DRAIN_MAX   (UINT64_C(16) << 20)
+#define SINGLES	    10
+#define ESCAPED_NUL "%00"
 
 struct flmem_http_server {
 	struct flmem_microhttpd http;
@@ -170,7 +172,15 @@ static enum MHD_Result queue_answer(struct flmem_http_request *request, bool clo
 /* What makes the end of a request, or its server, ambiguous. */
 struct head_fields {
 	unsigned lengths, codings, hosts;
+	bool single[SINGLES]; /* that occurred */
 	bool malformed;
+};
+
+/* Fields with one value: of two, a proxy may check the one that is not used here. */
+static const char *const single_names[SINGLES] = {
+	"Authorization",   "Content-Type",	     "Range",	      "Tus-Resumable",
+	"Upload-Checksum", "Upload-Concat",	     "Upload-Length", "Upload-Offset",
+	"Upload-Metadata", "X-HTTP-Method-Override",
 };
 
 /*
@@ -195,10 +205,25 @@ static enum MHD_Result count_field(void *context, enum MHD_ValueKind kind, const
 
 	(void)kind;
 	fields->malformed |= !is_field(name, value);
+	for (size_t i = 0; i < SINGLES; i++) {
+		bool found = strcasecmp(name, single_names[i]) == 0;
+
+		fields->malformed |= found && fields->single[i];
+		fields->single[i] |= found;
+	}
 	fields->lengths += strcasecmp(name, "Content-Length") == 0;
 	fields->codings += strcasecmp(name, "Transfer-Encoding") == 0;
 	fields->hosts += strcasecmp(name, "Host") == 0;
 	return MHD_YES;
+}
+
+/* NUL would end a path for the code behind, but not for a proxy in front. */
+static size_t unescape_url(void *context, struct MHD_Connection *connection, char *text)
+{
+	struct flmem_http_server *server = context;
+
+	(void)connection;
+	return strstr(text, ESCAPED_NUL) ? strlen(text) : server->http.http_unescape(text);
 }
 
 static bool has_clear_fields(const struct flmem_http_request *request)
@@ -242,13 +267,13 @@ static void check_head(struct flmem_http_request *request)
 		bytes = UINT64_MAX;
 	request->has_body = coding || bytes;
 	request->large = coding || bytes > DRAIN_MAX;
-	if (!has_clear_fields(request) ||
+	if (!has_clear_fields(request) || strstr(request->path, ESCAPED_NUL) ||
 	    (coding ? strcasecmp(coding, "chunked") != 0 : length && *length)) {
 		request->large = request->ambiguous = true;
 		refuse_request(request, MHD_HTTP_BAD_REQUEST,
 			       "{\"type\":\"about:blank\",\"title\":\"Bad Request\","
-			       "\"status\":400,\"detail\":\"the length of the body or a "
-			       "header is ambiguous\"}\n");
+			       "\"status\":400,\"detail\":\"the path, the length of the body "
+			       "or a header is ambiguous\"}\n");
 	} else if (info && info->header_size > HEADERS_MAX) {
 		refuse_request(request, 431,
 			       "{\"type\":\"about:blank\",\"title\":\"Request Header Fields Too "
@@ -399,9 +424,10 @@ static int start_server(struct flmem_http_server *server, struct flmem_error *er
 		MHD_OPTION_CONNECTION_LIMIT, o->connections + FLMEM_HTTP_CONNECTIONS_EXCESS,
 		MHD_OPTION_PER_IP_CONNECTION_LIMIT, o->address_connections,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
-		STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
-		finish_request, server, MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
-		MHD_OPTION_ARRAY, o->tls_cert ? tls : none, MHD_OPTION_END);
+		STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
+		unescape_url, server, MHD_OPTION_NOTIFY_COMPLETED, finish_request, server,
+		MHD_OPTION_NOTIFY_CONNECTION, note_connection, server, MHD_OPTION_ARRAY,
+		o->tls_cert ? tls : none, MHD_OPTION_END);
 	if (server->daemon)
 		return 0;
 	if (o->tls_cert)

@@ -22,6 +22,7 @@
 	X(get_connection_info)                 \
 	X(get_connection_values)               \
 	X(get_timeout)                         \
+	X(http_unescape)                       \
 	X(lookup_connection_value)             \
 	X(create_response_from_buffer)         \
 	X(create_response_from_fd_at_offset64) \

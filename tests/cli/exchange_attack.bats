@@ -100,6 +100,24 @@ raw() {
 	[ "$OFFSET" -eq 0 ]
 }
 
+# What one program reads of them and another one does not, a proxy with rules for example.
+@test "paths with NUL, and two of a field that may occur once, are refused" {
+	local request end='Host: x\r\n\r\n' one='Authorization: Bearer 0123456789abcdef\r\n'
+	local other='Authorization: Bearer fedcba9876543210\r\n'
+	printf 'c 0123456789abcdef\nd fedcba9876543210\n' >tokens
+	serve --model g.safetensors --clients 1 --token-file tokens
+	raw "GET /v1/status HTTP/1.1\r\n$one$end"
+	grep -a -q '^HTTP/1.1 200' raw
+	for request in "GET /v1/status%%00 HTTP/1.1\r\n$one" \
+		"GET /v1/rounds/0/model/g.safetensors%%00.bin HTTP/1.1\r\n$one" \
+		"GET /v1/status HTTP/1.1\r\n$one$other" \
+		"HEAD /v1/uploads/x HTTP/1.1\r\n${one}Tus-Resumable: 1.0.0\r\ntus-resumable: 0.2.2\r\n" \
+		"PATCH /v1/uploads/x HTTP/1.1\r\n${one}Upload-Offset: 0\r\nUpload-Offset: 1\r\n"; do
+		raw "$request$end"
+		grep -a -q '^HTTP/1.1 400' raw || fail "$request: $(cat raw)"
+	done
+}
+
 has_upload_open() {
 	find "/proc/$SERVER/fd" -lname '*.data' | grep -q .
 }
