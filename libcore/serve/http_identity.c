@@ -11,13 +11,13 @@
 #include "base/cleanup.h"
 
 /* The functions used, without the prefix gnutls_. */
-#define GNUTLS_FUNCTIONS(X)          \
-	X(certificate_verify_peers2) \
-	X(certificate_get_peers)     \
-	X(fingerprint)               \
-	X(x509_crt_init)             \
-	X(x509_crt_import)           \
-	X(x509_crt_get_dn_by_oid)    \
+#define GNUTLS_FUNCTIONS(X)         \
+	X(certificate_verify_peers) \
+	X(certificate_get_peers)    \
+	X(fingerprint)              \
+	X(x509_crt_init)            \
+	X(x509_crt_import)          \
+	X(x509_crt_get_dn_by_oid)   \
 	X(x509_crt_deinit)
 
 struct gnutls_api {
@@ -51,6 +51,8 @@ static const char *explain_status(unsigned status)
 		return "the client certificate is not valid yet";
 	if (status & GNUTLS_CERT_REVOKED)
 		return "the client certificate was revoked";
+	if (status & GNUTLS_CERT_PURPOSE_MISMATCH)
+		return "the certificate is not for clients (extendedKeyUsage)";
 	if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
 		return "the client certificate is not of an authority that this server trusts";
 	return "the client certificate is not valid";
@@ -74,13 +76,29 @@ static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certifica
 	return rc;
 }
 
+/* Without the purpose the certificate of any server of the same authority would name a client. */
+static int verify_client_certificate(const struct gnutls_api *api, gnutls_session_t session,
+				     struct flmem_error *err)
+{
+	gnutls_typed_vdata_st purpose = {
+		.type = GNUTLS_DT_KEY_PURPOSE_OID,
+		.data = (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT,
+	};
+	unsigned status;
+
+	if (api->certificate_verify_peers(session, &purpose, 1, &status) < 0)
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "the client certificate could not be verified");
+	return status ? flmem_error_set(err, FLMEM_EPERM, 0, "%s", explain_status(status)) : 0;
+}
+
 int flmem_http_identity_read(void *session, struct flmem_http_identity *ret_identity,
 			     struct flmem_error *err)
 {
 	struct flmem_http_identity identity = {0};
 	struct gnutls_api api;
 	const gnutls_datum_t *certificates;
-	unsigned status, count = 0;
+	unsigned count = 0;
 	unsigned char hash[32];
 	size_t size = sizeof(hash);
 	int rc = load_gnutls(&api, err);
@@ -90,11 +108,9 @@ int flmem_http_identity_read(void *session, struct flmem_http_identity *ret_iden
 	certificates = api.certificate_get_peers(session, &count);
 	if (!certificates || !count)
 		return flmem_error_set(err, FLMEM_EPERM, 0, "the client sent no certificate");
-	if (api.certificate_verify_peers2(session, &status) < 0)
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "the client certificate could not be verified");
-	if (status)
-		return flmem_error_set(err, FLMEM_EPERM, 0, "%s", explain_status(status));
+	rc = verify_client_certificate(&api, session, err);
+	if (rc)
+		return rc;
 	if (api.fingerprint(GNUTLS_DIG_SHA256, certificates, hash, &size) < 0 ||
 	    read_cn(&api, certificates, identity.cn, sizeof(identity.cn)) < 0)
 		return flmem_error_set(err, FLMEM_EPERM, 0,

@@ -24,11 +24,11 @@ make_authority() {
 		-subj "/CN=$1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
 }
 
-# make_certificate AUTHORITY NAME CN [DAYS]
+# make_certificate AUTHORITY NAME CN [DAYS] [EXTENSION]
 make_certificate() {
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$3" \
 		-keyout "$2.key" -out "$2.csr" 2>/dev/null
-	printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >extensions
+	printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n%s\n' "${5:-}" >extensions
 	openssl x509 -req -in "$2.csr" -CA "$1.pem" -CAkey "$1.key" -CAcreateserial \
 		-days "${4:-2}" -extfile extensions -out "$2.pem" 2>/dev/null
 }
@@ -79,6 +79,38 @@ make_certificate() {
 	assert_code 204
 	await_server
 	[ "$CODE" -eq 0 ]
+}
+
+@test "certificates that have expired, or are for servers only, are of no client" {
+	local name
+	make_certificate ca old site-1 -1
+	make_certificate ca web site-1 2 extendedKeyUsage=serverAuth
+	make_certificate ca client site-1 2 extendedKeyUsage=clientAuth
+	make_certificate ca both site-1 2 extendedKeyUsage=serverAuth,clientAuth
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key \
+		--client-ca ca.pem
+	AUTH=(--cacert ca.pem --cert old.pem --key old.key)
+	request GET /v1/status
+	assert_code 401 'has expired'
+	AUTH=(--cacert ca.pem --cert web.pem --key web.key)
+	request GET /v1/status
+	assert_code 401 'not for clients'
+	for name in both client; do
+		AUTH=(--cacert ca.pem --cert "$name.pem" --key "$name.key")
+		request GET /v1/status
+		assert_code 200
+	done
+	flmem exchange push "$URL" a.safetensors --ca ca.pem --cert old.pem --key old.key --retries 1
+	assert_error 4 'has expired'
+	push site-1 a.safetensors
+	assert_code 204
+}
+
+@test "a server whose certificate has expired" {
+	make_certificate ca old localhost -1
+	serve --model g.safetensors --clients 1 --tls-cert old.pem --tls-key old.key
+	flmem exchange push "$URL" a.safetensors --client c --ca ca.pem --retries 1
+	assert_error 7 'has expired'
 }
 
 @test "an address of other hosts needs TLS, or the option for it" {
