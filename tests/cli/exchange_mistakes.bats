@@ -138,3 +138,31 @@ teardown() {
 	has_line server.log 'initial model .g.safetensors. changed while it was served'
 	[ ! -e state/rounds/1/index ]
 }
+
+# Of a server that runs, only the steady clock matters; one that starts reads from the file when the round began.
+@test "a clock that jumped while the server was down" {
+	make_model b.safetensors 2
+	local options=(--model g.safetensors --clients 2 --quorum 2 --deadline 1h)
+	serve "${options[@]}"
+	push a a.safetensors
+	assert_code 204
+	kill_server
+	[[ $(cat state/rounds/0/opened) =~ ^[0-9]{16}$ ]]
+	printf 9999999999999999 >state/rounds/0/opened
+	serve "${options[@]}"
+	request GET /v1/status
+	assert_code 200 '"deadline_s":3[56]'
+	kill_server
+	printf 1 >state/rounds/0/opened
+	run_command "$FLMEM" exchange serve "${options[@]}" --listen 127.0.0.1:0 --state state --reserve 1M --settle 1ms
+	assert_status 7
+	assert_stderr 'had 1 of 2 updates'
+	serve "${options[@]}"
+	request GET /v1/status
+	assert_code 200 '"deadline_s":3[56]'
+	push b b.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors b.safetensors
+}

@@ -293,7 +293,8 @@ static uint64_t read_opened(int round)
 
 /*
  * When the round ends. A server that starts again goes on with the time that is left, by the wall
- * clock; one that jumped neither extends nor skips a round.
+ * clock. If that jumped back meanwhile, the time begins again; if it jumped ahead, the round is at
+ * its deadline. Jumps while the server runs have no effect.
  */
 static void set_deadline(struct flmem_exchange *x)
 {
