@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <flmem/exchange_serve.h>
@@ -246,6 +247,14 @@ static struct flmem_exchange_serve_options make_request(const struct serve_optio
 	};
 }
 
+static void print_event_json(const struct flmem_exchange_event *event)
+{
+	char *line = flmem_report_exchange_event(event);
+
+	fputs(line ?: "", stderr);
+	free(line);
+}
+
 static void print_event(void *context, const struct flmem_exchange_event *event)
 {
 	const struct serve_options *o = context;
@@ -254,10 +263,7 @@ static void print_event(void *context, const struct flmem_exchange_event *event)
 	if (o->quiet && !event->warning)
 		return;
 	if (o->json_log) {
-		char *line = flmem_report_exchange_event(event);
-
-		fputs(line ?: "", stderr);
-		free(line);
+		print_event_json(event);
 		return;
 	}
 	flockfile(stderr);
@@ -276,7 +282,20 @@ static void print_event(void *context, const struct flmem_exchange_event *event)
 
 static void print_listening(void *context, const char *url, bool local)
 {
-	(void)context;
+	const struct serve_options *o = context;
+	struct timespec now = {0};
+
+	if (o->json_log) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		print_event_json(&(struct flmem_exchange_event){
+			.wall_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
+			.event = "listening",
+			.warning = !local,
+			.round = FLMEM_EXCHANGE_NO_ROUND,
+			.detail = url,
+		});
+		return;
+	}
 	fprintf(stderr, "flmem exchange serve: listening at %s\n", url);
 	if (!local)
 		fprintf(stderr, "flmem exchange serve: other hosts can reach it\n");

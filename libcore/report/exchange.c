@@ -42,7 +42,8 @@ char *flmem_report_exchange_event(const struct flmem_exchange_event *event)
 	add_time(root, event->wall_us);
 	flmem_json_add_text(root, "level", event->warning ? "warning" : "info");
 	flmem_json_add_text(root, "event", event->event);
-	flmem_json_add_u64(root, "round", event->round);
+	if (event->round != FLMEM_EXCHANGE_NO_ROUND)
+		flmem_json_add_u64(root, "round", event->round);
 	if (event->client)
 		flmem_json_add_text(root, "client", event->client);
 	if (event->bytes)

@@ -72,13 +72,13 @@ start_server() {
 }
 
 is_listening() {
-	kill -0 "$SERVER" && has_line server.log 'listening at'
+	kill -0 "$SERVER" && has_line server.log 'listening\(",\| at\)'
 }
 
 serve() {
 	start_server "$@"
 	await is_listening
-	URL=$(sed -n 's/.*listening at //p' server.log)
+	URL=$(sed -n '/listening/s/.*\(https\?:[^"]*\).*/\1/p' server.log)
 }
 
 # Sets $CODE to its exit status.

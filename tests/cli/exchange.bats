@@ -509,9 +509,14 @@ answers_metrics() {
 	cmp body "$FLMEM_TESTS/../docs/openapi/exchange.json"
 	push b b.safetensors
 	await_server
-	grep -v listening server.log | while read -r line; do
-		printf '%s' "$line" | /usr/bin/python3 -c 'import json,sys; json.load(sys.stdin)["event"]'
-	done
+	/usr/bin/python3 - "$URL" <<-'END'
+		import json, sys
+		lines = [json.loads(line) for line in open("server.log")]
+		assert [line["event"] for line in lines] == [
+		    "listening", "update-complete", "update-complete", "fusing", "published"], lines
+		assert lines[0]["detail"] == sys.argv[1] and "round" not in lines[0], lines[0]
+		assert all(line["round"] == 0 for line in lines[1:-1]), lines
+	END
 	run_command cat served
 	assert_schema exchange-serve
 	grep -q '"published_round":[[:space:]]*1' served

@@ -26,12 +26,14 @@
 #define FLMEM_EXCHANGE_CONNECTIONS	   512U
 #define FLMEM_EXCHANGE_ADDRESS_CONNECTIONS 300U
 
+#define FLMEM_EXCHANGE_NO_ROUND UINT64_MAX
+
 /* Something to log. Texts are valid during the call; those of clients are checked names. */
 struct flmem_exchange_event {
 	uint64_t wall_us;  /* since 1970 */
 	const char *event; /* static: "published", "upload-complete", ... */
 	bool warning;
-	uint64_t round;
+	uint64_t round;	    /* or FLMEM_EXCHANGE_NO_ROUND */
 	const char *client; /* or NULL */
 	uint64_t bytes;	    /* 0: none */
 	uint64_t took_us;   /* 0: none */
