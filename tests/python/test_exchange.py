@@ -2,6 +2,7 @@
 """The client of exchanges in Python, against servers that lie; with NumPy and PyTorch where they are there."""
 
 import contextlib
+import fractions
 import gc
 import hashlib
 import json
@@ -85,6 +86,19 @@ class Push(Exchanges):
                 self.assertNotIn("sha256", upload["metadata"])
                 self.assertEqual(upload["metadata"]["weight"], "2.5")
 
+    def test_weights_of_other_types_are_sent_as_numbers(self):
+        class Real(float):  # as float64 of NumPy 2 prints itself
+            def __repr__(self):
+                return f"np.float64({float(self)!r})"
+
+        weights = [(Real(2.5), "2.5"), (600, "600"), (1e-5, "1e-05"), (fractions.Fraction(1, 4), "0.25")]
+        if numpy:
+            weights += [(numpy.int64(600), "600"), (numpy.float32(0.5), "0.5"), (numpy.float64(2.5), "2.5")]
+        for weight, text in weights:
+            server = self.serve()
+            self.client(server).push(model(), weight=weight)
+            self.assertEqual(next(iter(server.uploads.values()))["metadata"]["weight"], text)
+
     def test_without_the_library_the_upload_is_known_by_its_sha256(self):
         for words in ({}, {"sha256": True}):
             server = self.serve("disconnect")
@@ -154,7 +168,7 @@ class Push(Exchanges):
         for words in ({"w": 1}, {"w": exchange.Tensor("F32", (2,), b"1")}, {"w": exchange.Tensor("F4", (2,), b"1")}):
             with self.assertRaisesRegex(ValueError, "parameter 'w'"):
                 client.push(words)
-        for weight in (-1, float("nan"), "1"):
+        for weight in (-1, 0, float("nan"), "1", True, 1j):
             with self.assertRaisesRegex(ValueError, "weight"):
                 client.push(model(), weight=weight)
         for url in ("ftp://x", "http://", "http://user:pw@x", "http://x/?a", "http://x/\r\n", "x"):

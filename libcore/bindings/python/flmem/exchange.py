@@ -16,6 +16,7 @@ import base64
 import hashlib
 import json
 import math
+import numbers
 import re
 import ssl
 import sys
@@ -108,6 +109,13 @@ class _Upload:  # pylint: disable=too-few-public-methods,too-many-instance-attri
         self.ours, self.sum = 0, 0  # bytes that the server has of this model for certain, and their checksum
         self.offset: Optional[int] = None  # None: the server is to be asked
         self.highest = 0
+
+
+def _weight_text(weight: Any) -> str:
+    """As the protocol has it, of numbers of Python and of NumPy."""
+    if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not math.isfinite(weight) or weight <= 0:
+        raise ValueError(f"invalid weight {weight!r}; expected a number above 0")
+    return repr(int(weight) if isinstance(weight, numbers.Integral) else float(weight))
 
 
 def _is_count(value: Any, most: int = 1 << 62) -> bool:
@@ -234,13 +242,12 @@ class Client:
                 does not fit the model), or cannot be reached.
         """
         # pylint: disable=redefined-builtin; the protocol's word
-        if not isinstance(weight, (int, float)) or not math.isfinite(weight) or weight < 0:
-            raise ValueError(f"invalid weight {weight!r}")
+        weight_text = _weight_text(weight)
         layout = _Layout(state_dict)
         state = self._state_to_push(round)
         number = round if round is not None else self.round if self.round is not None else state["round"]
         chunk = min(state["chunk_bytes"] or _CHUNK_BYTES, _PROPOSED_MAX, state.get("max_request_bytes") or sys.maxsize)
-        metadata = {"round": str(number), "filename": "update.safetensors", "weight": repr(weight), "files": "1"}
+        metadata = {"round": str(number), "filename": "update.safetensors", "weight": weight_text, "files": "1"}
         lockstep = state.get("mode") == "lockstep"  # such a server has no checksum of what it received
         crc = None if sha256 or lockstep else _crc32c.find()
         if crc is None:
