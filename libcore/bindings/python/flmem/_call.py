@@ -67,9 +67,10 @@ def http_options(headers: Sequence[str], cacert: Optional[Path]) -> Any:
 def _raise(code: int, error: _library.Error) -> None:
     if code == _EUSAGE:
         raise ValueError(error.text())
-    if code == _EPERM:
-        raise PermissionError(error.sys_errno, error.text())
-    raise OSError(error.sys_errno, error.text())
+    kind = PermissionError if code == _EPERM else OSError
+    if error.sys_errno:
+        raise kind(error.sys_errno, error.text())
+    raise kind(error.text())  # no "[Errno 0]" in front
 
 
 def _take_json(text: Optional[int]) -> Dict[str, Any]:
