@@ -18,9 +18,9 @@ void flmem_shards_clear(struct flmem_shards *shards)
 	*shards = (struct flmem_shards)FLMEM_SHARDS_INIT;
 }
 
-static int invalid_index(const char *folder, const char *why, struct flmem_error *err)
+static int invalid_index(const char *index, const char *why, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s/" FLMEM_SHARDS_INDEX "' %s", folder, why);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s", index, why);
 }
 
 /* Names of shards are paths by the format; those outside the folder are rejected. */
@@ -45,52 +45,52 @@ static bool add_shard_entry(struct flmem_shards *shards, const char *tensor, con
 	return true;
 }
 
-static int read_weight_map(struct flmem_json_scan *scan, const char *folder,
+static int read_weight_map(struct flmem_json_scan *scan, const char *index,
 			   struct flmem_shards *shards, struct flmem_error *err)
 {
 	const char *tensor, *file;
 
 	if (shards->count)
-		return invalid_index(folder, "has two maps of weights", err);
+		return invalid_index(index, "has two maps of weights", err);
 	if (!flmem_json_scan_expect(scan, '{'))
-		return invalid_index(folder, scan->why, err);
+		return invalid_index(index, scan->why, err);
 	if (flmem_json_scan_take(scan, '}'))
 		return 0;
 	do {
 		if (!flmem_json_scan_string(scan, &tensor) || !flmem_json_scan_expect(scan, ':') ||
 		    !flmem_json_scan_string(scan, &file))
-			return invalid_index(folder, scan->why, err);
+			return invalid_index(index, scan->why, err);
 		if (!is_plain_name(file))
-			return invalid_index(folder, "names a shard outside of its folder", err);
+			return invalid_index(index, "names a shard outside of its folder", err);
 		if (!add_shard_entry(shards, tensor, file))
-			return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
+			return flmem_error_nomem(err, "cannot read '%s'", index);
 	} while (flmem_json_scan_take(scan, ','));
-	return flmem_json_scan_expect(scan, '}') ? 0 : invalid_index(folder, scan->why, err);
+	return flmem_json_scan_expect(scan, '}') ? 0 : invalid_index(index, scan->why, err);
 }
 
-static int read_index(struct flmem_json_scan *scan, const char *folder, struct flmem_shards *shards,
+static int read_index(struct flmem_json_scan *scan, const char *index, struct flmem_shards *shards,
 		      struct flmem_error *err)
 {
 	const char *key;
 
 	if (!flmem_json_scan_expect(scan, '{'))
-		return invalid_index(folder, scan->why, err);
+		return invalid_index(index, scan->why, err);
 	if (flmem_json_scan_take(scan, '}'))
 		return 0;
 	do {
 		if (!flmem_json_scan_string(scan, &key) || !flmem_json_scan_expect(scan, ':'))
-			return invalid_index(folder, scan->why, err);
+			return invalid_index(index, scan->why, err);
 		if (strcmp(key, "weight_map") == 0) {
-			int rc = read_weight_map(scan, folder, shards, err);
+			int rc = read_weight_map(scan, index, shards, err);
 
 			if (rc)
 				return rc;
 		} else if (!flmem_json_scan_skip(scan)) {
-			return invalid_index(folder, scan->why, err);
+			return invalid_index(index, scan->why, err);
 		}
 	} while (flmem_json_scan_take(scan, ','));
 	if (!flmem_json_scan_expect(scan, '}') || !flmem_json_scan_ends(scan))
-		return invalid_index(folder, scan->why, err);
+		return invalid_index(index, scan->why, err);
 	return 0;
 }
 
@@ -105,15 +105,15 @@ static int compare_to_text(const void *key, const void *element)
 }
 
 /* Lists each file once and numbers them. */
-static int list_files(const char *folder, struct flmem_shards *shards, struct flmem_error *err)
+static int list_files(const char *index, struct flmem_shards *shards, struct flmem_error *err)
 {
 	size_t kept = 0;
 
 	if (!shards->count)
-		return invalid_index(folder, "names no shards", err);
+		return invalid_index(index, "names no shards", err);
 	shards->files = calloc(shards->count, sizeof(*shards->files));
 	if (!shards->files)
-		return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
+		return flmem_error_nomem(err, "cannot read '%s'", index);
 	for (size_t i = 0; i < shards->count; i++)
 		shards->files[i] = shards->entries[i].file;
 	qsort(shards->files, shards->count, sizeof(*shards->files), compare_text);
@@ -121,7 +121,7 @@ static int list_files(const char *folder, struct flmem_shards *shards, struct fl
 		if (!kept || strcmp(shards->files[kept - 1], shards->files[i]) != 0)
 			shards->files[kept++] = shards->files[i];
 	if (kept > FLMEM_SHARDS_MAX)
-		return invalid_index(folder, "names more than 10000 shards", err);
+		return invalid_index(index, "names more than 10000 shards", err);
 	shards->file_count = kept;
 	for (size_t i = 0; i < shards->count; i++) {
 		const char **file = bsearch(shards->entries[i].file, shards->files, kept,
@@ -132,26 +132,30 @@ static int list_files(const char *folder, struct flmem_shards *shards, struct fl
 	return 0;
 }
 
-int flmem_shards_parse(const char *folder, struct flmem_shards *shards, struct flmem_error *err)
+int flmem_shards_parse(const char *index, struct flmem_shards *shards, struct flmem_error *err)
 {
 	struct flmem_json_scan scan;
 	int rc;
 
 	if (flmem_text_utf8_length(shards->text.data) != shards->text.length)
-		return invalid_index(folder, "is not UTF-8 text", err);
+		return invalid_index(index, "is not UTF-8 text", err);
 	flmem_json_scan_begin(&scan, shards->text.data, shards->text.length);
-	rc = read_index(&scan, folder, shards, err);
-	return rc ? rc : list_files(folder, shards, err);
+	rc = read_index(&scan, index, shards, err);
+	return rc ? rc : list_files(index, shards, err);
 }
 
 int flmem_shards_read(int dirfd, const char *folder, struct flmem_shards *ret_shards,
 		      struct flmem_error *err)
 {
+	FLMEM_AUTO_BUF struct flmem_buf index = FLMEM_BUF_INIT;
 	int rc = flmem_io_read_file_at(dirfd, FLMEM_SHARDS_INDEX, INDEX_BYTES_MAX,
 				       &ret_shards->text);
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc,
 				       "cannot read '%s/" FLMEM_SHARDS_INDEX "'", folder);
-	return flmem_shards_parse(folder, ret_shards, err);
+	flmem_buf_printf(&index, "%s/" FLMEM_SHARDS_INDEX, folder);
+	if (index.failed)
+		return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
+	return flmem_shards_parse(index.data, ret_shards, err);
 }
