@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/text/text.h"
+
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* what Python skips at the start of a file */
 
 static bool is_name_start(char c)
@@ -188,6 +191,19 @@ bool flmem_python_ends(const struct flmem_python_word *word)
 {
 	return word->kind == FLMEM_PYTHON_LINE || word->kind == FLMEM_PYTHON_END ||
 	       flmem_python_is(word, ";");
+}
+
+bool flmem_python_assigns(const struct flmem_python_reader *reader)
+{
+	static const char *const operators[] = {"=",  "+=", "-=", "*=", "/=", "//=", "**=",
+						"%=", "|=", "&=", "^=", "@=", ">>=", "<<="};
+	const char *text = reader->word.text;
+
+	for (size_t i = 0;
+	     reader->word.kind == FLMEM_PYTHON_MARK && i < FLMEM_ARRAY_SIZE(operators); i++)
+		if (flmem_text_starts(text, operators[i]) && text[strlen(operators[i])] != '=')
+			return true;
+	return false;
 }
 
 bool flmem_python_at_statement(const struct flmem_python_reader *reader)

@@ -69,6 +69,9 @@ void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTH
 /* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */
 bool flmem_python_ends(const struct flmem_python_word *word);
 
+/* Whether the word is "=" or begins "-=", "//=" and the like, which assign, too. */
+bool flmem_python_assigns(const struct flmem_python_reader *reader);
+
 /* Whether a statement may begin at the reader's word. */
 bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 

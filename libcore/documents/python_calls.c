@@ -487,7 +487,7 @@ static int scan_name(struct calls *calls)
 	place.end = calls->reader.before.place.end;
 	if (!*name)
 		return 0;
-	if (starts && flmem_python_is(&calls->reader.word, "="))
+	if (starts && flmem_python_assigns(&calls->reader))
 		return note_attribute(calls, name, &place);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);

@@ -212,7 +212,8 @@ static void methods_and_attributes_are_kept(void **state)
 	check_uses("r.m(s.n(1))\n", "1 margs{0?} 1 nargs{0i1} ");
 	check_uses("r.k = 1\nif r.l == 2: r.s.m = r.n\nself.o = 3\ncls.o = 3\nx = 4\n",
 		   "1 =k 2 =m ");
-	check_uses("f(r.k, k=1)\n[r.k]\nr.k += 1\n", "");
+	check_uses("f(r.k, k=1)\n[r.k]\nr.k + 1\nr.k\n", "");
+	check_uses("r.k += 1\nr.l //= 2\nr.m == 3\nr.n <= 3\nr.o <<= 1\n", "1 =k 2 =l 5 =o ");
 	check_uses("\xef\xbb\xbfr.k = 1\n", "1 =k ");
 }
 

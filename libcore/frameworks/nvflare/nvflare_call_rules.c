@@ -2,6 +2,7 @@
 /* Rules for the calls that make a job: what is known only at run time, and what has no effect. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,6 +131,32 @@ static void check_sends(struct flmem_check *check, const struct flmem_nvflare_cl
 					      .proposed = "1"});
 }
 
+/* A job with fewer rounds than the interval never cleans up, and their number is not known. */
+static void check_open_rounds(struct flmem_check *check, const struct flmem_nvflare_class *known)
+{
+	const struct flmem_node *rounds = flmem_nvflare_arg(check, "num_rounds"), *value, *node;
+	int64_t interval, longest = 1;
+	char detail[96];
+
+	if (!rounds && known->rounds_at && check->input->kind == &flmem_nvflare_python_file)
+		rounds = flmem_nvflare_arg(check, known->rounds_at);
+	value = flmem_check_resolve(check->input, rounds);
+	if (!rounds || !known->rounds || (value && value->kind != FLMEM_NODE_EXPRESSION))
+		return;
+	for (int side = 0; side < FLMEM_NVFLARE_SIDES; side++)
+		if (flmem_nvflare_gc_rounds(check, (enum flmem_nvflare_side)side, &interval,
+					    &node) &&
+		    node && interval > longest)
+			longest = interval;
+	if (longest == 1)
+		return;
+	snprintf(detail, sizeof(detail),
+		 "with fewer than %" PRId64 " rounds a cleanup every %" PRId64 " never runs",
+		 longest, longest);
+	flmem_nvflare_report_arg(check, "num_rounds", rounds,
+				 (struct flmem_remark){.detail = detail});
+}
+
 /* Its settings are those of two configurations, which are checked where they are made. */
 static void check_swarm_parts(struct flmem_check *check)
 {
@@ -143,6 +170,22 @@ static void check_swarm_parts(struct flmem_check *check)
 							  .path = base + 1,
 							  .detail = "it may hold server_config and "
 								    "client_config"});
+}
+
+/* A swarm recipe refuses some keys in train_args. */
+static void check_train_args(struct flmem_check *check)
+{
+	const struct flmem_node *args = flmem_nvflare_arg(check, "train_args");
+	const struct flmem_node *open =
+		flmem_node_is_kind(args, FLMEM_NODE_MAP) ? flmem_node_get(args, "**") : args;
+
+	if (flmem_text_ends(path_of(check), ".SwarmLearningRecipe") &&
+	    flmem_text_starts(path_of(check), "nvflare.") &&
+	    flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION))
+		flmem_nvflare_report_arg(
+			check, "train_args", open,
+			(struct flmem_remark){.detail = "the recipe rejects memory_gc_rounds and "
+							"cuda_empty_cache in it"});
 }
 
 static void cannot_tell(struct flmem_check *check)
@@ -162,9 +205,22 @@ static void cannot_tell(struct flmem_check *check)
 		check_open(check, known);
 		check_format(check, known);
 		check_sends(check, known);
+		check_open_rounds(check, known);
 	}
+	check_train_args(check);
 	check_swarm_parts(check);
 	check_overrides(check);
+}
+
+/* A workflow or executor of the job's own, whose author decides what it does with arguments. */
+static void class_unknown(struct flmem_check *check)
+{
+	const struct flmem_node *path = flmem_nvflare_path(check->subject);
+	const char *name = flmem_node_string(path);
+
+	if (name && !flmem_text_starts(name, "nvflare.") &&
+	    !flmem_nvflare_arg(check, "memory_gc_rounds"))
+		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
 static bool has_settings(const struct flmem_nvflare_class *known)
@@ -274,14 +330,30 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a memory setting of a known class that is a variable, an "
-				 "expression, in **arguments, or an unresolved reference; a recipe "
-				 "of NVFlare that flmem does not know",
+				 "expression, in **arguments, or an unresolved reference; such a "
+				 "num_rounds beside an interval above 1; a recipe of NVFlare that "
+				 "flmem does not know",
 			 .message = "cannot tell: the value is known only when the script runs; "
 				    "check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file, PYTHON},
 		.parts = true,
 		.check = cannot_tell,
+	},
+	{
+		.rule = {.id = "NVF-CLASS-UNKNOWN",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "a workflow or executor of a class that is not NVFlare's, "
+				      "without memory_gc_rounds in its arguments",
+			 .message = "cannot tell whether this class cleans up: it is not "
+				    "NVFlare's; where it inherits from one that does, set "
+				    "memory_gc_rounds",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file},
+		.parts = true,
+		.check = class_unknown,
 	},
 	{
 		.rule = {.id = "NVF-CLASS-PASSED-ON",

@@ -117,7 +117,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .cuda = true},
 	{RECIPE(NUMPY ".cross_site_eval.NumpyCrossSiteEvalRecipe", NUMPY), CLIENT_ARG, .cuda = true,
 	 .converts = true, .sends_vary = true},
-	{RECIPE(NUMPY ".lr.fedavg.FedAvgLrRecipe", NULL), ROUNDS(2), CLIENT_ARG, .cuda = true},
+	{RECIPE(NUMPY ".lr.fedavg.FedAvgLrRecipe", NULL), ROUNDS(2), CLIENT_ARG, .cuda = true,
+	 .gc_ignored = true},
 	/* without an argument for either side */
 	{RECIPE(SKLEARN ".fedavg.SklearnFedAvgRecipe", SKLEARN), .rounds = 2, NO_ARG(SERVER),
 	 NO_ARG(CLIENT)},

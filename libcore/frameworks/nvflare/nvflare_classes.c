@@ -56,9 +56,16 @@ bool flmem_nvflare_is_module(const char *path)
 	return false;
 }
 
+const struct flmem_node *flmem_nvflare_path(const struct flmem_node *subject)
+{
+	const struct flmem_node *path = flmem_node_get(subject, "path");
+
+	return path ? path : flmem_node_get(subject, "class_path");
+}
+
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject)
 {
-	const char *path = flmem_node_string(flmem_node_get(subject, "path"));
+	const char *path = flmem_node_string(flmem_nvflare_path(subject));
 	const char *name = flmem_node_string(flmem_node_get(subject, "name"));
 
 	if (path)
@@ -67,6 +74,11 @@ const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node
 		if (!strcmp(name, flmem_nvflare_short_name(flmem_nvflare_classes[i].path)))
 			return &flmem_nvflare_classes[i];
 	return NULL;
+}
+
+bool flmem_nvflare_resends(const struct flmem_nvflare_class *known)
+{
+	return strstr(known->path, "ClientAPILauncherExecutor");
 }
 
 bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *name,

@@ -57,7 +57,10 @@ struct flmem_nvflare_class {
 /* Names of arguments that set memory; ends in NULL. */
 extern const char *const flmem_nvflare_names[];
 
-/* The class of a workflow, executor or call by its `path` (or built-in `name`); NULL if unknown. */
+/* The node with the full name of a class: `path`, or `class_path`, in NVFlare's order; or NULL. */
+const struct flmem_node *flmem_nvflare_path(const struct flmem_node *subject);
+
+/* The class of a workflow, executor or call by its path (or built-in `name`); NULL if unknown. */
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject);
 
 /* The class of a full path, also as a package exports it. */
@@ -65,6 +68,9 @@ const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path);
 
 /* Whether a path is that of a module or package with such classes in it. */
 bool flmem_nvflare_is_module(const char *path);
+
+/* Whether the class sends again, with max_resends. */
+bool flmem_nvflare_resends(const struct flmem_nvflare_class *known);
 
 /* The last name of a dotted class path. */
 const char *flmem_nvflare_short_name(const char *path);

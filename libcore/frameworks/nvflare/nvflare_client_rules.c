@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
+
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
 #define PYTHON	    &flmem_nvflare_python_file
@@ -149,9 +151,9 @@ static void resends_null(struct flmem_check *check)
 	bool rejected = check->release.count &&
 			flmem_version_number_compare(&check->release, &rejects) >= 0;
 
-	/* A file may hold a class of the user's; in Python only these of NVFlare have it. */
-	if (check->input->kind == &flmem_nvflare_python_file &&
-	    (!known || !strstr(known->path, "ClientAPILauncherExecutor")))
+	/* A file may hold a class of the user's; of NVFlare's in the table only these have it. */
+	if (known ? !flmem_nvflare_resends(known)
+		  : check->input->kind == &flmem_nvflare_python_file)
 		return;
 	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
 		flmem_nvflare_report_arg(
@@ -163,7 +165,7 @@ static void resends_null(struct flmem_check *check)
 static void legacy_executor(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+	const struct flmem_node *path = flmem_nvflare_path(check->subject);
 
 	if (known && known->before && path)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
@@ -222,11 +224,50 @@ static void offload_numpy(struct flmem_check *check)
 					 (struct flmem_remark){.proposed = "\"pytorch\""});
 }
 
+/* add_client_output_filter() of a recipe, and to() of a job with a filter for results. */
+static bool filters_results(const struct flmem_node *call)
+{
+	const char *name = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *type = FLMEM_NODE_DIG(call, "args", "filter_type");
+
+	return name && (strcmp(name, "add_client_output_filter") == 0 ||
+			strcmp(name, "add_server_input_filter") == 0 ||
+			(flmem_text_starts(name, "to") && type &&
+			 (flmem_text_ends(type->text, "TASK_RESULT") ||
+			  strcmp(type->text, "task_result") == 0)));
+}
+
+/* Any call of the script, as it does not show to which of several jobs a filter is added. */
+static bool script_offloads(const struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	for (; n; n = n->next)
+		if (flmem_nvflare_class_of(n) &&
+		    flmem_node_is_true(FLMEM_NODE_DIG(n, "args", "enable_tensor_disk_offload")))
+			return true;
+	return false;
+}
+
+static void script_offload_filter(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
+
+	for (; n && script_offloads(check); n = n->next)
+		if (filters_results(n))
+			flmem_check_report(check, &(struct flmem_remark){
+							  .node = flmem_node_get(n, "path"),
+							  .path = flmem_node_get(n, "path")->text});
+}
+
 static void offload_filter(struct flmem_check *check)
 {
 	const struct flmem_node *filters = flmem_node_get(check->subject, "task_result_filters");
 
-	if (flmem_node_is_kind(filters, FLMEM_NODE_LIST) && filters->first && job_offloads(check))
+	if (check->input->kind == PYTHON)
+		script_offload_filter(check);
+	else if (flmem_node_is_kind(filters, FLMEM_NODE_LIST) && filters->first &&
+		 job_offloads(check))
 		flmem_check_report(check, &(struct flmem_remark){.node = filters});
 }
 
@@ -350,11 +391,11 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.8",
 			 .condition =
 				 "enable_tensor_disk_offload true while task_result_filters is not "
-				 "empty",
+				 "empty, or a script adds a filter for results",
 			 .message = "filters that read the content of results do not work with "
 				    "tensors that are offloaded to disk",
 			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.check = offload_filter,
 	},
 };

@@ -29,7 +29,7 @@ static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
 	int64_t rounds;
 	bool overridden;
 
-	if (known && known->gc_ignored)
+	if (known && known->gc_ignored && side == FLMEM_NVFLARE_SERVER)
 		return;
 	overridden = flmem_nvflare_override(check, side, &name);
 	if (!overridden && flmem_nvflare_gc_rounds(check, side, &rounds, &node))

@@ -15,6 +15,10 @@
 /* Other arguments of executors that a misspelling may be of. */
 static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
+/* Outermost keys of both files, which are no arguments of any class. */
+static const char *const outer_names[] = {"tensor_download_chunk_size", "np_download_chunk_size",
+					  NULL};
+
 static bool is_near(const char *key, const char *name)
 {
 	return strcmp(key, name) != 0 && flmem_text_distance(key, name) <= NEAR;
@@ -58,7 +62,9 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 
 	if (!other)
 		other = near_one(key, other_names);
-	if (other && flmem_nvflare_accepts(known, other, &since))
+	if (is_listed_key(key, outer_names))
+		snprintf(out, size, "it is an outermost key of the file");
+	else if (other && flmem_nvflare_accepts(known, other, &since))
 		snprintf(out, size, "did you mean %s", other);
 	else if (strcasestr(key, "gc") && server && client)
 		snprintf(out, size, "did you mean %s",
@@ -68,11 +74,21 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 						       "client_memory_gc_rounds");
 	else if (strcasestr(key, "gc") && (server || client))
 		snprintf(out, size, "did you mean %s", server ? server : client);
-	else if (is_listed_key(key, flmem_nvflare_names) || is_about_memory(key))
+	else if (is_listed_key(key, flmem_nvflare_names) || is_listed_key(key, other_names) ||
+		 is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
 			 flmem_nvflare_short_name(known->path));
 	else
 		snprintf(out, size, "did you mean %s", other ? other : "another name");
+}
+
+/* Recipes and runners pass arguments on that are not listed here. */
+static bool accepts_other(const struct flmem_nvflare_class *known, const char *key)
+{
+	if (strcmp(key, "max_resends") == 0)
+		return flmem_nvflare_resends(known);
+	return known->part != FLMEM_NVFLARE_CONTROLLER &&
+	       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR && is_listed_key(key, other_names);
 }
 
 /* Whether the class lacks an argument that its name says is about memory. */
@@ -80,9 +96,10 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 {
 	const char *since;
 
-	if (flmem_nvflare_accepts(known, key, &since) || is_listed_key(key, other_names))
+	if (flmem_nvflare_accepts(known, key, &since) || accepts_other(known, key))
 		return false;
-	return is_listed_key(key, flmem_nvflare_names) || is_about_memory(key) ||
+	return is_listed_key(key, flmem_nvflare_names) || is_listed_key(key, other_names) ||
+	       is_listed_key(key, outer_names) || is_about_memory(key) ||
 	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
 }
 
@@ -141,12 +158,39 @@ static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *
 	}
 }
 
+/* Whether a value of the file refers to the outermost key, as "{name}" or ${name}. */
+static bool is_referred_to(const struct flmem_check *check, const char *name)
+{
+	char reference[64];
+
+	snprintf(reference, sizeof(reference), "{%s}", name);
+	return strstr(check->input->document.text.data, reference);
+}
+
+/* Settings of a class that are outermost keys: NVFlare reads them only through references. */
+static void misplaced_in(struct flmem_check *check, const struct flmem_node *map)
+{
+	for (const char *const *name = flmem_nvflare_names; *name; name++) {
+		const struct flmem_node *node = flmem_node_get(map, *name);
+
+		if (node && !is_referred_to(check, *name))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){
+					.node = node,
+					.path = *name,
+					.detail = "it is an argument of a class: move it there"});
+	}
+}
+
 static void key_unknown_above(struct flmem_check *check)
 {
 	const struct flmem_node *at = NULL, *map;
 
-	while ((map = flmem_nvflare_config_next(check, &at)))
+	while ((map = flmem_nvflare_config_next(check, &at))) {
 		keys_unknown_in(check, map);
+		misplaced_in(check, map);
+	}
 }
 
 static void gc_too_old(struct flmem_check *check)
@@ -169,7 +213,7 @@ static void gc_too_old(struct flmem_check *check)
 static void class_too_new(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+	const struct flmem_node *path = flmem_nvflare_path(check->subject);
 	char detail[96];
 
 	if (!known || !known->since || !path ||
@@ -267,9 +311,11 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition = "an outermost key whose name resembles "
-				      "tensor_download_chunk_size or np_download_chunk_size",
-			 .message = "NVFlare does not read a key with this name, so the default "
-				    "applies",
+				      "tensor_download_chunk_size or np_download_chunk_size, or "
+				      "that has the name of an argument of a class and to which no "
+				      "value refers",
+			 .message = "NVFlare does not read a key with this name here, so the "
+				    "default applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.check = key_unknown_above,

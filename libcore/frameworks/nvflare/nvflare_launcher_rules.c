@@ -6,7 +6,7 @@
  * exports, and a container below it only what forward_env names. A pod of Kubernetes gets, from 2.9
  * on, what its study sets by env or pod_template, and before 2.9 nothing.
  */
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -156,7 +156,7 @@ static void report_pod(struct flmem_check *check, const struct flmem_node *launc
 
 static void check_component(struct flmem_check *check, const struct flmem_node *component)
 {
-	const char *path = flmem_node_string(flmem_node_get(component, "path"));
+	const char *path = flmem_node_string(flmem_nvflare_path(component));
 	const struct flmem_node *args = flmem_node_get(component, "args");
 	bool docker = path && flmem_text_starts(path, DOCKER);
 

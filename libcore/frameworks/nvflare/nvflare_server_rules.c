@@ -8,6 +8,11 @@
 
 #include <flmem/text.h>
 
+#define SERVER_FILE &flmem_nvflare_server_file
+#define CLIENT_FILE &flmem_nvflare_client_file
+#define BOTH_FILES  SERVER_FILE, CLIENT_FILE
+#define PYTHON	    &flmem_nvflare_python_file
+
 /*
  * Whether a cleanup occurs: it depends on the number of completed rounds, including those before
  * start_round.
@@ -35,18 +40,32 @@ static void server_gc_off(struct flmem_check *check)
 		flmem_nvflare_report_gc_off(check, FLMEM_NVFLARE_SERVER, good_interval(check));
 }
 
+/* Whoever sets an interval relies on it; else the server lacks cleanups in any case. */
 static void gc_ignored(struct flmem_check *check)
 {
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node;
-	int64_t rounds;
+	int64_t rounds = 0;
+	const char *name;
+	bool set;
 
-	if (known && known->gc_ignored &&
-	    flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &rounds, &node) && node &&
-	    rounds > 0)
-		flmem_nvflare_report_gc(
-			check, FLMEM_NVFLARE_SERVER,
-			(struct flmem_remark){.detail = flmem_nvflare_short_name(known->path)});
+	if (!known || !known->gc_ignored)
+		return;
+	name = flmem_nvflare_short_name(known->path);
+	set = flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &rounds, &node) && node &&
+	      rounds > 0;
+	if (set) {
+		flmem_nvflare_report_gc(check, FLMEM_NVFLARE_SERVER,
+					(struct flmem_remark){.detail = name});
+		return;
+	}
+	node = flmem_nvflare_path(check->subject);
+	flmem_check_report(
+		check, &(struct flmem_remark){.node = node ? node : check->subject,
+					      .path = check->input->kind == PYTHON ? name : NULL,
+					      .detail = name,
+					      .severity = &info});
 }
 
 /* ", the default" of rounds that the arguments do not hold. */
@@ -114,7 +133,33 @@ static void gc_never_fires(struct flmem_check *check)
 		client_never_cleans(check);
 }
 
-static void chunk_zero(struct flmem_check *check)
+/* NVFlare converts the value with int(), which also takes a number in a string. */
+static bool read_chunk_size(const struct flmem_node *value, int64_t *ret_size)
+{
+	struct flmem_node number = *value;
+
+	if (number.kind == FLMEM_NODE_STRING)
+		number.kind = FLMEM_NODE_INTEGER;
+	return flmem_node_integer(&number, ret_size);
+}
+
+static bool is_invalid_chunk_size(const struct flmem_node *value)
+{
+	int64_t size;
+
+	return (value->kind == FLMEM_NODE_STRING && !read_chunk_size(value, &size)) ||
+	       value->kind == FLMEM_NODE_MAP || value->kind == FLMEM_NODE_LIST;
+}
+
+static bool is_zero_chunk_size(const struct flmem_node *value)
+{
+	int64_t size;
+
+	return read_chunk_size(value, &size) && size <= 0;
+}
+
+static void check_chunk_sizes(struct flmem_check *check,
+			      bool (*matches)(const struct flmem_node *value))
 {
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 
@@ -123,10 +168,9 @@ static void chunk_zero(struct flmem_check *check)
 	while ((map = flmem_nvflare_config_next(check, &at))) {
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
 			const struct flmem_node *node = flmem_node_get(map, keys[i]);
-			int64_t size;
+			const struct flmem_node *value = flmem_check_resolve(check->input, node);
 
-			if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) &&
-			    size <= 0)
+			if (value && matches(value))
 				flmem_check_report(check,
 						   &(struct flmem_remark){.node = node,
 									  .path = keys[i],
@@ -135,10 +179,15 @@ static void chunk_zero(struct flmem_check *check)
 	}
 }
 
-#define SERVER_FILE &flmem_nvflare_server_file
-#define CLIENT_FILE &flmem_nvflare_client_file
-#define BOTH_FILES  SERVER_FILE, CLIENT_FILE
-#define PYTHON	    &flmem_nvflare_python_file
+static void chunk_zero(struct flmem_check *check)
+{
+	check_chunk_sizes(check, is_zero_chunk_size);
+}
+
+static void chunk_invalid(struct flmem_check *check)
+{
+	check_chunk_sizes(check, is_invalid_chunk_size);
+}
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -163,10 +212,10 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .since = "2.7.2",
-			 .condition = "memory_gc_rounds above 0 for FedAvgLR or "
-				      "ScatterAndGatherScaffold",
-			 .message = "this workflow accepts memory_gc_rounds but never cleans up; "
-				    "trim the server with flmem trim",
+			 .condition = "FedAvgLR (FedAvgLrRecipe) or ScatterAndGatherScaffold: an "
+				      "error with memory_gc_rounds above 0, information without",
+			 .message = "the server of this workflow never cleans up, whatever "
+				    "memory_gc_rounds is; trim it with flmem trim",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {SERVER_FILE, PYTHON},
 		.parts = true,
@@ -204,6 +253,20 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare guide \"Notes on Large Models\""},
 		.inputs = {BOTH_FILES, PYTHON},
 		.check = chunk_zero,
+	},
+	{
+		.rule = {.id = "NVF-CHUNK-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .fixable = true,
+			 .condition =
+				 "tensor_download_chunk_size or np_download_chunk_size that is no "
+				 "whole number, like \"2M\"; a whole number in a string is one",
+			 .message = "NVFlare converts this value with int(), which fails when the "
+				    "first model is sent; write a number of bytes",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = {BOTH_FILES, PYTHON},
+		.check = chunk_invalid,
 	},
 };
 
