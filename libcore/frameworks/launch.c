@@ -13,11 +13,8 @@
 
 /* The variables of any program; a framework lists its own in its table. */
 static const char *const variable_names[] = {
-	FLMEM_LAUNCH_ARENA_MAX,
-	FLMEM_LAUNCH_LD_PRELOAD,
-	FLMEM_LAUNCH_MALLOC_CONF,
-	FLMEM_LAUNCH_TMPDIR,
-	NULL,
+	FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_MALLOC_CONF,
+	FLMEM_LAUNCH_TMPDIR,	FLMEM_LAUNCH_TUNABLES,	 NULL,
 };
 
 /* A program of two words counts if they are one after the other. */
@@ -63,6 +60,10 @@ struct scan {
 	char previous[PROGRAM_MAX]; /* last part of the word before on this line */
 	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
+	bool shell;		 /* the file is a script, whose variables have to be exported */
+	bool declares, exports;	 /* this line does */
+	bool exports_all;	 /* set -a */
+	const char *exported[8]; /* by name alone; ends in NULL */
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 };
 
@@ -301,15 +302,59 @@ static void note_program(struct scan *scan, const struct word *word)
 		scan->current = add_launch(scan->launches, &launch);
 }
 
+static bool is_exported(const struct scan *scan, const char *name)
+{
+	size_t i = 0;
+
+	while (scan->exported[i] && scan->exported[i] != name)
+		i++;
+	return scan->exports || scan->exports_all || scan->exported[i];
+}
+
+/* "export NAME", before or after the assignment. */
+static void export_name(struct scan *scan, const char *name)
+{
+	size_t i = 0;
+
+	for (size_t k = 0; k < scan->launches->variable_count; k++)
+		if (scan->launches->variables[k].name == name)
+			scan->launches->variables[k].local = false;
+	while (scan->exported[i] && scan->exported[i] != name)
+		i++;
+	if (i + 1 < FLMEM_ARRAY_SIZE(scan->exported))
+		scan->exported[i] = name;
+}
+
+/* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
+static void note_export(struct scan *scan, const char *text, const char *before)
+{
+	const char *name = find_variable_name(text, strlen(text));
+
+	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0)
+		scan->declares = true;
+	else if (strcmp(text, "export") == 0 || (scan->declares && *text == '-'))
+		scan->exports |= !scan->declares || strchr(text, 'x');
+	else if ((strcmp(before, "set") == 0 && *text == '-' && strchr(text, 'a')) ||
+		 strcmp(text, "allexport") == 0)
+		scan->exports_all = true;
+	else if (scan->exports && name)
+		export_name(scan, name);
+}
+
 /* Variables in front of a command on the same line apply only to that command. */
 static void end_launch_line(struct scan *scan)
 {
 	size_t count = scan->launches->variable_count;
 
-	for (size_t i = scan->first_of_line; i < count && scan->current >= 0; i++)
-		scan->launches->variables[i].launch = scan->current;
+	for (size_t i = scan->first_of_line; i < count; i++) {
+		struct flmem_launch_variable *row = &scan->launches->variables[i];
+
+		row->launch = scan->current;
+		row->local = scan->shell && row->launch < 0 && !is_exported(scan, row->name);
+	}
 	scan->first_of_line = count;
 	scan->current = -1;
+	scan->declares = scan->exports = false;
 	scan->previous[0] = '\0';
 	scan->after_env = false;
 	scan->pending = NULL;
@@ -318,6 +363,8 @@ static void end_launch_line(struct scan *scan)
 static void note_word(struct scan *scan, const struct word *word, const char *before)
 {
 	note_mount(scan, word);
+	if (scan->shell)
+		note_export(scan, word->text, before);
 	if (scan->pending) {
 		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
 		scan->pending = NULL;
@@ -332,9 +379,10 @@ static void note_word(struct scan *scan, const struct word *word, const char *be
 		note_program(scan, word);
 }
 
-static void read_script(const char *text, struct flmem_launches *launches)
+static void read_script(const char *text, bool shell, struct flmem_launches *launches)
 {
-	struct scan scan = {.text = text, .line = 1, .launches = launches, .current = -1};
+	struct scan scan = {
+		.text = text, .line = 1, .launches = launches, .current = -1, .shell = shell};
 	char before[8] = "";
 
 	while (skip_to_word(&scan)) {
@@ -375,7 +423,7 @@ static int read_command_words(const struct flmem_node *words, struct flmem_launc
 
 		if (!flmem_node_string(n) || !flmem_launch_is_likely(n->text))
 			continue;
-		read_script(n->text, &inner);
+		read_script(n->text, false, &inner);
 		launches->open |= inner.open;
 		if (inner.launch_count)
 			launch = add_inner_launch(launches, &inner.launches[0], n);
@@ -496,9 +544,13 @@ static void read_containers(const struct flmem_node *node, struct flmem_launches
 
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)
 {
+	const char *text = input->document.text.data;
+
 	*ret_launches = (struct flmem_launches){0};
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
-		read_script(input->document.text.data, ret_launches);
+		read_script(text,
+			    flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
+			    ret_launches);
 	else if (input->document.root)
 		read_containers(input->document.root, ret_launches);
 }
@@ -516,10 +568,20 @@ const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launche
 	for (size_t i = 0; i < launches->variable_count; i++) {
 		const struct flmem_launch_variable *row = &launches->variables[i];
 
-		if (flmem_launch_is(row, name) && (row->launch == launch || row->launch < 0))
+		if (flmem_launch_is(row, name) && !row->local &&
+		    (row->launch == launch || row->launch < 0))
 			found = row;
 	}
 	return found;
+}
+
+const struct flmem_launch_variable *flmem_launch_find_local(const struct flmem_launches *launches,
+							    const char *name)
+{
+	for (size_t i = 0; i < launches->variable_count; i++)
+		if (launches->variables[i].local && flmem_launch_is(&launches->variables[i], name))
+			return &launches->variables[i];
+	return NULL;
 }
 
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,

@@ -27,12 +27,14 @@
 #define FLMEM_LAUNCH_LD_PRELOAD	 "LD_PRELOAD"
 #define FLMEM_LAUNCH_MALLOC_CONF "MALLOC_CONF"
 #define FLMEM_LAUNCH_TMPDIR	 "TMPDIR"
+#define FLMEM_LAUNCH_TUNABLES	 "GLIBC_TUNABLES"
 
 struct flmem_launch_variable {
 	const char *name; /* static */
 	int launch;	  /* index of the only launch to which it applies; -1: the whole file */
 	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
 	bool known;		  /* false: the value is not known before the file runs */
+	bool local;		  /* a shell's own, which the programs it starts do not get */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
 };
 
@@ -82,6 +84,10 @@ extern const struct flmem_file_name flmem_launch_file_names[];
 /* The mount in memory that contains the path for a launch; NULL if there is none. */
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
 						       int launch, const char *path);
+
+/* A variable of this name that a shell keeps to itself; NULL if there is none. */
+const struct flmem_launch_variable *flmem_launch_find_local(const struct flmem_launches *launches,
+							    const char *name);
 
 /* The last value that applies to a launch; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,

@@ -24,17 +24,35 @@ static bool preloads_jemalloc(const struct flmem_launch_check *one)
 	       (asked && strcmp(asked->value, "true") == 0);
 }
 
+/* glibc's tunable limits the arenas as well; a value that is not known may do so. */
+static bool limits_by_tunable(const struct flmem_launch_check *one)
+{
+	const struct flmem_launch_variable *tunables =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_TUNABLES);
+	uint64_t limit;
+
+	return tunables &&
+	       (!tunables->known || flmem_glibc_arena_max_find(NULL, tunables->value, &limit));
+}
+
 static void launch_arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
+	const struct flmem_launch_variable *local =
+		flmem_launch_find_local(one->launches, FLMEM_LAUNCH_ARENA_MAX);
+	char detail[64];
 
 	if (one->launches->open || one->launches->musl || preloads_jemalloc(one) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
-	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX))
+	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one))
 		return;
+	if (local)
+		snprintf(detail, sizeof(detail), "line %u sets it without exporting it",
+			 local->place.line);
 	flmem_check_report(one->check, &(struct flmem_remark){
 					       .node = &node,
 					       .missing = FLMEM_LAUNCH_ARENA_MAX,
+					       .detail = local ? detail : NULL,
 					       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 
@@ -107,7 +125,7 @@ static void launch_jemalloc_decay(const struct flmem_launch_check *one)
 	if (!conf && preload && strstr(preload->value, "jemalloc"))
 		flmem_launch_report(one->check, preload, NULL, "MALLOC_CONF is not set");
 	else if (conf && conf->value[0] &&
-		 (!strstr(conf->value, "decay_ms:") || strstr(conf->value, "decay_ms:-1")))
+		 (!strstr(conf->value, "dirty_decay_ms:") || strstr(conf->value, "decay_ms:-1")))
 		flmem_launch_report(one->check, conf, decay, NULL);
 }
 
@@ -225,7 +243,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a server, client or simulator started with glibc and without "
-				 "MALLOC_ARENA_MAX",
+				 "MALLOC_ARENA_MAX or glibc.malloc.arena_max; a shell script has "
+				 "to export it",
 			 .message = "glibc creates up to 8 arenas per processor here, and each "
 				    "retains the memory freed in it; set MALLOC_ARENA_MAX (only "
 				    "NVFlare's sub_start.sh sets it)",
