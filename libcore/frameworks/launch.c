@@ -302,34 +302,30 @@ static void note_program(struct scan *scan, const struct word *word)
 		scan->current = add_launch(scan->launches, &launch);
 }
 
-static bool is_exported(const struct scan *scan, const char *name)
+/* Where the name is in the list, or where the list ends. */
+static size_t find_exported(const struct scan *scan, const char *name)
 {
 	size_t i = 0;
 
 	while (scan->exported[i] && scan->exported[i] != name)
 		i++;
-	return scan->exports || scan->exports_all || scan->exported[i];
+	return i;
 }
 
 /* "export NAME", before or after the assignment. */
 static void export_name(struct scan *scan, const char *name)
 {
-	size_t i = 0;
+	size_t at = find_exported(scan, name);
 
-	for (size_t k = 0; k < scan->launches->variable_count; k++)
-		if (scan->launches->variables[k].name == name)
-			scan->launches->variables[k].local = false;
-	while (scan->exported[i] && scan->exported[i] != name)
-		i++;
-	if (i + 1 < FLMEM_ARRAY_SIZE(scan->exported))
-		scan->exported[i] = name;
+	for (size_t i = 0; i < scan->launches->variable_count; i++)
+		scan->launches->variables[i].local &= scan->launches->variables[i].name != name;
+	if (at + 1 < FLMEM_ARRAY_SIZE(scan->exported))
+		scan->exported[at] = name;
 }
 
 /* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
-static void note_export(struct scan *scan, const char *text, const char *before)
+static void note_export(struct scan *scan, const char *text, const char *name, const char *before)
 {
-	const char *name = find_variable_name(text, strlen(text));
-
 	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0)
 		scan->declares = true;
 	else if (strcmp(text, "export") == 0 || (scan->declares && *text == '-'))
@@ -350,7 +346,8 @@ static void end_launch_line(struct scan *scan)
 		struct flmem_launch_variable *row = &scan->launches->variables[i];
 
 		row->launch = scan->current;
-		row->local = scan->shell && row->launch < 0 && !is_exported(scan, row->name);
+		row->local = scan->shell && row->launch < 0 && !scan->exports &&
+			     !scan->exports_all && !scan->exported[find_exported(scan, row->name)];
 	}
 	scan->first_of_line = count;
 	scan->current = -1;
@@ -364,7 +361,8 @@ static void note_word(struct scan *scan, const struct word *word, const char *be
 {
 	note_mount(scan, word);
 	if (scan->shell)
-		note_export(scan, word->text, before);
+		note_export(scan, word->text, find_variable_name(word->text, strlen(word->text)),
+			    before);
 	if (scan->pending) {
 		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
 		scan->pending = NULL;

@@ -2,6 +2,7 @@
 /* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
@@ -128,6 +129,31 @@ static void report_misplaced(struct flmem_check *check, const struct flmem_node 
 	}
 }
 
+/* optimize_memory, misspelt where it is read. */
+static void report_misspelt_memory(struct flmem_check *check, const struct flmem_node *map)
+{
+	static const char name[] = "optimize_memory";
+
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
+		if (n->key && strcmp(n->key, name) != 0 &&
+		    flmem_text_distance(n->key, name) <= NEAR)
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){.node = n,
+						       .detail = "did you mean optimize_memory"});
+}
+
+/* The whole map, outside of comm_configs. */
+static void report_misplaced_map(struct flmem_check *check, const struct flmem_node *map)
+{
+	const struct flmem_node *n = flmem_node_get(map, "grpc_configs");
+
+	if (n)
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){.node = n, .detail = "it belongs in comm_configs"});
+}
+
 static void key_ignored(struct flmem_check *check)
 {
 	const struct flmem_node *root = check->input->document.root;
@@ -139,6 +165,63 @@ static void key_ignored(struct flmem_check *check)
 	report_misspelt(check, flmem_appfl_grpc(check->input));
 	report_misplaced(check, root);
 	report_misplaced(check, flmem_node_get(root, "comm_configs"));
+	report_misplaced_map(check, root);
+	if (root != check->input->document.root)
+		report_misplaced_map(check, check->input->document.root);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
+		const struct flmem_node *map =
+			flmem_node_dig(check->input->document.root, flmem_appfl_memory_places[i]);
+
+		if (map != flmem_appfl_grpc(check->input))
+			report_misspelt_memory(check, map);
+	}
+}
+
+/* A number above 0, as OmegaConf reads it: 1e9 is one. */
+static bool is_size(const struct flmem_node *node)
+{
+	double number;
+	char *end;
+
+	if (node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL &&
+	    node->kind != FLMEM_NODE_STRING)
+		return false;
+	number = strtod(node->text, &end);
+	return number > 0 && (!*end || (node->kind != FLMEM_NODE_STRING && *end == '_'));
+}
+
+static void value_invalid(struct flmem_check *check)
+{
+	static const char *const sizes[] = {"model_chunk_size", "max_message_size"};
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
+		const struct flmem_node *node = flmem_node_get(map, sizes[i]);
+
+		if (node && !is_size(node) && !flmem_appfl_is_interpolation(node))
+			flmem_check_report(check, &(struct flmem_remark){.node = node});
+	}
+}
+
+static void report_text(struct flmem_check *check, const struct flmem_node *map, const char *name)
+{
+	const struct flmem_node *node = flmem_node_get(map, name);
+
+	if (flmem_node_string(node) && *node->text && !flmem_appfl_is_interpolation(node))
+		flmem_check_report(check, &(struct flmem_remark){.node = node});
+}
+
+static void switch_is_text(struct flmem_check *check)
+{
+	static const char *const switches[] = {"use_model_chunking", "use_polling"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(switches); i++)
+		report_text(check, flmem_appfl_grpc(check->input), switches[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++)
+		report_text(
+			check,
+			flmem_node_dig(check->input->document.root, flmem_appfl_memory_places[i]),
+			"optimize_memory");
 }
 
 #define APPFL	    .framework = FLMEM_FRAMEWORK_APPFL
@@ -177,12 +260,39 @@ static const struct flmem_rule_row rows[] = {
 		.check = polling_holds,
 	},
 	{
+		.rule = {.id = "APPFL-SIZE-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .condition = "model_chunk_size or max_message_size that is not a number "
+				      "above 0",
+			 .message = "APPFL computes with this value as it is, so sending a model "
+				    "fails; write a number of bytes",
+			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
+		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.check = value_invalid,
+	},
+	{
+		.rule = {.id = "APPFL-SWITCH-TEXT",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 APPFL,
+			 .condition =
+				 "use_model_chunking, use_polling or optimize_memory that is a "
+				 "text",
+			 .message = "Python takes any text as true, also \"False\"; write True or "
+				    "False without quotes",
+			 .source = "APPFL 1.11.0 and 1.12.0"},
+		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.check = switch_is_text,
+	},
+	{
 		.rule = {.id = "APPFL-KEY-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 APPFL,
 			 .condition = "a key of grpc_configs that resembles one about chunks, "
 				      "message sizes, optimize_memory or polling; "
-				      "use_model_chunking or model_chunk_size outside grpc_configs",
+				      "use_model_chunking or model_chunk_size outside "
+				      "grpc_configs, that outside comm_configs, optimize_memory "
+				      "misspelt elsewhere",
 			 .message = "APPFL does not read this key, so the default applies",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},

@@ -66,11 +66,28 @@ const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs");
 }
 
+/* Python's truth: APPFL tests the values as they are, so a text like "False" is on. */
 bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback)
 {
 	const struct flmem_node *node = flmem_node_get(map, key);
+	int64_t number;
 
-	return flmem_node_is_kind(node, FLMEM_NODE_BOOL) ? flmem_node_is_true(node) : fallback;
+	if (flmem_node_is_kind(node, FLMEM_NODE_BOOL))
+		return flmem_node_is_true(node);
+	if (flmem_node_integer(node, &number))
+		return number;
+	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
+		return false;
+	if (!flmem_node_string(node) || flmem_appfl_is_interpolation(node))
+		return fallback;
+	return *node->text;
+}
+
+bool flmem_appfl_is_interpolation(const struct flmem_node *node)
+{
+	const char *text = flmem_node_string(node);
+
+	return text && strstr(text, "${");
 }
 
 static bool has_chunking(const struct flmem_rule_input *input)
@@ -232,7 +249,7 @@ static void chunk_size_mismatch(struct flmem_check *check)
 	    !flmem_appfl_number(map, "model_chunk_size", CHUNK_DEFAULT, &own) ||
 	    !flmem_appfl_number(flmem_appfl_grpc(measure), "model_chunk_size", CHUNK_DEFAULT,
 				&size) ||
-	    own == size)
+	    own == size || size <= 0)
 		return;
 	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, measure->file, size);
 	snprintf(proposed, sizeof(proposed), "%" PRId64, size);
@@ -279,22 +296,23 @@ static void optmem_split(struct flmem_check *check)
 	flmem_appfl_report(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
 }
 
+const char *const flmem_appfl_memory_places[9][4] = {
+	{"server_configs"},
+	{"server_configs", "scheduler_kwargs"},
+	{"server_configs", "aggregator_kwargs"},
+	{"server_configs", "comm_configs", "grpc_configs"},
+	{"client_configs"},
+	{"client_configs", "train_configs"},
+	{"train_configs"},
+	{"comm_configs", "grpc_configs"},
+	{NULL},
+};
+
 static void optmem_off(struct flmem_check *check)
 {
-	static const char *const places[][4] = {
-		{"server_configs"},
-		{"server_configs", "scheduler_kwargs"},
-		{"server_configs", "aggregator_kwargs"},
-		{"server_configs", "comm_configs", "grpc_configs"},
-		{"client_configs"},
-		{"client_configs", "train_configs"},
-		{"train_configs"},
-		{"comm_configs", "grpc_configs"},
-		{NULL},
-	};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++) {
-		const struct flmem_node *map = flmem_node_dig(check->subject, places[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
+		const struct flmem_node *map =
+			flmem_node_dig(check->subject, flmem_appfl_memory_places[i]);
 
 		if (!flmem_appfl_is_on(map, "optimize_memory", true))
 			flmem_appfl_report(check, map, "optimize_memory",

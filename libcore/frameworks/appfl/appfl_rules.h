@@ -19,7 +19,13 @@ extern const struct flmem_strategies flmem_appfl_strategies;
 /* The map of the gRPC settings, or NULL. */
 const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input);
 
-/* The boolean at a key, or its default for any other value. */
+/* Whether the value is one of OmegaConf's "${...}", which are known only when a job runs. */
+bool flmem_appfl_is_interpolation(const struct flmem_node *node);
+
+/* The maps that may hold optimize_memory, as keys from the root; the last one is the root. */
+extern const char *const flmem_appfl_memory_places[9][4];
+
+/* What Python takes the value at a key for, or the default where it is absent or not known. */
 bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback);
 
 /* The number at a key, or its default; false for any other value. */
