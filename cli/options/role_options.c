@@ -94,6 +94,11 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 	if (options->gpu && options->no_gpu)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--gpu and --no-gpu exclude each other");
+	if (options->jemalloc_library &&
+	    choice_index(role_allocator_choices, options->allocator,
+			 FLMEM_SETTINGS_ALLOCATOR_GLIBC) == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--jemalloc-library needs --allocator=jemalloc or auto");
 	if (options->job)
 		rc = read_job(options, &job, err);
 	if (rc)

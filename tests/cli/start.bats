@@ -417,6 +417,10 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	assert_error 2 '--jemalloc and --allocator=glibc exclude each other'
 	flmem start --role client --no-inherit-preload -- touch started
 	assert_error 2 '--no-inherit-preload needs --jemalloc'
+	flmem start --role client --jemalloc-library /lib/any.so -- true
+	assert_error 2 '--jemalloc-library needs --allocator=jemalloc or auto'
+	flmem env --role client -a glibc --jemalloc-library /lib/any.so
+	assert_error 2 '--jemalloc-library needs --allocator=jemalloc or auto'
 	flmem start --role client --json -- touch started
 	assert_status 2
 	assert_stderr '--json needs --dry-run'
