@@ -301,6 +301,19 @@ static const struct row rows[] = {
 	     "filter_type=T.TASK_DATA)\n",
 	 .hits = 1, .line = 5},
 	{"NVF-OFFLOAD-FILTER", PT "r = R()\nr.add_client_output_filter(F())\n", .hits = 0},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import set_recipe_meta\nr = R(" BOTH ")\n"
+	    "set_recipe_meta(r, k, {'site-1': {'num_of_gpus': 1}})\n",
+	 .hits = 1, .line = 3, .says = "set_recipe_meta() assigns GPUs to 'site-1'",
+	 .severity = WARNING, .proposed = "true"},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import set_recipe_meta\nR(cuda_empty_cache=True)\nR(**kw)\n"
+	    "set_recipe_meta(r, k, value={'site-1': {'num_of_gpus': 1}})\n",
+	 .hits = 0},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe.utils import set_recipe_meta\nR(" BOTH ")\n"
+	    "set_recipe_meta(r, k, {'server': {'num_of_gpus': 1}, 'a': {'mem': 1}})\n",
+	 .hits = 0},
 	{"NVF-CANNOT-TELL", SWARM "R('n', m, 3, 't.py', 2, train_args=a)\n", .hits = 1, .line = 2,
 	 .says = "rejects memory_gc_rounds", .severity = INFO},
 	{"NVF-CANNOT-TELL", SWARM "R('n', m, 3, 't.py', 2, train_args={'x': n, **kw})\n", .hits = 1,

@@ -85,17 +85,42 @@ static const char *gpu_site(const struct flmem_check *check)
 	return NULL;
 }
 
+/* The same in Python: the value that a script gives to set_recipe_meta(). */
+static const char *gpu_site_of_script(const struct flmem_check *check)
+{
+	const struct flmem_node *n =
+		flmem_node_first(flmem_node_get(check->input->document.root, "calls"));
+
+	for (; n; n = n->next) {
+		const char *path = flmem_node_string(flmem_node_get(n, "path"));
+		const struct flmem_node *args = flmem_node_get(n, "args");
+		const struct flmem_node *value = flmem_node_get(args, "value");
+		const struct flmem_node *site;
+
+		if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
+			continue;
+		site = flmem_node_first(value ? value : flmem_node_get(args, "2"));
+		for (; site; site = site->next)
+			if (site->key && strcmp(site->key, "server") != 0 && has_gpus(site, 1))
+				return site->key;
+	}
+	return NULL;
+}
+
 static void cuda_missing(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
-	const char *site = gpu_site(check);
+	bool script = check->input->kind == PYTHON;
+	const char *site = script ? gpu_site_of_script(check) : gpu_site(check);
 	char detail[128];
 
-	if (!site || !runs_script(known) || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) ||
-	    empties_cuda(check) || strstr(known->path, ".tf."))
+	if (!site || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) || empties_cuda(check) ||
+	    flmem_nvflare_open_args(check) ||
+	    (script ? !known || !known->cuda : !runs_script(known)) || strstr(known->path, ".tf."))
 		return;
-	snprintf(detail, sizeof(detail), "the meta file assigns GPUs to '%.64s'", site);
+	snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'",
+		 script ? "set_recipe_meta()" : "the meta file", site);
 	flmem_nvflare_report_arg(check, "cuda_empty_cache", node,
 				 (struct flmem_remark){.detail = detail, .proposed = "true"});
 }
@@ -311,12 +336,13 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .fixable = true,
 			 .condition =
-				 "a site with num_of_gpus above 0 in the job's resource_spec whose "
+				 "a site with num_of_gpus above 0 in the job's resource_spec, or "
+				 "in set_recipe_meta() of a script, whose "
 				 "executor lacks cuda_empty_cache",
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = {CLIENT_FILE},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = cuda_missing,
 	},
