@@ -38,7 +38,7 @@ def make_certificates(folder):
 
 
 class _Way:  # pylint: disable=too-few-public-methods
-    """How server and client are told of the certificates."""
+    """The options with which server and client get the certificates."""
 
     def __init__(self, name, folder):
         self.name = name

@@ -102,7 +102,7 @@ def trim(tools, flmem, large):
                             [result["overhead_us"] / figures.MS])
     released = result["released_bytes"] / figures.MIB
     yield figures.of_values("released", [released], unit="MiB")
-    yield figures.of_values("foretold in a quarter second, off by",
+    yield figures.of_values("predicted in a quarter second, off by",
                             [abs(result["predicted_bytes"] / figures.MIB - released)], unit="MiB")
 
 

@@ -2,7 +2,7 @@
 """Faults in the trim itself."""
 from faults import Fault
 
-ERRAND = "libcore/ops/target/target_guard.c"
+GUARD = "libcore/ops/target/target_guard.c"
 TRIM = "libcore/ops/trim/trim.c"
 PART = "libcore/ops/trim/trim_allocator.c"
 UNLOCKED = "libcore/remote/checks/libc_threads.c"
@@ -26,26 +26,26 @@ FAULTS = (
     Fault("damage-not-confirmed", DAMAGE, ": !next.late", ": true",
           "refusing damage that no further check reached",
           ("unit.test_glibc_check",)),
-    Fault("reused-pid", ERRAND, "if (start_time && start_time != target->process.start_time)",
+    Fault("reused-pid", GUARD, "if (start_time && start_time != target->process.start_time)",
           "if (0)",
           "refusing another process of the same number",
           ("unit.test_trim",)),
     Fault("ended-meanwhile", TRIM, "return explain_missing(job, rc, err);", "return rc;",
           "not saying of a process that ends that it has no allocator",
           ("unit.test_trim",)),
-    Fault("identity", ERRAND, "rc = flmem_preflight_identity(&target->process, err);", "rc = 0;",
+    Fault("identity", GUARD, "rc = flmem_preflight_identity(&target->process, err);", "rc = 0;",
           "refusing flmem itself, kernel threads and the dead",
           ("unit.test_trim",)),
-    Fault("guard-code", ERRAND, "if (map->flags & FLMEM_MAP_EXEC)", "if (0)",
+    Fault("guard-code", GUARD, "if (map->flags & FLMEM_MAP_EXEC)", "if (0)",
           "knowing where the allocator's code is",
           ("unit.test_target_guard",)),
-    Fault("guard-locks", ERRAND, "if (map->flags & FLMEM_MAP_WRITE)", "if (0)",
+    Fault("guard-locks", GUARD, "if (map->flags & FLMEM_MAP_WRITE)", "if (0)",
           "knowing where the allocator's locks are",
           ("unit.test_target_guard",)),
-    Fault("guard-joins", ERRAND, "guard->may_join_threads = true;", ";",
+    Fault("guard-joins", GUARD, "guard->may_join_threads = true;", ";",
           "knowing that an allocator which joins threads is built in",
           ("unit.test_target_guard",)),
-    Fault("runtimes", ERRAND, "if (list->rows[i].ops->is_runtime)", "if (0)",
+    Fault("runtimes", GUARD, "if (list->rows[i].ops->is_runtime)", "if (0)",
           "refusing Java and Go",
           ("unit.test_target_guard",)),
     Fault("guard-not-filled", TRIM,

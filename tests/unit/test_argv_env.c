@@ -85,5 +85,5 @@ int main(void)
 		cmocka_unit_test(variables_are_found_by_their_whole_name),
 	};
 
-	return cmocka_run_group_tests_name("words", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("argv_env", tests, NULL, NULL);
 }

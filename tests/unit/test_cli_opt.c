@@ -247,5 +247,5 @@ int main(void)
 		cmocka_unit_test(the_nearest_name_is_near),
 	};
 
-	return cmocka_run_group_tests_name("cli options", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("cli_opt", tests, NULL, NULL);
 }

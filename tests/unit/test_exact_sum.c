@@ -85,5 +85,5 @@ int main(void)
 		cmocka_unit_test(what_is_not_finite_makes_it_infinite),
 	};
 
-	return cmocka_run_group_tests_name("exact sums", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("exact_sum", tests, NULL, NULL);
 }

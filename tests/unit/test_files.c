@@ -100,5 +100,5 @@ int main(void)
 		cmocka_unit_test(the_content_decides_between_frameworks),
 	};
 
-	return cmocka_run_group_tests_name("files of frameworks", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

@@ -164,5 +164,5 @@ int main(void)
 		cmocka_unit_test(readers_of_a_board_share_what_they_measure),
 	};
 
-	return cmocka_run_group_tests_name("outlook", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("forecast_state", tests, NULL, NULL);
 }

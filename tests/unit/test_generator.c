@@ -171,5 +171,5 @@ int main(void)
 		cmocka_unit_test(an_unknown_shape_is_refused_with_the_known_ones),
 	};
 
-	return cmocka_run_group_tests_name("generated models", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("generator", tests, NULL, NULL);
 }

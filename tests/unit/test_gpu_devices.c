@@ -70,5 +70,5 @@ int main(void)
 		cmocka_unit_test(a_missing_directory_has_none),
 	};
 
-	return cmocka_run_group_tests_name("gpu devices", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("gpu_devices", tests, NULL, NULL);
 }

@@ -146,5 +146,5 @@ int main(void)
 		cmocka_unit_test(a_pool_with_enough_unallocated_memory_is_fragmented),
 	};
 
-	return cmocka_run_group_tests_name("gpu oom log", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("gpu_oom_log", tests, NULL, NULL);
 }

@@ -140,5 +140,5 @@ int main(void)
 		cmocka_unit_test(others_need_the_capability),
 	};
 
-	return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("interfaces", tests, NULL, NULL);
 }

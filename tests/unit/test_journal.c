@@ -139,5 +139,5 @@ int main(void)
 		cmocka_unit_test(an_empty_or_foreign_file_is_no_journal),
 	};
 
-	return cmocka_run_group_tests_name("journal of an aggregation", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
 }

@@ -326,5 +326,5 @@ int main(void)
 		cmocka_unit_test(weights_without_a_meaning_are_refused),
 	};
 
-	return cmocka_run_group_tests_name("aggregation kernels", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

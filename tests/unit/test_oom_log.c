@@ -180,5 +180,5 @@ int main(void)
 		cmocka_unit_test(each_rule_has_what_triggers_it_and_near_misses),
 	};
 
-	return cmocka_run_group_tests_name("oom log", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("oom_log", tests, NULL, NULL);
 }

@@ -232,5 +232,5 @@ int main(void)
 		cmocka_unit_test(many_threads_are_told_the_same),
 	};
 
-	return cmocka_run_group_tests_name("self", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("own_process", tests, NULL, NULL);
 }

@@ -125,5 +125,5 @@ int main(void)
 						tree_teardown),
 	};
 
-	return cmocka_run_group_tests_name("follow", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("path_resolve", tests, NULL, NULL);
 }

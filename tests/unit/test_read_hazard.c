@@ -138,5 +138,5 @@ int main(void)
 		cmocka_unit_test(nothing_is_not_waited_for),
 	};
 
-	return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("read_hazard", tests, NULL, NULL);
 }

@@ -94,5 +94,5 @@ int main(void)
 		cmocka_unit_test(a_runtime_that_owns_its_memory_is_refused),
 	};
 
-	return cmocka_run_group_tests_name("errand", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("target_guard", tests, NULL, NULL);
 }

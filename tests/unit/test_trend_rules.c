@@ -373,5 +373,5 @@ int main(void)
 		cmocka_unit_test(growth_that_is_not_known_is_not_printed),
 	};
 
-	return cmocka_run_group_tests_name("trend rules", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("trend_rules", tests, NULL, NULL);
 }

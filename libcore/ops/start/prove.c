@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
@@ -14,6 +13,7 @@
 #include "allocators/allocator.h"
 #include "allocators/module_search.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text/text.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
@@ -21,14 +21,6 @@
 #include "proc/command.h"
 #include "proc/maps.h"
 #include "remote/probe_child.h"
-
-static uint64_t read_proof_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
-}
 
 /* True for a mapping of the library that LD_PRELOAD names, directly or through links. */
 static bool maps_library(const struct flmem_map *map, const char *library)
@@ -280,7 +272,7 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
 	struct flmem_preload_proof proof = {0};
-	uint64_t start = read_proof_clock_us();
+	uint64_t start = flmem_clock_us();
 	int rc;
 
 	if (!settings->jemalloc_library)
@@ -294,7 +286,7 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 		flmem_preload_proof_clear(&proof);
 		return rc;
 	}
-	proof.took_us = read_proof_clock_us() - start;
+	proof.took_us = flmem_clock_us() - start;
 	*ret_proof = proof;
 	return 0;
 }

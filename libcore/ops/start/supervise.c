@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "frameworks/framework.h"
 #include "ops/start/control_files.h"
 #include "proc/command.h"
@@ -78,17 +79,9 @@ const char *flmem_supervise_event_meaning(enum flmem_supervise_event event)
 	return NULL;
 }
 
-static uint64_t read_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND_US + (uint64_t)now.tv_nsec / 1000U;
-}
-
 static uint64_t compute_deadline(uint64_t us)
 {
-	uint64_t now = read_clock_us();
+	uint64_t now = flmem_clock_us();
 
 	return us > NEVER - now ? NEVER : now + us;
 }
@@ -195,7 +188,7 @@ static uint64_t choose_wait_us(const struct supervisor *s)
 /* Sends SIGTERM and then SIGKILL at their deadlines. */
 static void escalate_stop(struct supervisor *s)
 {
-	if (!has_command(s) || read_clock_us() < s->deadline_us)
+	if (!has_command(s) || flmem_clock_us() < s->deadline_us)
 		return;
 	if (s->stage == STAGE_WAITS) {
 		notify_caller(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
@@ -333,14 +326,14 @@ static void handle_end(struct supervisor *s)
 		return;
 	notify_caller(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
 	flmem_process_close(&s->process);
-	if (read_clock_us() < s->lapse_us)
+	if (flmem_clock_us() < s->lapse_us)
 		s->goal = GOAL_LEAVE;
 }
 
 /* Counts a start; false after too many in too short a time. */
 static bool count_start(struct supervisor *s)
 {
-	uint64_t now = read_clock_us();
+	uint64_t now = flmem_clock_us();
 
 	s->quick = s->started_us && now - s->started_us < QUICK_US ? s->quick + 1 : 0;
 	s->started_us = now;
@@ -361,7 +354,7 @@ static int restart_command(struct supervisor *s, struct flmem_error *err)
 	bool first = !s->started_us;
 	int rc;
 
-	if (!first && read_clock_us() < next_start_us(s))
+	if (!first && flmem_clock_us() < next_start_us(s))
 		return 0;
 	if (!count_start(s))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -394,7 +387,7 @@ static int wait_for_events(struct supervisor *s, struct flmem_error *err)
 		{.fd = s->control.watch_fd, .events = POLLIN},
 		{.fd = has_command(s) && !s->own ? s->process.pidfd : -1, .events = POLLIN},
 	};
-	uint64_t now = read_clock_us();
+	uint64_t now = flmem_clock_us();
 	uint64_t poll_us = s->control.watch_fd < 0 ? POLL_BLIND_US : POLL_US;
 	uint64_t until =
 		choose_earlier(now + poll_us, has_command(s) ? s->deadline_us : next_start_us(s));
@@ -419,7 +412,7 @@ static int run_supervision(struct supervisor *s, struct flmem_error *err)
 	int rc = 0;
 
 	if (has_command(s)) {
-		s->started_us = read_clock_us();
+		s->started_us = flmem_clock_us();
 		enter_run(s, false);
 	}
 	while (!rc) {

@@ -4,7 +4,7 @@
 Runs one NVFlare job whose clients grow, unchanged, in three ways: as it is, with NVFlare's own memory
 management after every round, and with `flmem watch --auto` beside it. Prints what the clients' memory
 did in each round, and with --docs DIRECTORY writes the plot and the table that docs/ shows. Exit
-status 1 when a client under flmem watch --auto --gc stands higher than with NVFlare's own means.
+status 1 when a client under flmem watch --auto --gc holds more memory than with NVFlare's own means.
 """
 import argparse
 import json
