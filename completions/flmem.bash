@@ -138,7 +138,7 @@ _flmem()
 		_flmem_line 2 " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image --command --tasks" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --exact-peaks --wait --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --profile --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --exact-peaks --wait --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -154,6 +154,7 @@ _flmem()
 		--replay) _flmem_files "$word" -f && return ;;
 		--listen) return ;;
 		--report) _flmem_files "$word" -f && return ;;
+		--profile) _flmem_files "$word" -f && return ;;
 		--fail-above) return ;;
 		--fail-growth) return ;;
 		--every-rounds) return ;;

@@ -177,6 +177,7 @@ complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples a
 complete -c flmem -n '__flmem_is watch' -l replay -r -F -d 'replay a recording instead of watching live processes'
 complete -c flmem -n '__flmem_is watch' -l listen -x -d 'serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 selects a free port and prints it'
 complete -c flmem -n '__flmem_is watch' -l report -r -F -d 'write a self-contained HTML page at the end, with figures and the findings of recommend; - is standard output'
+complete -c flmem -n '__flmem_is watch' -l profile -r -F -d 'with --report: show which code holds the memory, from this heap profile of flmem profile; may be repeated'
 complete -c flmem -n '__flmem_is watch' -l fail-above -x -d 'exit with status 1 if the RSS of a process exceeded this'
 complete -c flmem -n '__flmem_is watch' -l fail-growth -x -d 'exit with status 1 if the memory of a process grew faster, for example 10MiB/round or 1GiB/h; with status 9 if that is not known yet'
 complete -c flmem -n '__flmem_is watch' -l auto -d 'return retained memory to the kernel: after each round on clients, each fifth round on servers, less often while memory is flat, at once under memory pressure'

@@ -29,6 +29,7 @@ struct watch_options {
 	const char *replay;
 	const char *listen;
 	const char *report;
+	struct opt_texts profiles;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	struct auto_options automatic;
@@ -100,6 +101,10 @@ static int check_streams(const struct watch_options *o, struct flmem_error *err)
 {
 	static const char dash[] = "-";
 
+	if (o->profiles.count && !o->report)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--profile shows heap profiles on the page of --report, "
+				       "which is not given; flmem profile stats prints one");
 	if (watch_page_is_stdout(o->report) && o->json)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--report - and --json both write to standard output; give "
@@ -173,7 +178,7 @@ static int choose_outputs(const struct watch_options *o, struct session *session
 
 	all->count += live;
 	if (o->report) {
-		rc = watch_output_page(o->report, &all->outputs[all->count], err);
+		rc = watch_output_page(o->report, &o->profiles, &all->outputs[all->count], err);
 		all->count += rc == 0;
 	}
 	if (!rc)
@@ -375,6 +380,13 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "write a self-contained HTML page at the end, with figures and the findings of "
 		 "recommend; - is standard output"},
+	{.name = "profile",
+	 .kind = OPT_TEXTS,
+	 .offset = offsetof(struct watch_options, profiles),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "with --report: show which code holds the memory, from this heap profile of flmem "
+		 "profile; may be repeated"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -421,6 +433,8 @@ static const char *const examples[] = {
 	"metrics of all FL clients on this host, for Prometheus to scrape",
 	"flmem watch --replay /var/tmp/job.rec --report job.html",
 	"write an HTML page: figures, trend, forecast, rounds",
+	"flmem watch --pid 4242 --report job.html --profile client.prof",
+	"also the code that holds the memory, from flmem profile attach",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"for CI: status 1 if memory grows faster",
 	"flmem watch --name simulator_worker --wait --record /var/tmp/job.rec",

@@ -14,6 +14,8 @@
 #include <flmem/recommend.h>
 #include <flmem/watch.h>
 
+#include "options/opt.h"
+
 /* Any function may be NULL. Returning false ends the watch. */
 struct watch_output {
 	void *state;
@@ -66,7 +68,11 @@ void watch_output_warnings(struct watch_output *ret_output);
 /* "-" */
 bool watch_page_is_stdout(const char *path);
 
-/* One HTML page, written at the end. FLMEM_EUSAGE if the file cannot be written there. */
-int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err);
+/*
+ * One HTML page, written at the end, with the largest sites of heap profiles; `profiles` is kept.
+ * FLMEM_EUSAGE if the file cannot be written there, or a profile is none.
+ */
+int watch_output_page(const char *path, const struct opt_texts *profiles,
+		      struct watch_output *ret_output, struct flmem_error *err);
 
 #endif

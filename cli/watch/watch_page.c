@@ -8,9 +8,11 @@
 #include <flmem/watch_page.h>
 
 #include "watch/watch_output.h"
+#include "watch/watch_profiles.h"
 
 struct page_report {
 	const char *path;
+	const struct opt_texts *profiles;
 	struct flmem_watch_page *page;
 };
 
@@ -58,14 +60,30 @@ static int print_page(const struct page_report *report, const struct flmem_watch
 	return rc;
 }
 
+static int put_watch_page(const struct page_report *report,
+			  const struct flmem_watch_summary *summary,
+			  const struct flmem_watch_advice *advice, struct flmem_error *err)
+{
+	if (watch_page_is_stdout(report->path))
+		return print_page(report, summary, advice, err);
+	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
+}
+
+/* Profiles are read now: those of running programs are of the same moment as the last sample. */
 static int finish_page(void *state, const struct flmem_watch_summary *summary,
 		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	const struct page_report *report = state;
+	struct watch_profiles profiles;
+	int rc = watch_profiles_read(report->profiles, &profiles, err);
 
-	if (watch_page_is_stdout(report->path))
-		return print_page(report, summary, advice, err);
-	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
+	if (rc)
+		return rc;
+	flmem_watch_page_profiles(report->page, profiles.rows, profiles.count);
+	rc = put_watch_page(report, summary, advice, err);
+	flmem_watch_page_profiles(report->page, NULL, 0);
+	watch_profiles_clear(&profiles);
+	return rc;
 }
 
 static void close_report(void *state)
@@ -76,7 +94,8 @@ static void close_report(void *state)
 	free(report);
 }
 
-int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err)
+int watch_output_page(const char *path, const struct opt_texts *profiles,
+		      struct watch_output *ret_output, struct flmem_error *err)
 {
 	int rc = watch_page_is_stdout(path) ? 0 : flmem_watch_page_place(path, err);
 	struct page_report *report;
@@ -84,10 +103,14 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 	/* Check now: a watch of days must not end with an unwritable page. */
 	if (rc)
 		return flmem_error_prefix(err, rc, "--report");
+	rc = watch_profiles_check(profiles, err);
+	if (rc)
+		return rc;
 	report = calloc(1, sizeof(*report));
 	if (!report)
 		return flmem_error_nomem(err, "cannot prepare the page '%s'", path);
 	report->path = path;
+	report->profiles = profiles;
 	rc = flmem_watch_page_new(&report->page, err);
 	if (rc) {
 		free(report);

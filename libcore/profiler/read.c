@@ -122,6 +122,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->command = keep_header_text(p, h->command);
 	p->allocator = keep_header_text(p, h->allocator);
 	p->pid = h->pid;
+	p->start_time = h->start_time_ticks;
 	p->ending = ending_of(h);
 	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
 	p->duration_us = flmem_profile_reader_us(last_ms);

@@ -16,6 +16,8 @@
 #include "base/cleanup.h"
 #include "report/html/series.h"
 
+#include "profile_maker.h"
+
 #define MIB ((uint64_t)1 << 20)
 
 static const char hostile[] =
@@ -359,6 +361,65 @@ static void a_near_limit_is_drawn(void **state)
 	strike(&s);
 }
 
+/* A profile whose names are hostile; `path` is written. */
+static struct flmem_heap_profile *hostile_profile(const char *path)
+{
+	const struct flmem_heap_request request = {.path = path, .choose_stacks = true};
+	struct flmem_heap_profile *profile;
+	struct profile_maker maker;
+	uint32_t node = 0, frame;
+
+	maker_init(&maker);
+	maker.header->pid = 42;
+	maker.header->start_time_ticks = 7;
+	frame = maker_python(&maker, hostile, "f.py", 1);
+	/* Deeper than the page shows. */
+	for (size_t depth = 0; depth < 100; depth++)
+		node = maker_node(&maker, node, frame);
+	maker_site(&maker, node, 9 * MIB, 2 * MIB);
+	maker_write(&maker, path, maker.size);
+	maker_clear(&maker);
+	assert_int_equal(flmem_heap_profile_read(&request, &profile, NULL), 0);
+	return profile;
+}
+
+static void heap_profiles_are_shown_by_process_and_stay_text(void **state)
+{
+	FLMEM_AUTO_FREE char *html = NULL, *other = NULL;
+	char path[] = "/tmp/flmem-page.XXXXXX";
+	int fd = mkstemp(path);
+	struct flmem_heap_profile *profile = hostile_profile(path);
+	const struct flmem_watch_page_profile rows[] = {
+		{.path = path, .profile = profile},
+		{.path = hostile, .reason = hostile},
+	};
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	flmem_watch_page_profiles(s.page, rows, FLMEM_ARRAY_SIZE(rows));
+	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
+	assert_non_null(html);
+	assert_null(strstr(html, "<script"));
+	assert_null(strstr(html, "<img"));
+	assert_null(strchr(html, '\033'));
+	assert_non_null(strstr(html, "<h2>Heap of process 42 </h2>"));
+	assert_null(strstr(html, "not of a process of this watch"));
+	assert_non_null(strstr(html, "<tr><td>7 MiB</td>"));
+	/* The site, 64 callers, path and reason. */
+	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 1 + 64 + 2);
+	assert_int_equal(count_of(html, "and more callers"), 1);
+	assert_int_equal(count_of(html, "It could not be read"), 1);
+	/* The PID alone is not the process: it may have been used again. */
+	profile->start_time = 8;
+	other = flmem_watch_page_html(s.page, &s.summary, &s.advice);
+	assert_int_equal(count_of(other, "not of a process of this watch"), 1);
+	flmem_heap_profile_free(profile);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+	strike(&s);
+}
+
 /* No low and no high is lost where spans become one. */
 static void spans_keep_the_extremes(void **state)
 {
@@ -438,6 +499,7 @@ int main(void)
 		cmocka_unit_test(it_is_bounded),
 		cmocka_unit_test(a_near_limit_is_drawn),
 		cmocka_unit_test(actions_are_listed_and_trims_drawn),
+		cmocka_unit_test(heap_profiles_are_shown_by_process_and_stay_text),
 		cmocka_unit_test(spans_keep_the_extremes),
 		cmocka_unit_test(little_and_absurd_data_make_a_page),
 		cmocka_unit_test(a_page_replaces_the_old_one_whole),

@@ -131,7 +131,8 @@ FLMEM_API const char *flmem_heap_ending_name(enum flmem_heap_ending ending);
 struct flmem_heap_profile {
 	char *path;
 	const char *program, *command, *allocator; /* untrusted; "" if not recorded */
-	uint32_t pid;
+	uint32_t pid;				   /* in its own PID namespace */
+	uint64_t start_time;			   /* of the process: clock ticks after boot */
 	enum flmem_heap_ending ending;
 	uint64_t started_us; /* since 1970-01-01 UTC */
 	uint64_t duration_us;

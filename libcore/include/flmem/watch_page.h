@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include <flmem/error.h>
+#include <flmem/heap_profile.h>
 #include <flmem/recommend.h>
 #include <flmem/watch.h>
 
@@ -33,6 +34,22 @@ FLMEM_API void flmem_watch_page_round(struct flmem_watch_page *page,
 				      const struct flmem_watch_round *round);
 FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
 				       const struct flmem_watch_action *action);
+
+/* A heap profile of one of the processes, which `flmem_watch_page_profiles()` shows. */
+struct flmem_watch_page_profile {
+	const char *path;
+	const struct flmem_heap_profile *profile; /* of all rounds; NULL: could not be read */
+	const char *reason;			  /* why it could not */
+};
+
+/*
+ * The page shows the largest sites of these profiles, each under its process if the watch has one
+ * of the same PID and start time. The list is kept: it and its profiles must outlive the page's
+ * last use.
+ */
+FLMEM_API void flmem_watch_page_profiles(struct flmem_watch_page *page,
+					 const struct flmem_watch_page_profile *profiles,
+					 size_t count);
 
 /* The page as text, NUL-terminated, freed by the caller with free(); NULL when memory is out. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_watch_page_html(const struct flmem_watch_page *page,

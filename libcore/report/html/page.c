@@ -224,6 +224,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 	flmem_page_put_findings(out, summary, advice);
 	flmem_page_put_overview(out, page, summary);
 	flmem_page_put_actions(out, page, summary);
+	flmem_page_put_profiles(out, page, summary);
 	put_processes(out, page, sorted, summary->count);
 	put_footer(out, summary);
 	flmem_page_shell_close(out);

@@ -31,6 +31,8 @@ struct flmem_watch_page {
 	uint64_t elapsed_us;
 	struct flmem_page_action *actions; /* ring of the latest ones; NULL: none yet */
 	uint64_t action_count;
+	const struct flmem_watch_page_profile *profiles; /* of the caller */
+	size_t profile_count;
 	bool failed; /* memory was out */
 };
 
@@ -74,6 +76,10 @@ void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subjec
 /* Actions of the policy, newest last. */
 void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page,
 			    const struct flmem_watch_summary *summary);
+
+/* Heap profiles that were given: their largest sites. */
+void flmem_page_put_profiles(struct flmem_buf *out, const struct flmem_watch_page *page,
+			     const struct flmem_watch_summary *summary);
 
 /* The i-th kept action, NULL after the last. */
 const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);

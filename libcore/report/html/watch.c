@@ -136,6 +136,13 @@ void flmem_watch_page_round(struct flmem_watch_page *page, const struct flmem_wa
 		page->failed = true;
 }
 
+void flmem_watch_page_profiles(struct flmem_watch_page *page,
+			       const struct flmem_watch_page_profile *profiles, size_t count)
+{
+	page->profiles = profiles;
+	page->profile_count = count;
+}
+
 char *flmem_watch_page_html(const struct flmem_watch_page *page,
 			    const struct flmem_watch_summary *summary,
 			    const struct flmem_watch_advice *advice)
