@@ -23,6 +23,7 @@
 #include "frameworks/strategies.h"
 #include "proc/argv_env.h"
 #include "proc/scan.h"
+#include "rules/heap_site_rules.h"
 #include "rules/live_rules.h"
 #include "rules/rules.h"
 #include "rules/trend_rules.h"
@@ -119,6 +120,8 @@ struct flmem_framework_ops {
 	const struct flmem_live_table *live_rules;
 	const struct flmem_leftover_row *leftover; /* or NULL */
 	const struct flmem_trend_table *trend_rules;
+	/* The rules about its code in heap profiles; or NULL. */
+	const struct flmem_heap_site_table *heap_rules;
 	/* Rows that report nothing but record facts about jobs for the rules; or NULL. */
 	const struct flmem_rule_table *facts;
 };

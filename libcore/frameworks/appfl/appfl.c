@@ -210,4 +210,5 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.files = flmem_appfl_files,
 	.rules = rules,
 	.strategies = &flmem_appfl_strategies,
+	.heap_rules = &flmem_appfl_heap_rules,
 };

@@ -6,6 +6,7 @@
 
 #include "frameworks/files.h"
 #include "frameworks/strategies.h"
+#include "rules/heap_site_rules.h"
 #include "rules/rules.h"
 
 extern const struct flmem_input_kind flmem_appfl_server_file;
@@ -15,6 +16,7 @@ extern const struct flmem_file_name flmem_appfl_files[];
 extern const struct flmem_rule_table flmem_appfl_rules;
 extern const struct flmem_rule_table flmem_appfl_message_rules;
 extern const struct flmem_strategies flmem_appfl_strategies;
+extern const struct flmem_heap_site_table flmem_appfl_heap_rules;
 
 /* The map of the gRPC settings, or NULL. */
 const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input);

@@ -75,5 +75,6 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.files = flmem_flower_files,
 	.rules = rules,
 	.live_rules = &flmem_flower_live_rules,
+	.heap_rules = &flmem_flower_heap_rules,
 	.strategies = &flmem_flower_strategies,
 };

@@ -6,6 +6,7 @@
 
 #include "frameworks/files.h"
 #include "frameworks/strategies.h"
+#include "rules/heap_site_rules.h"
 #include "rules/live_rules.h"
 #include "rules/rules.h"
 
@@ -13,5 +14,6 @@ extern const struct flmem_file_name flmem_flower_files[];
 extern const struct flmem_rule_table flmem_flower_rules;
 extern const struct flmem_strategies flmem_flower_strategies;
 extern const struct flmem_live_table flmem_flower_live_rules;
+extern const struct flmem_heap_site_table flmem_flower_heap_rules;
 
 #endif

@@ -243,5 +243,6 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.live_rules = &flmem_nvflare_live_rules,
 	.leftover = &flmem_nvflare_leftover,
 	.trend_rules = &flmem_nvflare_trend_rules,
+	.heap_rules = &flmem_nvflare_heap_rules,
 	.facts = &flmem_nvflare_facts,
 };

@@ -9,6 +9,7 @@
 #include "frameworks/files.h"
 #include "frameworks/settings.h"
 #include "frameworks/strategies.h"
+#include "rules/heap_site_rules.h"
 #include "rules/rules.h"
 
 /* The variables of its external trainers and of its start script. */
@@ -42,6 +43,7 @@ extern const struct flmem_rule_table flmem_nvflare_facts;
 extern const struct flmem_live_table flmem_nvflare_live_rules;
 extern const struct flmem_leftover_row flmem_nvflare_leftover;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;
+extern const struct flmem_heap_site_table flmem_nvflare_heap_rules;
 
 /* The `own_gc_rounds` of NVFlare. */
 struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process);

@@ -316,7 +316,7 @@ static int check_records(const struct flmem_found_files *files,
 		else if (file->record == FLMEM_FOUND_OOM_LOG)
 			rc = flmem_recommend_oom_log(file->path, found, err);
 		else if (file->record == FLMEM_FOUND_HEAP)
-			rc = flmem_recommend_heap(file->path, found, err);
+			rc = flmem_recommend_heap(file->path, release, found, err);
 	}
 	return rc;
 }

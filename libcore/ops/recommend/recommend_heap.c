@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/recommend/recommend_heap.h"
 
+#include "frameworks/framework.h"
 #include "rules/heap_rules.h"
 #include "rules/rules.h"
 
-int flmem_recommend_heap(const char *path, struct flmem_recommendations *found,
-			 struct flmem_error *err)
+int flmem_recommend_heap(const char *path, const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
 {
 	const struct flmem_heap_request request = {.path = path, .choose_stacks = true};
 	struct flmem_heap_profile *profile = NULL;
@@ -19,6 +20,10 @@ int flmem_recommend_heap(const char *path, struct flmem_recommendations *found,
 	}
 	found->file_count++;
 	rc = flmem_heap_rules_run(profile, path, found, err);
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->heap_rules)
+			rc = flmem_heap_site_rules_run((*f)->heap_rules, profile, path, release,
+						       found, err);
 	flmem_heap_profile_free(profile);
 	return rc;
 }

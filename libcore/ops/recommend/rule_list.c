@@ -3,6 +3,7 @@
 
 #include "frameworks/framework.h"
 #include "rules/heap_rules.h"
+#include "rules/heap_site_rules.h"
 #include "rules/live_rules.h"
 #include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
@@ -28,6 +29,15 @@ static const struct flmem_rule *live_rule(const struct flmem_live_table *table, 
 }
 
 static const struct flmem_rule *trend_rule(const struct flmem_trend_table *table, size_t *index)
+{
+	if (table && *index < table->count)
+		return &table->rows[*index].rule;
+	*index -= table ? table->count : 0;
+	return NULL;
+}
+
+static const struct flmem_rule *heap_site_rule(const struct flmem_heap_site_table *table,
+					       size_t *index)
 {
 	if (table && *index < table->count)
 		return &table->rows[*index].rule;
@@ -71,5 +81,8 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	index -= rule ? 0 : flmem_gpu_oom_row_count;
 	if (!rule && index < flmem_heap_rule_count)
 		rule = &flmem_heap_rules[index].rule;
+	index -= rule ? 0 : flmem_heap_rule_count;
+	for (f = flmem_frameworks; *f && !rule; f++)
+		rule = heap_site_rule((*f)->heap_rules, &index);
 	return rule;
 }
