@@ -11,6 +11,7 @@ LIFETIME = "libcore/preload/sampler/lifetime.c"
 FILE = "libcore/ops/profile/attached_file.c"
 ORDER = "libcore/ops/profile/attach.c"
 PROTECTION = "libcore/preload/sampler/protection.c"
+PREPARE = "libcore/ops/profile/prepare.c"
 THREADS = "libcore/ops/profile/attached_threads.c"
 
 EVERY = ("cli.profile_attach/every entry",)
@@ -78,6 +79,9 @@ FAULTS = (
     Fault("attach-both", ATTACH, "if (!begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING))",
           "if (begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING), 0)",
           "one profile at a time", SEVERAL),
-    Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();", "\t;",
+    Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();\n\treturn true;", "\treturn true;",
           "giving the memory of a profile back", EVERY),
+    Fault("attach-on-server", PREPARE, "if (is_on_server(fd))", "if (0)",
+          "refusing a file for whose pages malloc() could wait",
+          ("cli.profile_attach/on a file system of a server",)),
 )
