@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching the sampler to a process and detaching it. A thread that enters the process as that of a
- * trim does loads the library; another one hands it an order, and the library does the rest. No
+ * Attaching the sampler to a process and detaching it. A thread that enters the process as that of
+ * a trim does loads the library; another one hands it an order, and the library does the rest. No
  * Python code is run, and the lock of the interpreter is not taken.
  */
 
@@ -96,7 +96,7 @@ static int renew_attached(struct flmem_target_inspection *target,
 	return rc ? rc : flmem_attached_read(target, ret_attached, err);
 }
 
-/* "flmem: ok", or "flmem: refused REASON". Where it came too late, the state shows what was done. */
+/* "flmem: ok", or "flmem: refused REASON". If it came too late, the state shows what was done. */
 static int take_attach_answer(const struct attach_attempt *attempt,
 			      struct flmem_target_inspection *target, const char *order,
 			      const char *answer, struct flmem_error *err)
@@ -218,7 +218,7 @@ static bool find_library_function(const struct flmem_modules *modules, const cha
 	return false;
 }
 
-static int load_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+static int load_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			const char *path, struct flmem_attached *attached, struct flmem_error *err)
 {
 	struct flmem_cpython_function function = {
@@ -243,7 +243,7 @@ static int load_library(struct attach_attempt *attempt, struct flmem_target_insp
 }
 
 /* Through the file system of the process, and only for as long as it takes to load it. */
-static int load_new_library(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+static int load_new_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    struct flmem_attached *attached, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script file = FLMEM_CPYTHON_SCRIPT_INIT;
@@ -265,7 +265,7 @@ static int load_new_library(struct attach_attempt *attempt, struct flmem_target_
 			return rc;
 	}
 	snprintf(path, sizeof(path), "%s/%s", file.path ? file.path : "", file.name);
-	return load_library(attempt, target, path, attached, err);
+	return load_sampler(attempt, target, path, attached, err);
 }
 
 static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
@@ -274,7 +274,7 @@ static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 {
 	char order[FLMEM_SAMPLER_STATE_PATH + 16];
 	struct flmem_attached attached = *there;
-	int rc = attached.module ? 0 : load_new_library(attempt, target, &attached, err);
+	int rc = attached.module ? 0 : load_new_sampler(attempt, target, &attached, err);
 
 	snprintf(order, sizeof(order), ATTACH_ORDER "%s", profile);
 	/* Nothing was loaded in a dry run, and there is nothing more to find out. */

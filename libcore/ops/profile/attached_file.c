@@ -244,7 +244,7 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	rc = check_profile_place(process, work, err);
 	if (!rc)
 		rc = run_profile_work(&status, &work, err);
-	if (rc)
+	if (rc || !work)
 		return rc;
 	file.directory = work->place.directory;
 	work->place.directory = -1;

@@ -283,10 +283,10 @@ static const struct hooked *find_hooked(const char *name)
 	return NULL;
 }
 
-static bool visit_relocation(struct pass *pass, const struct sampler_object *object, unsigned table,
+static bool visit_relocation(struct pass *pass, const struct sampler_object *object, unsigned part,
 			     size_t index)
 {
-	const ElfW(Rela) *relocation = &object->tables[table][index];
+	const ElfW(Rela) *relocation = &object->tables[part][index];
 	const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
 	struct entry entry = {
 		.at = object->base + relocation->r_offset,
@@ -381,7 +381,7 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	struct pass *pass = context;
 
 	(void)size;
-	/* It has ended since: whoever puts the entries back comes next, or has been here already. */
+	/* It has ended since: whoever puts the entries back comes next, or has been here. */
 	if (pass->is_late && !sampler_is_active())
 		return 1;
 	/* Since the last time nothing was loaded. */

@@ -115,7 +115,7 @@ static uint32_t hash_name(const char *name)
 	return hash;
 }
 
-static bool is_named(const struct sampler_object *object, uint32_t index, const char *name)
+static bool is_symbol_named(const struct sampler_object *object, uint32_t index, const char *name)
 {
 	const ElfW(Sym) *symbol = &object->symbols[index];
 
@@ -151,7 +151,7 @@ static unsigned search_hash(const struct sampler_object *object, const char *nam
 		return 0;
 	do {
 		other = chain[index - table[1]];
-		if ((other | 1) == (hash | 1) && is_named(object, index, name)) {
+		if ((other | 1) == (hash | 1) && is_symbol_named(object, index, name)) {
 			count++;
 			if (!*ret_found && is_definition(object, index))
 				*ret_found = object->base + object->symbols[index].st_value;
@@ -169,7 +169,7 @@ static unsigned search_old_hash(const struct sampler_object *object, const char 
 	unsigned count = 0;
 
 	for (uint32_t index = 1; index < table[1]; index++) {
-		if (!is_named(object, index, name))
+		if (!is_symbol_named(object, index, name))
 			continue;
 		count++;
 		if (!*ret_found && is_definition(object, index))
