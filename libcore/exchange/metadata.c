@@ -67,8 +67,8 @@ static int take_files(struct flmem_tus_metadata *metadata, const char *value,
 		      struct flmem_error *err)
 {
 	if (!flmem_tus_number_parse(value, &metadata->files) || !metadata->files ||
-	    metadata->files > FLMEM_EXCHANGE_FILES_MAX)
-		return set_invalid_key("files", "a number from 1 to 10000", err);
+	    metadata->files > FLMEM_UPDATE_FILES_MAX)
+		return set_invalid_key("files", "a number from 1 to 1000", err);
 	return 0;
 }
 

@@ -41,10 +41,11 @@
 /* tus: the checksum does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 
-#define FLMEM_EXCHANGE_NAME_MAX	   64U /* of clients and files */
-#define FLMEM_EXCHANGE_ID_DIGITS   32U /* of an upload */
-#define FLMEM_EXCHANGE_WAIT_MAX	   60U /* seconds */
-#define FLMEM_EXCHANGE_FILES_MAX   10000U
+#define FLMEM_EXCHANGE_NAME_MAX	   64U	  /* of clients and files */
+#define FLMEM_EXCHANGE_ID_DIGITS   32U	  /* of an upload */
+#define FLMEM_EXCHANGE_WAIT_MAX	   60U	  /* seconds */
+#define FLMEM_EXCHANGE_FILES_MAX   10000U /* of a published model */
+#define FLMEM_UPDATE_FILES_MAX	   1000U  /* less than the uploads that a client may have */
 #define FLMEM_EXCHANGE_CHUNK_BYTES (UINT64_C(2) << 20)
 
 #endif

@@ -487,6 +487,15 @@ answers_metrics() {
 	assert_status 0
 }
 
+# A client may have no more uploads than that: with more files its update would never be complete.
+@test "an update of more files than a client may have uploads is refused at its first file" {
+	serve --model g.safetensors --clients 1
+	create c a.safetensors 0 "files $(base64_of 1001)"
+	assert_code 400 'from 1 to 1000'
+	create c a.safetensors 0 "files $(base64_of 1000)"
+	assert_code 201
+}
+
 @test "documents are those of their schemas" {
 	/usr/bin/python3 -c 'import jsonschema' 2>/dev/null || skip "needs python3-jsonschema"
 	serve --model g.safetensors --clients 2 --deadline 1h --json-log --json

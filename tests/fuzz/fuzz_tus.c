@@ -17,7 +17,7 @@ static void check_metadata(const char *text)
 		return;
 	if (strchr(m.client, '/') || strchr(m.filename, '/') || m.filename[0] == '.' ||
 	    strcmp(m.client, "..") == 0 || !(m.weight > 0) || !m.files ||
-	    m.files > FLMEM_EXCHANGE_FILES_MAX)
+	    m.files > FLMEM_UPDATE_FILES_MAX)
 		abort();
 }
 

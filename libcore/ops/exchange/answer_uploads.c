@@ -15,6 +15,7 @@
 /* Small uploads cost a file each. */
 #define UPLOADS_PER_CLIENT 1024U
 #define UPLOADS_MAX	   20000U
+_Static_assert(FLMEM_UPDATE_FILES_MAX < UPLOADS_PER_CLIENT, "an update can be complete");
 /* A commit costs a record: one for so many bytes on average, and some more. */
 #define COMMIT_BYTES  4096U
 #define COMMITS_SMALL 65536U
