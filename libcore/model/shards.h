@@ -40,7 +40,7 @@ struct flmem_shards {
 int flmem_shards_read(int dirfd, const char *folder, struct flmem_shards *ret_shards,
 		      struct flmem_error *err);
 
-/* The same for a text that is in `shards->text` already. `index` is its path or address for messages. */
+/* The same for a text that is in `shards->text` already, of a file that messages call `index`. */
 int flmem_shards_parse(const char *index, struct flmem_shards *shards, struct flmem_error *err);
 
 void flmem_shards_clear(struct flmem_shards *shards);
