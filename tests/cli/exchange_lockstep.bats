@@ -227,3 +227,15 @@ has_no_spool() {
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" a.safetensors
 }
+
+@test "an upload that is too short for a header is refused at once" {
+	: >empty
+	printf 123456789 >short
+	serve --model g.safetensors --clients 1 --mode lockstep
+	create c empty
+	assert_code 422 'too short'
+	create c short
+	assert_code 422 'too short'
+	create c a.safetensors
+	assert_code 201
+}

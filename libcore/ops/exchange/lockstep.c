@@ -18,11 +18,12 @@
 #include "ops/exchange/uploads.h"
 
 /* Memory of all rings; and the step of the aggregation. */
-#define WINDOWS_BYTES	 (UINT64_C(128) << 20)
-#define STEP_BYTES	 (UINT64_C(64) << 10)
-#define FUSE_LARGEST	 (UINT64_C(1) << 20)
-#define CLIENTS_MOST	 1024U
-#define POSITION_SECONDS 20
+#define WINDOWS_BYTES	  (UINT64_C(128) << 20)
+#define STEP_BYTES	  (UINT64_C(64) << 10)
+#define FUSE_LARGEST	  (UINT64_C(1) << 20)
+#define CLIENTS_MOST	  1024U
+#define SAFETENSORS_LEAST UINT64_C(10) /* the size of a header, and {} */
+#define POSITION_SECONDS  20
 
 int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *options,
 				 struct flmem_error *err)
@@ -283,6 +284,12 @@ bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *
 		flmem_exchange_refuse(request, 400, NULL,
 				      "in lockstep an update is one file in one upload, in its "
 				      "order");
+		return false;
+	}
+	if (record->length < SAFETENSORS_LEAST) { /* its header would never be complete */
+		flmem_exchange_refuse(request, 422, NULL,
+				      "%" PRIu64 " bytes are too short for a safetensors file",
+				      record->length);
 		return false;
 	}
 	if (!x->gathered)
