@@ -2,11 +2,13 @@
 #include "frameworks/launch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch_scan.h"
 
 #define WORD_MAX    512
 #define PROGRAM_MAX 64
@@ -153,7 +155,7 @@ static const char *find_listed_name(const char *const *names, const char *text, 
 }
 
 /* The name as the tables spell it; NULL: no rule checks the variable. */
-static const char *find_variable_name(const char *text, size_t length)
+const char *flmem_launch_variable_name(const char *text, size_t length)
 {
 	const char *name = find_listed_name(variable_names, text, length);
 
@@ -178,8 +180,8 @@ static bool split_default_value(const char *value, const char **ret_start, size_
 }
 
 /* A value of NULL is not known. */
-static void add_variable(struct flmem_launches *launches, const char *name, const char *value,
-			 int launch, const struct flmem_place *place)
+void flmem_launch_add_variable(struct flmem_launches *launches, const char *name, const char *value,
+			       int launch, const struct flmem_place *place)
 {
 	struct flmem_launch_variable *row;
 	const char *start;
@@ -196,8 +198,8 @@ static void add_variable(struct flmem_launches *launches, const char *name, cons
 }
 
 /* Adds a path, which may be followed by a colon and options. */
-static void add_mount(struct flmem_launches *launches, const char *path, int launch,
-		      const struct flmem_place *place)
+void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, int launch,
+			    const struct flmem_place *place)
 {
 	struct flmem_launch_mount *row;
 	size_t length = strcspn(path, ":,");
@@ -210,7 +212,7 @@ static void add_mount(struct flmem_launches *launches, const char *path, int lau
 	memcpy(row->path, path, length);
 }
 
-static int add_launch(struct flmem_launches *launches, const struct flmem_launch *launch)
+int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch *launch)
 {
 	if (launches->launch_count == FLMEM_LAUNCHES_MAX)
 		return -1;
@@ -244,10 +246,10 @@ static bool note_assignment(struct scan *scan, const struct word *word)
 		if (flmem_text_starts(text, prefixes[i]))
 			text += strlen(prefixes[i]);
 	equals = strchr(text, '=');
-	name = equals ? find_variable_name(text, (size_t)(equals - text)) : NULL;
+	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text)) : NULL;
 	if (!name)
 		return false;
-	add_variable(scan->launches, name, equals + 1, -1, &place);
+	flmem_launch_add_variable(scan->launches, name, equals + 1, -1, &place);
 	return true;
 }
 
@@ -262,7 +264,7 @@ static void note_mount_option(struct scan *scan, const char *text, const struct 
 		const char *found = strstr(text, keys[i]);
 
 		if (found)
-			add_mount(scan->launches, found + strlen(keys[i]), -1, place);
+			flmem_launch_add_mount(scan->launches, found + strlen(keys[i]), -1, place);
 	}
 }
 
@@ -273,15 +275,15 @@ static void note_mount(struct scan *scan, const struct word *word)
 	const char *text = word->text;
 
 	if (scan->after_tmpfs)
-		add_mount(scan->launches, text, -1, &word->place);
+		flmem_launch_add_mount(scan->launches, text, -1, &word->place);
 	else if (scan->after_mount)
 		note_mount_option(scan, text, &word->place);
 	else if (flmem_text_starts(text, "--tmpfs="))
-		add_mount(scan->launches, text + sizeof(tmpfs), -1, &word->place);
+		flmem_launch_add_mount(scan->launches, text + sizeof(tmpfs), -1, &word->place);
 	else if (flmem_text_starts(text, "--mount="))
 		note_mount_option(scan, text + sizeof(mount), &word->place);
 	else if (flmem_text_starts(text, unit))
-		add_mount(scan->launches, text + sizeof(unit) - 1, -1, &word->place);
+		flmem_launch_add_mount(scan->launches, text + sizeof(unit) - 1, -1, &word->place);
 	scan->after_tmpfs = strcmp(text, tmpfs) == 0;
 	scan->after_mount = strcmp(text, mount) == 0;
 }
@@ -299,7 +301,7 @@ static void note_program(struct scan *scan, const struct word *word)
 	snprintf(scan->previous, sizeof(scan->previous), "%.*s", PROGRAM_MAX - 1, name);
 	launch.place = word->place;
 	if (launch.role)
-		scan->current = add_launch(scan->launches, &launch);
+		scan->current = flmem_launch_add(scan->launches, &launch);
 }
 
 /* Where the name is in the list, or where the list ends. */
@@ -357,27 +359,57 @@ static void end_launch_line(struct scan *scan)
 	scan->pending = NULL;
 }
 
+/* bash -c "COMMAND", one word that holds a command with its variables. */
+static bool note_inner_command(struct scan *scan, const struct word *word, const char *before)
+{
+	struct flmem_launches *inner;
+	size_t length = strlen(before);
+	struct flmem_launch launch;
+
+	if (length < 2 || *before != '-' || before[length - 1] != 'c' ||
+	    !flmem_launch_is_likely(word->text))
+		return false;
+	inner = calloc(1, sizeof(*inner));
+	if (!inner)
+		return false;
+	flmem_launch_read_script(word->text, false, inner);
+	scan->launches->open |= inner->open;
+	if (inner->launch_count) {
+		launch = inner->launches[0];
+		launch.place = word->place;
+		scan->current = flmem_launch_add(scan->launches, &launch);
+	}
+	for (size_t i = 0; i < inner->variable_count; i++)
+		flmem_launch_add_variable(scan->launches, inner->variables[i].name,
+					  inner->variables[i].known ? inner->variables[i].value
+								    : NULL,
+					  -1, &word->place);
+	free(inner);
+	return true;
+}
+
 static void note_word(struct scan *scan, const struct word *word, const char *before)
 {
 	note_mount(scan, word);
 	if (scan->shell)
-		note_export(scan, word->text, find_variable_name(word->text, strlen(word->text)),
-			    before);
+		note_export(scan, word->text,
+			    flmem_launch_variable_name(word->text, strlen(word->text)), before);
 	if (scan->pending) {
-		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
+		flmem_launch_add_variable(scan->launches, scan->pending, word->text, -1,
+					  &word->place);
 		scan->pending = NULL;
 		return;
 	}
 	if (scan->after_env)
-		scan->pending = find_variable_name(word->text, strlen(word->text));
+		scan->pending = flmem_launch_variable_name(word->text, strlen(word->text));
 	scan->after_env = strcmp(word->text, "ENV") == 0;
 	if (strcmp(before, "FROM") == 0 && strstr(word->text, "alpine"))
 		scan->launches->musl = true;
-	if (!note_assignment(scan, word))
+	if (!note_inner_command(scan, word, before) && !note_assignment(scan, word))
 		note_program(scan, word);
 }
 
-static void read_script(const char *text, bool shell, struct flmem_launches *launches)
+void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches)
 {
 	struct scan scan = {
 		.text = text, .line = 1, .launches = launches, .current = -1, .shell = shell};
@@ -399,158 +431,17 @@ static void read_script(const char *text, bool shell, struct flmem_launches *lau
 	end_launch_line(&scan);
 }
 
-/* The launch in a text of YAML has the place of the text. */
-static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launch *inner,
-			    const struct flmem_node *text)
-{
-	struct flmem_launch launch = *inner;
-
-	launch.place = text->place;
-	return add_launch(launches, &launch);
-}
-
-/* Reads the words of a command in YAML: a list of words, or one text. */
-static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
-			      int launch)
-{
-	const struct flmem_node *n =
-		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
-
-	for (; n && launch < 0; n = n == words ? NULL : n->next) {
-		struct flmem_launches inner = {0};
-
-		if (!flmem_node_string(n) || !flmem_launch_is_likely(n->text))
-			continue;
-		read_script(n->text, false, &inner);
-		launches->open |= inner.open;
-		if (inner.launch_count)
-			launch = add_inner_launch(launches, &inner.launches[0], n);
-		for (size_t i = 0; i < inner.variable_count; i++)
-			add_variable(launches, inner.variables[i].name,
-				     inner.variables[i].known ? inner.variables[i].value : NULL,
-				     launch, &n->place);
-	}
-	return launch;
-}
-
-static void read_yaml_variable(const struct flmem_node *entry, struct flmem_launches *launches,
-			       int launch)
-{
-	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
-	const struct flmem_node *value = flmem_node_get(entry, "value");
-	const char *text = flmem_node_string(entry), *equals = text ? strchr(text, '=') : NULL;
-	const char *known;
-
-	if (equals) { /* - NAME=VALUE */
-		known = find_variable_name(text, (size_t)(equals - text));
-		value = entry;
-		text = equals + 1;
-	} else if (entry->key) { /* NAME: VALUE */
-		known = find_variable_name(entry->key, strlen(entry->key));
-		value = entry;
-		text = entry->kind == FLMEM_NODE_NULL ? NULL : entry->text;
-	} else {
-		known = name ? find_variable_name(name, strlen(name)) : NULL;
-		text = value ? value->text : NULL;
-	}
-	if (known)
-		add_variable(launches, known, text, launch, value ? &value->place : &entry->place);
-}
-
-/* A service of Compose: tmpfs, and volumes of type tmpfs. */
-static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
-{
-	const struct flmem_node *tmpfs = flmem_node_get(map, "tmpfs"), *n;
-
-	if (flmem_node_string(tmpfs))
-		add_mount(launches, tmpfs->text, launch, &tmpfs->place);
-	for (n = flmem_node_first(tmpfs); n; n = n->next)
-		if (flmem_node_string(n))
-			add_mount(launches, n->text, launch, &n->place);
-	for (n = flmem_node_first(flmem_node_get(map, "volumes")); n; n = n->next) {
-		const char *type = flmem_node_string(flmem_node_get(n, "type"));
-		const struct flmem_node *target = flmem_node_get(n, "target");
-
-		if (type && strcmp(type, "tmpfs") == 0 && flmem_node_string(target))
-			add_mount(launches, target->text, launch, &target->place);
-	}
-}
-
-/* Whether the volume of the pod with this name is an emptyDir of medium Memory. */
-static bool is_memory_volume(const struct flmem_node *pod, const char *name)
-{
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(pod, "volumes"));
-
-	for (; n; n = n->next) {
-		const char *own = flmem_node_string(flmem_node_get(n, "name"));
-		const char *medium =
-			flmem_node_string(flmem_node_get(flmem_node_get(n, "emptyDir"), "medium"));
-
-		if (own && medium && strcmp(own, name) == 0 && strcmp(medium, "Memory") == 0)
-			return true;
-	}
-	return false;
-}
-
-/* A container of a pod, whose volumes are two levels up: spec.containers[0]. */
-static void read_volume_mounts(const struct flmem_node *map, struct flmem_launches *launches,
-			       int launch)
-{
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(map, "volumeMounts"));
-	const struct flmem_node *pod = map->parent ? map->parent->parent : NULL;
-
-	for (; n && pod; n = n->next) {
-		const char *name = flmem_node_string(flmem_node_get(n, "name"));
-		const struct flmem_node *path = flmem_node_get(n, "mountPath");
-
-		if (name && flmem_node_string(path) && is_memory_volume(pod, name))
-			add_mount(launches, path->text, launch, &path->place);
-	}
-}
-
-static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
-{
-	static const char *const commands[] = {"command", "args", "entrypoint"};
-	static const char *const lists[] = {"env", "environment"};
-	const char *image = flmem_node_string(flmem_node_get(map, "image"));
-	int launch = -1;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
-		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
-	if (launch < 0)
-		return;
-	launches->musl |= image && strstr(image, "alpine");
-	read_tmpfs(map, launches, launch);
-	read_volume_mounts(map, launches, launch);
-	launches->open |= flmem_node_get(map, "env_file") || flmem_node_get(map, "envFrom");
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
-
-		for (; n; n = n->next)
-			read_yaml_variable(n, launches, launch);
-	}
-}
-
-/* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
-static void read_containers(const struct flmem_node *node, struct flmem_launches *launches)
-{
-	if (node->kind == FLMEM_NODE_MAP)
-		read_container(node, launches);
-	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
-		read_containers(n, launches);
-}
-
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)
 {
 	const char *text = input->document.text.data;
 
 	*ret_launches = (struct flmem_launches){0};
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
-		read_script(text,
-			    flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
-			    ret_launches);
+		flmem_launch_read_script(
+			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
+			ret_launches);
 	else if (input->document.root)
-		read_containers(input->document.root, ret_launches);
+		flmem_launch_read_containers(input->document.root, ret_launches);
 }
 
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name)

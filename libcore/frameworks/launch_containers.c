@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the containers of Compose and Kubernetes files start. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "frameworks/launch_scan.h"
+
+/* The launch in a text of YAML has the place of the text. */
+static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launch *inner,
+			    const struct flmem_node *text)
+{
+	struct flmem_launch launch = *inner;
+
+	launch.place = text->place;
+	return flmem_launch_add(launches, &launch);
+}
+
+/* Reads the words of a command in YAML: a list of words, or one text. */
+static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
+			      int launch)
+{
+	const struct flmem_node *n =
+		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
+
+	for (; n && launch < 0; n = n == words ? NULL : n->next) {
+		struct flmem_launches inner = {0};
+
+		if (!flmem_node_string(n) || !flmem_launch_is_likely(n->text))
+			continue;
+		flmem_launch_read_script(n->text, false, &inner);
+		launches->open |= inner.open;
+		if (inner.launch_count)
+			launch = add_inner_launch(launches, &inner.launches[0], n);
+		for (size_t i = 0; i < inner.variable_count; i++)
+			flmem_launch_add_variable(
+				launches, inner.variables[i].name,
+				inner.variables[i].known ? inner.variables[i].value : NULL, launch,
+				&n->place);
+	}
+	return launch;
+}
+
+static void read_yaml_variable(const struct flmem_node *entry, struct flmem_launches *launches,
+			       int launch)
+{
+	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
+	const struct flmem_node *value = flmem_node_get(entry, "value");
+	const char *text = flmem_node_string(entry), *equals = text ? strchr(text, '=') : NULL;
+	const char *known;
+
+	if (equals) { /* - NAME=VALUE */
+		known = flmem_launch_variable_name(text, (size_t)(equals - text));
+		value = entry;
+		text = equals + 1;
+	} else if (entry->key) { /* NAME: VALUE */
+		known = flmem_launch_variable_name(entry->key, strlen(entry->key));
+		value = entry;
+		text = entry->kind == FLMEM_NODE_NULL ? NULL : entry->text;
+	} else {
+		known = name ? flmem_launch_variable_name(name, strlen(name)) : NULL;
+		text = value ? value->text : NULL;
+	}
+	if (known)
+		flmem_launch_add_variable(launches, known, text, launch,
+					  value ? &value->place : &entry->place);
+}
+
+/* A service of Compose: tmpfs, and volumes of type tmpfs. */
+static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
+{
+	const struct flmem_node *tmpfs = flmem_node_get(map, "tmpfs"), *n;
+
+	if (flmem_node_string(tmpfs))
+		flmem_launch_add_mount(launches, tmpfs->text, launch, &tmpfs->place);
+	for (n = flmem_node_first(tmpfs); n; n = n->next)
+		if (flmem_node_string(n))
+			flmem_launch_add_mount(launches, n->text, launch, &n->place);
+	for (n = flmem_node_first(flmem_node_get(map, "volumes")); n; n = n->next) {
+		const char *type = flmem_node_string(flmem_node_get(n, "type"));
+		const struct flmem_node *target = flmem_node_get(n, "target");
+
+		if (type && strcmp(type, "tmpfs") == 0 && flmem_node_string(target))
+			flmem_launch_add_mount(launches, target->text, launch, &target->place);
+	}
+}
+
+/* Whether the volume of the pod with this name is an emptyDir of medium Memory. */
+static bool is_memory_volume(const struct flmem_node *pod, const char *name)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(pod, "volumes"));
+
+	for (; n; n = n->next) {
+		const char *own = flmem_node_string(flmem_node_get(n, "name"));
+		const char *medium =
+			flmem_node_string(flmem_node_get(flmem_node_get(n, "emptyDir"), "medium"));
+
+		if (own && medium && strcmp(own, name) == 0 && strcmp(medium, "Memory") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A container of a pod, whose volumes are two levels up: spec.containers[0]. */
+static void read_volume_mounts(const struct flmem_node *map, struct flmem_launches *launches,
+			       int launch)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(map, "volumeMounts"));
+	const struct flmem_node *pod = map->parent ? map->parent->parent : NULL;
+
+	for (; n && pod; n = n->next) {
+		const char *name = flmem_node_string(flmem_node_get(n, "name"));
+		const struct flmem_node *path = flmem_node_get(n, "mountPath");
+
+		if (name && flmem_node_string(path) && is_memory_volume(pod, name))
+			flmem_launch_add_mount(launches, path->text, launch, &path->place);
+	}
+}
+
+static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const commands[] = {"command", "args", "entrypoint"};
+	static const char *const lists[] = {"env", "environment"};
+	const char *image = flmem_node_string(flmem_node_get(map, "image"));
+	int launch = -1;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
+	if (launch < 0)
+		return;
+	launches->musl |= image && strstr(image, "alpine");
+	read_tmpfs(map, launches, launch);
+	read_volume_mounts(map, launches, launch);
+	launches->open |= flmem_node_get(map, "env_file") || flmem_node_get(map, "envFrom");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
+
+		for (; n; n = n->next)
+			read_yaml_variable(n, launches, launch);
+	}
+}
+
+/* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
+void flmem_launch_read_containers(const struct flmem_node *node, struct flmem_launches *launches)
+{
+	if (node->kind == FLMEM_NODE_MAP)
+		read_container(node, launches);
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		flmem_launch_read_containers(n, launches);
+}
