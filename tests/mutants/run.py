@@ -41,6 +41,7 @@ def start_worker(build, tests, directory):
     global worker  # pylint: disable=global-statement
     shadow.become_subreaper()
     own = tempfile.mkdtemp(dir=directory)
+    os.chmod(own, 0o755)  # some tests run the command as another user
     worker = shadow.Shadow(build, ROOT, own, tests)
 
 
@@ -139,6 +140,7 @@ def main():
     if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
         skip(f"{options.build} is not built by ninja")
     directory = tempfile.mkdtemp(prefix="flmem-mutants-")
+    os.chmod(directory, 0o755)
     try:
         outcomes, broken = work(options, chosen, directory)
     finally:

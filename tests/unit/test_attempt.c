@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/attempt.h"
+#include "proc/process.h"
 
 #define PATIENCE_MS 400U
 #define PATIENCE    (PATIENCE_MS / 50U + 1U) /* in slices, the steps in which attempt.c waits */
@@ -38,6 +39,7 @@ struct work {
 	pthread_t thread;
 	_Atomic pid_t tid;
 	_Atomic size_t reads_done;
+	_Atomic int write_rc; /* of a write to this process after the answer */
 	_Atomic bool lost, returned, released, started, finished;
 };
 
@@ -147,12 +149,19 @@ static void await(_Atomic bool *flag)
 
 static int read_once(void *context, struct flmem_error *err)
 {
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
 	struct work *work = context;
 	char byte;
+	int rc = flmem_process_open(getpid(), &own, NULL);
 
+	if (!rc)
+		rc = flmem_process_pin_memory(&own, NULL);
 	while (read(work->ends[0], &byte, 1) != 1)
 		continue;
 	atomic_store(&work->lost, flmem_attempt_is_lost());
+	if (!rc)
+		rc = flmem_process_write_memory(&own, (uintptr_t)&byte, "x", 1);
+	atomic_store(&work->write_rc, rc);
 	atomic_store(&work->returned, true);
 	return flmem_error_set(err, CODE, 0, "read");
 }
@@ -182,6 +191,7 @@ static void a_read_without_an_answer_is_given_up(void **state)
 	answer(work);
 	await(&work->returned);
 	assert_true(work->lost);
+	assert_int_equal(work->write_rc, -ETIMEDOUT);
 	await(&work->released);
 	assert_false(flmem_attempt_is_lost());
 }

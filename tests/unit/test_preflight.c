@@ -306,6 +306,8 @@ static void a_program_for_another_machine_is_refused(void **state)
 	target_open(child, &target);
 	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
 	target_close(&target);
+	/* Its modules are not read, so that not even its program file counts. */
+	assert_non_null(strstr(err.message, "cannot borrow a thread"));
 }
 
 int main(void)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what keeps others from gaining by a flmem of root: processes and files of theirs."""
+from faults import Fault
+
+ADOPT = "libcore/ops/start/adopt.c"
+ATTRIBUTES = "libcore/base/files/file_attributes.c"
+PLACE = "libcore/base/files/file_place.c"
+PROCESS = "libcore/proc/process.c"
+SECCOMP = "libcore/remote/seccomp/seccomp.c"
+WRITE = "libcore/ops/recommend/recommend_write.c"
+
+ADOPTED = ("cli.supervise_foreign",)
+CORRECTED = ("unit.test_correct", "cli.fix_foreign")
+
+FAULTS = (
+    Fault("adopted-set-id", ADOPT,
+          "status.uid.effective == own && status.uid.saved == own &&", "1 &&",
+          "leaving alone what can become another user again", ADOPTED),
+    Fault("adopted-elsewhere", ADOPT,
+          "own.st_ino == its.st_ino &&\n\t       own.st_dev == its.st_dev", "1",
+          "leaving alone what is in another pid namespace", ADOPTED),
+    Fault("adopted-any-command", ADOPT, "if (strcmp(words.values[before + i], argv[i]) != 0)",
+          "if (0)", "leaving alone what runs another command", ADOPTED),
+    Fault("adopted-ancestor", ADOPT, "if (at == process->pid)\n\t\t\treturn true;", "",
+          "leaving alone what flmem descends from", ADOPTED),
+    Fault("fix-keeps-set-id", ATTRIBUTES, "status->st_mode & 0777", "status->st_mode & 07777",
+          "making no program that runs as another user", CORRECTED),
+    Fault("fix-keeps-capabilities", ATTRIBUTES,
+          "int rc = is_left_out(name) ? 0 : copy_attribute", "int rc = copy_attribute",
+          "making no program with capabilities", CORRECTED),
+    Fault("fix-keeps-default-acl", ATTRIBUTES,
+          "if (fremovexattr(to, ACL_ATTRIBUTE) < 0 && ", "if (0 && ",
+          "leaving out the default ACL of the directory", CORRECTED),
+    Fault("fix-takes-ownership", ATTRIBUTES, "fchown(to, status->st_uid, status->st_gid) < 0",
+          "0", "keeping the owner", CORRECTED),
+    Fault("fix-follows-links", PLACE, "\tif (S_ISLNK(status.st_mode))\n\t\treturn -ELOOP;\n", "",
+          "not following symbolic links", CORRECTED),
+    Fault("fix-breaks-hard-links", WRITE, "if (w->status.st_nlink != 1)", "if (0)",
+          "leaving a file with two names", CORRECTED),
+    Fault("fix-in-another-folder", WRITE, " || !is_identified_file(&c->folder, &folder)", "",
+          "writing into the folder that was checked", CORRECTED),
+    Fault("reads-devices", PROCESS, "S_ISREG(status.st_mode) && ", "",
+          "reading regular files only", ("unit.test_process",)),
+    Fault("follows-magic-links", PROCESS, "RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS",
+          "RESOLVE_IN_ROOT", "not following links of /proc", ("unit.test_process",)),
+    Fault("writes-after-it-was-given-up", PROCESS,
+          "\tif (flmem_attempt_is_lost())\n\t\treturn -ETIMEDOUT;\n", "",
+          "writing nothing for a caller that has given up", ("unit.test_attempt",)),
+    Fault("seccomp-of-other-threads", SECCOMP,
+          "if (read_seccomp_state(process, tasks.ids[i], &other) ||", "if (1 ||",
+          "code of the program under the filters that it always met",
+          ("unit.test_seccomp_thread",)),
+    Fault("seccomp-filters-not-counted", SECCOMP,
+          " || (count != UINT64_MAX && index != count)", "",
+          "reading all filters", ("unit.test_seccomp_thread",)),
+    Fault("seccomp-strict-at-the-stop", SECCOMP,
+          "\tif (state.mode != SECCOMP_MODE_FILTER)\n\t\treturn refuse_mode(&in);\n"
+          "\trc = check_filters",
+          "\trc = check_filters", "refusing strict mode", ("unit.test_seccomp_thread",)),
+)
