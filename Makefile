@@ -10,6 +10,8 @@ MODEL = mnist-cnn
 CLIENTS = 2
 ROUNDS = 3
 RATE =
+# PROFILE=1: also heap profiles of all processes, and pages that compare them.
+PROFILE =
 PREFIX = /usr/local
 DESTDIR =
 
@@ -51,7 +53,7 @@ experiment:
 	scripts/setup build demo
 	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release
-	tests/experiments/run build/release $(MODEL) --clients $(CLIENTS) --rounds $(ROUNDS) --rate '$(RATE)' --output build/experiments
+	tests/experiments/run build/release $(MODEL) --clients $(CLIENTS) --rounds $(ROUNDS) --rate '$(RATE)' $(if $(PROFILE),--profile) --output build/experiments
 
 soak:
 	scripts/setup build soak

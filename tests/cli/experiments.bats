@@ -34,6 +34,36 @@ experiment() {
 	done
 }
 
+# The page has the difference between both ways: what is collected and joined. What the original receives is exact,
+# as each message is larger than many intervals of the sampler.
+@test "profiles of both ways name the place that collects and joins" {
+	experiment mnist-cnn --rounds 2 --steps 1 --profile --output out
+	assert_output 'heap of the client-1 at its peak, original'
+	assert_output 'appfl: not run, the profiles compare'
+	for way in server client-1; do
+		"$FLMEM" profile table --json --by allocated "out/mnist-cnn-original-$way.prof" >"$way.json"
+	done
+	"$FLMEM" profile diff --json --by allocated out/mnist-cnn-{original,flmem}-client-1.prof >diff.json
+	/usr/bin/python3 -B - "$FLMEM_TESTS/experiments/original.py" <<-'END'
+		import json, sys
+		size = json.load(open("out/mnist-cnn.json"))["model_bytes"]
+		lines = open(sys.argv[1]).read().splitlines()
+		copied = 1 + next(number for number, line in enumerate(lines) if "return bytes(data)" in line)
+		# Two clients, two rounds: the server receives four updates, and each client two models.
+		for process, models in ("server", 4), ("client-1", 2):
+		    rows = [row for row in json.load(open(process + ".json"))["lines"]
+		            if (row["frame"] or {}).get("function") == "_receive" and row["frame"]["line"] == copied]
+		    print(process, rows)
+		    assert 0.95 < rows[0]["own"]["allocated_bytes"] / (models * size) < 1.05, (process, size)
+		row, = [row for row in json.load(open("diff.json"))["functions"]
+		        if (row["frame"] or {}).get("function") == "_receive"]
+		print(row)
+		assert row["first"]["allocated_bytes"] > 2 * size and row["second"]["allocated_bytes"] == 0, row
+	END
+	grep -q '_receive' out/mnist-cnn-diff-client-1.html
+	[ ! -e out/mnist-cnn-flmem-server.prof ] || grep -q '_receive' out/mnist-cnn-diff-server.html
+}
+
 @test "an experiment that does not fit is refused" {
 	run_command "$FLMEM_TESTS/experiments/run" "$(dirname "$(dirname "$FLMEM")")" llama-3.1-70b --disk 1
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"

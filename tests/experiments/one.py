@@ -74,6 +74,20 @@ def address_of(server, path):
         raise SystemExit(f"experiment: the server does not start: {file.read()[-500:]}")
 
 
+def is_sanitised(program):
+    """AddressSanitizer refuses to start beside another preloaded library."""
+    with open(program, "rb") as file:
+        return b"libasan.so" in file.read()
+
+
+def sampled(options, process, words):
+    """The words that run them under flmem profile, if that is wanted: in the same process."""
+    if not options.profiles or words[0] == options.flmem and is_sanitised(options.flmem):
+        return words
+    path = os.path.join(options.profiles, f"{options.model}-{options.way}-{process}.prof")
+    return [options.flmem, "profile", "run", "--force", "--interval", "64KiB", "-o", path, "--", *words]
+
+
 PROGRAMS = {"original": "original.py", "appfl": "appfl_grpc.py"}
 
 
@@ -94,7 +108,8 @@ def run_clients(options, way, address, peaks):
         words = [options.python, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
                  str(options.rounds), str(options.steps), f"times-{number}.json"]
         # pylint: disable-next=consider-using-with
-        processes.append(subprocess.Popen(words, env={**os.environ, "FLMEM": options.flmem}))
+        processes.append(subprocess.Popen(sampled(options, f"client-{number}", words),
+                                          env={**os.environ, "FLMEM": options.flmem}))
         peaks.pids[f"client {number}"] = processes[-1].pid
     failed = [one for one in processes if one.wait()]
     if failed:
@@ -130,8 +145,9 @@ def main():
     parser.add_argument("--python", default=SYSTEM_PYTHON)
     parser.add_argument("--flmem")
     parser.add_argument("--first")
+    parser.add_argument("--profiles", help="sample the heaps of all processes, into this directory")
     options = parser.parse_args()
-    words = server_words(options, options.way)
+    words = sampled(options, "server", server_words(options, options.way))
     peaks = Peaks()
     try:
         with open("server.log", "wb") as log, subprocess.Popen(words, stderr=log, stdout=log) as server:
