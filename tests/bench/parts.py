@@ -16,8 +16,10 @@ import fetching
 import figures
 import large
 import profilers
+import reading
 import sampling
 import stage
+import truth
 import watching
 from figures import MS
 
@@ -321,4 +323,5 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
        "fetch": fetching.fetch, "exchange": exchanging.exchange,
        "sample": sampling.sample, "profilers": profilers.compare,
+       "read-profile": reading.read, "truth": truth.truth,
        "large": large.large, "small-tensors": large.small_tensors}
