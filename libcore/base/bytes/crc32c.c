@@ -5,6 +5,8 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_acle.h> /* each compiler has other builtins for it */
 #endif
 
 #include "base/processor.h"
@@ -105,7 +107,7 @@ __attribute__((target("+crc"))) static uint32_t update_words(uint32_t crc, const
 		uint64_t word;
 
 		memcpy(&word, bytes + 8 * i, sizeof(word));
-		crc = __builtin_aarch64_crc32cx(crc, word);
+		crc = __crc32cd(crc, word);
 	}
 	return crc;
 }
