@@ -2,6 +2,7 @@
 #include "ops/recommend/recommend_leftovers.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>

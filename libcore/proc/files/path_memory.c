@@ -2,6 +2,7 @@
 #include "proc/files/path_memory.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/cleanup.h"
