@@ -15,6 +15,8 @@ CLEAN = {
     "libcore/include/flmem/a.h": SPDX + "struct a;\n",
     "libcore/proc/a.c": SPDX + '#include "base/a.h"\n\n/* not a call: atoi(x), printf("") */\n',
     "libcore/base/a.h": SPDX + "struct b;\n",
+    "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\n"
+                      "pkg_check_modules(ZLIB REQUIRED zlib)\n",
     "scripts/x": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho\n",
 }
 
@@ -49,6 +51,12 @@ FAULTS = (
     ("names", "cli/b.c",
      SPDX + "int main(void);\n\n/* f() */\nstatic const char *\nmain(int argc,\n     char **argv)\n{\n}\n",
      "cli/b.c:5: cli/main.c has a function 'main' as well"),
+    ("versions", "docs/b.md", "flmem-1.2.2.tar.gz\n", "names version 1.2.2"),
+    ("versions", "CHANGELOG.md", "# Changelog\n\n## 1.2.2\n\n## 1.2.3\n", "has version 1.2.2"),
+    ("versions", "packaging/conda/recipe.yaml", '  version: "1.2.3"\n    - zlib-ng\n', "lacks '- zlib'"),
+    ("versions", "CMakeLists.txt",
+     "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\npkg_check_modules(B libb)\n",
+     "libb is not in the recipes"),
     ("spdx", "cli/b.c", "int b;\n", "cli/b.c"),
     ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
     ("format", "cli/b.c", SPDX + "int  b;\n", "cli/b.c"),

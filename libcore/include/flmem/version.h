@@ -6,7 +6,7 @@
 
 #include <flmem/visibility.h>
 
-/* "0.1.0"; set by the build from the project's version. */
+/* "0.2.0"; set by the build from the project's version. */
 FLMEM_API const char *flmem_version(void);
 
 /* How this library was built. All texts are constants. */
