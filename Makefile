@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all demo check bench experiment soak fuzz generate format install deb image wheels clean
+.PHONY: all demo check bench experiment soak fuzz generate format install deb rpm image wheels clean
 
 # make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
 LONG =
@@ -82,7 +82,12 @@ deb:
 	scripts/setup build deb
 	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build --preset release
-	cd build/release && cpack -G DEB
+	umask 022 && export SOURCE_DATE_EPOCH=$$(scripts/source-date) && cd build/release && cpack -G DEB
+
+# build/rpm/RPMS and SRPMS, of packaging/rpm/flmem.spec.
+rpm:
+	scripts/setup build rpm
+	scripts/rpm/make
 
 # build/image/flmem-VERSION-ARCHITECTURE.tar, for `podman load` and `docker load`.
 image:

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Warning, hardening and sanitizer flags of everything that is flmem's own code.
+
+# What is released has no path of the directory that it is built in: two builds give the same bytes
+# (tests/soak/packages.py). Debug builds keep theirs for debuggers. The last option that matches wins.
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+	add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.
+		-ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
+endif()
+
 add_library(flmem_flags INTERFACE)
 target_compile_definitions(flmem_flags INTERFACE _GNU_SOURCE)
 target_compile_options(flmem_flags INTERFACE

@@ -11,6 +11,8 @@ install(FILES completions/flmem.fish
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
 	FILES_MATCHING PATTERN "*.1")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(PROGRAMS docs/slurm/flmem-slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/flmem/slurm)
+install(FILES packaging/modulefiles/flmem DESTINATION ${CMAKE_INSTALL_DATADIR}/flmem/modulefiles)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR flmem)

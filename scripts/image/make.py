@@ -170,6 +170,7 @@ def main():
     if len(sys.argv) != 3:
         raise SystemExit("usage: make.py BUILD DIRECTORY")
     build, directory = (os.path.abspath(path) for path in sys.argv[1:])
+    os.umask(0o022)  # the modes of the layout's files are in the archive
     root, layout = os.path.join(directory, "root"), os.path.join(directory, "oci")
     make_root(build, root)
     shutil.rmtree(layout, ignore_errors=True)

@@ -92,7 +92,7 @@ def build(tag, zig, libraries, environment):
             run("cmake", "-G", "Ninja", "-S", TOP, "-B", directory,
                 f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DCMAKE_BUILD_TYPE=Release",
                 "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG",
-                f"-DCMAKE_C_FLAGS=-fPIC -ffile-prefix-map={TOP}=.",
+                "-DCMAKE_C_FLAGS=-fPIC",
                 f"-DCMAKE_EXE_LINKER_FLAGS=-pie {link}", f"-DCMAKE_SHARED_LINKER_FLAGS={link}",
                 f"-DCMAKE_MODULE_LINKER_FLAGS={link}", f"-DFLMEM_BUNDLED={libraries}",
                 "-DFLMEM_TESTS=OFF", "-DFLMEM_WERROR=ON", "-DFLMEM_PYTHON_DIR=python",
@@ -113,13 +113,9 @@ def project_version():
 
 
 def commit_time():
-    """The time in the wheels: of SOURCE_DATE_EPOCH, else of the last commit."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given:
-        return int(given)
-    shown = subprocess.run(["git", "-C", TOP, "log", "-1", "--format=%ct"], check=False,
-                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return int(shown.strip() or 315532800)
+    """The time in the wheels."""
+    return int(subprocess.run([os.path.join(TOP, "scripts", "source-date")], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout)
 
 
 def read_texts(directory, libraries):

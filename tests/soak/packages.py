@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+`make deb`, `make image`, `make rpm` and a wheel, each made twice: in directories of other names and lengths, at
+other times, with another umask, time zone and language. The bytes have to be equal. The first ones are read
+by lintian and rpmlint, and must not name the directory that they were built in.
+
+usage: packages.py [--first TREE] [PART...]        parts: deb, image, rpm, wheel; TREE has been built already
+"""
+import argparse
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "checks")]
+
+from harness import report, skip  # noqa: E402
+import tree  # noqa: E402
+
+TOP = os.path.dirname(os.path.dirname(HERE))
+TAG = f"manylinux_2_28_{os.uname().machine}"
+# Relative to the tree.
+RESULTS = {
+    "deb": ("build/release/*.deb",),
+    "image": ("build/image/*.tar",),
+    "rpm": ("build/rpm/RPMS/*/*.rpm", "build/rpm/SRPMS/*.rpm"),
+    "wheel": (f"build/wheels/dist/*-{TAG}.whl",),
+}
+NEEDS = {"deb": ("cpack", "dpkg-shlibdeps"), "image": ("dpkg-query", "strip"), "rpm": ("rpmbuild", "rpm2cpio", "cpio"),
+         "wheel": ("dpkg-source",)}
+CIRCUMSTANCES = (
+    ("one", 0o022, {"TZ": "UTC", "LC_ALL": "C"}),
+    ("another-directory/with-a-longer-name", 0o077, {"TZ": "Asia/Kolkata", "LC_ALL": "C.UTF-8"}),
+)
+
+
+def copy_tree(place):
+    """What belongs to the project, with new times; the compiler and sources of wheels by links."""
+    for name in tree.files(TOP):
+        target = os.path.join(place, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(os.path.join(TOP, name), target, follow_symlinks=False)
+        if os.access(os.path.join(TOP, name), os.X_OK):
+            os.chmod(target, 0o755)
+    for name in ("venv", "sources"):
+        made = os.path.join(TOP, "build", "wheels", name)
+        if os.path.exists(made):
+            os.makedirs(os.path.join(place, "build", "wheels"), exist_ok=True)
+            os.symlink(made, os.path.join(place, "build", "wheels", name))
+
+
+def words_of(part):
+    if part == "wheel":
+        return [sys.executable, "-B", "scripts/wheels/make.py", TAG]
+    return ["make", part]
+
+
+def build(place, parts, umask, environment):
+    """Without a cache of objects, which would hide differences."""
+    own = {**os.environ, **environment, "FLMEM_SETUP": "no", "CMAKE_C_COMPILER_LAUNCHER": "",
+           "SOURCE_DATE_EPOCH": source_date()}
+    for part in parts:
+        log = os.path.join(place, f"{part}.log")
+        with open(log, "wb") as file:
+            done = subprocess.run(words_of(part), cwd=place, env=own, stdout=file, check=False,
+                                  stderr=subprocess.STDOUT, umask=umask)
+        if done.returncode:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                raise SystemExit(f"make {part} in {place} failed:\n{file.read()[-3000:]}")
+
+
+def source_date():
+    return subprocess.run([os.path.join(TOP, "scripts", "source-date")], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def results(place, part):
+    """Path of each result by its name."""
+    found = {os.path.basename(path): path for pattern in RESULTS[part]
+             for path in glob.glob(os.path.join(place, pattern))}
+    if not found:
+        raise SystemExit(f"make {part} left nothing in {place}")
+    return found
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def compare(part, first, second):
+    """What is wrong."""
+    ones, others = results(first, part), results(second, part)
+    if sorted(ones) != sorted(others):
+        return [f"other files: {sorted(ones)}, {sorted(others)}"]
+    return [f"{name} differs" for name in ones if digest(ones[name]) != digest(others[name])]
+
+
+def unpack(path, place):
+    """The files of a package."""
+    os.makedirs(place)
+    if path.endswith(".deb"):
+        subprocess.run(["dpkg-deb", "-x", path, place], check=True)
+    elif path.endswith(".rpm"):
+        with subprocess.Popen(["rpm2cpio", path], stdout=subprocess.PIPE) as archive:
+            subprocess.run(["cpio", "--quiet", "-idm"], cwd=place, stdin=archive.stdout, check=True)
+    elif path.endswith(".whl"):
+        shutil.unpack_archive(path, place, "zip")
+
+
+def paths_in(path, built_in, scratch):
+    """Files of a package that name the directory that it was built in."""
+    place = os.path.join(scratch, os.path.basename(path) + ".d")
+    unpack(path, place)
+    for directory, _, names in os.walk(place):
+        for name in names:
+            file = os.path.join(directory, name)
+            if os.path.isfile(file) and not os.path.islink(file):
+                with open(file, "rb") as opened:
+                    if os.fsencode(built_in) in opened.read():
+                        yield f"{os.path.relpath(file, place)} names {built_in}"
+
+
+def lint(part, paths):
+    """What the distribution's own checker says, or why it was not asked."""
+    program = {"deb": "lintian", "rpm": "rpmlint"}.get(part)
+    if not program:
+        return [], "equal"
+    if not shutil.which(program):
+        return [], f"equal; {program} is not installed"
+    words = ["lintian", "--fail-on", "error,warning"] if part == "deb" else \
+        ["rpmlint", "-r", os.path.join(TOP, "packaging", "rpm", "rpmlintrc")]
+    done = subprocess.run([*words, *paths], check=False, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.DEVNULL)
+    lines = [line for line in done.stdout.splitlines() if ": W: " in line or ": E: " in line or
+             line.startswith(("W: ", "E: "))]
+    if done.returncode and not lines:
+        lines = [f"{program} ended with status {done.returncode}"]
+    return lines, f"equal; {program} reports nothing"
+
+
+def check(part, first, second, scratch):
+    paths = sorted(results(first, part).values())
+    problems = compare(part, first, second)
+    for path in paths:
+        problems += paths_in(path, first, scratch)
+    findings, said = lint(part, [path for path in paths if not path.endswith(".src.rpm")])
+    problems += findings
+    for problem in problems:
+        print(f"PROBLEM: {part}: {problem}")
+    size = sum(os.path.getsize(path) for path in paths)
+    return (part, "FAILED" if problems else "passed", size,
+            "; ".join(problems)[:300] if problems else said)
+
+
+def options():
+    parser = argparse.ArgumentParser(description="Makes packages twice and compares them.")
+    parser.add_argument("--first", metavar="TREE", help="a tree in which the parts have been made")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(RESULTS))
+    chosen = parser.parse_args()
+    for part in chosen.parts:
+        if part not in RESULTS:
+            parser.error(f"invalid value '{part}'; choose from {', '.join(RESULTS)}")
+    return chosen
+
+
+def possible(parts):
+    """Those whose programs are here; the others are reported."""
+    for part in parts:
+        absent = [name for name in NEEDS[part] if not shutil.which(name)]
+        if part == "wheel" and not os.path.exists(os.path.join(TOP, "build", "wheels", "venv")):
+            absent = ["the compiler of `make wheels`"]
+        if absent:
+            print(f"SKIP: {part}: needs {', '.join(absent)}")
+        else:
+            yield part
+
+
+def main():
+    chosen = options()
+    parts = list(possible(chosen.parts or RESULTS))
+    if not parts:
+        skip("no package can be made here")
+    with tempfile.TemporaryDirectory(prefix="flmem-packages-") as scratch:
+        places = []
+        for name, umask, environment in CIRCUMSTANCES:
+            place = os.path.join(scratch, name)
+            if chosen.first and not places:
+                place = os.path.abspath(chosen.first)
+            else:
+                copy_tree(place)
+                build(place, parts, umask, environment)
+            places.append(place)
+        rows = [check(part, *places, scratch) for part in parts]
+    report.table(("package", "result", "bytes", "made twice"), rows)
+    sys.exit(any(row[1] == "FAILED" for row in rows))
+
+
+main()
