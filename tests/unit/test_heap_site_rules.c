@@ -211,9 +211,56 @@ static void all_rows_are_complete_and_listed(void **state)
 		}
 }
 
+static bool has_finding(const struct made_frame *frames, const char *id)
+{
+	struct flmem_recommendations found;
+	struct profile_maker m;
+	bool has = false;
+
+	maker_init(&m);
+	make_peak(&m, frames, 30 * MIB);
+	find_in(&m, NULL, &found);
+	for (size_t i = 0; i < found.finding_count; i++)
+		has |= strcmp(found.findings[i].rule->id, id) == 0;
+	flmem_recommendations_clear(&found);
+	return has;
+}
+
+static void check_place(const struct flmem_heap_site_row *row)
+{
+	const struct flmem_heap_place *place = &row->place, *caller = &row->caller;
+	char path[512], calling[512];
+	struct made_frame frames[] = {{caller->function ? caller->function : "caller", calling},
+				      {place->function ? place->function : "called", path},
+				      {"allocate", "/srv/other.py"},
+				      {0}};
+
+	snprintf(calling, sizeof(calling), SITE "%s", caller->file ? caller->file : "start.py");
+	snprintf(path, sizeof(path), SITE "%s", place->file);
+	if (!has_finding(frames, row->rule.id))
+		fail_msg("%s is not found at %s", row->rule.id, path);
+	snprintf(path, sizeof(path), "/srv/x%s", strrchr(place->file, '/'));
+	if (has_finding(frames, row->rule.id))
+		fail_msg("%s is found at %s", row->rule.id, path);
+}
+
+static void each_row_is_found_at_its_place_and_nowhere_else(void **state)
+{
+	size_t checked = 0;
+
+	(void)state;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (size_t i = 0; (*f)->heap_rules && i < (*f)->heap_rules->count; i++) {
+			check_place(&(*f)->heap_rules->rows[i]);
+			checked++;
+		}
+	assert_true(checked >= 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_row_is_found_at_its_place_and_nowhere_else),
 		cmocka_unit_test(a_site_names_its_setting),
 		cmocka_unit_test(short_names_and_native_frames_are_no_obstacle),
 		cmocka_unit_test(what_only_looks_similar_has_no_finding),

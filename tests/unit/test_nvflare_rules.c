@@ -342,8 +342,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
 		"NVF-PARTS-ELSEWHERE",
 	};
-	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCHER-", "LIVE-",
-					       "HOST-",	     "TREND-",	 "OOM-"};
+	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCHER-",
+					       "NVF-HEAP-",  "LIVE-",	 "HOST-",
+					       "TREND-",     "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)
@@ -362,7 +363,7 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Python, launches, processes, recordings and logs have tests of their own. */
+		/* Python, launches, processes, profiles, recordings, logs: tests of their own. */
 		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)

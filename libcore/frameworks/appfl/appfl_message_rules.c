@@ -2,8 +2,9 @@
 /* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include <flmem/parse.h>
 
 #include "base/text/text.h"
 #include "frameworks/appfl/appfl_rules.h"
@@ -177,17 +178,26 @@ static void key_ignored(struct flmem_check *check)
 	}
 }
 
-/* A number above 0, as OmegaConf reads it: 1e9 is one. */
+#define DIGITS_MAX 64
+
+/* A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 is not examined. */
 static bool is_size(const struct flmem_node *node)
 {
+	const bool is_text = node->kind == FLMEM_NODE_STRING;
+	const char *text = node->text + (*node->text == '+');
+	char digits[DIGITS_MAX];
+	size_t length = 0;
 	double number;
-	char *end;
 
-	if (node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL &&
-	    node->kind != FLMEM_NODE_STRING)
+	if (!is_text && node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
 		return false;
-	number = strtod(node->text, &end);
-	return number > 0 && (!*end || (node->kind != FLMEM_NODE_STRING && *end == '_'));
+	if (!is_text && text[0] == '0' && text[1] && strchr("xXoO", text[1]))
+		return true;
+	for (; *text && length < sizeof(digits) - 1; text++)
+		if (is_text || *text != '_')
+			digits[length++] = *text;
+	digits[length] = '\0';
+	return flmem_parse_real(digits, &number, NULL) == 0 && number > 0;
 }
 
 static void value_invalid(struct flmem_check *check)
