@@ -98,6 +98,9 @@ raw() {
 	done
 	offset
 	[ "$OFFSET" -eq 0 ]
+	# Without a body, the next request follows at once.
+	raw "GET /v1/status HTTP/1.1\\r\\nHost: x\\r\\nHost: y\\r\\n\\r\\n$next"
+	[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "two hosts: $(cat raw)"
 }
 
 # What one program reads of them and another one does not, a proxy with rules for example.
