@@ -231,35 +231,54 @@ def part_arm64(directory, version):
             run_commands(f"{libc} aarch64 (qemu-user)", Commands(words, version, libc, False))
 
 
-def shortest_ms(words):
-    """Of 30 runs: the least disturbed one."""
-    times = []
+def shortest_ms(*programs):
+    """Of 30 runs of each program, in turn: the least disturbed one."""
+    times = [[] for _ in programs]
     for _ in range(30):
-        start = time.monotonic()
-        run(*words)
-        times.append((time.monotonic() - start) * 1000)
-    return min(times)
+        for words, taken in zip(programs, times):
+            start = time.monotonic()
+            run(*words)
+            taken.append((time.monotonic() - start) * 1000)
+    return [min(taken) for taken in times]
+
+
+def compare_times(mine, other, place):
+    """A line for each command: both builds in turn, on the same files and the same process."""
+    victim = Victim()
+    models = [os.path.join(place, name) for name in ("a.safetensors", "b.safetensors")]
+    try:
+        for model in models:
+            run(other, "aggregate", "generate", "--shape", "resnet18", "--output", model)
+        for words in (["env", "--role", "client"],
+                      ["recommend", os.path.join(TOP, "tests", "fixtures", "jobs")],
+                      ["detect", "--pid", str(victim.pid)],
+                      ["aggregate", *models, "--output", os.path.join(place, "mean.safetensors")]):
+            yield "flmem {}: {:.2f} ms, here {:.2f} ms".format(
+                words[0], *shortest_ms([mine, *words], [other, *words]))
+    finally:
+        victim.end()
 
 
 def part_figures(directory, version):
-    """Time of `flmem env`, and size beside the build of this distribution, if there is one."""
+    """Times and sizes beside the build of this distribution, if there is one."""
     del version
     built = os.path.join(TOP, "build", "release")
+    other = os.path.join(built, "cli", "flmem")
     with tempfile.TemporaryDirectory() as place:
         flmem = unpack(wheel_of(directory, "manylinux_2_28_x86_64"), place)
-        text = f"flmem env takes {shortest_ms([flmem, 'env', '--role', 'client']):.1f} ms"
-        if not os.path.exists(os.path.join(built, "cli", "flmem")):
-            note("figures", text + "; SKIP: no build/release to compare with (make)")
+        if not os.path.exists(other):
+            [taken] = shortest_ms([flmem, "env", "--role", "client"])
+            note("figures", f"flmem env takes {taken:.1f} ms; SKIP: no build/release to compare with "
+                 "(make)")
             return
-        sizes = []
-        for mine, other in ((flmem, "cli/flmem"),
-                            (os.path.join(place, "lib", "libflmem.so.0"), "libcore/libflmem.so.0")):
+        for line in compare_times(flmem, other, place):
+            note("figures", f"{line}, load average {os.getloadavg()[0]:.0f}")
+        for mine, name in ((flmem, "cli/flmem"), (os.path.join(place, "lib", "libflmem.so.0"),
+                                                  "libcore/libflmem.so.0")):
             bare = os.path.join(place, "bare")
-            subprocess.run(["strip", "-o", bare, os.path.join(built, other)], check=True)
-            sizes.append(f"{os.path.basename(mine)} {os.path.getsize(mine)} bytes, "
-                         f"here {os.path.getsize(bare)}")
-        other = shortest_ms([os.path.join(built, "cli", "flmem"), "env", "--role", "client"])
-        note("figures", f"{text}, here {other:.1f} ms; " + "; ".join(sizes))
+            subprocess.run(["strip", "-o", bare, os.path.join(built, name)], check=True)
+            note("figures", f"{os.path.basename(mine)} {os.path.getsize(mine)} bytes, here "
+                 f"{os.path.getsize(bare)}")
 
 
 PARTS = {"pyenv": part_pyenv, "worlds": part_worlds, "musl": part_musl, "arm64": part_arm64,
