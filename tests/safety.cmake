@@ -6,7 +6,7 @@ set(SAFE_OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/victims)
 set(SAFE_FLAGS -O1 -g -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes
 	-Wmissing-prototypes -Wvla -Wundef $<$<BOOL:${FLMEM_WERROR}>:-Werror>)
 set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_cases_send.c
-	safe_cases_rare.c safe_probe.c)
+	safe_cases_rare.c safe_probe.c safe_probe_aarch64.c)
 find_package(Threads REQUIRED)
 
 # flmem_safe_victim(name source... [LINK what...]): safe_common.c and these sources.
@@ -32,7 +32,7 @@ function(flmem_safe_linked name library)
 	endif()
 endfunction()
 
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
 	flmem_safe_victim(safe_blocked safe_blocked.c ${SAFE_BLOCKED})
 	flmem_safe_victim(safe_blocked_static safe_blocked.c ${SAFE_BLOCKED} LINK -static)
 	flmem_safe_victim(safe_trap safe_trap.c)

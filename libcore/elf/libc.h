@@ -19,9 +19,15 @@
 #define FLMEM_LIBC_VERSION_MAX 32
 
 /*
- * Offset of `tid` in glibc's struct pthread on 64-bit x86 (nptl/descr.h), the same in all versions.
+ * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: behind the
+ * header of the thread pointer's block (704 bytes on x86-64), or 24 words of padding where the block
+ * is elsewhere (aarch64), and a list.
  */
+#ifdef __aarch64__
+#define FLMEM_LIBC_GLIBC_TID 208U
+#else
 #define FLMEM_LIBC_GLIBC_TID 720U
+#endif
 
 struct flmem_libc {
 	enum flmem_allocator_kind kind;	      /* glibc or musl */

@@ -50,6 +50,7 @@ struct flmem_thread_state {
 	bool knows_wait;
 	bool at_svc;	/* the next instruction makes a system call */
 	bool after_svc; /* the last one did */
+	bool rewound;	/* from plain EINTR */
 #endif
 };
 
@@ -110,6 +111,12 @@ void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_t
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 			     const struct flmem_task_wait *at);
 
+/*
+ * True if the registers were set back from the result of a call that the program would see. A signal
+ * with a handler then has to end the call with EINTR, which the kernel no longer does by itself.
+ */
+bool flmem_arch_was_rewound(const struct flmem_thread_state *state);
+
 /* True if the system call of the stopped thread has failed with plain EINTR. */
 bool flmem_arch_gave_eintr(const struct flmem_thread_state *state);
 
@@ -122,9 +129,16 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 
 /*
  * Keeps what the registers of a stopped thread do not hold of the wait that it was interrupted in:
- * on aarch64 the first argument, which the result overwrites.
+ * on aarch64 the first argument, which the result overwrites. True on processors where that is so.
  */
+extern const bool flmem_arch_forgets_wait;
 void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at);
+
+/*
+ * Why no thread in this state of its processor may be borrowed (static), or NULL: what a frame does
+ * not hold, or what calls that others prepare would violate.
+ */
+const char *flmem_arch_refuses(pid_t tid);
 
 /* True if the stopped thread was computing: not in a system call, and not returning from one. */
 bool flmem_arch_in_program(const struct flmem_thread_state *state);
@@ -137,7 +151,8 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 
 /*
  * The kernel continues a wait with a relative timeout through restart_syscall. After this call it
- * starts the wait again instead when the thread is released. Negative errno on failure.
+ * starts the wait again instead when the thread is released. Negative errno on failure; -ENOTSUP
+ * where only its release can do that (struct flmem_tracee).
  */
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
 
@@ -186,6 +201,15 @@ int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state);
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state);
 uint64_t flmem_arch_pc(const struct flmem_thread_state *state);
 
+/*
+ * The return address that a function which has called no other one keeps in a register; 0 on
+ * processors that put it on the stack.
+ */
+uint64_t flmem_arch_link(const struct flmem_thread_state *state);
+
+/* A return address without the bits that sign it. */
+uint64_t flmem_arch_plain_address(uint64_t word);
+
 /* Thread pointer: the address at which the C library keeps the thread's control block. */
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);
 
@@ -196,6 +220,12 @@ uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);
  */
 bool flmem_arch_has_thread_block(const struct flmem_process *process,
 				 const struct flmem_thread_state *state);
+
+/*
+ * True if a thread with this thread pointer is the one for which pthread_create() has returned this
+ * value.
+ */
+bool flmem_arch_is_thread(uint64_t pointer, uint64_t pthread);
 
 /*
  * True if the bytes at `words` (`count` words of a stack) have the form of a signal frame. With

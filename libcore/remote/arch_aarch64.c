@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "base/cleanup.h"
@@ -32,7 +33,9 @@
 #define REGSET_ZA    0x40c
 #define REGSET_POE   0x40f
 #define REGSET_GCS   0x410
-#define GCS_ENABLED  1U /* PR_SHADOW_STACK_ENABLE */
+#define REGSET_TAGS  0x409 /* NT_ARM_TAGGED_ADDR_CTRL */
+#define GCS_ENABLED  1U	/* PR_SHADOW_STACK_ENABLE */
+#define TAGS_CHECKED 6U	/* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
 #define LINK_POINTER 30
 
 /* SVE_PT_REGS_SVE: the registers are wider than FPSIMD now. */
@@ -48,10 +51,13 @@
 #define CODE_BYTES     4U
 #define SVC_0	       0xd4000001U
 #define ADDRESSES_END  (UINT64_C(1) << 48)
+#define CONTROL_BLOCK_MAX 4096U /* 1,856 bytes in glibc 2.36 */
 #define FRAME_WHOLE    4688U /* all of it has to be addresses of the program */
 #define VECTOR_BYTES   528U  /* struct user_fpsimd_state, with the same bytes in a frame */
 #define VECTORS_LENGTH 512U
 #define VECTOR_FPSR    512U /* places in the register set */
+
+#define KERNEL_SIGSET_BYTES 8U
 
 /* Signals that stay unblocked, for the reasons in arch_x86_64.c. */
 #define SIGNAL_OF(number) (UINT64_C(1) << ((number)-1))
@@ -133,7 +139,7 @@ int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 	got = read_regset(tid, REGSET_TLS, &state->thread_pointer, sizeof(state->thread_pointer));
 	if (got < 0)
 		return got;
-	state->knows_wait = false;
+	state->knows_wait = state->rewound = false;
 	state->at_svc = is_svc(read_arm_code(tid, state->regs.pc));
 	state->after_svc = is_svc(read_arm_code(tid, state->regs.pc - CODE_BYTES));
 	return 0;
@@ -154,9 +160,15 @@ static bool uses_vectors(pid_t tid, int set, bool *ret_wide)
 	return header.size > sizeof(header);
 }
 
-bool flmem_aarch64_may_borrow(const struct flmem_vector_use *use)
+const char *flmem_aarch64_refuses(const struct flmem_vector_use *use)
 {
-	return !use->wide && !use->streaming && !use->matrix && !use->shadow_stack;
+	if (use->wide)
+		return "has vector registers in use that are wider than 128 bits (SVE)";
+	if (use->streaming || use->matrix)
+		return "uses the matrix extension of its processor (SME)";
+	if (use->shadow_stack)
+		return "has its returns checked by the processor (GCS)";
+	return use->tags ? "has its memory tags checked by the processor (MTE)" : NULL;
 }
 
 static struct flmem_vector_use read_use(pid_t tid)
@@ -164,23 +176,31 @@ static struct flmem_vector_use read_use(pid_t tid)
 	struct flmem_vector_use use = {0};
 	uint64_t shadow[3] = {0}; /* features_enabled, features_locked, gcspr_el0 */
 	bool wide = false;
+	uint64_t tags = 0;
 
 	use.wide = uses_vectors(tid, REGSET_SVE, &wide) && wide;
 	use.streaming = uses_vectors(tid, REGSET_SSVE, &wide);
 	use.matrix = uses_vectors(tid, REGSET_ZA, &wide);
 	use.shadow_stack =
 		read_regset(tid, REGSET_GCS, shadow, sizeof(shadow)) > 0 && shadow[0] & GCS_ENABLED;
+	use.tags = read_regset(tid, REGSET_TAGS, &tags, sizeof(tags)) > 0 && tags & TAGS_CHECKED;
 	return use;
+}
+
+const char *flmem_arch_refuses(pid_t tid)
+{
+	const struct flmem_vector_use use = read_use(tid);
+
+	return flmem_aarch64_refuses(&use);
 }
 
 int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 {
-	const struct flmem_vector_use use = read_use(tid);
 	int got = read_regset(tid, NT_PRFPREG, state->xstate, sizeof(state->xstate));
 
 	if (got < 0)
 		return got;
-	if (!flmem_aarch64_may_borrow(&use) || got != VECTOR_BYTES)
+	if (flmem_arch_refuses(tid) || got != VECTOR_BYTES)
 		return -ENOTSUP;
 	state->xstate_length = VECTOR_BYTES;
 	state->has_access_rights =
@@ -238,6 +258,13 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 	return !state->at_svc && !state->after_svc;
 }
 
+const bool flmem_arch_forgets_wait = true;
+
+bool flmem_arch_was_rewound(const struct flmem_thread_state *state)
+{
+	return state->rewound;
+}
+
 void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
 {
 	state->first_argument = at->args[0];
@@ -250,12 +277,15 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 		return 0;
 	state->regs.regs[0] = state->first_argument;
 	state->regs.pc -= CODE_BYTES;
-	state->at_svc = true;
+	state->at_svc = state->rewound = true;
 	state->after_svc = false;
 	return write_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
 }
 
-/* The kernel keeps to itself which of the results the call had. */
+/*
+ * The kernel keeps to itself which of the results the call had, and changes the number of the call
+ * only after the stop: it can be changed back at the entry of the call (remote/ending_aarch64.c).
+ */
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;
@@ -336,6 +366,11 @@ static void fill_own(struct flmem_aarch64_frame *frame, const struct user_regs_s
 	frame->pstate = r->pstate;
 }
 
+static uint64_t own_frame(const struct flmem_scratch *scratch)
+{
+	return (scratch->data - FLMEM_AARCH64_FRAME_STEP) & ~UINT64_C(15);
+}
+
 /*
  * There is no red zone (AAPCS64), and the vector state is part of each frame. From high to low
  * addresses: area, data, the frame of the thread, the frames of the calls from the last to the
@@ -353,7 +388,7 @@ static bool lay_out(const struct flmem_thread_state *state, const struct flmem_c
 		return false;
 	scratch->area = (top - chain->area.length) & ~UINT64_C(15);
 	scratch->data = (scratch->area - chain->data_length) & ~UINT64_C(15);
-	own = (scratch->data - FLMEM_AARCH64_FRAME_STEP) & ~UINT64_C(15);
+	own = own_frame(scratch);
 	scratch->address = own - FLMEM_AARCH64_FRAME_STEP * chain->count;
 	scratch->length = top - scratch->address;
 	scratch->entry = scratch->address;
@@ -438,6 +473,23 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 	       r->regs[LINK_POINTER] == gadgets->restorer;
 }
 
+/* The kernel does not write this register at the stops of a call: it has to be right already. */
+void flmem_aarch64_ask(const struct flmem_thread_state *own, const struct flmem_scratch *scratch,
+		       const struct flmem_gadgets *gadgets, int signal,
+		       struct user_regs_struct *ret_regs)
+{
+	const uint64_t arguments[] = {(uint64_t)signal, 0, scratch->data, KERNEL_SIGSET_BYTES};
+
+	*ret_regs = own->regs;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(arguments); i++)
+		ret_regs->regs[i] = arguments[i];
+	ret_regs->regs[8] = SYS_rt_sigaction;
+	ret_regs->regs[LINK_POINTER] = gadgets->restorer;
+	ret_regs->pc = gadgets->syscall;
+	ret_regs->sp = own_frame(scratch);
+	ret_regs->pstate = state_of_calls(own);
+}
+
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
 {
 	uint64_t mask = state->signal_mask;
@@ -458,6 +510,26 @@ uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
 uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
 {
 	return state->regs.pc;
+}
+
+uint64_t flmem_arch_link(const struct flmem_thread_state *state)
+{
+	return flmem_arch_plain_address(state->regs.regs[LINK_POINTER]);
+}
+
+/* Addresses of a program are below this, unless it asks for others; a signature is above. */
+uint64_t flmem_arch_plain_address(uint64_t word)
+{
+	return word & (ADDRESSES_END - 1);
+}
+
+/*
+ * In glibc and musl the thread pointer is the end of the control block, whose address
+ * pthread_create() returns. Another thread's cannot be so near: its stack is between them.
+ */
+bool flmem_arch_is_thread(uint64_t pointer, uint64_t pthread)
+{
+	return pointer > pthread && pointer - pthread <= CONTROL_BLOCK_MAX;
 }
 
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)

@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/user.h>
+
+struct flmem_gadgets;
+struct flmem_scratch;
+struct flmem_thread_state;
 
 #define FLMEM_AARCH64_FPSIMD_MAGIC 0x46508001U
 #define FLMEM_AARCH64_POE_MAGIC	   0x504f4530U
@@ -55,10 +60,19 @@ struct flmem_vector_use {
 	bool streaming;	   /* SME's streaming mode */
 	bool matrix;	   /* SME's matrix register is on: functions may not be called as usual */
 	bool shadow_stack; /* returns are checked (GCS) */
+	bool tags;	   /* of memory are checked (MTE): frames are written without them */
 };
 
-/* False: nobody knows how to restore the thread, and it is left alone. */
-bool flmem_aarch64_may_borrow(const struct flmem_vector_use *use);
+/* The reason to leave the thread alone, or NULL. */
+const char *flmem_aarch64_refuses(const struct flmem_vector_use *use);
+
+/*
+ * The registers with which the thread, stopped anywhere, asks for the action of a signal: a call
+ * that stores it in the data of the chain, and returns through the last frame.
+ */
+void flmem_aarch64_ask(const struct flmem_thread_state *own, const struct flmem_scratch *scratch,
+		       const struct flmem_gadgets *gadgets, int signal,
+		       struct user_regs_struct *ret_regs);
 
 struct flmem_vector_header {
 	uint32_t size, max_size;

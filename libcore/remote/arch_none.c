@@ -68,6 +68,8 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	return false;
 }
 
+const bool flmem_arch_forgets_wait = false;
+
 void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
 {
 	(void)state, (void)at;
@@ -77,6 +79,18 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	(void)state;
 	return false;
+}
+
+bool flmem_arch_was_rewound(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return false;
+}
+
+const char *flmem_arch_refuses(pid_t tid)
+{
+	(void)tid;
+	return "runs on a processor for which flmem has no code";
 }
 
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
@@ -141,6 +155,23 @@ uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
 {
 	(void)state;
 	return 0;
+}
+
+uint64_t flmem_arch_link(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return 0;
+}
+
+uint64_t flmem_arch_plain_address(uint64_t word)
+{
+	return word;
+}
+
+bool flmem_arch_is_thread(uint64_t pointer, uint64_t pthread)
+{
+	(void)pointer, (void)pthread;
+	return false;
 }
 
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)

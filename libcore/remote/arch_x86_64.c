@@ -194,6 +194,8 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 }
 
 /* orig_rax and the argument registers have all of it. */
+const bool flmem_arch_forgets_wait = false;
+
 void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
 {
 	(void)state, (void)at;
@@ -212,6 +214,19 @@ bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	return (long)state->regs.orig_rax < 0;
+}
+
+/* The kernel decides after the stop, by the registers. */
+bool flmem_arch_was_rewound(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return false;
+}
+
+const char *flmem_arch_refuses(pid_t tid)
+{
+	(void)tid;
+	return NULL;
 }
 
 /*
@@ -488,6 +503,23 @@ uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
 uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
 {
 	return state->regs.rip;
+}
+
+uint64_t flmem_arch_link(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return 0;
+}
+
+uint64_t flmem_arch_plain_address(uint64_t word)
+{
+	return word;
+}
+
+/* glibc and musl return the thread pointer. */
+bool flmem_arch_is_thread(uint64_t pointer, uint64_t pthread)
+{
+	return pointer == pthread;
 }
 
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)

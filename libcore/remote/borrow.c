@@ -18,6 +18,7 @@
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
 #include "remote/checks/stopped_thread.h"
+#include "remote/ending.h"
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
 #include "remote/priority.h"
@@ -66,6 +67,14 @@ static int fail_lost(struct flmem_borrow_state *borrow)
 		(int)borrow->view->process->pid);
 }
 
+static struct flmem_ending ending_of(const struct flmem_borrow_state *borrow)
+{
+	return (struct flmem_ending){.process = borrow->view->process,
+				     .own = &borrow->state,
+				     .scratch = &borrow->scratch,
+				     .gadgets = &borrow->gadgets};
+}
+
 /*
  * True if the thread was taken out of its calls because the holder of the lock may be waiting for
  * it.
@@ -74,12 +83,12 @@ static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, ui
 			  struct flmem_rescue_progress *progress)
 {
 	const struct flmem_process *process = borrow->view->process;
+	const struct flmem_ending ending = ending_of(borrow);
 
 	if (borrow->options->finish)
 		return false;
 	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
-	    flmem_rescue_abandon(process, tid, &borrow->options->guard, &borrow->state,
-				 &borrow->own_errno))
+	    flmem_rescue_abandon(tid, &borrow->options->guard, &ending, &borrow->own_errno))
 		return true;
 	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
 		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
@@ -166,6 +175,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	const struct flmem_ending ending = ending_of(borrow);
 	struct flmem_thread_state now;
 
 	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
@@ -181,7 +191,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
 	flmem_errno_restore(borrow->view->process, &borrow->own_errno);
-	(void)flmem_arch_restore(tid, &borrow->state);
+	(void)flmem_ending_restore(&tracee, &ending);
 	flmem_borrow_take_results(borrow);
 	return 0;
 }
@@ -212,6 +222,7 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 	if (rc)
 		return rc;
 	tracee->resumable = true;
+	tracee->rewound = flmem_arch_was_rewound(&borrow->state);
 	rc = flmem_arch_read_rest(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
@@ -231,9 +242,12 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 					borrow->scratch.bytes, borrow->scratch.length);
 	if (!rc && (!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
-	return rc ? rc
-		  : flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
-				   borrow->gadgets.restorer);
+	if (!rc)
+		rc = flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
+				    borrow->gadgets.restorer);
+	if (!rc)
+		tracee->rewound = false; /* it is in front of its chain */
+	return rc;
 }
 
 /*
@@ -311,6 +325,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(borrow, candidate, calls, status_fd);
+	tracee.filtered = attempt == ATTEMPT_FILTERED;
 	if (attempt == ATTEMPT_DONE && !borrow->rehearsal && arm_thread(borrow, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;

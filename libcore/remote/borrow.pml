@@ -23,6 +23,8 @@
  *	results		await_results(), flmem_borrow_read_results()
  *	give_back	restore_thread(): seizes again, is_parked(), flmem_arch_restore()
  *	release		flmem_tracee_release() of a thread that was not armed
+ *	enter, ask	flmem_ending_restore() with -DAARCH64, where the kernel has forgotten which call
+ *			it has to end when a signal arrives
  *
  * What holds (the asserts, `monitor` and the formula `comes_back`):
  *	The thread returns to the call that it was in, with its registers and its signal mask.
@@ -31,6 +33,8 @@
  *	No write goes to another address space than the one that was opened, nor to the registers
  *	of another program.
  *	A call is ended by EINTR only if flmem is killed between the stop and `resume`.
+ *	With -DAARCH64: no signal gets between the restored registers and the call, which it would not
+ *	end then, unless flmem is killed or too late.
  *	flmem traces nobody outside of the two windows from `seize` to `detach`, in which it waits
  *	for nothing but the stop (some ten microseconds each). Whatever happens, the thread is
  *	itself again and again: a flmem that is frozen inside a window is killed by the kernel
@@ -47,9 +51,9 @@
 #define TRIES	 2
 #define SIGNALS	 1
 
-mtype:place = { SAFE, LOCKED, PROGRAM, CALLS, PARKED };
+mtype:place = { SAFE, LOCKED, PROGRAM, CALLS, PARKED, BEFORE };
 mtype:who = { NOBODY, FLMEM, DEBUGGER };
-mtype:stop = { NONE, INTERRUPTED, SIGNALLED, EXECUTED };
+mtype:stop = { NONE, INTERRUPTED, SIGNALLED, EXECUTED, ENTERED };
 
 /* The thread, as the kernel has it. */
 mtype:place at = SAFE; /* what its registers say */
@@ -62,16 +66,17 @@ bool trap = false;     /* an interrupt is on its way */
 bool masked = false;   /* all signals are blocked */
 bool pending = false;  /* a signal */
 bool cut_off = false;  /* its call ends with EINTR once it runs */
+bool entering = false; /* it stops at its next system call */
 
 /* The stack, in the original address space. */
 bool frames = false, cookie = false, results = false;
 bool inhabited = true; /* somebody lives in it, the thread or who shares it */
 
 /* flmem */
-bool frozen = false, killed = false, window = false;
+bool frozen = false, killed = false, window = false, late = false;
 byte armed = 0, called = 0;
 
-#define is_own	  (at == SAFE || at == LOCKED || at == PROGRAM)
+#define is_own	  (at == SAFE || at == LOCKED || at == PROGRAM || at == BEFORE)
 #define is_itself (is_own && !masked && !stopped)
 #define is_ours	  (tracer == FLMEM && stopped)
 
@@ -81,6 +86,7 @@ inline let_go()
 	stopped = false;
 	reported = false;
 	trap = false;
+	entering = false;
 	if
 	:: cause == SIGNALLED -> pending = true
 	:: else
@@ -111,8 +117,21 @@ end:	do
 		if
 		:: tracer != NOBODY -> stop_for(SIGNALLED)
 		:: tracer == NOBODY && (at == SAFE || at == LOCKED) -> cut_off = false; at = PROGRAM
-		:: tracer == NOBODY && at != SAFE && at != LOCKED -> skip /* its handler ran */
+		:: tracer == NOBODY && at == BEFORE -> assert(killed || late) /* not ended */
+		:: tracer == NOBODY && at != SAFE && at != LOCKED && at != BEFORE ->
+			skip /* its handler ran */
 		fi }
+#ifdef AARCH64
+	:: atomic { !stopped && !trap && at == BEFORE && (masked || !pending) ->
+		at = SAFE;
+		if
+		:: entering -> entering = false; stop_for(ENTERED)
+		:: else
+		fi }
+	:: atomic { !stopped && !trap && at == PARKED && entering ->
+		entering = false;
+		stop_for(ENTERED) } /* the call that asks has returned */
+#endif
 	:: atomic { !stopped && !trap && cut_off ->
 		assert(killed); /* a stray EINTR */
 		cut_off = false;
@@ -135,7 +154,7 @@ end:	do
 		results = true;
 		at = PARKED }
 #ifndef FAULT_ENDLESS_PARK
-	:: atomic { !stopped && !trap && at == PARKED ->
+	:: atomic { !stopped && !trap && at == PARKED && !entering ->
 		assert(space == ORIGINAL && frames); /* the last one */
 		masked = false;
 		cut_off = false;
@@ -151,7 +170,7 @@ active proctype executor()
 		space = ANOTHER;
 		tracer = NOBODY;
 		stopped = false; reported = false; trap = false; cause = NONE;
-		masked = false; pending = false; cut_off = false;
+		masked = false; pending = false; cut_off = false; entering = false;
 		if
 		:: at = SAFE
 		:: at = PROGRAM
@@ -352,6 +371,87 @@ inline write_mask()
 		fi }
 }
 
+#ifdef AARCH64
+#define OWN_PLACE BEFORE
+
+inline run_to_call()
+{
+	STEP(true)
+		got = NONE;
+		if
+		:: is_ours -> stopped = false; cause = NONE; entering = true
+		:: else
+		fi };
+	do
+	:: STEP(is_ours && is_known && got == NONE) reported = false; got = cause }
+	:: STEP(got != NONE || tracer != FLMEM) break }
+	:: STEP(window) late = true; break } /* the time is over */
+	od
+}
+
+/* In the stop before the delivery of a signal, which is queued again because it is blocked. */
+inline ask()
+{
+#ifdef FAULT_ASKED_MASK_FIRST
+	write_mask();
+#endif
+	STEP(true)
+		if
+		:: is_ours && at == BEFORE -> assert(space == ORIGINAL); at = PARKED
+		:: else
+		fi };
+	write_mask();
+	STEP(true)
+		if
+		:: is_ours -> pending = true; cause = NONE
+		:: else
+		fi };
+	run_to_call();
+	STEP(true)
+		if
+		:: is_ours && at == PARKED -> masked = false
+		:: else
+		fi };
+	STEP(true)
+		if
+		:: is_ours && at == PARKED && got == ENTERED ->
+			assert(space == ORIGINAL);
+			at = BEFORE
+		:: else
+		fi }
+}
+
+inline enter_call()
+{
+	if
+	:: STEP(!ok) skip }
+	:: STEP(ok) skip };
+		run_to_call();
+		if
+		:: STEP(got == SIGNALLED) skip }; /* with SA_RESTART the call is made again */
+			if
+			:: STEP(is_ours && at == BEFORE) at = PROGRAM } /* EINTR */
+			:: STEP(true) skip };
+				ask();
+				if
+				:: STEP(got == ENTERED) skip };
+					run_to_call();
+					STEP(true)
+						if
+						:: is_ours && at == BEFORE && got == SIGNALLED -> at = PROGRAM
+						:: else
+						fi }
+				:: STEP(got != ENTERED) skip }
+				fi
+			fi
+		:: STEP(got != SIGNALLED) skip }
+		fi
+	fi
+}
+#else
+#define OWN_PLACE SAFE
+#endif
+
 active proctype flmem()
 {
 	mtype:stop got = NONE;
@@ -433,10 +533,13 @@ again:	do
 		if
 		:: ok && is_ours ->
 			assert(space == ORIGINAL && at == PARKED);
-			at = SAFE;
+			at = OWN_PLACE;
 			cut_off = false
-		:: else
+		:: else -> ok = false
 		fi };
+#if defined(AARCH64) && !defined(FAULT_NOT_ENTERED)
+	enter_call();
+#endif
 	release_thread();
 	goto again;
 done:	skip

@@ -385,8 +385,8 @@ struct check {
 };
 
 /*
- * pthread_create() returns the thread pointer of the new thread, in glibc and musl on x86-64. No
- * other thread has it, even if the thread id was reused.
+ * What pthread_create() has returned leads to the thread pointer of the new thread. No other thread
+ * has it, even if the thread id was reused.
  */
 static bool is_started_thread(void *context, const struct flmem_candidate *candidate,
 			      uint64_t pointer, const char **ret_reason)
@@ -394,7 +394,7 @@ static bool is_started_thread(void *context, const struct flmem_candidate *candi
 	const struct check *check = context;
 	const struct flmem_candidate_filter *filter = check->filter;
 
-	if (pointer && pointer != check->pointer) {
+	if (pointer && !flmem_arch_is_thread(pointer, check->pointer)) {
 		*ret_reason = "is not the thread that was started";
 		return false;
 	}

@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct flmem_ending;
 struct flmem_errno_value;
 struct flmem_guard;
 struct flmem_process;
-struct flmem_thread_state;
 
 /*
  * True if the thread waits for a lock and a signal is pending for this thread alone that it handles
@@ -55,8 +55,8 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
  * (malloc_trim takes one after the other), and a lock word of 2 only costs its holder a needless
  * wake. False: it does not wait for one.
  */
-bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
-			  const struct flmem_guard *guard, const struct flmem_thread_state *own,
+bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
+			  const struct flmem_ending *ending,
 			  const struct flmem_errno_value *own_errno);
 
 #endif

@@ -15,13 +15,15 @@
 #include "base/files/io.h"
 #include "base/portable.h"
 #include "proc/status.h"
-#include "proc/task.h"
 #include "remote/checks/waits.h"
+#include "remote/ending.h"
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
+/* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
+#define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
 #define RELEASE_PAUSE_US 10000U
 
@@ -36,7 +38,7 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
 	if (flmem_attempt_is_lost())
 		return -ESRCH;
-	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
+	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
 	/* It may have waited for an exec, for longer than anybody waits for this thread. */
@@ -75,32 +77,39 @@ static bool read_stop(pid_t tid, int *ret_status)
 		return false;
 	if (info.si_code > 0 && (info.si_code & 0xff) == info.si_signo)
 		event = info.si_code >> 8;
+	if (info.si_signo == SIGTRAP && info.si_code == SYSCALL_STOP)
+		info.si_signo = SYSCALL_STOP;
 	*ret_status = event << 16 | info.si_signo << 8 | 0x7f;
 	return true;
 }
 
 /* The program must not see the EINTR with which this interrupt ended its call. */
-static void make_resumable(pid_t tid)
+static void make_resumable(struct flmem_tracee *tracee)
 {
 	struct flmem_thread_state state;
 	struct flmem_task_wait at;
 
-	if (flmem_arch_read_registers(tid, &state))
+	if (flmem_arch_read_registers(tracee->tid, &state))
 		return;
 	flmem_arch_read_call(&state, &at);
-	if (flmem_wait_is_repeatable(&at))
-		flmem_arch_make_resumable(tid, &state);
+	if (flmem_arch_forgets_wait && flmem_arch_interrupted_in(&state, &tracee->wait)) {
+		at = tracee->wait;
+		flmem_arch_note_wait(&state, &at);
+	}
+	if (flmem_wait_is_repeatable(&at) && !flmem_arch_make_resumable(tracee->tid, &state))
+		tracee->rewound = flmem_arch_was_rewound(&state);
 }
 
 /* Detaches a stopped thread and passes on a signal that is being delivered to the program. */
 static bool detach_thread(pid_t tid)
 {
+	struct flmem_tracee tracee = {.tid = tid, .wait = {.number = -1}};
 	int status;
 
 	if (!read_stop(tid, &status))
 		return false;
 	if (status >> 16)
-		make_resumable(tid);
+		make_resumable(&tracee);
 	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
@@ -179,6 +188,10 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 		tracee->stopped = tracee->resumable = true;
 		return FLMEM_TRACEE_EXEC;
 	}
+	if (signal == SYSCALL_STOP) { /* remote/ending_aarch64.c no longer waited for it */
+		tracee->stopped = true;
+		return FLMEM_TRACEE_STOPPED;
+	}
 	send_request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
 }
@@ -224,8 +237,25 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 	return event;
 }
 
+/* What the thread waits in, where the stop itself does not show it. */
+static void note_wait(struct flmem_tracee *tracee)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_task_wait wait;
+	char path[40];
+
+	tracee->wait = (struct flmem_task_wait){.number = -1};
+	if (!flmem_arch_forgets_wait)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tracee->tid);
+	if (!flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) &&
+	    flmem_task_wait_parse(text.data, &wait) == 1)
+		tracee->wait = wait;
+}
+
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
+	note_wait(tracee);
 	if (send_request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
 		return forget_thread(tracee);
 	return wait_stop(tracee, timeout_us);
@@ -275,9 +305,11 @@ void flmem_tracee_release(struct flmem_tracee *tracee)
 {
 	while (tracee->tid && stop_for_release(tracee)) {
 		if (!tracee->resumable)
-			make_resumable(tracee->tid);
+			make_resumable(tracee);
 		flmem_shared_signals_await(tracee->tid, tracee->leader);
-		if (send_request(PTRACE_DETACH, tracee->tid, 0) == 0)
+		flmem_ending_release(tracee);
+		if (tracee->stopped &&
+		    send_request(PTRACE_DETACH, tracee->tid, tracee->signal) == 0)
 			break;
 		tracee->stopped = false;
 	}

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proc/task.h"
 #include "remote/arch.h"
 
 enum flmem_tracee_event {
@@ -29,6 +30,10 @@ struct flmem_tracee {
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
+	bool rewound;	/* in front of a call that has returned EINTR: flmem_arch_was_rewound() */
+	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
+	int signal;	/* that is delivered to it when it is detached; 0: none */
+	struct flmem_task_wait wait; /* before the interrupt, if flmem_arch_forgets_wait */
 };
 
 /* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */

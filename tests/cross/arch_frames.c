@@ -339,15 +339,16 @@ static void the_frame_of_a_handler_is_found(void)
 {
 	const struct flmem_vector_use none = {0}, wide = {.wide = true}, sme = {.streaming = true};
 	const struct flmem_vector_use matrix = {.matrix = true}, shadow = {.shadow_stack = true};
+	const struct flmem_vector_use tags = {.tags = true};
 	uint64_t words[256] = {0}, mask;
 
 	signal(SIGUSR1, find_own_frame);
 	raise(SIGUSR1);
 	CHECK(frame_known && frame_mask == current_mask());
 	CHECK(!flmem_arch_is_signal_frame(words, 256, &mask));
-	CHECK(flmem_aarch64_may_borrow(&none) && !flmem_aarch64_may_borrow(&wide));
-	CHECK(!flmem_aarch64_may_borrow(&sme) && !flmem_aarch64_may_borrow(&matrix));
-	CHECK(!flmem_aarch64_may_borrow(&shadow));
+	CHECK(!flmem_aarch64_refuses(&none) && flmem_aarch64_refuses(&wide));
+	CHECK(flmem_aarch64_refuses(&sme) && flmem_aarch64_refuses(&matrix));
+	CHECK(flmem_aarch64_refuses(&shadow) && flmem_aarch64_refuses(&tags));
 }
 
 static void what_does_not_fit_is_refused(void)

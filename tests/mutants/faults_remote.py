@@ -24,7 +24,7 @@ FAULTS = (
     Fault("errno-of-the-calls", BORROW,
           "flmem_errno_restore(borrow->view->process, &borrow->own_errno);", ";",
           "the thread having its own errno again", ("unit.test_borrow_errno",)),
-    Fault("errno-unknown", "libcore/remote/errno_place.c",
+    Fault("errno-unknown", "libcore/remote/errno_code_x86_64.c",
           "if (takes_step(&code, load_slot, sizeof(load_slot))) {", "if (0) {",
           "finding the place of errno", ("unit.test_borrow_errno",)),
     Fault("abandoned-and-killed", ATTEMPT, "set_timer(task, number, &(struct itimerspec){0});", ";",

@@ -19,6 +19,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/candidates.h"
+#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/rescue.h"
 
@@ -102,8 +103,9 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 	}
 	await_true(waits(&process));
 	release_before_stop = true;
-	assert_false(flmem_rescue_abandon(&process, child, &guard, own,
-					  &(const struct flmem_errno_value){0}));
+	assert_false(flmem_rescue_abandon(
+		child, &guard, &(const struct flmem_ending){.process = &process, .own = own},
+		&(const struct flmem_errno_value){0}));
 	release_before_stop = false;
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	assert_int_equal(page->word, 0); /* it was released, or this tests nothing */

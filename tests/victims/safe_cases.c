@@ -2,6 +2,7 @@
 #include "safe_cases.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -28,6 +29,54 @@ const struct timespec *case_limit(struct site *site)
 	site->limit = (struct timespec){.tv_nsec = CASE_LIMIT_MS * 1000000L};
 	return &site->limit;
 }
+
+#ifdef SYS_poll
+void case_poll(struct site *site, struct probe *probe, int milliseconds)
+{
+	case_call(probe, SYS_poll, case_word(&site->poll), 1, (uint32_t)milliseconds, 0);
+}
+
+void case_select(struct site *site, struct probe *probe)
+{
+	site->limit = (struct timespec){.tv_nsec = CASE_LIMIT_MS * 1000}; /* a timeval in fact */
+	case_call(probe, SYS_select, (uint64_t)site->read_fd + 1, case_word(&site->fds), 0, 0);
+	probe->args[4] = case_word(&site->limit);
+}
+
+void case_epoll(struct site *site, struct probe *probe, int milliseconds)
+{
+	case_call(probe, SYS_epoll_wait, (uint64_t)site->wait_fd, case_word(&site->event), 1,
+		  (uint32_t)milliseconds);
+}
+
+void case_pause(struct probe *probe)
+{
+	case_call(probe, SYS_pause, 0, 0, 0, 0);
+}
+#else /* what C libraries make of these functions on newer processors */
+void case_poll(struct site *site, struct probe *probe, int milliseconds)
+{
+	case_call(probe, SYS_ppoll, case_word(&site->poll), 1,
+		  milliseconds < 0 ? 0 : case_word(case_limit(site)), 0);
+}
+
+void case_select(struct site *site, struct probe *probe)
+{
+	case_call(probe, SYS_pselect6, (uint64_t)site->read_fd + 1, case_word(&site->fds), 0, 0);
+	probe->args[4] = case_word(case_limit(site));
+}
+
+void case_epoll(struct site *site, struct probe *probe, int milliseconds)
+{
+	case_call(probe, SYS_epoll_pwait, (uint64_t)site->wait_fd, case_word(&site->event), 1,
+		  (uint32_t)milliseconds);
+}
+
+void case_pause(struct probe *probe)
+{
+	case_call(probe, SYS_ppoll, 0, 0, 0, 0);
+}
+#endif
 
 bool case_gives_zero(struct site *site, int64_t result)
 {

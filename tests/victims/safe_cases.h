@@ -98,6 +98,10 @@ extern const struct wait_table wait_tables[]; /* ends in a row without a kind */
 uint64_t case_word(const void *pointer);
 void case_call(struct probe *probe, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 const struct timespec *case_limit(struct site *site); /* CASE_LIMIT_MS from now, relative */
+void case_poll(struct site *site, struct probe *probe, int milliseconds);
+void case_select(struct site *site, struct probe *probe); /* for CASE_LIMIT_MS */
+void case_epoll(struct site *site, struct probe *probe, int milliseconds);
+void case_pause(struct probe *probe);
 void case_mask(struct site *site);		      /* a mask to wait with: SIGHUP alone */
 bool case_gives_zero(struct site *site, int64_t result);
 bool case_gives_one(struct site *site, int64_t result);

@@ -48,13 +48,13 @@ static void open_fifo(struct site *site)
 static void arm_poll_limited(struct site *site, struct probe *probe)
 {
 	site->poll = (struct pollfd){.fd = site->read_fd, .events = POLLIN};
-	case_call(probe, SYS_poll, case_word(&site->poll), 1, CASE_LIMIT_MS, 0);
+	case_poll(site, probe, CASE_LIMIT_MS);
 }
 
 static void arm_poll(struct site *site, struct probe *probe)
 {
 	arm_poll_limited(site, probe);
-	probe->args[2] = (uint32_t)-1;
+	case_poll(site, probe, -1);
 }
 
 static void arm_ppoll_limited(struct site *site, struct probe *probe)
@@ -76,9 +76,7 @@ static void arm_select_limited(struct site *site, struct probe *probe)
 {
 	FD_ZERO(&site->fds);
 	FD_SET(site->read_fd, &site->fds);
-	site->limit = (struct timespec){.tv_nsec = CASE_LIMIT_MS * 1000}; /* a timeval in fact */
-	case_call(probe, SYS_select, (uint64_t)site->read_fd + 1, case_word(&site->fds), 0, 0);
-	probe->args[4] = case_word(&site->limit);
+	case_select(site, probe);
 }
 
 static void arm_select(struct site *site, struct probe *probe)
@@ -111,14 +109,12 @@ static void open_epoll(struct site *site)
 
 static void arm_epoll_limited(struct site *site, struct probe *probe)
 {
-	case_call(probe, SYS_epoll_wait, (uint64_t)site->wait_fd, case_word(&site->event), 1,
-		  CASE_LIMIT_MS);
+	case_epoll(site, probe, CASE_LIMIT_MS);
 }
 
 static void arm_epoll(struct site *site, struct probe *probe)
 {
-	case_call(probe, SYS_epoll_wait, (uint64_t)site->wait_fd, case_word(&site->event), 1,
-		  (uint32_t)-1);
+	case_epoll(site, probe, -1);
 }
 
 static void arm_epoll_pwait_limited(struct site *site, struct probe *probe)

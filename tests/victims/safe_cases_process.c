@@ -134,7 +134,7 @@ static bool identified(struct site *site, int64_t result)
 static void arm_pause(struct site *site, struct probe *probe)
 {
 	site->handled_before = atomic_load(&site->handled);
-	case_call(probe, SYS_pause, 0, 0, 0, 0);
+	case_pause(probe);
 }
 
 static void arm_sigsuspend(struct site *site, struct probe *probe)

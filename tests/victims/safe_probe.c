@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __x86_64__
+
 #include "safe_probe.h"
 
 #include <cpuid.h>
@@ -259,3 +261,7 @@ int64_t probe_call(struct probe *probe, uint32_t seed)
 	compare_vectors(probe->present);
 	return (int64_t)probe->result;
 }
+
+#else
+typedef int safe_probe_unused;
+#endif

@@ -46,10 +46,18 @@ static void find_allocator(void)
 		victim_die("no mapping holds malloc");
 }
 
+static uintptr_t place_of(const ucontext_t *at)
+{
+#ifdef __aarch64__
+	return at->uc_mcontext.pc;
+#else
+	return (uintptr_t)at->uc_mcontext.gregs[REG_RIP];
+#endif
+}
+
 static void block_inside(int number, siginfo_t *info, void *context)
 {
-	const ucontext_t *at = context;
-	uintptr_t pc = (uintptr_t)at->uc_mcontext.gregs[REG_RIP];
+	const uintptr_t pc = place_of(context);
 	char byte;
 
 	(void)number;

@@ -48,6 +48,7 @@ struct flmem_candidate {
 	bool leader;   /* the main thread: borrowed last among equals, because it handles signals */
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
+	uint64_t link; /* flmem_arch_link() once it is stopped, else 0 */
 	uint64_t cpu_ns;
 	uint64_t sleeps; /* times it went to sleep, including this wait */
 };

@@ -83,10 +83,18 @@ static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
 	return false;
 }
 
+static bool is_allocator_frame(struct frames *frames, uint64_t word, uint64_t depth)
+{
+	const struct flmem_guard *guard = frames->search->needs->guard;
+	const uint64_t address = flmem_arch_plain_address(word);
+
+	return is_in_ranges(guard->code, guard->code_count, address) &&
+	       is_frame(frames, address, depth);
+}
+
 /* Up to the first page that cannot be read. */
 static bool has_allocator_frame(struct frames *frames, uint64_t end)
 {
-	const struct flmem_guard *guard = frames->search->needs->guard;
 	uint64_t words[PAGE / sizeof(uint64_t)], sp = frames->row->at.sp & ~UINT64_C(7);
 
 	if (end - sp > FRAMES_BYTES)
@@ -99,8 +107,7 @@ static bool has_allocator_frame(struct frames *frames, uint64_t end)
 		if (flmem_process_read_memory(frames->search->view->process, at, words, length))
 			return false;
 		for (size_t i = 0; i < length / sizeof(*words); i++)
-			if (is_in_ranges(guard->code, guard->code_count, words[i]) &&
-			    is_frame(frames, words[i], at + i * sizeof(*words) - sp))
+			if (is_allocator_frame(frames, words[i], at + i * sizeof(*words) - sp))
 				return true;
 		at += length;
 	}
@@ -118,7 +125,8 @@ static bool is_inside_allocator(const struct stack_search *search,
 	if (row->at.number == SYS_futex &&
 	    is_in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
 		return true;
-	return guard->code_count && has_allocator_frame(&frames, end);
+	return guard->code_count &&
+	       (is_allocator_frame(&frames, row->link, 0) || has_allocator_frame(&frames, end));
 }
 
 /*

@@ -33,9 +33,11 @@ static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_ca
 {
 	const struct flmem_candidate_filter *filter = borrow->options->filter;
 	uint64_t pointer = flmem_arch_thread_pointer(&borrow->state);
-	const char *reason = NULL;
+	const char *reason = flmem_arch_refuses(candidate->tid);
 
-	if (!is_on_own_stack(borrow, candidate))
+	if (reason)
+		; /* of its processor */
+	else if (!is_on_own_stack(borrow, candidate))
 		reason = "runs on a stack that the program allocated itself";
 	else if (!flmem_arch_has_thread_block(borrow->view->process, &borrow->state))
 		reason = "runs with thread-local data that is not the C library's";
@@ -102,6 +104,7 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 		flmem_arch_note_wait(&borrow->state, &candidate->at);
 	candidate->at.sp = flmem_arch_sp(&borrow->state);
 	candidate->at.pc = flmem_arch_pc(&borrow->state);
+	candidate->link = flmem_arch_link(&borrow->state);
 	borrow->refused_tid = candidate->tid;
 	if (candidate->computes &&
 	    (!flmem_arch_in_program(&borrow->state) ||

@@ -447,6 +447,7 @@ static void check_stopped_thread(void *context)
 	else
 		running->rc = flmem_seccomp_check_thread(process->pid, tid, &status, running->calls,
 							 running->err);
+	tracee.filtered = running->rc != 0;
 }
 
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,

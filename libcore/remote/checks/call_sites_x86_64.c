@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __x86_64__
+
 #include "remote/checks/call_sites.h"
 
 #include <stdbool.h>
@@ -71,3 +73,7 @@ enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint
 			return FLMEM_CALL_INDIRECT;
 	return FLMEM_CALL_NONE;
 }
+
+#else
+typedef int flmem_call_sites_x86_64_unused;
+#endif

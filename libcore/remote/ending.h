@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_ENDING_H
+#define FLMEM_REMOTE_ENDING_H
+
+/*
+ * How a thread that flmem has stopped gets back into its own system call, so that a signal which has
+ * arrived meanwhile ends that call by the rules of signal(7). On x86-64 the kernel decides that
+ * after the stop, from the registers, so the thread is only restored and detached. On aarch64 it has
+ * decided before: docs/internals/borrowing-on-aarch64.md.
+ */
+
+#include "remote/arch.h"
+#include "remote/tracee.h"
+
+struct flmem_process;
+
+/* A chain that ends. */
+struct flmem_ending {
+	const struct flmem_process *process;
+	const struct flmem_thread_state *own; /* of the thread, before the calls */
+	const struct flmem_scratch *scratch;
+	const struct flmem_gadgets *gadgets;
+};
+
+/*
+ * Restores the stopped thread; releasing it then is all that is left. Whatever fails or whoever
+ * dies, the thread has its own state or restores itself. Negative errno.
+ */
+int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending *ending);
+
+/* The same for a thread that was stopped and made no call, before it is detached. */
+void flmem_ending_release(struct flmem_tracee *tracee);
+
+#endif

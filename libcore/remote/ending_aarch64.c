@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __aarch64__
+
+#include "remote/ending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/files/io.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+#include "remote/arch_aarch64.h"
+#include "remote/checks/waits.h"
+#include "remote/priority.h"
+#include "remote/shared_signals.h"
+
+/*
+ * The thread runs from its restored registers to the entry of its call, some instructions of the
+ * kernel away, and is detached there: a signal that arrives later is the kernel's business. One
+ * that arrives earlier is reported before its delivery. The kernel does not know any more that it
+ * has to end a call, so that is decided here: by the kind of call, and by SA_RESTART of the handler
+ * where that matters. The thread itself has to ask for this flag: from the state of its chain, in
+ * which it restores itself if flmem dies.
+ */
+
+#define STATUS_MAX     16384U
+#define PAUSE_US       100U
+#define REGSET_CALL    0x404 /* NT_ARM_SYSTEM_CALL: the number, at the entry of a call */
+#define CODE_BYTES     4U
+#define SIGNALS	       64
+#define FLAGS_OFFSET   8U /* sa_flags in the kernel's struct sigaction */
+#define SYSCALL_REPORT (SIGTRAP | 0x80)
+
+enum report {
+	REPORT_NONE,   /* in time: the thread gets no processor, or is frozen */
+	REPORT_CALL,   /* entry or exit of a system call */
+	REPORT_SIGNAL, /* about to be delivered */
+	REPORT_OTHER,  /* stopped for another reason */
+	REPORT_GONE,
+};
+
+struct entering {
+	struct flmem_tracee *tracee;
+	const struct flmem_ending *ending; /* NULL: no chain, and the call ends with EINTR */
+	const struct flmem_thread_state *own;
+	uint64_t asked, restarting; /* signals whose handlers are known, and have SA_RESTART */
+	uint64_t start_us;
+};
+
+static uint64_t bit_of(int signal)
+{
+	return signal >= 1 && signal <= SIGNALS ? UINT64_C(1) << (signal - 1) : 0;
+}
+
+static enum report sort_report(struct flmem_tracee *tracee, int status, int *ret_signal)
+{
+	if (!WIFSTOPPED(status)) {
+		*tracee = (struct flmem_tracee){0};
+		return REPORT_GONE;
+	}
+	tracee->stopped = true;
+	if (status >> 16)
+		return REPORT_OTHER;
+	*ret_signal = WSTOPSIG(status);
+	return *ret_signal == SYSCALL_REPORT ? REPORT_CALL : REPORT_SIGNAL;
+}
+
+/* Lets the thread run until something is reported of it, and delivers `signal` to it, if not 0. */
+static enum report run_thread(struct entering *entering, int signal, int *ret_signal)
+{
+	struct flmem_tracee *tracee = entering->tracee;
+	uint64_t spent;
+	int status;
+
+	if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, (void *)(long)signal) < 0)
+		return REPORT_GONE;
+	tracee->stopped = false;
+	do {
+		int got = flmem_tracee_status(tracee->tid, &status);
+
+		if (got > 0)
+			return sort_report(tracee, status, ret_signal);
+		if (got < 0)
+			return REPORT_GONE;
+		spent = flmem_clock_us() - entering->start_us;
+		flmem_priority_pause(spent, PAUSE_US);
+	} while (spent < FLMEM_TRACEE_RELEASE_US);
+	return REPORT_NONE;
+}
+
+/* A signal without a handler ends no call. */
+static bool is_caught(pid_t tid, int signal)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	return !flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) &&
+	       !flmem_status_parse(text.data, &status, NULL) &&
+	       flmem_u64_or(status.sig_caught, 0) & bit_of(signal);
+}
+
+static int write_registers(pid_t tid, const struct user_regs_struct *regs)
+{
+	struct iovec io = {.iov_base = (void *)(uintptr_t)regs, .iov_len = sizeof(*regs)};
+
+	return ptrace(PTRACE_SETREGSET, tid, 1 /* NT_PRSTATUS */, &io) < 0 ? -errno : 0;
+}
+
+static int set_mask(pid_t tid, uint64_t mask)
+{
+	return ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask) < 0 ? -errno : 0;
+}
+
+/* Registers first: with those of the chain the thread restores itself, whatever follows. */
+static bool enter_chain(const struct entering *entering, int signal)
+{
+	const struct flmem_ending *ending = entering->ending;
+	const uint64_t nothing = 0, place = ending->scratch->data + FLAGS_OFFSET;
+	struct user_regs_struct regs;
+
+	flmem_aarch64_ask(entering->own, ending->scratch, ending->gadgets, signal, &regs);
+	return !flmem_process_write_memory(ending->process, place, &nothing, sizeof(nothing)) &&
+	       !write_registers(entering->tracee->tid, &regs) &&
+	       !set_mask(entering->tracee->tid, UINT64_MAX);
+}
+
+/* Mask first: with the registers of the chain the thread restores itself until the last step. */
+static bool leave_chain(const struct entering *entering)
+{
+	return !set_mask(entering->tracee->tid, entering->own->signal_mask) &&
+	       !write_registers(entering->tracee->tid, &entering->own->regs);
+}
+
+/*
+ * In the stop before the delivery of a signal. It is blocked, so the kernel queues it again, with
+ * all that belongs to it (ptrace_signal() in kernel/signal.c), and reports it again later.
+ */
+static bool ask_for_flags(struct entering *entering, int signal)
+{
+	const struct flmem_ending *ending = entering->ending;
+	uint64_t flags = 0;
+	int unused;
+	bool asked;
+
+	if (!enter_chain(entering, signal))
+		return false;
+	asked = run_thread(entering, signal, &unused) == REPORT_CALL &&
+		run_thread(entering, 0, &unused) == REPORT_CALL &&
+		!flmem_process_read_pinned(ending->process, ending->scratch->data + FLAGS_OFFSET,
+					   &flags, sizeof(flags));
+	/* If it has not come so far, it restores itself, without a decision about the signal. */
+	if (!entering->tracee->stopped || !leave_chain(entering) || !asked)
+		return false;
+	entering->asked |= bit_of(signal);
+	if (flags & SA_RESTART)
+		entering->restarting |= bit_of(signal);
+	return true;
+}
+
+static bool may_restart(const struct entering *entering)
+{
+	struct flmem_task_wait at;
+
+	flmem_arch_read_call(entering->own, &at);
+	return entering->ending && !entering->own->rewound && flmem_wait_restarts(&at);
+}
+
+static void fail_call(const struct entering *entering)
+{
+	struct user_regs_struct regs = entering->own->regs;
+
+	regs.regs[0] = (uint64_t)-EINTR;
+	regs.pc += CODE_BYTES;
+	(void)write_registers(entering->tracee->tid, &regs);
+}
+
+/*
+ * What a signal means that is about to be delivered in front of the call. True: nothing more is to
+ * be done but to detach the thread. False: it runs on, with *ret_pass delivered.
+ */
+static bool sort_signal(struct entering *entering, int signal, int *ret_pass)
+{
+	struct flmem_tracee *tracee = entering->tracee;
+
+	*ret_pass = 0;
+	if (!is_caught(tracee->tid, signal)) {
+		*ret_pass = signal;
+		return false;
+	}
+	if (may_restart(entering) && !(entering->asked & bit_of(signal)))
+		return !ask_for_flags(entering, signal);
+	if (!may_restart(entering) || !(entering->restarting & bit_of(signal)))
+		fail_call(entering);
+	tracee->signal = signal;
+	return true;
+}
+
+static void enter_call(struct entering *entering)
+{
+	struct flmem_tracee *tracee = entering->tracee;
+	int signal = 0, pass = 0;
+
+	entering->start_us = flmem_clock_us();
+	/* In case it does not get there in time, and is stopped inside the call. */
+	flmem_arch_read_call(entering->own, &tracee->wait);
+	while (run_thread(entering, pass, &signal) == REPORT_SIGNAL)
+		if (sort_signal(entering, signal, &pass))
+			break;
+	tracee->resumable = tracee->stopped;
+}
+
+int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending *ending)
+{
+	struct entering entering = {.tracee = tracee, .ending = ending, .own = ending->own};
+	int rc = flmem_arch_restore(tracee->tid, ending->own);
+
+	if (rc || !ending->own->at_svc)
+		return rc;
+	flmem_shared_signals_await(tracee->tid, tracee->leader);
+	enter_call(&entering);
+	return 0;
+}
+
+/*
+ * At the entry of restart_syscall, which no filter has seen yet, the number of the call is put back:
+ * its arguments are still in their registers.
+ */
+static void change_number(const struct flmem_tracee *tracee, struct flmem_thread_state *state)
+{
+	int number = 0;
+	struct iovec io = {.iov_base = &number, .iov_len = sizeof(number)};
+
+	if (ptrace(PTRACE_GETREGSET, tracee->tid, REGSET_CALL, &io) < 0 ||
+	    number != SYS_restart_syscall || flmem_arch_read_registers(tracee->tid, state))
+		return;
+	number = (int)tracee->wait.number;
+	state->regs.regs[8] = (uint64_t)tracee->wait.number;
+	if (!write_registers(tracee->tid, &state->regs))
+		(void)ptrace(PTRACE_SETREGSET, tracee->tid, REGSET_CALL, &io);
+}
+
+void flmem_ending_release(struct flmem_tracee *tracee)
+{
+	struct flmem_thread_state state;
+	struct entering entering = {
+		.tracee = tracee, .own = &state, .start_us = flmem_clock_us()};
+	const bool rewound = tracee->rewound, filtered = tracee->filtered;
+	int signal = 0;
+
+	tracee->rewound = tracee->filtered = false; /* only once, also if it does not stop */
+	if ((!rewound && !filtered) || flmem_arch_read_registers(tracee->tid, &state) ||
+	    !state.at_svc)
+		return;
+	if (rewound) {
+		enter_call(&entering);
+		return;
+	}
+	if (!flmem_arch_interrupted_in(&state, &tracee->wait))
+		return;
+	switch (run_thread(&entering, 0, &signal)) {
+	case REPORT_CALL:
+		change_number(tracee, &state);
+		break;
+	case REPORT_SIGNAL: /* the kernel knows its call */
+		tracee->signal = signal;
+		break;
+	default:
+		break;
+	}
+}
+
+#else
+typedef int flmem_ending_aarch64_unused;
+#endif
