@@ -19,9 +19,8 @@
 #define FLMEM_LIBC_VERSION_MAX 32
 
 /*
- * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: behind the
- * header of the thread pointer's block (704 bytes on x86-64), or 24 words of padding where the block
- * is elsewhere (aarch64), and a list.
+ * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: behind a list
+ * and the block of the thread pointer (704 bytes on x86-64), or 24 words where that is elsewhere.
  */
 #ifdef __aarch64__
 #define FLMEM_LIBC_GLIBC_TID 208U

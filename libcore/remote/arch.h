@@ -111,12 +111,6 @@ void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_t
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 			     const struct flmem_task_wait *at);
 
-/*
- * True if the registers were set back from the result of a call that the program would see. A signal
- * with a handler then has to end the call with EINTR, which the kernel no longer does by itself.
- */
-bool flmem_arch_was_rewound(const struct flmem_thread_state *state);
-
 /* True if the system call of the stopped thread has failed with plain EINTR. */
 bool flmem_arch_gave_eintr(const struct flmem_thread_state *state);
 

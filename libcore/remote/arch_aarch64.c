@@ -34,8 +34,8 @@
 #define REGSET_POE   0x40f
 #define REGSET_GCS   0x410
 #define REGSET_TAGS  0x409 /* NT_ARM_TAGGED_ADDR_CTRL */
-#define GCS_ENABLED  1U	/* PR_SHADOW_STACK_ENABLE */
-#define TAGS_CHECKED 6U	/* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
+#define GCS_ENABLED  1U	   /* PR_SHADOW_STACK_ENABLE */
+#define TAGS_CHECKED 6U	   /* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
 #define LINK_POINTER 30
 
 /* SVE_PT_REGS_SVE: the registers are wider than FPSIMD now. */
@@ -48,14 +48,14 @@
 #define STATE_TCO   (UINT64_C(1) << 25) /* memory tags unchecked */
 #define STATE_MODE  UINT64_C(0x1f)	/* 0: 64-bit user mode */
 
-#define CODE_BYTES     4U
-#define SVC_0	       0xd4000001U
-#define ADDRESSES_END  (UINT64_C(1) << 48)
+#define CODE_BYTES	  4U
+#define SVC_0		  0xd4000001U
+#define ADDRESSES_END	  (UINT64_C(1) << 48)
 #define CONTROL_BLOCK_MAX 4096U /* 1,856 bytes in glibc 2.36 */
-#define FRAME_WHOLE    4688U /* all of it has to be addresses of the program */
-#define VECTOR_BYTES   528U  /* struct user_fpsimd_state, with the same bytes in a frame */
-#define VECTORS_LENGTH 512U
-#define VECTOR_FPSR    512U /* places in the register set */
+#define FRAME_WHOLE	  4688U /* all of it has to be addresses of the program */
+#define VECTOR_BYTES	  528U	/* struct user_fpsimd_state, with the same bytes in a frame */
+#define VECTORS_LENGTH	  512U
+#define VECTOR_FPSR	  512U /* places in the register set */
 
 #define KERNEL_SIGSET_BYTES 8U
 
@@ -259,11 +259,6 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 }
 
 const bool flmem_arch_forgets_wait = true;
-
-bool flmem_arch_was_rewound(const struct flmem_thread_state *state)
-{
-	return state->rewound;
-}
 
 void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
 {

@@ -216,13 +216,6 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 	return (long)state->regs.orig_rax < 0;
 }
 
-/* The kernel decides after the stop, by the registers. */
-bool flmem_arch_was_rewound(const struct flmem_thread_state *state)
-{
-	(void)state;
-	return false;
-}
-
 const char *flmem_arch_refuses(pid_t tid)
 {
 	(void)tid;

@@ -24,6 +24,7 @@
 #include "remote/priority.h"
 #include "remote/rescue.h"
 #include "remote/seccomp/seccomp.h"
+#include "remote/shared_signals.h"
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
@@ -67,14 +68,6 @@ static int fail_lost(struct flmem_borrow_state *borrow)
 		(int)borrow->view->process->pid);
 }
 
-static struct flmem_ending ending_of(const struct flmem_borrow_state *borrow)
-{
-	return (struct flmem_ending){.process = borrow->view->process,
-				     .own = &borrow->state,
-				     .scratch = &borrow->scratch,
-				     .gadgets = &borrow->gadgets};
-}
-
 /*
  * True if the thread was taken out of its calls because the holder of the lock may be waiting for
  * it.
@@ -83,7 +76,7 @@ static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, ui
 			  struct flmem_rescue_progress *progress)
 {
 	const struct flmem_process *process = borrow->view->process;
-	const struct flmem_ending ending = ending_of(borrow);
+	const struct flmem_ending ending = flmem_borrow_ending(borrow);
 
 	if (borrow->options->finish)
 		return false;
@@ -175,7 +168,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	const struct flmem_ending ending = ending_of(borrow);
+	const struct flmem_ending ending = flmem_borrow_ending(borrow);
 	struct flmem_thread_state now;
 
 	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
@@ -218,11 +211,12 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 {
 	int rc;
 
-	rc = flmem_arch_make_resumable(tracee->tid, &borrow->state);
+	rc = flmem_shared_signals_end_call(tracee->tid, &borrow->state)
+		     ? -EINTR
+		     : flmem_arch_make_resumable(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
 	tracee->resumable = true;
-	tracee->rewound = flmem_arch_was_rewound(&borrow->state);
 	rc = flmem_arch_read_rest(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
@@ -242,12 +236,9 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 					borrow->scratch.bytes, borrow->scratch.length);
 	if (!rc && (!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
-	if (!rc)
-		rc = flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
-				    borrow->gadgets.restorer);
-	if (!rc)
-		tracee->rewound = false; /* it is in front of its chain */
-	return rc;
+	return rc ? rc
+		  : flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
+				   borrow->gadgets.restorer);
 }
 
 /*

@@ -153,3 +153,11 @@ void flmem_borrow_count_returned(struct flmem_borrow_state *borrow)
 			borrow->result->returned = i;
 	}
 }
+
+struct flmem_ending flmem_borrow_ending(const struct flmem_borrow_state *borrow)
+{
+	return (struct flmem_ending){.process = borrow->view->process,
+				     .own = &borrow->state,
+				     .scratch = &borrow->scratch,
+				     .gadgets = &borrow->gadgets};
+}

@@ -17,6 +17,7 @@
 #include "remote/borrow.h"
 #include "remote/chain.h"
 #include "remote/chain_code.h"
+#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/gadgets.h"
 
@@ -69,6 +70,9 @@ int flmem_borrow_read_area(const struct flmem_borrow_state *borrow);
 
 /* Stores the results, which are known to be valid. */
 void flmem_borrow_take_results(struct flmem_borrow_state *borrow);
+
+/* The end of the chain, at which the thread is restored. */
+struct flmem_ending flmem_borrow_ending(const struct flmem_borrow_state *borrow);
 
 /* Counts the calls of an unfinished chain that have returned. */
 void flmem_borrow_count_returned(struct flmem_borrow_state *borrow);

@@ -3,10 +3,10 @@
 #define FLMEM_REMOTE_ENDING_H
 
 /*
- * How a thread that flmem has stopped gets back into its own system call, so that a signal which has
+ * How a thread that flmem has stopped gets back into its own system call, so that a signal that has
  * arrived meanwhile ends that call by the rules of signal(7). On x86-64 the kernel decides that
- * after the stop, from the registers, so the thread is only restored and detached. On aarch64 it has
- * decided before: docs/internals/borrowing-on-aarch64.md.
+ * after the stop, from the registers, so the thread is only restored and detached. On aarch64 the
+ * kernel has decided before: docs/internals/borrowing-on-aarch64.md.
  */
 
 #include "remote/arch.h"

@@ -25,7 +25,7 @@
 
 /*
  * The thread runs from its restored registers to the entry of its call, some instructions of the
- * kernel away, and is detached there: a signal that arrives later is the kernel's business. One
+ * kernel away, and is released there: a signal that arrives later is the kernel's business. One
  * that arrives earlier is reported before its delivery. The kernel does not know any more that it
  * has to end a call, so that is decided here: by the kind of call, and by SA_RESTART of the handler
  * where that matters. The thread itself has to ask for this flag: from the state of its chain, in
@@ -38,6 +38,7 @@
 #define CODE_BYTES     4U
 #define SIGNALS	       64
 #define FLAGS_OFFSET   8U /* sa_flags in the kernel's struct sigaction */
+#define UNANSWERED     UINT64_MAX
 #define SYSCALL_REPORT (SIGTRAP | 0x80)
 
 enum report {
@@ -75,7 +76,7 @@ static enum report sort_report(struct flmem_tracee *tracee, int status, int *ret
 }
 
 /* Lets the thread run until something is reported of it, and delivers `signal` to it, if not 0. */
-static enum report run_thread(struct entering *entering, int signal, int *ret_signal)
+static enum report run_to_report(struct entering *entering, int signal, int *ret_signal)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 	uint64_t spent;
@@ -110,7 +111,7 @@ static bool is_caught(pid_t tid, int signal)
 	       flmem_u64_or(status.sig_caught, 0) & bit_of(signal);
 }
 
-static int write_registers(pid_t tid, const struct user_regs_struct *regs)
+static int set_own_registers(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct iovec io = {.iov_base = (void *)(uintptr_t)regs, .iov_len = sizeof(*regs)};
 
@@ -126,12 +127,12 @@ static int set_mask(pid_t tid, uint64_t mask)
 static bool enter_chain(const struct entering *entering, int signal)
 {
 	const struct flmem_ending *ending = entering->ending;
-	const uint64_t nothing = 0, place = ending->scratch->data + FLAGS_OFFSET;
+	const uint64_t nothing = UNANSWERED, place = ending->scratch->data + FLAGS_OFFSET;
 	struct user_regs_struct regs;
 
 	flmem_aarch64_ask(entering->own, ending->scratch, ending->gadgets, signal, &regs);
 	return !flmem_process_write_memory(ending->process, place, &nothing, sizeof(nothing)) &&
-	       !write_registers(entering->tracee->tid, &regs) &&
+	       !set_own_registers(entering->tracee->tid, &regs) &&
 	       !set_mask(entering->tracee->tid, UINT64_MAX);
 }
 
@@ -139,7 +140,7 @@ static bool enter_chain(const struct entering *entering, int signal)
 static bool leave_chain(const struct entering *entering)
 {
 	return !set_mask(entering->tracee->tid, entering->own->signal_mask) &&
-	       !write_registers(entering->tracee->tid, &entering->own->regs);
+	       !set_own_registers(entering->tracee->tid, &entering->own->regs);
 }
 
 /*
@@ -149,16 +150,17 @@ static bool leave_chain(const struct entering *entering)
 static bool ask_for_flags(struct entering *entering, int signal)
 {
 	const struct flmem_ending *ending = entering->ending;
-	uint64_t flags = 0;
+	uint64_t flags = UNANSWERED;
 	int unused;
 	bool asked;
 
 	if (!enter_chain(entering, signal))
 		return false;
-	asked = run_thread(entering, signal, &unused) == REPORT_CALL &&
-		run_thread(entering, 0, &unused) == REPORT_CALL &&
+	asked = run_to_report(entering, signal, &unused) == REPORT_CALL &&
+		run_to_report(entering, 0, &unused) == REPORT_CALL &&
 		!flmem_process_read_pinned(ending->process, ending->scratch->data + FLAGS_OFFSET,
-					   &flags, sizeof(flags));
+					   &flags, sizeof(flags)) &&
+		flags != UNANSWERED;
 	/* If it has not come so far, it restores itself, without a decision about the signal. */
 	if (!entering->tracee->stopped || !leave_chain(entering) || !asked)
 		return false;
@@ -182,7 +184,7 @@ static void fail_call(const struct entering *entering)
 
 	regs.regs[0] = (uint64_t)-EINTR;
 	regs.pc += CODE_BYTES;
-	(void)write_registers(entering->tracee->tid, &regs);
+	(void)set_own_registers(entering->tracee->tid, &regs);
 }
 
 /*
@@ -206,18 +208,34 @@ static bool sort_signal(struct entering *entering, int signal, int *ret_pass)
 	return true;
 }
 
+/*
+ * At the entry of its call. Detached there, it would find its call interrupted: __ptrace_unlink()
+ * in kernel/ptrace.c wakes a stopped thread as a signal does. So it runs on into the call, and the
+ * end of this thread of flmem releases it.
+ */
+static void leave_in_call(struct flmem_tracee *tracee)
+{
+	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) < 0)
+		tracee->stopped = false; /* it is gone */
+	else
+		flmem_tracee_leave(tracee);
+}
+
 static void enter_call(struct entering *entering)
 {
 	struct flmem_tracee *tracee = entering->tracee;
+	enum report report;
 	int signal = 0, pass = 0;
 
 	entering->start_us = flmem_clock_us();
 	/* In case it does not get there in time, and is stopped inside the call. */
 	flmem_arch_read_call(entering->own, &tracee->wait);
-	while (run_thread(entering, pass, &signal) == REPORT_SIGNAL)
+	while ((report = run_to_report(entering, pass, &signal)) == REPORT_SIGNAL)
 		if (sort_signal(entering, signal, &pass))
 			break;
 	tracee->resumable = tracee->stopped;
+	if (report == REPORT_CALL)
+		leave_in_call(tracee);
 }
 
 int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending *ending)
@@ -233,44 +251,37 @@ int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending 
 }
 
 /*
- * At the entry of restart_syscall, which no filter has seen yet, the number of the call is put back:
- * its arguments are still in their registers.
+ * At the entry of restart_syscall, which no filter has seen yet: the kernel does not make it, and
+ * the thread is in front of its own call again, whose arguments are still in their registers.
  */
-static void change_number(const struct flmem_tracee *tracee, struct flmem_thread_state *state)
+static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_thread_state *before)
 {
+	struct user_regs_struct regs = before->regs;
 	int number = 0;
 	struct iovec io = {.iov_base = &number, .iov_len = sizeof(number)};
 
 	if (ptrace(PTRACE_GETREGSET, tracee->tid, REGSET_CALL, &io) < 0 ||
-	    number != SYS_restart_syscall || flmem_arch_read_registers(tracee->tid, state))
+	    number != SYS_restart_syscall)
 		return;
-	number = (int)tracee->wait.number;
-	state->regs.regs[8] = (uint64_t)tracee->wait.number;
-	if (!write_registers(tracee->tid, &state->regs))
+	number = -1;
+	if (!set_own_registers(tracee->tid, &regs))
 		(void)ptrace(PTRACE_SETREGSET, tracee->tid, REGSET_CALL, &io);
 }
 
 void flmem_ending_release(struct flmem_tracee *tracee)
 {
-	struct flmem_thread_state state;
-	struct entering entering = {
-		.tracee = tracee, .own = &state, .start_us = flmem_clock_us()};
-	const bool rewound = tracee->rewound, filtered = tracee->filtered;
+	struct flmem_thread_state before;
+	struct entering entering = {.tracee = tracee, .own = &before, .start_us = flmem_clock_us()};
+	const bool filtered = tracee->filtered;
 	int signal = 0;
 
-	tracee->rewound = tracee->filtered = false; /* only once, also if it does not stop */
-	if ((!rewound && !filtered) || flmem_arch_read_registers(tracee->tid, &state) ||
-	    !state.at_svc)
+	tracee->filtered = false; /* only once, also if it does not stop */
+	if (!filtered || flmem_arch_read_registers(tracee->tid, &before) || !before.at_svc ||
+	    !flmem_arch_interrupted_in(&before, &tracee->wait))
 		return;
-	if (rewound) {
-		enter_call(&entering);
-		return;
-	}
-	if (!flmem_arch_interrupted_in(&state, &tracee->wait))
-		return;
-	switch (run_thread(&entering, 0, &signal)) {
+	switch (run_to_report(&entering, 0, &signal)) {
 	case REPORT_CALL:
-		change_number(tracee, &state);
+		skip_restart(tracee, &before);
 		break;
 	case REPORT_SIGNAL: /* the kernel knows its call */
 		tracee->signal = signal;

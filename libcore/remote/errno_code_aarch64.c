@@ -68,7 +68,7 @@ static void add_values(struct value *out, struct value left, struct value right)
 }
 
 /* False for an instruction that the function does not have. */
-static bool execute(struct values *values, uint64_t address, uint32_t code)
+static bool execute_code(struct values *values, uint64_t address, uint32_t code)
 {
 	struct value *out = &values->registers[code & 31U];
 	struct value from = values->registers[code >> 5 & 31U];
@@ -110,7 +110,7 @@ bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 			*ret_distance = (int64_t)result->number;
 			return result->known && result->of_pointer;
 		}
-		if (!execute(&values, function + at, code))
+		if (!execute_code(&values, function + at, code))
 			return false;
 	}
 	return false;

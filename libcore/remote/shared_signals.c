@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "proc/status.h"
+#include "remote/arch.h"
 
 #define STATUS_MAX 16384U
 /* No sched_yield(): the main thread may need this processor. */
@@ -61,6 +62,22 @@ static bool would_take_from_main(pid_t tid, pid_t leader)
 	if (!is_any_pending(tid) || ptrace(PTRACE_GETSIGMASK, tid, sizeof(blocked), &blocked) < 0)
 		return false;
 	return taken_by_main(leader) & ~blocked & ~any_thread;
+}
+
+bool flmem_shared_signals_end_call(pid_t tid, const struct flmem_thread_state *state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char path[40];
+
+	if (!flmem_arch_forgets_wait || !flmem_arch_gave_eintr(state))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
+	    flmem_status_parse(text.data, &status, NULL))
+		return false;
+	return (flmem_u64_or(status.sig_pending, 0) | flmem_u64_or(status.shared_pending, 0)) &
+	       flmem_u64_or(status.sig_caught, 0) & ~flmem_u64_or(status.sig_blocked, 0);
 }
 
 void flmem_shared_signals_await(pid_t tid, pid_t leader)

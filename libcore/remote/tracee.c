@@ -96,8 +96,8 @@ static void make_resumable(struct flmem_tracee *tracee)
 		at = tracee->wait;
 		flmem_arch_note_wait(&state, &at);
 	}
-	if (flmem_wait_is_repeatable(&at) && !flmem_arch_make_resumable(tracee->tid, &state))
-		tracee->rewound = flmem_arch_was_rewound(&state);
+	if (flmem_wait_is_repeatable(&at) && !flmem_shared_signals_end_call(tracee->tid, &state))
+		flmem_arch_make_resumable(tracee->tid, &state);
 }
 
 /* Detaches a stopped thread and passes on a signal that is being delivered to the program. */
@@ -259,6 +259,12 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 	if (send_request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
 		return forget_thread(tracee);
 	return wait_stop(tracee, timeout_us);
+}
+
+void flmem_tracee_leave(struct flmem_tracee *tracee)
+{
+	thread_must_exit = true;
+	*tracee = (struct flmem_tracee){0};
 }
 
 bool flmem_tracee_thread_must_exit(void)

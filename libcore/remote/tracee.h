@@ -30,7 +30,6 @@ struct flmem_tracee {
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
-	bool rewound;	/* in front of a call that has returned EINTR: flmem_arch_was_rewound() */
 	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
 	int signal;	/* that is delivered to it when it is detached; 0: none */
 	struct flmem_task_wait wait; /* before the interrupt, if flmem_arch_forgets_wait */
@@ -60,7 +59,14 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 #define FLMEM_TRACEE_RELEASE_US 1000000U
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
-/* True if the calling thread still traces a thread that it could not release. */
+/*
+ * Leaves a thread that runs to be released by the end of the calling thread, which must be
+ * immediate. A detached thread looks for signals, which ends some calls with EINTR; this one does
+ * not.
+ */
+void flmem_tracee_leave(struct flmem_tracee *tracee);
+
+/* True if the calling thread still traces a thread that it could not release, or has left. */
 bool flmem_tracee_thread_must_exit(void);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)

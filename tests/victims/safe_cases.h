@@ -102,7 +102,7 @@ void case_poll(struct site *site, struct probe *probe, int milliseconds);
 void case_select(struct site *site, struct probe *probe); /* for CASE_LIMIT_MS */
 void case_epoll(struct site *site, struct probe *probe, int milliseconds);
 void case_pause(struct probe *probe);
-void case_mask(struct site *site);		      /* a mask to wait with: SIGHUP alone */
+void case_mask(struct site *site); /* a mask to wait with: SIGHUP alone */
 bool case_gives_zero(struct site *site, int64_t result);
 bool case_gives_one(struct site *site, int64_t result);
 bool case_gives_again(struct site *site, int64_t result);

@@ -5,8 +5,8 @@
 /*
  * One system call, made with nothing in between that could hide what happened to the thread while
  * it was blocked: every register that the kernel preserves, the whole x87/SSE/AVX/AVX-512 state and
- * the red zone hold random values before it and are compared after it. safe_probe_aarch64.c does the
- * same with the registers of that processor, kept elsewhere than below.
+ * the red zone hold random values before it and are compared after it. safe_probe_aarch64.c does
+ * the same with the registers of that processor, kept elsewhere than below.
  */
 
 #include <stdbool.h>

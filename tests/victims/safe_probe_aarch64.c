@@ -28,19 +28,22 @@ static struct {
 	uint64_t control_out, flags_out;
 } area;
 
-_Static_assert(offsetof(__typeof__(area), registers_out) == 248, "the assembler knows these offsets");
+_Static_assert(offsetof(__typeof__(area), registers_out) == 248,
+	       "the assembler knows these offsets");
 _Static_assert(offsetof(__typeof__(area), vectors_in) == 496, "the assembler knows these offsets");
-_Static_assert(offsetof(__typeof__(area), vectors_out) == 1008, "the assembler knows these offsets");
+_Static_assert(offsetof(__typeof__(area), vectors_out) == 1008,
+	       "the assembler knows these offsets");
 _Static_assert(offsetof(__typeof__(area), control_in) == 1520, "the assembler knows these offsets");
-_Static_assert(offsetof(__typeof__(area), control_out) == 1536, "the assembler knows these offsets");
+_Static_assert(offsetof(__typeof__(area), control_out) == 1536,
+	       "the assembler knows these offsets");
 
 void probe_enter(void *own);
 
-#define QUADS(store)                                                                            \
-	store " {v0.2d-v3.2d}, [x9], #64\n" store " {v4.2d-v7.2d}, [x9], #64\n"                 \
-	store " {v8.2d-v11.2d}, [x9], #64\n" store " {v12.2d-v15.2d}, [x9], #64\n"              \
-	store " {v16.2d-v19.2d}, [x9], #64\n" store " {v20.2d-v23.2d}, [x9], #64\n"             \
-	store " {v24.2d-v27.2d}, [x9], #64\n" store " {v28.2d-v31.2d}, [x9], #64\n"
+#define QUADS(store)                                                                      \
+	store " {v0.2d-v3.2d}, [x9], #64\n" store " {v4.2d-v7.2d}, [x9], #64\n" store     \
+	      " {v8.2d-v11.2d}, [x9], #64\n" store " {v12.2d-v15.2d}, [x9], #64\n" store  \
+	      " {v16.2d-v19.2d}, [x9], #64\n" store " {v20.2d-v23.2d}, [x9], #64\n" store \
+	      " {v24.2d-v27.2d}, [x9], #64\n" store " {v28.2d-v31.2d}, [x9], #64\n"
 
 /* The address of the area is the second word above the stack pointer while the call is made. */
 __asm__(".text\n"
@@ -53,47 +56,45 @@ __asm__(".text\n"
 	"	stp x27, x28, [sp, #80]\n	stp d8, d9, [sp, #96]\n"
 	"	stp d10, d11, [sp, #112]\n	stp d12, d13, [sp, #128]\n"
 	"	stp d14, d15, [sp, #144]\n	stp x18, x0, [sp, #160]\n"
-	"	add x9, x0, #496\n"
-	QUADS("ld1")
-	"	add x9, x0, #1520\n"
-	"	ldp x10, x11, [x9]\n	msr fpcr, x10\n	msr fpsr, x11\n"
-	"	ldp x1, x2, [x0, #8]\n	ldp x3, x4, [x0, #24]\n"
-	"	ldp x5, x6, [x0, #40]\n	ldp x7, x8, [x0, #56]\n"
-	"	ldp x9, x10, [x0, #72]\n	ldp x11, x12, [x0, #88]\n"
-	"	ldp x13, x14, [x0, #104]\n	ldp x15, x16, [x0, #120]\n"
-	"	ldp x17, x18, [x0, #136]\n	ldp x19, x20, [x0, #152]\n"
-	"	ldp x21, x22, [x0, #168]\n	ldp x23, x24, [x0, #184]\n"
-	"	ldp x25, x26, [x0, #200]\n	ldp x27, x28, [x0, #216]\n"
-	"	ldp x29, x30, [x0, #232]\n"
-	"	ldr x0, [x0]\n"
-	"	svc #0\n"
-	"	stp x0, x1, [sp, #-16]!\n"
-	"	ldr x0, [sp, #184]\n"
-	"	add x0, x0, #248\n"
-	"	stp x2, x3, [x0, #16]\n	stp x4, x5, [x0, #32]\n"
-	"	stp x6, x7, [x0, #48]\n	stp x8, x9, [x0, #64]\n"
-	"	stp x10, x11, [x0, #80]\n	stp x12, x13, [x0, #96]\n"
-	"	stp x14, x15, [x0, #112]\n	stp x16, x17, [x0, #128]\n"
-	"	stp x18, x19, [x0, #144]\n	stp x20, x21, [x0, #160]\n"
-	"	stp x22, x23, [x0, #176]\n	stp x24, x25, [x0, #192]\n"
-	"	stp x26, x27, [x0, #208]\n	stp x28, x29, [x0, #224]\n"
-	"	str x30, [x0, #240]\n"
-	"	ldp x2, x3, [sp], #16\n"
-	"	stp x2, x3, [x0]\n"
-	"	sub x0, x0, #248\n"
-	"	add x9, x0, #1008\n"
-	QUADS("st1")
-	"	add x9, x0, #1536\n"
-	"	mrs x10, fpcr\n	mrs x11, fpsr\n	stp x10, x11, [x9]\n"
-	"	msr fpcr, xzr\n	msr fpsr, xzr\n"
-	"	ldp x19, x20, [sp, #16]\n	ldp x21, x22, [sp, #32]\n"
-	"	ldp x23, x24, [sp, #48]\n	ldp x25, x26, [sp, #64]\n"
-	"	ldp x27, x28, [sp, #80]\n	ldp d8, d9, [sp, #96]\n"
-	"	ldp d10, d11, [sp, #112]\n	ldp d12, d13, [sp, #128]\n"
-	"	ldp d14, d15, [sp, #144]\n	ldr x18, [sp, #160]\n"
-	"	ldp x29, x30, [sp], #176\n"
-	"	ret\n"
-	".size probe_enter, .-probe_enter\n");
+	"	add x9, x0, #496\n" QUADS(
+		"ld1") "	add x9, x0, #1520\n"
+		       "	ldp x10, x11, [x9]\n	msr fpcr, x10\n	msr fpsr, x11\n"
+		       "	ldp x1, x2, [x0, #8]\n	ldp x3, x4, [x0, #24]\n"
+		       "	ldp x5, x6, [x0, #40]\n	ldp x7, x8, [x0, #56]\n"
+		       "	ldp x9, x10, [x0, #72]\n	ldp x11, x12, [x0, #88]\n"
+		       "	ldp x13, x14, [x0, #104]\n	ldp x15, x16, [x0, #120]\n"
+		       "	ldp x17, x18, [x0, #136]\n	ldp x19, x20, [x0, #152]\n"
+		       "	ldp x21, x22, [x0, #168]\n	ldp x23, x24, [x0, #184]\n"
+		       "	ldp x25, x26, [x0, #200]\n	ldp x27, x28, [x0, #216]\n"
+		       "	ldp x29, x30, [x0, #232]\n"
+		       "	ldr x0, [x0]\n"
+		       "	svc #0\n"
+		       "	stp x0, x1, [sp, #-16]!\n"
+		       "	ldr x0, [sp, #184]\n"
+		       "	add x0, x0, #248\n"
+		       "	stp x2, x3, [x0, #16]\n	stp x4, x5, [x0, #32]\n"
+		       "	stp x6, x7, [x0, #48]\n	stp x8, x9, [x0, #64]\n"
+		       "	stp x10, x11, [x0, #80]\n	stp x12, x13, [x0, #96]\n"
+		       "	stp x14, x15, [x0, #112]\n	stp x16, x17, [x0, #128]\n"
+		       "	stp x18, x19, [x0, #144]\n	stp x20, x21, [x0, #160]\n"
+		       "	stp x22, x23, [x0, #176]\n	stp x24, x25, [x0, #192]\n"
+		       "	stp x26, x27, [x0, #208]\n	stp x28, x29, [x0, #224]\n"
+		       "	str x30, [x0, #240]\n"
+		       "	ldp x2, x3, [sp], #16\n"
+		       "	stp x2, x3, [x0]\n"
+		       "	sub x0, x0, #248\n"
+		       "	add x9, x0, #1008\n" QUADS(
+			       "st1") "	add x9, x0, #1536\n"
+				      "	mrs x10, fpcr\n	mrs x11, fpsr\n	stp x10, x11, [x9]\n"
+				      "	msr fpcr, xzr\n	msr fpsr, xzr\n"
+				      "	ldp x19, x20, [sp, #16]\n	ldp x21, x22, [sp, #32]\n"
+				      "	ldp x23, x24, [sp, #48]\n	ldp x25, x26, [sp, #64]\n"
+				      "	ldp x27, x28, [sp, #80]\n	ldp d8, d9, [sp, #96]\n"
+				      "	ldp d10, d11, [sp, #112]\n	ldp d12, d13, [sp, #128]\n"
+				      "	ldp d14, d15, [sp, #144]\n	ldr x18, [sp, #160]\n"
+				      "	ldp x29, x30, [sp], #176\n"
+				      "	ret\n"
+				      ".size probe_enter, .-probe_enter\n");
 
 void probe_init(struct probe *probe)
 {

@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_CALL_SITES_H
 
 /*
- * Calls in the machine code of a target; one file for each processor. A library whose frame is on the stack of a thread
- * that waits elsewhere has made a call that leaves it, so a word on the stack that follows any
- * other instruction is not such a frame but a leftover value.
+ * Calls in the machine code of a target; one file for each processor. A library whose frame is on
+ * the stack of a thread that waits elsewhere has made a call that leaves it, so a word on the stack
+ * that follows any other instruction is not such a frame but a leftover value.
  */
 
 #include <stdint.h>

@@ -41,7 +41,8 @@ static uint64_t page_of_adrp(uint64_t address, uint32_t code)
 }
 
 /* `adrp x16; ldr x17, [x16, #slot]`, with or without `bti c` in front (AArch64 psABI, PLT). */
-static bool read_stub(const struct flmem_process *process, uint64_t address, uint64_t *ret_target)
+static bool read_arm_stub(const struct flmem_process *process, uint64_t address,
+			  uint64_t *ret_target)
 {
 	uint32_t code[STUB_CODES];
 	const uint32_t *at = code;
@@ -70,7 +71,8 @@ enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint
 	if ((code & BLR_MASK) == BLR || (code & BLR_SIGNED_MASK) == BLR_SIGNED)
 		return FLMEM_CALL_INDIRECT;
 	if ((code & BL_MASK) == BL &&
-	    read_stub(process, at + (uint64_t)(signed_bits(code, 0, 26) * CODE_BYTES), ret_target))
+	    read_arm_stub(process, at + (uint64_t)(signed_bits(code, 0, 26) * CODE_BYTES),
+			  ret_target))
 		return FLMEM_CALL_STUB;
 	return FLMEM_CALL_NONE;
 }

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safety victims in an emulated system: victims.py BUILD SET TRIMS [WORD]
+
+Runs there, with the program of the system. BUILD has cli/flmem, tests/victims and tests/killat, as
+where they were built. SET is one of SETS; each of its targets is trimmed TRIMS times and checked as
+in tests/soak/matrix.py, or flmem is killed so many times while it trims. With WORD only those with
+that in their names. One line for each target, in the form of `init`.
+"""
+import os
+import random
+import sys
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, os.path.join(HERE, "..", "soak"))
+
+import entries  # noqa: E402
+import kill  # noqa: E402
+import matrix  # noqa: E402
+from harness import command, report, victim  # noqa: E402
+
+KILLED = ("waits in read", "waits in epoll_wait", "waits in nanosleep", "8 threads churn, 3 wait",
+          "1000 signals a second")
+STOPS = 30  # of the system calls of flmem, among which those are at which it is killed
+
+
+def say(name, problems, said):
+    text = " ".join("; ".join([said] + problems).split())
+    print(f"STEP {name.replace(' ', '_')} {'FAIL' if problems else 'ok'} {text[:400]}", flush=True)
+
+
+def trim_target(flmem, entry, trims):
+    one = matrix.Running(entry)
+    try:
+        for _ in range(trims):
+            one.trim(flmem)
+        if entry.expect == entries.TRIM:
+            one.progress()
+        one.finish()
+    finally:
+        one.close()
+        one.victim.close()
+    tally = one.tally
+    said = ", ".join(f"{count} {what}" for what, count in sorted(tally.outcomes.items()))
+    say(f"{entry.name}, {entry.allocator}", tally.verdict(),
+        f"{said} {next(iter(tally.reasons), '')[:120]}")
+
+
+def kill_target(flmem, entry, kills, build):
+    rng = random.Random(entry.name)
+    target = kill.Target(entry)
+    try:
+        target.calibrate(flmem)
+        for number in range(kills):
+            if target.problems:
+                break
+            if number % 2:
+                kill.kill_after_delay(flmem, target, rng)
+            else:
+                kill.kill_at_stop(os.path.join(build, "tests", "killat"), flmem, target,
+                                  rng.randint(1, STOPS))
+    finally:
+        target.victim.close()
+    say(f"kills, {entry.name}", target.problems,
+        f"{target.counts['killed']} killed, {target.counts['stopped at']} at a system call, "
+        f"{target.counts['ended before']} ended before; {report.median([target.wall_s]):.1f} s")
+
+
+def choose(name, victims):
+    own = [allocator for allocator in entries.ALLOCATORS if not entries.available(allocator)]
+    sets = {
+        "waits": lambda: entries.blocked(victims, own[:1]),
+        "allocators": lambda: [one for one in entries.blocked(victims, own) if
+                               one.allocator != own[0]] + entries.linked(victims),
+        "busy": lambda: entries.busy(victims, own[:1]),
+        "traps": lambda: entries.traps(victims, own[:1]),
+        "code": entries.code,
+        "kills": lambda: [one for one in kill.targets(victims, own[:1]) if one.name in KILLED],
+    }
+    return sets[name]()
+
+
+def main():
+    build, name, trims = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    flmem = command.Flmem(build)
+    victim.end_at_signals()
+    wanted = sys.argv[4] if len(sys.argv) > 4 else ""
+    for entry in choose(name, os.path.join(build, "tests", "victims")):
+        if wanted not in entry.name:
+            continue
+        if entry.missing or not os.path.exists(entry.argv[0]):
+            print(f"STEP {entry.name.replace(' ', '_')} SKIP {entry.missing or 'not built'}")
+            continue
+        try:
+            if name == "kills":
+                kill_target(flmem, entry, trims, build)
+            else:
+                trim_target(flmem, entry, trims)
+        except Exception as problem:  # pylint: disable=broad-except
+            say(entry.name, [f"{problem!r} {traceback.format_exc()[-200:]}"], "")
+
+
+if __name__ == "__main__":
+    main()
