@@ -24,7 +24,6 @@
 #include "remote/priority.h"
 #include "remote/rescue.h"
 #include "remote/seccomp/seccomp.h"
-#include "remote/shared_signals.h"
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
@@ -211,9 +210,7 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 {
 	int rc;
 
-	rc = flmem_shared_signals_end_call(tracee->tid, &borrow->state)
-		     ? -EINTR
-		     : flmem_arch_make_resumable(tracee->tid, &borrow->state);
+	rc = flmem_arch_make_resumable(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
 	tracee->resumable = true;

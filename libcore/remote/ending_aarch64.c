@@ -123,6 +123,17 @@ static int set_mask(pid_t tid, uint64_t mask)
 	return ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask) < 0 ? -errno : 0;
 }
 
+/*
+ * At the entry of a call. The park was interrupted at the same instruction, so the kernel may have
+ * turned the call into restart_syscall (do_signal() in arch/arm64/kernel/signal.c).
+ */
+static int set_call_number(pid_t tid, int number)
+{
+	struct iovec io = {.iov_base = &number, .iov_len = sizeof(number)};
+
+	return ptrace(PTRACE_SETREGSET, tid, REGSET_CALL, &io) < 0 ? -errno : 0;
+}
+
 /* Registers first: with those of the chain the thread restores itself, whatever follows. */
 static bool enter_chain(const struct entering *entering, int signal)
 {
@@ -157,6 +168,7 @@ static bool ask_for_flags(struct entering *entering, int signal)
 	if (!enter_chain(entering, signal))
 		return false;
 	asked = run_to_report(entering, signal, &unused) == REPORT_CALL &&
+		!set_call_number(entering->tracee->tid, SYS_rt_sigaction) &&
 		run_to_report(entering, 0, &unused) == REPORT_CALL &&
 		!flmem_process_read_pinned(ending->process, ending->scratch->data + FLAGS_OFFSET,
 					   &flags, sizeof(flags)) &&
@@ -263,9 +275,8 @@ static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_t
 	if (ptrace(PTRACE_GETREGSET, tracee->tid, REGSET_CALL, &io) < 0 ||
 	    number != SYS_restart_syscall)
 		return;
-	number = -1;
 	if (!set_own_registers(tracee->tid, &regs))
-		(void)ptrace(PTRACE_SETREGSET, tracee->tid, REGSET_CALL, &io);
+		(void)set_call_number(tracee->tid, -1);
 }
 
 void flmem_ending_release(struct flmem_tracee *tracee)

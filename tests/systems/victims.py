@@ -49,6 +49,7 @@ def trim_target(flmem, entry, trims):
 
 def kill_target(flmem, entry, kills, build):
     rng = random.Random(entry.name)
+    entry.refill = False  # an emulated processor would do little else
     target = kill.Target(entry)
     try:
         target.calibrate(flmem)

@@ -41,7 +41,7 @@ bool __wrap_flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, 
 	return true;
 }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 static void handle(int number)
 {
 	(void)number;

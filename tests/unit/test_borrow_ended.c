@@ -26,7 +26,7 @@ struct page {
 static struct page *page;
 static pid_t child;
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 /* What is to happen before the stop of a thread; it is given which. */
 static void (*before_stop)(pid_t tid);
 

@@ -24,7 +24,7 @@ static struct page *page;
 static pid_t child;
 static int bell[2];
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void set_errno(void)
 {
 	errno = OF_CALL;

@@ -26,7 +26,7 @@ static struct page *page;
 static pid_t child;
 static int bell[2];
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 static bool sleeps_at_stop, sleeps_at_check, let_run, armed;
 
 /* Rings, so that the child goes on as soon as it is its own again, and waits until it has. */

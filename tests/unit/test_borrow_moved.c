@@ -27,7 +27,7 @@ static struct page *page;
 static pid_t child;
 static int bell[2];
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 /* What is to happen to the child before the real request. */
 static void (*before_seize)(void);
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "borrowed.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #define TIMES 30
 
@@ -16,7 +19,7 @@ struct page {
 static struct page *page;
 static pid_t child;
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 static void handle(int number)
 {
 	(void)number;
@@ -32,6 +35,61 @@ static void be_child(void)
 		pause();
 		atomic_fetch_add(&page->ended, 1);
 	}
+}
+
+static void read_for_ever(int flags)
+{
+	const struct sigaction action = {.sa_handler = handle, .sa_flags = flags};
+	int ends[2];
+	char byte;
+
+	sigaction(SIGUSR1, &action, NULL);
+	if (pipe(ends))
+		_exit(1);
+	for (;;)
+		if (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+			atomic_fetch_add(&page->ended, 1);
+}
+
+static void be_restarting_reader(void)
+{
+	read_for_ever(SA_RESTART);
+}
+
+static void be_reader(void)
+{
+	read_for_ever(0);
+}
+
+/* Which ends with EINTR at every signal with a handler. */
+static void be_poller(void)
+{
+	const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	const int epoll = epoll_create1(0);
+	struct epoll_event event;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (;;)
+		if (epoll_wait(epoll, &event, 1, -1) < 0 && errno == EINTR)
+			atomic_fetch_add(&page->ended, 1);
+}
+
+static int start_reader(void **state)
+{
+	(void)state;
+	return child_open(be_reader, sizeof(*page), &page, &child);
+}
+
+static int start_restarting_reader(void **state)
+{
+	(void)state;
+	return child_open(be_restarting_reader, sizeof(*page), &page, &child);
+}
+
+static int start_poller(void **state)
+{
+	(void)state;
+	return child_open(be_poller, sizeof(*page), &page, &child);
 }
 
 static int start_child(void **state)
@@ -128,6 +186,26 @@ static void a_signal_that_comes_meanwhile_ends_the_wait(void **state)
 	assert_true(page->ended <= page->handled);
 }
 
+/* SA_RESTART is not visible from outside. */
+static void a_wait_goes_on_where_the_handler_restarts_it(void **state)
+{
+	struct target target;
+	uint64_t function;
+
+	(void)state;
+	target_open(child, &target);
+	function = target_function(&target, "sched_yield");
+	for (size_t i = 0; i < TIMES; i++) {
+		struct sender sender = {0};
+		uint64_t before = page->handled;
+
+		borrow_once(&target.view, function, &sender);
+		await_true(page->handled > before);
+	}
+	assert_int_equal(page->ended, 0);
+	target_close(&target);
+}
+
 /* A stop for each signal would let no time for the calls. */
 static void a_storm_of_signals_does_not_keep_the_calls_from_ending(void **state)
 {
@@ -140,6 +218,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_ends_the_wait,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_ends_the_wait,
+						start_reader, end_child),
+		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_ends_the_wait,
+						start_poller, end_child),
+		cmocka_unit_test_setup_teardown(a_wait_goes_on_where_the_handler_restarts_it,
+						start_restarting_reader, end_child),
 		cmocka_unit_test_setup_teardown(
 			a_storm_of_signals_does_not_keep_the_calls_from_ending, start_child,
 			end_child),

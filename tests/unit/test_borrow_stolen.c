@@ -27,7 +27,7 @@ struct page {
 static struct page *page;
 static pid_t child;
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 /* What the host's other threads do, and what they see. */
 static struct {
 	_Atomic bool enough;

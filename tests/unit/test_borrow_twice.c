@@ -26,7 +26,7 @@ static struct page *page;
 static pid_t child, other;
 static int bell[2];
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 static bool is_first, is_other;
 
 /* The system call that the child is in; -1: in none. */

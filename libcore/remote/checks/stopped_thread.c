@@ -86,6 +86,22 @@ bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_
 }
 
 /*
+ * Where the kernel decides before the stop, a thread in a call at the very place of the calls in a
+ * chain would be taken for one that is still in the last of them.
+ */
+static bool is_at_gadget(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
+{
+	const uint64_t place = borrow->gadgets.syscall;
+
+	if (!flmem_arch_forgets_wait || candidate->at.pc < place ||
+	    candidate->at.pc >= place + flmem_arch_syscall.length)
+		return false;
+	borrow->refused = "made its system call at the place that flmem uses for its own";
+	borrow->refused_tid = candidate->tid;
+	return true;
+}
+
+/*
  * The place of a computing thread is known only when it is stopped; a blocked one must still be
  * where it was found. Its stack is checked again: it may have returned to the same call from
  * another place.
@@ -100,6 +116,8 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 	if (!candidate->computes && candidate->wait.eintr_means_timeout &&
 	    flmem_arch_gave_eintr(&borrow->state))
 		return refuse_timed(borrow, candidate->tid);
+	if (!candidate->computes && is_at_gadget(borrow, candidate))
+		return false;
 	if (!candidate->computes)
 		flmem_arch_note_wait(&borrow->state, &candidate->at);
 	candidate->at.sp = flmem_arch_sp(&borrow->state);
