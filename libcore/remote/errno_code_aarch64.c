@@ -25,6 +25,9 @@
 #define SUB_NUMBER     0xd1000000U
 #define ADD_MASK       0xffe0fc00U
 #define ADD_REGISTERS  0x8b000000U
+#define MOVE_MASK      0xff800000U
+#define MOVE_ZEROS     0xd2800000U
+#define MOVE_KEEPING   0xf2800000U
 #define HINT_MASK      0xfffff01fU
 #define HINT	       0xd503201fU /* bti, nop */
 #define RETURN	       0xd65f03c0U
@@ -67,6 +70,18 @@ static void add_values(struct value *out, struct value left, struct value right)
 	};
 }
 
+/* 16 bits of a number, with zeros around or beside those that the register has: static programs. */
+static void move_bits(struct value *out, uint32_t code)
+{
+	const unsigned shift = (code >> 21 & 3U) * 16;
+	const uint64_t bits = (uint64_t)(code >> 5 & 0xffffU) << shift;
+
+	if ((code & MOVE_MASK) == MOVE_ZEROS)
+		*out = (struct value){.known = true, .number = bits};
+	else
+		out->number = (out->number & ~(UINT64_C(0xffff) << shift)) | bits;
+}
+
 /* False for an instruction that the function does not have. */
 static bool execute_code(struct values *values, uint64_t address, uint32_t code)
 {
@@ -88,6 +103,8 @@ static bool execute_code(struct values *values, uint64_t address, uint32_t code)
 		add_values(out, from, (struct value){.known = true, .number = immediate << 12});
 	else if ((code & IMMEDIATE_MASK) == SUB_NUMBER)
 		add_values(out, from, (struct value){.known = true, .number = -immediate});
+	else if ((code & MOVE_MASK) == MOVE_ZEROS || (code & MOVE_MASK) == MOVE_KEEPING)
+		move_bits(out, code);
 	else if ((code & ADD_MASK) == ADD_REGISTERS)
 		add_values(out, from, values->registers[code >> 16 & 31U]);
 	else

@@ -26,7 +26,7 @@ FAULTS = (
           "refusing a thread that waits for a lock in the allocator's data",
           ("unit.test_candidates",)),
     Fault("allocator-frames", STACK,
-          "if (is_in_ranges(guard->code, guard->code_count, words[i]) &&", "if (0 &&",
+          "return is_in_ranges(guard->code, guard->code_count, address) &&", "return 0 &&",
           "refusing a thread whose stack has a frame of an allocator",
           ("unit.test_candidates",)),
     Fault("allocator-backs-off", STACK,

@@ -4,6 +4,8 @@ from faults import Fault
 
 ARCH = "libcore/remote/arch_x86_64.c"
 TRACEE = "libcore/remote/tracee.c"
+DETACH = ("if (tracee->stopped &&\n\t\t    "
+          "send_request(PTRACE_DETACH, tracee->tid, tracee->signal) == 0)\n\t\t\tbreak;")
 
 FAULTS = (
     Fault("arm-keeps-flags", ARCH,
@@ -131,12 +133,12 @@ FAULTS = (
     Fault("reports-only", TRACEE, "return read_stop(tid, ret_status);", "return 0;",
           "seeing a stop whose report another thread of the caller took",
           ("unit.test_tracee",), slow=True),
-    Fault("exec-not-reported", TRACEE, "request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC)",
-          "request(PTRACE_SEIZE, tid, 0)",
+    Fault("exec-not-reported", TRACEE, "tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)",
+          "tid, PTRACE_O_TRACESYSGOOD)",
           "noticing that the thread executes another program",
           ("unit.test_tracee",), slow=True),
     Fault("never-detached", TRACEE,
-          "if (send_request(PTRACE_DETACH, tracee->tid, 0) == 0)\n\t\t\tbreak;", "break;",
+          DETACH, "break;",
           "letting go of the thread",
           ("unit.test_tracee",), slow=True),
 )
