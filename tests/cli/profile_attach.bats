@@ -93,7 +93,7 @@ check_attach() {
 	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
 	assert_sound
 	# Neither the profile nor its tables stay mapped.
-	[ -z "$(grep "$PROFILE" "/proc/$VICTIM/maps")" ]
+	run ! grep -F "$PROFILE" "/proc/$VICTIM/maps"
 	flmem profile stats "$PROFILE"
 	assert_output ': ended'
 	assert_output 'attached\.py'

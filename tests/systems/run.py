@@ -156,7 +156,7 @@ def make_root(directory, place, system, tree):
 def boot(place, system, disk):
     """no_timer_check: on a busy host the test of an emulated timer fails, and interrupts are lost."""
     kernel = glob.glob(os.path.join(place, "root", "boot", "vmlinuz-*"))[0]
-    words = [system.emulator, *system.options, "-m", "1024", "-nographic", "-no-reboot", "-nic", "none",
+    words = [system.emulator, *system.options, "-m", "1536", "-nographic", "-no-reboot", "-nic", "none",
              "-kernel", kernel, "-initrd", disk, "-append",
              f"console={system.console} quiet panic=-1 no_timer_check rdinit=/init"]
     return subprocess.run(words, check=False, timeout=BOOT_SECONDS, stdin=subprocess.DEVNULL,
@@ -195,7 +195,11 @@ def main():
             note(name, "all", f"SKIP: {reason}")
         except subprocess.TimeoutExpired:
             note(name, "boot", f"FAILED: not over after {BOOT_SECONDS} seconds")
-    print("\nEmulated systems, what was run:")
+    end_with_table("Emulated systems, what was run:")
+
+
+def end_with_table(title):
+    print(f"\n{title}")
     for name, step, result in rows:
         print(f"  {name:18} {step:16} {result}")
     if all(result.startswith("SKIP") for _, _, result in rows):

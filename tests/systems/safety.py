@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safety victims with Debian's kernel for aarch64, emulated: safety.py DIRECTORY BUILD [SET...]
+
+DIRECTORY keeps what is downloaded, as for run.py. BUILD is a build of flmem for aarch64 that borrows
+threads there, with the libraries linked in:
+
+    cmake -S . -B BUILD -DCMAKE_TOOLCHAIN_FILE=... -DFLMEM_BUNDLED=... -DFLMEM_TESTS=OFF \\
+        -DCMAKE_C_FLAGS=-DFLMEM_BORROW_AARCH64
+
+Each SET of victims.py runs in a system of its own, with Debian's Python, and takes minutes. A
+processor with SVE is emulated for the sets without Python code: computing threads that use it are
+not borrowed.
+"""
+import dataclasses
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import run  # noqa: E402
+
+SYSTEM = "arm64-bookworm"
+TRIMS = {"waits": 4, "allocators": 2, "busy": 3, "traps": 2, "code": 2, "kills": 8}
+PLAIN = ("max,pauth-impdef=on,sve=off,sme=off",)
+PACKAGES = ("libgcc-s1", "zlib1g", "libexpat1", "python3.11-minimal", "libpython3.11-minimal",
+            "libpython3.11-stdlib", "libffi8", "libbz2-1.0", "liblzma5", "libssl3", "libstdc++6",
+            "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0")
+LINKED = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
+          "mimalloc": "libmimalloc.so.2*"}
+BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_cases_send.c",
+           "safe_cases_rare.c", "safe_probe_aarch64.c")
+ALONE = ("bare", "break", "coroutine", "exec", "fork", "seccomp", "signals", "strict", "threads", "trap",
+         "userfault", "world", "world_locked")
+INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin:/usr/bin LC_ALL=C HOME=/tmp
+mkdir -p /proc /sys /tmp /dev/shm /dev/pts
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs tmpfs /tmp
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mkdir -p /dev/shm /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t devpts devpts /dev/pts
+ip link set lo up
+echo "SYSTEM $(uname -m) Linux $(uname -r), $(python3 -V)"
+python3 -B /tests/systems/victims.py /build {words} 2>&1
+echo END
+sync
+poweroff -f
+"""
+
+
+def compile_one(output, sources, *words):
+    victims = os.path.join(run.TOP, "tests", "victims")
+    subprocess.run([run.SYSTEMS[SYSTEM].compiler, "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-Wl,-z,now",
+                    "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", "-o", output,
+                    *(os.path.join(victims, source) for source in sources), *words], check=True)
+
+
+def compile_victims(folder, libraries):
+    os.makedirs(folder)
+    for name in ALONE:
+        compile_one(os.path.join(folder, "safe_" + name), [f"safe_{name}.c", "safe_common.c"])
+    for suffix, words in (("", ()), ("_static", ("-static",))):
+        compile_one(os.path.join(folder, "safe_blocked" + suffix),
+                    ["safe_blocked.c", *BLOCKED, "safe_common.c"], *words)
+    compile_one(os.path.join(folder, "safe_threads_static"), ["safe_threads.c", "safe_common.c"],
+                "-static")
+    for name, pattern in LINKED.items():
+        compile_one(os.path.join(folder, "safe_threads_" + name), ["safe_threads.c", "safe_common.c"],
+                    sorted(glob.glob(os.path.join(libraries, pattern)))[0])
+    compile_one(os.path.join(folder, "..", "killat"), ["../soak/killat.c"])
+
+
+def unpack_packages(place, system):
+    folder = os.path.join(place, "python")
+    if not os.path.isdir(folder):
+        os.makedirs(folder + ".part", exist_ok=True)
+        run.download(folder + ".part", system, PACKAGES)
+        for package in glob.glob(os.path.join(folder + ".part", "*.deb")):
+            subprocess.run(["dpkg-deb", "-x", package, os.path.join(folder + ".part", "root")], check=True)
+        os.rename(folder + ".part", folder)
+    return os.path.join(folder, "root")
+
+
+def make_tree(tree, place, build, packages):
+    """Debian's files, flmem where `victims.py` looks for it, and the tests."""
+    left_out = shutil.ignore_patterns("modules", "gconv", "audit", "linux-image*", "test", "idlelib",
+                                      "lib2to3", "tkinter", "ensurepip", "pydoc_data", "nvflare")
+    for root in (os.path.join(place, "root"), packages):
+        for name in ("lib", "usr/lib"):
+            if os.path.isdir(os.path.join(root, name)):
+                shutil.copytree(os.path.join(root, name), os.path.join(tree, name), symlinks=True,
+                                dirs_exist_ok=True, ignore=left_out)
+    for folder in ("bin", "usr/bin", "build/cli", "build/tests"):
+        os.makedirs(os.path.join(tree, folder))
+    busybox = [path for path in (os.path.join(place, "root", folder, "busybox")
+                                 for folder in ("bin", "usr/bin")) if os.path.exists(path)]
+    shutil.copy(busybox[0], os.path.join(tree, "bin"))
+    shutil.copy(os.path.join(packages, "usr", "bin", "python3.11"), os.path.join(tree, "usr", "bin"))
+    os.symlink("python3.11", os.path.join(tree, "usr", "bin", "python3"))
+    shutil.copy(os.path.join(build, "cli", "flmem"), os.path.join(tree, "build", "cli"))
+    libraries = os.path.join(tree, "usr", "lib", "aarch64-linux-gnu")
+    shutil.copy(os.path.join(build, "libcore", "libflmem.so.0"), libraries)
+    compile_victims(os.path.join(tree, "build", "tests", "victims"), libraries)
+    for folder in ("harness", "soak", "victims", "systems"):
+        shutil.copytree(os.path.join(run.TOP, "tests", folder), os.path.join(tree, "tests", folder),
+                        ignore=left_out)
+
+
+def run_set(directory, build, name):
+    system = run.SYSTEMS[SYSTEM]
+    if not shutil.which(system.emulator) or not shutil.which(system.compiler):
+        raise run.Absent(f"{system.emulator} or {system.compiler} is not installed")
+    place = run.unpack_system(directory, system)
+    packages = unpack_packages(place, system)
+    options = (*system.options[:-1], *PLAIN) if name == "code" else system.options
+    system = dataclasses.replace(system, options=(*options, "-smp", "2"))
+    with tempfile.TemporaryDirectory() as folder:
+        tree, disk = os.path.join(folder, "tree"), os.path.join(folder, "disk")
+        os.makedirs(tree)
+        make_tree(tree, place, build, packages)
+        with open(os.path.join(tree, "init"), "w", encoding="ascii") as file:
+            file.write(INIT.replace("{words}", f"{name} {TRIMS[name]}"))
+        with open(disk, "wb") as file:
+            file.write(run.pack_tree(tree))
+        run.report(name, run.boot(place, system, disk))
+
+
+def main():
+    directory, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    for name in sys.argv[3:] or TRIMS:
+        try:
+            run_set(directory, build, name)
+        except run.Absent as reason:
+            run.note(name, "all", f"SKIP: {reason}")
+        except subprocess.TimeoutExpired:
+            run.note(name, "boot", f"FAILED: not over after {run.BOOT_SECONDS} seconds")
+    run.end_with_table("Safety victims on aarch64, what was run:")
+
+
+if __name__ == "__main__":
+    main()
