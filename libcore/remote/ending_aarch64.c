@@ -19,7 +19,6 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch_aarch64.h"
-#include "remote/checks/waits.h"
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
@@ -182,12 +181,35 @@ static bool ask_for_flags(struct entering *entering, int signal)
 	return true;
 }
 
+/*
+ * Waits that a signal whose handler has SA_RESTART does not end (ERESTARTSYS, signal(7)); it ends
+ * all others. A socket with a timeout is not known here, but by its plain EINTR at the stop.
+ */
+static bool is_restarted(const struct flmem_task_wait *at)
+{
+	switch (at->number) {
+	case SYS_futex:
+		return !at->args[3];
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_wait4:
+	case SYS_waitid:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool may_restart(const struct entering *entering)
 {
 	struct flmem_task_wait at;
 
 	flmem_arch_read_call(entering->own, &at);
-	return entering->ending && !entering->own->rewound && flmem_wait_restarts(&at);
+	return entering->ending && !entering->own->rewound && is_restarted(&at);
 }
 
 static void fail_call(const struct entering *entering)
@@ -227,10 +249,8 @@ static bool sort_signal(struct entering *entering, int signal, int *ret_pass)
  */
 static void leave_in_call(struct flmem_tracee *tracee)
 {
-	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) < 0)
-		tracee->stopped = false; /* it is gone */
-	else
-		flmem_tracee_leave(tracee);
+	tracee->stopped = false;
+	tracee->in_call = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0; /* or it is gone */
 }
 
 static void enter_call(struct entering *entering)

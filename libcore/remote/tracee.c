@@ -261,12 +261,6 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 	return wait_stop(tracee, timeout_us);
 }
 
-void flmem_tracee_leave(struct flmem_tracee *tracee)
-{
-	thread_must_exit = true;
-	*tracee = (struct flmem_tracee){0};
-}
-
 bool flmem_tracee_thread_must_exit(void)
 {
 	return thread_must_exit;
@@ -309,6 +303,10 @@ static bool stop_for_release(struct flmem_tracee *tracee)
  */
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
+	if (tracee->in_call) {
+		thread_must_exit = true;
+		*tracee = (struct flmem_tracee){0};
+	}
 	while (tracee->tid && stop_for_release(tracee)) {
 		if (!tracee->resumable)
 			make_resumable(tracee);

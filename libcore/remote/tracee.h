@@ -31,7 +31,12 @@ struct flmem_tracee {
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
 	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
-	int signal;	/* that is delivered to it when it is detached; 0: none */
+	/*
+	 * It runs on in its call, and its release leaves it to the end of the calling thread, which
+	 * must be immediate: a detached thread looks for signals, which ends some calls with EINTR.
+	 */
+	bool in_call;
+	int signal;		     /* that is delivered to it when it is detached; 0: none */
 	struct flmem_task_wait wait; /* before the interrupt, if flmem_arch_forgets_wait */
 };
 
@@ -58,13 +63,6 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
  */
 #define FLMEM_TRACEE_RELEASE_US 1000000U
 void flmem_tracee_release(struct flmem_tracee *tracee);
-
-/*
- * Leaves a thread that runs to be released by the end of the calling thread, which must be
- * immediate. A detached thread looks for signals, which ends some calls with EINTR; this one does
- * not.
- */
-void flmem_tracee_leave(struct flmem_tracee *tracee);
 
 /* True if the calling thread still traces a thread that it could not release, or has left. */
 bool flmem_tracee_thread_must_exit(void);

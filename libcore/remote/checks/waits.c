@@ -148,26 +148,6 @@ static const struct repeat repeats[] = {
 	{SYS_fallocate, is_idempotent},
 };
 
-/* Those for which the kernel returns ERESTARTSYS. */
-bool flmem_wait_restarts(const struct flmem_task_wait *at)
-{
-	switch (at->number) {
-	case SYS_futex:
-		return !at->args[3];
-	case SYS_read:
-	case SYS_readv:
-	case SYS_recvfrom:
-	case SYS_recvmsg:
-	case SYS_accept:
-	case SYS_accept4:
-	case SYS_wait4:
-	case SYS_waitid:
-		return true;
-	default:
-		return false;
-	}
-}
-
 bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
 {
 	if (find_row(at->number))

@@ -48,10 +48,4 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
  */
 bool flmem_wait_is_repeatable(const struct flmem_task_wait *at);
 
-/*
- * True for waits that a signal whose handler has SA_RESTART does not end (signal(7)); it ends all
- * others with EINTR. Sockets with a timeout, which it does end, are not known here.
- */
-bool flmem_wait_restarts(const struct flmem_task_wait *at);
-
 #endif
