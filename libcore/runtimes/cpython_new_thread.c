@@ -9,6 +9,7 @@
 #include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
+#include "remote/arch.h"
 #include "remote/new_thread.h"
 #include "runtimes/cpython_syscalls.h"
 
@@ -341,7 +342,7 @@ static bool accepts_computing(void *context, const struct flmem_candidate *candi
 	const struct flmem_cpython_session *session = context;
 	const struct flmem_module *interpreter = session->python.module;
 
-	if (pointer != session->state.main_pointer)
+	if (!flmem_arch_is_thread(pointer, session->state.main_pointer))
 		*ret_reason = "is not Python's main thread";
 	else if (candidate->at.pc < interpreter->start || candidate->at.pc >= interpreter->end)
 		*ret_reason = "computes outside of the interpreter's code";

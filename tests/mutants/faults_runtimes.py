@@ -60,7 +60,7 @@ FAULTS = (
           "starting thread after thread on a machine that has no time for flmem",
           ("unit.test_cpython_new_thread",)),
     Fault("another-computing-thread", NEW_THREAD,
-          "if (pointer != session->state.main_pointer)", "if (0)",
+          "if (!flmem_arch_is_thread(pointer, session->state.main_pointer))", "if (0)",
           "a thread id that was reused",
           ("unit.test_cpython_new_thread",)),
     Fault("interrupts-on-the-main-thread", CALL,
