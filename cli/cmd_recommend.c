@@ -190,6 +190,8 @@ static void problem_error(const struct flmem_input_problem *problem, struct flme
 	if (problem->line)
 		flmem_error_set(ret_error, problem->code, 0, "%s:%u: %s", file, problem->line,
 				problem->message);
+	else if (strncmp(file, "process ", 8) == 0 && strstr(problem->message, file))
+		flmem_error_set(ret_error, problem->code, 0, "%s", problem->message);
 	else
 		flmem_error_set(ret_error, problem->code, 0, "%s: %s", file, problem->message);
 }

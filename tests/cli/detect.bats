@@ -354,6 +354,9 @@ time.sleep(1000)'
 	zombie=$(awk '{ print $2 }' "$VICTIM_LOG")
 	flmem detect --pid "$zombie"
 	assert_error 3 "process $zombie is a zombie: it has exited"
+	# One that is in a list of inputs is named once, too.
+	flmem recommend --pid "$zombie"
+	assert_error 3 "flmem recommend: process $zombie is a zombie: it has exited"
 	start_victim "$PYTHON" -c 'import threading, time
 t = threading.Thread(target=time.sleep, args=(1000,), daemon=True)
 t.start()
