@@ -62,11 +62,11 @@ struct scan {
 	char previous[PROGRAM_MAX]; /* last part of the word before on this line */
 	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
-	bool shell;		 /* the file is a script, whose variables have to be exported */
-	bool declares, exports;	 /* this line does */
-	bool exports_all;	 /* set -a */
-	const char *exported[8]; /* by name alone; ends in NULL */
-	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
+	bool shell; /* the file is a script, whose variables have to be exported */
+	bool declares, exports, unsets; /* this line does */
+	bool exports_all;		/* set -a */
+	const char *exported[8];	/* by name alone; ends in NULL */
+	bool after_tmpfs, after_mount;	/* options of docker run whose value is the next word */
 };
 
 static void skip_bytes(struct scan *scan, size_t count)
@@ -325,6 +325,23 @@ static void export_name(struct scan *scan, const char *name)
 		scan->exported[at] = name;
 }
 
+/* What was started before has the variable. */
+static void unset_name(struct scan *scan, const char *name)
+{
+	const size_t size = FLMEM_ARRAY_SIZE(scan->exported);
+	struct flmem_launches *launches = scan->launches;
+	size_t kept = 0;
+
+	for (size_t i = find_exported(scan, name); i + 1 < size && scan->exported[i]; i++)
+		scan->exported[i] = scan->exported[i + 1];
+	if (launches->launch_count)
+		return;
+	for (size_t i = 0; i < launches->variable_count; i++)
+		if (launches->variables[i].name != name)
+			launches->variables[kept++] = launches->variables[i];
+	launches->variable_count = scan->first_of_line = kept;
+}
+
 /* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
 static void note_export(struct scan *scan, const char *text, const char *name, const char *before)
 {
@@ -335,6 +352,10 @@ static void note_export(struct scan *scan, const char *text, const char *name, c
 	else if ((strcmp(before, "set") == 0 && *text == '-' && strchr(text, 'a')) ||
 		 strcmp(text, "allexport") == 0)
 		scan->exports_all = true;
+	else if (strcmp(text, "unset") == 0 && !*scan->previous)
+		scan->unsets = true;
+	else if (scan->unsets && name)
+		unset_name(scan, name);
 	else if (scan->exports && name)
 		export_name(scan, name);
 }
@@ -353,7 +374,7 @@ static void end_launch_line(struct scan *scan)
 	}
 	scan->first_of_line = count;
 	scan->current = -1;
-	scan->declares = scan->exports = false;
+	scan->declares = scan->exports = scan->unsets = false;
 	scan->previous[0] = '\0';
 	scan->after_env = false;
 	scan->pending = NULL;

@@ -11,6 +11,8 @@ WRITE = "libcore/ops/recommend/recommend_write.c"
 
 ADOPTED = ("cli.supervise_foreign",)
 CORRECTED = ("unit.test_correct", "cli.fix_foreign")
+# What needs other users, attributes or ACLs.
+FOREIGN = ("cli.fix_foreign",)
 
 FAULTS = (
     Fault("adopted-set-id", ADOPT,
@@ -27,12 +29,12 @@ FAULTS = (
           "making no program that runs as another user", CORRECTED),
     Fault("fix-keeps-capabilities", ATTRIBUTES,
           "int rc = is_left_out(name) ? 0 : copy_attribute", "int rc = copy_attribute",
-          "making no program with capabilities", CORRECTED),
+          "making no program with capabilities", FOREIGN),
     Fault("fix-keeps-default-acl", ATTRIBUTES,
           "if (fremovexattr(to, ACL_ATTRIBUTE) < 0 && ", "if (0 && ",
-          "leaving out the default ACL of the directory", CORRECTED),
+          "leaving out the default ACL of the directory", FOREIGN),
     Fault("fix-takes-ownership", ATTRIBUTES, "fchown(to, status->st_uid, status->st_gid) < 0",
-          "0", "keeping the owner", CORRECTED),
+          "0", "keeping the owner", FOREIGN),
     Fault("fix-follows-links", PLACE, "\tif (S_ISLNK(status.st_mode))\n\t\treturn -ELOOP;\n", "",
           "not following symbolic links", CORRECTED),
     Fault("fix-breaks-hard-links", WRITE, "if (w->status.st_nlink != 1)", "if (0)",
