@@ -239,14 +239,17 @@ assert_untouched() {
 	mkdir "$W"
 	chmod 755 "$open"
 	chmod 1777 "$W"
-	install -m 755 "$FLMEM" "$open/flmem" # its own directory may be closed to others
+	# Its own directory may be closed to others; the command finds the library beside it.
+	mkdir -m 755 "$open/cli" "$open/libcore"
+	install -m 755 "$FLMEM" "$open/cli/flmem"
+	install -m 755 "${FLMEM%/cli/*}"/libcore/libflmem.so.0 "$open/libcore/"
 	touch "$W/shutdown.fl"
-	run --separate-stderr setpriv --reuid $NOBODY --clear-groups timeout 5 "$open/flmem" start \
+	run --separate-stderr setpriv --reuid $NOBODY --clear-groups timeout 5 "$open/cli/flmem" start \
 		--role client --supervise --workspace "$W" -- sleep 601
 	show_run "flmem start --supervise"
 	assert_error 4 'shutdown.fl in .* cannot be removed'
 	rm "$W/shutdown.fl"
-	setpriv --reuid $NOBODY --clear-groups "$open/flmem" start --role client --supervise --wait 1ms \
+	setpriv --reuid $NOBODY --clear-groups "$open/cli/flmem" start --role client --supervise --wait 1ms \
 		--workspace "$W" -- sleep 601 2>log 3>&- </dev/null &
 	local supervisor=$!
 	VICTIMS+=("$supervisor")
