@@ -443,7 +443,6 @@ static int check_child(const struct sock_filter *code, size_t length, int count,
 
 	*err = (struct flmem_error){0};
 	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
-	/* On a busy machine the child may have no processor for as long as a stop may take. */
 	for (int i = 0; i < 10 && (!i || strstr(err->message, "not be stopped")); i++)
 		rc = flmem_seccomp_check_running(&process, child, calls, err);
 	assert_int_equal(waitpid(child, &status, WNOHANG), 0);
