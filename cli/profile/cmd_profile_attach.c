@@ -26,8 +26,8 @@ static const struct opt options_table[] = {
 	 .letter = 'n',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_attach_options, native),
-	 .help = "record the native frames below Python frames as well, as far as code keeps frame "
-		 "pointers"},
+	 .help = "record the native frames below Python frames as well, as far as the code has "
+		 "unwind tables (on x86-64) or frame pointers"},
 	{.name = "force",
 	 .letter = 'f',
 	 .kind = OPT_FLAG,

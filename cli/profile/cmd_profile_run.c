@@ -41,8 +41,8 @@ static const struct opt options_table[] = {
 	 .letter = 'n',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, native),
-	 .help = "record the native frames below Python frames as well, as far as code keeps frame "
-		 "pointers"},
+	 .help = "record the native frames below Python frames as well, as far as the code has "
+		 "unwind tables (on x86-64) or frame pointers"},
 	{.name = "python-allocators",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, python_allocators),

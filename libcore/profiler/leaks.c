@@ -242,7 +242,8 @@ int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 	if (leaks.by_round && leaks.periods < ROUNDS_MIN)
 		leaks.too_few = "fewer than 5 complete rounds";
 	else if (!leaks.by_round && profile->duration_us < AGES_DURATION_MIN)
-		leaks.too_few = "less than 10 s and no rounds";
+		leaks.too_few = "less than 10 s and no rounds; sample longer, or announce rounds "
+				"with flmem profile round";
 	else if (!leaks.by_round && has_freed_all(profile))
 		leaks.too_few = "the program has ended and freed its memory, and the file has no "
 				"rounds: read it while the program runs";

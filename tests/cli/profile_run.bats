@@ -265,7 +265,7 @@ has_samples() {
 	flmem profile run -o "$PROFILE" -- /bin/true
 	assert_status 0
 	flmem profile round "$PROFILE" 7
-	assert_error 2 'has ended'
+	assert_error 2 'has ended: its process exited or was detached'
 	look 'assert p.round == NONE'
 }
 

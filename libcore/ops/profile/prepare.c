@@ -243,8 +243,8 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a heap profile", path);
 	if (header.phase == FLMEM_PROFILE_ENDED)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the process of '%s' has ended; a round is announced "
-				       "while it runs",
+				       "the profile '%s' has ended: its process exited or was "
+				       "detached; announce rounds while it is sampled",
 				       path);
 	if (pwrite(fd, &round, sizeof(round), FLMEM_PROFILE_ROUND_OFFSET) != (ssize_t)sizeof(round))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
