@@ -24,6 +24,7 @@ options_of() {
 	assert_status 0
 	[ "$output" = "$overview" ]
 	[ "$(all_commands | wc -l)" -ge 1 ]
+	assert_output 'topics:.*exit-codes .*conditions '
 }
 
 @test "every command explains each of its options" {
