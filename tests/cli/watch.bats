@@ -255,6 +255,17 @@ rounds() {
 	assert_output "process $VICTIM: flat, confidence "
 }
 
+@test "--rounds ends a watch whose rounds are shorter than its interval" {
+	local log=$BATS_TEST_TMPDIR/log.txt number=0
+	while sleep 0.1; do
+		echo "Round $((number++)) started."
+	done >"$log" 3>&- &
+	VICTIMS+=("$!")
+	run_command timeout 60 "$FLMEM" watch --pid "$!" --log "$log" --interval 1s --rounds 3
+	assert_status 0
+	assert_output "process ${VICTIMS[-1]}: "
+}
+
 @test "a log may appear later, be rotated, and have lines that flmem does not know" {
 	local log=$BATS_TEST_TMPDIR/late.txt out=$BATS_TEST_TMPDIR/out watch
 	start_victim watched flat 0 100 1024

@@ -320,8 +320,10 @@ static bool watch_is_over(const struct watch *w, uint64_t now_us)
 
 	if (w->watch_state.stopped || (o->duration_us && now_us >= o->duration_us))
 		return true;
+	/* Rounds shorter than the interval never settle: a further round ends the wait. */
 	if (o->rounds && w->watch_state.complete >= o->rounds &&
-	    !flmem_watch_state_is_settling(&w->watch_state))
+	    (w->watch_state.complete > o->rounds ||
+	     !flmem_watch_state_is_settling(&w->watch_state)))
 		return true;
 	if (w->watch_state.alive || (o->wait && !w->watch_state.numbered))
 		return false;
