@@ -175,7 +175,9 @@ class Shadow:
         own = os.path.join(self.directory, library)
         words = self._command("cli/flmem")
         libraries = os.path.join(self.build, "libcore")
-        rpath = [w for w in words if w.startswith("-Wl,-rpath,") and libraries in w]
+        # One relative to $ORIGIN leads to the library beside the command that is linked here.
+        rpath = [w for w in words if w.startswith("-Wl,-rpath,") and
+                 (libraries in w or "$ORIGIN/../libcore" in w)]
         if not rpath or library not in words:
             raise Failure("cli/flmem is not linked with the library of the build")
         theirs = {word: word.replace(libraries, os.path.dirname(own)) for word in rpath}
