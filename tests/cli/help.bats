@@ -25,6 +25,7 @@ options_of() {
 	[ "$output" = "$overview" ]
 	[ "$(all_commands | wc -l)" -ge 1 ]
 	assert_output 'topics:.*exit-codes .*conditions '
+	[ "$(grep -c '^topics:' <<<"$output")" -eq 1 ]
 }
 
 @test "every command explains each of its options" {
