@@ -2,7 +2,6 @@
 #include "frameworks/launch.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -212,7 +211,7 @@ void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, i
 	memcpy(row->path, path, length);
 }
 
-int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch *launch)
+static int add_launch(struct flmem_launches *launches, const struct flmem_launch *launch)
 {
 	if (launches->launch_count == FLMEM_LAUNCHES_MAX)
 		return -1;
@@ -301,7 +300,7 @@ static void note_program(struct scan *scan, const struct word *word)
 	snprintf(scan->previous, sizeof(scan->previous), "%.*s", PROGRAM_MAX - 1, name);
 	launch.place = word->place;
 	if (launch.role)
-		scan->current = flmem_launch_add(scan->launches, &launch);
+		scan->current = add_launch(scan->launches, &launch);
 }
 
 /* Where the name is in the list, or where the list ends. */
@@ -380,33 +379,37 @@ static void end_launch_line(struct scan *scan)
 	scan->pending = NULL;
 }
 
+/* `shell`: only exported variables reach the programs that it starts. */
+static void read_script(const char *text, bool shell, struct flmem_launches *launches);
+
+bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
+			     const struct flmem_place *place, int *launch)
+{
+	/* A text within a text needs three times as many quotes, so WORD_MAX bounds their depth. */
+	struct flmem_launches inner = {0};
+
+	if (!flmem_launch_is_likely(text))
+		return false;
+	read_script(text, false, &inner);
+	launches->open |= inner.open;
+	if (inner.launch_count) {
+		inner.launches[0].place = *place;
+		*launch = add_launch(launches, &inner.launches[0]);
+	}
+	for (size_t i = 0; i < inner.variable_count; i++)
+		flmem_launch_add_variable(
+			launches, inner.variables[i].name,
+			inner.variables[i].known ? inner.variables[i].value : NULL, *launch, place);
+	return true;
+}
+
 /* bash -c "COMMAND", one word that holds a command with its variables. */
 static bool note_inner_command(struct scan *scan, const struct word *word, const char *before)
 {
-	struct flmem_launches *inner;
 	size_t length = strlen(before);
-	struct flmem_launch launch;
 
-	if (length < 2 || *before != '-' || before[length - 1] != 'c' ||
-	    !flmem_launch_is_likely(word->text))
-		return false;
-	inner = calloc(1, sizeof(*inner));
-	if (!inner)
-		return false;
-	flmem_launch_read_script(word->text, false, inner);
-	scan->launches->open |= inner->open;
-	if (inner->launch_count) {
-		launch = inner->launches[0];
-		launch.place = word->place;
-		scan->current = flmem_launch_add(scan->launches, &launch);
-	}
-	for (size_t i = 0; i < inner->variable_count; i++)
-		flmem_launch_add_variable(scan->launches, inner->variables[i].name,
-					  inner->variables[i].known ? inner->variables[i].value
-								    : NULL,
-					  -1, &word->place);
-	free(inner);
-	return true;
+	return length >= 2 && *before == '-' && before[length - 1] == 'c' &&
+	       flmem_launch_read_inner(scan->launches, word->text, &word->place, &scan->current);
 }
 
 static void note_word(struct scan *scan, const struct word *word, const char *before)
@@ -430,7 +433,7 @@ static void note_word(struct scan *scan, const struct word *word, const char *be
 		note_program(scan, word);
 }
 
-void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches)
+static void read_script(const char *text, bool shell, struct flmem_launches *launches)
 {
 	struct scan scan = {
 		.text = text, .line = 1, .launches = launches, .current = -1, .shell = shell};
@@ -458,9 +461,9 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 
 	*ret_launches = (struct flmem_launches){0};
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
-		flmem_launch_read_script(
-			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
-			ret_launches);
+		read_script(text,
+			    flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
+			    ret_launches);
 	else if (input->document.root)
 		flmem_launch_read_containers(input->document.root, ret_launches);
 }

@@ -5,16 +5,6 @@
 #include "base/cleanup.h"
 #include "frameworks/launch_scan.h"
 
-/* The launch in a text of YAML has the place of the text. */
-static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launch *inner,
-			    const struct flmem_node *text)
-{
-	struct flmem_launch launch = *inner;
-
-	launch.place = text->place;
-	return flmem_launch_add(launches, &launch);
-}
-
 /* Reads the words of a command in YAML: a list of words, or one text. */
 static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
 			      int launch)
@@ -22,21 +12,9 @@ static int read_command_words(const struct flmem_node *words, struct flmem_launc
 	const struct flmem_node *n =
 		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
 
-	for (; n && launch < 0; n = n == words ? NULL : n->next) {
-		struct flmem_launches inner = {0};
-
-		if (!flmem_node_string(n) || !flmem_launch_is_likely(n->text))
-			continue;
-		flmem_launch_read_script(n->text, false, &inner);
-		launches->open |= inner.open;
-		if (inner.launch_count)
-			launch = add_inner_launch(launches, &inner.launches[0], n);
-		for (size_t i = 0; i < inner.variable_count; i++)
-			flmem_launch_add_variable(
-				launches, inner.variables[i].name,
-				inner.variables[i].known ? inner.variables[i].value : NULL, launch,
-				&n->place);
-	}
+	for (; n && launch < 0; n = n == words ? NULL : n->next)
+		if (flmem_node_string(n))
+			flmem_launch_read_inner(launches, n->text, &n->place, &launch);
 	return launch;
 }
 

@@ -17,11 +17,13 @@ void flmem_launch_add_variable(struct flmem_launches *launches, const char *name
 void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, int launch,
 			    const struct flmem_place *place);
 
-/* The index of the launch; -1 where there is no room. */
-int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch *launch);
-
-/* Reads the words of a script; `shell`: only exported variables reach its programs. */
-void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches);
+/*
+ * Reads a text that holds a command with its variables, which get the place of the text. The first
+ * launch in it becomes *launch, to which its variables apply. False if it starts none of the
+ * programs.
+ */
+bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
+			     const struct flmem_place *place, int *launch);
 
 /* Every map may be a container. */
 void flmem_launch_read_containers(const struct flmem_node *node, struct flmem_launches *launches);
