@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "elf/modules.h"
 
 #define DIGITS "0123456789"
 
@@ -221,4 +222,24 @@ enum flmem_allocator_kind flmem_libc_of_library(const char *path)
 	if (!names || !flmem_image_read_address(image, address, names, (size_t)size))
 		return FLMEM_ALLOCATOR_UNKNOWN;
 	return libc_in_names(names, (size_t)size);
+}
+
+static bool is_libc_module(const struct flmem_module *module, bool *ret_glibc)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	char version[FLMEM_LIBC_VERSION_MAX];
+	struct flmem_symbol symbol;
+
+	if (!image || !flmem_image_find_dynamic(image, "__libc_start_main", &symbol))
+		return false;
+	*ret_glibc = flmem_libc_glibc_version(image, version);
+	return *ret_glibc || flmem_libc_musl_version(image, version);
+}
+
+const struct flmem_module *flmem_libc_module(const struct flmem_modules *modules, bool *ret_glibc)
+{
+	for (size_t i = 0; i < modules->rank_count; i++)
+		if (is_libc_module(modules->by_rank[i], ret_glibc))
+			return modules->by_rank[i];
+	return NULL;
 }

@@ -15,6 +15,9 @@
 
 #include "elf/image.h"
 
+struct flmem_module;
+struct flmem_modules;
+
 #define FLMEM_LIBC_PATH_MAX    512
 #define FLMEM_LIBC_VERSION_MAX 32
 
@@ -55,5 +58,11 @@ enum flmem_allocator_kind flmem_libc_of_library(const char *path);
  */
 bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
 bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
+
+/*
+ * The file of a process's C library, recognised by its contents: the first module that has the
+ * name of one of its functions may be a preloaded one. NULL if there is none.
+ */
+const struct flmem_module *flmem_libc_module(const struct flmem_modules *modules, bool *ret_glibc);
 
 #endif

@@ -19,7 +19,10 @@
  * in a thread of its own, without the lock of an interpreter.
  */
 #define FLMEM_SAMPLER_ORDER_SYMBOL "flmem_sampler_order"
-#define FLMEM_SAMPLER_ANSWER	   "flmem: " /* what its answers begin with */
+#define FLMEM_SAMPLER_ORDER_ATTACH "attach " /* and the path of the profile */
+#define FLMEM_SAMPLER_ORDER_DETACH "detach"
+#define FLMEM_SAMPLER_DONE	   "flmem: ok"
+#define FLMEM_SAMPLER_REFUSED	   "flmem: refused " /* and the reason */
 #define FLMEM_SAMPLER_ANSWER_MAX   512U
 
 /* X(identifier, number, name) */

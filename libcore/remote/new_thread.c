@@ -40,31 +40,6 @@
 /* When it is stopped, the first one may be elsewhere. */
 #define TRIES 3
 
-static bool is_c_library(const struct flmem_module *module, bool *ret_glibc)
-{
-	struct flmem_image *image = flmem_module_image(module, NULL);
-	char version[FLMEM_LIBC_VERSION_MAX];
-	struct flmem_symbol symbol;
-
-	if (!image || !flmem_image_find_dynamic(image, "__libc_start_main", &symbol))
-		return false;
-	*ret_glibc = flmem_libc_glibc_version(image, version);
-	return *ret_glibc || flmem_libc_musl_version(image, version);
-}
-
-/*
- * The C library's own file, recognised by its contents: the first module of that name may be a
- * preloaded one.
- */
-static const struct flmem_module *find_c_library(const struct flmem_modules *modules,
-						 bool *ret_glibc)
-{
-	for (size_t i = 0; i < modules->rank_count; i++)
-		if (is_c_library(modules->by_rank[i], ret_glibc))
-			return modules->by_rank[i];
-	return NULL;
-}
-
 static const struct flmem_module *find_in_program(const struct flmem_modules *modules,
 						  bool *ret_glibc)
 {
@@ -112,7 +87,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 {
 	const struct flmem_modules *modules = view->modules;
 	struct flmem_thread_functions functions = {0};
-	const struct flmem_module *library = find_c_library(modules, &functions.is_glibc);
+	const struct flmem_module *library = flmem_libc_module(modules, &functions.is_glibc);
 	const struct flmem_module *threads = library;
 	uint64_t unused;
 

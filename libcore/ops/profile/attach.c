@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
+#include "elf/libc.h"
 #include "ops/profile/attached.h"
 #include "ops/profile/prepare.h"
 #include "ops/target/target_guard.h"
@@ -28,8 +29,7 @@
 #include "runtimes/cpython_state.h"
 #include "settings/preload.h"
 
-#define LIBRARY_MAX  (4U << 20)
-#define ATTACH_ORDER "attach "
+#define LIBRARY_MAX (4U << 20)
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -96,23 +96,24 @@ static int renew_attached(struct flmem_target_inspection *target,
 	return rc ? rc : flmem_attached_read(target, ret_attached, err);
 }
 
-/* "flmem: ok", or "flmem: refused REASON". If it came too late, the state shows what was done. */
+/* If the answer came too late, the state shows what was done. */
 static int take_attach_answer(const struct attach_attempt *attempt,
 			      struct flmem_target_inspection *target, const char *order,
 			      const char *answer, struct flmem_error *err)
 {
-	static const char refused[] = FLMEM_SAMPLER_ANSWER "refused ";
+	static const char refused[] = FLMEM_SAMPLER_REFUSED;
 	struct flmem_attached now = {0};
-	bool is_done = flmem_text_starts(answer, FLMEM_SAMPLER_ANSWER "ok");
+	bool is_done = flmem_text_starts(answer, FLMEM_SAMPLER_DONE);
 
 	if (flmem_text_starts(answer, refused))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %s", (int)attempt->pid,
 				       answer + sizeof(refused) - 1);
 	if (!is_done && !renew_attached(target, &now, NULL))
-		is_done = attempt->detach ? now.state.phase == FLMEM_SAMPLER_IDLE
-					  : now.state.phase == FLMEM_SAMPLER_SAMPLING &&
-						    strcmp(now.state.path,
-							   order + strlen(ATTACH_ORDER)) == 0;
+		is_done = attempt->detach
+				  ? now.state.phase == FLMEM_SAMPLER_IDLE
+				  : now.state.phase == FLMEM_SAMPLER_SAMPLING &&
+					    strcmp(now.state.path,
+						   order + strlen(FLMEM_SAMPLER_ORDER_ATTACH)) == 0;
 	if (is_done)
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -202,17 +203,17 @@ static int check_attachable(const struct attach_attempt *attempt,
 static bool find_library_function(const struct flmem_modules *modules, const char *name,
 				  uint64_t *ret_address)
 {
-	uint64_t unused;
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(modules, &is_glibc);
 
+	if (library && flmem_module_symbol_any(library, name, ret_address))
+		return true;
+	/* Before 2.34, dlopen() is in a second one. */
 	for (size_t i = 0; i < modules->rank_count; i++) {
 		const struct flmem_module *module = modules->by_rank[i];
-		const char *file = strrchr(module->path, '/');
 
-		/* Before 2.34, dlopen() is in a second one. */
-		if (!flmem_module_symbol(module, "gnu_get_libc_version", &unused) &&
-		    !(file && flmem_text_starts(file, "/libdl")))
-			continue;
-		if (flmem_module_symbol_any(module, name, ret_address))
+		if (flmem_text_starts(flmem_text_basename(module->path), "libdl") &&
+		    flmem_module_symbol_any(module, name, ret_address))
 			return true;
 	}
 	return false;
@@ -276,7 +277,7 @@ static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 	struct flmem_attached attached = *there;
 	int rc = attached.module ? 0 : load_new_sampler(attempt, target, &attached, err);
 
-	snprintf(order, sizeof(order), ATTACH_ORDER "%s", profile);
+	snprintf(order, sizeof(order), FLMEM_SAMPLER_ORDER_ATTACH "%s", profile);
 	/* Nothing was loaded in a dry run, and there is nothing more to find out. */
 	if (rc || !attached.module)
 		return rc;
@@ -342,7 +343,7 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
 	take_entries(&attached->state, &attempt->result);
-	return send_order(attempt, target, attached, "detach", err);
+	return send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 }
 
 static int run_attach_attempt(void *context, struct flmem_error *err)

@@ -14,7 +14,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
 
-static const char attach_order[] = "attach ", detach_order[] = "detach";
+static const char attach_order[] = FLMEM_SAMPLER_ORDER_ATTACH;
 
 static void append_answer(char *answer, size_t size, const char *text)
 {
@@ -114,10 +114,10 @@ void flmem_sampler_order(const char *order, char *answer)
 	sampler_walk_prepare();
 	if (strncmp(order, attach_order, sizeof(attach_order) - 1) == 0)
 		why = run_attach(order + sizeof(attach_order) - 1);
-	else if (strcmp(order, detach_order) == 0)
+	else if (strcmp(order, FLMEM_SAMPLER_ORDER_DETACH) == 0)
 		why = run_detach();
 	answer[0] = '\0';
-	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, FLMEM_SAMPLER_ANSWER);
-	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, why ? "refused " : "ok");
+	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX,
+		      why ? FLMEM_SAMPLER_REFUSED : FLMEM_SAMPLER_DONE);
 	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, why ? why : "");
 }

@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 
 #include "preload/sampler/hold.h"
-#include "preload/sampler/hooks.h"
 
 #ifdef __x86_64__
 #define RELOCATION_CALL	 R_X86_64_JUMP_SLOT

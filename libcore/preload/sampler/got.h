@@ -12,28 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "preload/sampler/hooks.h"
 #include "preload/sampler/sampler.h"
 #include "preload/sampler_state.h"
 
-/* X(name): functions that a program calls and the sampler has in their place. */
-#define SAMPLER_HOOKS(X)      \
-	X(malloc)             \
-	X(calloc)             \
-	X(realloc)            \
-	X(reallocarray)       \
-	X(free)               \
-	X(free_sized)         \
-	X(free_aligned_sized) \
-	X(memalign)           \
-	X(posix_memalign)     \
-	X(aligned_alloc)      \
-	X(valloc)             \
-	X(pvalloc)            \
-	X(mmap)               \
-	X(mmap64)             \
-	X(munmap)             \
-	X(mremap)             \
-	X(dlclose)
+/* X(name): functions that a program calls and the sampler has in their place; malloc is first. */
+#define SAMPLER_HOOKS(X)     \
+	SAMPLER_NEXT_ROWS(X) \
+	X(reallocarray)      \
+	X(mmap64)            \
+	X(mremap)
 
 /* Only redirected, not exported: what is opened later is looked for after them. */
 #define SAMPLER_LINKER_HOOKS(X) \

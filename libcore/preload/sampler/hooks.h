@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* X(function): those that are looked for by their names. */
+/* X(function): those of struct sampler_next that are found by their own names; malloc is first. */
 #define SAMPLER_NEXT_ROWS(X)  \
 	X(malloc)             \
 	X(calloc)             \

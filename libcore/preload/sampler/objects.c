@@ -129,6 +129,17 @@ static bool is_definition(const struct sampler_object *object, uint32_t index)
 	       !(object->versions && object->versions[index] & VERSION_HIDDEN);
 }
 
+/* 1 if the symbol at the index is one that it defines under that name, else 0. */
+static unsigned count_symbol(const struct sampler_object *object, uint32_t index, const char *name,
+			     uintptr_t *found)
+{
+	if (!is_symbol_named(object, index, name))
+		return 0;
+	if (!*found && is_definition(object, index))
+		*found = object->base + object->symbols[index].st_value;
+	return 1;
+}
+
 /* How many symbols it defines under that name; *ret_found: the first function among them. */
 static unsigned search_hash(const struct sampler_object *object, const char *name,
 			    uintptr_t *ret_found)
@@ -151,11 +162,8 @@ static unsigned search_hash(const struct sampler_object *object, const char *nam
 		return 0;
 	do {
 		other = chain[index - table[1]];
-		if ((other | 1) == (hash | 1) && is_symbol_named(object, index, name)) {
-			count++;
-			if (!*ret_found && is_definition(object, index))
-				*ret_found = object->base + object->symbols[index].st_value;
-		}
+		if ((other | 1) == (hash | 1))
+			count += count_symbol(object, index, name, ret_found);
 		index++;
 	} while (!(other & 1));
 	return count;
@@ -168,13 +176,8 @@ static unsigned search_old_hash(const struct sampler_object *object, const char 
 	const uint32_t *table = object->old_hash;
 	unsigned count = 0;
 
-	for (uint32_t index = 1; index < table[1]; index++) {
-		if (!is_symbol_named(object, index, name))
-			continue;
-		count++;
-		if (!*ret_found && is_definition(object, index))
-			*ret_found = object->base + object->symbols[index].st_value;
-	}
+	for (uint32_t index = 1; index < table[1]; index++)
+		count += count_symbol(object, index, name, ret_found);
 	return count;
 }
 
