@@ -33,7 +33,7 @@ struct flmem_tracee {
 	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
 	/*
 	 * It runs on in its call, and its release leaves it to the end of the calling thread, which
-	 * must be immediate: a detached thread looks for signals, which ends some calls with EINTR.
+	 * must be immediate: a detached thread takes signals, which ends some calls with EINTR.
 	 */
 	bool in_call;
 	int signal;		     /* that is delivered to it when it is detached; 0: none */

@@ -17,7 +17,7 @@
 
 /* A Python function. Before CPython 3.11 its class is not in the profile, so it is not here. */
 struct flmem_heap_place {
-	const char *function; /* NULL: any */
+	const char *function; /* NULL: no such place */
 	const char *file;     /* the end of its path, from a directory or a file on */
 };
 

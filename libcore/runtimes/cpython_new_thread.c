@@ -234,8 +234,9 @@ static int parse_answer(const struct flmem_cpython_session *session,
 	return 0;
 }
 
-static int take_function_answer(const struct flmem_cpython_session *session,
-				const struct flmem_borrow_result *run, const struct flmem_buf *area)
+static void take_function_answer(const struct flmem_cpython_session *session,
+				 const struct flmem_borrow_result *run,
+				 const struct flmem_buf *area)
 {
 	const struct flmem_cpython_function *function = &session->call->function;
 	struct flmem_cpython_result *result = session->result;
@@ -244,7 +245,6 @@ static int take_function_answer(const struct flmem_cpython_session *session,
 		memcpy(function->answer, area->data, function->answer_size);
 	result->complete = true;
 	result->took_us = run->complete ? run->call_ns[0] / 1000U : 0;
-	return 0;
 }
 
 static int run_function(struct flmem_cpython_session *session,
@@ -256,16 +256,16 @@ static int run_function(struct flmem_cpython_session *session,
 	struct flmem_chain chain = {0};
 	int rc = fill_function_area(&session->call->function, &area, &chain, err);
 
-	if (!rc)
-		rc = flmem_new_thread_run(session->view, thread, &chain, options, &run, err);
-	else
+	if (rc)
 		return rc;
+	rc = flmem_new_thread_run(session->view, thread, &chain, options, &run, err);
 	/* The area is read before the thread is stopped again, which may come too late. */
 	if (rc && !(rc == FLMEM_EFAILED && run.self_restored))
 		return rc == FLMEM_EFAILED && run.started ? explain_late_code(session, &run, err)
 							  : rc;
 	flmem_new_thread_await_end(session->view, thread, END_US);
-	return take_function_answer(session, &run, &area);
+	take_function_answer(session, &run, &area);
+	return 0;
 }
 
 static int run_code(struct flmem_cpython_session *session, const struct functions *functions,
