@@ -15,7 +15,8 @@ import averaging
 import figures
 import probing
 import stage
-from fetching import PATHS, _free_port
+from fetching import PATHS
+from harness import ports
 
 TENSORS = 32
 MODEL_MIB = 512
@@ -109,7 +110,7 @@ def _round(bench, url, base, names, number, found):
 
 def _measure(bench, folder, rounds):
     model, output = os.path.join(folder, "model.safetensors"), os.path.join(folder, "out")
-    port, found = _free_port(), {}
+    port, found = ports.free()[0], {}
     averaging.write_model(model, 1, tensors=TENSORS)
     words = [bench.flmem, "exchange", "serve", "--model", model, "--clients", "2", "--rounds", str(rounds), "--state",
              os.path.join(folder, "state"), "--listen", "127.0.0.1:0", "--settle", "60s"]

@@ -6,13 +6,13 @@ same bytes and drops them, and beside the same files without a server.
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 
 import averaging
 import figures
 import stage
+from harness import ports
 
 INPUTS, TENSORS = 2, 32
 PEAK_MIB = 64
@@ -29,15 +29,9 @@ http {{
 """
 
 
-def _free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class _Server:
     def __init__(self, folder):
-        self.base = f"http://127.0.0.1:{(port := _free_port())}/"
+        self.base = f"http://127.0.0.1:{(port := ports.free()[0])}/"
         path = os.path.join(folder, "nginx.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(user="user root; " if os.geteuid() == 0 else "", port=port, folder=folder))

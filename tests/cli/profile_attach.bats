@@ -273,7 +273,7 @@ is_closed() {
 }
 
 # A walk over the objects waits for a fork, as the one that puts entries back does.
-@test "a thread that looks for functions while detach waits redirects nothing afterwards" {
+@test "a thread that searches functions while detach waits redirects nothing afterwards" {
 	local round pid threads=$FLMEM_VICTIMS/sampled/threads.so
 	start_attachable
 	order call "$threads" open_in_thread "$threads"

@@ -11,13 +11,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+from harness import ports  # noqa: E402
 from harness.exchange_checks import content, put, refused, run  # noqa: E402
 from harness.exchange_server import Served, write_model  # noqa: E402
 
@@ -186,19 +186,13 @@ def spooled():
     return found
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Nginx:
     """nginx in front of a server."""
 
     def __init__(self, server, more="", tls=""):
         os.makedirs("nginx/logs", exist_ok=True)
         for _ in range(9):  # another program may take the port that was free
-            self.port = free_port()
+            self.port = ports.free()[0]
             if self.begin(server, more, tls):
                 self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
                 return

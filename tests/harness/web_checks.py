@@ -16,7 +16,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import tensors, web  # noqa: E402
+from harness import ports, tensors, web  # noqa: E402
 from harness.aggregate_calls import FLMEM, call, content, put, refused, run  # noqa: E402
 
 COUNT = 60000
@@ -230,7 +230,7 @@ events {{ }}
 http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4;
   scgi_temp_path t5; gzip on; gzip_types *; gzip_min_length 1;
   server {{ listen unix:{os.getcwd()}/unused; listen 127.0.0.1:PORT; root {os.getcwd()}; }} }}
-""".replace("PORT", str(free_port())).encode())
+""".replace("PORT", str(ports.free()[0])).encode())
     port = content("nginx.conf").decode().split("127.0.0.1:")[1].split(";")[0]
     with subprocess.Popen(["nginx", "-p", os.getcwd(), "-c", os.path.abspath("nginx.conf")],
                           stderr=subprocess.DEVNULL) as server:
@@ -240,13 +240,6 @@ http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_te
             assert content("out") == content("want")
         finally:
             server.terminate()
-
-
-def free_port():
-    import socket
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ A fault takes one protection out of the code, or turns it round, and names the t
 notice. It is found by its text, so a change of the code makes it stale, which is an error: whoever
 changes a protection checks its fault, too.
 """
+import os
 from dataclasses import dataclass, replace
 from typing import Tuple
 
@@ -47,8 +48,9 @@ class Fault:
         return text.replace(self.old, self.new)
 
 
-def check(faults):
-    """What is wrong with a table by itself."""
+def check(faults, root):
+    """What is wrong with a table by itself, and where the sources are no longer as it says: also
+    for faults that this run does not plant."""
     found, names = [], set()
     for fault in faults:
         if fault.name in names:
@@ -58,4 +60,8 @@ def check(faults):
             found.append(f"{fault.name}: {fault.file} is no source of the library")
         if not fault.tests:
             found.append(f"{fault.name}: names no test")
+        try:
+            fault.planted(os.path.join(root, fault.file))
+        except (Stale, OSError) as error:
+            found.append(f"STALE {fault.name}: {error}")
     return found

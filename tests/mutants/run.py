@@ -127,7 +127,7 @@ def parse_options():
 
 def main():
     options = parse_options()
-    wrong = faults.check(FAULTS)
+    wrong = faults.check(FAULTS, ROOT)
     if wrong:
         raise SystemExit("\n".join(wrong))
     chosen = choose(options)

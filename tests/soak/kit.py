@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 
-from harness import command, nvflare, proc, report  # noqa: E402
+from harness import command, nvflare, ports, proc, report  # noqa: E402
 
 VERSIONS = ("2.8.1", "2.9.0")
 READY_S, JOB_S, STOP_S = 180, 300, 120
@@ -50,16 +49,6 @@ sign_folders(sys.argv[1], load_private_key(state["root_pri_key"]), signature_fil
 
 class Trouble(Exception):
     """What went wrong."""
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def wait_for(what, check, limit_s):
@@ -123,7 +112,7 @@ class Federation:
         return os.path.join(self.directory, "made", "fl", "prod_00", name)
 
     def provision(self):
-        port, admin_port = free_ports(2)
+        port, admin_port = ports.free(2)
         with open(os.path.join(self.directory, "project.yml"), "w", encoding="utf-8") as file:
             file.write(PROJECT.format(server=SERVER, org=ORG, admin=ADMIN, port=port,
                                       admin_port=admin_port))

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import command, report, skip  # noqa: E402
+from harness import command, ports, report, skip  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "srun")
@@ -71,16 +70,6 @@ print("released" if full - resident() >= 20 << 20 else "kept", len(rows), flush=
 WATCH = "--auto --interval 100ms --cool-down 1s"
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 def copy_flmem(build, place):
     """The build may lie below a directory that the job's user cannot enter."""
     target = os.path.join(place, "flmem")
@@ -116,7 +105,7 @@ class Cluster:
         self.configuration = os.path.join(place, "slurm.conf")
         with open(self.configuration, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(place=place, script=script, host=host,
-                                            ports=free_ports(2)))
+                                            ports=ports.free(2)))
         os.environ["SLURM_CONF"] = self.configuration
         for name in ("state", "spool"):
             os.mkdir(os.path.join(place, name))

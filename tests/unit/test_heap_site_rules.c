@@ -73,6 +73,21 @@ static void find_in(struct profile_maker *m, const char *release,
 	maker_clear(m);
 }
 
+static const struct made_frame others[] = {{"main", "/srv/train.py"}, {0}};
+
+/* Of a profile with these bytes at the peak in one stack, and others besides. */
+static void find_in_stack(const struct made_frame *frames, uint64_t bytes, uint64_t rest,
+			  const char *release, struct flmem_recommendations *found)
+{
+	struct profile_maker m;
+
+	maker_init(&m);
+	make_peak(&m, frames, bytes);
+	if (rest)
+		make_peak(&m, others, rest);
+	find_in(&m, release, found);
+}
+
 #define SITE "/opt/env/lib/python3.11/site-packages/"
 
 static const struct made_frame received[] = {
@@ -81,18 +96,13 @@ static const struct made_frame received[] = {
 	{"load", SITE "safetensors/torch.py"},
 	{"_view2torch", SITE "safetensors/torch.py"},
 	{0}};
-static const struct made_frame others[] = {{"main", "/srv/train.py"}, {0}};
 
 static void a_site_names_its_setting(void **state)
 {
 	struct flmem_recommendations found;
-	struct profile_maker m;
 
 	(void)state;
-	maker_init(&m);
-	make_peak(&m, received, 30 * MIB);
-	make_peak(&m, others, 70 * MIB);
-	find_in(&m, NULL, &found);
+	find_in_stack(received, 30 * MIB, 70 * MIB, NULL, &found);
 	assert_int_equal(found.finding_count, 1);
 	assert_string_equal(found.findings[0].rule->id, "NVF-HEAP-RECEIVED");
 	assert_string_equal(found.findings[0].path, "workflows[].args.enable_tensor_disk_offload");
@@ -114,12 +124,9 @@ static void short_names_and_native_frames_are_no_obstacle(void **state)
 		{"native", NULL},
 		{0}};
 	struct flmem_recommendations found;
-	struct profile_maker m;
 
 	(void)state;
-	maker_init(&m);
-	make_peak(&m, frames, 30 * MIB);
-	find_in(&m, NULL, &found);
+	find_in_stack(frames, 30 * MIB, 0, NULL, &found);
 	assert_int_equal(found.finding_count, 1);
 	flmem_recommendations_clear(&found);
 }
@@ -127,13 +134,8 @@ static void short_names_and_native_frames_are_no_obstacle(void **state)
 static void assert_none(const struct made_frame *frames, uint64_t bytes, uint64_t rest)
 {
 	struct flmem_recommendations found;
-	struct profile_maker m;
 
-	maker_init(&m);
-	make_peak(&m, frames, bytes);
-	if (rest)
-		make_peak(&m, others, rest);
-	find_in(&m, NULL, &found);
+	find_in_stack(frames, bytes, rest, NULL, &found);
 	assert_int_equal(found.finding_count, 0);
 	flmem_recommendations_clear(&found);
 }
@@ -168,12 +170,9 @@ static void recursion_counts_once(void **state)
 		{"numerical_params_diff", "nvflare/client/utils.py"},
 		{0}};
 	struct flmem_recommendations found;
-	struct profile_maker m;
 
 	(void)state;
-	maker_init(&m);
-	make_peak(&m, frames, 30 * MIB);
-	find_in(&m, NULL, &found);
+	find_in_stack(frames, 30 * MIB, 0, NULL, &found);
 	assert_int_equal(found.finding_count, 1);
 	assert_non_null(strstr(found.findings[0].message, "30 MiB, 100 % of the peak"));
 	flmem_recommendations_clear(&found);
@@ -182,12 +181,9 @@ static void recursion_counts_once(void **state)
 static void a_release_before_it_has_no_finding(void **state)
 {
 	struct flmem_recommendations found;
-	struct profile_maker m;
 
 	(void)state;
-	maker_init(&m);
-	make_peak(&m, received, 30 * MIB);
-	find_in(&m, "2.7.2", &found);
+	find_in_stack(received, 30 * MIB, 0, "2.7.2", &found);
 	assert_int_equal(found.finding_count, 0);
 	flmem_recommendations_clear(&found);
 }
@@ -214,12 +210,9 @@ static void all_rows_are_complete_and_listed(void **state)
 static bool has_finding(const struct made_frame *frames, const char *id)
 {
 	struct flmem_recommendations found;
-	struct profile_maker m;
 	bool has = false;
 
-	maker_init(&m);
-	make_peak(&m, frames, 30 * MIB);
-	find_in(&m, NULL, &found);
+	find_in_stack(frames, 30 * MIB, 0, NULL, &found);
 	for (size_t i = 0; i < found.finding_count; i++)
 		has |= strcmp(found.findings[i].rule->id, id) == 0;
 	flmem_recommendations_clear(&found);
@@ -231,7 +224,7 @@ static void check_place(const struct flmem_heap_site_row *row)
 	const struct flmem_heap_place *place = &row->place, *caller = &row->caller;
 	char path[512], calling[512];
 	struct made_frame frames[] = {{caller->function ? caller->function : "caller", calling},
-				      {place->function ? place->function : "called", path},
+				      {place->function, path},
 				      {"allocate", "/srv/other.py"},
 				      {0}};
 
