@@ -26,6 +26,8 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
 	CONTENT "libflmem 0 flmem (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/debian/triggers
 	${PROJECT_BINARY_DIR}/debian/shlibs)
+# Not those that the umask has left: two builds give the same bytes.
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libncursesw6, libjemalloc2, libmicrohttpd12 | libmicrohttpd12t64, libgnutls30 | libgnutls30t64, libcurl4 | libcurl4t64")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
