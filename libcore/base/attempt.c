@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/portable.h"
 #include "base/thread.h"
 
@@ -201,16 +202,6 @@ static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYT
 	return end > ret_call && *end == ' ' && can_block_forever(number);
 }
 
-static void add_slice(struct timespec *time)
-{
-	clock_gettime(CLOCK_MONOTONIC, time);
-	time->tv_nsec += (long)SLICE_MS * 1000000;
-	if (time->tv_nsec >= 1000000000) {
-		time->tv_nsec -= 1000000000;
-		time->tv_sec++;
-	}
-}
-
 void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limit)
 {
 	struct task *task = current;
@@ -245,9 +236,8 @@ static bool wait_for_task(struct task *task)
 	long number = -1;
 
 	while (!task->done && same < patience && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR) {
-		struct timespec until;
+		struct timespec until = flmem_clock_after_us(SLICE_MS * 1000U);
 
-		add_slice(&until);
 		if (pthread_cond_timedwait(&task->end, &task->lock, &until) != ETIMEDOUT)
 			continue;
 		if (!atomic_load(&task->tid) || !read_attempt_syscall(task, now, &number)) {

@@ -41,6 +41,15 @@ static inline uint64_t flmem_clock_wall_us(void)
 	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
 }
 
+/* For waits with a time of CLOCK_MONOTONIC (flmem_cond_init_monotonic()). */
+static inline struct timespec flmem_clock_after_us(uint64_t us)
+{
+	uint64_t end = flmem_clock_ns() + us * 1000U;
+
+	return (struct timespec){.tv_sec = (time_t)(end / 1000000000U),
+				 .tv_nsec = (long)(end % 1000000000U)};
+}
+
 static inline void flmem_clock_sleep_us(uint64_t us)
 {
 	struct timespec time = {.tv_sec = (time_t)(us / 1000000U),

@@ -13,7 +13,7 @@
 #include "base/text/text.h"
 #include "base/thread.h"
 
-#define TICK_NS		 200000000
+#define TICK_US		 200000
 #define BUFFER_ALIGNMENT 4096U
 /* Chunks of its output that a thread leaves to the disk before it waits for the oldest. */
 #define WRITES_PENDING 4U
@@ -318,10 +318,7 @@ static void wait_for_workers(struct flmem_run *run, uint64_t started_us)
 
 	pthread_mutex_lock(&run->lock);
 	while (run->running) {
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += TICK_NS;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
+		until = flmem_clock_after_us(TICK_US);
 		if (pthread_cond_timedwait(&run->changed, &run->lock, &until) != ETIMEDOUT)
 			continue;
 		pthread_mutex_unlock(&run->lock);

@@ -37,11 +37,9 @@ static bool read_query(const struct flmem_http_request *request, const char *nam
 /* With the lock. */
 static void wait_for_round(struct flmem_exchange *x, uint64_t after, uint64_t seconds)
 {
-	struct timespec end;
+	struct timespec end = flmem_clock_after_us(
+		(seconds < FLMEM_EXCHANGE_WAIT_MAX ? seconds : FLMEM_EXCHANGE_WAIT_MAX) * 1000000U);
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec +=
-		(time_t)(seconds < FLMEM_EXCHANGE_WAIT_MAX ? seconds : FLMEM_EXCHANGE_WAIT_MAX);
 	while (!x->stopping && x->published_round <= after && x->phase != FLMEM_PHASE_DONE &&
 	       x->phase != FLMEM_PHASE_FAILED)
 		if (pthread_cond_timedwait(&x->changed, &x->lock, &end))

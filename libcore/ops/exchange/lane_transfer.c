@@ -22,8 +22,8 @@
 #define LENGTH_BYTES 8U			 /* in front of a safetensors header */
 #define HEAD_MORE    (UINT64_C(1) << 20) /* a header may have more text than that of the model */
 /* Below the timeouts of clients and proxies. */
-#define ROOM_SECONDS	20U
-#define PUBLISH_SECONDS 45U
+#define ROOM_US	   20000000U
+#define PUBLISH_US 45000000U
 
 struct flmem_lane_transfer {
 	struct flmem_exchange *x;
@@ -178,15 +178,6 @@ static bool wait_moved(struct flmem_lane_transfer *transfer, const struct timesp
 	return pthread_cond_timedwait(&lockstep->moved, &lockstep->lock, end) == 0;
 }
 
-static struct timespec seconds_from_now(unsigned seconds)
-{
-	struct timespec end;
-
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += seconds;
-	return end;
-}
-
 /* Of the ring. With the lock of lockstep. */
 static uint64_t lane_room(const struct flmem_lane_transfer *transfer)
 {
@@ -200,7 +191,7 @@ static uint64_t lane_room(const struct flmem_lane_transfer *transfer)
 static uint64_t await_room(struct flmem_lane_transfer *transfer, uint64_t wanted)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
-	struct timespec end = seconds_from_now(ROOM_SECONDS);
+	struct timespec end = flmem_clock_after_us(ROOM_US);
 	bool waits = false;
 	uint64_t room;
 
@@ -394,7 +385,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 static void await_published(struct flmem_lane_transfer *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
-	struct timespec end = seconds_from_now(PUBLISH_SECONDS);
+	struct timespec end = flmem_clock_after_us(PUBLISH_US);
 	bool ended;
 
 	pthread_mutex_lock(&lockstep->lock);

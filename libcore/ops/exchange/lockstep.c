@@ -10,6 +10,7 @@
 
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/portable.h"
 #include "base/text/text.h"
 #include "ops/exchange/answers.h"
@@ -23,7 +24,7 @@
 #define FUSE_LARGEST	  (UINT64_C(1) << 20)
 #define CLIENTS_MOST	  1024U
 #define SAFETENSORS_LEAST UINT64_C(10) /* the size of a header, and {} */
-#define POSITION_SECONDS  20
+#define POSITION_US	  20000000U
 
 int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *options,
 				 struct flmem_error *err)
@@ -301,11 +302,9 @@ bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *
 bool flmem_lockstep_await_position(struct flmem_exchange *x)
 {
 	struct flmem_lockstep *lockstep = x->lockstep;
-	struct timespec end;
+	struct timespec end = flmem_clock_after_us(POSITION_US);
 	bool known;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += POSITION_SECONDS;
 	pthread_mutex_lock(&lockstep->lock);
 	while (!lockstep->positioned && !lockstep->ended)
 		if (pthread_cond_timedwait(&lockstep->moved, &lockstep->lock, &end))

@@ -16,7 +16,7 @@
 #include "base/files/io.h"
 #include "ops/exchange/lockstep.h"
 
-#define SEIZE_SECONDS 5
+#define SEIZE_US 5000000U
 
 struct upload_name {
 	char text[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".journal")];
@@ -200,12 +200,10 @@ static bool wait_change(struct flmem_exchange *x, const struct timespec *time)
 bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
 			 struct flmem_http_request *request)
 {
+	struct timespec end = flmem_clock_after_us(SEIZE_US);
 	struct flmem_upload *upload;
-	struct timespec end;
 	bool patient = true;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += SEIZE_SECONDS;
 	while ((upload = flmem_uploads_find(x, id)) && upload->writer && patient) {
 		flmem_http_request_cut(upload->writer);
 		flmem_lockstep_hurry(x, upload);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/files/fs_user.h"
-#include "base/portable.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -13,6 +12,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/portable.h"
 
 /* One run, shared by the caller and the thread; the last of the two frees it. */
 struct fs_user_run {
@@ -124,11 +126,9 @@ static int start_run(struct fs_user_run *run)
 
 static int await_run(struct fs_user_run *run, uint64_t timeout_us)
 {
-	struct timespec until;
+	struct timespec until = flmem_clock_after_us(timeout_us);
 	int rc = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(timeout_us / 1000000U);
 	pthread_mutex_lock(&run->lock);
 	while (!run->is_done && !rc)
 		rc = pthread_cond_timedwait(&run->ended, &run->lock, &until);
