@@ -59,10 +59,10 @@ def words_of(part):
     return ["make", part]
 
 
-def build(place, parts, umask, environment):
+def build(place, parts, umask, environment, date):
     """Without a cache of objects, which would hide differences."""
     own = {**os.environ, **environment, "FLMEM_SETUP": "no", "CMAKE_C_COMPILER_LAUNCHER": "",
-           "SOURCE_DATE_EPOCH": source_date()}
+           "SOURCE_DATE_EPOCH": date}
     for part in parts:
         log = os.path.join(place, f"{part}.log")
         with open(log, "wb") as file:
@@ -186,15 +186,16 @@ def main():
     if not parts:
         skip("no package can be made here")
     with tempfile.TemporaryDirectory(prefix="flmem-packages-") as scratch:
-        places = []
-        for name, umask, environment in CIRCUMSTANCES:
-            place = os.path.join(scratch, name)
-            if chosen.first and not places:
-                place = os.path.abspath(chosen.first)
-            else:
-                copy_tree(place)
-                build(place, parts, umask, environment)
-            places.append(place)
+        places = [os.path.join(scratch, name) for name, _, _ in CIRCUMSTANCES]
+        if chosen.first:
+            places[0] = os.path.abspath(chosen.first)
+        new = [(place, *how) for place, (_, *how) in zip(places, CIRCUMSTANCES)][bool(chosen.first):]
+        # Before the first build, which takes minutes in which the tree may change.
+        date = source_date()
+        for place, *_ in new:
+            copy_tree(place)
+        for place, umask, environment in new:
+            build(place, parts, umask, environment, date)
         rows = [check(part, *places, scratch) for part in parts]
     report.table(("package", "result", "bytes", "made twice"), rows)
     sys.exit(any(row[1] == "FAILED" for row in rows))
