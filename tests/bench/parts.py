@@ -19,6 +19,7 @@ import profilers
 import reading
 import sampling
 import stage
+import transferring
 import truth
 import watching
 from figures import MS
@@ -41,6 +42,7 @@ class Bench:
         self.tools = tools
         self.debugger = options.gdb
         self.rounds = options.rounds
+        self.sizes, self.ways = options.sizes, options.ways
         self.realtime = options.realtime
         self._target = None
 
@@ -322,6 +324,7 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
        "fetch": fetching.fetch, "exchange": exchanging.exchange,
+       "transfer": transferring.transfer,
        "sample": sampling.sample, "profilers": profilers.compare,
        "read-profile": reading.read, "truth": truth.truth,
        "large": large.large, "small-tensors": large.small_tensors}

@@ -20,7 +20,12 @@ PACKAGES = {
                "tomli", "tomli-w", "pathspec<2", "click", "typer<0.21", "rich<15", "requests", "httpx", "httpcore", "h11",
                "anyio", "certifi", "idna", "sniffio", "typing-extensions", "markdown-it-py", "mdurl", "pygments",
                "shellingham", "charset-normalizer", "urllib3", "cryptography", "cffi", "pycparser", "pyyaml",
-               "packaging"),
+               "packaging",
+               # What SuperLink and SuperNode import besides; later health checks want a newer protobuf.
+               "grpcio-health-checking>=1.70,<1.76", "sqlalchemy>=2.0.45,<3", "greenlet", "alembic>=1.18.1,<2", "mako",
+               "markupsafe", "uvicorn>=0.49,<0.50", "fastapi>=0.138,<0.139", "starlette>=1.3.1,<1.4", "pydantic",
+               "pydantic-core", "annotated-types", "annotated-doc", "typing-inspection", "prompt-toolkit", "wcwidth",
+               "aiosqlite"),
     "appfl": ("appfl==1.12.0", "omegaconf", "antlr4-python3-runtime==4.9.3", "PyYAML", "packaging",
               "opacus==1.3.0", "opt_einsum", "scipy==1.10.1",
               # Its agents import what draws reports of data; its communicators import each other.
