@@ -269,7 +269,7 @@ complete -c flmem -n '__flmem_is profile detach' -l help -s h -d 'print this hel
 complete -c flmem -n '__flmem_is profile round' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile round' -F
 
-complete -c flmem -n '__flmem_is profile stats' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile stats' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile stats' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile stats' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile stats' -l limit -s n -x -d 'show so many of the largest lines of code (default 5)'
@@ -277,7 +277,7 @@ complete -c flmem -n '__flmem_is profile stats' -l json -d 'print one JSON objec
 complete -c flmem -n '__flmem_is profile stats' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile stats' -F
 
-complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile summary' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show so many (default 30)'
@@ -285,7 +285,7 @@ complete -c flmem -n '__flmem_is profile summary' -l json -d 'print one JSON obj
 complete -c flmem -n '__flmem_is profile summary' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile summary' -F
 
-complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile table' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show so many (default 50)'
@@ -293,7 +293,7 @@ complete -c flmem -n '__flmem_is profile table' -l json -d 'print one JSON objec
 complete -c flmem -n '__flmem_is profile table' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile table' -F
 
-complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile tree' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show so many (default 20)'
@@ -308,14 +308,14 @@ complete -c flmem -n '__flmem_is profile leaks' -l help -s h -d 'print this help
 complete -c flmem -n '__flmem_is profile leaks' -F
 
 complete -c flmem -n '__flmem_is profile flamegraph' -l output -s o -r -F -d 'file for the page (default: FILE.html); a page of flmem is replaced, another file is not'
-complete -c flmem -n '__flmem_is profile flamegraph' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile flamegraph' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile flamegraph' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile flamegraph' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile flamegraph' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile flamegraph' -F
 
 complete -c flmem -n '__flmem_is profile diff' -l html -r -F -d 'write a page with a flame graph in two colours, too: orange for more, blue for less; a page of flmem is replaced, another file is not'
-complete -c flmem -n '__flmem_is profile diff' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile diff' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile diff' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile diff' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show so many of the largest changes (default 30)'
@@ -324,7 +324,7 @@ complete -c flmem -n '__flmem_is profile diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile diff' -F
 
 complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
-complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show so many of the largest changes of each (default 3)'
 complete -c flmem -n '__flmem_is profile analyze' -l json -d 'print one JSON object'
@@ -333,7 +333,7 @@ complete -c flmem -n '__flmem_is profile analyze' -F
 
 complete -c flmem -n '__flmem_is profile export' -l format -s f -x -a 'pprof collapsed speedscope json' -d 'pprof (compressed), collapsed stacks of flamegraph.pl, speedscope, or JSON with all stacks (required)'
 complete -c flmem -n '__flmem_is profile export' -l output -s o -r -F -d 'write to a file, which must not exist (default: standard output)'
-complete -c flmem -n '__flmem_is profile export' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated)'
+complete -c flmem -n '__flmem_is profile export' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile export' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile export' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile export' -l help -s h -d 'print this help'

@@ -140,7 +140,9 @@ static int show_folder(const struct analyze_options *o, const struct flmem_heap_
 {
 	struct flmem_heap_analysis *analyses = calloc(folder->count, sizeof(*analyses));
 	enum flmem_heap_measure measure;
-	int rc = profile_measure(&o->profile, folder->profiles[0], &measure, err);
+	int rc = profile_measure_of_all(&o->profile,
+					(const struct flmem_heap_profile *const *)folder->profiles,
+					folder->count, &measure, err);
 
 	if (!analyses)
 		return flmem_error_nomem(err, "cannot analyze the profiles");

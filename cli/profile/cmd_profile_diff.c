@@ -75,10 +75,8 @@ static int show_diff(const struct diff_options *options,
 	const struct profile_options *o = &options->profile;
 	struct flmem_heap_comparison comparison;
 	enum flmem_heap_measure measure;
-	int rc = profile_measure(o, profiles[0], &measure, err);
+	int rc = profile_measure_of_all(o, profiles, 2, &measure, err);
 
-	if (!rc)
-		rc = profile_measure(o, profiles[1], &measure, err);
 	if (!rc && options->html)
 		rc = flmem_heap_page_write(profiles[0], profiles[1], measure, options->html, err);
 	if (!rc)

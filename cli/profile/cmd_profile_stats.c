@@ -26,11 +26,16 @@ static void print_facts(const struct flmem_heap_profile *p)
 	       flmem_heap_ending_name(p->ending));
 	if (p->command[0])
 		printf("command: %s\n", flmem_text_escape(p->command, shown, sizeof(shown)));
-	printf("process: %" PRIu32 ", sampled for %s\n", p->pid, format_us(p->duration_us, span));
+	if (!p->unrecorded)
+		printf("process: %" PRIu32 ", sampled for %s\n", p->pid,
+		       format_us(p->duration_us, span));
 	if (p->allocator[0])
 		printf("allocator: %s\n", flmem_text_escape(p->allocator, shown, sizeof(shown)));
-	printf("samples: %" PRIu64 ", one per %s on average\n", p->samples,
-	       format_bytes(p->interval_bytes, bytes));
+	if (p->unrecorded)
+		printf("samples: one per %s on average\n", format_bytes(p->interval_bytes, bytes));
+	else
+		printf("samples: %" PRIu64 ", one per %s on average\n", p->samples,
+		       format_bytes(p->interval_bytes, bytes));
 	if (p->no_python)
 		printf("no Python frames: %s\n", p->no_python);
 	if (p->peak_bytes)

@@ -13,6 +13,7 @@
 const char *const profile_measures[] = {FLMEM_HEAP_MEASURES(TEXT_ROW) NULL};
 const char *const profile_stacks[] = {FLMEM_HEAP_STACKS(TEXT_ROW) NULL};
 
+#define PATH_SHOWN 256
 #define ROUND_MAX  64
 #define ROUND_MOST (UINT32_MAX - 1)
 
@@ -26,19 +27,38 @@ static unsigned profile_choice_index(const char *const *choices, const char *nam
 	return choices[index] ? index : 0;
 }
 
+static enum flmem_heap_measure default_measure(const struct flmem_heap_profile *const *profiles,
+					       size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (profiles[i]->ending == FLMEM_HEAP_DUMPED)
+			return FLMEM_HEAP_LIVE;
+	return profiles[0]->by_round ? FLMEM_HEAP_ALLOCATED : FLMEM_HEAP_PEAK;
+}
+
+int profile_measure_of_all(const struct profile_options *options,
+			   const struct flmem_heap_profile *const *profiles, size_t count,
+			   enum flmem_heap_measure *ret_measure, struct flmem_error *err)
+{
+	enum flmem_heap_measure measure =
+		options->by ? profile_choice_index(profile_measures, options->by)
+			    : default_measure(profiles, count);
+	char shown[PATH_SHOWN];
+
+	for (size_t i = 0; i < count; i++)
+		if (profiles[i]->unknown[measure])
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0, "'%s': --by %s cannot be answered: %s",
+				flmem_text_escape(profiles[i]->path, shown, sizeof(shown)),
+				flmem_heap_measure_name(measure), profiles[i]->unknown[measure]);
+	*ret_measure = measure;
+	return 0;
+}
+
 int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure *ret_measure, struct flmem_error *err)
 {
-	enum flmem_heap_measure otherwise =
-		profile->by_round ? FLMEM_HEAP_ALLOCATED : FLMEM_HEAP_PEAK;
-	enum flmem_heap_measure measure =
-		options->by ? profile_choice_index(profile_measures, options->by) : otherwise;
-
-	if (profile->unknown[measure])
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--by %s cannot be answered: %s",
-				       flmem_heap_measure_name(measure), profile->unknown[measure]);
-	*ret_measure = measure;
-	return 0;
+	return profile_measure_of_all(options, &profile, 1, ret_measure, err);
 }
 
 /* "3" or "3..7" */

@@ -37,7 +37,7 @@ extern const char *const profile_stacks[];
 		.offset = offsetof(struct profile_options, by), .choices = profile_measures,  \
 		.help = "measure: what is live at the end, what was live at the peak of the " \
 			"process, what was allocated or freed in total (default peak; with "  \
-			"--round allocated)"                                                  \
+			"--round allocated, of a dump of jemalloc live)"                      \
 	}
 
 #define PROFILE_ROUND_OPTION                                                                    \
@@ -66,7 +66,12 @@ extern const char *const profile_stacks[];
 	PROFILE_BY_OPTION, PROFILE_STACK_OPTION, PROFILE_ROUND_OPTION, PROFILE_LIMIT_OPTION(what), \
 		PROFILE_JSON_OPTION
 
-/* The measure that is asked for; an unknown one of the profile is FLMEM_EUSAGE. */
+/* The measure that is asked for; one that a profile does not know is FLMEM_EUSAGE. */
+int profile_measure_of_all(const struct profile_options *options,
+			   const struct flmem_heap_profile *const *profiles, size_t count,
+			   enum flmem_heap_measure *ret_measure, struct flmem_error *err);
+
+/* The same of one profile. */
 int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 

@@ -27,8 +27,11 @@ static int find_growth(const struct flmem_heap_profile *profile,
 		       struct flmem_heap_finding *findings, size_t *count, struct flmem_error *err)
 {
 	struct flmem_heap_leaks leaks;
-	int rc = flmem_heap_leaks_find(profile, &leaks, err);
+	int rc;
 
+	if (profile->ending == FLMEM_HEAP_DUMPED)
+		return 0;
+	rc = flmem_heap_leaks_find(profile, &leaks, err);
 	if (rc)
 		return rc;
 	/* Ages alone say too little for a finding that nobody asked for. */

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
 #include "preload/profile_format.h"
+#include "profiler/jemalloc_dump.h"
 
 static bool is_profile_file(int folder, const char *name)
 {
@@ -24,6 +25,15 @@ static bool is_profile_file(int folder, const char *name)
 
 	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
 	       memcmp(magic, FLMEM_PROFILE_MAGIC, sizeof(magic)) == 0;
+}
+
+static bool is_dump_file(int folder, const char *name)
+{
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
+
+	return fd >= 0 && flmem_jemalloc_dump_is_one(fd);
 }
 
 bool flmem_heap_profile_is_one(const char *path)
@@ -58,7 +68,8 @@ static int list_profiles(DIR *list, struct names *names, struct flmem_error *err
 	if (!names->list)
 		return flmem_error_nomem(err, "cannot list the profiles");
 	while ((entry = readdir(list))) {
-		if (!is_profile_file(dirfd(list), entry->d_name))
+		if (!is_profile_file(dirfd(list), entry->d_name) &&
+		    !is_dump_file(dirfd(list), entry->d_name))
 			continue;
 		if (names->count == FLMEM_HEAP_FOLDER_MAX)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,

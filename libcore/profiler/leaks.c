@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "series/robust.h"
 
@@ -227,15 +229,27 @@ static void find_growing(const struct flmem_heap_profile *p, struct flmem_heap_l
 	}
 }
 
+static int refuse_dump(const struct flmem_heap_profile *profile, struct flmem_error *err)
+{
+	char shown[256];
+
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is a dump of jemalloc: of one moment, without rounds or ages; "
+			       "compare two dumps with flmem profile diff --by live",
+			       flmem_text_escape(profile->path, shown, sizeof(shown)));
+}
+
 int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 			  struct flmem_heap_leaks *ret_leaks, struct flmem_error *err)
 {
 	uint32_t rounds = complete_rounds(profile), first = first_numbered(profile);
 	struct flmem_heap_leaks leaks = {
-		.rows = calloc(profile->site_count + 1, sizeof(*leaks.rows)),
 		.by_round = profile->round_count > first,
 	};
 
+	if (profile->ending == FLMEM_HEAP_DUMPED)
+		return refuse_dump(profile, err);
+	leaks.rows = calloc(profile->site_count + 1, sizeof(*leaks.rows));
 	if (!leaks.rows)
 		return flmem_error_nomem(err, "cannot list the leaks of '%s'", profile->path);
 	leaks.periods = leaks.by_round ? (rounds > first ? rounds - first : 0) : PARTS_COUNTED;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/files/file_place.h"
 #include "proc/process.h"
 #include "profiler/amounts.h"
+#include "profiler/jemalloc_dump.h"
 #include "profiler/order.h"
 #include "profiler/project.h"
 #include "profiler/read_private.h"
@@ -64,7 +68,7 @@ uint64_t flmem_profile_reader_us(uint64_t ms)
 	return (ms < MS_MAX ? ms : MS_MAX) * 1000;
 }
 
-static void clear_reader(struct flmem_profile_reader *reader)
+void flmem_profile_reader_clear(struct flmem_profile_reader *reader)
 {
 	free(reader->modules);
 	free(reader->module_of);
@@ -154,23 +158,12 @@ static enum flmem_heap_stacks stacks_of(const struct flmem_heap_request *request
 	return p->has_python ? FLMEM_HEAP_STACKS_PYTHON : FLMEM_HEAP_STACKS_NATIVE;
 }
 
-static int read_profile(const struct flmem_heap_request *request,
-			const struct flmem_profile_file *file, struct flmem_heap_profile *p,
-			struct flmem_error *err)
+int flmem_profile_reader_finish(const struct flmem_heap_request *request,
+				struct flmem_heap_profile *profile, struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_reader)
-	struct flmem_profile_reader reader = {.file = file, .profile = p};
-	char shown[256];
+	struct flmem_heap_profile *p = profile;
 	int rc;
 
-	errno = 0;
-	if (!read_profile_lists(request, &reader))
-		return flmem_error_set(err, FLMEM_EFAILED, reader.failed || !errno ? ENOMEM : errno,
-				       "cannot read the profile '%s'",
-				       flmem_text_escape(file->path, shown, sizeof(shown)));
-	p->changing = flmem_profile_file_changed(file);
-	if (p->ending != FLMEM_HEAP_RUNNING)
-		p->changing = false;
 	p->stacks = stacks_of(request, p);
 	rc = flmem_heap_project(p, p->stacks, err);
 	if (rc)
@@ -184,24 +177,60 @@ static int read_profile(const struct flmem_heap_request *request,
 	return rc;
 }
 
+static int read_profile(const struct flmem_heap_request *request,
+			const struct flmem_profile_file *file, struct flmem_heap_profile *p,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_profile_reader_clear)
+	struct flmem_profile_reader reader = {.file = file, .profile = p};
+	char shown[256];
+
+	errno = 0;
+	if (!read_profile_lists(request, &reader))
+		return flmem_error_set(err, FLMEM_EFAILED, reader.failed || !errno ? ENOMEM : errno,
+				       "cannot read the profile '%s'",
+				       flmem_text_escape(file->path, shown, sizeof(shown)));
+	p->changing = flmem_profile_file_changed(file);
+	if (p->ending != FLMEM_HEAP_RUNNING)
+		p->changing = false;
+	return flmem_profile_reader_finish(request, p, err);
+}
+
 static void free_profile(struct flmem_heap_profile **profile)
 {
 	flmem_heap_profile_free(*profile);
 }
 
+static int read_sampled(const struct flmem_heap_request *request,
+			struct flmem_heap_profile *profile, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = FLMEM_PROFILE_FILE_INIT;
+	int rc = flmem_profile_file_open(request->path, &file, err);
+
+	return rc ? rc : read_profile(request, &file, profile, err);
+}
+
+/* -1: not a dump of jemalloc, or it cannot be opened. */
+static int open_dump(const char *path)
+{
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
+
+	return fd >= 0 && flmem_jemalloc_dump_is_one(fd) ? FLMEM_TAKE_FD(fd) : -1;
+}
+
 int flmem_heap_profile_read(const struct flmem_heap_request *request,
 			    struct flmem_heap_profile **ret_profile, struct flmem_error *err)
 {
-	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = FLMEM_PROFILE_FILE_INIT;
-	FLMEM_AUTO(free_profile) struct flmem_heap_profile *profile = NULL;
-	int rc = flmem_profile_file_open(request->path, &file, err);
+	FLMEM_AUTO(free_profile) struct flmem_heap_profile *profile = calloc(1, sizeof(*profile));
+	FLMEM_AUTO_CLOSE int dump = open_dump(request->path);
+	int rc;
 
-	if (rc)
-		return rc;
-	profile = calloc(1, sizeof(*profile));
 	if (!profile)
 		return flmem_error_nomem(err, "cannot read the profile '%s'", request->path);
-	rc = read_profile(request, &file, profile, err);
+	rc = dump >= 0 ? flmem_profile_read_jemalloc(request, dump, profile, err)
+		       : read_sampled(request, profile, err);
 	if (!rc)
 		*ret_profile = FLMEM_TAKE(profile);
 	return rc;

@@ -11,7 +11,7 @@
 #include "profiler/texts.h"
 
 struct flmem_profile_reader {
-	const struct flmem_profile_file *file;
+	const struct flmem_profile_file *file; /* NULL: a dump of jemalloc */
 	struct flmem_heap_profile *profile;
 	struct flmem_heap_module *modules;
 	size_t module_count;
@@ -42,6 +42,21 @@ uint64_t flmem_profile_reader_us(uint64_t ms);
 /* Modules, frames, and the tree of stacks. */
 bool flmem_profile_reader_stacks(struct flmem_profile_reader *reader, bool symbols);
 
+/*
+ * Adds a frame whose code is in a module of the reader, or FLMEM_PROFILE_NONE. `reader->room` is
+ * that of the frames.
+ */
+bool flmem_profile_reader_push_frame(struct flmem_profile_reader *reader,
+				     const struct flmem_heap_frame *frame, uint32_t module);
+
+/* Names the frames where `symbols` is set, and merges equal ones: those of `records` in the map. */
+bool flmem_profile_reader_finish_frames(struct flmem_profile_reader *reader, uint32_t records,
+					bool symbols);
+
+/* `reader->room` is that of the nodes. */
+bool flmem_profile_reader_push_node(struct flmem_profile_reader *reader, uint32_t parent,
+				    uint32_t frame);
+
 /* Rounds; to be read before what refers to them. */
 bool flmem_profile_reader_rounds(struct flmem_profile_reader *reader);
 
@@ -50,5 +65,15 @@ uint32_t flmem_profile_reader_round(const struct flmem_profile_reader *reader, u
 
 /* Sites, what they did by round, what survived; the course of the process. */
 bool flmem_profile_reader_amounts(struct flmem_profile_reader *reader);
+
+void flmem_profile_reader_clear(struct flmem_profile_reader *reader);
+
+/* What is the same for all kinds of files: frames of one kind, order, rounds, totals. */
+int flmem_profile_reader_finish(const struct flmem_heap_request *request,
+				struct flmem_heap_profile *profile, struct flmem_error *err);
+
+/* Fills a profile from an open dump of jemalloc (jemalloc_dump.h). */
+int flmem_profile_read_jemalloc(const struct flmem_heap_request *request, int fd,
+				struct flmem_heap_profile *profile, struct flmem_error *err);
 
 #endif

@@ -67,8 +67,8 @@ static bool fill_python(struct flmem_profile_reader *reader, const struct flmem_
 	return to->function || to->file;
 }
 
-static bool push_frame(struct flmem_profile_reader *reader, const struct flmem_heap_frame *frame,
-		       uint32_t module)
+bool flmem_profile_reader_push_frame(struct flmem_profile_reader *reader,
+				     const struct flmem_heap_frame *frame, uint32_t module)
 {
 	struct flmem_heap_profile *p = reader->profile;
 	size_t room = reader->room;
@@ -109,7 +109,7 @@ static bool add_frame(void *context, uint32_t index, const void *record)
 		reader->profile->skipped++;
 		return true;
 	}
-	if (!push_frame(reader, &frame, module))
+	if (!flmem_profile_reader_push_frame(reader, &frame, module))
 		return false;
 	reader->frame_map[index] = (uint32_t)reader->profile->frame_count;
 	return true;
@@ -152,10 +152,9 @@ static bool is_frame_wanted(const void *context, uint32_t index)
 }
 
 /* Equal frames become one; the map leads there. */
-static bool merge_frames(struct flmem_profile_reader *reader)
+static bool merge_frames(struct flmem_profile_reader *reader, uint32_t records)
 {
 	struct flmem_heap_profile *p = reader->profile;
-	uint32_t records = flmem_profile_file_count(reader->file, FLMEM_PROFILE_SECTION_FRAMES);
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
 	uint32_t count = 0;
 
@@ -184,6 +183,12 @@ static bool merge_frames(struct flmem_profile_reader *reader)
 	return true;
 }
 
+bool flmem_profile_reader_finish_frames(struct flmem_profile_reader *reader, uint32_t records,
+					bool symbols)
+{
+	return (!symbols || resolve_all(reader)) && merge_frames(reader, records);
+}
+
 static bool read_frames(struct flmem_profile_reader *reader, bool symbols)
 {
 	reader->frame_map = flmem_profile_reader_map(reader, FLMEM_PROFILE_SECTION_FRAMES);
@@ -191,10 +196,13 @@ static bool read_frames(struct flmem_profile_reader *reader, bool symbols)
 	    !flmem_profile_file_visit(reader->file, FLMEM_PROFILE_SECTION_FRAMES, add_frame,
 				      reader))
 		return false;
-	return (!symbols || resolve_all(reader)) && merge_frames(reader);
+	return flmem_profile_reader_finish_frames(
+		reader, flmem_profile_file_count(reader->file, FLMEM_PROFILE_SECTION_FRAMES),
+		symbols);
 }
 
-static bool push_node(struct flmem_profile_reader *reader, uint32_t parent, uint32_t frame)
+bool flmem_profile_reader_push_node(struct flmem_profile_reader *reader, uint32_t parent,
+				    uint32_t frame)
 {
 	struct flmem_heap_profile *p = reader->profile;
 	struct flmem_heap_node *nodes =
@@ -231,7 +239,7 @@ static bool add_profile_node(void *context, uint32_t index, const void *record)
 		reader->profile->skipped++;
 		return true;
 	}
-	if (!push_node(reader, reader->node_map[above] - 1, frame - 1))
+	if (!flmem_profile_reader_push_node(reader, reader->node_map[above] - 1, frame - 1))
 		return false;
 	depth[index]++;
 	reader->node_map[index] = (uint32_t)reader->profile->node_count;
@@ -248,7 +256,8 @@ bool flmem_profile_reader_stacks(struct flmem_profile_reader *reader, bool symbo
 	reader->room = 0;
 	reader->node_map = flmem_profile_reader_map(reader, FLMEM_PROFILE_SECTION_NODES);
 	reader->depths = flmem_profile_reader_map(reader, FLMEM_PROFILE_SECTION_NODES);
-	if (!reader->node_map || !reader->depths || !push_node(reader, 0, FLMEM_HEAP_NO_FRAME))
+	if (!reader->node_map || !reader->depths ||
+	    !flmem_profile_reader_push_node(reader, 0, FLMEM_HEAP_NO_FRAME))
 		return false;
 	reader->node_map[FLMEM_PROFILE_ROOT] = 1;
 	return flmem_profile_file_visit(reader->file, FLMEM_PROFILE_SECTION_NODES, add_profile_node,

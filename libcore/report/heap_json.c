@@ -37,6 +37,36 @@ static void add_selected_rounds(cJSON *row, const struct flmem_heap_profile *p)
 	flmem_json_add_u64(selected, "last", p->last_round);
 }
 
+static struct flmem_u64 recorded_number(const struct flmem_heap_profile *p, uint64_t value)
+{
+	return (struct flmem_u64){.value = value, .unknown = p->unrecorded};
+}
+
+static void add_recorded_s(cJSON *row, cJSON *unknown, const char *name,
+			   const struct flmem_heap_profile *p, uint64_t us)
+{
+	if (!p->unrecorded) {
+		flmem_json_add_real(row, name, (double)us / 1e6);
+		return;
+	}
+	cJSON_AddNullToObject(row, name);
+	cJSON_AddStringToObject(unknown, name, p->unrecorded);
+}
+
+/* What a dump of an allocator does not have. */
+static void add_recorded(cJSON *row, const struct flmem_heap_profile *p)
+{
+	cJSON *unknown = cJSON_CreateObject();
+
+	flmem_json_add_value(row, unknown, "pid", recorded_number(p, p->pid));
+	add_recorded_s(row, unknown, "started_s", p, p->started_us);
+	add_recorded_s(row, unknown, "duration_s", p, p->duration_us);
+	flmem_json_add_value(row, unknown, "samples", recorded_number(p, p->samples));
+	flmem_json_add_value(row, unknown, "peak_bytes", recorded_number(p, p->peak_bytes));
+	add_recorded_s(row, unknown, "peak_at_s", p, p->peak_at_us);
+	cJSON_AddItemToObject(row, "unknown", unknown);
+}
+
 void flmem_json_add_heap_profile(cJSON *object, const char *name,
 				 const struct flmem_heap_profile *profile)
 {
@@ -47,15 +77,10 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	flmem_json_add_text(row, "program", p->program);
 	flmem_json_add_text(row, "command", p->command);
 	flmem_json_add_text(row, "allocator", p->allocator);
-	flmem_json_add_u64(row, "pid", p->pid);
+	add_recorded(row, p);
 	cJSON_AddStringToObject(row, "state", flmem_heap_ending_name(p->ending));
-	flmem_json_add_real(row, "started_s", (double)p->started_us / 1e6);
-	flmem_json_add_real(row, "duration_s", (double)p->duration_us / 1e6);
 	flmem_json_add_u64(row, "interval_bytes", p->interval_bytes);
 	flmem_json_add_u64(row, "interval_now_bytes", p->interval_now_bytes);
-	flmem_json_add_u64(row, "samples", p->samples);
-	flmem_json_add_u64(row, "peak_bytes", p->peak_bytes);
-	flmem_json_add_real(row, "peak_at_s", (double)p->peak_at_us / 1e6);
 	cJSON_AddStringToObject(row, "stacks", flmem_heap_stacks_name(p->stacks));
 	cJSON_AddBoolToObject(row, "has_python", p->has_python);
 	cJSON_AddBoolToObject(row, "has_native", p->has_native);

@@ -114,10 +114,11 @@ struct flmem_heap_survivor {
 };
 
 /* X(NAME, text) */
-#define FLMEM_HEAP_ENDINGS(X)                             \
-	X(ENDED, "ended")     /* closed by the program */ \
-	X(RUNNING, "running") /* its process lives */     \
-	X(KILLED, "killed")   /* not closed, and the process has exited */
+#define FLMEM_HEAP_ENDINGS(X)                                              \
+	X(ENDED, "ended")     /* closed by the program */                  \
+	X(RUNNING, "running") /* its process lives */                      \
+	X(KILLED, "killed")   /* not closed, and the process has exited */ \
+	X(DUMPED, "dumped")   /* of one moment, written by the allocator */
 
 enum flmem_heap_ending {
 #define FLMEM_HEAP_ENDING_ENUM(name, text) FLMEM_HEAP_##name,
@@ -143,6 +144,11 @@ struct flmem_heap_profile {
 	enum flmem_heap_stacks stacks;
 	bool has_python, has_native;
 	const char *no_python; /* why there are no Python frames; static; NULL: there may be */
+	/*
+	 * NULL, or why program, command, process ID, start times, duration, number of samples and
+	 * peak of the process are unknown; static. They are then "" and 0.
+	 */
+	const char *unrecorded;
 	bool changing;	       /* was written while it was read: sums may be off by a few samples */
 	bool cut;	       /* the file is shorter than it was */
 	uint64_t skipped;      /* records that did not hold together */
@@ -174,7 +180,7 @@ struct flmem_heap_profile {
 	struct flmem_heap_texts *texts; /* private: memory of the texts */
 };
 
-/* Whether the file begins as a heap profile does; false if it cannot be read. */
+/* Whether the file begins as a heap profile of flmem does; false if it cannot be read. */
 FLMEM_API bool flmem_heap_profile_is_one(const char *path);
 
 struct flmem_heap_request {
@@ -191,9 +197,10 @@ struct flmem_heap_request {
 };
 
 /*
- * Reads a profile; native frames get the names of the modules' symbol tables. Release it with
- * flmem_heap_profile_free(). FLMEM_EUSAGE: not a profile, of another version, cut or garbled beyond
- * use; a round that the file does not have. FLMEM_EFAILED: reading failed.
+ * Reads a profile, or a heap dump of jemalloc ("heap_v2"), which is known by its first line; native
+ * frames get the names of the modules' symbol tables. Release it with flmem_heap_profile_free().
+ * FLMEM_EUSAGE: not a profile, of another version, cut or garbled beyond use; a round that the file
+ * does not have. FLMEM_EFAILED: reading failed.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_request *request,
 						       struct flmem_heap_profile **ret_profile,
@@ -303,7 +310,10 @@ struct flmem_heap_leaks {
 	const char *too_few; /* why nothing can be concluded; static; NULL */
 };
 
-/* Release with flmem_heap_leaks_clear(). The profile is one of all rounds. */
+/*
+ * Release with flmem_heap_leaks_clear(). The profile is one of all rounds. FLMEM_EUSAGE: it is of
+ * one moment, in which nothing grows.
+ */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 						     struct flmem_heap_leaks *ret_leaks,
 						     struct flmem_error *err);

@@ -60,7 +60,15 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 				 p->cut ? "cut short" : "damaged", p->skipped);
 }
 
-static void put_profile_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
+static void put_interval_and_bytes(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	flmem_page_put_bytes(out, FLMEM_KNOWN(p->interval_bytes));
+	flmem_buf_puts(out, "</dd><dt>Bytes</dt><dd>");
+	put_measure_totals(out, p);
+	flmem_buf_puts(out, "</dd></dl>\n");
+}
+
+static void put_process_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	flmem_buf_puts(out, "<dl><dt>Command</dt><dd><code>");
 	flmem_markup_text(out, p->command[0] ? p->command : p->program);
@@ -71,10 +79,24 @@ static void put_profile_facts(struct flmem_buf *out, const struct flmem_heap_pro
 	flmem_buf_puts(out, ", for ");
 	flmem_page_put_span_us(out, p->duration_us);
 	flmem_buf_printf(out, ", %" PRIu64 " samples, one per ", p->samples);
-	flmem_page_put_bytes(out, FLMEM_KNOWN(p->interval_bytes));
-	flmem_buf_puts(out, "</dd><dt>Bytes</dt><dd>");
-	put_measure_totals(out, p);
-	flmem_buf_puts(out, "</dd></dl>\n");
+	put_interval_and_bytes(out, p);
+}
+
+/* Of a dump nothing else is recorded. */
+static void put_dump_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	flmem_buf_puts(out, "<dl><dt>Dump</dt><dd>written by ");
+	flmem_markup_text(out, p->allocator);
+	flmem_buf_puts(out, ", one sample per ");
+	put_interval_and_bytes(out, p);
+}
+
+static void put_profile_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	if (p->unrecorded)
+		put_dump_facts(out, p);
+	else
+		put_process_facts(out, p);
 	put_warnings(out, p);
 }
 
