@@ -203,9 +203,10 @@ _flmem()
 		_flmem_line 3 " --output -o --interval -i --limit" && return
 		;;
 	'profile attach')
-		options=" --pid --output --interval --limit --native --force --dry-run --timeout --assume-seccomp --json --help"
+		options=" --pid --engine --output --interval --limit --native --force --dry-run --timeout --assume-seccomp --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
+		--engine) _flmem_offer "$word" -W "sampler jemalloc" && return ;;
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--interval | -i) return ;;
 		--limit) return ;;
@@ -213,9 +214,11 @@ _flmem()
 		esac
 		;;
 	'profile detach')
-		options=" --pid --dry-run --timeout --assume-seccomp --json --help"
+		options=" --pid --engine --output --force --dry-run --timeout --assume-seccomp --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
+		--engine) _flmem_offer "$word" -W "sampler jemalloc" && return ;;
+		--output | -o) _flmem_files "$word" -f && return ;;
 		--timeout) return ;;
 		esac
 		;;

@@ -248,6 +248,7 @@ complete -c flmem -n '__flmem_before_line profile run' -l help -s h -d 'print th
 complete -c flmem -n '__flmem_is profile run' -x -a '(__flmem_line profile run)'
 
 complete -c flmem -n '__flmem_is profile attach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process'
+complete -c flmem -n '__flmem_is profile attach' -l engine -x -a 'sampler jemalloc' -d 'what samples: flmem\'s sampler (default), or the process\'s own jemalloc, if it was started with MALLOC_CONF=prof:true,prof_active:false'
 complete -c flmem -n '__flmem_is profile attach' -l output -s o -r -F -d 'the profile to write, where the process may create files; in a container /proc/PID/root/tmp/NAME'
 complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average distance of samples in allocated bytes (default 512KiB)'
 complete -c flmem -n '__flmem_is profile attach' -l limit -x -d 'size of the profile, allocated at the start (default 64MiB)'
@@ -260,6 +261,9 @@ complete -c flmem -n '__flmem_is profile attach' -l json -d 'print one JSON obje
 complete -c flmem -n '__flmem_is profile attach' -l help -s h -d 'print this help'
 
 complete -c flmem -n '__flmem_is profile detach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process'
+complete -c flmem -n '__flmem_is profile detach' -l engine -x -a 'sampler jemalloc' -d 'what samples, as it was given to attach'
+complete -c flmem -n '__flmem_is profile detach' -l output -s o -r -F -d 'with --engine jemalloc: the dump to write first, where the process may create files; in a container /proc/PID/root/tmp/NAME'
+complete -c flmem -n '__flmem_is profile detach' -l force -s f -d 'replace an existing file'
 complete -c flmem -n '__flmem_is profile detach' -l dry-run -d 'check everything, print the thread that would be borrowed; change nothing'
 complete -c flmem -n '__flmem_is profile detach' -l timeout -x -d 'time limit for finding a safe moment, and again for the code (default 5s)'
 complete -c flmem -n '__flmem_is profile detach' -l assume-seccomp -d 'if the seccomp filters of the target cannot be read, assume that they allow the calls of flmem; if they do not, the kernel may kill the target'

@@ -3,6 +3,9 @@
 
 static const struct opt options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
+	PROFILE_ATTACH_ENGINE_OPTION(
+		"what samples: flmem's sampler (default), or the process's own jemalloc, if it was "
+		"started with MALLOC_CONF=prof:true,prof_active:false"),
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -47,6 +50,8 @@ static const char *const examples[] = {
 	"sample a running client from now on",
 	"sudo flmem profile attach --pid 4711 -o /proc/4711/root/tmp/client.prof",
 	"the same in a container, from its host",
+	"flmem profile attach --engine jemalloc --pid 4711",
+	"switch on the profiling of its own jemalloc",
 	NULL,
 };
 
@@ -60,7 +65,11 @@ const struct cmd cmd_profile_attach = {
 		"What was allocated before is not known to the profile.\n\n"
 		"A process that `flmem trim --gc` would refuse is refused, and so are one that is "
 		"sampled already, a Python built without its lock, and one with another C library "
-		"than the sampler's. The library stays loaded until the process ends.",
+		"than the sampler's. The library stays loaded until the process ends.\n\n"
+		"With --engine jemalloc nothing is loaded and Python is not needed: a call on a "
+		"borrowed thread, with the checks of `flmem trim`, sets prof.active. jemalloc "
+		"then samples with its own interval and writes its own dumps, or one at "
+		"`flmem profile detach --engine jemalloc --output FILE`.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_attach_options),

@@ -3,6 +3,20 @@
 
 static const struct opt options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
+	PROFILE_ATTACH_ENGINE_OPTION("what samples, as it was given to attach"),
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct profile_attach_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "with --engine jemalloc: the dump to write first, where the process may create "
+		 "files; in a container /proc/PID/root/tmp/NAME"},
+	{.name = "force",
+	 .letter = 'f',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct profile_attach_options, force),
+	 .help = "replace an existing file"},
 	PROFILE_ATTACH_COMMON_OPTIONS,
 	{0},
 };
@@ -15,6 +29,8 @@ static int run_profile_detach(const struct cmd *cmd, void *options, const struct
 static const char *const examples[] = {
 	"flmem profile detach --pid 4711",
 	"end the profile; the process runs on as before",
+	"flmem profile detach --engine jemalloc --pid 4711 -o client.heap",
+	"write the dump of its own jemalloc, and end its sampling",
 	NULL,
 };
 
@@ -24,7 +40,12 @@ const struct cmd cmd_profile_detach = {
 	.description =
 		"Puts back every entry that `flmem profile attach` redirected, and completes the "
 		"file. It also ends what another flmem began, or one that was killed. The sampler "
-		"can be attached again.",
+		"can be attached again.\n\n"
+		"With --engine jemalloc it sets prof.active to false. With --output, jemalloc "
+		"first writes its dump, in a thread that is started for it; the other threads "
+		"run, and wait as they do for every dump of jemalloc if they are sampled "
+		"meanwhile. If the dump fails, sampling goes on. `flmem profile table` and the "
+		"others read it.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_attach_options),

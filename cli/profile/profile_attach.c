@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/report.h>
 #include <flmem/text.h>
@@ -18,7 +19,10 @@ static void print_attach_thread(const struct flmem_attach_result *r)
 		printf("  borrowed thread %d%s%s for %s; all other threads kept running\n",
 		       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
 		       format_us(r->stopped_us.value, stopped));
-	if (!r->took_us.unknown)
+	if (!r->took_us.unknown && r->engine == FLMEM_ATTACH_JEMALLOC)
+		printf("  the dump took %s in a thread of its own\n",
+		       format_us(r->took_us.value, took));
+	else if (!r->took_us.unknown)
 		printf("  the code took %s in a thread of its own (%s)\n",
 		       format_us(r->took_us.value, took), r->entry);
 }
@@ -46,10 +50,38 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 		       e->unready);
 }
 
+static const char *format_dump(const struct flmem_attach_result *r, char *out, size_t size)
+{
+	char shown[FLMEM_ATTACH_PATH_MAX];
+
+	if (!r->profile[0])
+		return "";
+	snprintf(out, size, "; its dump is %s",
+		 flmem_text_escape(r->profile, shown, sizeof(shown)));
+	return out;
+}
+
+static void print_engine(const struct flmem_attach_result *r, bool detach, bool dry_run)
+{
+	char dump[FLMEM_ATTACH_PATH_MAX + 32];
+
+	printf("process %d: %s%s by its jemalloc%s\n", (int)r->pid, dry_run ? "would be " : "",
+	       detach ? "no longer sampled" : "sampled",
+	       dry_run ? "; nothing was changed" : format_dump(r, dump, sizeof(dump)));
+	if (dry_run)
+		printf("  note: only calls show whether it can profile; they come first, and it is "
+		       "refused if not\n");
+	print_attach_thread(r);
+}
+
 static void print_attached(const struct flmem_attach_result *r, bool detach, bool dry_run)
 {
 	char shown[FLMEM_ATTACH_PATH_MAX];
 
+	if (r->engine == FLMEM_ATTACH_JEMALLOC) {
+		print_engine(r, detach, dry_run);
+		return;
+	}
 	if (dry_run) {
 		printf("process %d: would %s%s; nothing was changed\n", (int)r->pid,
 		       detach ? "be detached from" : "be sampled", detach ? " the sampler" : "");
@@ -64,9 +96,17 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 		print_attach_entries(r);
 }
 
+#define TEXT_ROW(name, text) text,
+const char *const profile_attach_engines[] = {FLMEM_ATTACH_ENGINES(TEXT_ROW) NULL};
+#undef TEXT_ROW
+
 static struct flmem_attach_options attach_options_of(const struct profile_attach_options *o)
 {
+	bool is_jemalloc =
+		o->engine && !strcmp(o->engine, flmem_attach_engine_name(FLMEM_ATTACH_JEMALLOC));
+
 	return (struct flmem_attach_options){
+		.engine = is_jemalloc ? FLMEM_ATTACH_JEMALLOC : FLMEM_ATTACH_SAMPLER,
 		.profile = {.output = o->output,
 			    .interval_bytes = o->interval_bytes,
 			    .limit_bytes = o->limit_bytes,

@@ -10,6 +10,7 @@
 
 struct profile_attach_options {
 	pid_t pid;
+	const char *engine;
 	const char *output;
 	uint64_t interval_bytes;
 	uint64_t limit_bytes;
@@ -31,6 +32,16 @@ int profile_attach_run(const struct cmd *cmd, const struct profile_attach_option
 		.name = "pid", .letter = 'p', .kind = OPT_PID,                            \
 		.offset = offsetof(struct profile_attach_options, pid), .metavar = "PID", \
 		.complete = OPT_COMPLETE_PID, .help = "the process"                       \
+	}
+
+/* "sampler" and the like, for the option. */
+extern const char *const profile_attach_engines[];
+
+#define PROFILE_ATTACH_ENGINE_OPTION(what)                                 \
+	{                                                                  \
+		.name = "engine", .kind = OPT_CHOICE,                      \
+		.offset = offsetof(struct profile_attach_options, engine), \
+		.choices = profile_attach_engines, .help = (what)          \
 	}
 
 #define PROFILE_ATTACH_COMMON_OPTIONS                                                          \

@@ -232,18 +232,19 @@ int flmem_jemalloc_dump_read(int fd, struct flmem_jemalloc_dump *ret_dump, struc
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	FLMEM_AUTO_JEMALLOC_DUMP struct flmem_jemalloc_dump dump = {0};
 	int rc = flmem_io_read_all(fd, FLMEM_JEMALLOC_DUMP_MAX, &text);
-	bool has_zero;
+	bool has_end;
 
 	if (rc == -EFBIG)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "it is larger than %zu MiB",
 				       FLMEM_JEMALLOC_DUMP_MAX >> 20);
 	if (rc || !text.length)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "reading failed");
-	has_zero = strlen(text.data) != text.length;
+	/* Zeros are in a file that was not written out when its machine stopped. */
+	has_end = strlen(text.data) == text.length && text.data[text.length - 1] == '\n';
 	rc = parse_dump(text.data, &dump, err);
 	if (rc)
 		return rc;
-	dump.cut |= has_zero; /* as a file is that was not written out when its machine stopped */
+	dump.cut |= !has_end;
 	*ret_dump = dump;
 	dump = (struct flmem_jemalloc_dump){0};
 	return 0;

@@ -38,7 +38,7 @@ struct flmem_jemalloc_stack {
 struct flmem_jemalloc_dump {
 	uint64_t interval_bytes;
 	bool accumulated; /* what was allocated in total is known */
-	bool cut;	  /* ends before its mappings */
+	bool cut;	  /* ends before its mappings, or within a line of them */
 	uint64_t skipped; /* stacks that did not hold together */
 	struct flmem_jemalloc_stack *stacks;
 	size_t stack_count;

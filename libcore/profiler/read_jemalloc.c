@@ -159,8 +159,8 @@ static bool push_address_frame(struct dump_reader *r, uint64_t address)
 	struct flmem_heap_frame frame = {.offset = address - 1};
 
 	if (module == FLMEM_PROFILE_NONE) {
-		frame.unresolved = r->dump->cut ? "the dump ends before its mappings"
-						: "the code was in no file";
+		frame.unresolved =
+			r->dump->cut ? "the dump is cut short" : "the code was in no file";
 	} else {
 		frame.offset -= r->reader.modules[module].bias;
 		frame.module = r->reader.modules[module].path;

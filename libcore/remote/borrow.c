@@ -188,12 +188,16 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	return 0;
 }
 
-/* Writes the address of the area as digits into it, for the text that names it. */
+/* Writes the address of the area into it: as digits for a text that names it, or as a pointer. */
 static void write_area_address(struct flmem_borrow_state *borrow)
 {
 	const struct flmem_chain_area *area = &borrow->chain.area;
+	const uint64_t pointer = borrow->scratch.area + area->pointer_to;
 	char digits[FLMEM_CHAIN_ADDRESS_DIGITS + 1];
 
+	if (area->writes_pointer)
+		memcpy(borrow->scratch.bytes + (borrow->scratch.area - borrow->scratch.address),
+		       &pointer, sizeof(pointer));
 	if (!area->writes_address)
 		return;
 	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)borrow->scratch.area);

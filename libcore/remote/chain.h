@@ -42,6 +42,9 @@ struct flmem_chain_area {
 	size_t length;
 	bool writes_address;
 	size_t address_at; /* offset of these digits in it */
+	/* The area begins with a pointer to this offset of it. */
+	bool writes_pointer;
+	size_t pointer_to;
 };
 
 struct flmem_chain {

@@ -21,6 +21,7 @@ char *flmem_report_attach_json(const char *command, const struct flmem_attach_re
 	cJSON *root = flmem_json_report(command), *unknown = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(root, "pid", result->pid);
+	cJSON_AddStringToObject(root, "engine", flmem_attach_engine_name(result->engine));
 	cJSON_AddNumberToObject(root, "exit_status", flmem_code_exit_status(result->code));
 	flmem_json_add_text(root, "reason", result->reason[0] ? result->reason : NULL);
 	flmem_json_add_text(root, "profile", result->profile[0] ? result->profile : NULL);
@@ -34,7 +35,10 @@ char *flmem_report_attach_json(const char *command, const struct flmem_attach_re
 	flmem_json_add_value(root, unknown, "stopped_us", result->stopped_us);
 	flmem_json_add_value(root, unknown, "took_us", result->took_us);
 	cJSON_AddBoolToObject(root, "preloaded", result->preloaded);
-	add_attach_entries(root, &result->entries);
+	if (result->engine == FLMEM_ATTACH_SAMPLER)
+		add_attach_entries(root, &result->entries);
+	else
+		cJSON_AddNullToObject(root, "entries");
 	cJSON_AddItemToObject(root, "unknown", unknown);
 	return flmem_json_take(root);
 }

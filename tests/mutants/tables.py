@@ -2,6 +2,7 @@
 """All faults: the tables by part of the library."""
 import faults_attach
 import faults_candidates
+import faults_engine
 import faults_exchange
 import faults_files
 import faults_ops
@@ -16,4 +17,4 @@ import faults_threads
 FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULTS,
           *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
           *faults_files.FAULTS, *faults_ops.FAULTS, *faults_owners.FAULTS, *faults_sampler.FAULTS,
-          *faults_attach.FAULTS, *faults_exchange.FAULTS)
+          *faults_attach.FAULTS, *faults_engine.FAULTS, *faults_exchange.FAULTS)

@@ -16,7 +16,23 @@
 #include <flmem/profile.h>
 #include <flmem/value.h>
 
+/* What samples. X(NAME, text) */
+#define FLMEM_ATTACH_ENGINES(X) \
+	X(SAMPLER, "sampler")   \
+	X(JEMALLOC,             \
+	  "jemalloc") /* the profiling of a process's own jemalloc, where it was started so */
+
+enum flmem_attach_engine {
+#define FLMEM_ATTACH_ENGINE_ENUM(name, text) FLMEM_ATTACH_##name,
+	FLMEM_ATTACH_ENGINES(FLMEM_ATTACH_ENGINE_ENUM)
+#undef FLMEM_ATTACH_ENGINE_ENUM
+};
+
+/* "sampler", ...; static. */
+FLMEM_API const char *flmem_attach_engine_name(enum flmem_attach_engine engine);
+
 struct flmem_attach_options {
+	enum flmem_attach_engine engine;
 	struct flmem_profile_request profile; /* not follow_children, not python_allocators */
 	uint64_t timeout_us; /* for finding a safe moment; 0: the default of trims */
 	bool assume_seccomp; /* as for a trim */
@@ -38,6 +54,7 @@ struct flmem_attach_entries {
 
 struct flmem_attach_result {
 	pid_t pid;
+	enum flmem_attach_engine engine;
 	int code; /* 0 or the negative enum flmem_code that `reason` explains */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
 	char profile[FLMEM_ATTACH_PATH_MAX]; /* as the process names it; untrusted text, or "" */
@@ -45,14 +62,18 @@ struct flmem_attach_result {
 	pid_t thread;			     /* the borrowed thread, or 0 */
 	char thread_state[64];		     /* what it was blocked in, or "" */
 	struct flmem_u64 stopped_us;	     /* for how long it was borrowed */
-	struct flmem_u64 took_us;	     /* loading and redirecting, all threads running */
+	/* Loading and redirecting, or writing the dump; all threads running. */
+	struct flmem_u64 took_us;
 	bool preloaded;			     /* the program calls the sampler without them */
-	struct flmem_attach_entries entries;
+	struct flmem_attach_entries entries; /* with the sampler */
 };
 
 /*
  * Begins a profile. Refuses what a trim with Python code refuses, a process that is sampled
  * already, and one that does not see the file. *ret_result is filled on every return.
+ *
+ * With jemalloc, `profile` is empty: a call on a borrowed thread, as of a trim, sets prof.active.
+ * FLMEM_EUNSUPPORTED: malloc is not jemalloc's, or it was built or started without profiling.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_attach(pid_t pid,
 						    const struct flmem_attach_options *options,
@@ -62,6 +83,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_attach(pid_t pid,
 /*
  * Ends it, also one that another flmem began; the file stays, and the library stays loaded.
  * FLMEM_EUNSUPPORTED: the process is not sampled.
+ *
+ * With jemalloc and `profile.output`, jemalloc first writes its dump there, in a thread of its own;
+ * if that fails, it goes on sampling.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_detach(pid_t pid,
 						    const struct flmem_attach_options *options,

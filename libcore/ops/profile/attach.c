@@ -20,6 +20,7 @@
 #include "base/text/text.h"
 #include "elf/libc.h"
 #include "ops/profile/attached.h"
+#include "ops/profile/jemalloc_engine.h"
 #include "ops/profile/prepare.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
@@ -361,6 +362,9 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				     "process %d is loading libraries; try again",
 				     (int)attempt->pid);
+	if (!rc && attempt->options.engine == FLMEM_ATTACH_JEMALLOC)
+		return flmem_jemalloc_engine_run(target, &attempt->options, attempt->detach,
+						 &attempt->result, err);
 	if (!rc)
 		rc = flmem_attached_read(target, &attached, err);
 	if (rc)
@@ -369,12 +373,23 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 			       : attach_inspected(attempt, target, &attached, err);
 }
 
-static void init_attach_result(pid_t pid, struct flmem_attach_result *result)
+#define NAME_ROW(name, text) [FLMEM_ATTACH_##name] = (text),
+static const char *const engine_names[] = {FLMEM_ATTACH_ENGINES(NAME_ROW)};
+#undef NAME_ROW
+
+const char *flmem_attach_engine_name(enum flmem_attach_engine engine)
+{
+	return engine_names[engine];
+}
+
+static void init_attach_result(pid_t pid, enum flmem_attach_engine engine,
+			       struct flmem_attach_result *result)
 {
 	static const char *const none = "nothing was called";
 
 	*result = (struct flmem_attach_result){
 		.pid = pid,
+		.engine = engine,
 		.stopped_us = FLMEM_UNKNOWN(none),
 		.took_us = FLMEM_UNKNOWN(none),
 	};
@@ -394,7 +409,7 @@ static int attempt_attach(pid_t pid, const struct flmem_attach_options *options,
 	attempt->pid = pid;
 	attempt->detach = detach;
 	attempt->options = *options;
-	init_attach_result(pid, &attempt->result);
+	init_attach_result(pid, options->engine, &attempt->result);
 	if (options->profile.output) {
 		if (strlen(options->profile.output) >= sizeof(attempt->output))
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -428,9 +443,12 @@ int flmem_profile_attach(pid_t pid, const struct flmem_attach_options *options,
 
 	if (!err)
 		err = &local;
-	init_attach_result(pid, ret_result);
-	rc = flmem_profile_sizes_check(&options->profile, err);
-	if (!rc && !options->profile.output && !options->dry_run)
+	init_attach_result(pid, options->engine, ret_result);
+	rc = options->engine == FLMEM_ATTACH_JEMALLOC
+		     ? flmem_jemalloc_engine_check(&options->profile, err)
+		     : flmem_profile_sizes_check(&options->profile, err);
+	if (!rc && options->engine == FLMEM_ATTACH_SAMPLER && !options->profile.output &&
+	    !options->dry_run)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "name the profile to write with --output FILE");
 	if (!rc)
@@ -446,7 +464,12 @@ int flmem_profile_detach(pid_t pid, const struct flmem_attach_options *options,
 
 	if (!err)
 		err = &local;
-	init_attach_result(pid, ret_result);
-	rc = attempt_attach(pid, options, true, ret_result, err);
+	init_attach_result(pid, options->engine, ret_result);
+	if (options->engine == FLMEM_ATTACH_SAMPLER && options->profile.output)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "--output of detach is the dump of --engine jemalloc; the "
+				     "profile of the sampler was named when it was attached");
+	else
+		rc = attempt_attach(pid, options, true, ret_result, err);
 	return finish_attach(rc, ret_result, err);
 }

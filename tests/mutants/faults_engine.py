@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in switching a process's own jemalloc, and in reading its dumps."""
+from faults import Fault
+
+ENGINE = "libcore/ops/profile/jemalloc_engine.c"
+STATE = "libcore/allocators/jemalloc/jemalloc_profiling.c"
+DUMP = "libcore/profiler/jemalloc_dump.c"
+READ = "libcore/profiler/read_jemalloc.c"
+
+REFUSED = ("cli.profile_jemalloc/was not started for it",)
+LIMITED = ("cli.profile_jemalloc/a limit for the size",)
+READER = ("unit.test_heap_dump",)
+
+FAULTS = (
+    Fault("engine-other-allocator", ENGINE,
+          "if (e->found && e->found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)", "if (e->found)",
+          "refusing another allocator", REFUSED),
+    Fault("engine-not-prepared", STATE, "if (!state.prepared)", "if (0)",
+          "refusing a process that was not started for it", REFUSED),
+    Fault("engine-active", ENGINE, "if (e->state.active)", "if (0)",
+          "refusing what is sampled already", ("cli.profile_jemalloc/which another flmem began",)),
+    Fault("engine-whole-dump", ENGINE, "else if (!is_whole_dump(e, &text))", "else if (0)",
+          "noticing a dump that was not written to its end", LIMITED),
+    Fault("engine-dry-run", ENGINE, "if (options->dry_run)\n\t\treturn rehearse_engine",
+          "if (0)\n\t\treturn rehearse_engine", "making no call in a dry run", ("cli.profile_jemalloc/a dry run",)),
+    Fault("dump-bias", DUMP, "factor = -1 / expm1(-mean / (double)interval_bytes);",
+          "factor = mean > 0 && interval_bytes;",
+          "removing the bias of the samples", READER),
+    Fault("dump-inode", READ, "if (status.st_ino != map->inode)", "if (0)",
+          "taking no names from another file", READER),
+    Fault("dump-changed", READ, "if (status.st_mtime > r->written_s)", "if (0)",
+          "taking no names from a file that has changed", READER),
+    Fault("dump-cut", DUMP, "dump.cut |= !has_end;", ";", "noticing that a dump is cut", READER),
+    Fault("dump-deep", READ, "if (end - own > FLMEM_PROFILE_DEPTH)", "if (0)",
+          "limiting the depth of stacks", READER),
+)
