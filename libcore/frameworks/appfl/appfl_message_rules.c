@@ -85,7 +85,7 @@ static void polling_holds(struct flmem_check *check)
 {
 	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 
-	if (flmem_appfl_is_on(map, "use_polling", false))
+	if (flmem_appfl_switch(map, "use_polling", FLMEM_APPFL_OFF) == FLMEM_APPFL_ON)
 		flmem_appfl_report(check, map, "use_polling", (struct flmem_remark){0});
 }
 
@@ -123,7 +123,7 @@ static void report_misplaced(struct flmem_check *check, const struct flmem_node 
 	for (size_t i = 0; i < 2; i++) {
 		const struct flmem_node *n = flmem_node_get(map, names[i]);
 
-		if (n)
+		if (n && !flmem_appfl_is_referred_to(check, names[i]))
 			flmem_check_report(
 				check, &(struct flmem_remark){
 					       .node = n, .detail = "it belongs in grpc_configs"});
@@ -149,7 +149,7 @@ static void report_misplaced_map(struct flmem_check *check, const struct flmem_n
 {
 	const struct flmem_node *n = flmem_node_get(map, "grpc_configs");
 
-	if (n)
+	if (n && !flmem_appfl_is_referred_to(check, "grpc_configs"))
 		flmem_check_report(
 			check,
 			&(struct flmem_remark){.node = n, .detail = "it belongs in comm_configs"});
@@ -165,13 +165,13 @@ static void key_ignored(struct flmem_check *check)
 		report_misplaced(check, check->input->document.root);
 	report_misspelt(check, flmem_appfl_grpc(check->input));
 	report_misplaced(check, root);
-	report_misplaced(check, flmem_node_get(root, "comm_configs"));
+	report_misplaced(check, flmem_appfl_get(root, "comm_configs"));
 	report_misplaced_map(check, root);
 	if (root != check->input->document.root)
 		report_misplaced_map(check, check->input->document.root);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
 		const struct flmem_node *map =
-			flmem_node_dig(check->input->document.root, flmem_appfl_memory_places[i]);
+			flmem_appfl_dig(check->input->document.root, flmem_appfl_memory_places[i]);
 
 		if (map != flmem_appfl_grpc(check->input))
 			report_misspelt_memory(check, map);
@@ -180,8 +180,11 @@ static void key_ignored(struct flmem_check *check)
 
 #define DIGITS_MAX 64
 
-/* A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 is not examined. */
-static bool is_size(const struct flmem_node *node)
+/*
+ * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 is not examined. In
+ * quotes it is a text.
+ */
+static bool is_size(const struct flmem_check *check, const struct flmem_node *node)
 {
 	const bool is_text = node->kind == FLMEM_NODE_STRING;
 	const char *text = node->text + (*node->text == '+');
@@ -189,6 +192,8 @@ static bool is_size(const struct flmem_node *node)
 	size_t length = 0;
 	double number;
 
+	if (is_text && strchr("\"'", check->input->document.text.data[node->place.start]))
+		return false;
 	if (!is_text && node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
 		return false;
 	if (!is_text && text[0] == '0' && text[1] && strchr("xXoO", text[1]))
@@ -200,6 +205,7 @@ static bool is_size(const struct flmem_node *node)
 	return flmem_parse_real(digits, &number, NULL) == 0 && number > 0;
 }
 
+/* Of the environment it is a text, even of digits. */
 static void value_invalid(struct flmem_check *check)
 {
 	static const char *const sizes[] = {"model_chunk_size", "max_message_size"};
@@ -207,8 +213,15 @@ static void value_invalid(struct flmem_check *check)
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
 		const struct flmem_node *node = flmem_node_get(map, sizes[i]);
+		const struct flmem_node *value = flmem_appfl_value(node);
 
-		if (node && !is_size(node) && !flmem_appfl_is_interpolation(node))
+		if (flmem_appfl_is_environment(node))
+			flmem_check_report(check,
+					   &(struct flmem_remark){
+						   .node = node,
+						   .detail = "oc.env is a text; oc.decode makes a "
+							     "number of it"});
+		else if (value && !is_size(check, value))
 			flmem_check_report(check, &(struct flmem_remark){.node = node});
 	}
 }
@@ -216,9 +229,13 @@ static void value_invalid(struct flmem_check *check)
 static void report_text(struct flmem_check *check, const struct flmem_node *map, const char *name)
 {
 	const struct flmem_node *node = flmem_node_get(map, name);
+	const char *text = flmem_node_string(flmem_appfl_value(node));
 
-	if (flmem_node_string(node) && *node->text && !flmem_appfl_is_interpolation(node))
-		flmem_check_report(check, &(struct flmem_remark){.node = node});
+	if ((text && *text) || flmem_appfl_is_environment(node))
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){.node = node,
+					       .detail = text ? NULL : "oc.env is always a text"});
 }
 
 static void switch_is_text(struct flmem_check *check)
@@ -230,7 +247,7 @@ static void switch_is_text(struct flmem_check *check)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++)
 		report_text(
 			check,
-			flmem_node_dig(check->input->document.root, flmem_appfl_memory_places[i]),
+			flmem_appfl_dig(check->input->document.root, flmem_appfl_memory_places[i]),
 			"optimize_memory");
 }
 
@@ -274,7 +291,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 APPFL,
 			 .condition = "model_chunk_size or max_message_size that is not a number "
-				      "above 0",
+				      "above 0, or is one in quotes or a variable of the "
+				      "environment, which is a text",
 			 .message = "APPFL computes with this value as it is, so sending a model "
 				    "fails; write a number of bytes",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
@@ -287,7 +305,7 @@ static const struct flmem_rule_row rows[] = {
 			 APPFL,
 			 .condition =
 				 "use_model_chunking, use_polling or optimize_memory that is a "
-				 "text",
+				 "text, also as ${oc.env:NAME}",
 			 .message = "Python takes any text as true, also \"False\"; write True or "
 				    "False without quotes",
 			 .source = "APPFL 1.11.0 and 1.12.0"},
@@ -307,6 +325,17 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = key_ignored,
+	},
+	{
+		.rule = {.id = "APPFL-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 APPFL,
+			 .condition = "a value that rules need which is an interpolation of "
+				      "OmegaConf, other than of a key in the same file",
+			 .message = "cannot tell: the value is known only when the job runs",
+			 .source = "OmegaConf 2.4.0, variable interpolation"},
+		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.check = flmem_appfl_check_references,
 	},
 };
 

@@ -34,7 +34,10 @@ static bool is_client_config(const struct flmem_document *document)
 {
 	const struct flmem_node *root = document->root;
 
-	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs") &&
+	const struct flmem_node *comm = flmem_node_get(root, "comm_configs");
+
+	return (flmem_node_get(flmem_appfl_value(comm), "grpc_configs") ||
+		flmem_appfl_is_interpolation(comm)) &&
 	       (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs"));
 }
 
@@ -63,49 +66,50 @@ const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 
 	if (input->kind == &flmem_appfl_server_file)
 		root = flmem_node_get(root, "server_configs");
-	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs");
+	return FLMEM_APPFL_DIG(root, "comm_configs", "grpc_configs");
 }
 
 /* Python's truth: APPFL tests the values as they are, so a text like "False" is on. */
-bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback)
+enum flmem_appfl_switch flmem_appfl_switch(const struct flmem_node *map, const char *key,
+					   enum flmem_appfl_switch fallback)
 {
-	const struct flmem_node *node = flmem_node_get(map, key);
+	const struct flmem_node *node = flmem_appfl_get(map, key);
 	int64_t number;
 
+	if (!node)
+		return flmem_node_get(map, key) ? FLMEM_APPFL_UNCLEAR : fallback;
 	if (flmem_node_is_kind(node, FLMEM_NODE_BOOL))
-		return flmem_node_is_true(node);
+		return flmem_node_is_true(node) ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 	if (flmem_node_integer(node, &number))
-		return number;
+		return number ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
-		return false;
-	if (!flmem_node_string(node) || flmem_appfl_is_interpolation(node))
+		return FLMEM_APPFL_OFF;
+	if (!flmem_node_string(node))
 		return fallback;
-	return *node->text;
+	return *node->text ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 }
 
-bool flmem_appfl_is_interpolation(const struct flmem_node *node)
+static enum flmem_appfl_switch chunking_of(const struct flmem_rule_input *input)
 {
-	const char *text = flmem_node_string(node);
-
-	return text && strstr(text, "${");
+	return flmem_appfl_switch(flmem_appfl_grpc(input), "use_model_chunking", FLMEM_APPFL_OFF);
 }
 
 static bool has_chunking(const struct flmem_rule_input *input)
 {
-	return flmem_appfl_is_on(flmem_appfl_grpc(input), "use_model_chunking", false);
+	return chunking_of(input) == FLMEM_APPFL_ON;
 }
 
-/*
- * The number at a key, or its default; false for any other value (an OmegaConf interpolation, for
- * example).
- */
+static bool lacks_chunking(const struct flmem_rule_input *input)
+{
+	return chunking_of(input) == FLMEM_APPFL_OFF;
+}
+
+/* The number at a key, or its default; false for any other value, and one that is not known. */
 bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t fallback,
 			int64_t *ret_value)
 {
-	const struct flmem_node *node = flmem_node_get(map, key);
-
-	if (node)
-		return flmem_node_integer(node, ret_value);
+	if (flmem_node_get(map, key))
+		return flmem_node_integer(flmem_appfl_get(map, key), ret_value);
 	*ret_value = fallback;
 	return true;
 }
@@ -172,8 +176,8 @@ static int64_t model_bytes(const char *name)
 static int64_t configured_model_bytes(const struct flmem_check *check)
 {
 	return model_bytes(
-		flmem_node_string(FLMEM_NODE_DIG(check->input->document.root, "client_configs",
-						 "model_configs", "model_kwargs", "model_name")));
+		flmem_node_string(FLMEM_APPFL_DIG(check->input->document.root, "client_configs",
+						  "model_configs", "model_kwargs", "model_name")));
 }
 
 static void chunk_off(struct flmem_check *check)
@@ -182,7 +186,7 @@ static void chunk_off(struct flmem_check *check)
 	int64_t bytes = configured_model_bytes(check);
 	char detail[96];
 
-	if (!map || has_chunking(check->input) || bytes <= LARGE_MODEL)
+	if (!map || !lacks_chunking(check->input) || bytes <= LARGE_MODEL)
 		return;
 	snprintf(detail, sizeof(detail), "the model's name implies about %" PRId64 " GiB",
 		 bytes >> 30);
@@ -207,7 +211,7 @@ static void chunk_one_sided(struct flmem_check *check)
 	const struct flmem_rule_input *other = NULL;
 	char detail[300];
 
-	if (!flmem_appfl_grpc(check->input) || has_chunking(check->input))
+	if (!flmem_appfl_grpc(check->input) || !lacks_chunking(check->input))
 		return;
 	do
 		other = flmem_appfl_next(
@@ -263,7 +267,7 @@ static void chunk_aggregator(struct flmem_check *check)
 {
 	const struct flmem_node *server = flmem_node_get(check->subject, "server_configs");
 	const struct flmem_node *aggregator = flmem_node_get(server, "aggregator");
-	const char *name = flmem_node_string(aggregator);
+	const char *name = flmem_node_string(flmem_appfl_value(aggregator));
 
 	if (name && has_chunking(check->input) && strcmp(name, "FedAvgAggregator") != 0)
 		flmem_check_report(check, &(struct flmem_remark){.node = aggregator});
@@ -273,10 +277,16 @@ static void chunk_aggregator(struct flmem_check *check)
 static void chunk_secagg(struct flmem_check *check)
 {
 	const struct flmem_node *kwargs =
-		FLMEM_NODE_DIG(check->subject, "server_configs", "aggregator_kwargs");
+		FLMEM_APPFL_DIG(check->subject, "server_configs", "aggregator_kwargs");
 
-	if (has_chunking(check->input) && flmem_appfl_is_on(kwargs, "use_secure_agg", false))
+	if (has_chunking(check->input) &&
+	    flmem_appfl_switch(kwargs, "use_secure_agg", FLMEM_APPFL_OFF) == FLMEM_APPFL_ON)
 		flmem_appfl_report(check, kwargs, "use_secure_agg", (struct flmem_remark){0});
+}
+
+static enum flmem_appfl_switch memory_switch(const struct flmem_node *map)
+{
+	return flmem_appfl_switch(map, "optimize_memory", FLMEM_APPFL_ON);
 }
 
 static void optmem_split(struct flmem_check *check)
@@ -284,15 +294,16 @@ static void optmem_split(struct flmem_check *check)
 	const struct flmem_rule_input *server =
 		flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_node *map = flmem_appfl_grpc(check->input);
+	enum flmem_appfl_switch own = memory_switch(map), theirs;
 	char detail[300];
 
-	if (!map || !server ||
-	    flmem_appfl_is_on(map, "optimize_memory", true) ==
-		    flmem_appfl_is_on(flmem_appfl_grpc(server), "optimize_memory", true))
+	if (!map || !server || own == FLMEM_APPFL_UNCLEAR)
+		return;
+	theirs = memory_switch(flmem_appfl_grpc(server));
+	if (theirs == FLMEM_APPFL_UNCLEAR || own == theirs)
 		return;
 	snprintf(detail, sizeof(detail), "in %.200s it is %s", server->file,
-		 flmem_appfl_is_on(flmem_appfl_grpc(server), "optimize_memory", true) ? "on"
-										      : "off");
+		 theirs == FLMEM_APPFL_ON ? "on" : "off");
 	flmem_appfl_report(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
 }
 
@@ -312,9 +323,9 @@ static void optmem_off(struct flmem_check *check)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
 		const struct flmem_node *map =
-			flmem_node_dig(check->subject, flmem_appfl_memory_places[i]);
+			flmem_appfl_dig(check->subject, flmem_appfl_memory_places[i]);
 
-		if (!flmem_appfl_is_on(map, "optimize_memory", true))
+		if (memory_switch(map) == FLMEM_APPFL_OFF)
 			flmem_appfl_report(check, map, "optimize_memory",
 					   (struct flmem_remark){.proposed = "True"});
 	}

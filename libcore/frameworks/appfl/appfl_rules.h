@@ -21,14 +21,39 @@ extern const struct flmem_heap_site_table flmem_appfl_heap_rules;
 /* The map of the gRPC settings, or NULL. */
 const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input);
 
-/* Whether the value is one of OmegaConf's "${...}", which are known only when a job runs. */
+/* Whether the value is one of OmegaConf's "${...}". */
 bool flmem_appfl_is_interpolation(const struct flmem_node *node);
+
+/* Whether it is a variable of the environment, which OmegaConf always reads as a text. */
+bool flmem_appfl_is_environment(const struct flmem_node *node);
+
+/*
+ * The value that a node, or the node at a key, refers to: itself where it is no reference. NULL
+ * where that is absent or known only when a job runs.
+ */
+const struct flmem_node *flmem_appfl_value(const struct flmem_node *node);
+const struct flmem_node *flmem_appfl_get(const struct flmem_node *map, const char *key);
+const struct flmem_node *flmem_appfl_dig(const struct flmem_node *map, const char *const *keys);
+#define FLMEM_APPFL_DIG(map, ...) flmem_appfl_dig((map), (const char *const[]){__VA_ARGS__, NULL})
+
+/* Whether some value of the file refers to a key with this name. */
+bool flmem_appfl_is_referred_to(const struct flmem_check *check, const char *key);
+
+/* Reports each value that a rule needs and that is not known. */
+void flmem_appfl_check_references(struct flmem_check *check);
 
 /* The maps that may hold optimize_memory, as keys from the root; the last one is the root. */
 extern const char *const flmem_appfl_memory_places[9][4];
 
-/* What Python takes the value at a key for, or the default where it is absent or not known. */
-bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback);
+enum flmem_appfl_switch {
+	FLMEM_APPFL_OFF,
+	FLMEM_APPFL_ON,
+	FLMEM_APPFL_UNCLEAR, /* known only when a job runs */
+};
+
+/* What Python takes the value at a key for, or the default where it is absent. */
+enum flmem_appfl_switch flmem_appfl_switch(const struct flmem_node *map, const char *key,
+					   enum flmem_appfl_switch fallback);
 
 /* The number at a key, or its default; false for any other value. */
 bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t fallback,

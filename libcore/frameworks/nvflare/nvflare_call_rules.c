@@ -105,8 +105,9 @@ static void check_format(struct flmem_check *check, const struct flmem_nvflare_c
 	const struct flmem_node *node =
 		known->format ? flmem_nvflare_arg(check, known->format) : NULL;
 
-	if (node && known->part == FLMEM_NVFLARE_RECIPE &&
-	    flmem_nvflare_is_on(check, "enable_tensor_disk_offload") &&
+	if (!node)
+		node = flmem_nvflare_open_args(check);
+	if (node && flmem_nvflare_offloads(check) &&
 	    flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_UNCLEAR)
 		flmem_nvflare_report_arg(
 			check, known->format, node,
@@ -184,8 +185,9 @@ static void check_train_args(struct flmem_check *check)
 	    flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION))
 		flmem_nvflare_report_arg(
 			check, "train_args", open,
-			(struct flmem_remark){.detail = "the recipe rejects memory_gc_rounds and "
-							"cuda_empty_cache in it"});
+			(struct flmem_remark){.detail = "the recipe rejects memory_gc_rounds, "
+							"cuda_empty_cache and the format of "
+							"tensors in it"});
 }
 
 static void cannot_tell(struct flmem_check *check)
@@ -302,21 +304,43 @@ static void report_open_sites(struct flmem_check *check, const struct flmem_node
 						  .detail = "cannot tell whether it holds one"});
 }
 
+const struct flmem_node *flmem_nvflare_sites_next(const struct flmem_node *script,
+						  const struct flmem_node **call)
+{
+	const struct flmem_node *calls = flmem_node_get(script, "calls");
+	const struct flmem_node *n = *call ? (*call)->next : flmem_node_first(calls);
+	bool methods = *call && (*call)->parent != calls;
+
+	for (;; n = n->next) {
+		if (!n && !methods)
+			n = flmem_node_first(flmem_node_get(script, "methods"));
+		if (!n)
+			return NULL;
+		methods = n->parent != calls;
+		*call = n;
+		if (sites_of(n))
+			return sites_of(n);
+	}
+}
+
+static void check_site(struct flmem_check *check, const struct flmem_node *site)
+{
+	if (site->kind == FLMEM_NODE_EXPRESSION)
+		report_open_sites(check, site);
+	else if (flmem_node_get(site, "**"))
+		report_open_sites(check, flmem_node_get(site, "**"));
+	report_site(check, site);
+}
+
 static void per_site_ignored(struct flmem_check *check)
 {
-	static const char *const lists[] = {"calls", "methods"};
-	const struct flmem_node *call, *site;
+	const struct flmem_node *call = NULL, *sites;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		call = flmem_node_first(flmem_node_get(check->subject, lists[i]));
-		for (; call; call = call->next) {
-			const struct flmem_node *sites = sites_of(call);
-
-			if (flmem_node_is_kind(sites, FLMEM_NODE_EXPRESSION))
-				report_open_sites(check, sites);
-			for (site = flmem_node_first(sites); site; site = site->next)
-				report_site(check, site);
-		}
+	while ((sites = flmem_nvflare_sites_next(check->subject, &call))) {
+		if (sites->kind == FLMEM_NODE_EXPRESSION)
+			report_open_sites(check, sites);
+		for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next)
+			check_site(check, n);
 	}
 }
 

@@ -156,25 +156,29 @@ static enum flmem_nvflare_format format_of_expression(const char *text)
 	return FLMEM_NVFLARE_FORMAT_UNCLEAR;
 }
 
+enum flmem_nvflare_format flmem_nvflare_format_in(const struct flmem_node *value)
+{
+	const char *text = flmem_node_string(value);
+
+	if (flmem_node_is_kind(value, FLMEM_NODE_EXPRESSION))
+		return format_of_expression(value->text);
+	return text && strcmp(text, "pytorch") == 0 ? FLMEM_NVFLARE_FORMAT_PYTORCH
+						    : FLMEM_NVFLARE_FORMAT_OTHER;
+}
+
 enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node =
 		known && known->format ? flmem_nvflare_arg(check, known->format) : NULL;
 	const struct flmem_node *value = flmem_check_resolve(check->input, node);
-	const char *text = flmem_node_string(value);
 
 	if (!node && flmem_nvflare_open_args(check))
 		return FLMEM_NVFLARE_FORMAT_UNCLEAR;
 	if (!node)
 		return known && known->pytorch ? FLMEM_NVFLARE_FORMAT_PYTORCH
 					       : FLMEM_NVFLARE_FORMAT_OTHER;
-	if (!value)
-		return FLMEM_NVFLARE_FORMAT_UNCLEAR;
-	if (value->kind == FLMEM_NODE_EXPRESSION)
-		return format_of_expression(value->text);
-	return text && strcmp(text, "pytorch") == 0 ? FLMEM_NVFLARE_FORMAT_PYTORCH
-						    : FLMEM_NVFLARE_FORMAT_OTHER;
+	return value ? flmem_nvflare_format_in(value) : FLMEM_NVFLARE_FORMAT_UNCLEAR;
 }
 
 /* Of another class, "memory_gc_rounds" is what its author takes it for: NVFlare's. */

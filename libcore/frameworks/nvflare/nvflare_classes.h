@@ -138,6 +138,19 @@ enum flmem_nvflare_format {
 /* The format in which the class sends tensors: that of its argument, or its default. */
 enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *check);
 
+/* The format that a value names. */
+enum flmem_nvflare_format flmem_nvflare_format_in(const struct flmem_node *value);
+
+/* Whether the job of an executor, runner or recipe offloads the tensors that it sends. */
+bool flmem_nvflare_offloads(const struct flmem_check *check);
+
+/*
+ * The values of per_site_config in a script: maps by site, or expressions. `*call` is NULL at
+ * first. NULL after the last one.
+ */
+const struct flmem_node *flmem_nvflare_sites_next(const struct flmem_node *script,
+						  const struct flmem_node **call);
+
 /* The rounds of a workflow or recipe: its arguments', or the defaults of its class. */
 bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count);
 

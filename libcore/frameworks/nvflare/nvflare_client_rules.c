@@ -8,7 +8,6 @@
 
 #include "base/text/text.h"
 
-#define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
 #define PYTHON	    &flmem_nvflare_python_file
 
@@ -196,106 +195,6 @@ static void legacy_executor(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
-/* A workflow or executor: a recipe makes a whole job, and is checked by itself. */
-static bool one_offloads(const struct flmem_node *list, const char *part)
-{
-	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next) {
-		const struct flmem_node *one = part ? flmem_node_get(n, part) : n;
-		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(one);
-
-		if (!(known && known->part == FLMEM_NVFLARE_RECIPE) &&
-		    flmem_node_is_true(FLMEM_NODE_DIG(one, "args", "enable_tensor_disk_offload")))
-			return true;
-	}
-	return false;
-}
-
-/*
- * The workflow of this job's server, or the executor in the same file, that offloads tensors; of
- * Python only the script itself, as a folder may hold several, each for another job.
- */
-static bool job_offloads(const struct flmem_check *check)
-{
-	const struct flmem_node *own = check->input->document.root;
-
-	if (check->input->kind == PYTHON)
-		return one_offloads(flmem_node_get(own, "calls"), NULL);
-	for (size_t i = 0; i < check->bundle->count; i++)
-		if (one_offloads(
-			    flmem_node_get(check->bundle->inputs[i].document.root, "workflows"),
-			    NULL))
-			return true;
-	return one_offloads(flmem_node_get(own, "executors"), "executor");
-}
-
-/* A recipe sets both sides, a runner only the format. */
-static bool offloads_tensors(const struct flmem_check *check)
-{
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-
-	if (known && known->part == FLMEM_NVFLARE_RECIPE)
-		return known->offload && known->format &&
-		       flmem_nvflare_is_on(check, "enable_tensor_disk_offload");
-	return runs_script(known) && job_offloads(check);
-}
-
-static void offload_numpy(struct flmem_check *check)
-{
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-
-	if (offloads_tensors(check) && flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_OTHER)
-		flmem_nvflare_report_arg(check, known->format,
-					 flmem_nvflare_arg(check, known->format),
-					 (struct flmem_remark){.proposed = "\"pytorch\""});
-}
-
-/* add_client_output_filter() of a recipe, and to() of a job with a filter for results. */
-static bool filters_results(const struct flmem_node *call)
-{
-	const char *name = flmem_node_string(flmem_node_get(call, "path"));
-	const struct flmem_node *type = FLMEM_NODE_DIG(call, "args", "filter_type");
-
-	return name && (strcmp(name, "add_client_output_filter") == 0 ||
-			strcmp(name, "add_server_input_filter") == 0 ||
-			(flmem_text_starts(name, "to") && type &&
-			 (flmem_text_ends(type->text, "TASK_RESULT") ||
-			  strcmp(type->text, "task_result") == 0)));
-}
-
-/* Any call of the script, as it does not show to which of several jobs a filter is added. */
-static bool script_offloads(const struct flmem_check *check)
-{
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
-
-	for (; n; n = n->next)
-		if (flmem_nvflare_class_of(n) &&
-		    flmem_node_is_true(FLMEM_NODE_DIG(n, "args", "enable_tensor_disk_offload")))
-			return true;
-	return false;
-}
-
-static void script_offload_filter(struct flmem_check *check)
-{
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
-
-	for (; n && script_offloads(check); n = n->next)
-		if (filters_results(n))
-			flmem_check_report(check, &(struct flmem_remark){
-							  .node = flmem_node_get(n, "path"),
-							  .path = flmem_node_get(n, "path")->text});
-}
-
-static void offload_filter(struct flmem_check *check)
-{
-	const struct flmem_node *filters = flmem_node_get(check->subject, "task_result_filters");
-
-	if (check->input->kind == PYTHON)
-		script_offload_filter(check);
-	else if (flmem_node_is_kind(filters, FLMEM_NODE_LIST) && filters->first &&
-		 job_offloads(check))
-		flmem_check_report(check, &(struct flmem_remark){.node = filters});
-}
-
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 
 static const struct flmem_rule_row rows[] = {
@@ -392,37 +291,6 @@ static const struct flmem_rule_row rows[] = {
 		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = legacy_executor,
-	},
-	{
-		.rule = {.id = "NVF-OFFLOAD-NUMPY",
-			 .severity = FLMEM_SEVERITY_ERROR,
-			 NVFLARE,
-			 .since = "2.8",
-			 .fixable = true,
-			 .condition = "enable_tensor_disk_offload true while the "
-				      "server_expected_format (aggregation_format) of an executor, "
-				      "runner or recipe is not pytorch",
-			 .message =
-				 "tensor offload to disk has no effect on results that are sent as "
-				 "NumPy arrays; set server_expected_format to pytorch",
-			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = {CLIENT_FILE, PYTHON},
-		.parts = true,
-		.check = offload_numpy,
-	},
-	{
-		.rule = {.id = "NVF-OFFLOAD-FILTER",
-			 .severity = FLMEM_SEVERITY_WARNING,
-			 NVFLARE,
-			 .since = "2.8",
-			 .condition =
-				 "enable_tensor_disk_offload true while task_result_filters is not "
-				 "empty, or a script adds a filter for results",
-			 .message = "filters that read the content of results do not work with "
-				    "tensors that are offloaded to disk",
-			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
-		.check = offload_filter,
 	},
 };
 

@@ -148,12 +148,14 @@ static void check_lightning(struct flmem_check *check)
 	flmem_check_report(check, &(struct flmem_remark){.node = &statement, .path = "import"});
 }
 
-/* train_args of a swarm recipe are those of the runner, which gets these two from the recipe. */
+/* train_args of a swarm recipe are those of the runner, which gets these from the recipe. */
 static void swarm_train_args(struct flmem_check *check)
 {
 	static const char *const keys[][2] = {
 		{"memory_gc_rounds", "train_args.memory_gc_rounds"},
 		{"cuda_empty_cache", "train_args.cuda_empty_cache"},
+		{"server_expected_format", "train_args.server_expected_format"},
+		{"aggregation_format", "train_args.aggregation_format"},
 	};
 	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
 	const struct flmem_node *args = flmem_nvflare_arg(check, "train_args");
@@ -238,10 +240,11 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .condition =
-				 "memory_gc_rounds or cuda_empty_cache in train_args of a swarm "
-				 "recipe",
-			 .message = "the recipe rejects this with a ValueError: pass both as "
-				    "arguments of the recipe itself",
+				 "memory_gc_rounds, cuda_empty_cache, server_expected_format or "
+				 "aggregation_format in train_args of a swarm recipe",
+			 .message = "the recipe rejects this when it is made: pass it as an "
+				    "argument of the recipe itself (aggregation_format for the "
+				    "format)",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
 		.parts = true,
