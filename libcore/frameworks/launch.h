@@ -21,6 +21,8 @@
 #define FLMEM_LAUNCH_VALUE_MAX	   256
 #define FLMEM_LAUNCH_MOUNTS_MAX	   16
 #define FLMEM_LAUNCH_PATH_MAX	   128
+#define FLMEM_LAUNCH_SCOPES_MAX	   128
+#define FLMEM_LAUNCH_DOUBTS_MAX	   16
 
 /* The variables of any program that rules check. */
 #define FLMEM_LAUNCH_ARENA_MAX	 "MALLOC_ARENA_MAX"
@@ -30,11 +32,14 @@
 #define FLMEM_LAUNCH_TUNABLES	 "GLIBC_TUNABLES"
 
 struct flmem_launch_variable {
-	const char *name; /* static */
+	const char *name; /* static; of an `unset` row "": all */
 	int launch;	  /* index of the only launch to which it applies; -1: the whole file */
 	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
 	bool known;		  /* false: the value is not known before the file runs */
 	bool local;		  /* a shell's own, which the programs it starts do not get */
+	bool unset;		  /* not a value, but its end: unset NAME, env -u NAME */
+	unsigned char scope;	  /* in a script of the shell: where it is set, */
+	int from;		  /* and after how many launches */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
 };
 
@@ -56,6 +61,37 @@ struct flmem_launch {
 	enum flmem_framework framework;
 	enum flmem_role role; /* server, client, or simulator server for a whole simulator */
 	struct flmem_place place;
+	unsigned char scope;
+	const char *dropper; /* static: what drops variables of the script; NULL: nothing */
+};
+
+/* A part of a script of the shell. The first one is the script. */
+enum flmem_launch_scope_kind {
+	FLMEM_LAUNCH_GROUP,    /* { ... } */
+	FLMEM_LAUNCH_SUBSHELL, /* ( ... ), whose variables end with it */
+	FLMEM_LAUNCH_FUNCTION,
+	FLMEM_LAUNCH_CONDITION, /* if, case, loops */
+	FLMEM_LAUNCH_CHAIN,	/* what follows && and || */
+	FLMEM_LAUNCH_WORDS,	/* $( ... ) and the like inside of a command */
+};
+
+struct flmem_launch_scope {
+	enum flmem_launch_scope_kind kind;
+	unsigned char parent;
+	bool decided; /* by the value of a variable that rules check */
+};
+
+/* What a file says about its programs that is known only when it runs. */
+struct flmem_launch_doubt {
+	struct flmem_place place;
+	const char *why; /* static */
+};
+
+/* Whether a variable reaches a program. */
+enum flmem_launch_reach {
+	FLMEM_LAUNCH_NEVER,
+	FLMEM_LAUNCH_PERHAPS,
+	FLMEM_LAUNCH_ALWAYS,
 };
 
 struct flmem_launches {
@@ -65,8 +101,13 @@ struct flmem_launches {
 	size_t variable_count;
 	struct flmem_launch_mount mounts[FLMEM_LAUNCH_MOUNTS_MAX];
 	size_t mount_count;
-	bool open; /* more variables are set elsewhere: flmem env, env_file, envFrom */
-	bool musl; /* an image of Alpine Linux */
+	struct flmem_launch_scope scopes[FLMEM_LAUNCH_SCOPES_MAX];
+	size_t scope_count;
+	struct flmem_launch_doubt doubts[FLMEM_LAUNCH_DOUBTS_MAX];
+	size_t doubt_count;
+	bool shell; /* a script, in which the order counts */
+	bool open;  /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
+	bool musl;  /* an image of Alpine Linux */
 };
 
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
@@ -85,11 +126,16 @@ extern const struct flmem_file_name flmem_launch_file_names[];
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
 						       int launch, const char *path);
 
-/* A variable of this name that a shell keeps to itself; NULL if there is none. */
-const struct flmem_launch_variable *flmem_launch_find_local(const struct flmem_launches *launches,
-							    const char *name);
+/* The last variable of this name in the file that is not for another launch; NULL if none is. */
+const struct flmem_launch_variable *flmem_launch_find_lost(const struct flmem_launches *launches,
+							   int launch, const char *name);
 
-/* The last value that applies to a launch; NULL if there is none. */
+/* Whether a variable reaches a launch; -1: some program of the file. */
+enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches,
+					   const struct flmem_launch_variable *variable,
+					   int launch);
+
+/* The last value that applies to a launch, or may; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
 						      int launch, const char *name);
 

@@ -98,6 +98,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
 	static const char *const lists[] = {"env", "environment"};
+	static const char *const files[] = {"env_file", "envFrom"};
 	const char *image = flmem_node_string(flmem_node_get(map, "image"));
 	int launch = -1;
 
@@ -108,7 +109,14 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	launches->musl |= image && strstr(image, "alpine");
 	read_tmpfs(map, launches, launch);
 	read_volume_mounts(map, launches, launch);
-	launches->open |= flmem_node_get(map, "env_file") || flmem_node_get(map, "envFrom");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++) {
+		const struct flmem_node *file = flmem_node_get(map, files[i]);
+
+		if (!file)
+			continue;
+		launches->open = true;
+		flmem_launch_add_doubt(launches, &file->place, "variables are set in another file");
+	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
 

@@ -6,8 +6,74 @@
 
 #include "frameworks/launch.h"
 
+#define FLMEM_LAUNCH_WORD_MAX	 4096
+#define FLMEM_LAUNCH_PROGRAM_MAX 64
+#define FLMEM_LAUNCH_HEREDOCS	 4
+#define FLMEM_LAUNCH_MARK_MAX	 64
+
+/* One word of a script: its text without quotes, and its place. */
+struct flmem_launch_word {
+	struct flmem_place place;
+	bool cut; /* it is longer than that */
+	char text[FLMEM_LAUNCH_WORD_MAX];
+};
+
+/* What runs the rest of a command. */
+enum flmem_launch_runner {
+	FLMEM_LAUNCH_DIRECTLY,
+	FLMEM_LAUNCH_BY_ENV,
+	FLMEM_LAUNCH_BY_SUDO,
+	FLMEM_LAUNCH_BY_SU,
+	FLMEM_LAUNCH_BY_SSH,
+	FLMEM_LAUNCH_BY_TEXT, /* eval, tmux, screen: a word may be a command */
+	FLMEM_LAUNCH_BY_SHELL,
+	FLMEM_LAUNCH_BY_CONTAINER, /* docker run */
+};
+
+/* The statement that is read. */
+struct flmem_launch_statement {
+	int launch;				 /* the launch on it, or -1 */
+	size_t first;				 /* its first variable */
+	char command[FLMEM_LAUNCH_PROGRAM_MAX];	 /* last part of its first word */
+	char previous[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the word before */
+	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
+	bool after_env;
+	bool declares, exports, unsets;
+	enum flmem_launch_runner runner;
+	const char *dropper;
+	bool unsets_next; /* env -u NAME */
+	bool mentions;	  /* a variable that rules check */
+	bool opens;	  /* it is the header of a condition */
+};
+
+struct flmem_launch_scan {
+	const char *text;
+	size_t at, line_start;
+	unsigned line;
+	struct flmem_launches *launches;
+	struct flmem_launch_statement now;
+	unsigned char scope;
+	bool function;		       /* the next group is one */
+	bool shell;		       /* the file is a script: its variables have to be exported */
+	bool exports_all;	       /* set -a */
+	bool build_step;	       /* RUN of a Dockerfile */
+	const char *exported[8];       /* by name alone; ends in NULL */
+	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
+	char marks[FLMEM_LAUNCH_HEREDOCS][FLMEM_LAUNCH_MARK_MAX]; /* heredocs of this line */
+	size_t mark_count;
+	bool mark_next;		   /* the next word is one */
+	bool line_runs;		   /* a command of the line is a shell */
+	const char *heredoc_drops; /* the `dropper` of what reads them */
+};
+
 /* The name as the tables spell it; NULL: no rule checks the variable. */
 const char *flmem_launch_variable_name(const char *text, size_t length);
+
+/* Whether a text holds the name of such a variable. */
+bool flmem_launch_mentions_variable(const char *text);
+
+/* Calls for each name that rules check; NULL after the last. */
+const char *flmem_launch_name_at(size_t index);
 
 /* A value of NULL is not known. */
 void flmem_launch_add_variable(struct flmem_launches *launches, const char *name, const char *value,
@@ -17,15 +83,65 @@ void flmem_launch_add_variable(struct flmem_launches *launches, const char *name
 void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, int launch,
 			    const struct flmem_place *place);
 
+/* Its index; -1 where there is no more room. */
+int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch *launch);
+
+void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_place *place,
+			    const char *why);
+
+/* `shell`: only exported variables reach the programs that it starts. */
+void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches);
+
 /*
- * Reads a text that holds a command with its variables, which get the place of the text. The first
- * launch in it becomes *launch, to which its variables apply. False if it starts none of the
- * programs.
+ * Reads a text that holds commands with their variables, which get the place of the text. The last
+ * launch in it becomes *launch. False if it starts none of the programs.
  */
 bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
 			     const struct flmem_place *place, int *launch);
 
+/* A text with commands, in a word or a heredoc. */
+struct flmem_launch_text {
+	const char *text;
+	const struct flmem_place *place;
+	unsigned char scope;
+	const char *dropper; /* of what runs it, or NULL */
+	bool is_heredoc;
+};
+
+bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
+			    int *launch);
+
 /* Every map may be a container. */
 void flmem_launch_read_containers(const struct flmem_node *node, struct flmem_launches *launches);
+
+/* The end of a variable; "": of all of them. */
+void flmem_launch_add_unset(struct flmem_launches *launches, const char *name, int launch,
+			    const struct flmem_place *place);
+
+void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place *place,
+		       const char *dropper);
+
+void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count);
+
+/* Variables in front of a command apply only to that command. */
+void flmem_launch_end_statement(struct flmem_launch_scan *scan);
+
+/* The shell's exports, and what runs commands in another environment (launch_shell.c). */
+void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, const char *before);
+void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			      const char *before);
+void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
+bool flmem_launch_is_exported(const struct flmem_launch_scan *scan, const char *name);
+
+/* Parts of a script and heredocs (launch_scopes.c). At a bracket or separator: skips it. */
+void flmem_launch_note_bracket(struct flmem_launch_scan *scan);
+void flmem_launch_note_separator(struct flmem_launch_scan *scan);
+
+/* Whether a word is a keyword of the shell at the start of a statement. */
+bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text);
+
+/* Whether a word is an operator of a heredoc, or the mark behind one. */
+bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan,
+			       const struct flmem_launch_word *word);
 
 #endif

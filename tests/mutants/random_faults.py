@@ -32,8 +32,8 @@ import shadow  # noqa: E402
 LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
 
 RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "recipe_rules",
-              "script_rules", "python_rules", "launch_rules", "appfl_rules", "live_rules",
-              "trend_rules", "troubles", "toml", "launch", "correct")
+              "script_rules", "python_rules", "launch_rules", "launch_shell", "appfl_rules",
+              "live_rules", "trend_rules", "troubles", "toml", "launch", "correct")
 
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {

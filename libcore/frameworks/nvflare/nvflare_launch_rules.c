@@ -38,21 +38,27 @@ static bool limits_by_tunable(const struct flmem_launch_check *one)
 static void launch_arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
-	const struct flmem_launch_variable *local =
-		flmem_launch_find_local(one->launches, FLMEM_LAUNCH_ARENA_MAX);
-	char detail[64];
+	const struct flmem_launch_variable *lost =
+		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
+	char detail[96];
 
 	if (one->launches->open || one->launches->musl || preloads_jemalloc(one) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one))
 		return;
-	if (local)
+	if (lost && lost->local)
 		snprintf(detail, sizeof(detail), "line %u sets it without exporting it",
-			 local->place.line);
+			 lost->place.line);
+	else if (lost && one->launch->dropper)
+		snprintf(detail, sizeof(detail), "line %u sets it, and %s drops it",
+			 lost->place.line, one->launch->dropper);
+	else if (lost)
+		snprintf(detail, sizeof(detail), "line %u sets it where it does not reach this",
+			 lost->place.line);
 	flmem_check_report(one->check, &(struct flmem_remark){
 					       .node = &node,
 					       .missing = FLMEM_LAUNCH_ARENA_MAX,
-					       .detail = local ? detail : NULL,
+					       .detail = lost ? detail : NULL,
 					       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 

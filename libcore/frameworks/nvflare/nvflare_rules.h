@@ -34,6 +34,7 @@ extern const struct flmem_rule_table flmem_nvflare_client_rules;
 extern const struct flmem_rule_table flmem_nvflare_offload_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
+extern const struct flmem_rule_table flmem_nvflare_launch_doubts;
 extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
 extern const struct flmem_rule_table flmem_nvflare_value_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a script of the shell: groups, functions, conditions, heredocs. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/launch_scan.h"
+
+static enum flmem_launch_scope_kind scope_kind(const struct flmem_launch_scan *scan)
+{
+	return scan->launches->scopes[scan->scope].kind;
+}
+
+/* With no room left, what follows belongs to the part around it. */
+static void enter_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_kind kind,
+			bool decided)
+{
+	struct flmem_launches *launches = scan->launches;
+	size_t id = launches->scope_count + 1;
+
+	if (id >= FLMEM_LAUNCH_SCOPES_MAX)
+		return;
+	launches->scope_count = id;
+	launches->scopes[id] = (struct flmem_launch_scope){
+		.kind = kind, .parent = scan->scope, .decided = decided};
+	scan->scope = (unsigned char)id;
+}
+
+static bool leave_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_kind kind)
+{
+	if (!scan->scope || scope_kind(scan) != kind)
+		return false;
+	scan->scope = scan->launches->scopes[scan->scope].parent;
+	return true;
+}
+
+static void leave_chains(struct flmem_launch_scan *scan)
+{
+	while (leave_scope(scan, FLMEM_LAUNCH_CHAIN))
+		continue;
+}
+
+static void read_heredoc_text(struct flmem_launch_scan *scan, size_t length)
+{
+	FLMEM_AUTO_FREE char *text = strndup(scan->text + scan->at, length);
+	struct flmem_place place = {
+		.start = scan->at, .end = scan->at, .line = scan->line, .column = 1};
+	int launch = -1;
+
+	if (!text || !flmem_launch_is_likely(text))
+		return;
+	if (!scan->line_runs) {
+		flmem_launch_add_doubt(scan->launches, &place,
+				       "the text of a heredoc starts it, elsewhere or not at all; "
+				       "check the file that it becomes");
+		return;
+	}
+	flmem_launch_read_text(scan->launches,
+			       &(struct flmem_launch_text){.text = text,
+							   .place = &place,
+							   .scope = scan->scope,
+							   .dropper = scan->heredoc_drops,
+							   .is_heredoc = true},
+			       &launch);
+}
+
+/* From the line after the command to the line of the mark. */
+static void read_heredoc(struct flmem_launch_scan *scan, const char *mark)
+{
+	size_t length = 0, mark_length = strlen(mark);
+	const char *text = scan->text + scan->at;
+
+	while (text[length]) {
+		const char *line = text + length + strspn(text + length, "\t");
+		size_t end = strcspn(line, "\r\n");
+
+		if (end == mark_length && strncmp(line, mark, end) == 0)
+			break;
+		length += strcspn(text + length, "\n");
+		length += text[length] == '\n';
+	}
+	read_heredoc_text(scan, length);
+	flmem_launch_skip(scan, length);
+	flmem_launch_skip(scan, strcspn(scan->text + scan->at, "\n"));
+}
+
+static void end_script_line(struct flmem_launch_scan *scan)
+{
+	flmem_launch_skip(scan, 1);
+	for (size_t i = 0; i < scan->mark_count; i++) {
+		read_heredoc(scan, scan->marks[i]);
+		flmem_launch_skip(scan, 1);
+	}
+	scan->mark_count = 0;
+	scan->line_runs = scan->build_step = false;
+	scan->heredoc_drops = NULL;
+}
+
+/* && and ||: what follows depends on what was before; of several && in a row the first counts. */
+static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
+{
+	if (mark == '|')
+		leave_chains(scan);
+	if (scope_kind(scan) != FLMEM_LAUNCH_CHAIN)
+		enter_scope(scan, FLMEM_LAUNCH_CHAIN, decided);
+	flmem_launch_skip(scan, 2);
+}
+
+/* ";;" ends one case of several, of which only one runs. */
+static void note_next_case(struct flmem_launch_scan *scan)
+{
+	bool decided = scan->launches->scopes[scan->scope].decided;
+
+	if (leave_scope(scan, FLMEM_LAUNCH_CONDITION))
+		enter_scope(scan, FLMEM_LAUNCH_CONDITION, decided);
+	flmem_launch_skip(scan, 2);
+}
+
+void flmem_launch_note_separator(struct flmem_launch_scan *scan)
+{
+	const char *p = scan->text + scan->at;
+	bool empty = !*scan->now.command && scan->now.first == scan->launches->variable_count;
+	bool decided = scan->now.mentions;
+
+	flmem_launch_end_statement(scan);
+	if (scan->shell && (*p == '&' || *p == '|') && p[1] == *p) {
+		note_chain(scan, *p, decided);
+		return;
+	}
+	if (*p != '|' && !(empty && *p == '\n'))
+		leave_chains(scan);
+	if (*p == '\n')
+		end_script_line(scan);
+	else if (scan->shell && *p == ';' && p[1] == ';')
+		note_next_case(scan);
+	else
+		flmem_launch_skip(scan, 1);
+}
+
+/* "NAME()" begins a function. */
+static bool is_function_definition(const struct flmem_launch_scan *scan)
+{
+	const char *p = scan->text + scan->at + 1;
+
+	return p[strspn(p, " \t")] == ')' && *scan->now.command &&
+	       strcmp(scan->now.command, scan->now.previous) == 0;
+}
+
+static void open_round(struct flmem_launch_scan *scan)
+{
+	char before = scan->at ? scan->text[scan->at - 1] : '\n';
+
+	if (is_function_definition(scan)) {
+		flmem_launch_end_statement(scan);
+		scan->function = true;
+		flmem_launch_skip(scan, strcspn(scan->text + scan->at, ")"));
+	} else if (*scan->now.command || strchr("$<>=", before) ||
+		   scope_kind(scan) == FLMEM_LAUNCH_WORDS) {
+		enter_scope(scan, FLMEM_LAUNCH_WORDS, false);
+	} else {
+		enter_scope(scan, scan->function ? FLMEM_LAUNCH_FUNCTION : FLMEM_LAUNCH_SUBSHELL,
+			    false);
+		scan->function = false;
+	}
+}
+
+/* Behind a pattern of "case" it only ends the pattern. */
+static void close_round(struct flmem_launch_scan *scan)
+{
+	if (leave_scope(scan, FLMEM_LAUNCH_WORDS))
+		return;
+	flmem_launch_end_statement(scan);
+	leave_chains(scan);
+	if (!leave_scope(scan, FLMEM_LAUNCH_SUBSHELL))
+		leave_scope(scan, FLMEM_LAUNCH_FUNCTION);
+}
+
+static void note_curly(struct flmem_launch_scan *scan, char mark)
+{
+	if (*scan->now.command && !(scan->function && mark == '{'))
+		return;
+	if (mark == '{') {
+		flmem_launch_end_statement(scan);
+		enter_scope(scan, scan->function ? FLMEM_LAUNCH_FUNCTION : FLMEM_LAUNCH_GROUP,
+			    false);
+		scan->function = false;
+		return;
+	}
+	flmem_launch_end_statement(scan);
+	leave_chains(scan);
+	if (!leave_scope(scan, FLMEM_LAUNCH_GROUP))
+		leave_scope(scan, FLMEM_LAUNCH_FUNCTION);
+}
+
+void flmem_launch_note_bracket(struct flmem_launch_scan *scan)
+{
+	char mark = scan->text[scan->at];
+
+	if (scan->shell && mark == '(')
+		open_round(scan);
+	else if (scan->shell && mark == ')')
+		close_round(scan);
+	else if (scan->shell && (mark == '{' || mark == '}'))
+		note_curly(scan, mark);
+	flmem_launch_skip(scan, 1);
+}
+
+static bool is_one_word(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(text, *words) == 0)
+			return true;
+	return false;
+}
+
+bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
+{
+	static const char *const openers[] = {"if",   "while",	"until", "for",
+					      "case", "select", NULL};
+	static const char *const closers[] = {"fi", "done", "esac", NULL};
+	static const char *const others[] = {"then", "do", "!", "time", NULL};
+	struct flmem_launch_scope *scope = &scan->launches->scopes[scan->scope];
+
+	if (scan->now.opens && flmem_launch_mentions_variable(text))
+		scope->decided = true;
+	if (*scan->now.command)
+		return false;
+	if (is_one_word(text, openers)) {
+		enter_scope(scan, FLMEM_LAUNCH_CONDITION, false);
+		scan->now.opens = true;
+	} else if (is_one_word(text, closers)) {
+		leave_scope(scan, FLMEM_LAUNCH_CONDITION);
+	} else if (strcmp(text, "else") == 0 || strcmp(text, "elif") == 0) {
+		bool decided = scope->decided;
+
+		if (leave_scope(scan, FLMEM_LAUNCH_CONDITION))
+			enter_scope(scan, FLMEM_LAUNCH_CONDITION, decided);
+	} else if (strcmp(text, "function") == 0) {
+		scan->function = true;
+	} else if (!is_one_word(text, others)) {
+		return false;
+	}
+	return true;
+}
+
+/* "<<MARK", "<<-MARK", "<< MARK", also behind a word; "<<<" is followed by a text instead. */
+bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *mark = strstr(word->text, "<<");
+	bool quoted = strchr("\"'", scan->text[word->place.start]);
+
+	if (!scan->mark_next && (!mark || quoted || mark[2] == '<'))
+		return false;
+	if (scan->mark_next)
+		mark = word->text;
+	else
+		mark += 2;
+	mark += *mark == '-';
+	scan->mark_next = !*mark;
+	if (!*mark || (!isalpha((unsigned char)*mark) && *mark != '_') ||
+	    scan->mark_count == FLMEM_LAUNCH_HEREDOCS)
+		return true;
+	snprintf(scan->marks[scan->mark_count++], FLMEM_LAUNCH_MARK_MAX, "%.*s",
+		 FLMEM_LAUNCH_MARK_MAX - 1, mark);
+	scan->heredoc_drops = scan->now.dropper;
+	return true;
+}

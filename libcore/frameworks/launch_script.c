@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the words of scripts, Dockerfiles and systemd units start. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/framework.h"
+#include "frameworks/launch_scan.h"
+
+void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
+{
+	for (; count && scan->text[scan->at]; count--) {
+		if (scan->text[scan->at++] == '\n') {
+			scan->line++;
+			scan->line_start = scan->at;
+		}
+	}
+}
+
+/* Skips blanks, separators, comments and line ends before a word. False at the end. */
+static bool skip_to_word(struct flmem_launch_scan *scan)
+{
+	for (;;) {
+		const char *p = scan->text + scan->at;
+
+		if (!*p)
+			return false;
+		if (*p == '\\' && (p[1] == '\n' || (p[1] == '\r' && p[2] == '\n')))
+			flmem_launch_skip(scan, p[1] == '\n' ? 2 : 3);
+		else if (*p == '#')
+			flmem_launch_skip(scan, strcspn(p, "\n"));
+		else if (*p == '\n' || *p == ';' || *p == '&' || *p == '|')
+			flmem_launch_note_separator(scan);
+		else if (strchr("[](){}", *p))
+			flmem_launch_note_bracket(scan);
+		else if (strchr(" \t\r,", *p))
+			flmem_launch_skip(scan, 1);
+		else
+			return true;
+	}
+}
+
+static void append_char(struct flmem_launch_word *word, size_t *length, char c)
+{
+	if (*length + 1 < sizeof(word->text))
+		word->text[(*length)++] = c;
+	else
+		word->cut = true;
+}
+
+/* Whether a quoted text ends here: only commands for others have lines, as for ssh or bash -c. */
+static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
+{
+	const char *p = scan->text + scan->at;
+
+	return *p == '\n' && (scan->now.runner == FLMEM_LAUNCH_DIRECTLY || !strchr(p, quote));
+}
+
+/* Reads a word and removes its quotes; ${...} is kept whole. */
+static void read_launch_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
+{
+	size_t length = 0;
+	char quote = '\0';
+
+	word->cut = false;
+	word->place = (struct flmem_place){
+		.start = scan->at,
+		.line = scan->line,
+		.column = (unsigned)(scan->at - scan->line_start + 1),
+	};
+	for (;;) {
+		char c = scan->text[scan->at];
+
+		if (!c || (!quote && strchr(" \t\r\n;&|()[]", c)) ||
+		    (quote && ends_at_line(scan, quote)))
+			break;
+		if (c == '$' && scan->text[scan->at + 1] == '{') {
+			size_t end = strcspn(scan->text + scan->at, "}\n");
+
+			for (size_t i = 0; i < end; i++)
+				append_char(word, &length, scan->text[scan->at + i]);
+			flmem_launch_skip(scan, end);
+			continue;
+		}
+		if (c == quote || (!quote && (c == '"' || c == '\''))) {
+			quote = quote ? '\0' : c;
+			flmem_launch_skip(scan, 1);
+			if (!quote && scan->text[scan->at] == ',')
+				break;
+			continue;
+		}
+		append_char(word, &length, c);
+		flmem_launch_skip(scan, 1);
+	}
+	word->text[length] = '\0';
+	word->place.end = scan->at;
+}
+
+/* The launch by a word, after another one; a role of FLMEM_ROLE_NONE if it starts nothing. */
+static struct flmem_launch find_launch_of_word(const char *previous, const char *name)
+{
+	for (size_t i = 0; flmem_frameworks[i]; i++)
+		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
+		     p && p->word; p++)
+			if (strcmp(name, p->word) == 0 &&
+			    (!p->before || strcmp(previous, p->before) == 0))
+				return (struct flmem_launch){.framework =
+								     flmem_frameworks[i]->framework,
+							     .role = p->role};
+	return (struct flmem_launch){0};
+}
+
+/* --export=ALL,NAME=VALUE of srun and sbatch; without ALL it is all that they pass on. */
+static bool note_slurm_export(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char option[] = "--export=";
+	char list[FLMEM_LAUNCH_WORD_MAX], *rest = NULL;
+
+	if (!flmem_text_starts(word->text, option))
+		return false;
+	snprintf(list, sizeof(list), "%s", word->text + sizeof(option) - 1);
+	if (!flmem_text_starts(list, "ALL"))
+		flmem_launch_drop(scan, &word->place, "srun --export");
+	for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
+		char *equals = strchr(one, '=');
+		const char *name = flmem_launch_variable_name(one, equals ? (size_t)(equals - one)
+									  : strlen(one));
+
+		if (name)
+			flmem_launch_add_variable(scan->launches, name, equals ? equals + 1 : NULL,
+						  -1, &word->place);
+	}
+	return true;
+}
+
+/* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
+static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
+	const char *text = word->text, *equals;
+	const char *name;
+
+	if (scan->now.launch >= 0) /* an argument of the program */
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
+		if (flmem_text_starts(text, prefixes[i]))
+			text += strlen(prefixes[i]);
+	equals = strchr(text, '=');
+	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text)) : NULL;
+	if (!name)
+		return note_slurm_export(scan, word);
+	flmem_launch_add_variable(scan->launches, name, equals + 1, -1, &word->place);
+	return true;
+}
+
+/* type=tmpfs,destination=/tmp of docker run --mount. */
+static void note_mount_option(struct flmem_launch_scan *scan, const char *text,
+			      const struct flmem_place *place)
+{
+	static const char *const keys[] = {"destination=", "dst=", "target="};
+
+	if (!strstr(text, "type=tmpfs"))
+		return;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		const char *found = strstr(text, keys[i]);
+
+		if (found)
+			flmem_launch_add_mount(scan->launches, found + strlen(keys[i]), -1, place);
+	}
+}
+
+/* Mounts of docker run, and TemporaryFileSystem= of a unit. They apply to the whole file. */
+static void note_mount(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char tmpfs[] = "--tmpfs", mount[] = "--mount", unit[] = "TemporaryFileSystem=";
+	const char *text = word->text;
+
+	if (scan->after_tmpfs)
+		flmem_launch_add_mount(scan->launches, text, -1, &word->place);
+	else if (scan->after_mount)
+		note_mount_option(scan, text, &word->place);
+	else if (flmem_text_starts(text, "--tmpfs="))
+		flmem_launch_add_mount(scan->launches, text + sizeof(tmpfs), -1, &word->place);
+	else if (flmem_text_starts(text, "--mount="))
+		note_mount_option(scan, text + sizeof(mount), &word->place);
+	else if (flmem_text_starts(text, unit))
+		flmem_launch_add_mount(scan->launches, text + sizeof(unit) - 1, -1, &word->place);
+	scan->after_tmpfs = strcmp(text, tmpfs) == 0;
+	scan->after_mount = strcmp(text, mount) == 0;
+}
+
+/* If flmem starts the program, the file does not show the settings that flmem adds. */
+static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *name = flmem_text_basename(word->text);
+	struct flmem_launch launch = find_launch_of_word(scan->now.previous, name);
+
+	if ((strcmp(scan->now.previous, "flmem") == 0 &&
+	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
+	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
+		scan->launches->open = true;
+	snprintf(scan->now.previous, sizeof(scan->now.previous), "%.*s",
+		 FLMEM_LAUNCH_PROGRAM_MAX - 1, name);
+	if (!*scan->now.command)
+		memcpy(scan->now.command, scan->now.previous, sizeof(scan->now.command));
+	if (!launch.role)
+		return;
+	launch.place = word->place;
+	launch.scope = scan->scope;
+	launch.dropper = scan->now.dropper;
+	scan->now.launch = flmem_launch_add(scan->launches, &launch);
+}
+
+void flmem_launch_end_statement(struct flmem_launch_scan *scan)
+{
+	struct flmem_launches *launches = scan->launches;
+	const struct flmem_launch_statement *now = &scan->now;
+
+	if (scan->build_step && now->launch < 0)
+		launches->variable_count = now->first;
+	for (size_t i = now->first; i < launches->variable_count; i++) {
+		struct flmem_launch_variable *row = &launches->variables[i];
+
+		if (row->launch < 0)
+			row->launch = now->launch;
+		row->local = scan->shell && row->launch < 0 && !row->unset && !now->exports &&
+			     !scan->exports_all && !flmem_launch_is_exported(scan, row->name);
+		row->scope = scan->scope;
+		row->from = scan->shell ? (int)launches->launch_count : 0;
+	}
+	scan->now =
+		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
+}
+
+/* Adds a launch of a text with the variables that it has there. */
+static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launches *inner,
+			    size_t index, const struct flmem_launch_text *text)
+{
+	struct flmem_launch one = inner->launches[index];
+	const char *name;
+	int launch;
+	bool bare;
+
+	one.place = *text->place;
+	one.scope = text->scope;
+	bare = one.dropper;
+	if (text->dropper) {
+		/* The last launch of a word has the variables of the word's statement. */
+		bare |= text->is_heredoc || index + 1 < inner->launch_count;
+		one.dropper = text->dropper;
+	}
+	launch = flmem_launch_add(launches, &one);
+	if (bare)
+		flmem_launch_add_unset(launches, "", launch, text->place);
+	for (size_t i = 0; launch >= 0 && (name = flmem_launch_name_at(i)); i++) {
+		const struct flmem_launch_variable *row =
+			flmem_launch_find(inner, (int)index, name);
+
+		if (row)
+			flmem_launch_add_variable(launches, name, row->known ? row->value : NULL,
+						  launch, text->place);
+	}
+	return launch;
+}
+
+bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
+			    int *launch)
+{
+	/* A text within a text needs three times as many quotes, so the word's size bounds it. */
+	struct flmem_launches inner = {0};
+
+	if (!flmem_launch_is_likely(text->text))
+		return false;
+	flmem_launch_read_script(text->text, true, &inner);
+	launches->open |= inner.open;
+	for (size_t i = 0; i < inner.doubt_count; i++)
+		flmem_launch_add_doubt(launches, text->place, inner.doubts[i].why);
+	for (size_t i = 0; i < inner.launch_count; i++)
+		*launch = add_inner_launch(launches, &inner, i, text);
+	return true;
+}
+
+bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
+			     const struct flmem_place *place, int *launch)
+{
+	return flmem_launch_read_text(
+		launches, &(struct flmem_launch_text){.text = text, .place = place}, launch);
+}
+
+/* bash -c "COMMAND", ssh HOST "COMMAND", sbatch --wrap="COMMAND": a word that holds a command. */
+static bool note_inner_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			       const char *before)
+{
+	static const char wrap[] = "--wrap=";
+	const struct flmem_launch_statement *now = &scan->now;
+	struct flmem_launch_text text = {.text = word->text,
+					 .place = &word->place,
+					 .scope = scan->scope,
+					 .dropper = now->dropper};
+	size_t length = strlen(before);
+
+	if (flmem_text_starts(text.text, wrap))
+		text.text += sizeof(wrap) - 1;
+	else if (!(length >= 2 && *before == '-' && before[length - 1] == 'c') &&
+		 !((now->runner == FLMEM_LAUNCH_BY_SSH || now->runner == FLMEM_LAUNCH_BY_TEXT) &&
+		   strchr(text.text, ' ')))
+		return false;
+	return flmem_launch_read_text(scan->launches, &text, &scan->now.launch);
+}
+
+/* A stage of a Dockerfile begins with nothing but what its image has. */
+static void note_stage(struct flmem_launch_scan *scan, const char *image)
+{
+	struct flmem_launches *launches = scan->launches;
+	char again[FLMEM_LAUNCH_WORD_MAX + 4];
+	const char *again_at;
+
+	snprintf(again, sizeof(again), "AS %s", image);
+	again_at = strcasestr(scan->text, again);
+	if (again_at && again_at < scan->text + scan->line_start)
+		return;
+	launches->variable_count = scan->now.first = 0;
+	launches->musl = strstr(image, "alpine");
+}
+
+static void note_image_word(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			    const char *before)
+{
+	if (scan->now.after_env)
+		scan->now.pending = flmem_launch_variable_name(word->text, strlen(word->text));
+	scan->now.after_env = strcmp(word->text, "ENV") == 0;
+	if (strcmp(before, "FROM") == 0)
+		note_stage(scan, word->text);
+	if (strcmp(word->text, "RUN") == 0 && !*scan->now.command && !scan->shell)
+		scan->build_step = true;
+}
+
+static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+		      const char *before)
+{
+	if (scan->shell &&
+	    (flmem_launch_note_keyword(scan, word->text) || flmem_launch_note_heredoc(scan, word)))
+		return;
+	scan->now.mentions |= flmem_launch_mentions_variable(word->text);
+	note_mount(scan, word);
+	flmem_launch_note_source(scan, word);
+	if (scan->shell)
+		flmem_launch_note_export(scan, word->text, before);
+	if (scan->now.pending) {
+		flmem_launch_add_variable(scan->launches, scan->now.pending, word->text, -1,
+					  &word->place);
+		scan->now.pending = NULL;
+		return;
+	}
+	note_image_word(scan, word, before);
+	flmem_launch_note_runner(scan, word, before);
+	if (!note_inner_command(scan, word, before) && !note_assignment(scan, word))
+		note_program(scan, word);
+}
+
+void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches)
+{
+	struct flmem_launch_scan scan = {
+		.text = text, .line = 1, .launches = launches, .shell = shell};
+	char before[8] = "";
+
+	launches->shell = shell;
+	scan.now.launch = -1;
+	while (skip_to_word(&scan)) {
+		struct flmem_launch_word word;
+		size_t start = scan.at;
+
+		read_launch_word(&scan, &word);
+		if (scan.at == start) /* a bracket or a similar character */
+			flmem_launch_skip(&scan, 1);
+		note_word(&scan, &word, before);
+		snprintf(before, sizeof(before), "%.7s", word.text);
+	}
+	flmem_launch_end_statement(&scan);
+}

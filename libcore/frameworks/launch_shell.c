@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shell's exports, and commands that run others in another environment. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/launch_scan.h"
+
+/* Where the name is in the list, or where the list ends. */
+static size_t find_exported(const struct flmem_launch_scan *scan, const char *name)
+{
+	size_t i = 0;
+
+	while (scan->exported[i] && scan->exported[i] != name)
+		i++;
+	return i;
+}
+
+bool flmem_launch_is_exported(const struct flmem_launch_scan *scan, const char *name)
+{
+	return scan->exported[find_exported(scan, name)];
+}
+
+/* "export NAME", before or after the assignment. */
+static void export_name(struct flmem_launch_scan *scan, const char *name)
+{
+	size_t at = find_exported(scan, name);
+
+	for (size_t i = 0; i < scan->launches->variable_count; i++) {
+		struct flmem_launch_variable *row = &scan->launches->variables[i];
+
+		if (!row->local || row->name != name)
+			continue;
+		row->local = false;
+		row->from = (int)scan->launches->launch_count;
+		row->scope = scan->scope;
+	}
+	if (at + 1 < FLMEM_ARRAY_SIZE(scan->exported))
+		scan->exported[at] = name;
+}
+
+void flmem_launch_add_unset(struct flmem_launches *launches, const char *name, int launch,
+			    const struct flmem_place *place)
+{
+	size_t count = launches->variable_count;
+
+	flmem_launch_add_variable(launches, name, NULL, launch, place);
+	if (launches->variable_count > count)
+		launches->variables[count].unset = true;
+}
+
+static struct flmem_place place_of(const struct flmem_launch_scan *scan)
+{
+	return (struct flmem_place){
+		.start = scan->at,
+		.end = scan->at,
+		.line = scan->line,
+		.column = (unsigned)(scan->at - scan->line_start + 1),
+	};
+}
+
+/* What was started before has the variable. */
+static void unset_name(struct flmem_launch_scan *scan, const char *name)
+{
+	const size_t size = FLMEM_ARRAY_SIZE(scan->exported);
+	const struct flmem_place place = place_of(scan);
+
+	for (size_t i = find_exported(scan, name); i + 1 < size && scan->exported[i]; i++)
+		scan->exported[i] = scan->exported[i + 1];
+	flmem_launch_add_unset(scan->launches, name, -1, &place);
+}
+
+/* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
+void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, const char *before)
+{
+	struct flmem_launch_statement *now = &scan->now;
+	const char *name = flmem_launch_variable_name(text, strlen(text));
+
+	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0)
+		now->declares = true;
+	else if (strcmp(text, "export") == 0 || (now->declares && *text == '-'))
+		now->exports |= !now->declares || strchr(text, 'x');
+	else if ((strcmp(before, "set") == 0 && *text == '-' && strchr(text, 'a')) ||
+		 strcmp(text, "allexport") == 0)
+		scan->exports_all = true;
+	else if (strcmp(text, "unset") == 0 && !*now->previous)
+		now->unsets = true;
+	else if (now->unsets && name)
+		unset_name(scan, name);
+	else if (now->exports && name)
+		export_name(scan, name);
+}
+
+/* What is set before, also in front of the command, does not reach the program. */
+void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place *place,
+		       const char *dropper)
+{
+	if (scan->now.launch >= 0)
+		return;
+	scan->now.dropper = dropper;
+	flmem_launch_add_unset(scan->launches, "", -1, place);
+}
+
+struct runner {
+	const char *word;
+	enum flmem_launch_runner runner;
+	const char *dropper; /* or NULL */
+};
+
+static const struct runner runners[] = {
+	{"env", FLMEM_LAUNCH_BY_ENV, NULL},
+	{"sudo", FLMEM_LAUNCH_BY_SUDO, "sudo"},
+	{"doas", FLMEM_LAUNCH_BY_TEXT, "doas"},
+	{"su", FLMEM_LAUNCH_BY_SU, NULL},
+	{"runuser", FLMEM_LAUNCH_BY_SU, NULL},
+	{"ssh", FLMEM_LAUNCH_BY_SSH, "ssh"},
+	{"eval", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"tmux", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"screen", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"bash", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"sh", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"dash", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"zsh", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"ksh", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"sbatch", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"docker", FLMEM_LAUNCH_BY_CONTAINER, "docker"},
+	{"podman", FLMEM_LAUNCH_BY_CONTAINER, "podman"},
+	{"kubectl", FLMEM_LAUNCH_BY_CONTAINER, "kubectl"},
+};
+
+static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
+{
+	const char *name = flmem_text_basename(text);
+
+	if (strcmp(scan->now.previous, "flmem") == 0)
+		return NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
+		if (strcmp(name, runners[i].word) == 0)
+			return &runners[i];
+	return NULL;
+}
+
+/* One-letter options of a word: "-i" and "-0i", not "--in". */
+static bool has_letter(const char *text, char letter)
+{
+	return *text == '-' && text[1] != '-' && strchr(text, letter);
+}
+
+/* env [-i] [-u NAME] [NAME=VALUE] COMMAND */
+static void note_env_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *text = word->text;
+	const char *name = text;
+
+	if (flmem_text_starts(text, "--unset="))
+		name = text + strlen("--unset=");
+	else if (flmem_text_starts(text, "-u") && text[2])
+		name = text + 2;
+	else if (!scan->now.unsets_next)
+		name = NULL;
+	scan->now.unsets_next = strcmp(text, "-u") == 0 || strcmp(text, "--unset") == 0;
+	if (name) {
+		name = flmem_launch_variable_name(name, strlen(name));
+		if (name)
+			flmem_launch_add_unset(scan->launches, name, -1, &word->place);
+	} else if (strcmp(text, "-") == 0 || strcmp(text, "--ignore-environment") == 0 ||
+		   has_letter(text, 'i')) {
+		flmem_launch_drop(scan, &word->place, "env -i");
+	} else if (*text != '-' && !strchr(text, '=')) {
+		scan->now.runner = FLMEM_LAUNCH_DIRECTLY;
+	}
+}
+
+static bool is_in_list(const char *list, const char *name)
+{
+	const char *at = strstr(list, name);
+	size_t length = strlen(name);
+
+	return at && (at == list || at[-1] == ',') && (!at[length] || at[length] == ',');
+}
+
+/* The row that sudo itself has added goes again; what it never passes on does not come back. */
+static void note_sudo_keeps(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			    const char *list)
+{
+	static const char *const always[] = {FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_TMPDIR,
+					     FLMEM_LAUNCH_TUNABLES};
+	struct flmem_launches *launches = scan->launches;
+	const char *name;
+
+	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+		if (launches->variables[i].unset && !*launches->variables[i].name)
+			launches->variables[i].launch = FLMEM_LAUNCHES_MAX; /* of no launch */
+	for (size_t i = 0; !list && i < FLMEM_ARRAY_SIZE(always); i++)
+		flmem_launch_add_unset(launches, always[i], -1, &word->place);
+	for (size_t i = 0; list && (name = flmem_launch_name_at(i)); i++)
+		if (!is_in_list(list, name))
+			flmem_launch_add_unset(launches, name, -1, &word->place);
+	flmem_launch_add_doubt(launches, &word->place,
+			       "which variables sudo keeps depends on the policy of the host");
+}
+
+static void note_sudo_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char keep[] = "--preserve-env";
+	const char *text = word->text;
+
+	if (flmem_text_starts(text, keep) && (!text[sizeof(keep) - 1] || strchr(text, '=')))
+		note_sudo_keeps(scan, word, strchr(text, '=') ? strchr(text, '=') + 1 : NULL);
+	else if (has_letter(text, 'E'))
+		note_sudo_keeps(scan, word, NULL);
+	else if (strcmp(text, "-u") != 0 && *text != '-' && !strchr(text, '=') &&
+		 *scan->now.previous != '-')
+		scan->now.runner = FLMEM_LAUNCH_DIRECTLY;
+}
+
+static void note_passed_on(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *name = flmem_launch_variable_name(word->text, strlen(word->text));
+
+	if (name)
+		flmem_launch_add_variable(scan->launches, name, NULL, -1, &word->place);
+}
+
+static void note_runner_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			       const char *before)
+{
+	switch (scan->now.runner) {
+	case FLMEM_LAUNCH_BY_ENV:
+		note_env_option(scan, word);
+		break;
+	case FLMEM_LAUNCH_BY_SUDO:
+		note_sudo_option(scan, word);
+		break;
+	case FLMEM_LAUNCH_BY_SU:
+		if (strcmp(word->text, "-") == 0 || strcmp(word->text, "--login") == 0 ||
+		    strcmp(word->text, "-l") == 0)
+			flmem_launch_drop(scan, &word->place, "su -");
+		break;
+	case FLMEM_LAUNCH_BY_CONTAINER: /* -e NAME takes the value of the host */
+		if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
+			note_passed_on(scan, word);
+		break;
+	default:
+		break;
+	}
+}
+
+void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			      const char *before)
+{
+	const struct runner *row = find_runner(scan, word->text);
+
+	if (scan->now.launch >= 0)
+		return;
+	if (!row) {
+		note_runner_option(scan, word, before);
+		return;
+	}
+	scan->now.runner = row->runner;
+	scan->line_runs |= row->runner == FLMEM_LAUNCH_BY_SHELL ||
+			   row->runner == FLMEM_LAUNCH_BY_SSH || row->runner == FLMEM_LAUNCH_BY_SU;
+	if (row->dropper)
+		flmem_launch_drop(scan, &word->place, row->dropper);
+}
+
+/* A file or a command whose variables the script takes over; environments of Python set none. */
+static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
+{
+	const char *command = scan->now.command;
+
+	if (strcmp(command, "source") == 0 || strcmp(command, ".") == 0)
+		return strcmp(scan->now.previous, command) == 0 &&
+		       !flmem_text_ends(text, "activate") && !flmem_text_ends(text, "conda.sh");
+	if (strcmp(command, "eval") == 0)
+		return strstr(text, "$(") && !strstr(text, "flmem env");
+	return scan->now.exports && *text == '$' && (!text[1] || text[1] == '('); /* $(cat FILE) */
+}
+
+void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	bool file = flmem_text_starts(word->text, "--env-file") ||
+		    flmem_text_starts(word->text, "EnvironmentFile=");
+
+	if (!file && !(scan->shell && takes_over(scan, word->text)))
+		return;
+	scan->launches->open = true;
+	flmem_launch_add_doubt(scan->launches, &word->place,
+			       "variables are set in another file or by another command");
+}

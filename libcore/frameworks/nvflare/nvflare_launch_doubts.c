@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What files that start NVFlare leave open: the rules about their variables cannot decide it. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "frameworks/launch_check.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+
+static void report_launch_doubt(struct flmem_check *check, const struct flmem_place *place,
+				const char *path, const char *why)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = *place};
+
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
+}
+
+/* Only tensors that are offloaded need the directory of temporary files. */
+static bool is_needed(const struct flmem_check *check, const struct flmem_launch_variable *row)
+{
+	return !row->local && *row->name &&
+	       (!flmem_launch_is(row, FLMEM_LAUNCH_TMPDIR) || check->found->disk_offload);
+}
+
+static bool is_uncertain(const struct flmem_launches *launches,
+			 const struct flmem_launch_variable *row)
+{
+	for (size_t i = 0; i < launches->launch_count; i++)
+		if (launches->launches[i].framework == FLMEM_FRAMEWORK_NVFLARE &&
+		    flmem_launch_reach(launches, row, (int)i) == FLMEM_LAUNCH_PERHAPS)
+			return true;
+	return false;
+}
+
+static void check_row(struct flmem_check *check, const struct flmem_launches *launches,
+		      const struct flmem_launch_variable *row)
+{
+	if (!row->known && !row->unset)
+		report_launch_doubt(check, &row->place, row->name,
+				    "the value is known only when the file runs");
+	else if (is_uncertain(launches, row))
+		report_launch_doubt(check, &row->place, row->name,
+				    row->unset ? "it ends in a function or under a condition"
+					       : "it is set in a function or under a condition");
+}
+
+static bool starts_nvflare(const struct flmem_launches *launches)
+{
+	for (size_t i = 0; i < launches->launch_count; i++)
+		if (launches->launches[i].framework == FLMEM_FRAMEWORK_NVFLARE)
+			return true;
+	return !launches->launch_count;
+}
+
+static void launch_cannot_tell(struct flmem_check *check)
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	if (!starts_nvflare(&launches))
+		return;
+	for (size_t i = 0; i < launches.variable_count; i++)
+		if (is_needed(check, &launches.variables[i]))
+			check_row(check, &launches, &launches.variables[i]);
+	for (size_t i = 0; i < launches.doubt_count; i++)
+		report_launch_doubt(check, &launches.doubts[i].place, "environment",
+				    launches.doubts[i].why);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-LAUNCH-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .condition =
+				 "a variable that rules check whose value is not a literal, or "
+				 "that a script sets or unsets in a function or under a condition "
+				 "which is not about such a variable; variables from another file "
+				 "or command (source, eval, env_file, EnvironmentFile); sudo that "
+				 "keeps variables; a heredoc that starts NVFlare and that no shell "
+				 "reads",
+			 .message = "cannot tell with which variables it is started",
+			 .source = "POSIX shell, bash and sudo manuals"},
+		.inputs = {&flmem_launch_file},
+		.check = launch_cannot_tell,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_launch_doubts = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which variables of a file reach the processes that it starts, and what cannot be told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "findings.h"
+#include "tree.h"
+
+#define SERVER	"python3 -u -m nvflare.private.fed.app.server.server_train -m ws\n"
+#define CLIENT	"python3 -u -m nvflare.private.fed.app.client.client_train -m ws\n"
+#define SET	"export MALLOC_ARENA_MAX=2\n"
+#define UNSET	"NVF-ARENA-UNSET"
+#define UNCLEAR "NVF-LAUNCH-CANNOT-TELL"
+
+struct row {
+	const char *rule, *text;
+	size_t hits;
+	const char *says; /* of the last finding; NULL: anything */
+};
+
+static const struct row scripts[] = {
+	/* the order counts */
+	{UNSET, CLIENT SET, 1, "line 2 sets it where it does not reach"},
+	{UNSET, SET CLIENT, 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
+	{UNSET, CLIENT "MALLOC_ARENA_MAX=2\nexport MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
+	{UNSET, "MALLOC_ARENA_MAX=2\n" CLIENT "export MALLOC_ARENA_MAX\n", 1, NULL},
+	{UNSET, "python3 -m nvflare.private.fed.app.client.client_train MALLOC_ARENA_MAX=2\n", 1,
+	 NULL},
+	{UNCLEAR, SET CLIENT "unset MALLOC_ARENA_MAX\n" CLIENT, 0, NULL},
+
+	/* commands that run others */
+	{UNSET, SET "env -i " CLIENT, 1, "line 1 sets it, and env -i drops it"},
+	{UNSET, SET "env - PATH=$PATH " CLIENT, 1, NULL},
+	{UNSET, "env -i MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
+	{UNSET, "MALLOC_ARENA_MAX=2 env -0i " CLIENT, 1, NULL},
+	{UNSET, SET "env --ignore-environment " CLIENT, 1, NULL},
+	{UNSET, SET "env A=1 " CLIENT, 0, NULL},
+	{UNSET, SET "env sort -i x && " CLIENT, 0, NULL},
+	{UNSET, SET "env -u MALLOC_ARENA_MAX " CLIENT, 1, NULL},
+	{UNSET, SET "env --unset=MALLOC_ARENA_MAX " CLIENT, 1, NULL},
+	{UNSET, SET "env -uMALLOC_ARENA_MAX " CLIENT CLIENT, 1, NULL},
+	{UNSET, SET "env -u TMPDIR " CLIENT, 0, NULL},
+	{UNSET, SET "env -u MALLOC_ARENA_MAX MALLOC_ARENA_MAX=4 " CLIENT, 0, NULL},
+	{UNSET, SET "sudo " CLIENT, 1, "sudo drops it"},
+	{UNSET, SET "sudo -u fl -H " CLIENT, 1, NULL},
+	{UNSET, SET "sudo -E " CLIENT, 0, NULL},
+	{UNCLEAR, SET "sudo -E " CLIENT, 1, "the policy"},
+	{UNCLEAR, SET "sudo " CLIENT, 0, NULL},
+	{UNSET, SET "sudo -nE -u fl " CLIENT, 0, NULL},
+	{UNSET, SET "sudo --preserve-env " CLIENT, 0, NULL},
+	{UNSET, SET "sudo --preserve-env=PATH,MALLOC_ARENA_MAX " CLIENT, 0, NULL},
+	{UNSET, SET "sudo --preserve-env=PATH " CLIENT, 1, NULL},
+	{UNSET, "sudo MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
+	{UNSET, "sudo -E env MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
+	{UNSET, "export LD_PRELOAD=/l/libjemalloc.so.2\nsudo -E " CLIENT, 1, NULL},
+	{UNSET, SET "su - fl -c '" CLIENT "'\n", 1, "su - drops it"},
+	{UNSET, SET "su fl -c '" CLIENT "'\n", 0, NULL},
+	{UNSET, "su - fl -c 'MALLOC_ARENA_MAX=2 " CLIENT "'\n", 0, NULL},
+	{UNSET, SET "runuser -l fl -c '" CLIENT "'\n", 1, NULL},
+	{UNSET, SET "ssh host " CLIENT, 1, "ssh drops it"},
+	{UNSET, "ssh host MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
+	{UNSET, SET "ssh host 'cd ws; " CLIENT "'\n", 1, NULL},
+	{UNSET, "ssh -p 22 host 'cd ws; export MALLOC_ARENA_MAX=2; " CLIENT "'\n", 0, NULL},
+	{UNSET, "ssh host 'MALLOC_ARENA_MAX=2; " CLIENT "'\n", 1, NULL},
+	{UNSET, SET "docker run image " CLIENT, 1, "docker drops it"},
+	{UNSET, SET "docker run -e MALLOC_ARENA_MAX image " CLIENT, 0, NULL},
+	{UNCLEAR, SET "docker run -e MALLOC_ARENA_MAX image " CLIENT, 1, NULL},
+	{UNSET, SET "docker run -e MALLOC_ARENA_MAX=2 image bash -lc '" CLIENT "'\n", 0, NULL},
+	{UNSET, SET "docker run image bash -lc '" CLIENT "'\n", 1, "docker drops it"},
+	{UNSET, SET "ssh host '" CLIENT SERVER "'\n", 2, NULL},
+	{UNSET, "docker run --env-file x image " CLIENT, 0, NULL},
+	{UNCLEAR, "docker run --env-file x image " CLIENT, 1, "another file"},
+	{UNSET, "tmux new -d '" CLIENT "'\n", 1, NULL},
+	{UNSET, SET "tmux new -d '" CLIENT "'\n", 0, NULL},
+	{UNSET, "sbatch --wrap=\"" CLIENT "\"\n", 1, NULL},
+	{UNSET, SET "srun --export=NONE " CLIENT, 1, "srun --export drops it"},
+	{UNSET, SET "srun --export=ALL " CLIENT, 0, NULL},
+	{UNSET, "srun --export=ALL,MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
+	{UNSET, "bash -c '" CLIENT ";" SERVER "'\n", 2, NULL},
+	{UNSET, "bash -c 'MALLOC_ARENA_MAX=2; " CLIENT "'\n", 1, NULL},
+
+	{UNSET, "ssh host '\n" SET CLIENT "'\n", 0, NULL},
+	{UNSET, SET "ssh host \"\n" CLIENT "\"\n", 1, "ssh drops it"},
+	{UNSET, "bash -c '" SET CLIENT "'\n" CLIENT, 1, NULL},
+	{UNSET, "sudo bash -c \"\n" SET CLIENT "\"\n", 0, NULL},
+	{UNSET, "echo \"it's\nfine\n" SET CLIENT, 0, NULL},
+
+	/* heredocs */
+	{UNSET, "cat >x.sh <<EOF\n" SET "EOF\n" CLIENT, 1, NULL},
+	{UNSET, "cat >x.sh <<EOF\n" CLIENT "EOF\n", 0, NULL},
+	{UNCLEAR, "cat >x.sh <<EOF\n" CLIENT "EOF\n", 1, "heredoc"},
+	{UNCLEAR, "cat >x.sh <<'EOF'\nMALLOC_ARENA_MAX=$N\nEOF\n" SET CLIENT, 0, NULL},
+	{UNSET, "bash <<EOF\n" CLIENT "EOF\n", 1, NULL},
+	{UNSET, SET "bash <<-'X'\n\t" CLIENT "\tX\n", 0, NULL},
+	{UNSET, SET "ssh host bash -s <<EOF\n" CLIENT "EOF\n", 1, "ssh drops it"},
+	{UNSET, "ssh host <<EOF\nexport MALLOC_ARENA_MAX=2\n" CLIENT "EOF\n", 0, NULL},
+	{UNSET, SET "cat << EOF | sh\n" CLIENT "EOF\n", 0, NULL},
+	{UNSET, "cat <<EOF\nx\nEOF\n" SET CLIENT, 0, NULL},
+	{UNSET, "grep x <<<\"$y\"\n" SET CLIENT, 0, NULL},
+	{UNSET, "cat <<A <<B\nx\nA\n" SET "B\n" CLIENT, 1, NULL},
+	{UNSET, "echo $((1<<2))\n" SET CLIENT, 0, NULL},
+
+	/* subshells, groups, functions, conditions */
+	{UNSET, "(" SET ")\n" CLIENT, 1, NULL},
+	{UNSET, "( export MALLOC_ARENA_MAX=2; " CLIENT ")\n", 0, NULL},
+	{UNSET, SET "(cd ws && " CLIENT ")\n", 0, NULL},
+	{UNSET, "{ " SET "}\n" CLIENT, 0, NULL},
+	{UNCLEAR, "{ " SET "}\n" CLIENT, 0, NULL},
+	{UNSET, "x=$(" SET ")\n" CLIENT, 1, NULL},
+	{UNSET, "N=$(nproc)\nA=$((N+1))\n" SET CLIENT, 0, NULL},
+	{UNSET, "f() {\n" SET "}\nf\n" CLIENT, 0, NULL},
+	{UNCLEAR, "f() {\n" SET "}\nf\n" CLIENT, 1, "in a function"},
+	{UNCLEAR, "function f {\n" SET "}\n" CLIENT, 1, NULL},
+	{UNCLEAR, "f() {\n" SET CLIENT "}\nf\n", 0, NULL},
+	{UNSET, "f() {\n" CLIENT "}\n" SET "f\n", 0, NULL},
+	{UNCLEAR, "f() {\n" CLIENT "}\n" SET "f\n", 1, NULL},
+	{UNCLEAR, SET "f() {\n" CLIENT "}\nf\n", 0, NULL},
+	{UNSET, "f() ( " SET ")\n" CLIENT, 0, NULL},
+	{UNCLEAR, "if [ -f x ]; then\n" SET "fi\n" CLIENT, 1, "under a condition"},
+	{UNCLEAR, "if [ -f x ]; then\n" SET CLIENT "fi\n", 0, NULL},
+	{UNCLEAR, "if [ -f x ]; then\n" SET "else\n" CLIENT "fi\n", 1, NULL},
+	{UNCLEAR, "if [ -z \"$MALLOC_ARENA_MAX\" ]; then\n" SET "fi\n" CLIENT, 0, NULL},
+	{UNCLEAR, "[ -z \"$MALLOC_ARENA_MAX\" ] && " SET CLIENT, 0, NULL},
+	{UNCLEAR, "[ -f x ] && " SET CLIENT, 1, NULL},
+	{UNCLEAR, "cd x || " SET CLIENT, 1, NULL},
+	{UNCLEAR, "cd x &&\n" SET CLIENT, 1, NULL},
+	{UNCLEAR, "cd x && export MALLOC_ARENA_MAX=2 && " CLIENT, 0, NULL},
+	{UNCLEAR, "case $1 in\na) " SET ";;\nb) " CLIENT ";;\nesac\n", 1, NULL},
+	{UNCLEAR, "case $1 in\na) " SET CLIENT ";;\nesac\n", 0, NULL},
+	{UNCLEAR, "for x in 1 2; do\n" SET "done\n" CLIENT, 1, NULL},
+	{UNCLEAR, SET "while true; do\n" CLIENT "done\n", 0, NULL},
+	{UNCLEAR, SET "if x; then unset MALLOC_ARENA_MAX; fi\n" CLIENT, 1, "it ends"},
+	{UNSET, SET "if x; then unset MALLOC_ARENA_MAX; fi\n" CLIENT, 0, NULL},
+
+	/* values and variables from elsewhere */
+	{UNCLEAR, "export MALLOC_ARENA_MAX=$N\n" CLIENT, 1, "the value is known only"},
+	{UNCLEAR, "MALLOC_ARENA_MAX=$N " CLIENT, 1, NULL},
+	{UNCLEAR, "MALLOC_ARENA_MAX=$N\n" SET CLIENT, 0, NULL},
+	{UNCLEAR, "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=$N\n", 1, NULL},
+	{UNCLEAR, SET "export TMPDIR=$SCRATCH\n" CLIENT, 0, NULL},
+	{UNSET, "source ./env.sh\n" CLIENT, 0, NULL},
+	{UNCLEAR, "source ./env.sh\n" CLIENT, 1, "another file"},
+	{UNCLEAR, ". /etc/fl.conf\n" CLIENT, 1, NULL},
+	{UNSET, "source venv/bin/activate\n" CLIENT, 1, NULL},
+	{UNCLEAR, ". venv/bin/activate\n" SET CLIENT, 0, NULL},
+	{UNCLEAR, "export $(cat .env)\n" CLIENT, 1, NULL},
+	{UNCLEAR, "eval \"$(cat .env)\"\n" CLIENT, 1, NULL},
+	{UNCLEAR, "eval \"$(flmem env --role client)\"\n" CLIENT, 0, NULL},
+};
+
+static const struct {
+	const char *file;
+	struct row row;
+} files[] = {
+	{"fl.service", {UNSET, "[Service]\nEnvironmentFile=/etc/fl\nExecStart=" CLIENT, 0, NULL}},
+	{"fl.service", {UNCLEAR, "[Service]\nEnvironmentFile=/etc/fl\nExecStart=" CLIENT, 1, NULL}},
+	{"fl.service",
+	 {UNSET, "[Service]\nEnvironment=MALLOC_ARENA_MAX=2\nExecStart=/bin/env -i " CLIENT, 1,
+	  NULL}},
+	{"fl.service",
+	 {UNSET, "[Service]\nExecStart=" CLIENT "Environment=MALLOC_ARENA_MAX=2\n", 0, NULL}},
+	{"Dockerfile", {UNSET, "FROM a\nRUN export MALLOC_ARENA_MAX=2\nCMD " CLIENT, 1, NULL}},
+	{"Dockerfile",
+	 {UNSET, "FROM a\nRUN cd x && MALLOC_ARENA_MAX=2 make\nCMD " CLIENT, 1, NULL}},
+	{"Dockerfile",
+	 {UNSET, "FROM a AS b\nENV MALLOC_ARENA_MAX=2\nFROM c\nCMD " CLIENT, 1, NULL}},
+	{"Dockerfile",
+	 {UNSET, "FROM a AS b\nENV MALLOC_ARENA_MAX=2\nFROM b\nCMD " CLIENT, 0, NULL}},
+	{"Dockerfile", {UNSET, "FROM alpine AS b\nRUN x\nFROM debian\nCMD " CLIENT, 1, NULL}},
+	{"Dockerfile", {UNSET, "FROM alpine AS b\nFROM b\nCMD " CLIENT, 0, NULL}},
+	{"compose.yaml",
+	 {UNCLEAR,
+	  "services:\n  a:\n    env_file: [fl.env]\n    command: [python3, -m, "
+	  "nvflare.private.fed.app.client.client_train]\n",
+	  1, "another file"}},
+	{"compose.yaml",
+	 {UNCLEAR,
+	  "services:\n  a:\n    environment: {MALLOC_ARENA_MAX: }\n    command: [python3, -m, "
+	  "nvflare.private.fed.app.client.client_train]\n",
+	  1, "the value is known only"}},
+	{"compose.yaml",
+	 {UNSET,
+	  "services:\n  a:\n    command: [sh, -c, 'MALLOC_ARENA_MAX=2; python3 -m "
+	  "nvflare.private.fed.app.client.client_train']\n",
+	  1, NULL}},
+};
+
+/* Whether the rule fired as often as it should, with the text that it should have. */
+static bool row_is_right(const char *file, const struct row *row)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	struct tree tree;
+	const char *path;
+	bool right;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, file, row->text);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(flmem_recommendations_failures(&found), 0);
+	right = findings_of(&found, row->rule, &last) == row->hits &&
+		!(row->says && last && !strstr(last->message, row->says));
+	if (!right)
+		print_error("not %zu findings %s (last '%s') on:\n%s\n", row->hits, row->rule,
+			    last ? last->message : "none", row->text);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+	return right;
+}
+
+static void variables_reach_what_they_are_set_for(void **state)
+{
+	bool right = true;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
+		right &= row_is_right("run.sh", &scripts[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
+		right &= row_is_right(files[i].file, &files[i].row);
+	assert_true(right);
+}
+
+/* NVFlare 2.9.0, lighter/templates/master_template.yml: sub_start_sh */
+static void the_start_script_of_nvflare_leaves_nothing_open(void **state)
+{
+	static const struct row row = {
+		UNCLEAR,
+		"if [ \"${NVFLARE_ENABLE_JEMALLOC_PRELOAD:-false}\" = \"true\" ]; then\n"
+		"  for JEMALLOC in /usr/lib/x86_64-linux-gnu/libjemalloc.so.2 \\\n"
+		"                  /usr/local/lib/libjemalloc.so; do\n"
+		"      if [ -f \"$JEMALLOC\" ]; then\n"
+		"          export MALLOC_CONF=\"${MALLOC_CONF:-dirty_decay_ms:5000}\"\n"
+		"          break\n      fi\n  done\nfi\n"
+		"export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-4}\n"
+		"start_python() {\n  exec " SERVER "}\n"
+		"start_fl() {\n  if [[ $(( $SECONDS - $lst )) -lt 300 ]]; then\n"
+		"    ((restart_count++))\n  fi\n  start_python &\n}\nstart_fl\n",
+		0, NULL};
+
+	(void)state;
+	assert_true(row_is_right("sub_start.sh", &row));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables_reach_what_they_are_set_for),
+		cmocka_unit_test(the_start_script_of_nvflare_leaves_nothing_open),
+	};
+
+	return cmocka_run_group_tests_name("launch_shell", tests, NULL, NULL);
+}
