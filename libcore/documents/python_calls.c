@@ -7,6 +7,7 @@
 #include "documents/python_literal.h"
 #include "documents/python_names.h"
 #include "documents/python_partial.h"
+#include "documents/python_subscripts.h"
 
 #define BRACKETS_MAX 128
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
@@ -489,6 +490,9 @@ static int scan_name(struct calls *calls)
 		return 0;
 	if (starts && flmem_python_assigns(&calls->reader))
 		return note_attribute(calls, name, &place);
+	if (starts && flmem_python_is(&calls->reader.word, "["))
+		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
+						   name, &place, calls->calls);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))

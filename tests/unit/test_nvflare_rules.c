@@ -346,8 +346,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
 	};
-	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCH", "NVF-HEAP-",
-					       "LIVE-",	     "HOST-",	 "TREND-",     "OOM-"};
+	static const char *const prefixes[] = {"NVF-ARENA-",   "NVF-ENV-",  "NVF-LAUNCH",
+					       "NVF-ENVIRON-", "NVF-HEAP-", "LIVE-",
+					       "HOST-",	       "TREND-",    "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

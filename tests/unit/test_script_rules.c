@@ -4,7 +4,49 @@
 
 #include "base/cleanup.h"
 
+#define OS   "import os\nimport subprocess\nimport nvflare\n"
+#define LATE "NVF-ENVIRON-LATE"
+#define OPEN "NVF-ENVIRON-CANNOT-TELL"
+
 static const struct row rows[] = {
+	{LATE, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\n", .hits = 1, .line = 4,
+	 .says = "only to processes that the script starts", .severity = WARNING},
+	{LATE, "from os import environ as e\nimport nvflare\nif x:\n    e['LD_PRELOAD'] = lib\n",
+	 .hits = 1, .line = 4},
+	{LATE, OS "os.environ.setdefault('MALLOC_CONF', 'x')\nos.putenv('GLIBC_TUNABLES', x)\n",
+	 .hits = 2, .line = 5},
+	{LATE,
+	 OS "os.environ.update({'A': '1',\n 'MALLOC_ARENA_MAX': '2'})\n"
+	    "os.environ.update(MALLOC_ARENA_MAX='2')\n",
+	 .hits = 2, .line = 6},
+	{LATE,
+	 OS "x = os.environ['MALLOC_ARENA_MAX']\nif os.environ['MALLOC_ARENA_MAX'] == '2':\n"
+	    "    pass\nos.environ.get('MALLOC_ARENA_MAX', '2')\n"
+	    "os.environ['PATH'] = 'MALLOC_ARENA_MAX'\nd['MALLOC_ARENA_MAX'] = '2'\n",
+	 .hits = 0},
+	{LATE, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.execv(a, b)\n", .hits = 1,
+	 .says = "cannot tell whether os.exec() follows", .severity = INFO},
+	{OPEN, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.execv(a, b)\n", .hits = 0},
+	{OPEN, OS "os.environ['NVFLARE_CLIENT_MEMORY_GC_ROUNDS'] = '2'\n", .hits = 1, .line = 4,
+	 .says = "cannot tell which process", .severity = INFO},
+	{OPEN, OS "os.environ['TMPDIR'] = '/dev/shm'\n", .hits = 0},
+	{OPEN, OS PT "R(enable_tensor_disk_offload=True)\nos.environ['TMPDIR'] = '/dev/shm'\n",
+	 .hits = 1, .line = 6},
+	{OPEN, OS "subprocess.run(c, env={**os.environ, 'MALLOC_ARENA_MAX': '2'})\n", .hits = 1,
+	 .line = 4, .says = "a process that the script starts", .severity = INFO},
+	{OPEN, OS "subprocess.Popen(c, env=dict(os.environ, LD_PRELOAD=l))\n", .hits = 1},
+	{OPEN, OS "subprocess.Popen(c, env={'A': 'MALLOC_ARENA_MAX'})\n", .hits = 0},
+	{OPEN, OS "subprocess.run(['nvflare', 'simulator', 'job'])\n", .hits = 1, .line = 4,
+	 .says = "starts NVFlare by a command", .severity = INFO},
+	{OPEN, OS "os.system('nvflare simulator job')\nos.system('ls')\n", .hits = 1, .line = 4},
+	{OPEN, OS "n = 'MALLOC_ARENA_MAX'\nos.environ[n] = '2'\n", .hits = 1, .line = 5,
+	 .says = "known only when the script runs", .severity = INFO},
+	{OPEN, OS "n = 'A'\nos.environ[n] = '2'\nos.environ.update(n)\n", .hits = 0},
+	{OPEN,
+	 OS "s = {'MALLOC_ARENA_MAX': '2'}\nos.environ.update(s)\nos.environ.update(**s)\n"
+	    "os.environ |= s\nos.environ.update(f'MALLOC')\n",
+	 .hits = 4, .line = 8},
+	{OPEN, OS "os.environ['A' + 'B'] = x(\n", .hits = 0},
 	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg(enable_tensor_disk_offload=1)\nRunner('t.py')\n",
 	 .hits = 1, .line = 4},
 	{"NVF-CANNOT-TELL",

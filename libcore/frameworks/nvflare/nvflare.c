@@ -206,19 +206,13 @@ static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_C
 					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
 
 static const struct flmem_rule_table *const rules[] = {
-	&flmem_nvflare_server_rules,
-	&flmem_nvflare_client_rules,
-	&flmem_nvflare_offload_rules,
-	&flmem_nvflare_interval_rules,
-	&flmem_nvflare_python_rules,
-	&flmem_nvflare_call_rules,
-	&flmem_nvflare_script_rules,
-	&flmem_nvflare_launch_rules,
-	&flmem_nvflare_launch_doubts,
-	&flmem_nvflare_value_rules,
-	&flmem_nvflare_key_rules,
-	&flmem_nvflare_launcher_rules,
-	NULL,
+	&flmem_nvflare_server_rules,   &flmem_nvflare_client_rules,
+	&flmem_nvflare_offload_rules,  &flmem_nvflare_interval_rules,
+	&flmem_nvflare_python_rules,   &flmem_nvflare_call_rules,
+	&flmem_nvflare_script_rules,   &flmem_nvflare_environ_rules,
+	&flmem_nvflare_launch_rules,   &flmem_nvflare_launch_doubts,
+	&flmem_nvflare_value_rules,    &flmem_nvflare_key_rules,
+	&flmem_nvflare_launcher_rules, NULL,
 };
 
 extern const struct flmem_framework_ops flmem_framework_nvflare;

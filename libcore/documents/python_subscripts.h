@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_PYTHON_SUBSCRIPTS_H
+#define FLMEM_DOCUMENTS_PYTHON_SUBSCRIPTS_H
+
+/* Assignments to entries of imported objects: os.environ["NAME"] = "value". */
+
+#include "documents/build.h"
+#include "documents/python.h"
+#include "documents/python_names.h"
+
+/*
+ * Adds such an assignment to a list of calls, as one of PATH.__setitem__ with the key and the value
+ * as arguments "0" and "1"; nothing if the name is not imported or the statement is another one.
+ * The reader is at the "[" behind the name `dotted`, and stays there.
+ */
+int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
+				const struct flmem_python_reader *reader, const char *dotted,
+				const struct flmem_place *place, struct flmem_node *calls);
+
+#endif

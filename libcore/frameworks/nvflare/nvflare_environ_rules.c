@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for variables that the Python of a job sets for itself or for what it starts. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/launch_scan.h"
+
+enum place_of_variable {
+	NOWHERE,
+	IN_OWN_PROCESS,
+	IN_CHILD,
+};
+
+static const char *path_of_environ(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path ? path : "";
+}
+
+static bool is_start(const char *path)
+{
+	static const char *const starts[] = {"subprocess.",	  "os.system", "os.popen",
+					     "os.exec",		  "os.spawn",  "os.posix_spawn",
+					     "asyncio.create_sub"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
+		if (flmem_text_starts(path, starts[i]))
+			return true;
+	return false;
+}
+
+/* os.environ[...] =, setdefault(), update(), putenv(); env= of what starts a process. */
+static enum place_of_variable place_of_call(const char *path)
+{
+	static const char *const own[] = {"os.environ.__setitem__", "os.environ.setdefault",
+					  "os.environ.update", "os.putenv"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(own); i++)
+		if (strcmp(path, own[i]) == 0)
+			return IN_OWN_PROCESS;
+	return is_start(path) ? IN_CHILD : NOWHERE;
+}
+
+/* The allocator reads these when the process starts; others are read by NVFlare and Python. */
+static bool is_of_allocator(const char *name)
+{
+	static const char *const names[] = {FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD,
+					    FLMEM_LAUNCH_MALLOC_CONF, FLMEM_LAUNCH_TUNABLES};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* After os.exec() the new program has what was set before. */
+static bool executes_another(const struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	while (n && !flmem_text_starts(path_of_environ(n), "os.exec"))
+		n = n->next;
+	return n;
+}
+
+/* What is done with each variable of a call; the name is NULL where it is not known. */
+typedef void note_variable(struct flmem_check *check, enum place_of_variable place,
+			   const char *name, const struct flmem_node *node);
+
+static void visit_name(struct flmem_check *check, enum place_of_variable place, const char *text,
+		       const struct flmem_node *node, note_variable *note)
+{
+	const char *name = text ? flmem_launch_variable_name(text, strlen(text)) : NULL;
+
+	if (name || !text)
+		note(check, place, name, node);
+}
+
+/* Keys of a dictionary; "**" and "0" of dict() are taken over as they are. */
+static void visit_map(struct flmem_check *check, enum place_of_variable place,
+		      const struct flmem_node *map, note_variable *note)
+{
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
+		if (n->key && strcmp(n->key, "**") != 0)
+			visit_name(check, place, n->key, n, note);
+}
+
+static void visit_call(struct flmem_check *check, const struct flmem_node *call,
+		       note_variable *note)
+{
+	const char *path = path_of_environ(call);
+	enum place_of_variable place = place_of_call(path);
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *first = flmem_node_get(args, "0");
+
+	if (place == IN_CHILD) {
+		visit_map(check, place, flmem_node_get(args, "env"), note);
+	} else if (place == IN_OWN_PROCESS && flmem_text_ends(path, ".update")) {
+		if (flmem_node_is_kind(first, FLMEM_NODE_EXPRESSION))
+			visit_name(check, place, NULL, first, note);
+		visit_map(check, place, first, note);
+		visit_map(check, place, args, note);
+		if (flmem_node_get(args, "**"))
+			visit_name(check, place, NULL, flmem_node_get(args, "**"), note);
+	} else if (place == IN_OWN_PROCESS && first) {
+		visit_name(check, place, flmem_node_string(first), first, note);
+	}
+}
+
+static void visit_script(struct flmem_check *check, note_variable *note)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	for (; n; n = n->next)
+		visit_call(check, n, note);
+}
+
+static void note_late(struct flmem_check *check, enum place_of_variable place, const char *name,
+		      const struct flmem_node *node)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+	bool executes = executes_another(check);
+
+	if (place != IN_OWN_PROCESS || !name || !is_of_allocator(name))
+		return;
+	flmem_check_report(
+		check,
+		&(struct flmem_remark){.node = node,
+				       .path = name,
+				       .severity = executes ? &info : NULL,
+				       .detail = executes ? "cannot tell whether os.exec() follows"
+							  : NULL});
+}
+
+static void environ_late(struct flmem_check *check)
+{
+	visit_script(check, note_late);
+}
+
+static void note_unclear(struct flmem_check *check, enum place_of_variable place, const char *name,
+			 const struct flmem_node *node)
+{
+	const char *detail = place == IN_CHILD ? "it is for a process that the script starts"
+			     : name	       ? "whether it is read before or after"
+				    : "which variables are set is known only when the script runs";
+
+	if (name && place == IN_OWN_PROCESS && is_of_allocator(name))
+		return;
+	if (name && strcmp(name, FLMEM_LAUNCH_TMPDIR) == 0 && !check->found->disk_offload)
+		return;
+	if (!name && !flmem_launch_mentions_variable(check->input->document.text.data))
+		return;
+	flmem_check_report(check, &(struct flmem_remark){.node = node,
+							 .path = name ? name : "os.environ",
+							 .detail = detail});
+}
+
+/* A command that starts NVFlare, by the text of the call. */
+static void check_start(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *text = check->input->document.text.data + call->place.start;
+	size_t length = call->place.end - call->place.start;
+
+	if (is_start(path_of_environ(call)) && memmem(text, length, "nvflare", strlen("nvflare")))
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){.node = flmem_node_get(call, "path"),
+					       .path = path_of_environ(call),
+					       .detail = "the script starts NVFlare by a command"});
+}
+
+static void environ_cannot_tell(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	visit_script(check, note_unclear);
+	for (; n; n = n->next)
+		check_start(check, n);
+	for (n = flmem_node_first(flmem_node_get(check->subject, "attributes")); n; n = n->next)
+		if (strcmp(n->text, "environ") == 0)
+			note_unclear(check, IN_OWN_PROCESS, NULL, n);
+}
+
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-ENVIRON-LATE",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition =
+				 "a script that sets MALLOC_ARENA_MAX, LD_PRELOAD, MALLOC_CONF "
+				 "or GLIBC_TUNABLES in os.environ (for information where it "
+				 "also calls os.exec)",
+			 .message = "the allocator of this process has read its variables before, "
+				    "so this applies only to processes that the script starts; "
+				    "set it where Python is started",
+			 .source = "glibc 2.36, malloc/arena.c; jemalloc 5.3, src/jemalloc.c"},
+		SCRIPT,
+		.check = environ_late,
+	},
+	{
+		.rule = {.id = "NVF-ENVIRON-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition =
+				 "a script that sets other variables which rules check in "
+				 "os.environ, sets them for a process that it starts, sets "
+				 "variables whose names are not literals, or starts NVFlare by a "
+				 "command",
+			 .message = "cannot tell which process gets which variables; check what "
+				    "runs with flmem recommend --pid",
+			 .source = "Python documentation, os.environ and subprocess"},
+		SCRIPT,
+		.check = environ_cannot_tell,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_environ_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
