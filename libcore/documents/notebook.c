@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text/text.h"
 #include "documents/build.h"
 #include "documents/python_calls.h"
@@ -17,6 +18,7 @@ struct notebook {
 	size_t part_count;
 	unsigned *lines; /* in the file, by line of the code */
 	size_t line_count;
+	bool shell; /* the cell is one for the shell */
 };
 
 static int notebook_nomem(struct notebook *notebook)
@@ -48,6 +50,17 @@ static bool is_python_cell(const char *code)
 	return false;
 }
 
+static bool is_shell_cell(const char *code)
+{
+	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
+
+	code += strspn(code, " \t\r\n");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
+		if (flmem_text_starts(code, magics[i]))
+			return true;
+	return false;
+}
+
 static int add_cell_line(struct notebook *notebook, unsigned line)
 {
 	unsigned *grown = notebook->lines;
@@ -62,21 +75,81 @@ static int add_cell_line(struct notebook *notebook, unsigned line)
 	return 0;
 }
 
-/* One string of a cell. Lines that IPython runs as commands are left empty. */
+/* Whether a line begins with a magic command; `*ret_rest` is what follows it. */
+static bool begins_with(const char *line, const char *magic, const char **ret_rest)
+{
+	size_t length = strlen(magic);
+
+	*ret_rest = line + length;
+	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
+}
+
+/* %time, %prun and the like run Python; %env sets a variable of the process. */
+static void add_magic(struct flmem_buf *code, const char *line, size_t length)
+{
+	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
+	const char *rest, *equals;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
+		if (begins_with(line, runs[i], &rest)) {
+			flmem_buf_append(code, rest, length - (size_t)(rest - line));
+			return;
+		}
+	if (!begins_with(line, "%env", &rest) && !begins_with(line, "%set_env", &rest))
+		return;
+	rest += strspn(rest, " \t");
+	equals = rest + strcspn(rest, "=\n ");
+	if (*equals != '\n' && *equals && !memchr(rest, '\'', (size_t)(equals - rest)))
+		flmem_buf_printf(code, "import os as _os; _os.environ['%.*s'] = value",
+				 (int)(equals - rest), rest);
+}
+
+/* A command of the shell, as Python would start it. */
+static void add_command(struct flmem_buf *code, const char *line, size_t length)
+{
+	if (!length || memmem(line, length, "\"\"\"", 3) || line[length - 1] == '\\' ||
+	    line[length - 1] == '"')
+		return;
+	flmem_buf_printf(code, "import os as _os; _os.system(r\"\"\"%.*s\"\"\")", (int)length,
+			 line);
+}
+
+/* One line of a cell, of which IPython runs some itself. */
+static void add_line(struct notebook *notebook, const char *line, size_t length)
+{
+	size_t blanks = strspn(line, " \t");
+
+	if (blanks > length)
+		blanks = length;
+	if (notebook->shell && blanks < length && line[blanks] != '%') {
+		add_command(&notebook->code, line + blanks, length - blanks);
+	} else if (blanks < length && line[blanks] == '!') {
+		add_command(&notebook->code, line + blanks + 1, length - blanks - 1);
+	} else if (blanks < length && line[blanks] == '%') {
+		flmem_buf_append(&notebook->code, line, blanks);
+		add_magic(&notebook->code, line + blanks, length - blanks);
+	} else {
+		flmem_buf_append(&notebook->code, line, length);
+	}
+}
+
+/* One string of a cell. */
 static int add_text(struct notebook *notebook, const struct flmem_node *node)
 {
 	const char *p = node->text;
 	int rc = 0;
 
 	while (*p && !rc) {
-		size_t length = strcspn(p, "\n"), blanks = strspn(p, " \t");
+		size_t length = strcspn(p, "\n");
 		bool starts = !notebook->code.length ||
 			      notebook->code.data[notebook->code.length - 1] == '\n' ||
 			      !notebook->code.data[notebook->code.length - 1];
 
 		if (starts)
 			rc = add_cell_line(notebook, node->place.line);
-		if (!starts || !strchr("%!", p[blanks]))
+		if (starts)
+			add_line(notebook, p, length);
+		else
 			flmem_buf_append(&notebook->code, p, length);
 		p += length;
 		if (*p == '\n') {
@@ -115,7 +188,10 @@ static int add_cell(struct notebook *notebook, const struct flmem_node *cell)
 	n = flmem_node_first(source);
 	if (!first)
 		first = flmem_node_string(n);
-	if (!first || !is_python_cell(first))
+	if (!first)
+		return 0;
+	notebook->shell = is_shell_cell(first);
+	if (!notebook->shell && !is_python_cell(first))
 		return 0;
 	rc = add_part(notebook);
 	if (!rc && !n)

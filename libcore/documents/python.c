@@ -211,3 +211,13 @@ bool flmem_python_at_statement(const struct flmem_python_reader *reader)
 	return flmem_python_ends(&reader->before) ||
 	       (!reader->python.brackets && flmem_python_is(&reader->before, ":"));
 }
+
+bool flmem_python_is_builtin(const char *name)
+{
+	static const char *const names[] = {"setattr", "__import__", "exec", "eval"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}

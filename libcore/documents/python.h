@@ -75,6 +75,9 @@ bool flmem_python_assigns(const struct flmem_python_reader *reader);
 /* Whether a statement may begin at the reader's word. */
 bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 
+/* A built-in function whose calls are read: setattr, __import__, exec, eval. */
+bool flmem_python_is_builtin(const char *name);
+
 /* The next word; at the end always END. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);
 

@@ -452,15 +452,14 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	return add_call_path(calls, base ? calls->bases : calls->values, path, place);
 }
 
-/* Two built-in functions, and methods of values. They give way to what is imported. */
+/* Some built-in functions, and methods of values. They give way to what is imported. */
 static bool is_unbound_call(const struct calls *calls, const char *name,
 			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
 	const char *dot = strrchr(name, '.');
 
-	if ((!dot && strcmp(name, "setattr") != 0 && strcmp(name, "__import__") != 0) ||
-	    strncmp(name, "self.", 5) == 0 || strncmp(name, "cls.", 4) == 0 ||
-	    calls->cursor->depth >= DEPTH_MAX / 2 ||
+	if ((!dot && !flmem_python_is_builtin(name)) || strncmp(name, "self.", 5) == 0 ||
+	    strncmp(name, "cls.", 4) == 0 || calls->cursor->depth >= DEPTH_MAX / 2 ||
 	    calls->cursor->document->node_count >= FLMEM_DOCUMENT_NODES_MAX / 2)
 		return false;
 	snprintf(ret_path, FLMEM_PYTHON_DOTTED_MAX, "%s", dot ? dot + 1 : name);
@@ -492,7 +491,7 @@ static int scan_name(struct calls *calls)
 		return note_attribute(calls, name, &place);
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
-						   name, &place, calls->calls);
+						   name, calls->calls, calls->attributes);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))

@@ -59,34 +59,64 @@ static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, con
 	return cursor->code;
 }
 
-int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
-				const struct flmem_python_reader *reader, const char *dotted,
-				const struct flmem_place *place, struct flmem_node *calls)
+/* "recipe.__dict__['name'] =" sets an attribute. */
+static int add_attribute(struct flmem_cursor *cursor, struct flmem_node *attributes,
+			 const struct flmem_python_word *key)
 {
-	struct flmem_python_reader ahead = *reader;
-	char path[FLMEM_PYTHON_DOTTED_MAX], method[FLMEM_PYTHON_DOTTED_MAX + sizeof(METHOD)];
-	struct flmem_python_word key = {0}, value;
-	struct flmem_node *call, *name, *args;
+	struct flmem_node *node = add_subscript_node(cursor, attributes, NULL, &key->place);
+
+	if (!node)
+		return cursor->code;
+	node->kind = FLMEM_NODE_STRING;
+	if (!flmem_python_literal(cursor, key, false, node))
+		node->text = "";
+	return cursor->code;
+}
+
+static int add_assignment(struct flmem_cursor *cursor, struct flmem_node *calls, const char *path,
+			  const struct flmem_python_word *key, struct flmem_python_reader *ahead)
+{
+	struct flmem_node *call = add_subscript_node(cursor, calls, NULL, &key->place);
+	struct flmem_node *name =
+		call ? add_subscript_node(cursor, call, "path", &key->place) : NULL;
+	struct flmem_node *args =
+		name ? add_subscript_node(cursor, call, "args", &key->place) : NULL;
+	struct flmem_python_word value = ahead->word;
 	int rc;
 
-	if (!flmem_python_names_find(names, dotted, place->start, 0, path) ||
-	    !skip_subscript(&ahead, &key) || !flmem_python_assigns(&ahead))
+	if (!args)
+		return cursor->code;
+	flmem_python_advance(ahead);
+	call->kind = args->kind = FLMEM_NODE_MAP;
+	name->kind = FLMEM_NODE_STRING;
+	name->text = flmem_cursor_keep(cursor, path, strlen(path));
+	if (!name->text)
+		return cursor->code;
+	rc = add_operand(cursor, args, "0", key, key->kind == FLMEM_PYTHON_STRING);
+	return rc ? rc : add_operand(cursor, args, "1", &value, flmem_python_ends(&ahead->word));
+}
+
+int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
+				const struct flmem_python_reader *reader, const char *dotted,
+				struct flmem_node *calls, struct flmem_node *attributes)
+{
+	static const char dictionary[] = ".__dict__";
+	struct flmem_python_reader ahead = *reader;
+	char path[FLMEM_PYTHON_DOTTED_MAX], method[FLMEM_PYTHON_DOTTED_MAX + sizeof(METHOD)];
+	struct flmem_python_word key = {0};
+	size_t length = strlen(dotted), at = reader->word.place.start;
+	bool imported = flmem_python_names_find(names, dotted, at, 0, path);
+	bool attribute = length >= sizeof(dictionary) &&
+			 strcmp(dotted + length - sizeof(dictionary) + 1, dictionary) == 0;
+
+	if ((!imported && !attribute) || !skip_subscript(&ahead, &key) ||
+	    !flmem_python_assigns(&ahead))
 		return 0;
 	while (ahead.word.kind == FLMEM_PYTHON_MARK && strchr("=|+", *ahead.word.text))
 		flmem_python_advance(&ahead);
-	value = ahead.word;
-	flmem_python_advance(&ahead);
+	if (attribute)
+		return key.kind == FLMEM_PYTHON_STRING ? add_attribute(cursor, attributes, &key)
+						       : 0;
 	snprintf(method, sizeof(method), "%s" METHOD, path);
-	call = add_subscript_node(cursor, calls, NULL, place);
-	name = call ? add_subscript_node(cursor, call, "path", place) : NULL;
-	args = name ? add_subscript_node(cursor, call, "args", place) : NULL;
-	if (!args)
-		return cursor->code;
-	call->kind = args->kind = FLMEM_NODE_MAP;
-	name->kind = FLMEM_NODE_STRING;
-	name->text = flmem_cursor_keep(cursor, method, strlen(method));
-	if (!name->text)
-		return cursor->code;
-	rc = add_operand(cursor, args, "0", &key, key.kind == FLMEM_PYTHON_STRING);
-	return rc ? rc : add_operand(cursor, args, "1", &value, flmem_python_ends(&ahead.word));
+	return add_assignment(cursor, calls, method, &key, &ahead);
 }

@@ -10,11 +10,12 @@
 
 /*
  * Adds such an assignment to a list of calls, as one of PATH.__setitem__ with the key and the value
- * as arguments "0" and "1"; nothing if the name is not imported or the statement is another one.
- * The reader is at the "[" behind the name `dotted`, and stays there.
+ * as arguments "0" and "1"; the key of an entry of __dict__ to the list of attributes; nothing if
+ * the name is not imported or the statement is another one. The reader is at the "[" right behind
+ * the name `dotted`, and stays there.
  */
 int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 				const struct flmem_python_reader *reader, const char *dotted,
-				const struct flmem_place *place, struct flmem_node *calls);
+				struct flmem_node *calls, struct flmem_node *attributes);
 
 #endif

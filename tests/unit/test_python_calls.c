@@ -141,7 +141,8 @@ static void the_code_of_a_notebook_is_read_cell_by_cell(void **state)
 {
 	(void)state;
 	check(FLMEM_SYNTAX_NOTEBOOK, notebook,
-	      "6 a.fargs{0i2} 8 a.fargs{0?} 9 a.fargs{0i5} 12 a.fargs{xi7} ");
+	      "6 a.fargs{0i2} 7 os.systemargs{0sf(3 'it} 8 a.fargs{0?} 9 a.fargs{0i5} 12 "
+	      "a.fargs{xi7} ");
 }
 
 static void expect_refusal(enum flmem_syntax syntax, const char *source, const char *why)

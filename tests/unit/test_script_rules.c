@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about scripts that offload tensors, configure sites or set variables: more rows. */
+#include <stdio.h>
+
 #include "script_rows.h"
 
 #include "base/cleanup.h"
@@ -9,6 +11,50 @@
 #define OPEN "NVF-ENVIRON-CANNOT-TELL"
 
 static const struct row rows[] = {
+	{"NVF-SETTING-ASSIGNED", PT "r = R()\nr.__dict__['cuda_empty_cache'] = 0\nr.x['y'] = 1\n",
+	 .hits = 1, .line = 3, .says = "cannot tell", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED", PT "n = 'memory_gc_rounds'\nsetattr(r, n, 0)\n", .hits = 1,
+	 .line = 3, .says = "cannot tell", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED", PT "n = 'memory'\nsetattr(r, n, 0)\nR(cuda_empty_cache=0)\n",
+	 .hits = 0},
+	{"NVF-IMPORTED-BY-NAME", PT "exec('R(cuda_empty_cache=1)')\neval('nvflare.x')\n", .hits = 1,
+	 .line = 3, .says = "cannot tell", .severity = INFO},
+	{"NVF-IMPORTED-BY-NAME", PT "exec(\"FedAvgRecipe(memory_gc_rounds=1)\")\n", .hits = 1,
+	 .line = 2},
+	{"NVF-IMPORTED-BY-NAME", PT "m.eval('nvflare')\nmodel.eval()\neval('1')\n", .hits = 1},
+	{"NVF-PARTS-ELSEWHERE", "import nvflare\nfrom .mine import MyRecipe\nr = MyRecipe(x=1)\n",
+	 .hits = 1, .line = 3, .says = "a recipe that is not NVFlare's", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.app_opt.pt.job_config.fed_avg import FedAvgJob\nFedAvgJob(n, 2, 3)\n",
+	 .hits = 1, .line = 2, .says = "no executor or runner", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE",
+	 JOB "from nvflare.app_opt.pt.job_config.fed_avg import FedAvgJob\n"
+	     "FedAvgJob(n, 2, 3).to(Runner('x'), 'site-1')\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.fuel.flare_api.flare_api import new_secure_session\n"
+	 "new_secure_session('a', 'b').submit_job('j')\n",
+	 .hits = 1, .line = 2},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.edge.tools.et_job import ETJob\n"
+	 "from nvflare.job_config.stats_job import StatsJob\n"
+	 "from nvflare.app_opt.flower.flower_job import FlowerJob as F\n"
+	 "from nvflare.app_common.psi.recipes import DhPSIRecipe\n"
+	 "ETJob('x')\nStatsJob('x')\nF('x')\nDhPSIRecipe('x')\n",
+	 .hits = 4, .line = 8},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.app_opt.xgboost import XGBBaggingRecipe\nXGBBaggingRecipe('x')\n",
+	 .hits = 1},
+	{"NVF-SRV-GC-OFF",
+	 "from nvflare.app_opt.sklearn import SVMFedAvgRecipe\nSVMFedAvgRecipe('x')\n", .hits = 1,
+	 .line = 2},
+	{"NVF-SRV-GC-OFF",
+	 "from nvflare.app_opt.pt.job_config.fed_sag_mlflow import SAGMLFlowJob\n"
+	 "SAGMLFlowJob(m, 2, 3)\n",
+	 .hits = 0},
+	{"NVF-CLEAR-CACHE-FALSE", "import nvflare.client.hf as f\nf.send(m, clear_cache=False)\n",
+	 .hits = 1, .line = 2},
+	{OPEN, OS "subprocess.run('pip install nvflare', shell=True)\n", .hits = 0},
 	{LATE, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\n", .hits = 1, .line = 4,
 	 .says = "only to processes that the script starts", .severity = WARNING},
 	{LATE, "from os import environ as e\nimport nvflare\nif x:\n    e['LD_PRELOAD'] = lib\n",
@@ -103,10 +149,55 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 		check_row(&rows[i]);
 }
 
+#define CELL(text) "{\"cell_type\": \"code\", \"source\": \"" text "\"}"
+
+/* What IPython runs itself: Python after %time, commands of the shell, %env. */
+static void commands_of_notebooks_are_read(void **state)
+{
+	static const struct {
+		const char *cell, *rule;
+		size_t hits;
+	} cases[] = {
+		{"%time r = R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+		{"%%time\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+		{"%timer R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 0},
+		{"!nvflare simulator job", OPEN, 1},
+		{"x = 1\\nif x:\\n  !nvflare simulator job", OPEN, 1},
+		{"%%bash\\ncd x\\nnvflare simulator job", OPEN, 1},
+		{"%%html\\nnvflare simulator job", OPEN, 0},
+		{"!pip install nvflare", OPEN, 0},
+		{"%env MALLOC_ARENA_MAX=2", LATE, 1},
+		{"%set_env MALLOC_ARENA_MAX 2", LATE, 1},
+		{"%env MALLOC_ARENA_MAX", LATE, 0},
+		{"%env PATH=MALLOC_ARENA_MAX", LATE, 0},
+		{"%matplotlib inline\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "{\"cells\": [%s,\n{\"cell_type\": \"code\", "
+			 "\"source\": \"%s\"}], \"nbformat\": 4}",
+			 CELL("from nvflare.recipe import FedAvgRecipe as R"), cases[i].cell);
+		check_script("job.ipynb", text, NULL, &found);
+		if (findings_of(&found, cases[i].rule, &last) != cases[i].hits)
+			fail_msg("not %zu findings %s on: %s", cases[i].hits, cases[i].rule,
+				 cases[i].cell);
+		if (last)
+			assert_int_equal(last->line, 2);
+		flmem_recommendations_clear(&found);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(commands_of_notebooks_are_read),
 	};
 
 	return cmocka_run_group_tests_name("script_rules", tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #define TF	  "nvflare.app_opt.tf."
 #define SKLEARN	  "nvflare.app_opt.sklearn.recipes"
 #define XGBOOST	  "nvflare.app_opt.xgboost.recipes"
+#define PSI	  "nvflare.app_common.psi.recipes"
 #define NUMPY	  "nvflare.app_common.np.recipes"
 #define RECIPES	  "nvflare.recipe"
 
@@ -129,9 +130,15 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .rounds_at = "2", NO_ARG(SERVER)},
 	{RECIPE(TF "job_config.fed_avg.FedAvgJob", NULL), .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED,
 	 .rounds_at = "2", NO_ARG(SERVER)},
+	{RECIPE(PT "job_config.fed_sag_mlflow.SAGMLFlowJob", NULL),
+	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED, .rounds_at = "2", INTERVAL(SERVER, NULL, 1)},
 	/* without any such setting */
+	{RECIPE("nvflare.job_config.stats_job.StatsJob", NULL)},
+	{RECIPE("nvflare.app_opt.flower.flower_job.FlowerJob", NULL)},
+	{RECIPE("nvflare.edge.tools.edge_job.EdgeJob", NULL)},
+	{RECIPE("nvflare.edge.tools.et_job.ETJob", NULL)},
 	{RECIPE(RECIPES ".fedstats.FedStatsRecipe", NULL)},
-	{RECIPE("nvflare.app_common.psi.recipes.dh_psi.DhPSIRecipe", NULL)},
+	{RECIPE(PSI ".dh_psi.DhPSIRecipe", PSI)},
 	{RECIPE("nvflare.app_opt.flower.recipe.FlowerRecipe", NULL)},
 	{RECIPE(XGBOOST ".bagging.XGBBaggingRecipe", XGBOOST)},
 	{RECIPE(XGBOOST ".histogram.XGBHorizontalRecipe", XGBOOST)},

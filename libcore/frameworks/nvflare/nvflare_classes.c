@@ -25,13 +25,22 @@ const char *flmem_nvflare_short_name(const char *path)
 	return dot ? dot + 1 : path;
 }
 
-/* PACKAGE.NAME of a class whose package exports its name. */
+/* PACKAGE.NAME of a class whose package, or the one around "recipes", exports its name. */
 static bool is_exported(const struct flmem_nvflare_class *known, const char *path)
 {
+	static const char inner[] = ".recipes";
 	size_t length = known->package ? strlen(known->package) : 0;
 
-	return length && strncmp(path, known->package, length) == 0 && path[length] == '.' &&
-	       strcmp(path + length + 1, flmem_nvflare_short_name(known->path)) == 0;
+	if (!length ||
+	    strcmp(flmem_nvflare_short_name(path), flmem_nvflare_short_name(known->path)) != 0)
+		return false;
+	if (strncmp(path, known->package, length) == 0 && path[length] == '.')
+		return strchr(path + length + 1, '.') == NULL;
+	if (!flmem_text_ends(known->package, inner))
+		return false;
+	length -= sizeof(inner) - 1;
+	return strncmp(path, known->package, length) == 0 && path[length] == '.' &&
+	       strchr(path + length + 1, '.') == NULL;
 }
 
 const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path)

@@ -159,13 +159,29 @@ static void note_unclear(struct flmem_check *check, enum place_of_variable place
 							 .detail = detail});
 }
 
+#define COMMAND_MAX 4096
+
+/* Whether a call has the words of such a command, in one string or in a list of them. */
+static bool has_start_command(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *text = check->input->document.text.data + call->place.start;
+	size_t length = call->place.end - call->place.start, used = 0;
+	char words[COMMAND_MAX];
+
+	for (size_t i = 0; i < length && used + 1 < sizeof(words); i++) {
+		char c = strchr("\"',()[] \t\n", text[i]) ? ' ' : text[i];
+
+		if (c != ' ' || (used && words[used - 1] != ' '))
+			words[used++] = c;
+	}
+	words[used] = '\0';
+	return flmem_launch_is_likely(words);
+}
+
 /* A command that starts NVFlare, by the text of the call. */
 static void check_start(struct flmem_check *check, const struct flmem_node *call)
 {
-	const char *text = check->input->document.text.data + call->place.start;
-	size_t length = call->place.end - call->place.start;
-
-	if (is_start(path_of_environ(call)) && memmem(text, length, "nvflare", strlen("nvflare")))
+	if (is_start(path_of_environ(call)) && has_start_command(check, call))
 		flmem_check_report(
 			check,
 			&(struct flmem_remark){.node = flmem_node_get(call, "path"),

@@ -28,7 +28,8 @@ static bool is_lightning(const char *module)
 static bool is_send(const char *path)
 {
 	static const char *const paths[] = {"nvflare.client.send", "nvflare.client.api.send",
-					    "nvflare.client.lightning.send"};
+					    "nvflare.client.lightning.send",
+					    "nvflare.client.hf.send"};
 
 	for (size_t i = 0; path && i < FLMEM_ARRAY_SIZE(paths); i++)
 		if (strcmp(path, paths[i]) == 0)

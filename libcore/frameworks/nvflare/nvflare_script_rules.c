@@ -121,6 +121,29 @@ static void report_assigned(struct flmem_check *check, const struct flmem_node *
 		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = name->text});
 }
 
+/* Whether the script holds the name of a setting as a string. */
+static bool quotes_setting(const struct flmem_check *check)
+{
+	const char *at, *text = check->input->document.text.data;
+
+	for (const char *const *known = flmem_nvflare_names; *known; known++)
+		for (at = text; (at = strstr(at, *known)); at++)
+			if (at > text && strchr("\"'", at[-1]) && at[strlen(*known)] == at[-1])
+				return true;
+	return false;
+}
+
+/* setattr(recipe, NAME, value) */
+static void report_set(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "1");
+
+	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION) && quotes_setting(check))
+		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = "setattr"});
+	else
+		report_assigned(check, name);
+}
+
 static void setting_assigned(struct flmem_check *check)
 {
 	const struct flmem_node *n;
@@ -129,7 +152,7 @@ static void setting_assigned(struct flmem_check *check)
 		report_assigned(check, n);
 	for (n = first_of(check, "methods"); n; n = n->next)
 		if (strcmp(path_of_call(n), "setattr") == 0)
-			report_assigned(check, FLMEM_NODE_DIG(n, "args", "1"));
+			report_set(check, n);
 }
 
 /* What an import by name returns is not followed. */
@@ -144,6 +167,18 @@ static void report_import(struct flmem_check *check, const struct flmem_node *ca
 				   &(struct flmem_remark){.node = module, .path = "import_module"});
 }
 
+/* exec("...") and eval("..."), whose texts are not read. */
+static void report_code(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *code = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = flmem_node_string(code);
+
+	if (text &&
+	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
+		flmem_check_report(
+			check, &(struct flmem_remark){.node = code, .path = path_of_call(call)});
+}
+
 static void imported_by_name(struct flmem_check *check)
 {
 	const struct flmem_node *n;
@@ -154,6 +189,9 @@ static void imported_by_name(struct flmem_check *check)
 	for (n = first_of(check, "methods"); n; n = n->next)
 		if (strcmp(path_of_call(n), "__import__") == 0)
 			report_import(check, n);
+		else if (strcmp(path_of_call(n), "exec") == 0 ||
+			 strcmp(path_of_call(n), "eval") == 0)
+			report_code(check, n);
 }
 
 /* The sides whose settings a class of NVFlare holds. */
@@ -171,8 +209,13 @@ static void note_class(const char *path, struct sides *sides)
 				      flmem_text_ends(path, "FlowerJob") ||
 				      flmem_text_ends(path, "EdgeJob"));
 
+	/* FedAvgJob and the like have a server, and get their executors from the script. */
+	bool half = recipe && known && known->intervals[FLMEM_NVFLARE_SERVER].exists &&
+		    !known->intervals[FLMEM_NVFLARE_CLIENT].exists;
+
 	sides->server |= recipe || (known && known->part == FLMEM_NVFLARE_CONTROLLER);
-	sides->client |= recipe || (known && known->part != FLMEM_NVFLARE_CONTROLLER);
+	sides->client |= (recipe && !half) || (known && known->part != FLMEM_NVFLARE_CONTROLLER &&
+					       known->part != FLMEM_NVFLARE_RECIPE);
 }
 
 static void note_classes(const struct flmem_node *root, struct sides *sides)
@@ -190,11 +233,37 @@ static void note_classes(const struct flmem_node *root, struct sides *sides)
 /* A job is made of parts; a recipe runs in an environment. */
 static bool is_job_class(const char *path)
 {
-	static const char *const names[] = {"FedJob", "BaseFedJob", "CCWFJob", "SimEnv",
-					    "PocEnv", "ProdEnv",    NULL};
+	static const char *const names[] = {"FedJob",
+					    "BaseFedJob",
+					    "CCWFJob",
+					    "FedAvgJob",
+					    "SAGMLFlowJob",
+					    "SimEnv",
+					    "PocEnv",
+					    "ProdEnv",
+					    "SimulatorRunner",
+					    "Session",
+					    "new_secure_session",
+					    "new_insecure_session",
+					    NULL};
 
 	return flmem_text_starts(path, "nvflare.") &&
 	       is_one_of(flmem_nvflare_short_name(path), names);
+}
+
+/* A recipe of another package or of a module beside the script. */
+static void report_foreign(struct flmem_check *check)
+{
+	for (const struct flmem_node *n = first_of(check, "calls"); n; n = n->next) {
+		const char *path = path_of_call(n);
+
+		if (!flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe"))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){.node = n,
+						       .path = flmem_nvflare_short_name(path),
+						       .detail = "a recipe that is not NVFlare's"});
+	}
 }
 
 /* Of several calls the first. */
@@ -205,10 +274,10 @@ static void parts_elsewhere(struct flmem_check *check)
 
 	while (n && !is_job_class(path_of_call(n)))
 		n = n->next;
-	if (!n)
-		return;
 	note_classes(check->subject, &sides);
-	if (!sides.server || !sides.client)
+	if (!n || (sides.server && sides.client))
+		report_foreign(check);
+	else
 		flmem_check_report(check,
 				   &(struct flmem_remark){
 					   .node = n,
@@ -239,8 +308,10 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-SETTING-ASSIGNED",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a memory setting that is assigned to an attribute, except "
-				      "of self",
+			 .condition =
+				 "a memory setting that is assigned to an attribute, except "
+				 "of self, or to an entry of __dict__; setattr with a variable "
+				 "in a script that has the name of a setting as a string",
 			 .message = "cannot tell: recipes read most settings only when they are "
 				    "made; pass it as an argument",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -252,7 +323,7 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition = "importlib.import_module or __import__ of a module of "
-				      "NVFlare, or of a variable",
+				      "NVFlare, or of a variable; exec or eval of a text about it",
 			 .message = "cannot tell which classes are taken from this module, and "
 				    "with which settings; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -263,8 +334,10 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-PARTS-ELSEWHERE",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a script that makes a FedJob, or an environment to run a "
-				      "recipe in, without the recipe, workflow or executor",
+			 .condition =
+				 "a script that makes a FedJob, an environment to run a recipe "
+				 "in, or a session to submit jobs, without the recipe, "
+				 "workflow or executor; a recipe that is not NVFlare's",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
