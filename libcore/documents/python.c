@@ -221,3 +221,22 @@ bool flmem_python_is_builtin(const char *name)
 			return true;
 	return false;
 }
+
+bool flmem_python_is_false(const struct flmem_node *value)
+{
+	switch (value->kind) {
+	case FLMEM_NODE_NULL:
+		return true;
+	case FLMEM_NODE_BOOL:
+		return !flmem_node_is_true(value);
+	case FLMEM_NODE_INTEGER:
+	case FLMEM_NODE_REAL:
+		return !value->text[strspn(value->text, "-0.")];
+	case FLMEM_NODE_STRING:
+		return !*value->text;
+	case FLMEM_NODE_MAP:
+		return !value->first;
+	default:
+		return false;
+	}
+}

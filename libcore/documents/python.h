@@ -78,6 +78,9 @@ bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 /* A built-in function whose calls are read: setattr, __import__, exec, eval. */
 bool flmem_python_is_builtin(const char *name);
 
+/* Whether Python takes a literal value as false. */
+bool flmem_python_is_false(const struct flmem_node *value);
+
 /* The next word; at the end always END. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);
 

@@ -145,18 +145,19 @@ static void nesting_is_limited(void **state)
 
 static const struct {
 	const char *text;
-	size_t hits;
+	size_t hits, elsewhere;
 } projects[] = {
-	{FEDERATION "options.num-supernodes = 20\n", 1},
-	{FEDERATION "options.num-supernodes = 2\n", 1},
-	{FEDERATION "options.num-supernodes = 1\n", 0},
+	{FEDERATION "options.num-supernodes = 20\n", 1, 0},
+	{FEDERATION "options.num-supernodes = 2\n", 1, 0},
+	{FEDERATION "options.num-supernodes = 1\n", 0, 0},
 	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
-	 0},
-	{FEDERATION "options = {num-supernodes = 20, backend = {name = 'ray'}}\n", 1},
-	{FEDERATION "address = '1.2.3.4'\n", 0},
-	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0},
-	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0},
-	{FEDERATION "options.num-supernodes = 9 # flmem: ignore FLWR-SIM-RESOURCES small\n", 0},
+	 0, 0},
+	{FEDERATION "options = {num-supernodes = 20, backend = {name = 'ray'}}\n", 1, 0},
+	{FEDERATION "address = '1.2.3.4'\n", 0, 0},
+	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0, 1},
+	{"[tool.flwr.app]\n[tool.flwr.federations]\n", 0, 1},
+	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0, 0},
+	{FEDERATION "options.num-supernodes = 9 # flmem: ignore FLWR-SIM-RESOURCES small\n", 0, 0},
 };
 
 #define APP "from flwr.app import ArrayRecord\n"
@@ -171,7 +172,14 @@ static const struct {
 	{"import flwr.app as a\nr = a.ArrayRecord(torch_state_dict=s)\n", 1},
 	{APP "r = ArrayRecord(arrays, keep_input=False)\n", 0},
 	{APP "r = ArrayRecord()\n", 0},
-	{APP "r = ArrayRecord(arrays, **more)\n", 0},
+	{APP "r = ArrayRecord(arrays, **more)\n", 1},
+	{APP "r = ArrayRecord(*arrays)\n", 1},
+	{APP "r = ArrayRecord(arrays, keep_input=keep)\n", 1},
+	{APP "r = ArrayRecord(arrays, keep_input=1)\n", 1},
+	{APP "r = ArrayRecord(arrays, keep_input=0)\nArrayRecord(a, keep_input=None)\n", 0},
+	{APP "r = ArrayRecord(arrays, keep_input='')\nArrayRecord(a, keep_input=0.0)\n", 0},
+	{APP "import functools\nr = functools.partial(ArrayRecord, keep_input=True)\n", 1},
+	{APP "import functools\nr = functools.partial(ArrayRecord, keep_input=False)\n", 0},
 	{APP "from flwr.app import ConfigRecord\nr = ConfigRecord(arrays)\n", 0},
 	{"# flwr\nfrom other import ArrayRecord\nr = ArrayRecord(arrays)\n", 0},
 };
@@ -209,6 +217,8 @@ static void the_rule_fires_where_it_should(void **state)
 		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 		assert_int_equal(flmem_recommendations_failures(&found), 0);
 		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != projects[i].hits)
+			fail_msg("row %zu", i);
+		if (findings_of(&found, "FLWR-SIM-ELSEWHERE", &last) != projects[i].elsewhere)
 			fail_msg("row %zu", i);
 		tree_clear(&tree);
 	}

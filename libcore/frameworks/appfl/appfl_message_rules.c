@@ -181,7 +181,7 @@ static void key_ignored(struct flmem_check *check)
 #define DIGITS_MAX 64
 
 /*
- * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 is not examined. In
+ * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 and 0b1 are not examined. In
  * quotes it is a text.
  */
 static bool is_size(const struct flmem_check *check, const struct flmem_node *node)
@@ -196,7 +196,7 @@ static bool is_size(const struct flmem_check *check, const struct flmem_node *no
 		return false;
 	if (!is_text && node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
 		return false;
-	if (!is_text && text[0] == '0' && text[1] && strchr("xXoO", text[1]))
+	if (text[0] == '0' && text[1] && strchr("xXb", text[1]))
 		return true;
 	for (; *text && length < sizeof(digits) - 1; text++)
 		if (is_text || *text != '_')
@@ -331,7 +331,7 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 APPFL,
 			 .condition = "a value that rules need which is an interpolation of "
-				      "OmegaConf, other than of a key in the same file",
+				      "OmegaConf, other than of a key in the same file, or ???",
 			 .message = "cannot tell: the value is known only when the job runs",
 			 .source = "OmegaConf 2.4.0, variable interpolation"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},

@@ -84,8 +84,10 @@ enum flmem_appfl_switch flmem_appfl_switch(const struct flmem_node *map, const c
 		return number ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
 		return FLMEM_APPFL_OFF;
-	if (!flmem_node_string(node))
-		return fallback;
+	if (flmem_node_is_kind(node, FLMEM_NODE_LIST) || flmem_node_is_kind(node, FLMEM_NODE_MAP))
+		return node->first ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
+	if (flmem_node_is_kind(node, FLMEM_NODE_REAL))
+		return node->text[strspn(node->text, "-+0.eE")] ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 	return *node->text ? FLMEM_APPFL_ON : FLMEM_APPFL_OFF;
 }
 

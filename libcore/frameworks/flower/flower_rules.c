@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "documents/python.h"
 
 #define FEDERATIONS_MAX 64U
 
@@ -110,20 +111,43 @@ static bool makes_record(const char *path)
 	return at && (!at[sizeof(name) - 1] || flmem_text_starts(at + sizeof(name) - 1, ".from_"));
 }
 
-/* Arguments in **others may hold it. */
+/* Arguments in *others or **others may hold it, or may be all that there are. */
 static void keeps_input(struct flmem_check *check)
 {
 	const struct flmem_node *path = flmem_node_get(check->subject, "path");
-	const struct flmem_node *keep = flmem_node_get(check->args, "keep_input");
+	const struct flmem_node *keep = flmem_node_get(check->args, "keep_input"), *open = keep;
 
-	if (!makes_record(flmem_node_string(path)) || !flmem_node_first(check->args) ||
-	    flmem_node_get(check->args, "**") || (keep && !flmem_node_is_true(keep)))
+	if (!makes_record(flmem_node_string(path)) || !flmem_node_first(check->args))
 		return;
-	flmem_check_report(check, &(struct flmem_remark){.node = keep ? keep : check->args,
-							 .missing = keep ? NULL : "keep_input",
-							 .path = keep ? "ArrayRecord.keep_input"
-								      : "ArrayRecord",
-							 .proposed = "False"});
+	if (!keep)
+		open = flmem_node_get(check->args, "**");
+	if (!open)
+		open = flmem_node_get(check->args, "*");
+	if (flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION))
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){
+				.node = open,
+				.path = keep ? "ArrayRecord.keep_input" : "ArrayRecord",
+				.detail =
+					"cannot tell: the value is known only when the app runs"});
+	else if (!keep || !flmem_python_is_false(keep))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = keep ? keep : check->args,
+							  .missing = keep ? NULL : "keep_input",
+							  .path = keep ? "ArrayRecord.keep_input"
+								       : "ArrayRecord",
+							  .proposed = "False"});
+}
+
+/* flwr/cli/config_migration.py: 1.42 moves the federations to its own configuration. */
+static void simulation_elsewhere(struct flmem_check *check)
+{
+	const struct flmem_node *flower = FLMEM_NODE_DIG(check->subject, "tool", "flwr");
+	const struct flmem_node *app = flmem_node_get(flower, "app");
+
+	if (flower && !flmem_node_first(flmem_node_get(flower, "federations")))
+		flmem_check_report(check, &(struct flmem_remark){.node = app ? app : flower});
 }
 
 static const struct flmem_input_kind project_file = {
@@ -157,11 +181,24 @@ static const struct flmem_rule_row rows[] = {
 		.check = simulation_resources,
 	},
 	{
+		.rule = {.id = "FLWR-SIM-ELSEWHERE",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "a pyproject.toml of Flower without federations",
+			 .message = "cannot tell how many ClientApps run at once: the federation "
+				    "is in Flower's own configuration (config.toml in FLWR_HOME); "
+				    "set options.backend.client-resources there",
+			 .source = "Flower 1.42.0, cli/config_migration.py"},
+		.inputs = {&project_file},
+		.check = simulation_elsewhere,
+	},
+	{
 		.rule = {.id = "FLWR-KEEP-INPUT",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition = "an ArrayRecord made of arrays or a state_dict without "
-				      "keep_input=False",
+				      "keep_input=False, or with a value that is known only when "
+				      "the app runs",
 			 .message = "the record is a copy, and the input stays in memory beside "
 				    "it; keep_input=False empties the input while it is copied, "
 				    "where it is not used afterwards",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "documents/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 
 enum clearing {
@@ -50,26 +51,6 @@ static void note_send(struct flmem_check *check, enum clearing clearing)
 		*all = FLMEM_KNOWN(1);
 }
 
-/* What Python takes as false. */
-static bool is_false(const struct flmem_node *value)
-{
-	switch (value->kind) {
-	case FLMEM_NODE_NULL:
-		return true;
-	case FLMEM_NODE_BOOL:
-		return !flmem_node_is_true(value);
-	case FLMEM_NODE_INTEGER:
-	case FLMEM_NODE_REAL:
-		return !value->text[strspn(value->text, "-0.")];
-	case FLMEM_NODE_STRING:
-		return !*value->text;
-	case FLMEM_NODE_MAP:
-		return !value->first;
-	default:
-		return false;
-	}
-}
-
 /* send(model, clear_cache=True); `*ret_node` is the value, or what may hold it, or NULL. */
 static enum clearing clearing_of(const struct flmem_check *check,
 				 const struct flmem_node **ret_node)
@@ -83,7 +64,7 @@ static enum clearing clearing_of(const struct flmem_check *check,
 	}
 	if ((*ret_node)->kind == FLMEM_NODE_EXPRESSION)
 		return UNCERTAIN;
-	return is_false(*ret_node) ? KEEPS : CLEARS;
+	return flmem_python_is_false(*ret_node) ? KEEPS : CLEARS;
 }
 
 static bool is_send_call(const struct flmem_check *check)
