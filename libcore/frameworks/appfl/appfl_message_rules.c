@@ -181,8 +181,8 @@ static void key_ignored(struct flmem_check *check)
 #define DIGITS_MAX 64
 
 /*
- * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such, and 0x100 and 0b1 are not examined. In
- * quotes it is a text.
+ * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such; 0x100 and 0b1 are not examined.
+ * In quotes it is a text.
  */
 static bool is_size(const struct flmem_check *check, const struct flmem_node *node)
 {
