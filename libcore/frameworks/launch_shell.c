@@ -186,11 +186,13 @@ static void note_sudo_keeps(struct flmem_launch_scan *scan, const struct flmem_l
 	static const char *const always[] = {FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_TMPDIR,
 					     FLMEM_LAUNCH_TUNABLES};
 	struct flmem_launches *launches = scan->launches;
+	size_t kept = scan->now.first;
 	const char *name;
 
 	for (size_t i = scan->now.first; i < launches->variable_count; i++)
-		if (launches->variables[i].unset && !*launches->variables[i].name)
-			launches->variables[i].launch = FLMEM_LAUNCHES_MAX; /* of no launch */
+		if (!launches->variables[i].unset || *launches->variables[i].name)
+			launches->variables[kept++] = launches->variables[i];
+	launches->variable_count = kept;
 	for (size_t i = 0; !list && i < FLMEM_ARRAY_SIZE(always); i++)
 		flmem_launch_add_unset(launches, always[i], -1, &word->place);
 	for (size_t i = 0; list && (name = flmem_launch_name_at(i)); i++)
