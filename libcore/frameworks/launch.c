@@ -106,8 +106,12 @@ void flmem_launch_add_variable(struct flmem_launches *launches, const char *name
 	const char *start;
 	size_t length;
 
-	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX || !place)
+	if (!place)
 		return;
+	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX) {
+		launches->cut = true;
+		return;
+	}
 	row = &launches->variables[launches->variable_count++];
 	*row = (struct flmem_launch_variable){.name = name, .launch = launch, .place = *place};
 	if (!value || !split_default_value(value, &start, &length) || length >= sizeof(row->value))
@@ -123,9 +127,12 @@ void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, i
 	struct flmem_launch_mount *row;
 	size_t length = strcspn(path, ":,");
 
-	if (launches->mount_count == FLMEM_LAUNCH_MOUNTS_MAX || *path != '/' ||
-	    length >= sizeof(row->path))
+	if (*path != '/')
 		return;
+	if (launches->mount_count == FLMEM_LAUNCH_MOUNTS_MAX || length >= sizeof(row->path)) {
+		launches->cut = true;
+		return;
+	}
 	row = &launches->mounts[launches->mount_count++];
 	*row = (struct flmem_launch_mount){.launch = launch, .place = *place};
 	memcpy(row->path, path, length);
@@ -133,8 +140,10 @@ void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, i
 
 int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch *launch)
 {
-	if (launches->launch_count == FLMEM_LAUNCHES_MAX)
+	if (launches->launch_count == FLMEM_LAUNCHES_MAX) {
+		launches->cut = true;
 		return -1;
+	}
 	launches->launches[launches->launch_count] = *launch;
 	return (int)launches->launch_count++;
 }
@@ -145,6 +154,8 @@ void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_
 	if (launches->doubt_count < FLMEM_LAUNCH_DOUBTS_MAX)
 		launches->doubts[launches->doubt_count++] =
 			(struct flmem_launch_doubt){.place = *place, .why = why};
+	else
+		launches->cut = true;
 }
 
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)

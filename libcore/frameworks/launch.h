@@ -23,6 +23,7 @@
 #define FLMEM_LAUNCH_PATH_MAX	   128
 #define FLMEM_LAUNCH_SCOPES_MAX	   128
 #define FLMEM_LAUNCH_DOUBTS_MAX	   16
+#define FLMEM_LAUNCH_DEPTH_MAX	   8
 
 /* The variables of any program that rules check. */
 #define FLMEM_LAUNCH_ARENA_MAX	 "MALLOC_ARENA_MAX"
@@ -108,6 +109,9 @@ struct flmem_launches {
 	bool shell; /* a script, in which the order counts */
 	bool open;  /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
 	bool musl;  /* an image of Alpine Linux */
+	bool cut;   /* there was no room for the rest */
+	/* Of texts within texts: a heredoc in a heredoc takes no more bytes than its own. */
+	unsigned depth;
 };
 
 /* Reads an input of any of these kinds; clears `ret_launches` first. */

@@ -21,8 +21,10 @@ static void enter_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_
 	struct flmem_launches *launches = scan->launches;
 	size_t id = launches->scope_count + 1;
 
-	if (id >= FLMEM_LAUNCH_SCOPES_MAX)
+	if (id >= FLMEM_LAUNCH_SCOPES_MAX) {
+		launches->cut = true;
 		return;
+	}
 	launches->scope_count = id;
 	launches->scopes[id] = (struct flmem_launch_scope){
 		.kind = kind, .parent = scan->scope, .decided = decided};
@@ -260,6 +262,7 @@ bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flme
 		mark += 2;
 	mark += *mark == '-';
 	scan->mark_next = !*mark;
+	scan->launches->cut |= scan->mark_count == FLMEM_LAUNCH_HEREDOCS;
 	if (!*mark || (!isalpha((unsigned char)*mark) && *mark != '_') ||
 	    scan->mark_count == FLMEM_LAUNCH_HEREDOCS)
 		return true;

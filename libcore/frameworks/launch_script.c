@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the words of scripts, Dockerfiles and systemd units start. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -267,17 +268,24 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch)
 {
-	/* A text within a text needs three times as many quotes, so the word's size bounds it. */
-	struct flmem_launches inner = {0};
+	FLMEM_AUTO_FREE struct flmem_launches *inner = NULL;
 
 	if (!flmem_launch_is_likely(text->text))
 		return false;
-	flmem_launch_read_script(text->text, true, &inner);
-	launches->open |= inner.open;
-	for (size_t i = 0; i < inner.doubt_count; i++)
-		flmem_launch_add_doubt(launches, text->place, inner.doubts[i].why);
-	for (size_t i = 0; i < inner.launch_count; i++)
-		*launch = add_inner_launch(launches, &inner, i, text);
+	if (launches->depth < FLMEM_LAUNCH_DEPTH_MAX)
+		inner = calloc(1, sizeof(*inner));
+	if (!inner) {
+		launches->cut = true;
+		return false;
+	}
+	inner->depth = launches->depth + 1;
+	flmem_launch_read_script(text->text, true, inner);
+	launches->open |= inner->open;
+	launches->cut |= inner->cut;
+	for (size_t i = 0; i < inner->doubt_count; i++)
+		flmem_launch_add_doubt(launches, text->place, inner->doubts[i].why);
+	for (size_t i = 0; i < inner->launch_count; i++)
+		*launch = add_inner_launch(launches, inner, i, text);
 	return true;
 }
 

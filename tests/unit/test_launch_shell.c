@@ -12,6 +12,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "findings.h"
 #include "tree.h"
 
@@ -252,11 +253,41 @@ static void the_start_script_of_nvflare_leaves_nothing_open(void **state)
 	assert_true(row_is_right("sub_start.sh", &row));
 }
 
+/* With a line many times in front of a start. */
+static bool many_are_right(const char *line, size_t times, size_t hits, const char *says)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	bool right;
+
+	while (times--)
+		flmem_buf_puts(&text, line);
+	flmem_buf_puts(&text, CLIENT);
+	assert_non_null(text.data);
+	right = row_is_right("run.sh", &(struct row){UNCLEAR, text.data, hits, says});
+	return right;
+}
+
+static void what_there_is_no_room_for_is_said(void **state)
+{
+	static const char cut[] = "not all of the file was read";
+
+	(void)state;
+	assert_true(many_are_right("bash <<A\n", 20000, 1, cut));
+	assert_true(many_are_right("bash <<A\n", 3, 0, NULL));
+	assert_true(many_are_right(SET, 200, 1, cut));
+	assert_true(many_are_right(SET, 20, 0, NULL));
+	assert_true(many_are_right(CLIENT, 200, 1, cut));
+	assert_true(many_are_right("if x; then y; fi\n", 200, 1, cut));
+	assert_true(many_are_right("if x; then y; fi\n", 20, 0, NULL));
+	assert_true(many_are_right("cat <<A <<B <<C <<D <<E\nA\nB\nC\nD\nE\n", 1, 1, cut));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_reach_what_they_are_set_for),
 		cmocka_unit_test(the_start_script_of_nvflare_leaves_nothing_open),
+		cmocka_unit_test(what_there_is_no_room_for_is_said),
 	};
 
 	return cmocka_run_group_tests_name("launch_shell", tests, NULL, NULL);

@@ -62,6 +62,9 @@ static void launch_cannot_tell(struct flmem_check *check)
 	for (size_t i = 0; i < launches.variable_count; i++)
 		if (is_needed(check, &launches.variables[i]))
 			check_row(check, &launches, &launches.variables[i]);
+	if (launches.cut)
+		report_launch_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
+				    "environment", "not all of the file was read: it is too long");
 	for (size_t i = 0; i < launches.doubt_count; i++)
 		report_launch_doubt(check, &launches.doubts[i].place, "environment",
 				    launches.doubts[i].why);
@@ -78,7 +81,7 @@ static const struct flmem_rule_row rows[] = {
 				 "which is not about such a variable; variables from another file "
 				 "or command (source, eval, env_file, EnvironmentFile); sudo that "
 				 "keeps variables; a heredoc that starts NVFlare and that no shell "
-				 "reads",
+				 "reads; a file that sets or starts more than flmem keeps",
 			 .message = "cannot tell with which variables it is started",
 			 .source = "POSIX shell, bash and sudo manuals"},
 		.inputs = {&flmem_launch_file},
