@@ -23,7 +23,7 @@
 #define FLMEM_LAUNCH_PATH_MAX	   128
 #define FLMEM_LAUNCH_SCOPES_MAX	   128
 #define FLMEM_LAUNCH_DOUBTS_MAX	   16
-#define FLMEM_LAUNCH_DEPTH_MAX	   8
+#define FLMEM_LAUNCH_DEPTH_MAX	   4 /* each takes 50 KiB of the stack */
 
 /* The variables of any program that rules check. */
 #define FLMEM_LAUNCH_ARENA_MAX	 "MALLOC_ARENA_MAX"

@@ -52,6 +52,7 @@ static void read_heredoc_text(struct flmem_launch_scan *scan, size_t length)
 		.start = scan->at, .end = scan->at, .line = scan->line, .column = 1};
 	int launch = -1;
 
+	scan->launches->cut |= !text;
 	if (!text || !flmem_launch_is_likely(text))
 		return;
 	if (!scan->line_runs) {

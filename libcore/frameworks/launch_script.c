@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the words of scripts, Dockerfiles and systemd units start. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -268,24 +267,21 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch)
 {
-	FLMEM_AUTO_FREE struct flmem_launches *inner = NULL;
+	struct flmem_launches inner = {.depth = launches->depth + 1};
 
 	if (!flmem_launch_is_likely(text->text))
 		return false;
-	if (launches->depth < FLMEM_LAUNCH_DEPTH_MAX)
-		inner = calloc(1, sizeof(*inner));
-	if (!inner) {
+	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
 		launches->cut = true;
 		return false;
 	}
-	inner->depth = launches->depth + 1;
-	flmem_launch_read_script(text->text, true, inner);
-	launches->open |= inner->open;
-	launches->cut |= inner->cut;
-	for (size_t i = 0; i < inner->doubt_count; i++)
-		flmem_launch_add_doubt(launches, text->place, inner->doubts[i].why);
-	for (size_t i = 0; i < inner->launch_count; i++)
-		*launch = add_inner_launch(launches, inner, i, text);
+	flmem_launch_read_script(text->text, true, &inner);
+	launches->open |= inner.open;
+	launches->cut |= inner.cut;
+	for (size_t i = 0; i < inner.doubt_count; i++)
+		flmem_launch_add_doubt(launches, text->place, inner.doubts[i].why);
+	for (size_t i = 0; i < inner.launch_count; i++)
+		*launch = add_inner_launch(launches, &inner, i, text);
 	return true;
 }
 
