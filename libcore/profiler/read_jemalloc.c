@@ -207,9 +207,10 @@ static bool is_allocator_entry(const char *function)
 	return flmem_text_starts(function, "operator new");
 }
 
-static uint32_t record_of_address(const struct dump_reader *r, uint64_t address)
+/* Of an address of the dump, by its index there. */
+static uint32_t record_of_address(const struct dump_reader *r, size_t index)
 {
-	const uint64_t *found = bsearch(&address, r->addresses, r->address_count,
+	const uint64_t *found = bsearch(&r->dump->addresses[index], r->addresses, r->address_count,
 					sizeof(*r->addresses), compare_return_addresses);
 
 	return (uint32_t)(found - r->addresses);
@@ -219,11 +220,10 @@ static uint32_t record_of_address(const struct dump_reader *r, uint64_t address)
 static size_t frames_of_allocator(const struct dump_reader *r,
 				  const struct flmem_jemalloc_stack *stack)
 {
-	const uint64_t *addresses = r->dump->addresses + stack->first;
 	size_t own = 0;
 
 	for (size_t i = 0; i < stack->depth && i < ENTRY_FRAMES; i++) {
-		uint32_t record = record_of_address(r, addresses[i]);
+		uint32_t record = record_of_address(r, stack->first + i);
 		const struct flmem_heap_frame *frame =
 			&r->reader.profile->frames[r->reader.frame_map[record] - 1];
 
@@ -254,7 +254,6 @@ static void fill_dump_amounts(const struct flmem_jemalloc_dump *dump,
 static bool add_dump_stack(struct dump_reader *r, const struct flmem_jemalloc_stack *stack)
 {
 	struct flmem_heap_profile *p = r->reader.profile;
-	const uint64_t *addresses = r->dump->addresses + stack->first;
 	size_t own = frames_of_allocator(r, stack), end = stack->depth;
 	uint32_t node = 0;
 
@@ -263,7 +262,7 @@ static bool add_dump_stack(struct dump_reader *r, const struct flmem_jemalloc_st
 		p->cut_stacks++;
 	}
 	for (size_t i = end; i-- > own; node = (uint32_t)p->node_count - 1) {
-		uint32_t record = record_of_address(r, addresses[i]);
+		uint32_t record = record_of_address(r, stack->first + i);
 
 		if (!flmem_profile_reader_push_node(&r->reader, node,
 						    r->reader.frame_map[record] - 1))

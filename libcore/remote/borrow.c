@@ -161,7 +161,8 @@ static bool sees_frames(const struct flmem_borrow_state *borrow, pid_t tid)
 /*
  * The thread sleeps in the park at the end of its chain, and a second stop finds it there. If flmem
  * arrives after that sleep, the thread has restored itself: it is not touched, and what was read of
- * its stack is not used.
+ * its stack is not used. The results are read once more: a read while the thread ran may have copied
+ * an answer before the call wrote it, and the last clock reading after that.
  */
 static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {
@@ -178,7 +179,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 		return fail_ended(borrow);
 	/* The park of another flmem that has borrowed the thread since is at the same address. */
 	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
-	    !sees_frames(borrow, tid))
+	    !sees_frames(borrow, tid) || flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)
 		return fail_lost(borrow);
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;

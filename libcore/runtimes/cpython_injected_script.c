@@ -95,13 +95,15 @@ static bool read_injected_answer(const struct flmem_cpython_session *session,
 {
 	unsigned char bytes[FLMEM_PADDING_MAX];
 	struct flmem_cpython_result *result = session->result;
+	struct flmem_cpython_answer answer;
 
 	if (injected->answer_max > sizeof(bytes) ||
 	    flmem_process_read_memory(session->view->process, injected->address, bytes,
 				      injected->answer_max) ||
-	    !flmem_cpython_answer_parse(bytes, injected->answer_max, injected->cookie,
-					&result->answer))
+	    !flmem_cpython_answer_parse(bytes, injected->answer_max, injected->cookie, &answer))
 		return false;
+	flmem_cpython_answer_clear(&result->answer);
+	result->answer = answer;
 	result->complete = true;
 	result->took_us = result->answer.took_ns / 1000U;
 	return true;
@@ -155,6 +157,8 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 	session->result->waited_us =
 		spent > session->result->took_us ? spent - session->result->took_us : 0;
 	await_thread_end(session, &injected->before);
+	/* What was read first may lack the end: the thread was perhaps still writing it. */
+	(void)read_injected_answer(session, injected);
 	return 0;
 }
 

@@ -180,6 +180,18 @@ def difference(what, before, after):
     return [f"{what} changed: gone {gone[:4]}, new {new[:4]}"]
 
 
+def is_same_signals(before, after):
+    """
+    A thread that waited for a processor in the handler of a signal at the first look had that signal
+    blocked; at the second one it has left the handler.
+    """
+    first, *others = (int(word, 16) for word in before)
+    second, *others_after = (int(word, 16) for word in after)
+    left = first & ~second
+    caught = others[-1]
+    return others == others_after and not second & ~first and not left & ~caught
+
+
 class Snapshot:
     """The state of a process before a call, to be compared with the state after it."""
 
@@ -199,7 +211,8 @@ class Snapshot:
     def _signals(self):
         after = signal_state(self.pid)
         return [f"signals of thread {tid} changed: {before} to {after[tid]}"
-                for tid, before in self.signals.items() if tid in after and after[tid] != before]
+                for tid, before in self.signals.items()
+                if tid in after and not is_same_signals(before, after[tid])]
 
     def _threads(self):
         """What a program starts or ends itself settles; a thread that flmem started has to go."""
