@@ -76,6 +76,8 @@ static int show_leaks(const struct profile_options *o, const struct flmem_heap_p
 			err);
 	else
 		print_leaks(o, p, &leaks);
+	if (!rc && leaks.too_few)
+		rc = FLMEM_EUNDECIDED;
 	flmem_heap_leaks_clear(&leaks);
 	return rc;
 }
@@ -95,11 +97,13 @@ const struct cmd cmd_profile_leaks = {
 	.name = "profile leaks",
 	.summary = "finds the stacks whose live bytes keep growing",
 	.arguments = "FILE",
-	.description = "With rounds in the file the live bytes of each stack at the end of "
-		       "each round are tested for a trend that is robust against outliers, and "
-		       "allocations of most rounds have to be live. Without rounds a stack is "
-		       "listed whose allocations are live from most parts of the time; that is "
-		       "less certain. Stacks with the oldest survivors come first.",
+	.description =
+		"With rounds in the file the live bytes of each stack at the end of "
+		"each round are tested for a trend that is robust against outliers, and "
+		"allocations of most rounds have to be live. Without rounds a stack is "
+		"listed whose allocations are live from most parts of the time; that is "
+		"less certain. Stacks with the oldest survivors come first. The exit status is 9 "
+		"if the file is of too short a time, or of too few rounds, to conclude.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

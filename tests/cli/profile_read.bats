@@ -161,6 +161,16 @@ assert 3 << 20 <= leak["growth"]["bytes"] < 1.1 * (3 << 20), leak["growth"]'
 	assert_output '^0 stacks whose live bytes grow'
 }
 
+@test "leaks in a profile of too short a time are undecided" {
+	flmem profile run -o "$PROFILE" -- /usr/bin/python3 -I -c 'x = [bytearray(1 << 20) for _ in range(9)]'
+	flmem profile leaks "$PROFILE"
+	assert_status 9
+	assert_output '^not enough to conclude: less than 10 s and no rounds'
+	flmem profile leaks --json "$PROFILE"
+	assert_status 9
+	assert_schema profile-leaks
+}
+
 @test "a running program is read without harm, with the ages of its survivors" {
 	start_reader "$FLMEM" profile run --limit 4MiB --interval 64K -o "$PROFILE" -- \
 		/usr/bin/python3 -I server.py leak
