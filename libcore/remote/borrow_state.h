@@ -23,6 +23,7 @@
 
 /* The state of one run; on the heap because of its size. */
 struct flmem_borrow_state {
+	struct flmem_thread_state state; /* first: of the largest alignment */
 	const struct flmem_view *view;
 	const struct flmem_borrow_options *options;
 	struct flmem_borrow_result *result;
@@ -39,7 +40,6 @@ struct flmem_borrow_state {
 	uint64_t cookie; /* at the end of the data: shows whether anything has overwritten it */
 	uint64_t cookie_end;
 	struct flmem_chain_code code;
-	struct flmem_thread_state state;
 	struct flmem_errno_place errno_place;
 	struct flmem_errno_value own_errno; /* of the thread, before the calls */
 	struct flmem_scratch scratch;
