@@ -160,9 +160,8 @@ static bool sees_frames(const struct flmem_borrow_state *borrow, pid_t tid)
 
 /*
  * The thread sleeps in the park at the end of its chain, and a second stop finds it there. If flmem
- * arrives after that sleep, the thread has restored itself: it is not touched, and what was read of
- * its stack is not used. The results are read once more: a read while the thread ran may have copied
- * an answer before the call wrote it, and the last clock reading after that.
+ * arrives after that sleep, the thread has restored itself: it is not touched, and its results are
+ * not used. They are read again: a copy of memory that is written may lack what was written first.
  */
 static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {

@@ -62,7 +62,7 @@ void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow);
 /* Reads the first bytes of every function to call; FLMEM_EUNSAFE if one is no longer mapped. */
 int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
 
-/* Reads the results that the calls have left so far: parts of them, unless the thread is stopped. */
+/* Reads the results so far; parts of them, unless the thread is stopped. */
 enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);
 
 /* Copies the area as the calls have left it into the caller's bytes. Negative errno. */

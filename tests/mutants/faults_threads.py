@@ -62,7 +62,7 @@ FAULTS = (
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),
     Fault("another-cookie", BORROW,
-          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid))", "!is_parked(borrow, &now))",
+          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid) ||", "!is_parked(borrow, &now) ||",
           "leaving the park of another borrower alone",
           ("unit.test_borrow_twice",)),
     Fault("setuid-waits-start-threads", START, "return at->number == SYS_futex &&",

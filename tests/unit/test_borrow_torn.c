@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that a call writes while flmem reads them: the clock reading behind them comes through. */
+/* Answers that a call writes while flmem reads them, before the last clock reading. */
 #include "borrowed.h"
 
 #include <stdio.h>
