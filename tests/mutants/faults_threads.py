@@ -62,7 +62,9 @@ FAULTS = (
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),
     Fault("another-cookie", BORROW,
-          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid) ||", "!is_parked(borrow, &now) ||",
+          # Two looks at the cookie: through the stop, and in what is read again.
+          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid) || "
+          "flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)", "!is_parked(borrow, &now))",
           "leaving the park of another borrower alone",
           ("unit.test_borrow_twice",)),
     Fault("setuid-waits-start-threads", START, "return at->number == SYS_futex &&",
