@@ -6,14 +6,9 @@ static const struct opt options_table[] = {
 	PROFILE_ATTACH_ENGINE_OPTION(
 		"what samples: flmem's sampler (default), or the process's own jemalloc, if it was "
 		"started with MALLOC_CONF=prof:true,prof_active:false"),
-	{.name = "output",
-	 .letter = 'o',
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct profile_attach_options, output),
-	 .metavar = "FILE",
-	 .complete = OPT_COMPLETE_FILE,
-	 .help = "the profile to write, where the process may create files; in a container "
-		 "/proc/PID/root/tmp/NAME"},
+	PROFILE_ATTACH_OUTPUT_OPTION(
+		"the profile to write, where the process may create files; in a container "
+		"/proc/PID/root/tmp/NAME"),
 	{.name = "interval",
 	 .letter = 'i',
 	 .kind = OPT_SIZE,
@@ -31,11 +26,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct profile_attach_options, native),
 	 .help = "record the native frames below Python frames as well, as far as the code has "
 		 "unwind tables (on x86-64) or frame pointers"},
-	{.name = "force",
-	 .letter = 'f',
-	 .kind = OPT_FLAG,
-	 .offset = offsetof(struct profile_attach_options, force),
-	 .help = "replace an existing file"},
+	PROFILE_ATTACH_FORCE_OPTION,
 	PROFILE_ATTACH_COMMON_OPTIONS,
 	{0},
 };

@@ -4,19 +4,10 @@
 static const struct opt options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
 	PROFILE_ATTACH_ENGINE_OPTION("what samples, as it was given to attach"),
-	{.name = "output",
-	 .letter = 'o',
-	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct profile_attach_options, output),
-	 .metavar = "FILE",
-	 .complete = OPT_COMPLETE_FILE,
-	 .help = "with --engine jemalloc: the dump to write first, where the process may create "
-		 "files; in a container /proc/PID/root/tmp/NAME"},
-	{.name = "force",
-	 .letter = 'f',
-	 .kind = OPT_FLAG,
-	 .offset = offsetof(struct profile_attach_options, force),
-	 .help = "replace an existing file"},
+	PROFILE_ATTACH_OUTPUT_OPTION(
+		"with --engine jemalloc: the dump to write first, where the process may create "
+		"files; in a container /proc/PID/root/tmp/NAME"),
+	PROFILE_ATTACH_FORCE_OPTION,
 	PROFILE_ATTACH_COMMON_OPTIONS,
 	{0},
 };

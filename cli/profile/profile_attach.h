@@ -44,6 +44,20 @@ extern const char *const profile_attach_engines[];
 		.choices = profile_attach_engines, .help = (what)          \
 	}
 
+#define PROFILE_ATTACH_OUTPUT_OPTION(what)                                                    \
+	{                                                                                     \
+		.name = "output", .letter = 'o', .kind = OPT_TEXT,                            \
+		.offset = offsetof(struct profile_attach_options, output), .metavar = "FILE", \
+		.complete = OPT_COMPLETE_FILE, .help = (what)                                 \
+	}
+
+#define PROFILE_ATTACH_FORCE_OPTION                                       \
+	{                                                                 \
+		.name = "force", .letter = 'f', .kind = OPT_FLAG,         \
+		.offset = offsetof(struct profile_attach_options, force), \
+		.help = "replace an existing file"                        \
+	}
+
 #define PROFILE_ATTACH_COMMON_OPTIONS                                                          \
 	{                                                                                      \
 		.name = "dry-run",                                                             \
