@@ -161,6 +161,9 @@ struct flmem_allocator_list {
  */
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);
 
+/* The one that plain malloc reaches; NULL if it is not known. */
+const struct flmem_allocator *flmem_allocators_serving(const struct flmem_allocator_list *list);
+
 /* Appends the system calls of its functions. */
 void flmem_allocator_add_syscalls(const struct flmem_allocator *found,
 				  struct flmem_syscall_list *list);

@@ -217,6 +217,14 @@ void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator
 	mark_server(modules, ret_list);
 }
 
+const struct flmem_allocator *flmem_allocators_serving(const struct flmem_allocator_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].serves_malloc)
+			return &list->rows[i];
+	return NULL;
+}
+
 void flmem_allocator_add_syscalls(const struct flmem_allocator *found,
 				  struct flmem_syscall_list *list)
 {

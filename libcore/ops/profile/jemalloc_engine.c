@@ -55,20 +55,14 @@ int flmem_jemalloc_engine_check(const struct flmem_profile_request *request,
 
 static int find_serving_jemalloc(struct jemalloc_engine *e, struct flmem_error *err)
 {
-	const struct flmem_allocator_list *list = &e->target->allocators;
-	const char *name = "an allocator that flmem does not know";
-
-	for (size_t i = 0; i < list->count; i++) {
-		if (!list->rows[i].serves_malloc)
-			continue;
-		name = flmem_allocator_name(list->rows[i].ops->kind);
-		e->found = &list->rows[i];
-	}
+	e->found = flmem_allocators_serving(&e->target->allocators);
 	if (e->found && e->found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "malloc of process %d is served by %s, not by jemalloc",
-			       (int)e->target->process.pid, name);
+			       (int)e->target->process.pid,
+			       e->found ? flmem_allocator_name(e->found->ops->kind)
+					: "an allocator that flmem does not know");
 }
 
 static void take_engine_run(struct jemalloc_engine *e)

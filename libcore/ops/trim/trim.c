@@ -175,10 +175,9 @@ static bool has_one_part(const struct flmem_trim_job *job)
 
 static bool malloc_is_glibc(const struct flmem_allocator_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		if (list->rows[i].serves_malloc)
-			return list->rows[i].ops->kind == FLMEM_ALLOCATOR_GLIBC;
-	return false;
+	const struct flmem_allocator *found = flmem_allocators_serving(list);
+
+	return found && found->ops->kind == FLMEM_ALLOCATOR_GLIBC;
 }
 
 /* If Python code can run but no thread is idle, the Python code calls malloc_trim itself. */
