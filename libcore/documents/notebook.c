@@ -145,12 +145,12 @@ static int add_text(struct notebook *notebook, const struct flmem_node *node)
 			      notebook->code.data[notebook->code.length - 1] == '\n' ||
 			      !notebook->code.data[notebook->code.length - 1];
 
-		if (starts)
+		if (starts) {
 			rc = add_cell_line(notebook, node->place.line);
-		if (starts)
 			add_line(notebook, p, length);
-		else
+		} else {
 			flmem_buf_append(&notebook->code, p, length);
+		}
 		p += length;
 		if (*p == '\n') {
 			flmem_buf_putc(&notebook->code, '\n');

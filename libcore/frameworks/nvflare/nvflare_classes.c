@@ -25,6 +25,13 @@ const char *flmem_nvflare_short_name(const char *path)
 	return dot ? dot + 1 : path;
 }
 
+/* Whether a path is the first `length` characters of the package, a dot and a name. */
+static bool is_name_in(const char *package, size_t length, const char *path)
+{
+	return strncmp(path, package, length) == 0 && path[length] == '.' &&
+	       !strchr(path + length + 1, '.');
+}
+
 /* PACKAGE.NAME of a class whose package, or the one around "recipes", exports its name. */
 static bool is_exported(const struct flmem_nvflare_class *known, const char *path)
 {
@@ -34,13 +41,9 @@ static bool is_exported(const struct flmem_nvflare_class *known, const char *pat
 	if (!length ||
 	    strcmp(flmem_nvflare_short_name(path), flmem_nvflare_short_name(known->path)) != 0)
 		return false;
-	if (strncmp(path, known->package, length) == 0 && path[length] == '.')
-		return strchr(path + length + 1, '.') == NULL;
-	if (!flmem_text_ends(known->package, inner))
-		return false;
-	length -= sizeof(inner) - 1;
-	return strncmp(path, known->package, length) == 0 && path[length] == '.' &&
-	       strchr(path + length + 1, '.') == NULL;
+	return is_name_in(known->package, length, path) ||
+	       (flmem_text_ends(known->package, inner) &&
+		is_name_in(known->package, length - (sizeof(inner) - 1), path));
 }
 
 const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path)

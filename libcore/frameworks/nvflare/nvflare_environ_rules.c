@@ -123,10 +123,11 @@ static void note_late(struct flmem_check *check, enum place_of_variable place, c
 		      const struct flmem_node *node)
 {
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
-	bool executes = executes_another(check);
+	bool executes;
 
 	if (place != IN_OWN_PROCESS || !name || !is_of_allocator(name))
 		return;
+	executes = executes_another(check);
 	flmem_check_report(
 		check,
 		&(struct flmem_remark){.node = node,

@@ -112,7 +112,9 @@ static void script_offload_filter(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
 
-	for (; n && script_offloads(check); n = n->next)
+	if (!script_offloads(check))
+		return;
+	for (; n; n = n->next)
 		if (filters_results(n))
 			flmem_check_report(check, &(struct flmem_remark){
 							  .node = flmem_node_get(n, "path"),
