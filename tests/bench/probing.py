@@ -79,8 +79,7 @@ def _measure_way(bench, way, model, folder, rounds, start):
 
 def probe(bench, start, tensors):
     """Rows of speeds. In a file system in memory where there is one: no disk is measured here."""
-    place = os.environ.get("FLMEM_BENCH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=stage.memory_folder()) as folder:
         model = os.path.join(folder, "model.safetensors")
         averaging.write_model(model, 1, tensors=tensors)
         make_certificates(folder)

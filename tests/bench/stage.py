@@ -19,6 +19,11 @@ class Failed(Exception):
     """A command that is measured did not do its work."""
 
 
+def memory_folder():
+    """Where files are kept in memory, so that no disk is measured; None: the folder of temporary files."""
+    return os.environ.get("FLMEM_BENCH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+
+
 class Tools:
     """What is written in C here, and the victim with large heaps, built into BUILD/bench."""
 

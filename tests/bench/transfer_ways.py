@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import stage
-from harness import ports
+from harness import ports, proc
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "python"))
 
@@ -192,24 +192,11 @@ class Pair:
         return moved(self.name, direction, *reports)
 
 
-def descendants(pid):
-    """Processes that a process has started, and these."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-            parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
-    found, wanted = [], {pid}
-    while wanted:
-        wanted = {child for child, parent in parents.items() if parent in wanted}
-        found += wanted
-    return found
-
-
 class FlowerProcess(Process):
     """SuperLink or SuperNode: they start further processes in sessions of their own, which end with them."""
 
     def __exit__(self, *unused):
-        children = descendants(self.process.pid)
+        children = proc.descendants(self.process.pid)
         super().__exit__(*unused)
         until = time.monotonic() + 20
         while any(os.path.exists(f"/proc/{child}") for child in children):
@@ -282,6 +269,5 @@ def all_ways(bench):
 @contextlib.contextmanager
 def place():
     """A folder in memory where there is one: no disk is measured."""
-    top = os.environ.get("FLMEM_BENCH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    with tempfile.TemporaryDirectory(dir=top, prefix="flmem-transfer-") as folder:
+    with tempfile.TemporaryDirectory(dir=stage.memory_folder(), prefix="flmem-transfer-") as folder:
         yield folder

@@ -88,6 +88,22 @@ def descriptors(pid):
     return {fd: name for fd, name in found.items() if not name.endswith(ALLOCATORS_FILES)}
 
 
+def descendants(pid):
+    """Processes that a process has started, and these, in no order."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found, wanted = [], {pid}
+    while wanted:
+        wanted = {child for child, parent in parents.items() if parent in wanted} - set(found)
+        found += wanted
+    return found
+
+
 def signal_state(pid):
     """Blocked, ignored and caught signals by thread."""
     found = {}

@@ -21,11 +21,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.dont_write_bytecode = True
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..")]
 os.environ.setdefault("FLMEM_BENCH_NVFLARE", "2.9.0")
 
 import peaks  # noqa: E402
 import release  # noqa: E402
+from harness import proc  # noqa: E402
 
 MIB = 1 << 20
 WAYS = {"memory": "NVFlare, in memory", "offload": "NVFlare, disk offload",
@@ -52,7 +53,7 @@ def parent(pid):
 
 def server_of(job):
     """The parent of the clients; None before there is one."""
-    for pid in release.children(job.pid):
+    for pid in proc.descendants(job.pid):
         if peaks.is_client(pid):
             with contextlib.suppress(OSError):
                 return parent(pid)

@@ -18,9 +18,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..")]
 
 import release  # noqa: E402
+from harness import proc  # noqa: E402
 
 MIB = 1 << 20
 LIMIT = 0.15
@@ -51,7 +52,7 @@ def follow(job):
     family = [job.pid]
     while job.poll() is None:
         if time.monotonic() - looked > 0.5:
-            family = [job.pid] + release.children(job.pid)
+            family = [job.pid] + proc.descendants(job.pid)
             clients |= {pid for pid in family if is_client(pid)}
             looked = time.monotonic()
         for pid in family:

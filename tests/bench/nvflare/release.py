@@ -63,19 +63,3 @@ def running(script, *words, env=None):
             os.killpg(job.process.pid, signal.SIGKILL)
             job.process.wait()
         shutil.rmtree(directory)
-
-
-def children(pid):
-    """All descendants of a process, in no order."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found, wanted = [], {pid}
-    while wanted:
-        wanted = {child for child, parent in parents.items() if parent in wanted} - set(found)
-        found += wanted
-    return found
