@@ -280,6 +280,8 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner)
 	borrow->view = &owner->target.view;
 	borrow->options = &options;
 	borrow->gadgets = owner->gadgets;
+	/* After an earlier stop: on its way back it would be refused for another reason. */
+	await_true(is_blocked_in(row.tid, SYS_read));
 	if (flmem_tracee_seize(&tracee, row.tid, scene->child) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED) {
 		print_message("SKIP: a child may not be traced here\n");
