@@ -2,14 +2,17 @@
 """Only libcore/frameworks/ knows frameworks by name (docs/adding-a-framework.md).
 
 Identifiers and strings of operations, rules, settings and reports name none, nor do the sources
-beside the folders of frameworks; comments may.
+that frameworks share (frameworks/ itself, frameworks/launch/); comments may.
 """
 import os
 import re
 
 import tree
 
-WHERE = re.compile(r"libcore/(ops|report|rules|settings)/|libcore/frameworks/[^/]*$")
+WHERE = re.compile(r"libcore/(ops|report|rules|settings)/|libcore/frameworks/([^/]*$|launch/)")
+
+# Folders of libcore/frameworks/ that are no framework.
+SHARED = ("launch",)
 
 # Besides the names of the folders: Flower's package, and the files and keys of one framework.
 WORDS = ("flwr", "nvfl", "config_fed_", "deploy_map")
@@ -43,7 +46,7 @@ TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*', re.S)
 def names(top):
     folder = os.path.join(top, "libcore/frameworks")
     known = os.listdir(folder) if os.path.isdir(folder) else ()
-    found = [n for n in known if os.path.isdir(os.path.join(folder, n))]
+    found = [n for n in known if n not in SHARED and os.path.isdir(os.path.join(folder, n))]
     return re.compile("|".join(sorted({"nvflare", "appfl", "flower", *found, *WORDS})), re.I)
 
 

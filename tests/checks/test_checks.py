@@ -73,6 +73,8 @@ FAULTS = (
     ("frameworks", "libcore/rules/b.c", SPDX + 'const char *b = "an APPFL job";\n', "names a framework"),
     ("frameworks", "libcore/frameworks/b.c", SPDX + 'const char *b = "NVFLARE_B";\n',
      "names a framework"),
+    ("frameworks", "libcore/frameworks/launch/b.c", SPDX + 'const char *b = "flwr-serverapp";\n',
+     "names a framework"),
     ("frameworks", "libcore/settings/b.c", SPDX + 'const char *b = "NVFLARE_B";\n',
      "names a framework"),
     ("frameworks", "libcore/report/b.c", SPDX + "/* Flower */\nint flwr;\n", "b.c:3: 'flwr'"),

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 enum place_of_variable {
 	NOWHERE,

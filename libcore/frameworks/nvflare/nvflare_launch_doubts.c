@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/launch_check.h"
+#include "frameworks/launch/launch_check.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 static void report_launch_doubt(struct flmem_check *check, const struct flmem_place *place,

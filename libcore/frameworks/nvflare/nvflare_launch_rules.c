@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
-#include "frameworks/launch_check.h"
+#include "frameworks/launch/launch_check.h"
 
 #include <stdint.h>
 #include <stdio.h>

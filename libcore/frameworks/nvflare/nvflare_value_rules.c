@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for launch files whose variables hold values that their reader rejects or overrides. */
-#include "frameworks/launch_check.h"
+#include "frameworks/launch/launch_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 /* Reads the words of a command in YAML: a list of words, or one text. */
 static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "frameworks/launch.h"
+#include "frameworks/launch/launch.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 /* The variables of any program; a framework lists its own in its table. */
 static const char *const variable_names[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "frameworks/launch_check.h"
+#include "frameworks/launch/launch_check.h"
 
 void flmem_launch_check_each(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one))

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
 {

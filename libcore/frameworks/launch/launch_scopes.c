@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 static enum flmem_launch_scope_kind scope_kind(const struct flmem_launch_scan *scan)
 {

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "frameworks/launch_scan.h"
+#include "frameworks/launch/launch_scan.h"
 
 /* Where the name is in the list, or where the list ends. */
 static size_t find_exported(const struct flmem_launch_scan *scan, const char *name)
