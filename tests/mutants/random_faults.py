@@ -46,7 +46,7 @@ CONCERNS = {
     "libcore/settings": ("kept_settings", "settings", "golden", "nomem", "observed", "env_values",
                          "launch", "launch_rules", "live_rules"),
     "libcore/frameworks": ("kept_rules", "golden", "kept_live", "kept_rounds", "frameworks",
-                           "nomem", "rounds", *RULE_TESTS, "plan", "log_tail"),
+                           "nomem", "rounds", *RULE_TESTS, "plan", "kept_plans", "log_tail"),
 }
 
 TOKEN = re.compile(r"""

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -397,6 +398,35 @@ static void all_kinds_of_records(void **state)
 	assert_false(flmem_recording_next(&r, &record));
 }
 
+static void a_new_file_is_locked_and_never_an_old_one(void **state)
+{
+	FLMEM_AUTO_CLOSE int other = -1;
+	struct flmem_recorder recorder;
+
+	(void)state;
+	assert_int_equal(flmem_recorder_open_new(AT_FDCWD, path, &recorder), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(flmem_recorder_open_new(AT_FDCWD, path, &recorder), 0);
+	other = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(other >= 0);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+	flmem_recorder_close(&recorder);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+}
+
+static void only_regular_files_are_read(void **state)
+{
+	static const char *const others[] = {"/dev/null", "/dev/zero", "/tmp"};
+	struct flmem_recording r;
+	struct flmem_error err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++) {
+		assert_int_equal(flmem_recording_open(others[i], &r, &err), FLMEM_EUSAGE);
+		assert_non_null(strstr(err.message, "is not a regular file"));
+	}
+}
+
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -413,6 +443,8 @@ int main(void)
 		FILE_TEST(a_process_is_introduced_as_the_program_that_it_is_by_now),
 		FILE_TEST(two_writers_and_other_files_are_refused),
 		FILE_TEST(all_kinds_of_records),
+		FILE_TEST(a_new_file_is_locked_and_never_an_old_one),
+		cmocka_unit_test(only_regular_files_are_read),
 	};
 
 	return cmocka_run_group_tests_name("recording", tests, NULL, NULL);
