@@ -51,6 +51,8 @@ static const struct row rows[] = {
 	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER("", ""), .client = CLIENT("", ""), .hit = false},
 	{"APPFL-CHUNK-ONE-SIDED", .client = CLIENT(ON, ""), .client_2 = CLIENT("", ""),
 	 .hit = false},
+	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER("", ""), .client = CLIENT("", ""),
+	 .client_2 = CLIENT(ON, ""), .hit = true},
 
 	/* what Python takes as true or false */
 	{"APPFL-CHUNK-OFF", .server = SERVER("use_model_chunking: 'False'", MODEL("Qwen2-1.5B")),

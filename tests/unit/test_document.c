@@ -226,6 +226,13 @@ static void numbers_are_passed_over_only_where_they_are_some(void **state)
 	flmem_buf_puts(&text, ",[1,\"x\"],{\"y\":2}]");
 	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err), 0);
 	assert_non_null(flmem_node_get(document.root->last, "y"));
+	flmem_document_clear(&document);
+	flmem_buf_puts(&text, "[0");
+	repeat(&text, ",0", 100);
+	flmem_buf_puts(&text, ",[[1],\"x\"]]");
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err), 0);
+	assert_non_null(document.root->last->last);
+	assert_string_equal(document.root->last->last->text, "x");
 }
 
 /* Draws the tree on one line: maps in braces, strings in quotes, other scalars as they are. */
