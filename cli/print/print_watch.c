@@ -65,8 +65,11 @@ void print_watch_round(const struct flmem_watch_round *round)
 {
 	char duration[FORMAT_MAX], peak[FORMAT_MAX], trough[FORMAT_MAX], growth[FORMAT_MAX + 1];
 
+	/* Its start and its end were read from the log at once. */
 	printf("round %" PRIu64 "  process %d: %s, peak %s%s, then %s", round->number,
-	       (int)round->process->pid, format_seconds(round->duration_us, duration),
+	       (int)round->process->pid,
+	       round->duration_us ? format_seconds(round->duration_us, duration)
+				  : "shorter than the interval",
 	       format_bytes_or(round->peak_bytes, "unknown", peak),
 	       round->peak_exact ? " (exact)" : "",
 	       format_bytes_or(round->trough_bytes, "unknown", trough));

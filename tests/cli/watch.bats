@@ -264,6 +264,8 @@ rounds() {
 	run_command timeout 60 "$FLMEM" watch --pid "$!" --log "$log" --interval 1s --rounds 3
 	assert_status 0
 	assert_output "process ${VICTIMS[-1]}: "
+	assert_output 'round [0-9]+  process [0-9]+: shorter than the interval, peak unknown, then '
+	refute_output ': 0 us'
 }
 
 @test "a log may appear later, be rotated, and have lines that flmem does not know" {
