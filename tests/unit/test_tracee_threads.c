@@ -180,14 +180,18 @@ static bool is_gone(enum who who)
 	return !read_thread(page->threads[who], &state, &tracer, name) || state == 'Z';
 }
 
-/* Or about to be: the exec waits until who traces a thread has taken note of its end. */
+/*
+ * Or about to be: the exec waits until who traces a thread has taken note of its end. It does not
+ * for a first thread, which another one has replaced then.
+ */
 static bool is_executed(enum who seized)
 {
 	char name[32] = "", state;
 	long tracer;
 
-	return is_gone(seized) || (read_thread(page->threads[FIRST], &state, &tracer, name) &&
-				   (strcmp(name, "sleep") == 0 || state == 't'));
+	return (seized != FIRST && is_gone(seized)) ||
+	       (read_thread(page->threads[FIRST], &state, &tracer, name) &&
+		(strcmp(name, "sleep") == 0 || state == 't'));
 }
 
 static bool has_acted(const struct row *row)
