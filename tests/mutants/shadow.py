@@ -24,6 +24,7 @@ SAMPLER_SOURCES = "libcore/preload/sampler/"
 SAMPLER = "libcore/flmem/libflmem-sampler.so"
 PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
+PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers write down the columns of a line
 STEP_S = 0.1  # in which a log is read for a failure
 
 
@@ -124,16 +125,30 @@ class Shadow:
         built = os.path.join(self.build, target)
         if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
             raise Failure(f"{built} is older than its source; build {self.build} first")
-        changed = os.path.join(self.directory, "changed", os.path.basename(fault.file))
+        return target, self._compile_text(target, source, fault.planted(source))
+
+    def _compile_text(self, target, source, text, more=()):
+        """The object that a source gives with another text."""
+        changed = os.path.join(self.directory, "changed", os.path.basename(source))
         with open(changed, "w", encoding="utf-8") as file:
-            file.write(fault.planted(source))
+            file.write(text)
         words = []
         for word in self._command(target):
             word = changed if word == source else word
             words.append(changed + ".o" + word[len(target):] if word.startswith(target) else word)
         # A function that nobody calls any more is no error here, and nobody debugs this.
-        self._run([*words, "-w", "-g0"])
-        return target, changed + ".o"
+        self._run([*words, "-w", "-g0", *more])
+        return changed + ".o"
+
+    def is_same_code(self, fault, target):
+        """Whether the compiler makes the same of it: it cannot change what a program does."""
+        source, codes = os.path.join(self.root, fault.file), []
+        with open(source, encoding="utf-8") as file:
+            texts = file.read(), fault.planted(source)
+        for text in texts:
+            with open(self._compile_text(target, source, text, PLAIN), "rb") as file:
+                codes.append(file.read())
+        return codes[0] == codes[1]
 
     def _link(self, target, replaced, more=()):
         own = self._fresh(target)
