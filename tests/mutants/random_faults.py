@@ -48,7 +48,8 @@ CONCERNS = {
     "libcore/settings": ("kept_settings", "settings", "golden", "nomem", "observed", "env_values",
                          "launch", "launch_rules", "live_rules"),
     "libcore/frameworks": ("kept_rules", "golden", "kept_live", "kept_rounds", "frameworks",
-                           "nomem", "rounds", *RULE_TESTS, "plan", "kept_plans", "log_tail"),
+                           "nomem", "rounds", *RULE_TESTS, "kept_settings", "settings", "plan",
+                           "kept_plans", "log_tail"),
 }
 
 TOKEN = re.compile(r"""
