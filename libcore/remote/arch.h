@@ -170,8 +170,8 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 
 /*
- * True if this is the signal mask of calls in a chain, or of a thread that such a call has started.
- * No program blocks exactly these signals.
+ * True if this is a signal mask of calls in a chain, or of a thread that such a call has started.
+ * No program blocks these signals without that of setuid().
  */
 bool flmem_arch_is_chain_mask(uint64_t mask);
 

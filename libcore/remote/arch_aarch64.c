@@ -61,10 +61,11 @@
 
 /* Signals that stay unblocked, for the reasons in arch_x86_64.c. */
 #define SIGNAL_OF(number) (UINT64_C(1) << ((number)-1))
-#define CALLS_MASK                                                                    \
-	(~(SIGNAL_OF(4) | SIGNAL_OF(5) | SIGNAL_OF(6) | SIGNAL_OF(7) | SIGNAL_OF(8) | \
-	   SIGNAL_OF(11) | SIGNAL_OF(33)))
-#define NEVER_BLOCKED (SIGNAL_OF(SIGKILL) | SIGNAL_OF(SIGSTOP) | SIGNAL_OF(34))
+#define FAULTING_ONES	  (SIGNAL_OF(7) | SIGNAL_OF(8) | SIGNAL_OF(11))
+#define RAISED_ONES	  (SIGNAL_OF(4) | SIGNAL_OF(5) | FAULTING_ONES)
+#define CALLS_MASK	  (~(RAISED_ONES | SIGNAL_OF(33)))
+#define NEVER_BLOCKED	  (SIGNAL_OF(SIGKILL) | SIGNAL_OF(SIGSTOP))
+#define MAYBE_UNBLOCKED	  (NEVER_BLOCKED | SIGNAL_OF(34) | SIGNAL_OF(6) | RAISED_ONES)
 
 static const unsigned char restorer_words[] = {
 	0x68, 0x11, 0x80, 0xd2, /* mov x8, #139 */
@@ -295,9 +296,10 @@ void flmem_arch_finish_call(struct flmem_thread_state *state)
 	state->at_svc = false;
 }
 
-static uint64_t calls_mask(const struct flmem_scratch *scratch)
+static uint64_t calls_mask(const struct flmem_thread_state *state,
+			   const struct flmem_scratch *scratch)
 {
-	return CALLS_MASK & ~scratch->unblocked;
+	return (CALLS_MASK | (state->signal_mask & RAISED_ONES)) & ~scratch->unblocked;
 }
 
 /* The vector registers of the thread are those of its calls, too, as on x86-64. */
@@ -407,7 +409,8 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	for (size_t i = 0; i < chain->count; i++, at += FLMEM_AARCH64_FRAME_STEP) {
 		const struct flmem_call *call = &chain->calls[i];
 
-		start_frame(&frame, state, call->has_mask ? call->mask : calls_mask(scratch));
+		start_frame(&frame, state,
+			    call->has_mask ? call->mask : calls_mask(state, scratch));
 		fill_registers(&frame, call, scratch, restorer);
 		frame.pstate = state_of_calls(state);
 		frame.sp = scratch->address + FLMEM_AARCH64_FRAME_STEP * (i + 1);
@@ -428,7 +431,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	struct user_regs_struct regs = state->regs;
-	uint64_t mask = calls_mask(scratch);
+	uint64_t mask = calls_mask(state, scratch);
 	int rc;
 
 	regs.regs[0] = 0;
@@ -445,7 +448,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 
 bool flmem_arch_is_chain_mask(uint64_t mask)
 {
-	return (mask | NEVER_BLOCKED) == (CALLS_MASK | NEVER_BLOCKED);
+	return (mask | MAYBE_UNBLOCKED) == (CALLS_MASK | MAYBE_UNBLOCKED);
 }
 
 /* The first argument is gone once the call has returned, its number once it was restarted. */

@@ -31,17 +31,20 @@
 #define FLAGS_CLEAN    0x202U /* interrupts on, and the bit that is always one */
 
 /*
- * Signals that the processor raises stay unblocked: if blocked, they kill without a handler.
+ * Signals that the processor raises stay unblocked: if blocked, they kill without a handler. Those
+ * that the thread itself blocks stay blocked: another process may have sent them, and the program
+ * waits for them with sigwait() or signalfd().
  * SIGSETXID (33, nptl/pthreadP.h) stays unblocked, too: setuid() and similar functions of glibc
  * send it to every thread and wait, also for threads that a chain starts and that inherit its mask.
  */
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
-#define CHAIN_MASK                                                                         \
-	(~(SIGNAL_BIT(4) | SIGNAL_BIT(5) | SIGNAL_BIT(6) | SIGNAL_BIT(7) | SIGNAL_BIT(8) | \
-	   SIGNAL_BIT(11) | SIGNAL_BIT(33)))
+#define FAULT_BITS	   (SIGNAL_BIT(7) | SIGNAL_BIT(8) | SIGNAL_BIT(11))
+#define RAISED_BITS	   (SIGNAL_BIT(4) | SIGNAL_BIT(5) | FAULT_BITS)
+#define CHAIN_MASK	   (~(RAISED_BITS | SIGNAL_BIT(33)))
 
-/* SIGKILL and SIGSTOP, and musl's SIGSYNCCALL. */
-#define MAY_BE_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(34))
+/* Beside the two: musl's SIGSYNCCALL, SIGABRT in older versions, what the thread may block. */
+#define ALWAYS_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP))
+#define MAY_BE_UNBLOCKED (ALWAYS_UNBLOCKED | SIGNAL_BIT(34) | SIGNAL_BIT(6) | RAISED_BITS)
 
 /* What rt_sigreturn reads in the kernel: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
 struct signal_context {
@@ -254,9 +257,10 @@ void flmem_arch_finish_call(struct flmem_thread_state *state)
 	state->regs.orig_rax = (unsigned long)-1;
 }
 
-static uint64_t chain_mask(const struct flmem_scratch *scratch)
+static uint64_t chain_mask(const struct flmem_thread_state *state,
+			   const struct flmem_scratch *scratch)
 {
-	return CHAIN_MASK & ~scratch->unblocked;
+	return (CHAIN_MASK | (state->signal_mask & RAISED_BITS)) & ~scratch->unblocked;
 }
 
 static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t mask)
@@ -409,7 +413,8 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	for (size_t i = 0; i < chain->count; i++) {
 		const struct flmem_call *call = &chain->calls[i];
 
-		fill_frame(&frame, restorer, call->has_mask ? call->mask : chain_mask(scratch));
+		fill_frame(&frame, restorer,
+			   call->has_mask ? call->mask : chain_mask(state, scratch));
 		fill_call(&frame, call, scratch, first + FRAME_STEP * (i + 1), fpstate);
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
@@ -428,7 +433,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	struct user_regs_struct regs = state->regs;
-	uint64_t mask = chain_mask(scratch);
+	uint64_t mask = chain_mask(state, scratch);
 	int rc;
 
 	regs.orig_rax = (unsigned long)-1; /* no system call to repeat */
@@ -446,6 +451,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 
 /*
  * The kernel never blocks two signals, and a chain may leave more unblocked (struct flmem_chain).
+ * glibc's own functions and sigfillset() block neither or both of its two signals.
  */
 bool flmem_arch_is_chain_mask(uint64_t mask)
 {

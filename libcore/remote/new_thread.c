@@ -122,7 +122,10 @@ static uint64_t plan_start(const struct flmem_thread_functions *functions,
 	struct flmem_call *call;
 
 	chain->timed_as_one = true;
-	/* musl's setuid() waits for every thread with this signal (src/internal/pthread_impl.h). */
+	/*
+	 * musl's setuid() waits for every thread with this signal (src/internal/pthread_impl.h).
+	 * Its caller may hold a lock that the calls of the new thread need.
+	 */
 	if (!functions->is_glibc)
 		chain->unblocked = UINT64_C(1) << (MUSL_SYNCCALL - 1);
 	call = flmem_chain_add(chain, "pthread_attr_init", functions->init);
@@ -320,7 +323,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	uint64_t id = plan_start(functions, &chain);
 	int rc = flmem_tasks_read(view->process, &before);
 
-	*ret_thread = (struct flmem_new_thread){0};
+	*ret_thread = (struct flmem_new_thread){.unblocked = chain.unblocked};
 	if (rc)
 		return flmem_process_error(view->process, rc, "threads", err);
 	if (before.count >= FLMEM_TASKS_MAX)
@@ -409,9 +412,11 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 						      .context = &check};
 	const struct flmem_view now = {view->process, &maps, view->modules};
 	struct flmem_borrow_options own = *options;
+	struct flmem_chain calls = *chain;
 	int rc = flmem_maps_read(view->process, &maps, err);
 
 	*ret_result = (struct flmem_borrow_result){0};
+	calls.unblocked |= thread->unblocked;
 	own.only = thread->tid;
 	own.finish = true;
 	own.single_pass = true;
@@ -419,7 +424,7 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 	if (rc)
 		return rc;
 	for (int i = 0; i < TRIES; i++) {
-		rc = flmem_borrow_run(&now, chain, &own, ret_result, err);
+		rc = flmem_borrow_run(&now, &calls, &own, ret_result, err);
 		if (rc != FLMEM_EUNSAFE)
 			break;
 		flmem_clock_sleep_us(LOOK_US);

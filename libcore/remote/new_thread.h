@@ -29,6 +29,7 @@ struct flmem_new_thread {
 	pid_t tid;
 	uint64_t pointer;     /* its thread pointer, which identifies it when it is stopped */
 	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */
+	uint64_t unblocked;   /* signals that its calls must not block */
 	/* The thread that started it, as in flmem_borrow_result. */
 	pid_t lender;
 	const char *waited_in;
