@@ -16,10 +16,13 @@ PLACES = ("unit.test_padding",)
 SCRIPTS = ("unit.test_cpython_script",)
 SOURCES = ("unit.test_cpython_source",)
 CALLS = ("unit.test_cpython_syscalls",)
+INJECTED = "libcore/runtimes/cpython_injected_script.c"
 DEBUGGER = "libcore/runtimes/cpython_debugger.c"
 ENTRIES = ("unit.test_cpython_entries",)
 
 FAULTS = (
+    Fault("answer-read-once", INJECTED, "(void)read_injected_answer(session, injected);", ";",
+          "reading an answer to its end", ("unit.test_cpython_answer",)),
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
           TESTS),
