@@ -47,6 +47,11 @@ prepared() {
 	start_profiled prof:true,prof_active:false "$@"
 }
 
+has_two_threads() {
+	local threads=("/proc/$VICTIM/task/"*)
+	[ "${#threads[@]}" = 2 ]
+}
+
 has_sampled() {
 	rm -f "$DUMP.part"
 	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP.part"
@@ -170,5 +175,71 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	assert_error 2 'is the dump of --engine jemalloc'
 	flmem profile attach --engine other --pid "$VICTIM"
 	assert_error 2 "other"
+	assert_victim_unharmed
+}
+
+@test "a flmem that is killed while the dump is written harms nothing, and another one detaches" {
+	local slow=$BATS_TEST_TMPDIR/slow killed
+	touch "$slow"
+	prepared env LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_creat.so $JEMALLOC" SLOW_CREAT="$slow"
+	"$FLMEM" profile attach --engine jemalloc --pid "$VICTIM"
+	"$FLMEM" profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP" 3>&- &
+	killed=$!
+	wait_until 60 [ -e "$slow.begun" ]
+	kill -KILL "$killed"
+	wait "$killed" || true
+	rm "$slow"
+	# Its thread writes the dump to the end, and is gone then.
+	wait_until 60 grep -q '\[vsyscall\]\|\[stack\]' "$DUMP"
+	wait_until 60 has_two_threads
+	assert_victim_unharmed
+	flmem profile attach --engine jemalloc --pid "$VICTIM"
+	assert_error 6 'already sampled by its jemalloc'
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP" --force
+	assert_status 0
+	flmem profile stats "$DUMP"
+	assert_status 0
+	assert_victim_unharmed
+}
+
+@test "a dump that a seccomp filter could end is refused, in the process and not by its death" {
+	requires victim:safe_seccomp
+	[ "$(status_field self Seccomp)" = 0 ] || skip "the tests run under a seccomp filter"
+	start_profiled prof:true "$FLMEM_VICTIMS/safe_seccomp" kill-creat run
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
+	assert_error 5 'seccomp filter.*would kill the process'
+	[ ! -e "$DUMP" ]
+	assert_victim_unharmed
+	flmem profile detach --engine jemalloc --pid "$VICTIM"
+	assert_status 0
+	flmem profile attach --engine jemalloc --pid "$VICTIM"
+	assert_status 0
+	assert_victim_unharmed
+	start_profiled prof:true "$FLMEM_VICTIMS/safe_seccomp" error-swapon run
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
+	assert_status 0
+	assert_victim_unharmed
+}
+
+@test "in a container the dump is written where the process sees it" {
+	requires root unshare
+	unshare --mount --pid --fork true || skip "may not make namespaces"
+	local inside=$BATS_TEST_TMPDIR/inside outer
+	mkdir "$inside"
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	prepared unshare --mount --pid --fork --kill-child --mount-proc /bin/sh -c \
+		'mount -t tmpfs none "$0" && exec "$@"' "$inside"
+	outer=$VICTIM
+	VICTIM=$(tr -d ' ' <"/proc/$outer/task/$outer/children")
+	snapshot_victim
+	flmem profile attach --engine jemalloc --pid "$VICTIM"
+	assert_status 0
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$inside/p.heap"
+	assert_error 2 'does not see'
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/p.heap"
+	assert_status 0
+	[ -z "$(ls "$inside")" ]
+	flmem profile stats "/proc/$VICTIM/root$inside/p.heap"
+	assert_status 0
 	assert_victim_unharmed
 }

@@ -48,6 +48,9 @@ static const struct filter {
 	{"kill-restart", SECCOMP_RET_KILL_PROCESS, SYS_restart_syscall, ANY, 0},
 	{"kill-clone3", SECCOMP_RET_KILL_PROCESS, SYS_clone3, ANY, 0},
 	{"error-clone3", SECCOMP_RET_ERRNO | EPERM, SYS_clone3, ANY, 0},
+#ifdef SYS_creat
+	{"kill-creat", SECCOMP_RET_KILL_PROCESS, SYS_creat, ANY, 0},
+#endif
 	{"kill-swapon", SECCOMP_RET_KILL_PROCESS, SYS_swapon, ANY, 0},
 	{"error-swapon", SECCOMP_RET_ERRNO | EPERM, SYS_swapon, ANY, 0},
 };
