@@ -198,6 +198,27 @@ time.sleep(1000)'
 	assert_silent
 }
 
+# With many objects, so that other threads run while they are searched. The generator ends after the
+# search has begun: before that it sleeps.
+@test "the search for capturing streams leaves tuples alone that are about to be filled" {
+	start_torch_user '
+kept = [[i] for i in range(300000)]
+def two():
+    time.sleep(0.001)
+    yield 1
+    yield 2
+def fill():
+    while True:
+        assert tuple(two()) == (1, 2)
+threading.Thread(target=fill, daemon=True).start()
+threading.excepthook = lambda failed: print(failed.exc_type.__name__, flush=True)'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["detail"]')" = "2000 bytes of device memory" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
 @test "the CUDA cache is left alone while any stream captures, and where there is none" {
 	start_torch_user 'streams.append(Stream(1, True))'
 	flmem trim --pid "$VICTIM" --cuda --json
@@ -300,4 +321,31 @@ collect_greenlets() {
 
 @test "a program whose threads are greenlets is not collected in another thread" {
 	each_python collect_greenlets
+}
+
+# Tcl ends a process that deletes an interpreter in another thread than its own.
+collect_tcl() {
+	if ! "$PYTHON" -c 'import tkinter' 2>/dev/null; then
+		collect_beside _tkinter
+	else
+		start_victim "$PYTHON" -uc '
+import gc, os, tkinter
+gc.disable()
+class Garbage:
+    pass
+one = Garbage()
+one.itself, one.interpreter = one, tkinter.Tcl()
+del one
+print("ready", flush=True)
+os.read(os.pipe()[0], 1)'
+		flmem trim --pid "$VICTIM" --gc --json
+		assert_status 0
+	fi
+	[[ "$(json 'r["steps"][0]["detail"]')" == "the program uses _tkinter"* ]]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "interpreters of Tcl are not collected in another thread" {
+	each_python collect_tcl
 }

@@ -14,11 +14,12 @@
  * gc.collect() returns the unreachable objects that it found. Programs whose threads are greenlets
  * run in one thread: a finaliser that waits for one of their locks in another thread may never
  * end, and then Python collects nothing any more (gevent 26.9); one that sleeps leaves descriptors
- * of an event loop behind.
+ * of an event loop behind. Tcl ends the process when an interpreter is deleted in another thread
+ * than its own.
  */
 static const char collect_code[] =
 	"import gc,sys,_thread\n"
-	"g=[m for m in('gevent','eventlet')if m in sys.modules]\n"
+	"g=[m for m in('gevent','eventlet','_tkinter')if m in sys.modules]\n"
 	"if not g and type(_thread.get_ident)is not type(len):g=['replaced threads']\n"
 	"w=', whose finalisers must not run in another thread'\n"
 	"print('skip: the program uses '+g[0]+w if g else gc.collect())\n";
@@ -33,7 +34,8 @@ static const char collect_code[] =
  * other threads, so they are found through Python objects: those of torch.cuda.graph, and the
  * streams that PyTorch itself created, which are never destroyed (an ExternalStream may be). A
  * stream that refuses the query counts as capturing; then CuPy and CUDA's own pools are left alone,
- * too.
+ * too. The instances of a class refer to it. A list of all objects would refer to tuples that the
+ * program is about to fill, and CPython cannot resize those then: tuple() raises SystemError.
  */
 static const char cuda_code[] =
 	"import gc\n"
@@ -43,7 +45,7 @@ static const char cuda_code[] =
 	" g=getattr(getattr(c,'graphs',None),'graph',None)\n"
 	" k=getattr(c,'Stream',None)\n"
 	" s=[getattr(g,'default_capture_stream',None)]\n"
-	" for o in gc.get_objects():\n"
+	" for o in gc.get_referrers(*[x for x in(g,k)if x]):\n"
 	"  if g and type(o) is g:s.append(o.capture_stream)\n"
 	"  elif k and type(o) is k:s.append(o)\n"
 	" try:\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library in front of the C library: creat() makes the file $SLOW_CREAT.begun and waits as long as
+ * A library in front of the C library: creat() makes the file $SLOW_CREAT.begun and waits while
  * $SLOW_CREAT exists, as on a slow disk. jemalloc calls it for a dump, and only there.
  */
 #include <fcntl.h>
