@@ -203,7 +203,7 @@ static void block_and_spin(void)
 /* As calls of flmem do, whose frames have the form of those of a handler. */
 static void block_as_flmem_and_wait(void)
 {
-	const int unblocked[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+	const int unblocked[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV};
 	uint64_t mask = ~(UINT64_C(1) << (SETXID - 1));
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(unblocked); i++)
