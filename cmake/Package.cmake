@@ -5,7 +5,9 @@ install(FILES ${PROJECT_BINARY_DIR}/flmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}
 
 install(FILES completions/flmem.bash RENAME flmem
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES completions/_flmem DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+include(cmake/ZshDirectory.cmake)
+flmem_zsh_directory(${CMAKE_INSTALL_PREFIX} FLMEM_ZSH_DIR)
+install(FILES completions/_flmem DESTINATION ${CMAKE_INSTALL_DATADIR}/${FLMEM_ZSH_DIR})
 install(FILES completions/flmem.fish
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1

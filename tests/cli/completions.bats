@@ -149,3 +149,18 @@ setup() {
 	in_zsh 'flmem start --role server bash --'
 	has_no_word --role
 }
+
+@test "zsh searches the directory that its completions are installed in" {
+	requires zsh cmake
+	local prefix
+	cat >"$BATS_TEST_TMPDIR/ask.cmake" <<-END
+		include("$FLMEM_TESTS/../cmake/ZshDirectory.cmake")
+		flmem_zsh_directory("\${PREFIX}" directory)
+		execute_process(COMMAND \${CMAKE_COMMAND} -E echo "\${PREFIX}/share/\${directory}")
+	END
+	for prefix in /usr /usr/local; do
+		cmake -DPREFIX=$prefix -P "$BATS_TEST_TMPDIR/ask.cmake" >"$BATS_TEST_TMPDIR/directory"
+		zsh -fc 'print -l $fpath' | grep -qxFf "$BATS_TEST_TMPDIR/directory" ||
+			fail "$(cat "$BATS_TEST_TMPDIR/directory") is not in zsh's fpath"
+	done
+}
