@@ -89,7 +89,8 @@ const struct flmem_setting_row flmem_nvflare_settings[] = {
 		.where = "recipe argument; executors[].executor.args.cuda_empty_cache in "
 			 "config_fed_client.json",
 		.reason =
-			"a GPU client; it acts only together with client_memory_gc_rounds above 0",
+			"for a client with a GPU; has an effect only if client_memory_gc_rounds is "
+			"above 0",
 	},
 	{0},
 };
