@@ -52,7 +52,7 @@ static void print_leaks(const struct profile_options *o, const struct flmem_heap
 		       flmem_text_counted(leaks->count, "stack", number, sizeof(number)),
 		       leaks->periods);
 	else
-		printf("%s whose allocations survive throughout the time (the file has no "
+		printf("%s with live allocations from most parts of the time (the file has no "
 		       "rounds)\n",
 		       flmem_text_counted(leaks->count, "stack", number, sizeof(number)));
 	for (size_t i = 0; i < leaks->count && i < limit; i++)
@@ -102,8 +102,9 @@ const struct cmd cmd_profile_leaks = {
 		"each round are tested for a trend that is robust against outliers, and "
 		"allocations of most rounds have to be live. Without rounds a stack is "
 		"listed whose allocations are live from most parts of the time; that is "
-		"less certain. Stacks with the oldest survivors come first. The exit status is 9 "
-		"if the file is of too short a time, or of too few rounds, to conclude.",
+		"less certain. Stacks with the oldest live allocations are listed first. The exit "
+		"status is 9 if the profile covers too short a time, or too few rounds, to "
+		"conclude.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

@@ -20,11 +20,15 @@ static void print_attach_thread(const struct flmem_attach_result *r)
 		       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
 		       format_us(r->stopped_us.value, stopped));
 	if (!r->took_us.unknown && r->engine == FLMEM_ATTACH_JEMALLOC)
-		printf("  the dump took %s in a thread of its own\n",
-		       format_us(r->took_us.value, took));
+		printf("  the dump took %s in a new thread\n", format_us(r->took_us.value, took));
 	else if (!r->took_us.unknown)
-		printf("  the code took %s in a thread of its own (%s)\n",
-		       format_us(r->took_us.value, took), r->entry);
+		printf("  the code took %s (%s)\n", format_us(r->took_us.value, took), r->entry);
+}
+
+static void print_entry_note(uint64_t count, const char *why)
+{
+	if (count)
+		printf("  note: entries that %s: %" PRIu64 "\n", why, count);
 }
 
 /* What is not seen, where there is anything. */
@@ -40,10 +44,9 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 		printf("  note: %" PRIu64 " pointers to allocator functions in data stay as they "
 		       "are: calls through them are not seen\n",
 		       e->fixed);
-	if (e->elsewhere + e->unresolved + e->locked)
-		printf("  note: %" PRIu64 " entries lead to another allocator or tool, %" PRIu64
-		       " are not certain, %" PRIu64 " could not be changed\n",
-		       e->elsewhere, e->unresolved, e->locked);
+	print_entry_note(e->elsewhere, "lead to another allocator or tool");
+	print_entry_note(e->unresolved, "could not be resolved with certainty");
+	print_entry_note(e->locked, "could not be changed");
 	if (e->unready)
 		printf("  note: %" PRIu64 " objects were just being loaded; their calls are seen "
 		       "once another one is loaded\n",
