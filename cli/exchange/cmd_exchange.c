@@ -27,7 +27,7 @@ const struct cmd cmd_exchange = {
 		"The server publishes a model, receives the clients' updates as resumable uploads "
 		"(tus 1.0), combines them with the algorithms of 'flmem aggregate' and publishes "
 		"the result as the model of the next round. Neither side holds a model in memory, "
-		"and both go on where they were after a disconnect or a kill.",
+		"and both continue where they were after a disconnect or a kill.",
 	.examples = examples,
 	.options = options_table,
 	.verbs = verbs,

@@ -156,7 +156,7 @@ const struct cmd cmd_exchange_push = {
 		"FILE is a safetensors file, a PyTorch checkpoint, a NumPy archive (.npz), or a "
 		"folder of shards with a model.safetensors.index.json. It is sent in chunks with "
 		"a checksum each, as a resumable upload (tus 1.0). After a disconnect, or when "
-		"the same command runs again after a kill, it goes on at the chunk that the "
+		"the same command runs again after a kill, it continues at the chunk that the "
 		"server lacks. Memory is two chunks.\n\n"
 		"The command returns when the server has accepted the update: it compares names, "
 		"shapes and types of the tensors with those of its model. A refused update is an "

@@ -50,7 +50,7 @@ const struct cmd cmd_profile_attach = {
 	.name = "profile attach",
 	.summary = "samples the heap of a Python process that runs",
 	.description =
-		"Loads the sampler into the process at a safe point, in a thread of its own, and "
+		"Loads the sampler into the process at a safe point, in a new thread, and "
 		"redirects the allocator calls of all loaded objects while all threads run. It "
 		"samples until `flmem profile detach` or its end; this command only starts it. "
 		"What was allocated before is not known to the profile.\n\n"

@@ -35,7 +35,7 @@ const struct cmd cmd_profile_detach = {
 		"With --engine jemalloc it sets prof.active to false. With --output, jemalloc "
 		"first writes its dump, in a thread that is started for it; the other threads "
 		"run, and wait as they do for every dump of jemalloc if they are sampled "
-		"meanwhile. If the dump fails, sampling goes on. `flmem profile table` and the "
+		"meanwhile. If the dump fails, sampling continues. `flmem profile table` and the "
 		"others read it.",
 	.examples = examples,
 	.options = options_table,

@@ -158,7 +158,7 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	prepared /bin/sh -c 'ulimit -f 1; exec "$@"' sh
 	"$FLMEM" profile attach --engine jemalloc --pid "$VICTIM"
 	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
-	assert_error 7 'is cut short.*it goes on sampling'
+	assert_error 7 'is cut short.*it continues sampling'
 	[ ! -e "$DUMP" ]
 	flmem profile detach --engine jemalloc --pid "$VICTIM"
 	assert_status 0

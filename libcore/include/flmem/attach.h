@@ -4,7 +4,7 @@
 
 /*
  * Sampling the heap of a running Python process that was not prepared for it. A library is loaded
- * into it at a safe point, in a thread of its own; the calls of the allocator are redirected while
+ * into it at a safe point, in a new thread; the calls of the allocator are redirected while
  * all threads run, and led back when sampling ends.
  */
 
@@ -84,8 +84,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_attach(pid_t pid,
  * Ends it, also one that another flmem began; the file stays, and the library stays loaded.
  * FLMEM_EUNSUPPORTED: the process is not sampled.
  *
- * With jemalloc and `profile.output`, jemalloc first writes its dump there, in a thread of its own;
- * if that fails, it goes on sampling.
+ * With jemalloc and `profile.output`, jemalloc first writes its dump there, in a new thread;
+ * if that fails, sampling continues.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_detach(pid_t pid,
 						    const struct flmem_attach_options *options,

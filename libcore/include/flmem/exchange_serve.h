@@ -5,7 +5,7 @@
 /*
  * The server of an exchange: it publishes a model, receives the clients' updates as resumable
  * uploads over HTTP, combines those of a round and publishes the result as the next. Memory does
- * not grow with the model. All it knows is in a state directory: a server that was killed goes on
+ * not grow with the model. All it knows is in a state directory: a server that was killed continues
  * when it is called with the same options. docs/internals/exchange-protocol.md has the protocol.
  *
  * flmem_exchange_serve() starts threads, which have ended when it returns.
@@ -80,7 +80,7 @@ struct flmem_exchange_served {
 	uint64_t updates;	  /* that were combined, since this start */
 	uint64_t refused_updates; /* since this start */
 	uint64_t received_bytes;  /* the same */
-	bool stopped;		  /* before the last round; the same call goes on */
+	bool stopped;		  /* before the last round; the same call continues */
 	char *model;		  /* path of the newest model, a file or a folder */
 };
 

@@ -233,7 +233,7 @@ static int ask_offset(struct push_session *push, struct file_upload *upload,
 		return flmem_exchange_client_pause(push->client, &push->answer, err);
 	}
 	if (reply->status != 200 && reply->status != 204)
-		return flmem_exchange_client_refused(push->client, "the upload cannot go on",
+		return flmem_exchange_client_refused(push->client, "the upload cannot continue",
 						     &push->answer, err);
 	if (!reply->upload_offset.known || reply->upload_offset.value > upload->file->bytes ||
 	    (reply->upload_length.seen &&

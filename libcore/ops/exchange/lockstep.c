@@ -374,7 +374,7 @@ bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error 
 		return false;
 	flmem_error_set(err, FLMEM_EFAILED, 0,
 			"at the deadline round %" PRIu64 " still waited for the data of %.200s; "
-			"the same command goes on where they are, and gives it that time again",
+			"the same command continues where they are, with that time again",
 			x->round, names.data);
 	return true;
 }

@@ -168,7 +168,7 @@ static int check_written_dump(const struct jemalloc_engine *e,
 			return 0;
 	}
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "the dump of the jemalloc of process %d %s; it goes on sampling",
+			       "the dump of the jemalloc of process %d %s; it continues sampling",
 			       (int)e->target->process.pid, why);
 }
 
@@ -192,7 +192,7 @@ static int make_dump_call(struct jemalloc_engine *e, const struct flmem_new_thre
 	if (e->writes_on)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "the dump has not ended in time; thread %d of process %d "
-				       "goes on writing it",
+				       "continues to write it",
 				       (int)thread->tid, pid);
 	/* Its file shows what became of it where the results came too late. */
 	if (rc && !(rc == FLMEM_EFAILED && e->run.self_restored))

@@ -300,7 +300,7 @@ class Client:
         if answer.status in (404, 410):
             return False
         if answer.status not in (200, 204):
-            raise self._connection.refused("the upload cannot go on", answer)
+            raise self._connection.refused("the upload cannot continue", answer)
         offset = answer.number("Upload-Offset")
         length = answer.number("Upload-Length") if "Upload-Length" in answer.headers else upload.layout.size
         if offset is None or offset > upload.layout.size or length != upload.layout.size:
