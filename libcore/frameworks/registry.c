@@ -3,16 +3,21 @@
 
 #include <stdio.h>
 
-extern const struct flmem_framework_ops flmem_framework_nvflare;
-extern const struct flmem_framework_ops flmem_framework_appfl;
-extern const struct flmem_framework_ops flmem_framework_flower;
+/* X(table), in the order in which a process is compared with them. A new one is named only here. */
+#define FRAMEWORK_TABLES(X)        \
+	X(flmem_framework_nvflare) \
+	X(flmem_framework_flower)  \
+	X(flmem_framework_appfl)
 
+#define FRAMEWORK_DECLARATION(table) extern const struct flmem_framework_ops table;
+FRAMEWORK_TABLES(FRAMEWORK_DECLARATION)
+#undef FRAMEWORK_DECLARATION
+
+#define FRAMEWORK_ADDRESS(table) &table,
 const struct flmem_framework_ops *const flmem_frameworks[] = {
-	&flmem_framework_nvflare,
-	&flmem_framework_flower,
-	&flmem_framework_appfl,
-	NULL,
+	FRAMEWORK_TABLES(FRAMEWORK_ADDRESS) NULL,
 };
+#undef FRAMEWORK_ADDRESS
 
 void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_identity)
 {
