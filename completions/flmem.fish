@@ -144,7 +144,7 @@ complete -c flmem -n '__flmem_before_line start' -l gpu -d 'the client uses a GP
 complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc after a probe has shown that it loads; same as --allocator=jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'start children of the command without the preloaded jemalloc'
-complete -c flmem -n '__flmem_before_line start' -l profile-ready -d 'preload the sampler of `flmem profile`, dormant until `flmem profile attach`, which then need not load it'
+complete -c flmem -n '__flmem_before_line start' -l profile-ready -d 'preload the sampler of \'flmem profile\', dormant until \'flmem profile attach\', which then need not load it'
 complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are already set (default: keep them); with --output: replace an existing file'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'run the probe and print the start as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'
@@ -276,7 +276,7 @@ complete -c flmem -n '__flmem_is profile round' -F
 complete -c flmem -n '__flmem_is profile stats' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile stats' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile stats' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile stats' -l limit -s n -x -d 'show so many of the largest lines of code (default 5)'
+complete -c flmem -n '__flmem_is profile stats' -l limit -s n -x -d 'show at most this many of the largest lines of code (default 5)'
 complete -c flmem -n '__flmem_is profile stats' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile stats' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile stats' -F
@@ -284,7 +284,7 @@ complete -c flmem -n '__flmem_is profile stats' -F
 complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile summary' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show so many (default 30)'
+complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show at most this many (default 30)'
 complete -c flmem -n '__flmem_is profile summary' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile summary' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile summary' -F
@@ -292,7 +292,7 @@ complete -c flmem -n '__flmem_is profile summary' -F
 complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile table' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show so many (default 50)'
+complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show at most this many (default 50)'
 complete -c flmem -n '__flmem_is profile table' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile table' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile table' -F
@@ -300,13 +300,13 @@ complete -c flmem -n '__flmem_is profile table' -F
 complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile tree' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show so many (default 20)'
+complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show at most this many (default 20)'
 complete -c flmem -n '__flmem_is profile tree' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile tree' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile tree' -F
 
 complete -c flmem -n '__flmem_is profile leaks' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
-complete -c flmem -n '__flmem_is profile leaks' -l limit -s n -x -d 'show so many (default 10)'
+complete -c flmem -n '__flmem_is profile leaks' -l limit -s n -x -d 'show at most this many (default 10)'
 complete -c flmem -n '__flmem_is profile leaks' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile leaks' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile leaks' -F
@@ -322,7 +322,7 @@ complete -c flmem -n '__flmem_is profile diff' -l html -r -F -d 'write a page wi
 complete -c flmem -n '__flmem_is profile diff' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile diff' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
 complete -c flmem -n '__flmem_is profile diff' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show so many of the largest changes (default 30)'
+complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show at most this many of the largest changes (default 30)'
 complete -c flmem -n '__flmem_is profile diff' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile diff' -F
@@ -330,7 +330,7 @@ complete -c flmem -n '__flmem_is profile diff' -F
 complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
 complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
-complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show so many of the largest changes of each (default 3)'
+complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show at most this many of the largest changes of each (default 3)'
 complete -c flmem -n '__flmem_is profile analyze' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile analyze' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile analyze' -F
@@ -429,11 +429,11 @@ complete -c flmem -n '__flmem_is exchange' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after exchange' -a serve -d 'serves a model by rounds, receives and combines the clients\' updates'
 complete -c flmem -n '__flmem_after exchange' -a push -d 'sends an update to the server of an exchange'
 complete -c flmem -n '__flmem_after exchange' -a pull -d 'fetches a published model from the server of an exchange'
-complete -c flmem -n '__flmem_after exchange' -a status -d 'prints where an exchange stands'
+complete -c flmem -n '__flmem_after exchange' -a status -d 'prints the state of an exchange'
 complete -c flmem -n '__flmem_after exchange' -a wait -d 'waits until a round of an exchange is published'
 
 complete -c flmem -n '__flmem_is exchange serve' -l model -s m -r -F -d 'the initial model: a file, or a folder of shards with its index (required)'
-complete -c flmem -n '__flmem_is exchange serve' -l clients -s n -x -d 'updates of a round: it ends when so many are complete (required)'
+complete -c flmem -n '__flmem_is exchange serve' -l clients -s n -x -d 'updates per round: a round ends when this many are complete (required)'
 complete -c flmem -n '__flmem_is exchange serve' -l rounds -x -d 'how many rounds to serve (default 1)'
 complete -c flmem -n '__flmem_is exchange serve' -l listen -x -d 'where to listen; port 0 is any that is free (default 127.0.0.1:8477)'
 complete -c flmem -n '__flmem_is exchange serve' -l state -x -a '(__fish_complete_directories)' -d 'directory for uploads, models and what the server knows; with the same options it continues after a kill (required)'
@@ -450,7 +450,7 @@ complete -c flmem -n '__flmem_is exchange serve' -l key -x -d 'for PyTorch check
 complete -c flmem -n '__flmem_is exchange serve' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default skip-client; reject in lockstep)'
 complete -c flmem -n '__flmem_is exchange serve' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default first: with equal one client could end the exchange)'
 complete -c flmem -n '__flmem_is exchange serve' -l mode -x -a 'staged lockstep' -d 'staged: updates are kept on disk until a round ends (default); lockstep: they are combined while they arrive, and a client waits for the others'
-complete -c flmem -n '__flmem_is exchange serve' -l quorum -x -d 'with --deadline: so many updates are enough then (default: all)'
+complete -c flmem -n '__flmem_is exchange serve' -l quorum -x -d 'with --deadline: this many updates suffice then (default: all)'
 complete -c flmem -n '__flmem_is exchange serve' -l deadline -x -d 'a round ends after this time, and fails if it has no quorum then (default: none)'
 complete -c flmem -n '__flmem_is exchange serve' -l chunk -x -d 'how much clients are asked to send in one request (default 2MiB)'
 complete -c flmem -n '__flmem_is exchange serve' -l max-request -x -d 'refuse larger bodies, as a proxy in front may do (default: no limit)'
@@ -489,7 +489,7 @@ complete -c flmem -n '__flmem_is exchange push' -l json -d 'print the result as 
 complete -c flmem -n '__flmem_is exchange push' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is exchange push' -F
 
-complete -c flmem -n '__flmem_is exchange pull' -l output -s o -r -F -d 'file to write, or a folder; a model of several files is written to a folder, which is made'
+complete -c flmem -n '__flmem_is exchange pull' -l output -s o -r -F -d 'file to write, or a folder; a model of several files is written to a folder, which is created'
 complete -c flmem -n '__flmem_is exchange pull' -l round -s r -x -d 'the round whose model is fetched (default: latest)'
 complete -c flmem -n '__flmem_is exchange pull' -l token-file -r -F -d 'file whose first line is the token of this client'
 complete -c flmem -n '__flmem_is exchange pull' -l cert -r -F -d 'certificate of this client, as PEM'
@@ -557,5 +557,5 @@ complete -c flmem -n '__flmem_after help aggregate' -a generate -d 'writes a mod
 complete -c flmem -n '__flmem_after help exchange' -a serve -d 'serves a model by rounds, receives and combines the clients\' updates'
 complete -c flmem -n '__flmem_after help exchange' -a push -d 'sends an update to the server of an exchange'
 complete -c flmem -n '__flmem_after help exchange' -a pull -d 'fetches a published model from the server of an exchange'
-complete -c flmem -n '__flmem_after help exchange' -a status -d 'prints where an exchange stands'
+complete -c flmem -n '__flmem_after help exchange' -a status -d 'prints the state of an exchange'
 complete -c flmem -n '__flmem_after help exchange' -a wait -d 'waits until a round of an exchange is published'

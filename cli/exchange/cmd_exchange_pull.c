@@ -28,7 +28,7 @@ static const struct opt options_table[] = {
 	 .metavar = "PATH",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "file to write, or a folder; a model of several files is written to a folder, "
-		 "which is made"},
+		 "which is created"},
 	{.name = "round",
 	 .letter = 'r',
 	 .kind = OPT_TEXT,

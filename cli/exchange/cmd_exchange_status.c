@@ -71,7 +71,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_exchange_status = {
 	.name = "exchange status",
-	.summary = "prints where an exchange stands",
+	.summary = "prints the state of an exchange",
 	.arguments = "URL",
 	.description = "Prints the round, its clients and its deadline as the server reports them.",
 	.examples = examples,

@@ -52,15 +52,15 @@ const struct cmd cmd_profile_attach = {
 	.description =
 		"Loads the sampler into the process at a safe point, in a new thread, and "
 		"redirects the allocator calls of all loaded objects while all threads run. It "
-		"samples until `flmem profile detach` or its end; this command only starts it. "
+		"samples until 'flmem profile detach' or its end; this command only starts it. "
 		"What was allocated before is not known to the profile.\n\n"
-		"A process that `flmem trim --gc` would refuse is refused, and so are one that is "
-		"sampled already, a Python built without its lock, and one with another C library "
+		"A process that 'flmem trim --gc' would refuse is refused, and so are one that is "
+		"sampled already, a free-threaded Python, and one with another C library "
 		"than the sampler's. The library stays loaded until the process ends.\n\n"
 		"With --engine jemalloc nothing is loaded and Python is not needed: a call on a "
-		"borrowed thread, with the checks of `flmem trim`, sets prof.active. jemalloc "
+		"borrowed thread, with the checks of 'flmem trim', sets prof.active. jemalloc "
 		"then samples with its own interval and writes its own dumps, or one at "
-		"`flmem profile detach --engine jemalloc --output FILE`.",
+		"'flmem profile detach --engine jemalloc --output FILE'.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_attach_options),

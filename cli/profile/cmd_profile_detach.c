@@ -19,7 +19,7 @@ static int run_profile_detach(const struct cmd *cmd, void *options, const struct
 
 static const char *const examples[] = {
 	"flmem profile detach --pid 4711",
-	"end the profile; the process runs on as before",
+	"end the profile; the process continues as before",
 	"flmem profile detach --engine jemalloc --pid 4711 -o client.heap",
 	"write the dump of its own jemalloc, and end its sampling",
 	NULL,
@@ -29,13 +29,13 @@ const struct cmd cmd_profile_detach = {
 	.name = "profile detach",
 	.summary = "ends the sampling of a running process",
 	.description =
-		"Puts back every entry that `flmem profile attach` redirected, and completes the "
+		"Puts back every entry that 'flmem profile attach' redirected, and completes the "
 		"file. It also ends what another flmem began, or one that was killed. The sampler "
 		"can be attached again.\n\n"
 		"With --engine jemalloc it sets prof.active to false. With --output, jemalloc "
 		"first writes its dump, in a thread that is started for it; the other threads "
 		"run, and wait as they do for every dump of jemalloc if they are sampled "
-		"meanwhile. If the dump fails, sampling continues. `flmem profile table` and the "
+		"meanwhile. If the dump fails, sampling continues. 'flmem profile table' and the "
 		"others read it.",
 	.examples = examples,
 	.options = options_table,

@@ -27,7 +27,7 @@ static const struct opt options_table[] = {
 	 .once = true,
 	 .help = "write a page with a flame graph in two colours, too: orange for more, blue for "
 		 "less; a page of flmem is replaced, another file is not"},
-	PROFILE_OPTIONS("show so many of the largest changes (default 30)"),
+	PROFILE_OPTIONS("show at most this many of the largest changes (default 30)"),
 	{0},
 };
 

@@ -118,7 +118,7 @@ const struct cmd cmd_profile_run = {
 		"it runs and after it was killed. It begins again where the process executes "
 		"another program.\n\n"
 		"A program that is linked statically or set-user-ID does not load the library; the "
-		"file then stays empty.",
+		"file then stays 'not started'.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_run_options),

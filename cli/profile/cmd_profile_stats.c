@@ -14,7 +14,7 @@
 #define LINES_SHOWN 5U
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show so many of the largest lines of code (default 5)"),
+	PROFILE_OPTIONS("show at most this many of the largest lines of code (default 5)"),
 	{0},
 };
 

@@ -15,7 +15,7 @@
 #define ROWS_SHOWN 30U
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show so many (default 30)"),
+	PROFILE_OPTIONS("show at most this many (default 30)"),
 	{0},
 };
 

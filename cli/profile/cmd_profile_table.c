@@ -15,7 +15,7 @@
 #define ROWS_SHOWN 50U
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show so many (default 50)"),
+	PROFILE_OPTIONS("show at most this many (default 50)"),
 	{0},
 };
 

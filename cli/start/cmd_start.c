@@ -29,7 +29,7 @@ static const struct opt options_table[] = {
 	{.name = "profile-ready",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, profile_ready),
-	 .help = "preload the sampler of `flmem profile`, dormant until `flmem profile attach`, "
+	 .help = "preload the sampler of 'flmem profile', dormant until 'flmem profile attach', "
 		 "which then need not load it"},
 	{.name = "force",
 	 .kind = OPT_FLAG,

@@ -121,7 +121,7 @@ struct flmem_aggregate_request {
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 	/*
 	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors
-	 * files with at most so many bytes of tensors each, or one tensor, and their index.
+	 * files with at most this many bytes of tensors each, or one tensor, and their index.
 	 */
 	uint64_t shard_bytes;
 	/*

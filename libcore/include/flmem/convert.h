@@ -31,7 +31,7 @@ struct flmem_convert_request {
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
 	/*
 	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors
-	 * files with at most so many bytes of tensors each, or one tensor, and their index.
+	 * files with at most this many bytes of tensors each, or one tensor, and their index.
 	 */
 	uint64_t shard_bytes;
 	bool resume; /* continue what an earlier call with the same request left */

@@ -50,7 +50,7 @@ enum flmem_exchange_phase {
 /* Never NULL. */
 FLMEM_API const char *flmem_exchange_phase_name(enum flmem_exchange_phase phase);
 
-/* Where an exchange stands, as its server reports it. */
+/* The state of an exchange, as its server reports it. */
 struct flmem_exchange_status {
 	enum flmem_exchange_phase phase;
 	uint64_t round;	 /* that is collected, from 0 */

@@ -262,7 +262,7 @@ flmem_heap_largest_sites(const struct flmem_heap_profile *profile, enum flmem_he
 
 struct flmem_heap_tree_request {
 	enum flmem_heap_measure measure; /* siblings are sorted by it, largest first */
-	size_t sites_max;		 /* only stacks of so many largest sites; 0: of all */
+	size_t sites_max;		 /* only the stacks of this many largest sites; 0: of all */
 	size_t branches_max;		 /* small branches are left out; 0: any number */
 };
 

@@ -193,10 +193,11 @@ static int check_attachable(const struct attach_attempt *attempt,
 				       "is built",
 				       (int)attempt->pid);
 	if (flmem_cpython_is_free_threaded(&target->view, &python))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "the Python of process %d is built without its lock "
-				       "(free-threaded)",
-				       (int)attempt->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the Python of process %d is free-threaded, which the sampler "
+			"does not support",
+			(int)attempt->pid);
 	return flmem_attached_threads_check(&target->process, err);
 }
 

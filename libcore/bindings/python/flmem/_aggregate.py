@@ -93,7 +93,7 @@ def aggregate(
             and http:// or https:// addresses of such files.
         weights: one number per input, for example counts of samples; None: all equal.
         out: the file to write; it appears when it is complete.
-        shard_bytes: makes ``out`` a folder of shards with at most so many bytes of tensors each.
+        shard_bytes: makes ``out`` a folder of shards with at most this many bytes of tensors each.
         headers: "Name: value" each, sent to the hosts of addresses.
         progress: called about five times a second in the calling thread with the bytes that are done
             and all bytes; returns False to stop. What it raises stops the call, too.

@@ -155,7 +155,7 @@ def convert(
         out: the file to write, whose suffix decides the format; it appears when it is complete.
         dtype: "bf16", "f16", "f32" or "f64": the type of all floating-point tensors.
         key: of a PyTorch checkpoint, the dict that has the tensors.
-        shard_bytes: makes ``out`` a folder of shards with at most so many bytes of tensors each.
+        shard_bytes: makes ``out`` a folder of shards with at most this many bytes of tensors each.
         resume: continues what an earlier call with the same arguments left.
         headers, cacert, progress: as those of ``aggregate``.
 
