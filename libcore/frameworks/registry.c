@@ -13,7 +13,7 @@
 FRAMEWORK_TABLES(FRAMEWORK_DECLARATION)
 #undef FRAMEWORK_DECLARATION
 
-#define FRAMEWORK_ADDRESS(table) &table,
+#define FRAMEWORK_ADDRESS(table) &(table),
 const struct flmem_framework_ops *const flmem_frameworks[] = {
 	FRAMEWORK_TABLES(FRAMEWORK_ADDRESS) NULL,
 };
