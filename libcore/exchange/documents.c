@@ -39,7 +39,7 @@ static void put_number(struct flmem_buf *out, const char *name, bool known, uint
 		flmem_buf_printf(out, "\"%s\":null,", name);
 }
 
-void flmem_exchange_status_print(const struct flmem_exchange_status *status, struct flmem_buf *out)
+void flmem_exchange_status_print(const struct flmem_status_document *status, struct flmem_buf *out)
 {
 	flmem_buf_printf(out,
 			 "{\"schema\":\"" FLMEM_EXCHANGE_STATE_SCHEMA "\",\"round\":%" PRIu64
@@ -60,7 +60,7 @@ void flmem_exchange_status_print(const struct flmem_exchange_status *status, str
 	flmem_buf_puts(out, "}\n");
 }
 
-void flmem_exchange_index_print(uint64_t round, const struct flmem_exchange_file *files,
+void flmem_exchange_index_print(uint64_t round, const struct flmem_published_file *files,
 				size_t count, struct flmem_buf *out)
 {
 	flmem_buf_printf(out,

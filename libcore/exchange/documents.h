@@ -12,7 +12,7 @@
 #include "exchange/digest.h"
 #include "exchange/wire.h"
 
-struct flmem_exchange_status {
+struct flmem_status_document {
 	uint64_t round, rounds, published_round;
 	const char *phase;
 	uint64_t expected, quorum, complete;
@@ -24,16 +24,16 @@ struct flmem_exchange_status {
 	const char *reason; /* or NULL */
 };
 
-void flmem_exchange_status_print(const struct flmem_exchange_status *status, struct flmem_buf *out);
+void flmem_exchange_status_print(const struct flmem_status_document *status, struct flmem_buf *out);
 
 /* A file of a published model. */
-struct flmem_exchange_file {
+struct flmem_published_file {
 	char name[FLMEM_EXCHANGE_NAME_MAX + 1];
 	uint64_t bytes;
 	unsigned char sha256[FLMEM_SHA256_BYTES];
 };
 
-void flmem_exchange_index_print(uint64_t round, const struct flmem_exchange_file *files,
+void flmem_exchange_index_print(uint64_t round, const struct flmem_published_file *files,
 				size_t count, struct flmem_buf *out);
 
 /* RFC 9457. */

@@ -231,9 +231,9 @@ int flmem_tus_concat_parse(const char *header, struct flmem_tus_concat *ret_conc
 }
 
 enum flmem_range_kind flmem_range_parse(const char *header, uint64_t size,
-					struct flmem_range *ret_range)
+					struct flmem_byte_range *ret_range)
 {
-	struct flmem_range range = {.end = size};
+	struct flmem_byte_range range = {.end = size};
 	bool has_first, has_last;
 	uint64_t last;
 

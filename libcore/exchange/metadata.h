@@ -64,12 +64,12 @@ enum flmem_range_kind {
 	FLMEM_RANGE_OUTSIDE, /* 416 */
 };
 
-struct flmem_range {
+struct flmem_byte_range {
 	uint64_t begin, end;
 };
 
 /* The Range header; NULL for none. *ret_range is set for a part. */
 enum flmem_range_kind flmem_range_parse(const char *header, uint64_t size,
-					struct flmem_range *ret_range);
+					struct flmem_byte_range *ret_range);
 
 #endif

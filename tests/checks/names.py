@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A static function names its object: its name has two words or more, and no other file of libcore/ or
-cli/ defines a function of that name. A debugger, perf and grep find one then.
+cli/ defines a function of that name. No two files define types of the same name of the library
+(flmem_...). A debugger, perf and grep find one then.
 """
 import re
 
@@ -29,10 +30,23 @@ def functions(source):
             yield start + 1, name.group(1), re.search(r"\bstatic\b", head) is not None
 
 
+def repeated_types(top, names):
+    """Types of the library that another file has defined before."""
+    defined = {}
+    for name in names:
+        lines = without_text(tree.text(top, name)).split("\n")
+        for number, line in enumerate(lines, 1):
+            tag = re.match(r"(?:struct|enum|union) (flmem_\w+) \{", line)
+            if tag and defined.setdefault(tag.group(1), name) != name:
+                yield (f"{name}:{number}: {defined[tag.group(1)]} defines '{tag.group(1)}' as well; "
+                       "name what differs")
+
+
 def main():
     top = tree.root()
-    names = [n for n in tree.sources(top, ".c") if n.startswith(("libcore/", "cli/"))]
-    defined, static, findings = {}, [], []
+    sources = [n for n in tree.sources(top, ".c", ".h") if n.startswith(("libcore/", "cli/"))]
+    names = [n for n in sources if n.endswith(".c")]
+    defined, static, findings = {}, [], list(repeated_types(top, sources))
     for name in names:
         for line, function, is_static in functions(tree.text(top, name)):
             defined.setdefault(function, []).append(name)

@@ -41,7 +41,7 @@ static void check_concat(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct flmem_tus_checksum checksum;
-	struct flmem_range range;
+	struct flmem_byte_range range;
 	char *text;
 
 	if (!size)

@@ -179,13 +179,13 @@ static void ranges_are_read(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		struct flmem_range range = {0};
+		struct flmem_byte_range range = {0};
 
 		assert_int_equal(flmem_range_parse(rows[i].header, 100, &range), rows[i].kind);
 		assert_int_equal(range.begin, rows[i].begin);
 		assert_int_equal(range.end, rows[i].end);
 	}
-	assert_int_equal(flmem_range_parse("bytes=0-", 0, &(struct flmem_range){0}),
+	assert_int_equal(flmem_range_parse("bytes=0-", 0, &(struct flmem_byte_range){0}),
 			 FLMEM_RANGE_OUTSIDE);
 }
 

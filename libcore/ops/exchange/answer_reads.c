@@ -58,7 +58,7 @@ static bool is_complete(const struct flmem_exchange *x, const char *name)
 static void print_exchange_state(struct flmem_exchange *x, const char *name, struct flmem_buf *text)
 {
 	uint64_t now_us = flmem_clock_us();
-	struct flmem_exchange_status status = {
+	struct flmem_status_document status = {
 		.round = x->round,
 		.rounds = x->options->rounds,
 		.published_round = x->published_round,
@@ -177,7 +177,7 @@ static bool has_tag(const char *list, const char *tag)
 	return false;
 }
 
-static void fill_file_fields(const struct flmem_exchange_file *file, const char *tag,
+static void fill_file_fields(const struct flmem_published_file *file, const char *tag,
 			     struct flmem_http_answer *answer)
 {
 	char digest[FLMEM_BASE64_ROOM(FLMEM_SHA256_BYTES)];
@@ -190,14 +190,14 @@ static void fill_file_fields(const struct flmem_exchange_file *file, const char 
 }
 
 /* Takes `fd`. */
-static void answer_file(struct flmem_http_request *request, const struct flmem_exchange_file *file,
+static void answer_file(struct flmem_http_request *request, const struct flmem_published_file *file,
 			int fd)
 {
 	const char *none = flmem_http_request_header(request, "If-None-Match");
 	const char *condition = flmem_http_request_header(request, "If-Range");
 	const char *header = flmem_http_request_header(request, "Range");
 	struct flmem_http_answer answer = {.status = 200, .type = "application/octet-stream"};
-	struct flmem_range range = {0, file->bytes};
+	struct flmem_byte_range range = {0, file->bytes};
 	char tag[FLMEM_SHA256_HEX + 2], hex[FLMEM_SHA256_HEX];
 	enum flmem_range_kind kind;
 
@@ -233,7 +233,7 @@ static void answer_file(struct flmem_http_request *request, const struct flmem_e
 void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *request,
 			  const char *rest)
 {
-	struct flmem_exchange_file file;
+	struct flmem_published_file file;
 	struct flmem_error err = {0};
 	uint64_t round;
 	const char *name;

@@ -36,12 +36,12 @@ void flmem_exchange_receive(struct flmem_exchange *x, struct flmem_http_request 
 			    const struct flmem_transfer_start *start);
 
 /* A body for an upload. */
-struct flmem_transfer;
+struct flmem_upload_transfer;
 
-bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length);
-void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_request *request);
+bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *bytes, size_t length);
+void flmem_transfer_end(struct flmem_upload_transfer *transfer, struct flmem_http_request *request);
 
 /* Commits what arrived of a body that was cut, and frees it. NULL is allowed. */
-void flmem_transfer_free(struct flmem_transfer *transfer);
+void flmem_transfer_free(struct flmem_upload_transfer *transfer);
 
 #endif

@@ -50,14 +50,14 @@ static void print_published_index(const struct flmem_published *published, struc
 	char hex[FLMEM_SHA256_HEX];
 
 	for (size_t i = 0; i < published->count; i++) {
-		const struct flmem_exchange_file *file = &published->files[i];
+		const struct flmem_published_file *file = &published->files[i];
 
 		flmem_hex_print(file->sha256, sizeof(file->sha256), hex);
 		flmem_buf_printf(text, "%s %" PRIu64 " %s\n", file->name, file->bytes, hex);
 	}
 }
 
-static bool parse_published_line(char *line, struct flmem_exchange_file *file)
+static bool parse_published_line(char *line, struct flmem_published_file *file)
 {
 	char *name = strsep(&line, " "), *bytes = strsep(&line, " ");
 	const char *number = bytes;
@@ -161,10 +161,10 @@ static bool is_changed_source(const struct flmem_exchange *x, const char *name,
 }
 
 int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *name,
-			 struct flmem_exchange_file *ret_file, struct flmem_error *err)
+			 struct flmem_published_file *ret_file, struct flmem_error *err)
 {
 	const struct flmem_published *published;
-	struct flmem_exchange_file file = {0};
+	struct flmem_published_file file = {0};
 	struct stat status;
 	int fd = -1;
 
@@ -209,7 +209,7 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 }
 
 static int digest_file(const struct flmem_exchange *x, uint64_t round, const char *name,
-		       struct flmem_exchange_file *file, struct flmem_error *err)
+		       struct flmem_published_file *file, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int fd = open_model_file(x, round, name);
 	struct stat status;
@@ -383,7 +383,7 @@ static int check_published(const struct flmem_exchange *x, const struct flmem_pu
 			   struct flmem_error *err)
 {
 	for (size_t i = 0; i < published->count; i++) {
-		const struct flmem_exchange_file *file = &published->files[i];
+		const struct flmem_published_file *file = &published->files[i];
 		FLMEM_AUTO_CLOSE int fd = open_model_file(x, published->round, file->name);
 		struct stat status;
 

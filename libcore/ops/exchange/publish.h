@@ -14,7 +14,7 @@ const struct flmem_published *flmem_published_find(const struct flmem_exchange *
  * FLMEM_EUSAGE without that file, and FLMEM_EFAILED if it cannot be read or has changed.
  */
 int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *name,
-			 struct flmem_exchange_file *ret_file, struct flmem_error *err);
+			 struct flmem_published_file *ret_file, struct flmem_error *err);
 
 /* Reads the options' model: its tensors for comparison, its size. */
 int flmem_published_read(struct flmem_exchange *x, struct flmem_error *err);

@@ -22,7 +22,7 @@
 #include "ops/aggregate/layout.h"
 #include "serve/http_server.h"
 
-enum flmem_exchange_phase {
+enum flmem_server_phase {
 	FLMEM_PHASE_COLLECTING,
 	FLMEM_PHASE_FUSING,
 	FLMEM_PHASE_DONE,
@@ -56,7 +56,7 @@ struct flmem_update {
 struct flmem_published {
 	uint64_t round;
 	bool valid;
-	struct flmem_exchange_file *files;
+	struct flmem_published_file *files;
 	size_t count;
 };
 
@@ -84,7 +84,7 @@ struct flmem_exchange {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* phase, published round, writers, stopping */
 	pthread_mutex_t log_lock;
-	enum flmem_exchange_phase phase;
+	enum flmem_server_phase phase;
 	bool gathered; /* in lockstep: the clients of the round are known, so it is combined */
 	uint64_t round, published_round;
 	uint64_t deadline_us; /* monotonic; 0: none */

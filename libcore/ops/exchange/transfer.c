@@ -22,7 +22,7 @@
 /* Records of TLS are at most 16 KiB: so many bytes are written at once. */
 #define GATHER_BYTES ((size_t)128 << 10)
 
-struct flmem_transfer {
+struct flmem_upload_transfer {
 	struct flmem_exchange *x;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;
@@ -40,8 +40,8 @@ struct flmem_transfer {
 	int error;	  /* errno of it */
 };
 
-static bool open_transfer(struct flmem_transfer *transfer, const struct flmem_transfer_start *start,
-			  struct flmem_error *err)
+static bool open_transfer(struct flmem_upload_transfer *transfer,
+			  const struct flmem_transfer_start *start, struct flmem_error *err)
 {
 	if (start->checksum) {
 		transfer->has_checksum = true;
@@ -57,15 +57,15 @@ static bool open_transfer(struct flmem_transfer *transfer, const struct flmem_tr
 	return transfer->fd >= 0;
 }
 
-struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
-					    struct flmem_http_request *request,
-					    const struct flmem_transfer_start *start)
+struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
+						   struct flmem_http_request *request,
+						   const struct flmem_transfer_start *start)
 {
-	struct flmem_transfer *transfer = calloc(1, sizeof(*transfer));
+	struct flmem_upload_transfer *transfer = calloc(1, sizeof(*transfer));
 	struct flmem_error err = {.message = "no memory"};
 
 	if (transfer) {
-		*transfer = (struct flmem_transfer){
+		*transfer = (struct flmem_upload_transfer){
 			.x = x,
 			.fd = -1,
 			.begin = start->offset,
@@ -111,7 +111,7 @@ static unsigned status_of_errno(int error)
 }
 
 /* Writes and sums up what is in front of `at`. */
-static void write_summed(struct flmem_transfer *transfer, const char *bytes, size_t length)
+static void write_summed(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
 {
 	transfer->error =
 		length ? write_bytes(transfer->fd, bytes, length, transfer->at - length) : 0;
@@ -123,7 +123,7 @@ static void write_summed(struct flmem_transfer *transfer, const char *bytes, siz
 	flmem_digest_add(&transfer->digest, bytes, length);
 }
 
-static void write_gathered(struct flmem_transfer *transfer)
+static void write_gathered(struct flmem_upload_transfer *transfer)
 {
 	size_t length = transfer->gathered_bytes;
 
@@ -133,7 +133,7 @@ static void write_gathered(struct flmem_transfer *transfer)
 }
 
 /* Small pieces are gathered; false if this one is not. */
-static bool gather_piece(struct flmem_transfer *transfer, const char *bytes, size_t length)
+static bool gather_piece(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
 {
 	if (length > GATHER_BYTES / 2)
 		return false;
@@ -150,7 +150,7 @@ static bool gather_piece(struct flmem_transfer *transfer, const char *bytes, siz
 }
 
 /* So that the flush at the end has little to do. */
-static void start_writing(struct flmem_transfer *transfer, uint64_t least)
+static void start_writing(struct flmem_upload_transfer *transfer, uint64_t least)
 {
 	uint64_t bytes = transfer->at - transfer->started;
 
@@ -161,7 +161,7 @@ static void start_writing(struct flmem_transfer *transfer, uint64_t least)
 	transfer->started = transfer->at;
 }
 
-bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size_t length)
+bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
 {
 	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
 
@@ -182,7 +182,7 @@ bool flmem_transfer_add(struct flmem_transfer *transfer, const char *bytes, size
 	return true;
 }
 
-static bool has_right_checksum(struct flmem_transfer *transfer)
+static bool has_right_checksum(struct flmem_upload_transfer *transfer)
 {
 	unsigned char value[FLMEM_DIGEST_MAX];
 	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = transfer->crc32c};
@@ -198,7 +198,7 @@ static bool has_right_checksum(struct flmem_transfer *transfer)
  * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
  * errno.
  */
-static int commit_bytes(struct flmem_transfer *transfer)
+static int commit_bytes(struct flmem_upload_transfer *transfer)
 {
 	const struct flmem_upload_commit commit = {transfer->at, transfer->crc32c};
 	bool last = transfer->at == transfer->length;
@@ -217,7 +217,7 @@ static int commit_bytes(struct flmem_transfer *transfer)
 }
 
 /* Makes what is on the disk known; false if the upload or its round is gone. */
-static bool publish_offset(struct flmem_transfer *transfer)
+static bool publish_offset(struct flmem_upload_transfer *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
 	struct flmem_upload *upload;
@@ -276,7 +276,8 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 					upload->id);
 }
 
-static void refuse_transfer(struct flmem_transfer *transfer, struct flmem_http_request *request)
+static void refuse_transfer(struct flmem_upload_transfer *transfer,
+			    struct flmem_http_request *request)
 {
 	struct flmem_exchange *x = transfer->x;
 
@@ -315,7 +316,7 @@ void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *
 }
 
 /* The upload is complete. What cannot be kept or checked now is not confirmed. */
-static unsigned finish_transfer(struct flmem_transfer *transfer, struct flmem_error *err)
+static unsigned finish_transfer(struct flmem_upload_transfer *transfer, struct flmem_error *err)
 {
 	const struct flmem_upload_commit before = {transfer->begin, transfer->crc32c_before};
 	unsigned status = flmem_update_finish(transfer->x, transfer->id, err);
@@ -325,7 +326,7 @@ static unsigned finish_transfer(struct flmem_transfer *transfer, struct flmem_er
 	return status;
 }
 
-static void end_checked(struct flmem_transfer *transfer, struct flmem_http_request *request)
+static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_http_request *request)
 {
 	struct flmem_error err = {0};
 	unsigned status;
@@ -351,7 +352,7 @@ static void end_checked(struct flmem_transfer *transfer, struct flmem_http_reque
 		flmem_transfer_answer(transfer->x, request, transfer->id, transfer->creates);
 }
 
-void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_request *request)
+void flmem_transfer_end(struct flmem_upload_transfer *transfer, struct flmem_http_request *request)
 {
 	struct flmem_exchange *x = transfer->x;
 
@@ -372,7 +373,7 @@ void flmem_transfer_end(struct flmem_transfer *transfer, struct flmem_http_reque
 	flmem_uploads_let(x, transfer->id, request);
 }
 
-void flmem_transfer_free(struct flmem_transfer *transfer)
+void flmem_transfer_free(struct flmem_upload_transfer *transfer)
 {
 	if (!transfer)
 		return;

@@ -15,9 +15,9 @@ struct flmem_transfer_start {
 };
 
 /* NULL if it was refused; the upload is released then. */
-struct flmem_transfer *flmem_transfer_begin(struct flmem_exchange *x,
-					    struct flmem_http_request *request,
-					    const struct flmem_transfer_start *start);
+struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
+						   struct flmem_http_request *request,
+						   const struct flmem_transfer_start *start);
 
 /* Answers a request that has changed an upload, 409 if that is gone. Without the lock. */
 void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *request,
