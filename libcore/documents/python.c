@@ -212,9 +212,21 @@ bool flmem_python_at_statement(const struct flmem_python_reader *reader)
 	       (!reader->python.brackets && flmem_python_is(&reader->before, ":"));
 }
 
+bool flmem_python_is_result_call(const struct flmem_python_reader *reader)
+{
+	return flmem_python_is(&reader->word, "(") &&
+	       (flmem_python_is(&reader->before, ")") || flmem_python_is(&reader->before, "]"));
+}
+
+bool flmem_python_is_declaration(const struct flmem_python_word *word)
+{
+	return flmem_python_is(word, "import") || flmem_python_is(word, "from") ||
+	       flmem_python_is(word, "global") || flmem_python_is(word, "nonlocal");
+}
+
 bool flmem_python_is_builtin(const char *name)
 {
-	static const char *const names[] = {"setattr", "__import__", "exec", "eval"};
+	static const char *const names[] = {"setattr", "__import__", "exec", "eval", "globals"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (strcmp(name, names[i]) == 0)

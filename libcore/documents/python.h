@@ -75,6 +75,12 @@ bool flmem_python_assigns(const struct flmem_python_reader *reader);
 /* Whether a statement may begin at the reader's word. */
 bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 
+/* At the "(" of a call of what a call or an entry is: f()(...), a[0](...). */
+bool flmem_python_is_result_call(const struct flmem_python_reader *reader);
+
+/* The word that begins a statement which only makes names known. */
+bool flmem_python_is_declaration(const struct flmem_python_word *word);
+
 /* A built-in function whose calls are read: setattr, __import__, exec, eval. */
 bool flmem_python_is_builtin(const char *name);
 

@@ -6,8 +6,11 @@
 
 #include "documents/python_literal.h"
 #include "documents/python_names.h"
+#include "documents/python_nodes.h"
 #include "documents/python_partial.h"
 #include "documents/python_subscripts.h"
+#include "documents/python_targets.h"
+#include "documents/python_values.h"
 
 #define BRACKETS_MAX 128
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
@@ -21,10 +24,12 @@ struct calls {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	struct flmem_python_names names;
-	struct flmem_node *calls, *methods, *bases, *values, *attributes;
+	struct flmem_node *calls, *methods, *bases, *values, *attributes, *items;
 	char open[BRACKETS_MAX];
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
+	size_t vars_at;	   /* of the "." behind vars(...) */
+	size_t value_at;   /* of the word before a value that nothing else shows as such */
 };
 
 static int calls_read_value(struct calls *calls, struct flmem_node *node);
@@ -70,47 +75,14 @@ static void catch_up(struct calls *calls, const struct flmem_python_reader *ahea
 		calls_advance(calls);
 }
 
-/* A node with copies of key and text. NULL, with the cursor's code set, when there is no room. */
-static struct flmem_node *calls_add_node(struct calls *calls, struct flmem_node *parent,
-					 const char *key, const char *text,
-					 const struct flmem_place *place)
-{
-	struct flmem_cursor *cursor = calls->cursor;
-	const char *kept = key ? flmem_cursor_keep(cursor, key, strlen(key)) : NULL;
-	struct flmem_node *node;
-
-	if (key && !kept)
-		return NULL;
-	cursor->line = place->line; /* for the message at a limit */
-	node = flmem_cursor_add(cursor, parent, kept, place);
-	if (!node)
-		return NULL;
-	node->place = *place;
-	node->kind = FLMEM_NODE_EXPRESSION;
-	if (text)
-		node->text = flmem_cursor_keep(cursor, text, strlen(text));
-	return node->text ? node : NULL;
-}
-
 static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root, const char *key)
 {
 	const struct flmem_place start = {.line = 1, .column = 1};
-	struct flmem_node *list = calls_add_node(calls, root, key, NULL, &start);
+	struct flmem_node *list = flmem_python_node_add(calls->cursor, root, key, NULL, &start);
 
 	if (list)
 		list->kind = FLMEM_NODE_LIST;
 	return list;
-}
-
-static int add_call_path(struct calls *calls, struct flmem_node *list, const char *path,
-			 const struct flmem_place *place)
-{
-	struct flmem_node *node = calls_add_node(calls, list, NULL, path, place);
-
-	if (!node)
-		return calls->cursor->code;
-	node->kind = FLMEM_NODE_STRING;
-	return 0;
 }
 
 static bool ends_value(const struct flmem_python_word *word)
@@ -149,8 +121,10 @@ static int skip_expression(struct calls *calls)
 	if (flmem_python_is(&calls->reader.word, "lambda")) /* its parameters have commas */
 		while (calls->reader.word.kind != FLMEM_PYTHON_END &&
 		       !(calls->open_count == depth && flmem_python_is(&calls->reader.word, ":")) &&
-		       calls->open_count >= depth)
+		       calls->open_count >= depth) {
 			calls_advance(calls);
+			calls->value_at = calls->reader.word.place.start;
+		}
 	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
 	       (calls->open_count > depth || !ends_value(&calls->reader.word)))
 		rc = scan_word(calls);
@@ -207,7 +181,7 @@ static bool is_map(const struct calls *calls)
 static int read_keyed(struct calls *calls, struct flmem_node *map, const char *key,
 		      const struct flmem_place *place)
 {
-	struct flmem_node *value = calls_add_node(calls, map, key, NULL, place);
+	struct flmem_node *value = flmem_python_node_add(calls->cursor, map, key, NULL, place);
 
 	if (!value)
 		return calls->cursor->code;
@@ -305,10 +279,11 @@ static int read_arguments(struct calls *calls, struct flmem_node *args)
 static struct flmem_node *add_call(struct calls *calls, struct flmem_node *list, const char *path,
 				   const struct flmem_place *place, struct flmem_node **ret_args)
 {
-	struct flmem_node *call = calls_add_node(calls, list, NULL, NULL, place);
-	struct flmem_node *name = call ? calls_add_node(calls, call, "path", path, place) : NULL;
+	struct flmem_node *call = flmem_python_node_add(calls->cursor, list, NULL, NULL, place);
+	struct flmem_node *name =
+		call ? flmem_python_node_add(calls->cursor, call, "path", path, place) : NULL;
 
-	*ret_args = name ? calls_add_node(calls, call, "args", NULL, place) : NULL;
+	*ret_args = name ? flmem_python_node_add(calls->cursor, call, "args", NULL, place) : NULL;
 	if (!*ret_args)
 		return NULL;
 	call->kind = (*ret_args)->kind = FLMEM_NODE_MAP;
@@ -330,15 +305,6 @@ static int repeat_call(struct calls *calls, struct flmem_node *list, const char 
 	copied->first = args->first;
 	copied->last = args->last;
 	return 0;
-}
-
-/* With "from a import *" r.f() is a.r.f(), or a method of a value. */
-static bool is_of_star(const struct calls *calls, const char *name, const char *path)
-{
-	const char *star = calls->names.stars[0];
-
-	return star && strchr(name, '.') && strncmp(path, star, strlen(star)) == 0 &&
-	       path[strlen(star)] == '.' && strcmp(path + strlen(star) + 1, name) == 0;
 }
 
 /* A call of an imported name, or of a method (no name); the reader is at the "(". */
@@ -363,16 +329,9 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 	     !rc && *name && flmem_python_names_find(&calls->names, name, place->start, i, other);
 	     i++)
 		rc = repeat_call(calls, calls->calls, other, call);
-	if (!rc && is_of_star(calls, name, path))
+	if (!rc && flmem_python_is_of_star(&calls->names, name, path))
 		rc = repeat_call(calls, calls->methods, strrchr(name, '.') + 1, call);
 	return rc;
-}
-
-static bool is_dictionary_call(const struct calls *calls)
-{
-	struct flmem_python_reader ahead = calls->reader;
-
-	return flmem_python_accept(&ahead, "dict") && flmem_python_is(&ahead.word, "(");
 }
 
 /* Dictionaries, as such or as dict(...). */
@@ -398,7 +357,7 @@ static int calls_read_value(struct calls *calls, struct flmem_node *node)
 
 	if (calls->cursor->code)
 		return calls->cursor->code;
-	if (!deep && (is_map(calls) || is_dictionary_call(calls))) {
+	if (!deep && (is_map(calls) || flmem_python_is_dictionary_call(calls->reader))) {
 		rc = read_dictionary(calls, node);
 		if (!rc && !ends_value(&calls->reader.word))
 			rc = read_expression(calls, node);
@@ -422,23 +381,6 @@ static char bracket_kind(const char *name)
 	return '\0';
 }
 
-/* Whether a name, before which `before` is, is passed on or stored, not annotated or compared. */
-static bool is_value(const struct calls *calls, const struct flmem_python_word *before)
-{
-	bool outer = !calls->reader.python.brackets && flmem_python_ends(&calls->reader.word);
-	char kind = innermost_bracket(calls);
-
-	if (flmem_python_is(before, "="))
-		return kind || !outer; /* a whole assignment is another name for it */
-	if (flmem_python_is(before, ":"))
-		return kind == '{';
-	if (flmem_python_is(before, "return") || flmem_python_is(before, "else"))
-		return true;
-	return (kind == '(' || kind == '[' || kind == '{') &&
-	       (flmem_python_is(before, ",") || flmem_python_is(before, "(") ||
-		flmem_python_is(before, "[") || flmem_python_is(before, "{"));
-}
-
 /* A name without a call. */
 static int note_use(struct calls *calls, const char *name, const struct flmem_python_word *before,
 		    const struct flmem_place *place)
@@ -446,34 +388,76 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	char path[FLMEM_PYTHON_DOTTED_MAX];
 	bool base = innermost_bracket(calls) == BASES;
 
-	if ((!base && !is_value(calls, before)) ||
+	if ((!base && before->place.start != calls->value_at &&
+	     !flmem_python_is_value(&calls->reader, before, innermost_bracket(calls))) ||
 	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
 		return 0;
-	return add_call_path(calls, base ? calls->bases : calls->values, path, place);
+	return flmem_python_path_add(calls->cursor, base ? calls->bases : calls->values, path,
+				     place);
 }
 
 /* Some built-in functions, and methods of values. They give way to what is imported. */
 static bool is_unbound_call(const struct calls *calls, const char *name,
 			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
-	const char *dot = strrchr(name, '.');
-
-	if ((!dot && !flmem_python_is_builtin(name)) || strncmp(name, "self.", 5) == 0 ||
-	    strncmp(name, "cls.", 4) == 0 || calls->cursor->depth >= DEPTH_MAX / 2 ||
+	if ((!strchr(name, '.') && !flmem_python_is_builtin(name)) ||
+	    calls->cursor->depth >= DEPTH_MAX / 2 ||
 	    calls->cursor->document->node_count >= FLMEM_DOCUMENT_NODES_MAX / 2)
 		return false;
-	snprintf(ret_path, FLMEM_PYTHON_DOTTED_MAX, "%s", dot ? dot + 1 : name);
+	snprintf(ret_path, FLMEM_PYTHON_DOTTED_MAX, "%s", flmem_python_method_name(name));
 	return true;
 }
 
 /* "a.name = " of anything but an object's own methods. */
 static int note_attribute(struct calls *calls, const char *name, const struct flmem_place *place)
 {
-	const char *dot = strrchr(name, '.');
+	const char *attribute = flmem_python_foreign_attribute(name);
 
-	if (!dot || strncmp(name, "self.", 5) == 0 || strncmp(name, "cls.", 4) == 0)
+	return attribute ? flmem_python_path_add(calls->cursor, calls->attributes, attribute, place)
+			 : 0;
+}
+
+/* A method or attribute of what a call or an entry is: "f().name", "a[0].name". */
+static int scan_member(struct calls *calls)
+{
+	struct flmem_place place = calls->reader.word.place;
+	bool of_vars = calls->reader.before.place.start == calls->vars_at;
+	char member[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
+	char name[FLMEM_PYTHON_DOTTED_MAX + 16];
+
+	flmem_python_dotted(&calls->reader, member);
+	place.end = calls->reader.before.place.end;
+	snprintf(name, sizeof(name), "%s.%s", of_vars ? "vars.__dict__" : "", member);
+	if (flmem_python_is_target(&calls->reader, false))
+		return note_attribute(calls, name, &place);
+	if (*member && flmem_python_is(&calls->reader.word, "(") &&
+	    is_unbound_call(calls, name, path))
+		return read_call(calls, "", path, &place);
+	return 0;
+}
+
+/* "Class.__init__(self, ...)": a class that is called in another way. */
+static int note_constructor(struct calls *calls, char path[FLMEM_PYTHON_DOTTED_MAX],
+			    const struct flmem_place *place)
+{
+	char *dot = strrchr(path, '.');
+	int rc = 0;
+
+	if (!dot || (strcmp(dot, ".__init__") != 0 && strcmp(dot, ".__new__") != 0))
 		return 0;
-	return add_call_path(calls, calls->attributes, dot + 1, place);
+	*dot = '\0';
+	rc = flmem_python_path_add(calls->cursor, calls->values, path, place);
+	*dot = '.';
+	return rc;
+}
+
+/* vars(object): its entries are the attributes of the object. */
+static int note_vars(struct calls *calls, const struct flmem_place *place)
+{
+	calls->vars_at = flmem_python_vars_method(&calls->reader);
+	if (!flmem_python_vars_assigns(&calls->reader))
+		return 0;
+	return flmem_python_path_add(calls->cursor, calls->attributes, "__dict__", place);
 }
 
 static int scan_name(struct calls *calls)
@@ -487,19 +471,25 @@ static int scan_name(struct calls *calls)
 	place.end = calls->reader.before.place.end;
 	if (!*name)
 		return 0;
-	if (starts && flmem_python_assigns(&calls->reader))
+	if (flmem_python_is_target(&calls->reader, starts))
 		return note_attribute(calls, name, &place);
+	if (strcmp(name, "lambda") == 0)
+		calls->value_at = flmem_python_lambda_colon(&calls->reader);
+	if (starts && flmem_python_is(&calls->reader.word, "["))
+		calls->value_at = flmem_python_item_equals(&calls->reader);
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
 						   name, calls->calls, calls->attributes);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))
-		return read_call(calls, name, path, &place);
+		return note_constructor(calls, path, &place) || read_call(calls, name, path, &place)
+			       ? calls->cursor->code
+			       : 0;
 	if (is_unbound_call(calls, name, path))
 		return read_call(calls, "", path, &place);
 	calls->next = bracket_kind(name);
-	return 0;
+	return strcmp(name, "vars") == 0 ? note_vars(calls, &place) : 0;
 }
 
 static void skip_statement(struct calls *calls)
@@ -522,11 +512,18 @@ static void scan_definition(struct calls *calls)
 static int scan_word(struct calls *calls)
 {
 	const struct flmem_python_reader *reader = &calls->reader;
+	bool name = reader->word.kind == FLMEM_PYTHON_NAME;
 
-	if (reader->word.kind != FLMEM_PYTHON_NAME || flmem_python_is(&reader->before, "."))
+	if (name && flmem_python_is(&reader->before, "."))
+		return scan_member(calls);
+	if (reader->word.kind == FLMEM_PYTHON_STRING &&
+	    flmem_python_item_read(calls->cursor, reader, calls->items))
+		return calls->cursor->code;
+	if (flmem_python_is_result_call(reader))
+		return read_call(calls, "", "", &reader->word.place);
+	if (!name)
 		calls_advance(calls);
-	else if (flmem_python_at_statement(reader) && (flmem_python_is(&reader->word, "import") ||
-						       flmem_python_is(&reader->word, "from")))
+	else if (flmem_python_at_statement(reader) && flmem_python_is_declaration(&reader->word))
 		skip_statement(calls);
 	else if (flmem_python_is(&reader->word, "def") || flmem_python_is(&reader->word, "class"))
 		scan_definition(calls);
@@ -555,7 +552,7 @@ static int add_imports(struct calls *calls, struct flmem_node *list)
 		const struct flmem_python_binding *row = &calls->names.imports.rows[i];
 
 		if (row->path)
-			rc = add_call_path(calls, list, row->path, &row->place);
+			rc = flmem_python_path_add(calls->cursor, list, row->path, &row->place);
 	}
 	return rc;
 }
@@ -580,7 +577,8 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	calls.bases = calls.methods ? add_list(&calls, root, "bases") : NULL;
 	calls.values = calls.bases ? add_list(&calls, root, "values") : NULL;
 	calls.attributes = calls.values ? add_list(&calls, root, "attributes") : NULL;
-	if (!calls.attributes)
+	calls.items = calls.attributes ? add_list(&calls, root, "items") : NULL;
+	if (!calls.items)
 		return cursor->code;
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)

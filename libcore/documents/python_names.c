@@ -45,7 +45,8 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 static int bind_import(struct names_pass *pass, const char *name, const char *path,
 		       const struct flmem_place *place)
 {
-	struct flmem_python_binding row = {.place = *place};
+	struct flmem_python_binding row = {.place = *place,
+					   .assigned = pass->found != &pass->names->imports};
 
 	if (!*name)
 		return 0;
@@ -330,19 +331,44 @@ static bool find_star(const struct flmem_python_names *names, const char *dotted
 	return join_path(names->stars[choice], member, ret_path);
 }
 
+/* "Class.name" of a name that a class or an object holds. */
+static bool find_member(const struct flmem_python_names *names, const char *dotted, size_t at,
+			char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	const char *dot = strrchr(dotted, '.');
+	const struct flmem_python_binding *row =
+		dot ? find_binding(&names->sorted, dot + 1, at) : NULL;
+
+	return row && row->assigned && row->path && row->place.column > 1 &&
+	       join_path(row->path, "", ret_path);
+}
+
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
 	const struct flmem_python_binding *row = find_binding(&names->sorted, dotted, at);
-	size_t length = strcspn(dotted, ".");
+	size_t length = strlen(dotted);
 	char first[FLMEM_PYTHON_DOTTED_MAX];
 
-	if (row)
-		return !choice && row->path && join_path(row->path, "", ret_path);
-	memcpy(first, dotted, length);
-	first[length] = '\0';
-	row = find_binding(&names->sorted, first, at);
-	if (row)
-		return !choice && row->path && join_path(row->path, dotted + length, ret_path);
-	return find_star(names, dotted, choice, ret_path);
+	memcpy(first, dotted, length + 1);
+	while (!row && length) {
+		while (length && first[length] != '.')
+			length--;
+		first[length] = '\0';
+		row = length ? find_binding(&names->sorted, first, at) : NULL;
+	}
+	if (row && row->path)
+		return !choice && join_path(row->path, dotted + strlen(first), ret_path);
+	if (!choice && find_member(names, dotted, at, ret_path))
+		return true;
+	return !row && find_star(names, dotted, choice, ret_path);
+}
+
+bool flmem_python_is_of_star(const struct flmem_python_names *names, const char *name,
+			     const char *path)
+{
+	const char *star = names->stars[0];
+
+	return star && strchr(name, '.') && strncmp(path, star, strlen(star)) == 0 &&
+	       path[strlen(star)] == '.' && strcmp(path + strlen(star) + 1, name) == 0;
 }

@@ -19,6 +19,7 @@ struct flmem_python_binding {
 	const char *name; /* may be dotted; "*": all names of the module `path` */
 	const char *path; /* NULL: not imported */
 	struct flmem_place place;
+	bool assigned; /* "name = other" */
 };
 
 struct flmem_python_bindings {
@@ -52,5 +53,9 @@ void flmem_python_names_clear(struct flmem_python_names *names);
  */
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX]);
+
+/* With "from a import *" r.f() is a.r.f(), or a method of a value. */
+bool flmem_python_is_of_star(const struct flmem_python_names *names, const char *name,
+			     const char *path);
 
 #endif

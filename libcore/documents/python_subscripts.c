@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents/python_literal.h"
+#include "documents/python_nodes.h"
 
 #define METHOD ".__setitem__"
 
@@ -31,26 +32,11 @@ static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_pyth
 	return words;
 }
 
-static struct flmem_node *add_subscript_node(struct flmem_cursor *cursor, struct flmem_node *parent,
-					     const char *key, const struct flmem_place *place)
-{
-	struct flmem_node *node;
-
-	cursor->line = place->line; /* for the message at a limit */
-	node = flmem_cursor_add(cursor, parent, key, place);
-	if (!node)
-		return NULL;
-	node->place = *place;
-	node->kind = FLMEM_NODE_EXPRESSION;
-	node->text = "";
-	return node;
-}
-
 /* A literal of one word, or an expression. */
 static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, const char *key,
 		       const struct flmem_python_word *word, bool whole)
 {
-	struct flmem_node *node = add_subscript_node(cursor, args, key, &word->place);
+	struct flmem_node *node = flmem_python_node_add(cursor, args, key, NULL, &word->place);
 
 	if (!node || (whole && flmem_python_literal(cursor, word, false, node)))
 		return cursor->code;
@@ -59,28 +45,14 @@ static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, con
 	return cursor->code;
 }
 
-/* "recipe.__dict__['name'] =" sets an attribute. */
-static int add_attribute(struct flmem_cursor *cursor, struct flmem_node *attributes,
-			 const struct flmem_python_word *key)
-{
-	struct flmem_node *node = add_subscript_node(cursor, attributes, NULL, &key->place);
-
-	if (!node)
-		return cursor->code;
-	node->kind = FLMEM_NODE_STRING;
-	if (!flmem_python_literal(cursor, key, false, node))
-		node->text = "";
-	return cursor->code;
-}
-
 static int add_assignment(struct flmem_cursor *cursor, struct flmem_node *calls, const char *path,
 			  const struct flmem_python_word *key, struct flmem_python_reader *ahead)
 {
-	struct flmem_node *call = add_subscript_node(cursor, calls, NULL, &key->place);
+	struct flmem_node *call = flmem_python_node_add(cursor, calls, NULL, NULL, &key->place);
 	struct flmem_node *name =
-		call ? add_subscript_node(cursor, call, "path", &key->place) : NULL;
+		call ? flmem_python_node_add(cursor, call, "path", NULL, &key->place) : NULL;
 	struct flmem_node *args =
-		name ? add_subscript_node(cursor, call, "args", &key->place) : NULL;
+		name ? flmem_python_node_add(cursor, call, "args", NULL, &key->place) : NULL;
 	struct flmem_python_word value = ahead->word;
 	int rc;
 
@@ -114,9 +86,11 @@ int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_
 		return 0;
 	while (ahead.word.kind == FLMEM_PYTHON_MARK && strchr("=|+", *ahead.word.text))
 		flmem_python_advance(&ahead);
+	/* Those with a literal key are in the list of entries. */
 	if (attribute)
-		return key.kind == FLMEM_PYTHON_STRING ? add_attribute(cursor, attributes, &key)
-						       : 0;
+		return key.kind == FLMEM_PYTHON_STRING
+			       ? 0
+			       : flmem_python_path_add(cursor, attributes, "__dict__", &key.place);
 	snprintf(method, sizeof(method), "%s" METHOD, path);
 	return add_assignment(cursor, calls, method, &key, &ahead);
 }

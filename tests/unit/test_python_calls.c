@@ -206,7 +206,16 @@ static void methods_and_attributes_are_kept(void **state)
 	(void)state;
 	check_uses("r = f()\nr.m({'k': 0}, n)\na.b.m2(x=1)\n",
 		   "2 margs{0{ki0},1?n} 3 m2args{xi1} ");
-	check_uses("self.m(1)\ncls.m(2)\nf(3)\nimport a\na.m(4)\n", "");
+	check_uses("self.m(1)\ncls.m(2)\nf(3)\nimport a\na.m(4)\n", "1 margs{0i1} 2 margs{0i2} ");
+	check_uses("f().m(1)\na[0].n(2)\n'x'.o(3)\nf()(4)\n",
+		   "1 margs{0i1} 2 nargs{0i2} 3 oargs{0i3} 4 args{0i4} ");
+	check_uses("r.__dict__.m(1)\nvars(r).n(2)\nvars(r)[k].o(3)\n",
+		   "1 __dict__.margs{0i1} 2 __dict__.nargs{0i2} 3 oargs{0i3} ");
+	check_uses("f().k = 1\na[0].l += 2\nself.r.m = 3\nx = r.n = 4\nr.o, r.p = 5, 6\n",
+		   "1 =k 2 =l 3 =m 4 =n 5 =o 5 =p ");
+	check_uses("r.k: int = 1\nr.l, r.m\nr.n, x == y\nif r.o: x = 1\n", "1 =k ");
+	check_uses("vars(r)[k] = 1\nvars(r)['k'] = 1\nr.__dict__[k] = 2\nvars(r)[k]\n",
+		   "1 =__dict__ 3 =__dict__ ");
 	check_uses("from a import *\nm(1)\nr.n(2)\n", "3 nargs{0i2} ");
 	check_uses("setattr(r, 'k', 1)\n__import__('a')\n", "1 setattrargs{0?r,1sk,2i1} "
 							    "2 __import__args{0sa} ");

@@ -231,28 +231,53 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
-static void report_uses(struct flmem_check *check, const char *list, const char *detail)
+static bool report_uses(struct flmem_check *check, const char *list, const char *detail)
 {
+	bool reported = false;
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, list));
 
 	for (; n; n = n->next) {
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
 
-		if (known ? has_settings(known) : flmem_nvflare_is_module(n->text))
-			flmem_check_report(
-				check,
-				&(struct flmem_remark){.node = n,
-						       .path = flmem_nvflare_short_name(n->text),
-						       .detail = known ? detail
-								       : "a module that has such "
-									 "classes is passed on"});
+		if (known ? !has_settings(known) : !flmem_nvflare_is_module(n->text))
+			continue;
+		reported = true;
+		flmem_check_report(
+			check, &(struct flmem_remark){.node = n,
+						      .path = flmem_nvflare_short_name(n->text),
+						      .detail = known ? detail
+								      : "a module that has such "
+									"classes is passed on"});
+	}
+	return reported;
+}
+
+/* f()(setting=...), a[0](setting=...) */
+static void report_result_calls(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
+
+	for (; n; n = n->next) {
+		const char *path = flmem_node_string(flmem_node_get(n, "path"));
+		const struct flmem_node *args = flmem_node_get(n, "args");
+
+		for (const char *const *name = flmem_nvflare_names; path && !*path && *name; name++)
+			if (flmem_node_get(args, *name))
+				flmem_check_report(
+					check,
+					&(struct flmem_remark){.node = flmem_node_get(args, *name),
+							       .path = *name,
+							       .detail = "an argument of what an "
+									 "expression returns"});
 	}
 }
 
 static void class_passed_on(struct flmem_check *check)
 {
-	report_uses(check, "bases", "a class inherits from it");
-	report_uses(check, "values", "it is passed on");
+	bool bases = report_uses(check, "bases", "a class inherits from it");
+
+	if (!report_uses(check, "values", "it is passed on") && !bases)
+		report_result_calls(check);
 }
 
 static void no_settings(struct flmem_check *check)
@@ -385,7 +410,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition = "a class with memory settings that a script inherits from, "
 				      "passes on or stores instead of calling it; a module of "
-				      "such classes that it passes on",
+				      "such classes that it passes on; a memory setting as an "
+				      "argument of what a call or an entry of a list is",
 			 .message = "cannot tell with which arguments it is called; check the "
 				    "exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

@@ -122,12 +122,17 @@ void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side 
 void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
 				 const char *proposed);
 
+/* A call and one of its arguments; zeroed before the first one. */
+struct flmem_nvflare_config_at {
+	const struct flmem_node *call, *config;
+};
+
 /*
  * The maps of outermost keys that a file holds: the file itself; in Python the dictionaries that it
- * adds to the configuration of a job. `*position` is NULL at first. NULL after the last one.
+ * adds to the configuration of a job. NULL after the last one.
  */
 const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *check,
-						   const struct flmem_node **position);
+						   struct flmem_nvflare_config_at *at);
 
 enum flmem_nvflare_format {
 	FLMEM_NVFLARE_FORMAT_PYTORCH,

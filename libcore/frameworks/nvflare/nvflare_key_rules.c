@@ -185,7 +185,8 @@ static void misplaced_in(struct flmem_check *check, const struct flmem_node *map
 
 static void key_unknown_above(struct flmem_check *check)
 {
-	const struct flmem_node *at = NULL, *map;
+	struct flmem_nvflare_config_at at = {0};
+	const struct flmem_node *map;
 
 	while ((map = flmem_nvflare_config_next(check, &at))) {
 		keys_unknown_in(check, map);

@@ -27,47 +27,76 @@ static const struct flmem_node *first_of(const struct flmem_check *check, const 
 	return flmem_node_first(flmem_node_get(check->subject, list));
 }
 
-static const struct flmem_node *config_argument(const struct flmem_node *call)
+static bool adds_config(const char *method)
 {
-	const struct flmem_node *args = flmem_node_get(call, "args");
-	const struct flmem_node *named = flmem_node_get(args, "config");
+	static const char *const names[] = {"add_server_config", "add_client_config", "add_params",
+					    NULL};
 
-	if (!named)
-		named = flmem_node_get(args, "obj");
-	return named ? named : flmem_node_get(args, "0");
-}
-
-static bool adds_config(const struct flmem_node *call)
-{
-	static const char *const names[] = {"add_server_config", "add_client_config", NULL};
-
-	return is_one_of(path_of_call(call), names);
+	return is_one_of(method, names);
 }
 
 /* FedJob.to() and the like take a dictionary as configuration, and anything else as a part. */
-static bool adds_anything(const struct flmem_node *call)
+static bool adds_part(const char *method)
 {
 	static const char *const names[] = {"to", "to_server", "to_clients", NULL};
 
-	return adds_config(call) || is_one_of(path_of_call(call), names);
+	return is_one_of(method, names);
+}
+
+/* Recipe.run() and the like add configurations for the one run. */
+static bool runs_recipe(const char *method)
+{
+	static const char *const names[] = {"run", "execute", "export", NULL};
+
+	return is_one_of(method, names);
+}
+
+/* Names of arguments of a method that are configurations; the last two by position. */
+static const char *const *config_names(const char *method)
+{
+	static const char *const adds[] = {"config", "obj", "args", "0", NULL};
+	static const char *const runs[] = {"server_exec_params", "client_exec_params", "1", "2",
+					   NULL};
+	static const char *const none[] = {NULL};
+
+	return adds_config(method) || adds_part(method) ? adds : runs_recipe(method) ? runs : none;
+}
+
+/* The next argument of a call that may be a configuration, after `at` (NULL: the first one). */
+static const struct flmem_node *next_config_of(const struct flmem_node *call,
+					       const struct flmem_node *at)
+{
+	const char *const *names = config_names(path_of_call(call));
+	const struct flmem_node *args = flmem_node_get(call, "args");
+
+	for (; *names; names++) {
+		const struct flmem_node *node = flmem_node_get(args, *names);
+
+		if (node && !at)
+			return node;
+		if (node == at)
+			at = NULL;
+	}
+	return NULL;
 }
 
 const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *check,
-						   const struct flmem_node **position)
+						   struct flmem_nvflare_config_at *at)
 {
-	const struct flmem_node *call, *map;
-
 	if (check->input->kind != &flmem_nvflare_python_file) {
-		map = *position ? NULL : check->subject;
-		*position = check->subject;
+		const struct flmem_node *map = at->call ? NULL : check->subject;
+
+		at->call = check->subject;
 		return map;
 	}
-	call = *position ? (*position)->next : first_of(check, "methods");
-	for (; call; call = call->next) {
-		map = config_argument(call);
-		*position = call;
-		if (adds_anything(call) && flmem_node_is_kind(map, FLMEM_NODE_MAP))
-			return map;
+	if (!at->call)
+		at->call = first_of(check, "methods");
+	while (at->call) {
+		at->config = next_config_of(at->call, at->config);
+		if (flmem_node_is_kind(at->config, FLMEM_NODE_MAP))
+			return at->config;
+		if (!at->config)
+			at->call = at->call->next;
 	}
 	return NULL;
 }
@@ -87,16 +116,65 @@ static void check_config(struct flmem_check *check, const struct flmem_node *map
 	}
 }
 
-static void config_cannot_tell(struct flmem_check *check)
+static bool is_chunk_size(const char *name)
 {
-	const struct flmem_node *call = first_of(check, "methods"), *at = NULL, *map;
+	return strcmp(name, "tensor_download_chunk_size") == 0 ||
+	       strcmp(name, "np_download_chunk_size") == 0;
+}
+
+/* How often the script holds a text between quotes. */
+static size_t count_quoted(const struct flmem_check *check, const char *text)
+{
+	const char *at = check->input->document.text.data, *first = at;
+	size_t count = 0;
+
+	for (; (at = strstr(at, text)); at++)
+		count += at > first && strchr("\"'", at[-1]) && at[strlen(text)] == at[-1];
+	return count;
+}
+
+/* Whether a chunk size is named outside of the configurations that are read. */
+static bool hides_chunk_size(const struct flmem_check *check)
+{
+	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
+	struct flmem_nvflare_config_at at = {0};
+	size_t read = 0, quoted = 0;
+	const struct flmem_node *map;
 
 	while ((map = flmem_nvflare_config_next(check, &at)))
-		check_config(check, map);
-	for (; call; call = call->next) {
-		const struct flmem_node *config = adds_config(call) ? config_argument(call) : NULL;
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++)
+			read += flmem_node_get(map, keys[i]) != NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++)
+		quoted += count_quoted(check, keys[i]);
+	return quoted > read;
+}
 
-		if (config && config->kind == FLMEM_NODE_EXPRESSION)
+/* A variable: what adds parts of jobs takes it as a configuration if it is one. */
+static bool is_unclear_config(const struct flmem_check *check, const struct flmem_node *call,
+			      const struct flmem_node *config)
+{
+	const char *method = path_of_call(call);
+
+	if (config->kind != FLMEM_NODE_EXPRESSION)
+		return false;
+	if (adds_config(method) || strstr(config->key, "_exec_params"))
+		return true;
+	return *config->text && hides_chunk_size(check);
+}
+
+static void config_cannot_tell(struct flmem_check *check)
+{
+	const struct flmem_node *call = first_of(check, "methods"), *config, *item;
+	struct flmem_nvflare_config_at at = {0};
+	bool reported = false;
+
+	while ((config = flmem_nvflare_config_next(check, &at)))
+		check_config(check, config);
+	for (; call; call = call->next) {
+		for (config = NULL; (config = next_config_of(call, config));) {
+			if (!is_unclear_config(check, call, config))
+				continue;
+			reported = true;
 			flmem_check_report(
 				check,
 				&(struct flmem_remark){
@@ -104,7 +182,12 @@ static void config_cannot_tell(struct flmem_check *check)
 					.path = "config",
 					.detail = "it may hold tensor_download_chunk_size and "
 						  "np_download_chunk_size"});
+		}
 	}
+	for (item = first_of(check, "items"); item && !reported; item = item->next)
+		if (is_chunk_size(item->text))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = item, .path = item->text});
 }
 
 static bool is_setting(const char *name)
@@ -124,24 +207,74 @@ static void report_assigned(struct flmem_check *check, const struct flmem_node *
 /* Whether the script holds the name of a setting as a string. */
 static bool quotes_setting(const struct flmem_check *check)
 {
-	const char *at, *text = check->input->document.text.data;
-
 	for (const char *const *known = flmem_nvflare_names; *known; known++)
-		for (at = text; (at = strstr(at, *known)); at++)
-			if (at > text && strchr("\"'", at[-1]) && at[strlen(*known)] == at[-1])
-				return true;
+		if (count_quoted(check, *known))
+			return true;
 	return false;
 }
 
-/* setattr(recipe, NAME, value) */
-static void report_set(struct flmem_check *check, const struct flmem_node *call)
+/* A name like "recipe" or "self.fedavg_recipe". */
+static bool is_named_recipe(const struct flmem_node *object)
 {
-	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "1");
+	return object && object->kind == FLMEM_NODE_EXPRESSION &&
+	       (strstr(object->text, "recipe") || strstr(object->text, "Recipe"));
+}
 
-	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION) && quotes_setting(check))
+/* setattr(recipe, NAME, value); `at` is the position of the name. */
+static void report_set(struct flmem_check *check, const struct flmem_node *call, const char *at)
+{
+	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", at);
+	const struct flmem_node *object = FLMEM_NODE_DIG(call, "args", "0");
+
+	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION) &&
+	    (quotes_setting(check) || (object != name && is_named_recipe(object))))
 		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = "setattr"});
 	else
 		report_assigned(check, name);
+}
+
+/* __dict__.update(entries) */
+static void report_update(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *map = flmem_node_get(args, "0"),
+				*open = flmem_node_get(args, "**");
+
+	if (!open)
+		open = flmem_node_is_kind(map, FLMEM_NODE_MAP) ? flmem_node_get(map, "**") : map;
+	if (open)
+		flmem_check_report(check, &(struct flmem_remark){.node = open, .path = "__dict__"});
+	for (const char *const *name = flmem_nvflare_names; *name; name++) {
+		const struct flmem_node *node = flmem_node_get(args, *name);
+
+		if (!node)
+			node = flmem_node_get(map, *name);
+		if (node)
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = node, .path = *name});
+	}
+}
+
+static void report_setter(struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const entries[] = {"__dict__.__setitem__", "__dict__.setdefault", NULL};
+	const char *method = path_of_call(call);
+
+	if (strcmp(method, "setattr") == 0)
+		report_set(check, call, "1");
+	else if (strcmp(method, "__setattr__") == 0)
+		report_set(check, call, FLMEM_NODE_DIG(call, "args", "2") ? "1" : "0");
+	else if (strcmp(method, "__dict__.update") == 0)
+		report_update(check, call);
+	else if (is_one_of(method, entries))
+		report_assigned(check, FLMEM_NODE_DIG(call, "args", "0"));
+}
+
+static bool handles_attributes(const struct flmem_check *check)
+{
+	const char *text = check->input->document.text.data;
+
+	return strstr(text, "__dict__") || strstr(text, "vars(");
 }
 
 static void setting_assigned(struct flmem_check *check)
@@ -149,10 +282,15 @@ static void setting_assigned(struct flmem_check *check)
 	const struct flmem_node *n;
 
 	for (n = first_of(check, "attributes"); n; n = n->next)
+		if (strcmp(n->text, "__dict__") == 0)
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = n, .path = "__dict__"});
+		else
+			report_assigned(check, n);
+	for (n = first_of(check, "items"); n && handles_attributes(check); n = n->next)
 		report_assigned(check, n);
 	for (n = first_of(check, "methods"); n; n = n->next)
-		if (strcmp(path_of_call(n), "setattr") == 0)
-			report_set(check, n);
+		report_setter(check, n);
 }
 
 /* What an import by name returns is not followed. */
@@ -179,6 +317,17 @@ static void report_code(struct flmem_check *check, const struct flmem_node *call
 			check, &(struct flmem_remark){.node = code, .path = path_of_call(call)});
 }
 
+/* globals()["Name"], globals().get(name) */
+static void report_globals(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *text = check->input->document.text.data;
+
+	if (strchr("[.", text[call->place.end]))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = "globals"});
+}
+
 static void imported_by_name(struct flmem_check *check)
 {
 	const struct flmem_node *n;
@@ -189,6 +338,8 @@ static void imported_by_name(struct flmem_check *check)
 	for (n = first_of(check, "methods"); n; n = n->next)
 		if (strcmp(path_of_call(n), "__import__") == 0)
 			report_import(check, n);
+		else if (strcmp(path_of_call(n), "globals") == 0)
+			report_globals(check, n);
 		else if (strcmp(path_of_call(n), "exec") == 0 ||
 			 strcmp(path_of_call(n), "eval") == 0)
 			report_code(check, n);
@@ -296,8 +447,11 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-CONFIG-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "add_server_config or add_client_config with a variable, or "
-				      "with a chunk size that is one",
+			 .condition = "a configuration that a script adds to a job "
+				      "(add_server_config, add_client_config, add_params, "
+				      "server_exec_params and client_exec_params) that is a "
+				      "variable, or whose chunk size is one; a chunk size that it "
+				      "sets in a dictionary beside to(), or elsewhere",
 			 .message = "cannot tell: the configuration is known only when the script "
 				    "runs; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -310,8 +464,10 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a memory setting that is assigned to an attribute, except "
-				 "of self, or to an entry of __dict__; setattr with a variable "
-				 "in a script that has the name of a setting as a string",
+				 "of self, or to an entry of __dict__ or vars(); an attribute "
+				 "whose name is a variable, in a script that has the name of a "
+				 "setting as a string or of an object that is called recipe; "
+				 "__dict__ itself",
 			 .message = "cannot tell: recipes read most settings only when they are "
 				    "made; pass it as an argument",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -323,7 +479,9 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition = "importlib.import_module or __import__ of a module of "
-				      "NVFlare, or of a variable; exec or eval of a text about it",
+				      "NVFlare, or of a variable; exec or eval of a text about it; "
+				      "names "
+				      "that are looked up in globals()",
 			 .message = "cannot tell which classes are taken from this module, and "
 				    "with which settings; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

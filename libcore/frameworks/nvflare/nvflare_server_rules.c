@@ -163,7 +163,8 @@ static void check_chunk_sizes(struct flmem_check *check,
 {
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 
-	const struct flmem_node *at = NULL, *map;
+	struct flmem_nvflare_config_at at = {0};
+	const struct flmem_node *map;
 
 	while ((map = flmem_nvflare_config_next(check, &at))) {
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_PYTHON_NODES_H
+#define FLMEM_DOCUMENTS_PYTHON_NODES_H
+
+#include "documents/build.h"
+
+/*
+ * Adds an EXPRESSION with copies of key and text (NULL: "") at a place. NULL, with the cursor's
+ * code set, when there is no room.
+ */
+struct flmem_node *flmem_python_node_add(struct flmem_cursor *cursor, struct flmem_node *parent,
+					 const char *key, const char *text,
+					 const struct flmem_place *place);
+
+/* Adds a STRING to a list. */
+int flmem_python_path_add(struct flmem_cursor *cursor, struct flmem_node *list, const char *path,
+			  const struct flmem_place *place);
+
+#endif

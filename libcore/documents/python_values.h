@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_PYTHON_VALUES_H
+#define FLMEM_DOCUMENTS_PYTHON_VALUES_H
+
+/* Whether a name is used as a value. */
+
+#include "documents/python.h"
+
+/*
+ * Whether a name, before which `before` is and the reader right behind, is passed on or stored, not
+ * annotated or compared. `bracket` is the innermost open one, '\0' outside of any.
+ */
+bool flmem_python_is_value(const struct flmem_python_reader *reader,
+			   const struct flmem_python_word *before, char bracket);
+
+/* With the reader behind "lambda": where its ":" is; SIZE_MAX where that is too far ahead. */
+size_t flmem_python_lambda_colon(const struct flmem_python_reader *reader);
+
+/* With the reader at the "[" behind a name: where the "=" is that stores there; else SIZE_MAX. */
+size_t flmem_python_item_equals(const struct flmem_python_reader *reader);
+
+/* At "dict(". */
+bool flmem_python_is_dictionary_call(struct flmem_python_reader reader);
+
+#endif

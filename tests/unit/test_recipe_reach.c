@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Classes and settings that a script reaches in other ways than by their names. */
+#include "script_rows.h"
+
+static const struct row rows[] = {
+	/* through whatever the object is reached */
+	{"NVF-SETTING-ASSIGNED",
+	 PT "rs = [R()]\nrs[0].client_memory_gc_rounds = 0\nf().cuda_empty_cache = False\n"
+	    "self.recipe.client_memory_gc_rounds = 0\n",
+	 .hits = 3, .line = 5},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nr.client_memory_gc_rounds, r.cuda_empty_cache = 0, False\n"
+	    "x = r.client_memory_gc_rounds = 0\nr.client_memory_gc_rounds: int = 0\n",
+	 .hits = 4, .line = 5},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nx = r.memory_gc_rounds, 1\nassert r.memory_gc_rounds, y == 2\n"
+	    "print(r.memory_gc_rounds, end='')\nf(a=r.memory_gc_rounds)\n",
+	 .hits = 0},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nvars(r)['client_memory_gc_rounds'] = 0\nr.__dict__['memory_gc_rounds'] = 0\n"
+	    "d = r.__dict__\nd['cuda_empty_cache'] = False\n",
+	 .hits = 3, .line = 6},
+	{"NVF-SETTING-ASSIGNED", PT "kw = {}\nkw['client_memory_gc_rounds'] = 0\nR(**kw)\n",
+	 .hits = 0},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nvars(r).update(client_memory_gc_rounds=0)\n"
+	    "r.__dict__.update({'client_memory_gc_rounds': 0})\nvars(f(r)).update(d)\n"
+	    "r.__dict__.update({**d})\nr.__dict__ |= d\nr.__dict__[k] = 0\nvars(r)[k] = 0\n",
+	 .hits = 7, .line = 9},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nr.__dict__.update(x=0)\nprint(vars(r))\nprint(vars(r)['memory_gc_rounds'])\n"
+	    "d.update(e)\nself.__dict__ = d\nR(**vars(a))\n",
+	 .hits = 0},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nobject.__setattr__(r, 'client_memory_gc_rounds', 0)\n"
+	    "r.__setattr__('client_memory_gc_rounds', 0)\n"
+	    "r.__dict__.__setitem__('client_memory_gc_rounds', 0)\n",
+	 .hits = 3, .line = 5},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "recipe = R()\nfor k, v in d.items():\n  setattr(recipe, k, v)\n", .hits = 1,
+	 .line = 4},
+	{"NVF-SETTING-ASSIGNED", PT "r = R()\nsetattr(args, k, v)\n", .hits = 0},
+	{"NVF-CHUNK-ZERO",
+	 PT "r = R()\nr.execute(env, client_exec_params={'np_download_chunk_size': 0})\n"
+	    "r.run(env, {'tensor_download_chunk_size': 0}, {'np_download_chunk_size': 0})\n"
+	    "r.export('x', server_exec_params={'tensor_download_chunk_size': -1})\n",
+	 .hits = 4, .line = 5, .says = "serialised whole", .severity = WARNING,
+	 .proposed = "2097152"},
+	{"NVF-CHUNK-ZERO",
+	 PT
+	 "class A:\n def f(self):\n  self.recipe.add_client_config({'np_download_chunk_size': 0})\n"
+	 "  self.to_server({'np_download_chunk_size': 0})\n"
+	 "f().add_client_config({'np_download_chunk_size': 0})\n"
+	 "a[0].add_client_config({'np_download_chunk_size': 0})\n"
+	 "s.add_params({'np_download_chunk_size': 0})\n",
+	 .hits = 5, .line = 8},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "r = R()\nr.execute(env, client_exec_params=c)\nr.run(env, c)\nr.export(d, c)\n",
+	 .hits = 1, .line = 3},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "c = {'np_download_chunk_size': 0}\nj.to_clients(c)\nr.run(env, c)\n", .hits = 2,
+	 .line = 4},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "j.to_clients({'np_download_chunk_size': 1})\nj.to(runner, 's')\nj.to(f(), 's')\n"
+	    "r.run(env, c)\n",
+	 .hits = 0},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "m[0].params['np_download_chunk_size'] = 0\nc['x'] = "
+	    "1\nprint(c['np_download_chunk_size'])\n",
+	 .hits = 1, .line = 2},
+	{"NVF-CONFIG-CANNOT-TELL", PT "c['np_download_chunk_size'] = 0\nr.add_client_config(c)\n",
+	 .hits = 1, .line = 3},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "d['a'] = R\nx = y or S\nf = lambda: R\ndef g():\n  yield S\ndef h():\n  return 1, R\n",
+	 .hits = 5, .line = 8, .says = "passed on", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "class A:\n  def __init__(self):\n    R.__init__(self, client_memory_gc_rounds=0)\n",
+	 .hits = 1, .line = 4},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "r = R()\ntype(r)(client_memory_gc_rounds=0)\nd['a'](cuda_empty_cache=n, "
+	    "x=1)\nf(1)(y=2)\n",
+	 .hits = 2, .line = 4, .says = "what an expression returns", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "def f(r: R, s: S = None) -> R:\n  global R, S\n  x: R = g()\n  return r is R\n"
+	    "f = lambda r, s: r(s)\n",
+	 .hits = 0},
+	/* a class that another one, or an object, holds */
+	{"NVF-CLI-GC-OFF",
+	 PT "class C:\n  cls = R\nC.cls(client_memory_gc_rounds=0)\n"
+	    "class D:\n  def __init__(self):\n    self.make = S\n  def f(self):\n"
+	    "    return self.make(client_memory_gc_rounds=0)\n",
+	 .hits = 2, .line = 9},
+	{"NVF-CLI-GC-OFF", PT "a.R(client_memory_gc_rounds=0)\n", .hits = 0},
+	{"NVF-IMPORTED-BY-NAME",
+	 PT "globals()['FedAvgRecipe'](name='a')\nglobals().get(n)()\nf(globals())\n", .hits = 2,
+	 .line = 3},
+};
+
+static void rules_fire_however_a_thing_is_reached(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		check_row(&rows[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_however_a_thing_is_reached),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
