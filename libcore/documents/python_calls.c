@@ -24,7 +24,7 @@ struct calls {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	struct flmem_python_names names;
-	struct flmem_node *calls, *methods, *bases, *values, *attributes, *items;
+	struct flmem_node *calls, *methods, *bases, *values, *attributes, *items, *keys;
 	char open[BRACKETS_MAX];
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
@@ -517,7 +517,7 @@ static int scan_word(struct calls *calls)
 	if (name && flmem_python_is(&reader->before, "."))
 		return scan_member(calls);
 	if (reader->word.kind == FLMEM_PYTHON_STRING &&
-	    flmem_python_item_read(calls->cursor, reader, calls->items))
+	    flmem_python_item_read(calls->cursor, reader, calls->items, calls->keys))
 		return calls->cursor->code;
 	if (flmem_python_is_result_call(reader))
 		return read_call(calls, "", "", &reader->word.place);
@@ -578,7 +578,8 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	calls.values = calls.bases ? add_list(&calls, root, "values") : NULL;
 	calls.attributes = calls.values ? add_list(&calls, root, "attributes") : NULL;
 	calls.items = calls.attributes ? add_list(&calls, root, "items") : NULL;
-	if (!calls.items)
+	calls.keys = calls.items ? add_list(&calls, root, "keys") : NULL;
+	if (!calls.keys)
 		return cursor->code;
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)

@@ -42,20 +42,40 @@ bool flmem_python_is_target(const struct flmem_python_reader *reader, bool start
 	       assigns_later(*reader);
 }
 
-int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_python_reader *reader,
-			   struct flmem_node *items)
+static bool is_item_target(const struct flmem_python_reader *reader)
 {
 	struct flmem_python_reader ahead = *reader;
+
+	if (reader->python.brackets != 1 || !flmem_python_is(&reader->before, "["))
+		return false;
+	flmem_python_advance(&ahead);
+	return flmem_python_accept(&ahead, "]") && flmem_python_is_target(&ahead, false);
+}
+
+/* In "{key: value, key: value}". */
+static bool is_map_key(const struct flmem_python_reader *reader)
+{
+	struct flmem_python_reader ahead = *reader;
+
+	if (!flmem_python_is(&reader->before, "{") && !flmem_python_is(&reader->before, ","))
+		return false;
+	flmem_python_advance(&ahead);
+	return flmem_python_is(&ahead.word, ":");
+}
+
+int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_python_reader *reader,
+			   struct flmem_node *items, struct flmem_node *keys)
+{
+	bool room = cursor->document->node_count < FLMEM_DOCUMENT_NODES_MAX / 2;
+	struct flmem_node *list = is_item_target(reader)       ? items
+				  : room && is_map_key(reader) ? keys
+							       : NULL;
 	struct flmem_node *node;
 
-	if (reader->word.kind != FLMEM_PYTHON_STRING || reader->python.brackets != 1 ||
-	    !flmem_python_is(&reader->before, "["))
-		return 0;
-	flmem_python_advance(&ahead);
-	if (!flmem_python_accept(&ahead, "]") || !flmem_python_is_target(&ahead, false))
+	if (!list)
 		return 0;
 	cursor->line = reader->word.place.line; /* for the message at a limit */
-	node = flmem_cursor_add(cursor, items, NULL, &reader->word.place);
+	node = flmem_cursor_add(cursor, list, NULL, &reader->word.place);
 	if (!node)
 		return cursor->code;
 	node->place = reader->word.place;

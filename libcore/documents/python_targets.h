@@ -14,11 +14,11 @@
 bool flmem_python_is_target(const struct flmem_python_reader *reader, bool starts);
 
 /*
- * With the reader at the only word of a "[key]" to which the statement assigns, adds that key to a
- * list; nothing for other words, and for keys that are no strings.
+ * With the reader at a string: adds it to `items` where it is the only word of a "[key]" to which
+ * the statement assigns, to `keys` where it is a key of a dictionary, while there is much room.
  */
 int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_python_reader *reader,
-			   struct flmem_node *items);
+			   struct flmem_node *items, struct flmem_node *keys);
 
 /* With the reader at the "(" behind "vars": whether an entry whose key is not known is assigned. */
 bool flmem_python_vars_assigns(const struct flmem_python_reader *reader);

@@ -78,6 +78,17 @@ static const struct row rows[] = {
 
 	{"NVF-SEND-PASSED-ON", FLARE "run(flare.send)\nrun(callback=flare.send)\n", 2, 3},
 	{"NVF-SEND-PASSED-ON", FLARE "x = {'s': flare.send}\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "c = flare.init()\nc.api.send(m, False)\n", 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "api = f()\napi.send(m, clear_cache=False)\n", 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 FLARE "class A:\n  def f(self):\n    self.flare = flare\n  def g(self):\n"
+	       "    self.flare.send(m, False)\n",
+	 1, 6},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "class A:\n  s = flare.send\nA.s(m, False)\n", 1, 4},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "c.api.send(m)\napi.send(m, clear_cache=1)\n", 0, 0},
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "c.api.send(m, k)\na.send(m, clear_cache=k)\n", 2, 3},
+	{"NVF-SEND-PASSED-ON", FLARE "getattr(flare, 'send')(m)\ntrain(flare)\n", 2, 3},
+	{"NVF-SEND-PASSED-ON", FLARE "self.flare = flare\nf = flare\n", 0, 0},
 	{"NVF-SEND-PASSED-ON", FLARE "s = flare.send\ns(m)\nrun(sock.send)\n", 0, 0},
 
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "import nvflare.client.lightning as flare\n", 1, 1},

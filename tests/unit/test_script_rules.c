@@ -81,6 +81,13 @@ static const struct row rows[] = {
 	{OPEN, OS "subprocess.run(c, env={**os.environ, 'MALLOC_ARENA_MAX': '2'})\n", .hits = 1,
 	 .line = 4, .says = "a process that the script starts", .severity = INFO},
 	{OPEN, OS "subprocess.Popen(c, env=dict(os.environ, LD_PRELOAD=l))\n", .hits = 1},
+	{OPEN, OS "env = os.environ.copy()\nenv['MALLOC_ARENA_MAX'] = '0'\n", .hits = 1, .line = 5,
+	 .says = "for a process that the script starts", .severity = INFO},
+	{OPEN,
+	 OS "e = {**os.environ,\n 'MALLOC_ARENA_MAX': '0'}\nf = dict(e, LD_PRELOAD=l)\n"
+	    "subprocess.run(c, env=e)\n",
+	 .hits = 2, .line = 6},
+	{OPEN, OS "e = {'MALLOC_ARENA_MAX': '0'}\nprint(e['MALLOC_ARENA_MAX'])\n", .hits = 0},
 	{OPEN, OS "subprocess.Popen(c, env={'A': 'MALLOC_ARENA_MAX'})\n", .hits = 0},
 	{OPEN, OS "subprocess.run(['nvflare', 'simulator', 'job'])\n", .hits = 1, .line = 4,
 	 .says = "starts NVFlare by a command", .severity = INFO},

@@ -111,12 +111,44 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 	}
 }
 
+/* Keys of a list that name variables, except those of entries of os.environ. */
+static void visit_keys(struct flmem_check *check, const char *list, note_variable *note)
+{
+	const struct flmem_node *key = flmem_node_first(flmem_node_get(check->subject, list));
+	const struct flmem_node *call = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	for (; key; key = key->next) {
+		/* Both lists are in the order of the text. */
+		while (call && call->place.start < key->place.start)
+			call = call->next;
+		if (!call || call->place.start != key->place.start)
+			visit_name(check, IN_CHILD, key->text, key, note);
+	}
+}
+
+/* Dictionaries that may become the environment of a process. */
+static void visit_dictionaries(struct flmem_check *check, note_variable *note)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
+
+	for (; n; n = n->next)
+		if (strcmp(path_of_environ(n), "dict") == 0)
+			visit_map(check, IN_CHILD, flmem_node_get(n, "args"), note);
+	visit_keys(check, "keys", note);
+}
+
 static void visit_script(struct flmem_check *check, note_variable *note)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
 
 	for (; n; n = n->next)
 		visit_call(check, n, note);
+	visit_keys(check, "items", note);
+	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	while (n && !is_start(path_of_environ(n)))
+		n = n->next;
+	if (n)
+		visit_dictionaries(check, note);
 }
 
 static void note_late(struct flmem_check *check, enum place_of_variable place, const char *name,
@@ -227,7 +259,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a script that sets other variables which rules check in "
-				 "os.environ, sets them for a process that it starts, sets "
+				 "os.environ, sets them for a process that it starts, or in "
+				 "a dictionary that may be for one, sets "
 				 "variables whose names are not literals, or starts NVFlare by a "
 				 "command",
 			 .message = "cannot tell which process gets which variables; check what "

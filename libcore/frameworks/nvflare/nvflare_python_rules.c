@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for what the Python of a job sends and imports. Only names imported from NVFlare count:
- * send() of any other object is ignored.
+ * Rules for what the Python of a job sends and imports. send() of objects that are not NVFlare's is
+ * ignored, unless it has an argument clear_cache.
  */
 #include <string.h>
 
@@ -67,19 +67,50 @@ static enum clearing clearing_of(const struct flmem_check *check,
 	return flmem_python_is_false(*ret_node) ? KEEPS : CLEARS;
 }
 
-static bool is_send_call(const struct flmem_check *check)
+/* A send() that belongs to the client API by the name of its argument, or "context.api.send". */
+static bool is_send_of_object(const struct flmem_check *check, const struct flmem_node *call)
 {
-	return is_send(flmem_node_string(flmem_node_get(check->subject, "path")));
+	static const char api[] = ".api.send";
+	const struct flmem_node *path = flmem_node_get(call, "path");
+	size_t length = path->place.end - path->place.start;
+
+	if (strcmp(path->text, "send") != 0)
+		return false;
+	return FLMEM_NODE_DIG(call, "args", "clear_cache") ||
+	       (length >= sizeof(api) &&
+		memcmp(check->input->document.text.data + path->place.end - sizeof(api) + 1, api,
+		       sizeof(api) - 1) == 0);
 }
 
-static void clear_cache_false(struct flmem_check *check)
+/* Calls `report` with a call as the subject. */
+static void visit_send(struct flmem_check *check, const struct flmem_node *call,
+		       void (*report)(struct flmem_check *check))
+{
+	struct flmem_check one = *check;
+
+	one.subject = call;
+	one.args = flmem_node_get(call, "args");
+	report(&one);
+	check->failed |= one.failed;
+}
+
+static void visit_sends(struct flmem_check *check, void (*report)(struct flmem_check *check))
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	for (; n; n = n->next)
+		if (is_send(flmem_node_string(flmem_node_get(n, "path"))))
+			visit_send(check, n, report);
+	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next)
+		if (is_send_of_object(check, n))
+			visit_send(check, n, report);
+}
+
+static void report_kept(struct flmem_check *check)
 {
 	const struct flmem_node *node;
-	enum clearing clearing;
+	enum clearing clearing = clearing_of(check, &node);
 
-	if (!is_send_call(check))
-		return;
-	clearing = clearing_of(check, &node);
 	note_send(check, clearing);
 	if (clearing == KEEPS)
 		flmem_check_report(check, &(struct flmem_remark){.node = node,
@@ -87,29 +118,49 @@ static void clear_cache_false(struct flmem_check *check)
 								 .proposed = "True"});
 }
 
-static void clear_cache_unknown(struct flmem_check *check)
+static void clear_cache_false(struct flmem_check *check)
+{
+	visit_sends(check, report_kept);
+}
+
+static void report_uncertain(struct flmem_check *check)
 {
 	const struct flmem_node *node;
 
-	if (is_send_call(check) && clearing_of(check, &node) == UNCERTAIN)
+	if (clearing_of(check, &node) == UNCERTAIN)
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = node,
 							  .path = "clear_cache",
 							  .detail = "an argument of send()"});
 }
 
-/* send that is passed on: its caller is not known. */
+static void clear_cache_unknown(struct flmem_check *check)
+{
+	visit_sends(check, report_uncertain);
+}
+
+static bool is_client_module(const char *path)
+{
+	return strcmp(path, "nvflare.client") == 0 || strcmp(path, "nvflare.client.api") == 0;
+}
+
+/* send that is passed on, or the module that has it: its caller is not known. */
 static void send_passed_on(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "values"));
 
 	for (; n; n = n->next) {
-		if (!is_send(n->text))
+		bool module = is_client_module(n->text);
+
+		if (!module && !is_send(n->text))
 			continue;
 		note_send(check, UNCERTAIN);
-		flmem_check_report(check, &(struct flmem_remark){.node = n,
-								 .path = "send",
-								 .detail = "send() is passed on"});
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = n,
+						  .path = "send",
+						  .detail = module ? "the module that has send() "
+								     "is passed on"
+								   : "send() is passed on"});
 	}
 }
 
@@ -165,14 +216,14 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .condition = "a call of the client API's send, under any name, with a "
 				      "clear_cache that Python takes as false, by name or as the "
-				      "second argument",
+				      "second argument; send() of any object where the argument "
+				      "has that name, and of the API of a context",
 			 .message =
 				 "the sent and received parameters stay in memory until the next "
 				 "round; leave clear_cache at True, the most effective setting of "
 				 "a client, unless the script reads them after sending",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
-		.parts = true,
 		.check = clear_cache_false,
 	},
 	{
@@ -186,7 +237,6 @@ static const struct flmem_rule_row rows[] = {
 				    "sending: the value is known only when the script runs",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		SCRIPT,
-		.parts = true,
 		.check = clear_cache_unknown,
 	},
 	{
@@ -195,8 +245,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .condition =
-				 "the client API's send as a value: an argument, an attribute, "
-				 "an entry of a list",
+				 "the client API's send, or its module, as a value: an argument, "
+				 "an attribute, an entry of a list",
 			 .message = "cannot tell whether the parameters are released after "
 				    "sending: the call is elsewhere",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
