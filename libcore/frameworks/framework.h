@@ -100,8 +100,8 @@ struct flmem_framework_ops {
 	const char *variable_prefix;
 	/* Its memory settings, ending in a row without a name; or NULL. */
 	const struct flmem_setting_row *settings;
-	/* With it, a file that only sets variables is one of this framework; or NULL. */
-	const char *variable_word;
+	/* With one of these, a file that only sets variables is its; ends in NULL; or NULL. */
+	const char *const *variable_words;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

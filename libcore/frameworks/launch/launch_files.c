@@ -19,7 +19,7 @@ static bool is_variable_file(const struct flmem_buf *text)
 					     FLMEM_LAUNCH_MALLOC_CONF, NULL};
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		if ((*f)->variable_word && flmem_file_has_word(text, (*f)->variable_word) &&
+		if (has_any_word(text, (*f)->variable_words) &&
 		    (has_any_word(text, common) || has_any_word(text, (*f)->variables)))
 			return true;
 	return false;
@@ -53,6 +53,9 @@ const struct flmem_input_kind flmem_launch_file = {
 
 const struct flmem_file_name flmem_launch_file_names[] = {
 	{".sh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".bash", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".slurm", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".sbatch", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".service", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},

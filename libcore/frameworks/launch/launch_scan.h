@@ -144,4 +144,10 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan,
 			       const struct flmem_launch_word *word);
 
+/* A scope of one command: what is set in it reaches nothing else. */
+unsigned char flmem_launch_own_scope(struct flmem_launch_scan *scan);
+
+/* True where that is all that is known of the word. */
+bool flmem_launch_note_quoted(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
+
 #endif

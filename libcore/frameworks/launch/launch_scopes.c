@@ -31,6 +31,16 @@ static void enter_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_
 	scan->scope = (unsigned char)id;
 }
 
+unsigned char flmem_launch_own_scope(struct flmem_launch_scan *scan)
+{
+	unsigned char around = scan->scope, own;
+
+	enter_scope(scan, FLMEM_LAUNCH_SUBSHELL, false);
+	own = scan->scope;
+	scan->scope = around;
+	return own;
+}
+
 static bool leave_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_kind kind)
 {
 	if (!scan->scope || scope_kind(scan) != kind)
@@ -122,11 +132,22 @@ static void note_next_case(struct flmem_launch_scan *scan)
 	flmem_launch_skip(scan, 2);
 }
 
+/* Where one of these fails, so does the script: what follows its && counts as running. */
+static bool is_preparation(const char *command)
+{
+	static const char *const names[] = {"cd", "pushd", "popd", "mkdir", "ulimit", "true", ":"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(command, names[i]) == 0)
+			return true;
+	return false;
+}
+
 void flmem_launch_note_separator(struct flmem_launch_scan *scan)
 {
 	const char *p = scan->text + scan->at;
 	bool empty = !*scan->now.command && scan->now.first == scan->launches->variable_count;
-	bool decided = scan->now.mentions;
+	bool decided = scan->now.mentions || (*p == '&' && is_preparation(scan->now.command));
 
 	flmem_launch_end_statement(scan);
 	if (scan->shell && (*p == '&' || *p == '|') && p[1] == *p) {

@@ -212,10 +212,26 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 	scan->now.launch = flmem_launch_add(scan->launches, &launch);
 }
 
+/* "NAME=VALUE python3 job.py": a command that may start one of the programs by itself. */
+static bool may_start(const struct flmem_launch_scan *scan)
+{
+	static const char *const starts[] = {"python", "start.sh", "sub_start.sh", "srun",
+					     "mpirun", "nohup",	   "exec"};
+
+	for (size_t i = 0; scan->shell && scan->now.launch < 0 && !scan->now.exports &&
+			   i < FLMEM_ARRAY_SIZE(starts);
+	     i++)
+		if (flmem_text_starts(scan->now.command, starts[i]))
+			return true;
+	return false;
+}
+
 void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_statement *now = &scan->now;
+	bool own = now->first < launches->variable_count && may_start(scan);
+	unsigned char scope = own ? flmem_launch_own_scope(scan) : scan->scope;
 
 	if (scan->build_step && now->launch < 0)
 		launches->variable_count = now->first;
@@ -225,8 +241,9 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		if (row->launch < 0)
 			row->launch = now->launch;
 		row->local = scan->shell && row->launch < 0 && !row->unset && !now->exports &&
-			     !scan->exports_all && !flmem_launch_is_exported(scan, row->name);
-		row->scope = scan->scope;
+			     !own && !scan->exports_all &&
+			     !flmem_launch_is_exported(scan, row->name);
+		row->scope = scope;
 		row->from = scan->shell ? (int)launches->launch_count : 0;
 	}
 	scan->now =
@@ -359,7 +376,8 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	}
 	note_image_word(scan, word, before);
 	flmem_launch_note_runner(scan, word, before);
-	if (!note_inner_command(scan, word, before) && !note_assignment(scan, word))
+	if (!note_inner_command(scan, word, before) &&
+	    !(scan->shell && flmem_launch_note_quoted(scan, word)) && !note_assignment(scan, word))
 		note_program(scan, word);
 }
 

@@ -255,6 +255,9 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 
 	if (scan->now.launch >= 0)
 		return;
+	/* of Apptainer, which passes variables on otherwise */
+	if (strcmp(word->text, "--cleanenv") == 0)
+		flmem_launch_drop(scan, &word->place, "--cleanenv");
 	if (!row) {
 		note_runner_option(scan, word, before);
 		return;
@@ -289,4 +292,28 @@ void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem
 	scan->launches->open = true;
 	flmem_launch_add_doubt(scan->launches, &word->place,
 			       "variables are set in another file or by another command");
+}
+
+/* "parallel 'NAME=VALUE ./start.sh' ...": a text that sets a variable, for whatever runs it. */
+bool flmem_launch_note_quoted(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char *const prints[] = {"echo", "printf", "grep", "sed", "awk", "logger"};
+	const char *name, *at = NULL;
+
+	if (!strchr(word->text, ' '))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prints); i++)
+		if (strcmp(scan->now.command, prints[i]) == 0)
+			return false;
+	for (size_t i = 0; !at && (name = flmem_launch_name_at(i)); i++) {
+		at = strstr(word->text, name);
+		if (at && at[strlen(name)] != '=')
+			at = NULL;
+	}
+	/* A word that begins with it is an assignment. */
+	if (!at || (at == word->text && strcmp(scan->now.command, "parallel") != 0))
+		return false;
+	flmem_launch_add_doubt(scan->launches, &word->place,
+			       "a command in quotes has variables of its own");
+	return true;
 }

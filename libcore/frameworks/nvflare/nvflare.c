@@ -205,6 +205,10 @@ static const struct flmem_launch_program programs[] = {
 static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
 					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
 
+/* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
+static const char *const variable_words[] = {"NVFLARE", "startup/start.sh", "startup/sub_start.sh",
+					     "job.py", NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_server_rules,   &flmem_nvflare_client_rules,
 	&flmem_nvflare_offload_rules,  &flmem_nvflare_interval_rules,
@@ -225,7 +229,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.jobs = &flmem_nvflare_jobs,
 	.programs = programs,
 	.variables = variables,
-	.variable_word = "NVFLARE",
+	.variable_words = variable_words,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.start = &flmem_nvflare_start,
