@@ -53,8 +53,13 @@ static bool is_python_cell(const char *code)
 static bool is_shell_cell(const char *code)
 {
 	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
+	size_t line;
 
 	code += strspn(code, " \t\r\n");
+	line = strcspn(code, "\r\n");
+	if (flmem_text_starts(code, "%%writefile") && line > 3 &&
+	    strncmp(code + line - 3, ".sh", 3) == 0)
+		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
 		if (flmem_text_starts(code, magics[i]))
 			return true;
@@ -84,6 +89,36 @@ static bool begins_with(const char *line, const char *magic, const char **ret_re
 	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
 }
 
+/* A command of the shell, as Python would start it. */
+static void add_command(struct flmem_buf *code, const char *line, size_t length)
+{
+	if (!length || memmem(line, length, "\"\"\"", 3) || line[length - 1] == '\\' ||
+	    line[length - 1] == '"')
+		return;
+	flmem_buf_printf(code, "import os as _os; _os.system(r\"\"\"%.*s\"\"\")", (int)length,
+			 line);
+}
+
+/* %run and the like run other files in this process; %sx is a command. */
+static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
+{
+	static const char *const files[] = {"%run", "%load", "%loadpy"};
+	static const char *const commands[] = {"%sx", "%system"};
+	const char *rest;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
+		if (begins_with(line, files[i], &rest)) {
+			flmem_buf_puts(code, "import runpy as _runpy; _runpy.run_path(file)");
+			return true;
+		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		if (begins_with(line, commands[i], &rest)) {
+			add_command(code, rest, length - (size_t)(rest - line));
+			return true;
+		}
+	return false;
+}
+
 /* %time, %prun and the like run Python; %env sets a variable of the process. */
 static void add_magic(struct flmem_buf *code, const char *line, size_t length)
 {
@@ -95,6 +130,8 @@ static void add_magic(struct flmem_buf *code, const char *line, size_t length)
 			flmem_buf_append(code, rest, length - (size_t)(rest - line));
 			return;
 		}
+	if (add_outer(code, line, length))
+		return;
 	if (!begins_with(line, "%env", &rest) && !begins_with(line, "%set_env", &rest))
 		return;
 	rest += strspn(rest, " \t");
@@ -104,29 +141,25 @@ static void add_magic(struct flmem_buf *code, const char *line, size_t length)
 				 (int)(equals - rest), rest);
 }
 
-/* A command of the shell, as Python would start it. */
-static void add_command(struct flmem_buf *code, const char *line, size_t length)
-{
-	if (!length || memmem(line, length, "\"\"\"", 3) || line[length - 1] == '\\' ||
-	    line[length - 1] == '"')
-		return;
-	flmem_buf_printf(code, "import os as _os; _os.system(r\"\"\"%.*s\"\"\")", (int)length,
-			 line);
-}
-
 /* One line of a cell, of which IPython runs some itself. */
 static void add_line(struct notebook *notebook, const char *line, size_t length)
 {
 	size_t blanks = strspn(line, " \t");
+	size_t named =
+		strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789 \t");
 
+	/* "output = !command" */
+	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
+		blanks = named + 1 + strspn(line + named + 1, " \t");
 	if (blanks > length)
 		blanks = length;
 	if (notebook->shell && blanks < length && line[blanks] != '%') {
 		add_command(&notebook->code, line + blanks, length - blanks);
 	} else if (blanks < length && line[blanks] == '!') {
+		blanks += line[blanks + 1] == '!'; /* "!!command" */
 		add_command(&notebook->code, line + blanks + 1, length - blanks - 1);
 	} else if (blanks < length && line[blanks] == '%') {
-		flmem_buf_append(&notebook->code, line, blanks);
+		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
 		add_magic(&notebook->code, line + blanks, length - blanks);
 	} else {
 		flmem_buf_append(&notebook->code, line, length);

@@ -141,7 +141,8 @@ static void the_code_of_a_notebook_is_read_cell_by_cell(void **state)
 {
 	(void)state;
 	check(FLMEM_SYNTAX_NOTEBOOK, notebook,
-	      "6 a.fargs{0i2} 7 os.systemargs{0sf(3 'it} 8 a.fargs{0?} 9 a.fargs{0i5} 12 "
+	      "5 runpy.run_pathargs{0?file} 6 a.fargs{0i2} 7 os.systemargs{0sf(3 'it} 8 "
+	      "a.fargs{0?} 9 a.fargs{0i5} 12 "
 	      "a.fargs{xi7} ");
 }
 

@@ -94,6 +94,25 @@ static const struct row rows[] = {
 	{"NVF-IMPORTED-BY-NAME",
 	 PT "globals()['FedAvgRecipe'](name='a')\nglobals().get(n)()\nf(globals())\n", .hits = 2,
 	 .line = 3},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv\nR(" BOTH
+	    ")\nSimEnv(num_clients=2, gpu_config='0,1')\n",
+	 .hits = 1, .line = 3, .says = "the simulator assigns GPUs to 'clients'",
+	 .severity = WARNING, .proposed = "true"},
+	{"NVF-CUDA-MISSING",
+	 JOB "Runner('t.py', memory_gc_rounds=1)\njob.simulator_run('w', n_clients=2, gpu='0')\n",
+	 .hits = 1, .line = 3},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv\nR(" BOTH ", cuda_empty_cache=True)\nR(" BOTH
+	    ", cuda_empty_cache=c)\nSimEnv(gpu_config='0')\n",
+	 .hits = 0},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv\nR(" BOTH
+	    ")\nSimEnv(gpu_config=None)\nSimEnv(gpu_config=g)\n",
+	 .hits = 0},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.app_opt.feature_election import FeatureElection\nFeatureElection()\n",
+	 .hits = 1, .line = 2},
 };
 
 static void rules_fire_however_a_thing_is_reached(void **state)

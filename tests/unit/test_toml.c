@@ -203,6 +203,40 @@ static void records_that_keep_their_input_are_reported(void **state)
 	}
 }
 
+#define SIMULATION "from flwr.simulation import run_simulation\n"
+
+static void simulations_in_scripts_are_checked(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t hits;
+	} rows[] = {
+		{SIMULATION "run_simulation(s, c, num_supernodes=9)\n", 1},
+		{SIMULATION "run_simulation(s, c, 9, backend_config={'init_args': {}})\n", 1},
+		{SIMULATION "run_simulation(s, c, 9, backend_config=b)\n", 1},
+		{SIMULATION "run_simulation(s, c, 9, **kw)\n", 1},
+		{SIMULATION "run_simulation(s, c, 9,\n backend_config={'client_resources': {}})\n",
+		 0},
+		{"import flwr\nx.run_simulation(9)\n", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, "sim.py", rows[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
+		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != rows[i].hits)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
+
 static void the_rule_fires_where_it_should(void **state)
 {
 	(void)state;
@@ -232,6 +266,7 @@ int main(void)
 		cmocka_unit_test(what_is_none_is_refused_with_its_line),
 		cmocka_unit_test(nesting_is_limited),
 		cmocka_unit_test(records_that_keep_their_input_are_reported),
+		cmocka_unit_test(simulations_in_scripts_are_checked),
 		cmocka_unit_test(the_rule_fires_where_it_should),
 	};
 

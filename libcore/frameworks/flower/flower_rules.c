@@ -65,6 +65,30 @@ static void simulation_resources(struct flmem_check *check)
 		check_federation(check, n);
 }
 
+/* run_simulation(..., backend_config={"client_resources": ...}) */
+static void script_resources(struct flmem_check *check)
+{
+	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
+	const struct flmem_node *config = flmem_node_get(check->args, "backend_config");
+	const struct flmem_node *open = config;
+
+	if (!path || !flmem_text_ends(path, ".run_simulation") ||
+	    flmem_node_get(config, "client_resources"))
+		return;
+	if (!config)
+		open = flmem_node_get(check->args, "**");
+	else if (config->kind == FLMEM_NODE_MAP)
+		open = flmem_node_get(config, "**");
+	flmem_check_report(
+		check,
+		&(struct flmem_remark){
+			.node = open ? open : flmem_node_get(check->subject, "path"),
+			.path = "run_simulation.backend_config",
+			.detail = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION)
+					  ? "cannot tell: the value is known only when the app runs"
+					  : "without client_resources in backend_config"});
+}
+
 static bool is_likely_flower(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
@@ -79,7 +103,8 @@ static bool is_project(const struct flmem_document *document)
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
-	return flmem_file_has_word(text, "flwr") && flmem_file_has_word(text, "ArrayRecord");
+	return flmem_file_has_word(text, "flwr") && (flmem_file_has_word(text, "ArrayRecord") ||
+						     flmem_file_has_word(text, "run_simulation"));
 }
 
 static bool is_python(const struct flmem_document *document)
@@ -101,6 +126,23 @@ static const struct flmem_input_kind python_file = {
 	.parts = "calls",
 	.is_part = is_flower_call,
 };
+
+static void client_resources(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	struct flmem_check one = *check;
+
+	if (check->input->kind != &python_file) {
+		simulation_resources(check);
+		return;
+	}
+	for (; n; n = n->next) {
+		one.subject = n;
+		one.args = flmem_node_get(n, "args");
+		script_resources(&one);
+	}
+	check->failed |= one.failed;
+}
 
 /* ArrayRecord(...), ArrayRecord.from_torch_state_dict(...) and the like. */
 static bool makes_record(const char *path)
@@ -170,15 +212,17 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition =
 				 "a simulated federation in pyproject.toml with several SuperNodes "
-				 "and without options.backend.client-resources",
+				 "and without options.backend.client-resources; a call of "
+				 "run_simulation() without client_resources in its backend_config, "
+				 "or with a value that is known only when it runs",
 			 .message =
 				 "each ClientApp reserves 2 processors by default, so half as many "
 				 "ClientApps as processors run at once, each with its own model; "
 				 "set num-cpus and num-gpus there so that they fit in memory",
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
-		.inputs = {&project_file},
-		.check = simulation_resources,
+		.inputs = {&project_file, &python_file},
+		.check = client_resources,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-ELSEWHERE",

@@ -145,6 +145,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	{RECIPE(XGBOOST ".vertical.XGBVerticalRecipe", XGBOOST)},
 	{RECIPE("nvflare.edge.tools.edge_fed_buff_recipe.EdgeFedBuffRecipe", NULL)},
 	{RECIPE("nvflare.edge.tools.et_fed_buff_recipe.ETFedBuffRecipe", NULL)},
+	{RECIPE("nvflare.app_opt.feature_election.feature_election.FeatureElection",
+		"nvflare.app_opt.feature_election")},
 	{RECIPE("nvflare.collab.recipe.CollabRecipe", "nvflare.collab"), .since = "2.9"},
 };
 

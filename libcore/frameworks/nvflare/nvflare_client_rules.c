@@ -84,24 +84,51 @@ static const char *gpu_site(const struct flmem_check *check)
 	return NULL;
 }
 
-/* The same in Python: the value that a script gives to set_recipe_meta(). */
-static const char *gpu_site_of_script(const struct flmem_check *check)
+/* SimEnv(gpu_config=...), simulator_run(gpu=...) */
+static bool runs_on_gpus(const struct flmem_node *call)
 {
-	const struct flmem_node *n =
-		flmem_node_first(flmem_node_get(check->input->document.root, "calls"));
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *args = flmem_node_get(call, "args"), *gpus = NULL;
 
-	for (; n; n = n->next) {
-		const char *path = flmem_node_string(flmem_node_get(n, "path"));
-		const struct flmem_node *args = flmem_node_get(n, "args");
-		const struct flmem_node *value = flmem_node_get(args, "value");
-		const struct flmem_node *site;
+	if (path && flmem_text_ends(path, ".SimEnv"))
+		gpus = flmem_node_get(args, "gpu_config");
+	else if (path && strcmp(path, "simulator_run") == 0)
+		gpus = flmem_node_get(args, "gpu");
+	return flmem_node_is_kind(gpus, FLMEM_NODE_STRING) && *gpus->text;
+}
 
-		if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
-			continue;
-		site = flmem_node_first(value ? value : flmem_node_get(args, "2"));
-		for (; site; site = site->next)
-			if (site->key && strcmp(site->key, "server") != 0 && has_gpus(site, 1))
-				return site->key;
+/* The same in Python: the value that a script gives to set_recipe_meta(). */
+static const char *gpu_site_of_meta(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *value = flmem_node_get(args, "value");
+	const struct flmem_node *site = flmem_node_first(value ? value : flmem_node_get(args, "2"));
+
+	if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
+		return NULL;
+	for (; site; site = site->next)
+		if (site->key && strcmp(site->key, "server") != 0 && has_gpus(site, 1))
+			return site->key;
+	return NULL;
+}
+
+/* `*ret_by` is what assigns GPUs to it. */
+static const char *gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
+{
+	static const char *const lists[] = {"calls", "methods"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n =
+			flmem_node_first(flmem_node_get(check->input->document.root, lists[i]));
+
+		for (; n; n = n->next) {
+			const char *site = gpu_site_of_meta(n);
+
+			*ret_by = site ? "set_recipe_meta()" : "the simulator";
+			if (site || runs_on_gpus(n))
+				return site ? site : "clients";
+		}
 	}
 	return NULL;
 }
@@ -111,15 +138,15 @@ static void cuda_missing(struct flmem_check *check)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
 	bool script = check->input->kind == PYTHON;
-	const char *site = script ? gpu_site_of_script(check) : gpu_site(check);
+	const char *by = "the meta file";
+	const char *site = script ? gpu_site_of_script(check, &by) : gpu_site(check);
 	char detail[128];
 
 	if (!site || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) || empties_cuda(check) ||
 	    flmem_nvflare_open_args(check) ||
 	    (script ? !known || !known->cuda : !runs_script(known)) || strstr(known->path, ".tf."))
 		return;
-	snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'",
-		 script ? "set_recipe_meta()" : "the meta file", site);
+	snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'", by, site);
 	flmem_nvflare_report_arg(check, "cuda_empty_cache", node,
 				 (struct flmem_remark){.detail = detail, .proposed = "true"});
 }
@@ -236,7 +263,8 @@ static const struct flmem_rule_row rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "a site with num_of_gpus above 0 in the job's resource_spec, or "
-				 "in set_recipe_meta() of a script, whose "
+				 "in set_recipe_meta() of a script, or GPUs of the simulator "
+				 "(gpu_config of SimEnv, gpu of simulator_run()), whose "
 				 "executor lacks cuda_empty_cache",
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",

@@ -211,14 +211,32 @@ static bool has_start_command(const struct flmem_check *check, const struct flme
 	return flmem_launch_is_likely(words);
 }
 
-/* A command that starts NVFlare, by the text of the call. */
+/* A command that starts NVFlare or sets variables, by the text of the call. */
 static void check_start(struct flmem_check *check, const struct flmem_node *call)
 {
-	if (is_start(path_of_environ(call)) && has_start_command(check, call))
+	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+
+	if (is_start(path_of_environ(call)) &&
+	    (has_start_command(check, call) || (text && flmem_launch_mentions_variable(text))))
 		flmem_check_report(
-			check,
-			&(struct flmem_remark){.node = flmem_node_get(call, "path"),
-					       .path = path_of_environ(call),
+			check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+						      .path = path_of_environ(call),
+						      .detail = "the script starts NVFlare, or "
+								"sets variables, by a command"});
+}
+
+/* get_ipython().system("COMMAND") and the like */
+static void check_shell(struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const names[] = {"system", "getoutput", "run_line_magic",
+					    "run_cell_magic"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(path_of_environ(call), names[i]) == 0 && has_start_command(check, call))
+			flmem_check_report(
+				check, &(struct flmem_remark){
+					       .node = flmem_node_get(call, "path"),
+					       .path = names[i],
 					       .detail = "the script starts NVFlare by a command"});
 }
 
@@ -229,6 +247,8 @@ static void environ_cannot_tell(struct flmem_check *check)
 	visit_script(check, note_unclear);
 	for (; n; n = n->next)
 		check_start(check, n);
+	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next)
+		check_shell(check, n);
 	for (n = flmem_node_first(flmem_node_get(check->subject, "attributes")); n; n = n->next)
 		if (strcmp(n->text, "environ") == 0)
 			note_unclear(check, IN_OWN_PROCESS, NULL, n);
@@ -257,12 +277,12 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-ENVIRON-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition =
-				 "a script that sets other variables which rules check in "
-				 "os.environ, sets them for a process that it starts, or in "
-				 "a dictionary that may be for one, sets "
-				 "variables whose names are not literals, or starts NVFlare by a "
-				 "command",
+			 .condition = "a script that sets other variables which rules check in "
+				      "os.environ, sets them for a process that it starts, or in "
+				      "a dictionary that may be for one, sets "
+				      "variables whose names are not literals, or starts NVFlare "
+				      "or sets "
+				      "variables by a command",
 			 .message = "cannot tell which process gets which variables; check what "
 				    "runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},

@@ -328,6 +328,22 @@ static void report_globals(struct flmem_check *check, const struct flmem_node *c
 							  .path = "globals"});
 }
 
+/* get_ipython().run_line_magic("run", FILE) */
+static bool runs_file(const struct flmem_node *call)
+{
+	const char *magic = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+
+	return strcmp(path_of_call(call), "run_line_magic") == 0 && magic &&
+	       (strcmp(magic, "run") == 0 || strcmp(magic, "load") == 0);
+}
+
+static void report_file(struct flmem_check *check, const struct flmem_node *call)
+{
+	flmem_check_report(check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							 .path = "run",
+							 .detail = "another file is run"});
+}
+
 static void imported_by_name(struct flmem_check *check)
 {
 	const struct flmem_node *n;
@@ -335,11 +351,15 @@ static void imported_by_name(struct flmem_check *check)
 	for (n = first_of(check, "calls"); n; n = n->next)
 		if (strcmp(path_of_call(n), "importlib.import_module") == 0)
 			report_import(check, n);
+		else if (flmem_text_starts(path_of_call(n), "runpy.run_"))
+			report_file(check, n);
 	for (n = first_of(check, "methods"); n; n = n->next)
 		if (strcmp(path_of_call(n), "__import__") == 0)
 			report_import(check, n);
 		else if (strcmp(path_of_call(n), "globals") == 0)
 			report_globals(check, n);
+		else if (runs_file(n))
+			report_file(check, n);
 		else if (strcmp(path_of_call(n), "exec") == 0 ||
 			 strcmp(path_of_call(n), "eval") == 0)
 			report_code(check, n);
@@ -478,10 +498,12 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-IMPORTED-BY-NAME",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "importlib.import_module or __import__ of a module of "
-				      "NVFlare, or of a variable; exec or eval of a text about it; "
-				      "names "
-				      "that are looked up in globals()",
+			 .condition =
+				 "importlib.import_module or __import__ of a module of "
+				 "NVFlare, or of a variable; exec or eval of a text about it; "
+				 "names "
+				 "that are looked up in globals(); another file that it runs by "
+				 "runpy, or a notebook by %run",
 			 .message = "cannot tell which classes are taken from this module, and "
 				    "with which settings; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
