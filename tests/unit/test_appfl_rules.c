@@ -163,6 +163,13 @@ static const struct row rows[] = {
 	 .hit = true, WARNING},
 	{"APPFL-CANNOT-TELL", .server = SERVER("use_model_chunking: '${oc.env:ON}'", ""),
 	 .hit = true, INFO},
+	{"APPFL-CANNOT-TELL", .server = "server_configs: ${oc.env:BASE}\n", .hit = true, INFO},
+	{"APPFL-CANNOT-TELL",
+	 .server = "server_configs: ${base}\nbase: {aggregator: FedAvgAggregator}\n", .hit = false},
+	{"APPFL-CHUNK-AGGREGATOR",
+	 .server = "server_configs: ${base}\nbase:\n  aggregator: FedAdamAggregator\n"
+		   "  comm_configs: {grpc_configs: {use_model_chunking: True}}\n",
+	 .hit = true},
 	{"APPFL-CANNOT-TELL", .server = SERVER("use_model_chunking: '${on}'", ""), .hit = true,
 	 INFO},
 	{"APPFL-CANNOT-TELL", .server = SERVER("use_model_chunking: '${on}'", "on: True\n"),

@@ -160,7 +160,7 @@ static void key_ignored(struct flmem_check *check)
 	const struct flmem_node *root = check->input->document.root;
 
 	if (check->input->kind == &flmem_appfl_server_file)
-		root = flmem_node_get(root, "server_configs");
+		root = flmem_appfl_get(root, "server_configs");
 	if (root != check->input->document.root)
 		report_misplaced(check, check->input->document.root);
 	report_misspelt(check, flmem_appfl_grpc(check->input));

@@ -161,6 +161,7 @@ static const struct needed needed[] = {
 	{{"client_configs"}, "train_configs", ALL_RULES},
 	{{NULL}, "train_configs", ALL_RULES},
 	{{NULL}, "client_configs", ALL_RULES},
+	{{NULL}, "server_configs", ALL_RULES},
 	{{"client_configs", "model_configs", "model_kwargs"},
 	 "model_name",
 	 "APPFL-CHUNK-OFF, APPFL-CHUNK-NOOP"},

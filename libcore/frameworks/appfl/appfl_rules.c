@@ -27,7 +27,9 @@ static bool is_likely_appfl(enum flmem_syntax syntax, const struct flmem_buf *te
 
 static bool is_server_config(const struct flmem_document *document)
 {
-	return flmem_node_is_kind(flmem_node_get(document->root, "server_configs"), FLMEM_NODE_MAP);
+	const struct flmem_node *server = flmem_node_get(document->root, "server_configs");
+
+	return flmem_node_is_kind(server, FLMEM_NODE_MAP) || flmem_appfl_is_interpolation(server);
 }
 
 static bool is_client_config(const struct flmem_document *document)
@@ -65,7 +67,7 @@ const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 	const struct flmem_node *root = input->document.root;
 
 	if (input->kind == &flmem_appfl_server_file)
-		root = flmem_node_get(root, "server_configs");
+		root = flmem_appfl_get(root, "server_configs");
 	return FLMEM_APPFL_DIG(root, "comm_configs", "grpc_configs");
 }
 
@@ -267,7 +269,7 @@ static void chunk_size_mismatch(struct flmem_check *check)
 
 static void chunk_aggregator(struct flmem_check *check)
 {
-	const struct flmem_node *server = flmem_node_get(check->subject, "server_configs");
+	const struct flmem_node *server = flmem_appfl_get(check->subject, "server_configs");
 	const struct flmem_node *aggregator = flmem_node_get(server, "aggregator");
 	const char *name = flmem_node_string(flmem_appfl_value(aggregator));
 
