@@ -18,6 +18,20 @@ static const struct opt options_table[] = {
 	{0},
 };
 
+/* The file of a running or killed program ends with its latest sample. */
+static void print_profile_span(const struct flmem_heap_profile *p)
+{
+	char span[FORMAT_MAX];
+
+	printf("process: %" PRIu32, p->pid);
+	if (p->ending == FLMEM_HEAP_ENDED)
+		printf(", sampled for %s\n", format_us(p->duration_us, span));
+	else if (p->samples)
+		printf(", latest sample after %s\n", format_us(p->duration_us, span));
+	else
+		puts(", no sample yet");
+}
+
 static void print_facts(const struct flmem_heap_profile *p)
 {
 	char shown[FLMEM_HEAP_FRAME_TEXT_MAX], bytes[FORMAT_MAX], span[FORMAT_MAX];
@@ -27,8 +41,7 @@ static void print_facts(const struct flmem_heap_profile *p)
 	if (p->command[0])
 		printf("command: %s\n", flmem_text_escape(p->command, shown, sizeof(shown)));
 	if (!p->unrecorded)
-		printf("process: %" PRIu32 ", sampled for %s\n", p->pid,
-		       format_us(p->duration_us, span));
+		print_profile_span(p);
 	if (p->allocator[0])
 		printf("allocator: %s\n", flmem_text_escape(p->allocator, shown, sizeof(shown)));
 	if (p->unrecorded)

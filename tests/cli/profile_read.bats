@@ -184,6 +184,8 @@ assert r["profile"]["state"] == "running"
 leak = r["leaks"][0]
 assert leak["stack"][0]["function"] == "keep" and leak["survived_in"] >= 7, leak
 assert leak["live_bytes"] >= 24 << 20 and leak["oldest_us"] > 0'
+	flmem profile stats "$PROFILE"
+	assert_output 'process: [0-9]+, latest sample after [0-9]'
 	flmem profile table --json --by live "$PROFILE"
 	innermost_is keep
 	kill -KILL "$VICTIM"
@@ -192,6 +194,15 @@ assert leak["live_bytes"] >= 24 << 20 and leak["oldest_us"] > 0'
 	assert_status 0
 	assert_output 'keep \('
 	assert_stderr 'the program was killed'
+}
+
+@test "a running program without a sample is not one of 0 s" {
+	start_reader "$FLMEM" profile run --interval 1TiB -o "$PROFILE" -- \
+		/usr/bin/python3 -I -c 'import time; print("ready", flush=True); time.sleep(1000)'
+	flmem profile stats "$PROFILE"
+	assert_status 0
+	assert_output 'samples: 0,'
+	assert_output 'process: [0-9]+, no sample yet'
 }
 
 @test "diff has what changed and leaves the error of the samples out" {

@@ -135,9 +135,9 @@ struct flmem_heap_profile {
 	uint32_t pid;				   /* in its own PID namespace */
 	uint64_t start_time;			   /* of the process: clock ticks after boot */
 	enum flmem_heap_ending ending;
-	uint64_t started_us; /* since 1970-01-01 UTC */
-	uint64_t duration_us;
-	uint64_t interval_bytes;     /* mean distance of samples, as chosen */
+	uint64_t started_us;	 /* since 1970-01-01 UTC */
+	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
+	uint64_t interval_bytes; /* mean distance of samples, as chosen */
 	uint64_t interval_now_bytes; /* larger where the file was full */
 	uint64_t samples;
 	uint64_t peak_bytes, peak_at_us; /* of the process */
