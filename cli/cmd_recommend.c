@@ -353,7 +353,7 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 }
 
 /* Writes all files that can be written. Returns 0, the common failure, or partly done. */
-static int write_all(const struct cmd *cmd, const struct flmem_corrections *corrections)
+static int write_corrections(const struct cmd *cmd, const struct flmem_corrections *corrections)
 {
 	struct cmd_codes codes = {0};
 
@@ -392,7 +392,7 @@ static int correct_files(const struct cmd *cmd, const struct recommend_options *
 	if (flmem_recommend_correct((const char *const *)rest->values, (size_t)rest->count, &how,
 				    &corrections, &err))
 		return cmd_fail(cmd, o->json, &err);
-	status = o->diff ? put_diff(cmd, &corrections) : write_all(cmd, &corrections);
+	status = o->diff ? put_diff(cmd, &corrections) : write_corrections(cmd, &corrections);
 	flmem_corrections_clear(&corrections);
 	left = check_paths(cmd, o, rest);
 	return status ? status : left;

@@ -69,7 +69,7 @@ static bool accept_word(struct calls *calls, const char *text)
 }
 
 /* Steps up to the word of a reader that is ahead. */
-static void catch_up(struct calls *calls, const struct flmem_python_reader *ahead)
+static void skip_to_reader(struct calls *calls, const struct flmem_python_reader *ahead)
 {
 	while (calls->reader.word.place.start < ahead->word.place.start)
 		calls_advance(calls);
@@ -108,7 +108,7 @@ static bool read_scalar(struct calls *calls, struct flmem_node *node)
 	known = (word.kind == FLMEM_PYTHON_NUMBER || word.place.start == node->place.start) &&
 		flmem_python_literal(calls->cursor, &word, negative, node);
 	if (known)
-		catch_up(calls, &ahead);
+		skip_to_reader(calls, &ahead);
 	return known;
 }
 
@@ -200,7 +200,7 @@ static int read_entry(struct calls *calls, struct flmem_node *map)
 
 	flmem_python_advance(&ahead);
 	if (literal && flmem_python_accept(&ahead, ":")) {
-		catch_up(calls, &ahead);
+		skip_to_reader(calls, &ahead);
 		return read_keyed(calls, map, key.text, &place);
 	}
 	while (accept_word(calls, "*"))
@@ -237,7 +237,7 @@ static bool read_argument_name(struct calls *calls, char name[FLMEM_PYTHON_DOTTE
 	flmem_python_dotted(&ahead, name);
 	if (!flmem_python_accept(&ahead, "=") || flmem_python_is(&ahead.word, "="))
 		return false;
-	catch_up(calls, &ahead);
+	skip_to_reader(calls, &ahead);
 	return true;
 }
 

@@ -260,8 +260,8 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /* Sorts copies of the imports and of the assignments. */
-static int sort_all(struct flmem_cursor *cursor, struct flmem_python_names *names,
-		    const struct flmem_python_bindings *assigned)
+static int sort_name_tables(struct flmem_cursor *cursor, struct flmem_python_names *names,
+			    const struct flmem_python_bindings *assigned)
 {
 	int rc = 0;
 
@@ -298,14 +298,14 @@ int flmem_python_names_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	rc = run_pass(&pass, source, read_imports);
 	note_stars(ret_names);
 	if (!rc)
-		rc = sort_all(cursor, ret_names, &assigned);
+		rc = sort_name_tables(cursor, ret_names, &assigned);
 	for (int i = 0; i < ALIAS_ROUNDS && !rc && ret_names->imports.count; i++) {
 		free(assigned.rows);
 		assigned = (struct flmem_python_bindings){0};
 		pass.found = &assigned;
 		rc = run_pass(&pass, source, read_assignments);
 		if (!rc)
-			rc = sort_all(cursor, ret_names, &assigned);
+			rc = sort_name_tables(cursor, ret_names, &assigned);
 	}
 	free(assigned.rows);
 	return rc;

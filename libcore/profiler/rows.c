@@ -78,7 +78,7 @@ static uint32_t owner_of_node(const struct table *table, uint32_t node)
 	return python ? python : node;
 }
 
-static void add_own(struct table *table)
+static void add_own_amounts(struct table *table)
 {
 	for (size_t i = 0; i < table->profile->site_count; i++) {
 		const struct flmem_heap_site *site = &table->profile->sites[i];
@@ -173,7 +173,7 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 
 	if (!rows || !row_of || !group_frames(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
-	add_own(&table);
+	add_own_amounts(&table);
 	if (!add_totals(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
 	flmem_sort(rows, table.count, sizeof(*rows), compare_heap_rows, &order);

@@ -463,7 +463,7 @@ static int try_threads(struct flmem_borrow_state *borrow)
 	return 1;
 }
 
-static int try_once(struct flmem_borrow_state *borrow)
+static int try_loan(struct flmem_borrow_state *borrow)
 {
 	int rc = flmem_preflight_now(borrow->view->process, borrow->err);
 
@@ -480,7 +480,7 @@ static int run_with_retries(struct flmem_borrow_state *borrow)
 	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
 
 	for (;;) {
-		int rc = try_once(borrow);
+		int rc = try_loan(borrow);
 
 		if (flmem_tracee_thread_must_exit() ||
 		    (rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))

@@ -69,7 +69,7 @@ static void gc_ignored(struct flmem_check *check)
 }
 
 /* ", the default" of rounds that the arguments do not hold. */
-static const char *by_default(const struct flmem_check *check)
+static const char *default_rounds_text(const struct flmem_check *check)
 {
 	return flmem_nvflare_arg(check, "num_rounds") ? "" : ", the default";
 }
@@ -86,7 +86,7 @@ static void server_never_cleans(struct flmem_check *check)
 		return;
 	snprintf(detail, sizeof(detail),
 		 "rounds %" PRId64 " to %" PRId64 "%s, cleanup every %" PRId64, start,
-		 start + count - 1, by_default(check), interval);
+		 start + count - 1, default_rounds_text(check), interval);
 	flmem_nvflare_report_gc(
 		check, FLMEM_NVFLARE_SERVER,
 		(struct flmem_remark){.detail = detail, .proposed = good_interval(check)});

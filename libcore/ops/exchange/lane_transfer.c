@@ -227,7 +227,8 @@ static size_t put_ring(struct flmem_lane_transfer *transfer, const char *bytes, 
 }
 
 /* Some of the bytes; returns how many. */
-static size_t take_some(struct flmem_lane_transfer *transfer, const char *bytes, size_t length)
+static size_t take_body_bytes(struct flmem_lane_transfer *transfer, const char *bytes,
+			      size_t length)
 {
 	uint64_t received = transfer->lane->received; /* only this thread adds to it */
 	size_t some;
@@ -260,7 +261,7 @@ void flmem_lane_transfer_add(struct flmem_lane_transfer *transfer, const char *b
 			  "the body exceeds the length of the upload, or the largest request");
 	flmem_digest_add(&transfer->digest, bytes, length);
 	while (length && !transfer->failure) {
-		size_t some = take_some(transfer, bytes, length);
+		size_t some = take_body_bytes(transfer, bytes, length);
 
 		bytes += some;
 		length -= some;

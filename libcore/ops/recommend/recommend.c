@@ -289,9 +289,10 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 }
 
 /* Jobs first: launch files are checked against the settings of the jobs. */
-static int check_all(const struct flmem_found_files *files,
-		     const struct flmem_version_number *release, struct flmem_corrections *texts,
-		     struct flmem_recommendations *found, struct flmem_error *err)
+static int check_found_files(const struct flmem_found_files *files,
+			     const struct flmem_version_number *release,
+			     struct flmem_corrections *texts, struct flmem_recommendations *found,
+			     struct flmem_error *err)
 {
 	struct job each = {.found = found, .texts = texts};
 	int rc = check_groups(files, true, release, &each, err);
@@ -355,7 +356,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (!rc)
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
-		rc = check_all(&files, &release, texts, &found, err);
+		rc = check_found_files(&files, &release, texts, &found, err);
 	if (!rc && !texts) /* records have nothing to correct */
 		rc = check_records(&files, options, &release, &found, err);
 	if (!rc)

@@ -145,7 +145,7 @@ struct trim_part {
 };
 
 /* The outcomes of all parts. */
-struct sum {
+struct part_outcomes {
 	size_t done, failed;
 	int code; /* of the first part that failed */
 };
@@ -203,8 +203,8 @@ static void fill_failed_step(struct flmem_trim_step *step, int code, const struc
 		 err->message);
 }
 
-static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *part, struct sum *sum,
-			 struct flmem_error *err)
+static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *part,
+			 struct part_outcomes *sum, struct flmem_error *err)
 {
 	size_t first = job->result->step_count;
 	struct flmem_u64 before = read_rss(job);
@@ -242,7 +242,7 @@ static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 		{"allocator", true, run_allocator_part},
 		{"cuda", job->options->cuda, flmem_trim_cuda},
 	};
-	struct sum sum = {0};
+	struct part_outcomes sum = {0};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
 		if (parts[i].wanted && is_final_code(run_trim_part(job, &parts[i], &sum, err)))

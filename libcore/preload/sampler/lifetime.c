@@ -345,7 +345,7 @@ static int create_child_file(const char *path)
 	return fd;
 }
 
-static void begin_with(int fd)
+static void begin_profile_file(int fd)
 {
 	struct flmem_profile_header header;
 
@@ -374,7 +374,7 @@ static void begin_child(void)
 		dormant = 1;
 		return;
 	}
-	begin_with(fd);
+	begin_profile_file(fd);
 	sampler_close(fd);
 }
 
@@ -426,7 +426,7 @@ __attribute__((constructor)) static void begin_profile(void)
 	    is_own_profile(&header, fd)) {
 		prepare_inherited(&header);
 		if (is_this_process(&header))
-			begin_with(fd);
+			begin_profile_file(fd);
 		else if (header.flags & FLMEM_PROFILE_FOLLOW)
 			begin_child();
 	}
@@ -491,7 +491,7 @@ const char *sampler_profile_open(const char *path)
 	clear_control();
 	prepare_inherited(&header);
 	dormant = 1; /* children sample nothing */
-	begin_with(fd);
+	begin_profile_file(fd);
 	sampler_close(fd);
 	return sampler_is_active() ? NULL : "the profile cannot be mapped";
 }

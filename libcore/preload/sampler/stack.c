@@ -150,7 +150,7 @@ static bool step_by_rule(struct native_frame *frame, const struct sampler_rule *
 }
 
 /* The call is before the address that it returns to. */
-static bool step_out(struct sampler_scratch *scratch, struct native_frame *frame)
+static bool step_to_caller(struct sampler_scratch *scratch, struct native_frame *frame)
 {
 	struct sampler_rule rule = sampler_rule_find(scratch, frame->pc - 1);
 
@@ -172,7 +172,7 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 		/* What follows is the interpreter itself; its Python frames are read instead. */
 		if (i && sampler_python_has(frame.pc))
 			return;
-		if (!push_native(scratch, frame.pc, i == 0) || !step_out(scratch, &frame))
+		if (!push_native(scratch, frame.pc, i == 0) || !step_to_caller(scratch, &frame))
 			return;
 	}
 }

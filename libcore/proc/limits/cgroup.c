@@ -259,8 +259,8 @@ static void set_limit(const struct cgroup_walk *walk, struct flmem_cgroup_limit 
 }
 
 /* `directory` is changed: shortened level by level down to its first `top` bytes. */
-static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mount, char *directory,
-		    size_t top, struct flmem_cgroup_limit *limit)
+static void walk_parent_groups(const struct flmem_cgroups *cgroups, const struct mount *mount,
+			       char *directory, size_t top, struct flmem_cgroup_limit *limit)
 {
 	struct cgroup_walk walk = {.version = &versions[mount->version], .lowest = UINT64_MAX};
 	FLMEM_AUTO_FREE char *leaf = strdup(directory);
@@ -367,7 +367,7 @@ static void read_group_limit(struct flmem_cgroups *cgroups, int version, const c
 			free(copy);
 			return;
 		}
-	walk_up(cgroups, mount, directory.data, strlen(mount->point), ret_limit);
+	walk_parent_groups(cgroups, mount, directory.data, strlen(mount->point), ret_limit);
 	remember_group(cgroups, copy, ret_limit);
 }
 

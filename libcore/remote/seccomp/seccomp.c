@@ -281,7 +281,8 @@ static const char *name_of(const struct flmem_syscall_list *list, long number)
 }
 
 /* Checks all calls at once; if that is too coarse, one by one, which also identifies the call. */
-static int check_any(const struct filter_check *in, const struct flmem_syscall_table *table)
+static int check_filtered_calls(const struct filter_check *in,
+				const struct flmem_syscall_table *table)
 {
 	const struct flmem_syscall any = {.failure = FLMEM_FAILURE_FINE};
 	struct flmem_filter_outcome outcome;
@@ -310,7 +311,7 @@ static int check_table(const struct filter_check *in, const struct flmem_syscall
 	for (size_t i = 0; i < table->count; i++)
 		if (!is_allowed(in, &table->rows[i], &outcome))
 			return refuse_call(in, table, &table->rows[i], &outcome);
-	return table->runs_program_code && !in->calls->assume ? check_any(in, table) : 0;
+	return table->runs_program_code && !in->calls->assume ? check_filtered_calls(in, table) : 0;
 }
 
 static int check_filter(const struct filter_check *in)
