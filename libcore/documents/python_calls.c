@@ -16,7 +16,7 @@
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
 
 /* The kinds of open brackets, besides their own characters. */
-#define TEST	   'i' /* arguments of isinstance() and the like: only compared */
+#define TEST	   'i' /* isinstance() and the like, Optional[]: only compared */
 #define PARAMETERS 'd' /* of a function definition */
 #define BASES	   'c' /* of a class definition */
 
@@ -49,9 +49,13 @@ static void calls_advance(struct calls *calls)
 	char mark = word->kind == FLMEM_PYTHON_MARK ? *word->text : '\0';
 
 	if (mark && strchr("([{", mark)) {
+		bool types = innermost_bracket(calls) == TEST ||
+			     (mark == '[' && flmem_python_is_generic(&calls->reader.before));
+
 		if (calls->open_count < BRACKETS_MAX)
-			calls->open[calls->open_count] =
-				mark == '(' && calls->next ? calls->next : mark;
+			calls->open[calls->open_count] = mark == '(' && calls->next ? calls->next
+							 : types		    ? TEST
+										    : mark;
 		calls->open_count++;
 		calls->next = '\0';
 	} else if (mark && strchr(")]}", mark) && calls->open_count) {
@@ -492,12 +496,6 @@ static int scan_name(struct calls *calls)
 	return strcmp(name, "vars") == 0 ? note_vars(calls, &place) : 0;
 }
 
-static void skip_statement(struct calls *calls)
-{
-	while (!flmem_python_ends(&calls->reader.word))
-		calls_advance(calls);
-}
-
 /* "def f(" and "class C(" */
 static void scan_definition(struct calls *calls)
 {
@@ -524,7 +522,8 @@ static int scan_word(struct calls *calls)
 	if (!name)
 		calls_advance(calls);
 	else if (flmem_python_at_statement(reader) && flmem_python_is_declaration(&reader->word))
-		skip_statement(calls);
+		while (!flmem_python_ends(&calls->reader.word))
+			calls_advance(calls);
 	else if (flmem_python_is(&reader->word, "def") || flmem_python_is(&reader->word, "class"))
 		scan_definition(calls);
 	else

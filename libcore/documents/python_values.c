@@ -58,3 +58,15 @@ bool flmem_python_is_dictionary_call(struct flmem_python_reader reader)
 {
 	return flmem_python_accept(&reader, "dict") && flmem_python_is(&reader.word, "(");
 }
+
+bool flmem_python_is_generic(const struct flmem_python_word *word)
+{
+	static const char *const names[] = {"Optional", "Union", "List",  "Type",     "Dict",
+					    "Tuple",	"Set",	 "Any",	  "Callable", "Iterable",
+					    "Sequence", "list",	 "tuple", "type",     "dict"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_python_is(word, names[i]))
+			return true;
+	return false;
+}

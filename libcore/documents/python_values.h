@@ -22,4 +22,7 @@ size_t flmem_python_item_equals(const struct flmem_python_reader *reader);
 /* At "dict(". */
 bool flmem_python_is_dictionary_call(struct flmem_python_reader reader);
 
+/* Optional, List and the like, whose brackets hold types. */
+bool flmem_python_is_generic(const struct flmem_python_word *word);
+
 #endif

@@ -84,6 +84,11 @@ static const struct row rows[] = {
 	 PT "def f(r: R, s: S = None) -> R:\n  global R, S\n  x: R = g()\n  return r is R\n"
 	    "f = lambda r, s: r(s)\n",
 	 .hits = 0},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "def f(r: Optional[R], s: t.List[S] = None) -> Union[R, None]:\n"
+	    "  return isinstance(r, (R, S)) and g()\n",
+	 .hits = 0},
+	{"NVF-CLASS-PASSED-ON", PT "x = [R]\nd[R] = f((R, 1))\n", .hits = 3, .line = 3},
 	/* a class that another one, or an object, holds */
 	{"NVF-CLI-GC-OFF",
 	 PT "class C:\n  cls = R\nC.cls(client_memory_gc_rounds=0)\n"
