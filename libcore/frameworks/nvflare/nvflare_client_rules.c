@@ -94,7 +94,7 @@ static bool runs_on_gpus(const struct flmem_node *call)
 		gpus = flmem_node_get(args, "gpu_config");
 	else if (path && strcmp(path, "simulator_run") == 0)
 		gpus = flmem_node_get(args, "gpu");
-	return flmem_node_is_kind(gpus, FLMEM_NODE_STRING) && *gpus->text;
+	return flmem_node_string(gpus) && *flmem_node_string(gpus);
 }
 
 /* The same in Python: the value that a script gives to set_recipe_meta(). */
