@@ -34,7 +34,7 @@ def write_model(path, seed, tensors=TENSORS):
         subprocess.run([stage.PYTHON, "-c", script, str(seed), str(tensors)], check=True, stdout=file)
 
 
-def _make_cold():
+def make_cold():
     os.sync()
     try:
         with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
@@ -44,7 +44,7 @@ def _make_cold():
     return True
 
 
-def _make_warm(names):
+def make_warm(names):
     os.sync()
     for name in names:
         with open(name, "rb") as file:
@@ -76,9 +76,9 @@ def _rounds(bench, folder, names, cold):
                 continue
             stage.progress(f"averaging, {'cold' if cold else 'warm'}: round {number + 1}, {way}")
             if cold:
-                _make_cold()
+                make_cold()
             else:
-                _make_warm(names)
+                make_warm(names)
             timings.setdefault(way, []).append(_one(bench, words, output))
     return timings
 
@@ -120,22 +120,28 @@ def _memory(bench, folder, names):
                             unit="MiB", limit=PEAK_MANY_MIB)
 
 
+def write_inputs(folder, part):
+    """Their names."""
+    room = os.statvfs(folder)
+    if room.f_bavail * room.f_frsize < ROOM_BYTES:
+        raise stage.Failed(f"{folder} has less than 8 GiB; set FLMEM_BENCH_DIR")
+    names = [os.path.join(folder, f"client-{n}.safetensors") for n in range(INPUTS)]
+    for number, name in enumerate(names):
+        stage.progress(f"{part}: writing model {number + 1}")
+        write_model(name, number)
+    return names
+
+
 def average(bench):
     """Speed and memory of an average of four models."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
-        room = os.statvfs(folder)
-        if room.f_bavail * room.f_frsize < ROOM_BYTES:
-            raise stage.Failed(f"{folder} has less than 8 GiB; set FLMEM_BENCH_DIR")
-        names = [os.path.join(folder, f"client-{n}.safetensors") for n in range(INPUTS)]
-        for number, name in enumerate(names):
-            stage.progress(f"averaging: writing model {number + 1}")
-            write_model(name, number)
+        names = write_inputs(folder, "averaging")
         warm = _rounds(bench, folder, names, cold=False)
         yield from _rows(warm, "warm")
         for way, rows in warm.items():
             yield figures.of_values(f"peak RSS of {way}", [t.peak_bytes / figures.MIB for t in rows],
                                     unit="MiB")
-        if _make_cold():
+        if make_cold():
             yield from _rows(_rounds(bench, folder, names, cold=True), "cold")
         else:
             stage.progress("averaging: only root can empty the page cache; no cold runs")

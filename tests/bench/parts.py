@@ -11,6 +11,7 @@ import time
 import averaging
 import collecting
 import cuda
+import diskways
 import exchanging
 import fetching
 import figures
@@ -323,6 +324,7 @@ def heap(bench):
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
+       "disk": diskways.disk,
        "fetch": fetching.fetch, "exchange": exchanging.exchange,
        "transfer": transferring.transfer,
        "sample": sampling.sample, "profilers": profilers.compare,

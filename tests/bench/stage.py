@@ -44,8 +44,18 @@ class Tools:
         self._compile("bareput.c", self.bareput, "-Wl,--no-as-needed", "-lmicrohttpd")
         self.plaincopy = os.path.join(directory, "plaincopy")
         self._compile("plaincopy.c", self.plaincopy, "-pthread")
+        self.diskways = os.path.join(directory, "diskways")
+        self._compile("diskways.c", self.diskways, "-pthread", *self._ring_flags())
         self.heaps = os.path.join(directory, "heaps")
         self._compile("../victims/heaps/heaps.c", self.heaps, "-pthread", "-Wno-use-after-free")
+
+    @staticmethod
+    def _ring_flags():
+        """Of liburing; without it the benchmark of io_uring says that it is skipped."""
+        words = [os.environ.get("CC", "cc"), "-E", "-include", "liburing.h", "-x", "c", "-"]
+        found = not subprocess.run(words, check=False, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+        return ["-Wl,--no-as-needed", "-luring"] if found else []
 
     @staticmethod
     def _compile(source, output, *flags):
