@@ -109,7 +109,7 @@ struct flmem_aggregate_request {
 	enum flmem_nan_policy nan;
 	enum flmem_non_float_policy non_float;
 	uint64_t chunk_bytes; /* 0: FLMEM_AGGREGATE_CHUNK_BYTES; rounded up to 64 KiB */
-	unsigned threads;     /* 0: one per processor that this thread may use, at most 8 */
+	unsigned threads;     /* 0: two per processor that this thread may use, at most 8 */
 	bool resume;	      /* continue what an earlier call with the same request left */
 	/*
 	 * Called about five times a second from the calling thread; returns false to stop. May be

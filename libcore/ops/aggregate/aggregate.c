@@ -19,9 +19,14 @@
 #define INPUTS_MAX	  10000U
 #define DISTANCES_MAX	  256U /* their pairs take 18 MB per thread */
 #define THREADS_BY_ITSELF 8U
-/* Blocks of all inputs of a thread together: in the second-level cache for a few inputs. */
-#define BLOCKS_BYTES   (UINT64_C(1) << 20)
-#define BLOCK_LARGEST  (UINT64_C(256) << 10)
+/* While one waits for the disk or for the lock of the output file, another one computes. */
+#define THREADS_PER_PROCESSOR 2
+/*
+ * Blocks of all inputs of a thread together: about a second-level cache, which matters less than
+ * long writes, for which the kernel takes larger folios.
+ */
+#define BLOCKS_BYTES   (UINT64_C(2) << 20)
+#define BLOCK_LARGEST  (UINT64_C(512) << 10)
 #define BLOCK_SMALLEST (UINT64_C(64) << 10)
 
 static void clear_call(struct flmem_aggregate_call *call)
@@ -80,6 +85,7 @@ static unsigned count_threads(const struct flmem_aggregate_request *request)
 
 	if (request->threads)
 		return request->threads;
+	count *= THREADS_PER_PROCESSOR;
 	return (unsigned)count < THREADS_BY_ITSELF ? (unsigned)count : THREADS_BY_ITSELF;
 }
 

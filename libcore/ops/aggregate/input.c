@@ -519,6 +519,16 @@ static bool is_cached(int fd, uint64_t offset)
 	return flmem_file_read_flags(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
 }
 
+/*
+ * Reading ahead what is there already takes as long as looking up each of its pages. Where the ends
+ * are there but not the middle, the kernel's own read-ahead has to do.
+ */
+static bool is_present(const struct flmem_input_piece *piece)
+{
+	return is_cached(piece->file->fd, piece->offset) &&
+	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
+}
+
 bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
 			uint64_t begin, uint64_t end, int advice)
 {
@@ -547,7 +557,9 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 		if (first && advice == POSIX_FADV_WILLNEED)
 			cached = is_cached(piece.file->fd, piece.offset);
 		first = false;
-		posix_fadvise(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes, advice);
+		if (advice != POSIX_FADV_WILLNEED || !is_present(&piece))
+			posix_fadvise(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes,
+				      advice);
 		begin += piece.bytes;
 	}
 	return cached;
