@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to read inputs and to write their mean, with chunks of the size that flmem aggregate has:
+ * The ways to read inputs and to write their mean, in chunks as large as those of flmem aggregate:
  * diskways WAY OUTPUT INPUT..., where WAY is threads (pread and pwrite) or uring (io_uring), with
  * -direct for O_DIRECT, -direct-output for O_DIRECT of the output only. Only whole chunks, from the
  * start of the files: O_DIRECT needs aligned places. Exit status 77: the kernel or this build has

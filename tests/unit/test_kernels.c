@@ -229,7 +229,7 @@ static void compare_sums(const struct flmem_kernels *one, const struct flmem_ker
 		assert_false(from[i] < a[i]);
 }
 
-/* Powers of two are divided by in another way, which may not show: the ends of the range are not. */
+/* Powers of two are divided by in another way, which must not show; some divisors are no such. */
 static void dividing_has_the_bits_of_the_operator(void **state)
 {
 	static const double divisors[] = {1.0,	     0.5,	2.0,  0x1p-40, 0x1p1021, 0x1p1023,
