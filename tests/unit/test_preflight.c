@@ -13,6 +13,7 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include "proc/host.h"
 #include "proc/status.h"
@@ -209,6 +210,55 @@ static void a_shadow_stack_is_refused(void **state)
 	assert_non_null(strstr(err.message, "shadow stack"));
 }
 
+static const char *kernel; /* NULL: this one */
+
+int uname(struct utsname *ret_names)
+{
+	if (!kernel)
+		return (int)syscall(SYS_uname, ret_names);
+	*ret_names = (struct utsname){0};
+	snprintf(ret_names->release, sizeof(ret_names->release), "%s", kernel);
+	return 0;
+}
+
+static bool is_refused_for_huge_pages(const char *release, const char *status)
+{
+	char directory[] = "/tmp/flmem-preflight-XXXXXX";
+	FLMEM_AUTO_PROCESS struct flmem_process fake = FLMEM_PROCESS_INIT;
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(open_fake(directory, status, &fake), 0);
+	target_open(child, &target);
+	target.view.process = &fake; /* with the modules of a program that may be borrowed */
+	kernel = release;
+	rc = flmem_preflight_fixed(&target.view, &err);
+	kernel = NULL;
+	target_close(&target);
+	remove_fake(directory);
+	return rc == FLMEM_EUNSUPPORTED && strstr(err.message, "huge pages of hugetlbfs");
+}
+
+static void huge_pages_that_a_kernel_drops_as_a_whole_are_refused(void **state)
+{
+	static const char *const wrong[] = {"5.18.0", "5.19.17-generic", "6.0.3+"};
+	static const char *const right[] = {"5.17.15", "5.10.0-30-amd64", "6.1.0-1", "6.18.44",
+					    "x"};
+	const char *some = "HugetlbPages:\t    2048 kB\n";
+
+	(void)state;
+	start(be_waiting);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(wrong); i++) {
+		assert_true(is_refused_for_huge_pages(wrong[i], some));
+		assert_false(is_refused_for_huge_pages(wrong[i], "HugetlbPages:\t       0 kB\n"));
+		assert_false(is_refused_for_huge_pages(wrong[i], ""));
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(right); i++)
+		assert_false(is_refused_for_huge_pages(right[i], some));
+}
+
 /*
  * The kernel releases the memory of a process some time before it shows it as ended, and ptrace()
  * then returns EPERM: no lack of rights.
@@ -319,6 +369,8 @@ int main(void)
 		cmocka_unit_test(a_kernel_thread_is_refused),
 		cmocka_unit_test_teardown(a_process_in_strict_mode_is_refused, end_child),
 		cmocka_unit_test_teardown(a_shadow_stack_is_refused, end_child),
+		cmocka_unit_test_teardown(huge_pages_that_a_kernel_drops_as_a_whole_are_refused,
+					  end_child),
 		cmocka_unit_test(a_process_without_memory_has_ended),
 		cmocka_unit_test_teardown(the_capability_to_trace_does_not_open_files, end_child),
 		cmocka_unit_test_teardown(a_program_for_another_machine_is_refused, end_child),

@@ -14,6 +14,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
+#include "remote/checks/huge_pages.h"
 #include "remote/checks/libc_threads.h"
 #include "remote/checks/userfaults.h"
 
@@ -145,7 +146,9 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 				       "process %d runs in seccomp strict mode, which kills it for "
 				       "the system calls that a release of memory needs",
 				       (int)view->process->pid);
-	rc = flmem_userfaults_check(view->process, err);
+	rc = flmem_huge_pages_check(view->process, &target, err);
+	if (!rc)
+		rc = flmem_userfaults_check(view->process, err);
 	if (rc)
 		return rc;
 	return flmem_libc_threads_check(view, err);
