@@ -96,7 +96,8 @@ static void the_last_of_equal_keys_counts(void **state)
 
 static void escapes_are_resolved(void **state)
 {
-	static const char text[] = "[\"\\u00e9\\ud83d\\ude00\\/\\\"\", \"\\ud83d\", \"a\\u0000b\"]";
+	static const char text[] = "[\"\\u00e9\\ud83d\\ude00\\/\\\"\", \"\\ud83d\", \"a\\u0000b\","
+				   "\"\\udc00\\udc00\", \"\\ud800\\ud800\", \"\\udbff\\udfff\"]";
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
 	const struct flmem_node *node;
 
@@ -105,8 +106,12 @@ static void escapes_are_resolved(void **state)
 	node = flmem_node_first(document.root);
 	assert_string_equal(node->text, "\xc3\xa9\xf0\x9f\x98\x80/\"");
 	assert_string_equal(node->next->text, "\xef\xbf\xbd");
-	assert_string_equal(node->next->next->text, "a\xef\xbf\xbd"
-						    "b");
+	node = node->next->next;
+	assert_string_equal(node->text, "a\xef\xbf\xbd"
+					"b");
+	assert_string_equal(node->next->text, "\xef\xbf\xbd\xef\xbf\xbd");
+	assert_string_equal(node->next->next->text, "\xef\xbf\xbd\xef\xbf\xbd");
+	assert_string_equal(node->next->next->next->text, "\xf4\x8f\xbf\xbf");
 }
 
 static void what_python_takes_is_taken(void **state)

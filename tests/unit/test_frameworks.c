@@ -307,6 +307,7 @@ static void the_three_simulator_processes_are_told_apart(void **state)
 	"client_configs:\n  train_configs:\n    trainer: VanillaTrainer\n"        \
 	"server_configs:\n  num_clients: 2\n  comm_configs:\n    grpc_configs:\n" \
 	"      server_uri: localhost:50051\n"
+#define GRPC_YAML "comm_configs:\n  grpc_configs:\n    server_uri: localhost:50051\n"
 #define CLIENT_YAML                                                             \
 	"client_id: \"Client1\"\ntrain_configs:\n  device: cpu\n"               \
 	"data_configs:\n  dataset_path: x.py\ncomm_configs:\n  grpc_configs:\n" \
@@ -332,6 +333,15 @@ static void appfl_is_told_by_its_configuration(void **state)
 		{0, 0, "", {"python", "other/run_server.py"}},
 		{0, 0, "", {"python", "other/run_client.py", "--config", "../configs/odd.yaml"}},
 		{0, 0, "", {"python", "x.py", "--config", "../configs/odd.yaml"}},
+		{FLMEM_FRAMEWORK_APPFL,
+		 FLMEM_ROLE_CLIENT,
+		 "two",
+		 {"python", "x.py", "--config", "../configs/bare.yaml"}},
+		{FLMEM_FRAMEWORK_APPFL,
+		 FLMEM_ROLE_CLIENT,
+		 "",
+		 {"python", "run_client.py", "--config", "../configs/data.yaml"}},
+		{0, 0, "", {"python", "x.py", "--config", "../configs/data.yaml"}},
 		{0, 0, "", {"python", "x.py", "--config"}},
 		{0, 0, "", {"python", "x.py", "--config", "../../../../../etc/passwd"}},
 	};
@@ -339,6 +349,8 @@ static void appfl_is_told_by_its_configuration(void **state)
 	tree_puts(tree, "root/work/configs/server.yaml", SERVER_YAML);
 	tree_puts(tree, "root/work/configs/client.yaml", CLIENT_YAML);
 	tree_puts(tree, "root/work/configs/odd.yaml", "client_id: 7\nother: 1\n");
+	tree_puts(tree, "root/work/configs/bare.yaml", "client_id: two\n" GRPC_YAML);
+	tree_puts(tree, "root/work/configs/data.yaml", "data_configs:\n  a: 1\n" GRPC_YAML);
 	tree_puts(tree, "root/work/examples/grpc/run_server.py",
 		  "from appfl.agent import ServerAgent\n");
 	tree_puts(tree, "root/work/examples/other/run_server.py", "import flask\n");
