@@ -19,10 +19,13 @@
  * The thread is not one of the program's. threading creates an entry for such a thread when code
  * asks for the current thread, as logging does, and before 3.13 keeps it forever, so the code
  * removes it.
+ *
+ * Functions of the program that replace print() or those of os, for example with one that writes
+ * elsewhere, are not called.
  */
 #define FRAME_BEGIN \
 	"try:\n"    \
-	" import io,os,sys,time,_thread\n"
+	" import io,posix,sys,time,_thread\n"
 
 #define FRAME_RUN                                                                  \
 	" o=io.StringIO()\n"                                                       \
@@ -31,7 +34,9 @@
 	" try:\n"                                                                  \
 	"  if X:raise E[0]\n"                                                      \
 	"  exec(compile(S,F,'exec'),{'__name__':'__flmem__','__file__':F,'print':" \
-	"lambda *a,**k:print(*a,**dict(k,file=k.get('file') or o))})\n"            \
+	"lambda *a,**k:(print if type(print)is type(len)else lambda*b,sep=' ',"    \
+	"end='\\n',file=0,flush=0:file.write(sep.join(map(str,b))+end))"           \
+	"(*a,**dict(k,file=k.get('file') or o))})\n"                               \
 	" except BaseException as e:\n"                                            \
 	"  n=0\n"                                                                  \
 	"  t=e.__traceback__\n"                                                    \
@@ -49,9 +54,9 @@
 	" o=(r+'\\n'+o.getvalue()).encode('utf-8','replace')\n"                    \
 	" r=K+len(o).to_bytes(4,'little')+b.to_bytes(8,'little')+o[:N]\n"          \
 	" try:\n"                                                                  \
-	"  f=os.open('/proc/self/mem',os.O_WRONLY|os.O_CLOEXEC)\n"                 \
-	"  try:os.pwrite(f,r,A)\n"                                                 \
-	"  finally:os.close(f)\n"                                                  \
+	"  f=posix.open('/proc/self/mem',posix.O_WRONLY|posix.O_CLOEXEC)\n"        \
+	"  try:posix.pwrite(f,r,A)\n"                                              \
+	"  finally:posix.close(f)\n"                                               \
 	" except OSError:\n"                                                       \
 	"  f=sys.modules.get('ctypes')\n"                                          \
 	"  if f:f.memmove(A,r,len(r))\n"                                           \
@@ -100,7 +105,7 @@ static const char started[] = FRAME_BEGIN FRAME_RESEND FRAME_RUN;
 #define START_1 "import sys,_thread as t\n"
 #define START_2 "s=t.start_new_thread\n"
 #define START_3 "if type(s)is not type(len):raise RuntimeError('start_new_thread is replaced')\n"
-#define START_4 "G.update(H=sys._getframe(1),M=t.get_ident(),L=G.get('L')or t.allocate_lock())\n"
+#define START_4 "G.update(H=sys._getframe(2),M=t.get_ident(),L=G.get('L')or t.allocate_lock())\n"
 #define START_5 "s(exec,(W,G))\n"
 
 static const char starter[] =
@@ -158,16 +163,25 @@ static void append_globals(const struct flmem_cpython_code *code,
 	flmem_buf_putc(buf, '}');
 }
 
-/* An expression, so that it binds no name in __main__, where it runs. */
+/*
+ * An expression, so that it binds no name in __main__, where it runs. A program may have a function
+ * of its own that is named exec there, which for example runs commands: then only __builtins__ has
+ * Python's, as a module or a dictionary. Any other function in that place is not called.
+ */
+#define EXEC_BEGIN "(lambda e:e.__class__ is''.join.__class__ and e("
+#define EXEC_END                                                        \
+	"))((lambda b:b if b.__class__ is{}.__class__ else b.__dict__)" \
+	"(__builtins__).get('exec'))\n"
+
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at)
 {
-	flmem_buf_puts(buf, "exec(");
+	flmem_buf_puts(buf, EXEC_BEGIN);
 	append_literal(buf, frame, sizeof(frame) - 1);
 	flmem_buf_putc(buf, ',');
 	append_globals(code, cookie, output_max, buf, ret_address_at);
-	flmem_buf_puts(buf, ")\n");
+	flmem_buf_puts(buf, EXEC_END);
 	flmem_buf_putc(buf, '\0');
 }
 
@@ -176,13 +190,13 @@ void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
 				     size_t output_max, struct flmem_buf *buf,
 				     size_t *ret_address_at)
 {
-	flmem_buf_puts(buf, "exec(");
+	flmem_buf_puts(buf, EXEC_BEGIN);
 	append_literal(buf, starter, sizeof(starter) - 1);
 	flmem_buf_puts(buf, ",{'W':");
 	append_literal(buf, started, sizeof(started) - 1);
 	flmem_buf_puts(buf, ",'G':");
 	append_globals(code, cookie, output_max, buf, ret_address_at);
-	flmem_buf_puts(buf, "})\n");
+	flmem_buf_puts(buf, "}" EXEC_END);
 	flmem_buf_putc(buf, '\0');
 }
 

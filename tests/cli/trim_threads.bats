@@ -349,3 +349,26 @@ os.read(os.pipe()[0], 1)'
 @test "interpreters of Tcl are not collected in another thread" {
 	each_python collect_tcl
 }
+
+# Functions of the program with the names of Python's own: the code calls none of them.
+collect_beside_own_functions() {
+	start_victim "$PYTHON" -uc '
+import builtins, os, time
+def exec(*unused):
+    os.write(1, b"called exec\n")
+def replaced(*unused, **named):
+    os.write(1, b"called\n")
+builtins.print = os.open = replaced
+os.write(1, b"ready\n")
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it said: $(cat "$VICTIM_LOG")"
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "functions of the program that are named like Python's own are not called" {
+	each_python collect_beside_own_functions
+}

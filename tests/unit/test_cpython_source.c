@@ -64,8 +64,12 @@ static void what_is_no_answer_is_none(void **state)
 	assert_false(flmem_cpython_answer_parse(bytes, length, cookie, &answer));
 }
 
-/* Runs the wrapped code in a real Python, which writes the answer into a file instead of memory. */
-static void run_in_python(const struct flmem_cpython_code *code, unsigned char *bytes)
+/*
+ * Runs the wrapped code in a real Python, after a line of the program, and writes the answer into a
+ * file instead of memory.
+ */
+static void run_in_python(const char *before, const struct flmem_cpython_code *code,
+			  unsigned char *bytes)
 {
 	FLMEM_AUTO_BUF struct flmem_buf source = FLMEM_BUF_INIT;
 	size_t address_at;
@@ -85,7 +89,7 @@ static void run_in_python(const struct flmem_cpython_code *code, unsigned char *
 	place = strstr(source.data, "/proc/self/mem");
 	assert_non_null(place);
 	memcpy(place, "/proc/self/fd/", 14);
-	dprintf(fd, "%.*s", (int)(place + 13 - source.data), source.data);
+	dprintf(fd, "%s\n%.*s", before, (int)(place + 13 - source.data), source.data);
 	dprintf(fd, "/%d%s\nassert 'o' not in vars() and 'S' not in vars()\n", file, place + 14);
 	child = fork();
 	if (child == 0) {
@@ -203,12 +207,56 @@ static void the_source_is_python_and_answers(void **state)
 		print_message("SKIP: there is no /usr/bin/python3\n");
 		skip();
 	}
-	run_in_python(&code, bytes);
+	run_in_python("", &code, bytes);
 	assert_true(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
 	assert_true(answer.took_ns > 0);
 	assert_string_equal(answer.exception, "KeyError: 1 (line 3)");
 	assert_string_equal(answer.output, "\" \\ \xc3\xa4\nodd \" name\\\n");
 	flmem_cpython_answer_clear(&answer);
+}
+
+/* They would end it with an error. */
+static void functions_of_the_program_are_not_called(void **state)
+{
+	static const char *const programs[] = {
+		"def exec(*a):import os;os._exit(2)",
+		"__builtins__=__builtins__.__dict__\ndef exec(*a):import os;os._exit(3)",
+		"import builtins,os\nbuiltins.print=lambda *a,**k:os._exit(4)",
+		"import os\ne=os._exit\nos.open=os.pwrite=os.close=lambda *a:e(5)",
+	};
+	const struct flmem_cpython_code code = {"own", "print(1,2,end='.')\nprint('3')", 29};
+	struct flmem_cpython_answer answer;
+
+	(void)state;
+	if (access("/usr/bin/python3", X_OK)) {
+		print_message("SKIP: there is no /usr/bin/python3\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
+
+		run_in_python(programs[i], &code, bytes);
+		assert_true(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
+		assert_null(answer.exception);
+		assert_string_equal(answer.output, "1 2.3\n");
+		flmem_cpython_answer_clear(&answer);
+	}
+}
+
+/* No answer then. */
+static void a_replaced_exec_is_not_called(void **state)
+{
+	const struct flmem_cpython_code code = {"own", "print(1)", 8};
+	struct flmem_cpython_answer answer;
+	unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
+
+	(void)state;
+	if (access("/usr/bin/python3", X_OK)) {
+		print_message("SKIP: there is no /usr/bin/python3\n");
+		skip();
+	}
+	run_in_python("import builtins,os\nbuiltins.exec=lambda *a:os._exit(6)", &code, bytes);
+	assert_false(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
 }
 
 int main(void)
@@ -217,6 +265,8 @@ int main(void)
 		cmocka_unit_test(an_answer_is_taken_apart),
 		cmocka_unit_test(what_is_no_answer_is_none),
 		cmocka_unit_test(the_source_is_python_and_answers),
+		cmocka_unit_test(functions_of_the_program_are_not_called),
+		cmocka_unit_test(a_replaced_exec_is_not_called),
 		cmocka_unit_test(a_signal_in_the_main_thread_is_not_lost),
 	};
 
