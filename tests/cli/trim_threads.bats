@@ -372,3 +372,46 @@ time.sleep(1000)'
 @test "functions of the program that are named like Python's own are not called" {
 	each_python collect_beside_own_functions
 }
+
+# A control group for processes, of version 1 or 2, as GROUP.
+make_pids_group() {
+	local parent
+	parent=/sys/fs/cgroup/pids$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup)
+	[ -d "$parent" ] || parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	mkdir "$parent/flmem-test-$$" 2>/dev/null || skip "needs control groups that may be written"
+	GROUP=$parent/flmem-test-$$
+	[ -e "$GROUP/pids.max" ] || skip "needs a controller of processes below $parent"
+}
+
+teardown() {
+	stop_victims
+	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
+}
+
+# A group with room for one more, which the program needs for its next child.
+@test "a thread for the code does not take the last place of a control group" {
+	requires root
+	make_pids_group
+	start_victim /usr/bin/python3 -uc '
+import os, sys, time
+print(os.getpid(), file=open(sys.argv[1] + "/cgroup.procs", "w"), flush=True)
+print(2, file=open(sys.argv[1] + "/pids.max", "w"), flush=True)
+print("ready", flush=True)
+while True:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    time.sleep(0.001)' "$GROUP"
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"(pids.max), which the program may need itself" ]]
+	assert_victim_unharmed
+	assert_silent
+	echo 100 >"$GROUP/pids.max"
+	flmem trim --pid "$VICTIM" --gc --timeout 5s --json
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	assert_victim_unharmed
+	assert_silent
+}

@@ -5,6 +5,7 @@ from faults import Fault
 STATE = "libcore/runtimes/cpython_state.c"
 CALL = "libcore/runtimes/cpython_call.c"
 HEADROOM = "libcore/proc/limits/headroom.c"
+CGROUP = "libcore/proc/limits/cgroup.c"
 SCRIPT = "libcore/runtimes/cpython_script.c"
 SOURCE = "libcore/runtimes/cpython_source.c"
 SYSCALLS = "libcore/runtimes/cpython_syscalls.c"
@@ -94,6 +95,13 @@ FAULTS = (
           "else if (0)",
           "entering an interpreter that could end for lack of memory",
           ("unit.test_cpython_new_thread",)),
+    Fault("last-place-taken", CALL,
+          "rc = flmem_headroom_check_tasks(session->view->process, err);", "rc = 0;",
+          "leaving the program the last places of its control group",
+          ("cli.trim_threads/last place",)),
+    Fault("places-of-one-group", CGROUP, 'flmem_buf_puts(&above, "../");', "break;",
+          "asking each group that a process is in for its places",
+          ("unit.test_cgroup",)),
     Fault("address-space-not-asked-for", HEADROOM,
           'if (is_near_limit(process, "Max address space", "VmSize", bytes))', "if (0)",
           "a process whose address space is full", ("unit.test_headroom",)),

@@ -16,6 +16,7 @@
 
 #define V1_MOUNT	"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
 #define V1_CPU_MOUNT	"32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+#define V1_PIDS_MOUNT	"33 31 0:30 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
 #define V2_MOUNT	"41 31 0:38 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V2_HYBRID_MOUNT "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
 #define V1_NO_LIMIT	"9223372036854771712\n"
@@ -60,6 +61,59 @@ static void assert_unknown(const struct flmem_cgroup_limit *limit, const char *r
 	assert_non_null(limit->max_bytes.unknown);
 	assert_non_null(limit->headroom_bytes.unknown);
 	assert_non_null(strstr(limit->max_bytes.unknown, reason));
+}
+
+static uint64_t read_tasks_left(const struct tree *tree)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
+
+	assert_int_equal(flmem_process_open_at(proc, PID, &process, NULL), 0);
+	return flmem_cgroups_tasks_left(tree->fd, &process);
+}
+
+static void put_tasks(const struct tree *tree, const char *group, const char *most,
+		      const char *used)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	tree_puts(tree, path, "77\n");
+	snprintf(path, sizeof(path), "%s/pids.max", group);
+	tree_puts(tree, path, most);
+	snprintf(path, sizeof(path), "%s/pids.current", group);
+	tree_puts(tree, path, used);
+}
+
+/* What one of the groups has left may be less than what the one with the lowest limit has. */
+static void the_tasks_left_are_those_of_the_fullest_group(void **state)
+{
+	const struct tree *tree = *state;
+
+	tree_puts(tree, "proc/self/mountinfo", V2_MOUNT);
+	tree_puts(tree, "proc/77/cgroup", "0::/a/b/c\n");
+	tree_puts(tree, "sys/fs/cgroup/a/b/c/cgroup.procs", "77\n");
+	put_tasks(tree, "sys/fs/cgroup/a/b", "20\n", "5\n");
+	put_tasks(tree, "sys/fs/cgroup/a", "100\n", "93\n");
+	tree_puts(tree, "sys/fs/cgroup/cgroup.procs", "1\n");
+	assert_int_equal(read_tasks_left(tree), 7);
+	put_tasks(tree, "sys/fs/cgroup/a/b", "4\n", "5\n");
+	assert_int_equal(read_tasks_left(tree), 0);
+	put_tasks(tree, "sys/fs/cgroup/a/b", "max\n", "5\n");
+	put_tasks(tree, "sys/fs/cgroup/a", "max\n", "93\n");
+	assert_true(read_tasks_left(tree) == UINT64_MAX);
+}
+
+static void version_1_counts_tasks_in_groups_of_their_own(void **state)
+{
+	const struct tree *tree = *state;
+
+	tree_puts(tree, "proc/self/mountinfo", V1_MOUNT V1_PIDS_MOUNT);
+	tree_puts(tree, "proc/77/cgroup", "5:memory:/m\n8:pids:/p\n");
+	put_tasks(tree, "sys/fs/cgroup/pids/p", "9\n", "6\n");
+	assert_int_equal(read_tasks_left(tree), 3);
+	tree_puts(tree, "proc/self/mountinfo", V1_MOUNT);
+	assert_true(read_tasks_left(tree) == UINT64_MAX);
 }
 
 static void version_2_takes_the_lowest_limit_on_the_way_up(void **state)
@@ -230,6 +284,10 @@ static void escaped_mount_points_are_followed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_tasks_left_are_those_of_the_fullest_group,
+						setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(version_1_counts_tasks_in_groups_of_their_own,
+						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(version_2_takes_the_lowest_limit_on_the_way_up,
 						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(more_used_than_allowed_is_no_headroom, setup,

@@ -66,6 +66,7 @@ struct remembered {
 
 struct flmem_cgroups {
 	int rootfd;
+	const char *controller; /* of version 1 */
 	struct mount mounts[MOUNTS_MAX];
 	size_t mount_count;
 	struct remembered *known;
@@ -96,7 +97,8 @@ static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 	    (strcmp(found.type, "cgroup2") != 0 && strcmp(found.type, "cgroup") != 0))
 		return 0;
 	mount->version = strcmp(found.type, "cgroup2") == 0 ? V2 : V1;
-	if (mount->version == V1 && !(found.options && has_item(found.options, "memory")))
+	if (mount->version == V1 &&
+	    !(found.options && has_item(found.options, cgroups->controller)))
 		return 0;
 	mount->root = strdup(found.root);
 	mount->point = strdup(found.point + 1);
@@ -115,19 +117,26 @@ static int read_mounts(struct flmem_cgroups *cgroups)
 	return rc;
 }
 
-int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
+static int open_controller(int rootfd, const char *controller, struct flmem_cgroups **ret_cgroups,
+			   struct flmem_error *err)
 {
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = calloc(1, sizeof(*cgroups));
 	int rc;
 
 	if (!cgroups)
 		return flmem_error_nomem(err, "cannot read the mounts");
+	cgroups->controller = controller;
 	cgroups->rootfd = openat(rootfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	rc = cgroups->rootfd < 0 ? -errno : read_mounts(cgroups);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read the mounts");
 	*ret_cgroups = FLMEM_TAKE(cgroups);
 	return 0;
+}
+
+int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
+{
+	return open_controller(rootfd, "memory", ret_cgroups, err);
 }
 
 int flmem_cgroups_open(struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
@@ -372,7 +381,7 @@ static void read_group_limit(struct flmem_cgroups *cgroups, int version, const c
 }
 
 /* Lines ID:CONTROLLERS:PATH; version 2 is "0::PATH". NULL when the line is for another version. */
-static const char *parse_path(char *line, int version)
+static const char *parse_path(char *line, const char *controller, int version)
 {
 	char *controllers = strchr(line, ':'),
 	     *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -383,11 +392,12 @@ static const char *parse_path(char *line, int version)
 	controllers++;
 	if (version == V2)
 		return controllers[0] ? NULL : path;
-	return has_item(controllers, "memory") ? path : NULL;
+	return has_item(controllers, controller) ? path : NULL;
 }
 
 /* Reads the paths of its groups by version into `buf`; NULL, or the reason why there are none. */
-static const char *read_paths(const struct flmem_process *process, struct flmem_buf *buf,
+static const char *read_paths(const struct flmem_cgroups *cgroups,
+			      const struct flmem_process *process, struct flmem_buf *buf,
 			      const char *ret_paths[2])
 {
 	int rc = flmem_io_read_file_at(process->dirfd, "cgroup", FILE_MAX, buf);
@@ -401,7 +411,7 @@ static const char *read_paths(const struct flmem_process *process, struct flmem_
 		int version = colon && colon[1] == ':' ? V2 : V1;
 
 		if (!ret_paths[version])
-			ret_paths[version] = parse_path(line, version);
+			ret_paths[version] = parse_path(line, cgroups->controller, version);
 	}
 	return ret_paths[V1] || ret_paths[V2] ? NULL : not_named;
 }
@@ -410,7 +420,7 @@ void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_proce
 			 struct flmem_cgroup_limit *ret_limit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	const char *paths[2], *unknown = read_paths(process, &buf, paths);
+	const char *paths[2], *unknown = read_paths(cgroups, process, &buf, paths);
 
 	if (unknown)
 		set_unknown(ret_limit, unknown);
@@ -444,7 +454,7 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 				     struct flmem_cgroup_place *ret_place)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	const char *paths[2], *unknown = read_paths(process, &buf, paths), *ignored;
+	const char *paths[2], *unknown = read_paths(cgroups, process, &buf, paths), *ignored;
 
 	*ret_place = (struct flmem_cgroup_place)FLMEM_CGROUP_PLACE_INIT;
 	if (unknown)
@@ -455,6 +465,63 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 		ret_place->memory = open_group(cgroups, V1, paths[V1],
 					       ret_place->unified < 0 ? &unknown : &ignored);
 	return ret_place->memory >= 0 || ret_place->unified >= 0 ? NULL : unknown;
+}
+
+/* The number in a file of one line; UINT64_MAX for "max", and where there is none. */
+static uint64_t read_task_number(int group, const struct flmem_buf *above, const char *name)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	uint64_t number;
+
+	flmem_buf_printf(&path, "%s%s", above->data, name);
+	if (path.failed || flmem_io_read_file_at(group, path.data, FILE_MAX, &text))
+		return UINT64_MAX;
+	text.data[strcspn(text.data, "\n")] = '\0';
+	return flmem_parse_u64(text.data, 0, UINT64_MAX, &number, NULL) ? UINT64_MAX : number;
+}
+
+static bool is_group(int group, const struct flmem_buf *above)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+
+	flmem_buf_printf(&path, "%scgroup.procs", above->data);
+	return !path.failed && faccessat(group, path.data, F_OK, 0) == 0;
+}
+
+/* From the group up to the root of the mount. A group without the controller limits nothing. */
+static uint64_t find_tasks_left(int group)
+{
+	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
+	uint64_t least = UINT64_MAX;
+
+	flmem_buf_puts(&above, "./");
+	for (int level = 0; level < LEVELS_MAX && !above.failed; level++) {
+		uint64_t most, used, left;
+
+		if (!is_group(group, &above))
+			break;
+		most = read_task_number(group, &above, "pids.max");
+		used = read_task_number(group, &above, "pids.current");
+		left = used < most ? most - used : 0;
+		if (most != UINT64_MAX && used != UINT64_MAX && left < least)
+			least = left;
+		flmem_buf_puts(&above, "../");
+	}
+	return least;
+}
+
+uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *process)
+{
+	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
+	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
+
+	if (open_controller(rootfd, "pids", &cgroups, NULL) || !cgroups)
+		return UINT64_MAX;
+	flmem_cgroups_open_place(cgroups, process, &place);
+	if (place.memory < 0 && place.unified < 0)
+		return UINT64_MAX;
+	return find_tasks_left(place.memory >= 0 ? place.memory : place.unified);
 }
 
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path)

@@ -61,6 +61,12 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 				     const struct flmem_process *process,
 				     struct flmem_cgroup_place *ret_place);
 
+/*
+ * How many more threads and processes the groups of a process allow (the controller pids);
+ * UINT64_MAX: no limit, or none that is visible here. The mounts are those below `rootfd`.
+ */
+uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *process);
+
 /* Opens a file below the root of the groups for reading; -1 when there is none. */
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path);
 

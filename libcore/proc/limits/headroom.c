@@ -12,6 +12,7 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
+#include "proc/limits/cgroup.h"
 #include "proc/rollup.h"
 #include "proc/status.h"
 
@@ -20,6 +21,9 @@
 
 /* Mappings that a thread and its allocations may need. */
 #define SPARE_MAPPINGS 64U
+
+/* Threads and processes that a program may start at about the same time, beside flmem's. */
+#define SPARE_TASKS 16U
 
 /* Mode 2 of vm.overcommit_memory: the kernel refuses what it might not be able to provide. */
 #define NEVER_OVERCOMMIT 2U
@@ -164,4 +168,17 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			       "process %d could end for lack of memory: the limit of %s leaves "
 			       "less than %llu MiB, or cannot be read; raise it with prlimit",
 			       (int)process->pid, limit, (unsigned long long)(bytes >> 20));
+}
+
+int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	uint64_t left = root < 0 ? UINT64_MAX : flmem_cgroups_tasks_left(root, process);
+
+	if (left > SPARE_TASKS)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "the control group of process %d may start %llu more threads "
+			       "(pids.max), which the program may need itself",
+			       (int)process->pid, (unsigned long long)left);
 }

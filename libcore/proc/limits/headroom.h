@@ -24,6 +24,13 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
 
 /*
+ * FLMEM_EUNSAFE when the control groups of the process leave few threads (pids.max): one that flmem
+ * starts would take the place of the next that the program starts. Groups that are not visible here
+ * refuse nothing.
+ */
+int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err);
+
+/*
  * A soft limit by its name in /proc/PID/limits, in its unit there; UINT64_MAX: unlimited. False
  * when it cannot be read.
  */
