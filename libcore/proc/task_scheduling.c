@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/task_scheduling.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 #include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
@@ -27,6 +31,9 @@ struct attributes {
 #define SHARE_IDLE	0
 #define SHARE_USUAL	20 /* of nice 0 */
 #define SHARE_REAL_TIME 41
+
+/* Reading the groups of thousands of threads takes longer than a trim. */
+#define GROUPED_MAX 64U
 
 static bool read_attributes(pid_t tid, struct attributes *ret_attributes)
 {
@@ -85,6 +92,38 @@ static const char *refuse_real_time(const struct flmem_process *process,
 	return NULL;
 }
 
+/* Empty where the kernel has no control groups. False when the thread has ended. */
+static bool read_groups(const struct flmem_process *process, pid_t tid, struct flmem_buf *groups)
+{
+	char name[40];
+	int rc;
+
+	snprintf(name, sizeof(name), "task/%d/cgroup", (int)tid);
+	flmem_buf_reset(groups);
+	flmem_buf_puts(groups, "");
+	rc = flmem_process_read(process, name, groups);
+	return (!rc || rc == -ENOENT) && !groups->failed;
+}
+
+/*
+ * Threads of one process may be in groups with other shares and limits of processor time: those of
+ * version 1, and threaded ones of version 2. In a group that has used up its quota, a thread
+ * continues in the next period, with the locks that it holds.
+ */
+static bool is_grouped_apart(const struct flmem_process *process, pid_t tid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf own = FLMEM_BUF_INIT, other = FLMEM_BUF_INIT;
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+
+	if (flmem_tasks_read(process, &tasks) || !read_groups(process, tid, &own))
+		return true;
+	for (size_t i = 0; i < tasks.count && i < GROUPED_MAX; i++)
+		if (tasks.ids[i] != tid && read_groups(process, tasks.ids[i], &other) &&
+		    strcmp(own.data, other.data) != 0)
+			return true;
+	return false;
+}
+
 const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid)
 {
 	struct attributes own;
@@ -93,7 +132,9 @@ const char *flmem_task_scheduling_refuses(const struct flmem_process *process, p
 		return "has a scheduling policy that cannot be read";
 	if (is_real_time(&own))
 		return refuse_real_time(process, &own);
-	return has_better(process, processor_share_of(&own))
-		       ? "has a lower priority than another thread, which could wait for it"
+	if (has_better(process, processor_share_of(&own)))
+		return "has a lower priority than another thread, which could wait for it";
+	return is_grouped_apart(process, tid)
+		       ? "is in another control group than another thread, which could wait for it"
 		       : NULL;
 }

@@ -415,3 +415,29 @@ while True:
 	assert_victim_unharmed
 	assert_silent
 }
+
+# Version 1 has groups of threads. With its quota used up, the thread would hold the heap's locks.
+@test "a thread whose control group has less processor time is not borrowed" {
+	requires root
+	[ -e /sys/fs/cgroup/cpu/tasks ] || skip "needs control groups of version 1 for processor time"
+	mkdir "/sys/fs/cgroup/cpu/flmem-test-$$" 2>/dev/null || skip "needs control groups that may be written"
+	GROUP=/sys/fs/cgroup/cpu/flmem-test-$$
+	start_victim /usr/bin/python3 -uc '
+import sys, threading, time
+moved = threading.Event()
+def wait():
+    print(threading.get_native_id(), file=open(sys.argv[1] + "/tasks", "w"), flush=True)
+    moved.set()
+    time.sleep(1000)
+threading.Thread(target=wait, daemon=True).start()
+moved.wait()
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500' "$GROUP"
+	flmem trim --pid "$VICTIM" --timeout 500ms
+	assert_status 6
+	[[ $stderr == *"is in another control group than another thread, which could wait for it"* ]] ||
+		fail "it said: $stderr"
+	assert_victim_unharmed
+	assert_silent
+}

@@ -195,6 +195,8 @@ FAULTS = (
           "noticing processors of a thread's own", CONTEXTS),
     Fault("lower-priority", SCHEDULING, "processor_share_of(&other) > share)", "0)",
           "refusing a thread that others would wait for", SCHEDULINGS),
+    Fault("groups-not-compared", SCHEDULING, "strcmp(own.data, other.data) != 0)", "0)",
+          "refusing a thread whose control group may hold it up", SCHEDULINGS),
     Fault("idle-as-usual", SCHEDULING, "attributes->policy == SCHED_IDLE ? SHARE_IDLE :", "",
           "knowing threads that get a processor last", SCHEDULINGS),
     Fault("better-than-usual", SCHEDULING, "if (share >= SHARE_USUAL)\n\t\treturn false;\n", "",

@@ -6,15 +6,20 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "base/text/buf.h"
+#include "proc/process.h"
 #include "proc/task_scheduling.h"
 
 #define LOWER	  "lower priority"
 #define REAL_TIME "is a real-time thread, and the main thread is not"
 #define LIMITED	  "RLIMIT_RTTIME"
 #define BUDGET	  "SCHED_DEADLINE"
+#define APART	  "is in another control group"
 
 /* Of the C library's headers only newer ones have it. */
 #define POLICY_DEADLINE 6
@@ -40,6 +45,25 @@ struct row {
 
 static struct page *page;
 static const struct row *current;
+
+/* What the second thread's control groups seem to be; NULL: what they are. */
+static const char *groups;
+
+int __real_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf);
+int __wrap_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf);
+int __wrap_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf)
+{
+	char other[40];
+
+	snprintf(other, sizeof(other), "task/%d/cgroup", (int)atomic_load(&page->thread));
+	if (!groups || strcmp(name, other) != 0)
+		return __real_flmem_process_read(process, name, buf);
+	flmem_buf_puts(buf, groups);
+	return 0;
+}
 
 static int set_policy(int policy, int priority)
 {
@@ -185,6 +209,17 @@ static void priorities_are_compared(void **state)
 		skip();
 }
 
+/* The group may give it little processor time, or the first thread's group that one. */
+static void threads_in_different_groups_are_refused(void **state)
+{
+	static const struct row apart = {"apart", be_usual, be_usual, APART, APART};
+
+	(void)state;
+	groups = "3:cpu:/flmem-test\n0::/\n";
+	assert_true(run_row(&apart));
+	groups = NULL;
+}
+
 static void a_thread_that_has_ended_is_refused(void **state)
 {
 	struct target target;
@@ -212,6 +247,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(priorities_are_compared),
+		cmocka_unit_test(threads_in_different_groups_are_refused),
 		cmocka_unit_test(a_thread_that_has_ended_is_refused),
 	};
 
