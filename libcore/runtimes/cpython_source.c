@@ -169,9 +169,9 @@ static void append_globals(const struct flmem_cpython_code *code,
  * Python's, as a module or a dictionary. Any other function in that place is not called.
  */
 #define EXEC_BEGIN "(lambda e:e.__class__ is''.join.__class__ and e("
-#define EXEC_END                                                        \
-	"))((lambda b:b if b.__class__ is{}.__class__ else b.__dict__)" \
-	"(__builtins__).get('exec'))\n"
+#define EXEC_END                                                                    \
+	"))((lambda b:b if b.__class__ is{}.__class__ else'__name__'in b.__dir__()" \
+	"and b.__dict__ or{})(__builtins__).get('exec'))\n"
 
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,

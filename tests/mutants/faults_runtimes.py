@@ -161,7 +161,7 @@ FAULTS = (
     Fault("exec-of-the-program", SOURCE, """e.__class__ is''.join.__class__ and e(\"""", 'e(\"',
           "not calling a function in the place of exec()",
           SOURCES),
-    Fault("exec-by-name", SOURCE, "(__builtins__).get('exec'))", "(__builtins__)and exec)",
+    Fault("exec-by-name", SOURCE, "(__builtins__).get('exec'))", "(__builtins__)and exec or exec)",
           "not calling a function that the program named exec",
           SOURCES),
     Fault("print-of-the-program", SOURCE, "(print if type(print)is type(len)else", "(print if 1 else",

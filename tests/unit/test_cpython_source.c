@@ -243,20 +243,28 @@ static void functions_of_the_program_are_not_called(void **state)
 	}
 }
 
-/* No answer then. */
+/* No answer then, and no exception that the program would report. */
 static void a_replaced_exec_is_not_called(void **state)
 {
+	static const char *const programs[] = {
+		"import builtins,os\nbuiltins.exec=lambda *a:os._exit(6)",
+		"__builtins__=None",
+		"__builtins__=type('own',(),{'exec':lambda *a:None})()",
+	};
 	const struct flmem_cpython_code code = {"own", "print(1)", 8};
 	struct flmem_cpython_answer answer;
-	unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
 
 	(void)state;
 	if (access("/usr/bin/python3", X_OK)) {
 		print_message("SKIP: there is no /usr/bin/python3\n");
 		skip();
 	}
-	run_in_python("import builtins,os\nbuiltins.exec=lambda *a:os._exit(6)", &code, bytes);
-	assert_false(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
+
+		run_in_python(programs[i], &code, bytes);
+		assert_false(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
+	}
 }
 
 int main(void)
