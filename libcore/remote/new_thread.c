@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
+#include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"
@@ -331,7 +332,9 @@ int flmem_new_thread_start(const struct flmem_view *view,
 				       "process %d has %u threads or more: a new thread could not "
 				       "be identified among them",
 				       (int)view->process->pid, FLMEM_TASKS_MAX);
-	rc = flmem_gadgets_find(view, &gadgets, err);
+	rc = flmem_headroom_check_tasks(view->process, err);
+	if (!rc)
+		rc = flmem_gadgets_find(view, &gadgets, err);
 	if (rc)
 		return rc;
 	check.threads = before.count;

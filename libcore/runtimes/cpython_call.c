@@ -148,8 +148,6 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
 	rc = flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, err);
-	if (!rc)
-		rc = flmem_headroom_check_tasks(session->view->process, err);
 	if (rc)
 		return rc;
 	if (!is_lock_usable(session, &holder))

@@ -23,10 +23,10 @@ static const char idle[] = "import time\n"
 			   "time.sleep(1000)\n";
 
 /* Nothing can be written to its own memory, and ctypes is not there either. */
-static const char silent[] = "import os, time\n"
+static const char silent[] = "import posix, time\n"
 			     "def fail(*unused):\n"
 			     "    raise OSError\n"
-			     "os.open = fail\n"
+			     "posix.open = fail\n"
 			     "print(flush=True)\n"
 			     "time.sleep(1000)\n";
 
