@@ -17,6 +17,9 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0;", "0;",
+          "not running what was put in the place of a function of the C library",
+          ("cli.trim_hooks/in the place",)),
     Fault("damage-wall-time", DAMAGE, "flmem_clock_cpu_ns() >= check->cpu_deadline_ns", "0",
           "a limit to the processor time of the heap check",
           ("unit.test_glibc_check",)),

@@ -2,11 +2,54 @@
 #include "ops/target/target_hooks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/image.h"
+#include "elf/libc.h"
+#include "elf/modules.h"
 #include "ops/target/target_guard.h"
 
 #define RUNS_MAX 300U /* 4096 arenas, 15 at once */
+
+/* Whoever replaces a function by a jump to another one overwrites its first instructions. */
+#define CODE_BYTES 16U
+
+static bool is_code_replaced(const struct flmem_view *view, const struct flmem_module *library,
+			     const char *name)
+{
+	struct flmem_image *image = flmem_module_image(library, NULL);
+	unsigned char built[CODE_BYTES], now[CODE_BYTES];
+	struct flmem_symbol symbol;
+	uint64_t address;
+
+	return image && flmem_image_find_dynamic(image, name, &symbol) &&
+	       flmem_image_read_address(image, symbol.value, built, sizeof(built)) &&
+	       flmem_module_address(library, symbol.value, &address) &&
+	       !flmem_process_read_memory(view->process, address, now, sizeof(now)) &&
+	       memcmp(built, now, sizeof(now)) != 0;
+}
+
+/*
+ * Libraries for fast networks keep memory registered with a device, and replace the code of the C
+ * library's functions that give memory back by a jump to their own, which take locks. Allocators
+ * call these, too, malloc_trim() for example madvise().
+ */
+static int check_replaced_code(const struct flmem_view *view, struct flmem_error *err)
+{
+	static const char *const names[] = {"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk"};
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+
+	for (size_t i = 0; library && i < FLMEM_ARRAY_SIZE(names); i++)
+		if (is_code_replaced(view, library, names[i]))
+			return flmem_error_set(
+				err, FLMEM_EUNSUPPORTED, 0,
+				"the code of %s() in the C library of process %d has been "
+				"replaced by other code, which a borrowed thread must not run",
+				names[i], (int)view->process->pid);
+	return 0;
+}
 
 static int query_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 		       const struct flmem_borrow_options *options, uint64_t *stopped_us,
@@ -40,8 +83,10 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
 			     struct flmem_error *err)
 {
-	int rc = found->ops->check_hooks ? found->ops->check_hooks(view, found, err) : 0;
+	int rc = check_replaced_code(view, err);
 
+	if (!rc && found->ops->check_hooks)
+		rc = found->ops->check_hooks(view, found, err);
 	if (rc || !options || !found->ops->plan_hooks)
 		return rc;
 	return query_hooks(view, found, options, stopped_us, err);
