@@ -117,6 +117,20 @@ time.sleep(1000)'
 	assert_victim_unharmed
 }
 
+@test "no thread runs the madvise() of a preloaded library" {
+	local own=$FLMEM_VICTIMS/sampled/own_madvise.so library name
+	requires "$own" victim:allocators/hooked
+	for name in jemalloc.so.2 mimalloc.so.2 tcmalloc_minimal.so.4; do
+		library=$LIBRARIES/lib$name
+		[ -e "$library" ] || continue
+		CONF='' start_hooked "$own:$library" hooked none
+		refused "the ${name%%[._]*} of process [0-9]+ calls madvise\(\) of '.*own_madvise\.so'"
+	done
+	# The C library's own malloc does not call it.
+	CONF='' start_hooked "$own" hooked none
+	released
+}
+
 # As libraries for fast networks do it. The function takes a lock that the blocked thread holds.
 start_replaced() {
 	INPUT=$BATS_TEST_TMPDIR/input

@@ -51,6 +51,46 @@ static int check_replaced_code(const struct flmem_view *view, struct flmem_error
 	return 0;
 }
 
+/* The module whose function of this name an allocator calls; NULL where it calls none. */
+static const struct flmem_module *
+find_called(const struct flmem_view *view, const struct flmem_module *allocator, const char *name)
+{
+	const struct flmem_module *bound = flmem_module_got_target(allocator, name);
+	struct flmem_image *image = flmem_module_image(allocator, NULL);
+	struct flmem_symbol symbol;
+
+	if (bound || !image || !flmem_image_find_import(image, name, &symbol))
+		return bound;
+	return flmem_modules_lookup(view->modules, name, NULL);
+}
+
+/*
+ * Allocators beside that of the C library call these functions by name, so a preloaded library may
+ * have its own, which take locks. munmap() and mmap() of flmem's sampler take none of the program.
+ */
+static int check_preloaded(const struct flmem_view *view, const struct flmem_allocator *found,
+			   struct flmem_error *err)
+{
+	static const char *const names[] = {"madvise", "mprotect"};
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+
+	for (size_t i = 0;
+	     library && found->module && found->module != library && i < FLMEM_ARRAY_SIZE(names);
+	     i++) {
+		const struct flmem_module *called = find_called(view, found->module, names[i]);
+
+		if (called && called != library && called != found->module)
+			return flmem_error_set(
+				err, FLMEM_EUNSUPPORTED, 0,
+				"the %s of process %d calls %s() of '%s', which a borrowed "
+				"thread must not run",
+				flmem_allocator_name(found->ops->kind), (int)view->process->pid,
+				names[i], called->path);
+	}
+	return 0;
+}
+
 static int query_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 		       const struct flmem_borrow_options *options, uint64_t *stopped_us,
 		       struct flmem_error *err)
@@ -85,6 +125,8 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 {
 	int rc = check_replaced_code(view, err);
 
+	if (!rc)
+		rc = check_preloaded(view, found, err);
 	if (!rc && found->ops->check_hooks)
 		rc = found->ops->check_hooks(view, found, err);
 	if (rc || !options || !found->ops->plan_hooks)
