@@ -17,7 +17,7 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
-    Fault("preloaded-madvise", HOOKS, "rc = check_preloaded(view, found, err);", ";",
+    Fault("preloaded-madvise", HOOKS, "rc = check_preloaded(view, found, library, err);", ";",
           "refusing an allocator that calls a preloaded madvise()", ("cli.trim_hooks",)),
     Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0;", "0;",
           "not running what was put in the place of a function of the C library",

@@ -64,6 +64,14 @@ static void what_is_no_answer_is_none(void **state)
 	assert_false(flmem_cpython_answer_parse(bytes, length, cookie, &answer));
 }
 
+static void skip_without_python(void)
+{
+	if (access("/usr/bin/python3", X_OK)) {
+		print_message("SKIP: there is no /usr/bin/python3\n");
+		skip();
+	}
+}
+
 /*
  * Runs the wrapped code in a real Python, after a line of the program, and writes the answer into a
  * file instead of memory.
@@ -170,10 +178,7 @@ static void a_signal_in_the_main_thread_is_not_lost(void **state)
 	pid_t child;
 
 	(void)state;
-	if (access("/usr/bin/python3", X_OK)) {
-		print_message("SKIP: there is no /usr/bin/python3\n");
-		skip();
-	}
+	skip_without_python();
 	flmem_cpython_source_wrap_start(&code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, &source,
 					&address_at);
 	assert_false(source.failed);
@@ -203,10 +208,7 @@ static void the_source_is_python_and_answers(void **state)
 	unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
 
 	(void)state;
-	if (access("/usr/bin/python3", X_OK)) {
-		print_message("SKIP: there is no /usr/bin/python3\n");
-		skip();
-	}
+	skip_without_python();
 	run_in_python("", &code, bytes);
 	assert_true(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
 	assert_true(answer.took_ns > 0);
@@ -228,10 +230,7 @@ static void functions_of_the_program_are_not_called(void **state)
 	struct flmem_cpython_answer answer;
 
 	(void)state;
-	if (access("/usr/bin/python3", X_OK)) {
-		print_message("SKIP: there is no /usr/bin/python3\n");
-		skip();
-	}
+	skip_without_python();
 	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
 		unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
 
@@ -255,10 +254,7 @@ static void a_replaced_exec_is_not_called(void **state)
 	struct flmem_cpython_answer answer;
 
 	(void)state;
-	if (access("/usr/bin/python3", X_OK)) {
-		print_message("SKIP: there is no /usr/bin/python3\n");
-		skip();
-	}
+	skip_without_python();
 	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
 		unsigned char bytes[FLMEM_CPYTHON_ANSWER_MAX];
 

@@ -35,13 +35,12 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
  * library's functions that give memory back by a jump to their own, which take locks. Allocators
  * call these, too, malloc_trim() for example madvise().
  */
-static int check_replaced_code(const struct flmem_view *view, struct flmem_error *err)
+static int check_replaced_code(const struct flmem_view *view, const struct flmem_module *library,
+			       struct flmem_error *err)
 {
 	static const char *const names[] = {"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk"};
-	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
 
-	for (size_t i = 0; library && i < FLMEM_ARRAY_SIZE(names); i++)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (is_code_replaced(view, library, names[i]))
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,
@@ -69,15 +68,13 @@ find_called(const struct flmem_view *view, const struct flmem_module *allocator,
  * have its own, which take locks. munmap() and mmap() of flmem's sampler take none of the program.
  */
 static int check_preloaded(const struct flmem_view *view, const struct flmem_allocator *found,
-			   struct flmem_error *err)
+			   const struct flmem_module *library, struct flmem_error *err)
 {
 	static const char *const names[] = {"madvise", "mprotect"};
-	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
 
-	for (size_t i = 0;
-	     library && found->module && found->module != library && i < FLMEM_ARRAY_SIZE(names);
-	     i++) {
+	if (!found->module || found->module == library)
+		return 0;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
 		const struct flmem_module *called = find_called(view, found->module, names[i]);
 
 		if (called && called != library && called != found->module)
@@ -123,10 +120,12 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
 			     struct flmem_error *err)
 {
-	int rc = check_replaced_code(view, err);
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	int rc = library ? check_replaced_code(view, library, err) : 0;
 
-	if (!rc)
-		rc = check_preloaded(view, found, err);
+	if (library && !rc)
+		rc = check_preloaded(view, found, library, err);
 	if (!rc && found->ops->check_hooks)
 		rc = found->ops->check_hooks(view, found, err);
 	if (rc || !options || !found->ops->plan_hooks)
