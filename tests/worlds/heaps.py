@@ -39,8 +39,8 @@ MAKE_S = 1800  # a slow mirror
 NEAR = 4 << 20
 SAME_RSS = 64 << 10
 # Whether a stack has room below its pointer is found out by reading a byte of each page there. That
-# maps the zero page, and where the stack crosses a multiple of 2 MiB it takes a page table.
-ONE_TABLE = 4 << 10
+# maps the zero page, and where a stack crosses a multiple of 2 MiB it takes a page table.
+TABLE_OF_THREAD = 4 << 10
 OWN_OF_ARENA = 64 << 10  # what C libraries and threads take for themselves
 PYTHON = "/usr/bin/python3"
 TORCH = """
@@ -151,7 +151,8 @@ def look(flmem, pid, words=(), same_rss=SAME_RSS, tells_all=True):
         problems.append(f"detect does not know: {heap['unknown']}")
     if abs(after["VmRSS"] - before["VmRSS"]) > same_rss:
         problems.append(f"RSS changed from {before['VmRSS']} to {after['VmRSS']}")
-    if after["VmPTE"] > before["VmPTE"] * 1.01 + ONE_TABLE:
+    threads = len(os.listdir(f"/proc/{pid}/task"))
+    if after["VmPTE"] > before["VmPTE"] * 1.01 + threads * TABLE_OF_THREAD:
         problems.append(f"page tables grew from {before['VmPTE']} to {after['VmPTE']}")
     return problems, heap
 
