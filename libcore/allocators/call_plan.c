@@ -69,17 +69,3 @@ struct flmem_u64 flmem_call_plan_answer(const unsigned char *answers, size_t ind
 	memcpy(&value, answers + index * sizeof(value), sizeof(value));
 	return value == FLMEM_NO_ANSWER ? FLMEM_UNKNOWN(why_not) : FLMEM_KNOWN(value);
 }
-
-void flmem_heap_add_figure(struct flmem_heap_report *heap, const char *name, struct flmem_u64 bytes)
-{
-	if (heap->own_count < FLMEM_ARRAY_SIZE(heap->own))
-		heap->own[heap->own_count++] = (struct flmem_figure){name, bytes};
-}
-
-bool flmem_heap_add_arena(struct flmem_arena_list *list, const struct flmem_arena_report *arena)
-{
-	if (list->count == FLMEM_ARRAY_SIZE(list->rows))
-		return false;
-	list->rows[list->count++] = *arena;
-	return true;
-}

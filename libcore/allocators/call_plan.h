@@ -40,11 +40,4 @@ uint64_t flmem_call_plan_answers(struct flmem_chain *chain, size_t count);
 struct flmem_u64 flmem_call_plan_answer(const unsigned char *answers, size_t index,
 					const char *why_not);
 
-/* Adds a figure under the allocator's name for it (static). */
-void flmem_heap_add_figure(struct flmem_heap_report *heap, const char *name,
-			   struct flmem_u64 bytes);
-
-/* Adds an arena to a known list; false when the list is full. */
-bool flmem_heap_add_arena(struct flmem_arena_list *list, const struct flmem_arena_report *arena);
-
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/call_plan.h"
+#include "allocators/heap_figures.h"
 #include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"

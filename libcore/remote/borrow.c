@@ -14,11 +14,11 @@
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
 #include "remote/borrow_state.h"
+#include "remote/call_return.h"
 #include "remote/chain_code.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
 #include "remote/checks/stopped_thread.h"
-#include "remote/ending.h"
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
 #include "remote/priority.h"
@@ -75,12 +75,12 @@ static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, ui
 			  struct flmem_rescue_progress *progress)
 {
 	const struct flmem_process *process = borrow->view->process;
-	const struct flmem_ending ending = flmem_borrow_ending(borrow);
+	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
 
 	if (borrow->options->finish)
 		return false;
 	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
-	    flmem_rescue_abandon(tid, &borrow->options->guard, &ending, &borrow->own_errno))
+	    flmem_rescue_abandon(tid, &borrow->options->guard, &back, &borrow->own_errno))
 		return true;
 	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
 		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
@@ -167,7 +167,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	const struct flmem_ending ending = flmem_borrow_ending(borrow);
+	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
 	struct flmem_thread_state now;
 
 	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
@@ -183,7 +183,7 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
 	flmem_errno_restore(borrow->view->process, &borrow->own_errno);
-	(void)flmem_ending_restore(&tracee, &ending);
+	(void)flmem_call_return_restore(&tracee, &back);
 	flmem_borrow_take_results(borrow);
 	return 0;
 }

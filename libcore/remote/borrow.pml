@@ -23,7 +23,7 @@
  *	results		await_results(), flmem_borrow_read_results()
  *	give_back	restore_thread(): seizes again, is_parked(), flmem_arch_restore()
  *	release		flmem_tracee_release() of a thread that was not armed
- *	enter, ask	flmem_ending_restore() with -DAARCH64, where the kernel has forgotten which call
+ *	enter, ask	flmem_call_return_restore() with -DAARCH64, where the kernel has forgotten which call
  *			it has to end when a signal arrives
  *
  * What holds (the asserts, `monitor` and the formula `comes_back`):

@@ -154,10 +154,10 @@ void flmem_borrow_count_returned(struct flmem_borrow_state *borrow)
 	}
 }
 
-struct flmem_ending flmem_borrow_ending(const struct flmem_borrow_state *borrow)
+struct flmem_call_return flmem_borrow_call_return(const struct flmem_borrow_state *borrow)
 {
-	return (struct flmem_ending){.process = borrow->view->process,
-				     .own = &borrow->state,
-				     .scratch = &borrow->scratch,
-				     .gadgets = &borrow->gadgets};
+	return (struct flmem_call_return){.process = borrow->view->process,
+					  .own = &borrow->state,
+					  .scratch = &borrow->scratch,
+					  .gadgets = &borrow->gadgets};
 }

@@ -15,9 +15,9 @@
 
 #include "remote/arch.h"
 #include "remote/borrow.h"
+#include "remote/call_return.h"
 #include "remote/chain.h"
 #include "remote/chain_code.h"
-#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/gadgets.h"
 
@@ -72,7 +72,7 @@ int flmem_borrow_read_area(const struct flmem_borrow_state *borrow);
 void flmem_borrow_take_results(struct flmem_borrow_state *borrow);
 
 /* The end of the chain, at which the thread is restored. */
-struct flmem_ending flmem_borrow_ending(const struct flmem_borrow_state *borrow);
+struct flmem_call_return flmem_borrow_call_return(const struct flmem_borrow_state *borrow);
 
 /* Counts the calls of an unfinished chain that have returned. */
 void flmem_borrow_count_returned(struct flmem_borrow_state *borrow);

@@ -11,8 +11,8 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch.h"
+#include "remote/call_return.h"
 #include "remote/checks/candidates.h"
-#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/interrupts.h"
 #include "remote/tracee.h"
@@ -145,10 +145,10 @@ static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_
 }
 
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
-			  const struct flmem_ending *ending,
+			  const struct flmem_call_return *back,
 			  const struct flmem_errno_value *own_errno)
 {
-	const struct flmem_process *process = ending->process;
+	const struct flmem_process *process = back->process;
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_task_wait wait;
@@ -158,5 +158,5 @@ bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 		return false;
 	tracee.resumable = true;
 	flmem_errno_restore(process, own_errno);
-	return flmem_ending_restore(&tracee, ending) == 0;
+	return flmem_call_return_restore(&tracee, back) == 0;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct flmem_ending;
+struct flmem_call_return;
 struct flmem_errno_value;
 struct flmem_guard;
 struct flmem_process;
@@ -56,7 +56,7 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
  * wake. False: it does not wait for one.
  */
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
-			  const struct flmem_ending *ending,
+			  const struct flmem_call_return *back,
 			  const struct flmem_errno_value *own_errno);
 
 #endif

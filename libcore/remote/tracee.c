@@ -15,8 +15,8 @@
 #include "base/files/io.h"
 #include "base/portable.h"
 #include "proc/status.h"
+#include "remote/call_return.h"
 #include "remote/checks/waits.h"
-#include "remote/ending.h"
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
@@ -188,7 +188,7 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 		tracee->stopped = tracee->resumable = true;
 		return FLMEM_TRACEE_EXEC;
 	}
-	if (signal == SYSCALL_STOP) { /* remote/ending_aarch64.c no longer waited for it */
+	if (signal == SYSCALL_STOP) { /* remote/call_return_aarch64.c no longer waited for it */
 		tracee->stopped = true;
 		return FLMEM_TRACEE_STOPPED;
 	}
@@ -311,7 +311,7 @@ void flmem_tracee_release(struct flmem_tracee *tracee)
 		if (!tracee->resumable)
 			make_resumable(tracee);
 		flmem_shared_signals_await(tracee->tid, tracee->leader);
-		flmem_ending_release(tracee);
+		flmem_call_return_release(tracee);
 		if (tracee->stopped &&
 		    send_request(PTRACE_DETACH, tracee->tid, tracee->signal) == 0)
 			break;

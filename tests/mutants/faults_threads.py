@@ -117,7 +117,7 @@ FAULTS = (
     Fault("rescue-outside-of-locks", RESCUE, "return waits_for_lock(ret_wait) &&", "return",
           "no handler running in the middle of the calls",
           ("unit.test_rescue",)),
-    Fault("rescue-not-restored", RESCUE, "return flmem_ending_restore(&tracee, ending) == 0;",
+    Fault("rescue-not-restored", RESCUE, "return flmem_call_return_restore(&tracee, back) == 0;",
           "return true;",
           "the own state of a thread that is taken back",
           ("unit.test_rescue",), slow=True),

@@ -14,8 +14,8 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch.h"
+#include "remote/call_return.h"
 #include "remote/checks/candidates.h"
-#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/rescue.h"
 #include "remote/tracee.h"
@@ -342,7 +342,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 		.value = OF_PROGRAM,
 	};
 	struct fixture fixture;
-	const struct flmem_ending ending = {.process = &fixture.process, .own = own};
+	const struct flmem_call_return back = {.process = &fixture.process, .own = own};
 	pid_t thread;
 
 	(void)state;
@@ -355,11 +355,11 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	settle(&fixture);
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));
-	assert_false(flmem_rescue_abandon(thread, &none, &ending, &own_errno));
-	assert_false(flmem_rescue_abandon(thread, &other, &ending, &own_errno));
+	assert_false(flmem_rescue_abandon(thread, &none, &back, &own_errno));
+	assert_false(flmem_rescue_abandon(thread, &other, &back, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
 	assert_int_equal(page->number, OF_CALL);
-	assert_true(flmem_rescue_abandon(thread, &both, &ending, &own_errno));
+	assert_true(flmem_rescue_abandon(thread, &both, &back, &own_errno));
 	assert_int_equal(page->number, OF_PROGRAM);
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
@@ -376,12 +376,12 @@ static void a_thread_in_another_call_is_not_taken_back(void **state)
 	const struct flmem_guard guard = {.words = {word(0)}, .word_count = 1};
 	struct flmem_task_wait wait;
 	struct fixture fixture;
-	const struct flmem_ending ending = {.process = &fixture.process, .own = own};
+	const struct flmem_call_return back = {.process = &fixture.process, .own = own};
 
 	(void)state;
 	start(&fixture, true);
 	needs_tracing(&fixture);
-	assert_false(flmem_rescue_abandon(page->thread, &guard, &ending, &no_errno));
+	assert_false(flmem_rescue_abandon(page->thread, &guard, &back, &no_errno));
 	await_true(flmem_task_read_wait(&fixture.process, page->thread, &wait) == 1 &&
 		   wait.number != SYS_futex);
 	free(own);

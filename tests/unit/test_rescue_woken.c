@@ -18,8 +18,8 @@
 
 #include "proc/task.h"
 #include "remote/arch.h"
+#include "remote/call_return.h"
 #include "remote/checks/candidates.h"
-#include "remote/ending.h"
 #include "remote/errno_place.h"
 #include "remote/rescue.h"
 
@@ -104,7 +104,7 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 	await_true(waits(&process));
 	release_before_stop = true;
 	assert_false(flmem_rescue_abandon(
-		child, &guard, &(const struct flmem_ending){.process = &process, .own = own},
+		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
 		&(const struct flmem_errno_value){0}));
 	release_before_stop = false;
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "allocators/call_plan.h"
 #include "allocators/glibc/glibc_links.h"
 #include "allocators/glibc/glibc_lists.h"
 #include "allocators/glibc/glibc_mmapped.h"
 #include "allocators/glibc/glibc_sample.h"
 #include "allocators/glibc/glibc_stretches.h"
 #include "allocators/glibc/glibc_walk.h"
+#include "allocators/heap_figures.h"
 #include "base/clock.h"
 
 #define ATTEMPTS	  3

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "allocators/call_plan.h"
+#include "allocators/heap_figures.h"
 #include "base/cleanup.h"
 
 /*

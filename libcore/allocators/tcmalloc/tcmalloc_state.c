@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocators/call_plan.h"
+#include "allocators/heap_figures.h"
 #include "base/cleanup.h"
 
 enum number {

@@ -16,7 +16,7 @@ static const struct flmem_syscall chain_rows[] = {
 	{SYS_clock_gettime, "clock_gettime", 0, {FLMEM_ARG_IS(CLOCK_MONOTONIC)}},
 	{SYS_nanosleep, "nanosleep", 0, {{0}, FLMEM_ARG_IS(0)}},
 	{SYS_restart_syscall, "restart_syscall", 0, {{0}}},
-#ifdef __aarch64__ /* remote/ending_aarch64.c */
+#ifdef __aarch64__ /* remote/call_return_aarch64.c */
 	{SYS_rt_sigaction, "rt_sigaction", FLMEM_FAILURE_FINE, {{0}, FLMEM_ARG_IS(0)}},
 #endif
 };

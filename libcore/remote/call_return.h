@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_REMOTE_ENDING_H
-#define FLMEM_REMOTE_ENDING_H
+#ifndef FLMEM_REMOTE_CALL_RETURN_H
+#define FLMEM_REMOTE_CALL_RETURN_H
 
 /*
  * How a thread that flmem has stopped gets back into its own system call, so that a signal that has
@@ -14,8 +14,8 @@
 
 struct flmem_process;
 
-/* A chain that ends. */
-struct flmem_ending {
+/* What a thread needs to get back after its calls. */
+struct flmem_call_return {
 	const struct flmem_process *process;
 	const struct flmem_thread_state *own; /* of the thread, before the calls */
 	const struct flmem_scratch *scratch;
@@ -26,9 +26,9 @@ struct flmem_ending {
  * Restores the stopped thread; releasing it then is all that is left. Whatever fails or whoever
  * dies, the thread has its own state or restores itself. Negative errno.
  */
-int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending *ending);
+int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back);
 
 /* The same for a thread that was stopped and made no call, before it is detached. */
-void flmem_ending_release(struct flmem_tracee *tracee);
+void flmem_call_return_release(struct flmem_tracee *tracee);
 
 #endif

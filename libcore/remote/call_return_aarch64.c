@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifdef __aarch64__
 
-#include "remote/ending.h"
+#include "remote/call_return.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ enum report {
 
 struct entering {
 	struct flmem_tracee *tracee;
-	const struct flmem_ending *ending; /* NULL: no chain, and the call ends with EINTR */
+	const struct flmem_call_return *back; /* NULL: no chain, and the call ends with EINTR */
 	const struct flmem_thread_state *own;
 	uint64_t asked, restarting; /* signals whose handlers are known, and have SA_RESTART */
 	uint64_t start_us;
@@ -136,12 +136,12 @@ static int set_call_number(pid_t tid, int number)
 /* Registers first: with those of the chain the thread restores itself, whatever follows. */
 static bool enter_chain(const struct entering *entering, int signal)
 {
-	const struct flmem_ending *ending = entering->ending;
-	const uint64_t nothing = UNANSWERED, place = ending->scratch->data + FLAGS_OFFSET;
+	const struct flmem_call_return *back = entering->back;
+	const uint64_t nothing = UNANSWERED, place = back->scratch->data + FLAGS_OFFSET;
 	struct user_regs_struct regs;
 
-	flmem_aarch64_ask(entering->own, ending->scratch, ending->gadgets, signal, &regs);
-	return !flmem_process_write_memory(ending->process, place, &nothing, sizeof(nothing)) &&
+	flmem_aarch64_ask(entering->own, back->scratch, back->gadgets, signal, &regs);
+	return !flmem_process_write_memory(back->process, place, &nothing, sizeof(nothing)) &&
 	       !set_own_registers(entering->tracee->tid, &regs) &&
 	       !set_mask(entering->tracee->tid, UINT64_MAX);
 }
@@ -159,7 +159,7 @@ static bool leave_chain(const struct entering *entering)
  */
 static bool ask_for_flags(struct entering *entering, int signal)
 {
-	const struct flmem_ending *ending = entering->ending;
+	const struct flmem_call_return *back = entering->back;
 	uint64_t flags = UNANSWERED;
 	int unused;
 	bool asked;
@@ -169,7 +169,7 @@ static bool ask_for_flags(struct entering *entering, int signal)
 	asked = run_to_report(entering, signal, &unused) == REPORT_CALL &&
 		!set_call_number(entering->tracee->tid, SYS_rt_sigaction) &&
 		run_to_report(entering, 0, &unused) == REPORT_CALL &&
-		!flmem_process_read_pinned(ending->process, ending->scratch->data + FLAGS_OFFSET,
+		!flmem_process_read_pinned(back->process, back->scratch->data + FLAGS_OFFSET,
 					   &flags, sizeof(flags)) &&
 		flags != UNANSWERED;
 	/* If it has not come so far, it restores itself, without a decision about the signal. */
@@ -209,7 +209,7 @@ static bool may_restart(const struct entering *entering)
 	struct flmem_task_wait at;
 
 	flmem_arch_read_call(entering->own, &at);
-	return entering->ending && !entering->own->rewound && is_restarted(&at);
+	return entering->back && !entering->own->rewound && is_restarted(&at);
 }
 
 static void fail_call(const struct entering *entering)
@@ -270,12 +270,12 @@ static void enter_call(struct entering *entering)
 		leave_in_call(tracee);
 }
 
-int flmem_ending_restore(struct flmem_tracee *tracee, const struct flmem_ending *ending)
+int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back)
 {
-	struct entering entering = {.tracee = tracee, .ending = ending, .own = ending->own};
-	int rc = flmem_arch_restore(tracee->tid, ending->own);
+	struct entering entering = {.tracee = tracee, .back = back, .own = back->own};
+	int rc = flmem_arch_restore(tracee->tid, back->own);
 
-	if (rc || !ending->own->at_svc)
+	if (rc || !back->own->at_svc)
 		return rc;
 	flmem_shared_signals_await(tracee->tid, tracee->leader);
 	enter_call(&entering);
@@ -299,7 +299,7 @@ static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_t
 		(void)set_call_number(tracee->tid, -1);
 }
 
-void flmem_ending_release(struct flmem_tracee *tracee)
+void flmem_call_return_release(struct flmem_tracee *tracee)
 {
 	struct flmem_thread_state before;
 	struct entering entering = {.tracee = tracee, .own = &before, .start_us = flmem_clock_us()};
@@ -323,5 +323,5 @@ void flmem_ending_release(struct flmem_tracee *tracee)
 }
 
 #else
-typedef int flmem_ending_aarch64_unused;
+typedef int flmem_call_return_aarch64_unused;
 #endif
