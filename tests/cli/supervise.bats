@@ -270,6 +270,7 @@ kernel_thread() {
 	local name
 	sleep 600 &
 	VICTIMS+=("$!")
+	wait_until 60 grep -q ^sleep "/proc/$!/cmdline" # before that it is a shell
 	for name in "$!" 1 "$(kernel_thread)"; do
 		[ -n "$name" ] || { skip_part "$BATS_TEST_DESCRIPTION: needs a kernel thread"; continue; }
 		tr '\0' '\n' <"/proc/$name/cmdline" | head -1 | grep -q 'sh$' && continue
