@@ -14,7 +14,9 @@ import figures
 import stage
 
 PEAK_MIB, SPREAD = 64, 1.1
-FILES_BYTES = 6 * 16_100_000_000  # four inputs, the output and some room
+PARAMETERS_8B = 8_050_000_000
+# Four inputs, the output and the room of one more, in the first type for which the disk has that.
+TYPES = (("bf16", 6 * 2 * PARAMETERS_8B), ("fp8-e4m3", 6 * PARAMETERS_8B))
 CLIENTS_8B, CLIENTS_70B = 4, 2
 FEW, MANY, COST_RATIO = 10_000, 100_000, 2
 
@@ -33,27 +35,34 @@ def _generated(bench, shape, clients):
     return _aggregate(bench, "-o", "verify:", *inputs)
 
 
-def _from_files(bench, folder, shape, clients):
+def _from_files(bench, folder, shape, dtype, clients):
     inputs = [os.path.join(folder, f"client-{number + 1}.safetensors") for number in range(clients)]
     for number, name in enumerate(inputs):
-        stage.progress(f"large: writing {shape}, {number + 1} of {clients}")
-        _aggregate(bench, "generate", "--shape", shape, "--seed", "1", "--client", str(number + 1),
-                   "-o", name)
+        stage.progress(f"large: writing {shape}, {dtype}, {number + 1} of {clients}")
+        _aggregate(bench, "generate", "--shape", shape, "--dtype", dtype, "--seed", "1",
+                   "--client", str(number + 1), "-o", name)
     stage.progress(f"large: {clients} x {shape}, from files")
     return _aggregate(bench, "-o", os.path.join(folder, "out.safetensors"), *inputs)
+
+
+def _medium(bench):
+    """(result, how it came about)"""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
+        room = os.statvfs(folder)
+        for dtype, needed in TYPES:
+            if room.f_bavail * room.f_frsize >= needed:
+                return (_from_files(bench, folder, "llama-3.1-8b", dtype, CLIENTS_8B),
+                        f"files, {dtype}")
+            stage.progress(f"large: SKIP: {folder} has no {needed / 1e9:.0f} GB for files of 8B models "
+                           f"in {dtype} (FLMEM_BENCH_DIR)")
+    stage.progress("large: the 8B models are generated while they are read")
+    return _generated(bench, "llama-3.1-8b", CLIENTS_8B), "generated"
 
 
 def large(bench):
     """Peaks for models that no memory here holds."""
     small = _generated(bench, "resnet18", CLIENTS_8B)
-    with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
-        room = os.statvfs(folder)
-        if room.f_bavail * room.f_frsize >= FILES_BYTES:
-            medium, how = _from_files(bench, folder, "llama-3.1-8b", CLIENTS_8B), "files"
-        else:
-            stage.progress(f"large: SKIP: {folder} has no {FILES_BYTES / 1e9:.0f} GB for files of 8B "
-                           "models (FLMEM_BENCH_DIR); they are generated while they are read")
-            medium, how = _generated(bench, "llama-3.1-8b", CLIENTS_8B), "generated"
+    medium, how = _medium(bench)
     vast = _generated(bench, "llama-3.1-70b", CLIENTS_70B)
     for result, what in ((small, "4 x ResNet-18, generated"), (medium, f"4 x 8B, {how}"),
                          (vast, "2 x 70B, generated")):
