@@ -27,7 +27,7 @@ setup() {
 		    signal.signal(number, caught)
 		print("up", os.getpid(), flush=True)
 		while True:
-		    time.sleep(60)
+		    time.sleep(0.05)  # short: one that arrives just before it does not end it
 	END
 	cat >stubborn.py <<-'END'
 		import signal, time
