@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all demo check bench experiment soak fuzz generate format install deb rpm image wheels clean
+.PHONY: all demo check bench experiment soak fuzz generate format install deb deb-arm64 rpm image wheels clean
 
 # make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
 LONG =
@@ -83,6 +83,11 @@ deb:
 	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build --preset release
 	umask 022 && export SOURCE_DATE_EPOCH=$$(scripts/source-date) && cd build/release && cpack -G DEB
+
+# build/deb-arm64/flmem_VERSION_arm64.deb, on amd64.
+deb-arm64:
+	scripts/setup build deb-arm64
+	scripts/deb/make-arm64
 
 # build/rpm/RPMS and SRPMS, of packaging/rpm/flmem.spec.
 rpm:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-`make deb`, `make image`, `make rpm` and a wheel, each made twice: in directories of other names and lengths, at
-other times, with another umask, time zone and language. The bytes have to be equal. The first ones are read
-by lintian and rpmlint, and must not name the directory that they were built in.
+`make deb`, `make deb-arm64`, `make image`, `make rpm` and a wheel, each made twice: in directories of other
+names and lengths, at other times, with another umask, time zone and language. The bytes have to be equal. The
+first ones are read by lintian and rpmlint, and must not name the directory that they were built in.
 
-usage: packages.py [--first TREE] [PART...]        parts: deb, image, rpm, wheel; TREE has been built already
+usage: packages.py [--first TREE] [PART...]        TREE has been built already
+
+PART: deb, deb-arm64, image, rpm, wheel.
 """
 import argparse
 import glob
@@ -26,11 +28,12 @@ TAG = f"manylinux_2_28_{os.uname().machine}"
 # Relative to the tree.
 RESULTS = {
     "deb": ("build/release/*.deb",),
+    "deb-arm64": ("build/deb-arm64/*.deb",),
     "image": ("build/image/*.tar",),
     "rpm": ("build/rpm/RPMS/*/*.rpm", "build/rpm/SRPMS/*.rpm"),
     "wheel": (f"build/wheels/dist/*-{TAG}.whl",),
 }
-NEEDS = {"deb": ("cpack", "dpkg-shlibdeps"), "image": ("dpkg-query", "strip"), "rpm": ("rpmbuild", "rpm2cpio", "cpio"),
+NEEDS = {"deb": ("cpack", "dpkg-shlibdeps"), "deb-arm64": ("debootstrap", "chroot"), "image": ("dpkg-query", "strip"), "rpm": ("rpmbuild", "rpm2cpio", "cpio"),
          "wheel": ("dpkg-source",)}
 CIRCUMSTANCES = (
     ("one", 0o022, {"TZ": "UTC", "LC_ALL": "C"}),
@@ -127,12 +130,12 @@ def paths_in(path, built_in, scratch):
 
 def lint(part, paths):
     """What the distribution's own checker says, or why it was not asked."""
-    program = {"deb": "lintian", "rpm": "rpmlint"}.get(part)
+    program = {"deb": "lintian", "deb-arm64": "lintian", "rpm": "rpmlint"}.get(part)
     if not program:
         return [], "equal"
     if not shutil.which(program):
         return [], f"equal; {program} is not installed"
-    words = ["lintian", "--fail-on", "error,warning"] if part == "deb" else \
+    words = ["lintian", "--fail-on", "error,warning"] if program == "lintian" else \
         ["rpmlint", "-r", os.path.join(TOP, "packaging", "rpm", "rpmlintrc")]
     done = subprocess.run([*words, *paths], check=False, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.DEVNULL)
