@@ -50,6 +50,7 @@ static const struct field fields[] = {
 	{"RssShmem", FIELD_KILOBYTES, offsetof(struct flmem_status, shmem_bytes)},
 	{"VmSwap", FIELD_KILOBYTES, offsetof(struct flmem_status, swap_bytes)},
 	{"VmLck", FIELD_KILOBYTES, offsetof(struct flmem_status, locked_bytes)},
+	{"VmPin", FIELD_KILOBYTES, offsetof(struct flmem_status, pinned_bytes)},
 	{"HugetlbPages", FIELD_KILOBYTES, offsetof(struct flmem_status, hugetlb_bytes)},
 	{"Threads", FIELD_NUMBER, offsetof(struct flmem_status, threads)},
 	{"Seccomp", FIELD_NUMBER, offsetof(struct flmem_status, seccomp_mode)},

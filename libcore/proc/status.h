@@ -42,6 +42,7 @@ struct flmem_status {
 	struct flmem_u64 shmem_bytes;
 	struct flmem_u64 swap_bytes;
 	struct flmem_u64 locked_bytes; /* mapped and locked: mlock(2) */
+	struct flmem_u64 pinned_bytes; /* kept in place for devices, by drivers that count them */
 	struct flmem_u64 hugetlb_bytes;
 	struct flmem_u64 threads;
 	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */

@@ -131,6 +131,10 @@ time.sleep(1000)'
 	released
 }
 
+start_registered() {
+	start_victim /bin/sh -c "exec '$FLMEM_VICTIMS/safe_registered' $1 <>'$INPUT'"
+}
+
 # As libraries for fast networks do it. The function takes a lock that the blocked thread holds.
 start_replaced() {
 	INPUT=$BATS_TEST_TMPDIR/input
@@ -168,4 +172,24 @@ os.read(0, 1)' "$@"
 	stop_victims
 	start_replaced
 	released
+}
+
+@test "memory that a device may still use is not released" {
+	local way
+	requires victim:safe_registered
+	run_command timeout 1 "$FLMEM_VICTIMS/safe_registered"
+	[ "$status" != 77 ] || skip "io_uring is not permitted here"
+	INPUT=$BATS_TEST_TMPDIR/input
+	mkfifo "$INPUT"
+	start_registered ''
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_error 5 'has memory registered with a device \(VmPin'
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 'has set malloc\(\) to keep freed memory \(M_TRIM_THRESHOLD\)'
+	assert_goes_on
+	stop_victims
+	for way in default busy; do
+		start_registered "$way"
+		released
+	done
 }

@@ -215,11 +215,50 @@ static int check_break(const struct flmem_view *view, struct flmem_error *err)
 			       (int)view->process->pid);
 }
 
+/* free() moves a threshold that was not set up to this (DEFAULT_MMAP_THRESHOLD_MAX, twice). */
+#define MOVED_MAX (UINT64_C(64) << 20)
+
+/* Also where it cannot be read. */
+static bool keeps_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	struct flmem_glibc_space space;
+	const char *why;
+
+	return open_space(view, found, &peek, &space) || !flmem_glibc_find(&space, &glibc, &why) ||
+	       !glibc.params.known ||
+	       (glibc.params.fixed && glibc.params.trim_threshold > MOVED_MAX);
+}
+
+/*
+ * Libraries for fast networks keep blocks registered with a device after they are freed, for the
+ * next block at that address, and set malloc() to keep all memory. The device would use the old
+ * pages of what malloc_trim() releases.
+ */
+static int check_registered(const struct flmem_view *view, const struct flmem_allocator *found,
+			    struct flmem_error *err)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(view->process, &status, NULL) || status.pinned_bytes.unknown ||
+	    !status.pinned_bytes.value || !keeps_all_memory(view, found))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has memory registered with a device (VmPin in "
+			       "/proc/%d/status) and has set malloc() to keep freed memory "
+			       "(M_TRIM_THRESHOLD): malloc_trim() could release what the device "
+			       "still uses",
+			       (int)view->process->pid, (int)view->process->pid);
+}
+
 static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 			     struct flmem_error *err)
 {
 	int rc = check_morecore_hooks(view, found, err);
 
+	if (!rc)
+		rc = check_registered(view, found, err);
 	return rc ? rc : check_break(view, err);
 }
 
