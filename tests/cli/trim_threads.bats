@@ -350,6 +350,42 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_tcl
 }
 
+# A program with a larger stack for its main thread. Recursion in C is limited by itself since 3.12.
+collect_deep() {
+	start_victim "$PYTHON" -uc '
+import gc, os, resource, sys
+resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY,) * 2)
+sys.setrecursionlimit(10**6)
+gc.disable()
+def nest():
+    nested = []
+    for i in range(200000):
+        nested = [nested]
+    return nested
+class Deep:
+    def __del__(self):
+        self.one == self.other
+deep = Deep()
+deep.itself, deep.one, deep.other = deep, nest(), nest()
+del deep
+print("ready", flush=True)
+os.read(os.pipe()[0], 1)'
+	flmem trim --pid "$VICTIM" --gc --json --timeout 20s
+	assert_status 0
+	case $PYTHON_VERSION in
+	3.8* | 3.9* | 3.10* | 3.11*)
+		[[ "$(json 'r["steps"][0]["detail"]')" == *" a recursion limit of 1000000, "* ]] ;;
+	*)
+		[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]] ;;
+	esac
+	assert_victim_unharmed
+}
+
+@test "finalisers that need a larger stack are not run on that of another thread" {
+	[ "$(ulimit -Hs)" = unlimited ] || skip "the stack has a hard limit (ulimit -Hs)"
+	each_python collect_deep
+}
+
 # Functions of the program with the names of Python's own: the code calls none of them.
 collect_beside_own_functions() {
 	start_victim "$PYTHON" -uc '

@@ -16,12 +16,21 @@
  * end, and then Python collects nothing any more (gevent 26.9); one that sleeps leaves descriptors
  * of an event loop behind. Tcl ends the process when an interpreter is deleted in another thread
  * than its own.
+ *
+ * Before 3.12 only sys.setrecursionlimit() limits recursion in C, and a program that raises it has
+ * given its main thread a stack for that. Any other thread has 2 MiB at least (glibc, ulimit -s
+ * unlimited), and a level takes some hundred bytes.
  */
 static const char collect_code[] =
 	"import gc,sys,_thread\n"
 	"g=[m for m in('gevent','eventlet','_tkinter')if m in sys.modules]\n"
 	"if not g and type(_thread.get_ident)is not type(len):g=['replaced threads']\n"
 	"w=', whose finalisers must not run in another thread'\n"
+	"n=sys.getrecursionlimit()\n"
+	"if not g and sys.version_info<(3,12)and n>2000:\n"
+	" g=['a recursion limit of %d, and the stack of another thread may be too small for its "
+	"finalisers'%n]\n"
+	" w=''\n"
 	"print('skip: the program uses '+g[0]+w if g else gc.collect())\n";
 
 /*
