@@ -91,6 +91,14 @@ int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text);
 /* Kind of a number as JSON writes it: INTEGER, REAL, or STRING for any other word. */
 enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 
+/*
+ * A whole number in another base, as decimal digits; NULL for other words, and beyond 64 bits.
+ * `letters` are those of its prefixes that the syntax has ("xob": 0x, 0o, 0b), and "0" where a
+ * leading zero is one, too (017 in YAML 1.1).
+ */
+const char *flmem_number_in_base(struct flmem_cursor *cursor, const char *text,
+				 const char *letters);
+
 /* The readers: the cursor is at the start, the document has no root yet. */
 int flmem_json_read(struct flmem_cursor *cursor);
 int flmem_hocon_read(struct flmem_cursor *cursor);

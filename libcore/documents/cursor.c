@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "documents/build.h"
 
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/json_escape.h"
@@ -189,4 +192,49 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
 		kind = FLMEM_NODE_REAL;
 	}
 	return at == length ? kind : FLMEM_NODE_STRING;
+}
+
+/* Of "0x1f" and the like, and 0 for other words; `letters` as below. */
+static unsigned number_base_of(const char *text, const char *letters, size_t *ret_prefix)
+{
+	char letter = *text == '0' ? text[1] : '\0';
+
+	*ret_prefix = 2;
+	if (!letter)
+		return 0;
+	if (letter > '9' && strchr(letters, letter))
+		return letter == 'x' || letter == 'X' ? 16 : letter == 'o' || letter == 'O' ? 8 : 2;
+	*ret_prefix = 1;
+	return strchr(letters, '0') ? 8 : 0;
+}
+
+static unsigned number_digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : UINT_MAX;
+}
+
+const char *flmem_number_in_base(struct flmem_cursor *cursor, const char *text, const char *letters)
+{
+	char decimal[24];
+	bool negative = *text == '-';
+	const char *at = text + negative;
+	size_t prefix;
+	unsigned base = number_base_of(at, letters, &prefix), digit;
+	uint64_t value = 0;
+
+	if (!base || !at[prefix])
+		return NULL;
+	for (at += prefix; *at; at++) {
+		if (*at == '_')
+			continue;
+		digit = number_digit_of(*at);
+		if (digit >= base || value > ((uint64_t)INT64_MAX - digit) / base)
+			return NULL;
+		value = value * base + digit;
+	}
+	snprintf(decimal, sizeof(decimal), "%s%" PRIu64, negative && value ? "-" : "", value);
+	return flmem_cursor_keep(cursor, decimal, strlen(decimal));
 }

@@ -5,7 +5,7 @@
 
 #define NUMBER_MAX 64
 
-/* Whole numbers and fractions in decimal digits; 0x10, 1e3j and the like are expressions. */
+/* Whole numbers and fractions; 1e3j and what does not fit into 64 bits are expressions. */
 static bool read_literal_number(struct flmem_cursor *cursor, const struct flmem_python_word *word,
 				bool negative, struct flmem_node *node)
 {
@@ -18,6 +18,10 @@ static bool read_literal_number(struct flmem_cursor *cursor, const struct flmem_
 		if (word->text[i] != '_')
 			text[used++] = word->text[i];
 	text[used] = '\0';
+	node->kind = FLMEM_NODE_INTEGER;
+	node->text = flmem_number_in_base(cursor, text, "xXoObB");
+	if (node->text)
+		return true;
 	node->kind = flmem_number_kind(text, used);
 	if (node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
 		return false;

@@ -232,10 +232,29 @@ static int toml_read_collection(struct flmem_cursor *cursor, struct flmem_node *
 	return 0;
 }
 
-/* A truth value, a number, or a date, which stays a string. */
+/* A number, perhaps with underscores or in another base; a date stays a string. */
+static int toml_read_number(struct flmem_cursor *cursor, struct flmem_node *node, size_t length)
+{
+	const char *start = cursor->text + cursor->at, *number;
+	char *digits = flmem_cursor_keep(cursor, start, length), *out = digits;
+
+	if (!digits)
+		return cursor->code;
+	for (const char *p = digits + (*digits == '+'); *p; p++)
+		if (*p != '_')
+			*out++ = *p;
+	*out = '\0';
+	number = flmem_number_in_base(cursor, digits, "xob");
+	node->text = number ? number : digits;
+	node->kind = number ? FLMEM_NODE_INTEGER : flmem_number_kind(digits, strlen(digits));
+	flmem_cursor_step(cursor, length);
+	return 0;
+}
+
+/* A truth value or a number. */
 static int toml_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
-	static const char digits[] = "0123456789_+-.:abcdefABCDEFxoinTtZz"; /* 0x1f, +inf, 07:32Z */
+	static const char digits[] = "0123456789_+-.:abcdefABCDEFxoinTtZz"; /* +inf, 07:32Z */
 	const char *start = cursor->text + cursor->at;
 	size_t length = strcspn(start, " \t\r\n,]}#");
 
@@ -243,7 +262,7 @@ static int toml_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	    (length == 5 && !strncmp(start, "false", 5)))
 		node->kind = FLMEM_NODE_BOOL;
 	else if (length && strchr("0123456789+-", *start) && strspn(start, digits) >= length)
-		node->kind = flmem_number_kind(start + (*start == '+'), length - (*start == '+'));
+		return toml_read_number(cursor, node, length);
 	else if (length == 3 && (!strncmp(start, "inf", 3) || !strncmp(start, "nan", 3)))
 		node->kind = FLMEM_NODE_REAL;
 	else

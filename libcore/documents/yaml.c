@@ -61,14 +61,19 @@ static void drop_underscores(char *digits)
 	*out = '\0';
 }
 
-/* Text and kind of a plain scalar; numbers in other bases than ten stay strings. */
-static enum flmem_node_kind resolve_plain(char *scalar, const char **text)
+/*
+ * Text and kind of a plain scalar, as PyYAML and OmegaConf take it: YAML 1.1, where 0o17 and 0X1f
+ * are strings. Numbers to base 60 (1:30) stay strings, too.
+ */
+static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *scalar,
+					  const char **text)
 {
 	static const char *const nothing[] = {"", "~", "null", "Null", "NULL", NULL};
 	static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes",
 					  "YES",  "on",	  "On",	  "ON",	 NULL};
 	static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
 					 "NO",	  "off",   "Off",   "OFF", NULL};
+	const char *number;
 
 	*text = scalar;
 	if (is_yaml_word_of(*text, nothing))
@@ -83,6 +88,11 @@ static enum flmem_node_kind resolve_plain(char *scalar, const char **text)
 	}
 	if (*scalar == '+')
 		*text = ++scalar;
+	number = flmem_number_in_base(cursor, scalar, "xb0");
+	if (number) {
+		*text = number;
+		return FLMEM_NODE_INTEGER;
+	}
 	if (*scalar != '_' && !scalar[strspn(scalar, "-0123456789_")])
 		drop_underscores(scalar);
 	return flmem_number_kind(scalar, strlen(scalar));
@@ -153,7 +163,7 @@ static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
 	node->text = text;
 	if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
 	    event->data.scalar.plain_implicit)
-		node->kind = resolve_plain(text, &node->text);
+		node->kind = resolve_plain(reader->cursor, text, &node->text);
 	add_anchor(reader, event->data.scalar.anchor, node);
 	move_to(reader, &event->end_mark);
 	node->place.end = reader->cursor->at;

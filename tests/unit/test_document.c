@@ -295,8 +295,14 @@ static void yaml_is_read_as_python_does(void **state)
 		     "{a=1 b=true c='yes' d=null e='5' f=1000}");
 	assert_drawn(FLMEM_SYNTAX_YAML, "a: [1, {b: -2.5}]\nc: +3\nd: |\n  x\n  y\n",
 		     "{a=[1 {b=-2.5}] c=3 d='x\ny\n'}");
-	assert_drawn(FLMEM_SYNTAX_YAML, "a: &x {k: 1}\nb: *x\nc: 0x10\n",
-		     "{a={k=1} b={k=1} c='0x10'}");
+	assert_drawn(FLMEM_SYNTAX_YAML, "a: &x {k: 1}\nb: *x\nc: 0x10\n", "{a={k=1} b={k=1} c=16}");
+	assert_drawn(FLMEM_SYNTAX_YAML, "a: -0xF_f\nb: 0b11\nc: 017\nd: 00\ne: +0x1\nf: -0x0\n",
+		     "{a=-255 b=3 c=15 d=0 e=1 f=0}");
+	assert_drawn(FLMEM_SYNTAX_YAML,
+		     "a: 0o17\nb: 0X1f\nc: 08\nd: 0x\ne: 0xg\nf: 0b2\ng: '0x1'\n"
+		     "h: 0x8000000000000000\ni: 0x7fffffffffffffff\n",
+		     "{a='0o17' b='0X1f' c='08' d='0x' e='0xg' f='0b2' g='0x1' "
+		     "h='0x8000000000000000' i=9223372036854775807}");
 	assert_drawn(FLMEM_SYNTAX_YAML, "---\na: 1\n---\nb: 2\n", "[{a=1} {b=2}]");
 	assert_drawn(FLMEM_SYNTAX_YAML, "{\"a\": [true, null]}", "{a=[true null]}");
 }

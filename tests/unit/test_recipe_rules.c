@@ -44,6 +44,9 @@ static const struct row rows[] = {
 
 	{"NVF-SRV-GC-OFF", PT "R(server_memory_gc_rounds=0)\n", .hits = 1, .line = 2,
 	 .says = "between rounds", .proposed = "1", .severity = WARNING},
+	{"NVF-SRV-GC-OFF", PT "R(server_memory_gc_rounds=0x0)\n", .hits = 1, .line = 2},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=50, server_memory_gc_rounds=0x40)\n", .hits = 1,
+	 .line = 2},
 	{"NVF-SRV-GC-OFF", PT "R(num_rounds=50)\nS(num_rounds=5)\n", .hits = 2, .line = 3,
 	 .proposed = "5"},
 	{"NVF-SRV-GC-OFF", "import nvflare.app_opt.pt.recipes.fedopt as f\nf.FedOptRecipe()\n",

@@ -46,6 +46,11 @@ static const struct {
 	{"a = [ # x\n 1,\n 2,\n]\nb = 3", {"b"}, FLMEM_NODE_INTEGER, "3", 5},
 	{"[a]\nb = 1\n[a.c]\nd = 2\n[e]\n", {"a", "c", "d"}, FLMEM_NODE_INTEGER, "2", 4},
 	{"a = 1979-05-27", {"a"}, FLMEM_NODE_STRING, "1979-05-27", 1},
+	{"a = 0x1F", {"a"}, FLMEM_NODE_INTEGER, "31", 1},
+	{"a = 0o17", {"a"}, FLMEM_NODE_INTEGER, "15", 1},
+	{"a = 0b1_1\nb = 1_000", {"a"}, FLMEM_NODE_INTEGER, "3", 1},
+	{"a = 0b1_1\nb = +1_000", {"b"}, FLMEM_NODE_INTEGER, "1000", 2},
+	{"a = 017", {"a"}, FLMEM_NODE_STRING, "017", 1},
 	{"a = +inf\nb = nan", {"b"}, FLMEM_NODE_REAL, "nan", 2},
 };
 
@@ -150,6 +155,8 @@ static const struct {
 	{FEDERATION "options.num-supernodes = 20\n", 1, 0},
 	{FEDERATION "options.num-supernodes = 2\n", 1, 0},
 	{FEDERATION "options.num-supernodes = 1\n", 0, 0},
+	{FEDERATION "options.num-supernodes = 0x14\n", 1, 0},
+	{FEDERATION "options.num-supernodes = 1_0\n", 1, 0},
 	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
 	 0, 0},
 	{FEDERATION "options = {num-supernodes = 20, backend = {name = 'ray'}}\n", 1, 0},
