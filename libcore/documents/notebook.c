@@ -99,11 +99,12 @@ static void add_command(struct flmem_buf *code, const char *line, size_t length)
 			 line);
 }
 
-/* %run and the like run other files in this process; %sx is a command. */
+/* %run and the like run other files in this process; %sx and %pip are commands. */
 static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
 {
 	static const char *const files[] = {"%run", "%load", "%loadpy"};
-	static const char *const commands[] = {"%sx", "%system"};
+	static const char *const commands[] = {"%sx", "%system"}, *const tools[] = {"%pip",
+										    "%conda"};
 	const char *rest;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
@@ -114,6 +115,11 @@ static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (begins_with(line, commands[i], &rest)) {
 			add_command(code, rest, length - (size_t)(rest - line));
+			return true;
+		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
+		if (begins_with(line, tools[i], &rest)) {
+			add_command(code, line + 1, length - 1);
 			return true;
 		}
 	return false;

@@ -102,6 +102,8 @@ struct flmem_framework_ops {
 	const struct flmem_setting_row *settings;
 	/* With one of these, a file that only sets variables is its; ends in NULL; or NULL. */
 	const char *const *variable_words;
+	/* With one of these, so is a file that runs Python; ends in NULL; or NULL. */
+	const char *const *script_words;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

@@ -22,6 +22,9 @@
 #define UNSET	"NVF-ARENA-UNSET"
 #define UNCLEAR "NVF-LAUNCH-CANNOT-TELL"
 
+#define KIT_SERVICE(rest) \
+	"services:\n  a:\n    image: fl\n    command: [bash, -c, ./startup/start.sh]\n" rest
+
 struct row {
 	const char *rule, *text;
 	size_t hits;
@@ -144,6 +147,26 @@ static const struct row scripts[] = {
 	{"NVF-ARENA-IGNORED",
 	 "for i in 1 2; do\nMALLOC_ARENA_MAX=0 ./$i/startup/start.sh &\ndone\n", 1, NULL},
 	{UNSET, "MALLOC_ARENA_MAX=2 python3 job.py\n" CLIENT, 1, NULL},
+	/* scripts that start others */
+	{UNCLEAR, "./site-1/startup/start.sh\n", 1, "the start script of a kit"},
+	{UNCLEAR, "nvflare poc start\nnvflare poc stop\n", 1, "the start script of a kit"},
+	{UNSET, "./site-1/startup/start.sh\nnvflare poc start\n", 0, NULL},
+	{"NVF-ARENA-HIGH", "MALLOC_ARENA_MAX=64 ./site-1/startup/start.sh\n", 1,
+	 "a server or client"},
+	{UNCLEAR, "nvflare job create -j j \\\n -f config_fed_client.conf memory_gc_rounds=0\n", 1,
+	 "pass its folder"},
+	{UNCLEAR, "nvflare job submit -j j\n", 1, "pass its folder"},
+	{UNCLEAR, "nvflare job list\n# nvflare job submit\n" SET CLIENT, 0, NULL},
+	{UNCLEAR, "pip install nvflare\npython3 job.py\n", 1, "it runs Python"},
+	{UNCLEAR, "pip install nvflare\nsrun python3 -u jobs/a.py\nexec ./b.py\nX=1 ./c.py\n", 3,
+	 NULL},
+	{UNCLEAR, "uv pip install nvflare\nuv run a.py\ntorchrun --nnodes 1 b.py\n$PYTHON c.py\n",
+	 3, NULL},
+	{UNCLEAR, "# nvflare\nrun() { python3 \"$1\"; }\nrun a.py\n", 1, NULL},
+	{UNCLEAR, "bash -c 'python3 job.py'\n", 1, NULL},
+	{UNCLEAR, "# nvflare\ncp a.py b.py\npython3 setup.py install\npython3 -m pip list\n", 0,
+	 NULL},
+	{UNCLEAR, SET "python3 -m nvflare.private.fed.app.client.client_train -m a.py\n", 0, NULL},
 	{UNCLEAR, "parallel 'MALLOC_ARENA_MAX=0 ./{}/startup/start.sh' ::: a b\n", 1, "in quotes"},
 	{UNCLEAR, "ssh a 'cd k && MALLOC_ARENA_MAX=0 ./startup/start.sh'\n", 1, NULL},
 	{UNCLEAR, "echo \"now MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX\"\n" SET CLIENT, 0, NULL},
@@ -206,6 +229,34 @@ static const struct {
 	  "services:\n  a:\n    environment: {MALLOC_ARENA_MAX: }\n    command: [python3, -m, "
 	  "nvflare.private.fed.app.client.client_train]\n",
 	  1, "the value is known only"}},
+	{"compose.yaml", {UNCLEAR, KIT_SERVICE(""), 1, "the start script of a kit"}},
+	{"compose.yaml", {UNSET, KIT_SERVICE(""), 0, NULL}},
+	{"compose.yaml",
+	 {"NVF-ARENA-IGNORED", KIT_SERVICE("    environment: {MALLOC_ARENA_MAX: \"0\"}\n"), 1,
+	  NULL}},
+	{"compose.yaml",
+	 {UNCLEAR, "services:\n  a:\n    image: nvflare\n    command: [python3, job.py]\n", 1,
+	  "it runs Python"}},
+	{"compose.yaml",
+	 {"NVF-ARENA-IGNORED",
+	  "services:\n  a:\n    command: python3 job.py\n    environment: "
+	  "[MALLOC_ARENA_MAX=abc]\n",
+	  1, NULL}},
+	{"pod.yaml",
+	 {UNCLEAR, "spec:\n  containers:\n  - args: ['/ws/startup/sub_start.sh']\n", 1, NULL}},
+	{"Dockerfile", {UNCLEAR, "FROM a\nCMD [\"/ws/startup/start.sh\"]\n", 1, NULL}},
+	{"Dockerfile",
+	 {UNCLEAR,
+	  "FROM a\nRUN pip install nvflare && python3 x.py\nCOPY a.py b.py\n"
+	  "CMD [\"python3\", \"a.py\"]\n",
+	  1, "it runs Python"}},
+	{"fl.service", {UNCLEAR, "[Service]\nExecStart=/o/startup/start.sh\n", 1, NULL}},
+	{"Makefile",
+	 {UNCLEAR, "all:\n\tMALLOC_ARENA_MAX=0 nvflare simulator job\n", 1, "are not read"}},
+	{"GNUmakefile", {UNSET, "all:\n\tnvflare simulator job\n", 0, NULL}},
+	{"rules.mk", {UNCLEAR, "all:\n\tpip install nvflare\n\tpython3 x.py\n", 1, NULL}},
+	{"justfile", {UNCLEAR, "all:\n    nvflare poc start\n", 1, NULL}},
+	{"Makefile", {UNCLEAR, "all: x.c\n\tcc x.c\n", 0, NULL}},
 	{"compose.yaml",
 	 {UNSET,
 	  "services:\n  a:\n    command: [sh, -c, 'MALLOC_ARENA_MAX=2; python3 -m "
@@ -235,6 +286,29 @@ static bool row_is_right(const char *file, const struct row *row)
 	flmem_recommendations_clear(&found);
 	tree_clear(&tree);
 	return right;
+}
+
+/* The settings of a file that is checked beside the script are found there. */
+static void a_file_that_is_checked_leaves_no_doubt(void **state)
+{
+	static const char *const others[] = {"job.py", "other.py"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "run.sh", "python3 -u ./job.py\n");
+		tree_puts(&tree, others[i], "import nvflare\n");
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(findings_of(&found, UNCLEAR, &last), i);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
 }
 
 static void variables_reach_what_they_are_set_for(void **state)
@@ -303,6 +377,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_reach_what_they_are_set_for),
+		cmocka_unit_test(a_file_that_is_checked_leaves_no_doubt),
 		cmocka_unit_test(the_start_script_of_nvflare_leaves_nothing_open),
 		cmocka_unit_test(what_there_is_no_room_for_is_said),
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frameworks/launch/launch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -158,12 +159,50 @@ void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_
 		launches->cut = true;
 }
 
+void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem_place *place,
+			     const char *script)
+{
+	size_t count = launches->doubt_count;
+	struct flmem_launch_doubt *row = &launches->doubts[count];
+
+	flmem_launch_add_doubt(launches, place,
+			       "it runs Python whose settings are checked only "
+			       "where its file is named, too");
+	if (launches->doubt_count > count)
+		snprintf(row->script, sizeof(row->script), "%s", flmem_text_basename(script));
+}
+
+/* Variables and recipes of make are not followed: one doubt, at the first line about them. */
+static void read_makefile(const char *text, struct flmem_launches *launches)
+{
+	struct flmem_place place = {.line = 1, .column = 1};
+
+	while (*text) {
+		FLMEM_AUTO_FREE char *line = strndup(text, strcspn(text, "\n"));
+
+		if (!line)
+			break;
+		if (flmem_launch_is_likely(line) || flmem_launch_mentions_variable(line) ||
+		    strstr(line, ".py"))
+			break;
+		place.start += strlen(line) + 1;
+		text += strlen(line);
+		text += *text == '\n';
+		place.line++;
+	}
+	place.end = place.start;
+	flmem_launch_add_doubt(launches, &place,
+			       "files of make and just are not read: check what runs");
+}
+
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)
 {
 	const char *text = input->document.text.data;
 
 	*ret_launches = (struct flmem_launches){0};
-	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
+	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_makefile(input->file))
+		read_makefile(text, ret_launches);
+	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		flmem_launch_read_script(
 			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
 			ret_launches);

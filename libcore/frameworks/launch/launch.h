@@ -51,19 +51,26 @@ struct flmem_launch_mount {
 	char path[FLMEM_LAUNCH_PATH_MAX];
 };
 
-/* A program that starts a process of a federation. A table ends in a row without `word`. */
+/*
+ * A program that starts a process of a federation, or a script of it. A table ends in a row without
+ * `word`.
+ */
 struct flmem_launch_program {
 	const char *before; /* last part of the word in front of it, or NULL */
-	const char *word;
+	const char *word;   /* the last part of a word, or with a folder the end of one */
 	enum flmem_role role;
+	/* Static: what the file does not show, as another program or script sets it; or NULL. */
+	const char *doubt;
 };
 
 struct flmem_launch {
 	enum flmem_framework framework;
-	enum flmem_role role; /* server, client, or simulator server for a whole simulator */
+	/* Server, client, or simulator server for a whole simulator; NONE if it has a doubt. */
+	enum flmem_role role;
 	struct flmem_place place;
 	unsigned char scope;
 	const char *dropper; /* static: what drops variables of the script; NULL: nothing */
+	bool doubted;	     /* the doubt of its program is noted */
 };
 
 /* A part of a script of the shell. The first one is the script. */
@@ -85,7 +92,8 @@ struct flmem_launch_scope {
 /* What a file says about its programs that is known only when it runs. */
 struct flmem_launch_doubt {
 	struct flmem_place place;
-	const char *why; /* static */
+	const char *why;		    /* static */
+	char script[FLMEM_LAUNCH_PATH_MAX]; /* only where this file is not checked, too; or "" */
 };
 
 /* Whether a variable reaches a program. */
@@ -116,6 +124,9 @@ struct flmem_launches {
 
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
+
+/* Whether a file is one of make or just, which is not read. */
+bool flmem_launch_is_makefile(const char *path);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frameworks/launch/launch_check.h"
 
+#include <string.h>
+
+#include "base/text/text.h"
+
 void flmem_launch_check_each(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one))
 {
@@ -51,6 +55,15 @@ void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_va
 							 .path = variable->name,
 							 .proposed = proposed,
 							 .detail = detail});
+}
+
+bool flmem_launch_doubt_holds(const struct flmem_check *check,
+			      const struct flmem_launch_doubt *doubt)
+{
+	for (size_t i = 0; *doubt->script && i < check->bundle->count; i++)
+		if (strcmp(flmem_text_basename(check->bundle->inputs[i].file), doubt->script) == 0)
+			return false;
+	return true;
 }
 
 const char *flmem_launch_arenas(enum flmem_role role)

@@ -37,4 +37,8 @@ void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_va
 /* The recommended MALLOC_ARENA_MAX of a role. */
 const char *flmem_launch_arenas(enum flmem_role role);
 
+/* Whether a doubt remains beside the other files that are checked together. */
+bool flmem_launch_doubt_holds(const struct flmem_check *check,
+			      const struct flmem_launch_doubt *doubt);
+
 #endif

@@ -100,11 +100,12 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	static const char *const lists[] = {"env", "environment"};
 	static const char *const files[] = {"env_file", "envFrom"};
 	const char *image = flmem_node_string(flmem_node_get(map, "image"));
+	size_t doubts = launches->doubt_count;
 	int launch = -1;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
-	if (launch < 0)
+	if (launch < 0 && launches->doubt_count == doubts)
 		return;
 	launches->musl |= image && strstr(image, "alpine");
 	read_tmpfs(map, launches, launch);

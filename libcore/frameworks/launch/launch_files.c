@@ -2,6 +2,10 @@
 /* Which files start processes of a federation, or only set variables for them. */
 #include "frameworks/launch/launch.h"
 
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 
 static bool has_any_word(const struct flmem_buf *text, const char *const *words)
@@ -25,12 +29,22 @@ static bool is_variable_file(const struct flmem_buf *text)
 	return false;
 }
 
+/* Any program may be written in Python; `script_words` are those of a framework's users. */
+static bool runs_python(const struct flmem_buf *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if (has_any_word(text, (*f)->script_words))
+			return flmem_file_has_word(text, ".py");
+	return false;
+}
+
 /* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	if (syntax == FLMEM_SYNTAX_YAML)
-		return flmem_launch_is_likely(text->data) && !flmem_file_has_word(text, "{{");
-	return flmem_launch_is_likely(text->data) || is_variable_file(text);
+		return (flmem_launch_is_likely(text->data) || runs_python(text)) &&
+		       !flmem_file_has_word(text, "{{");
+	return flmem_launch_is_likely(text->data) || is_variable_file(text) || runs_python(text);
 }
 
 static bool is_launch_file(const struct flmem_document *document)
@@ -41,7 +55,19 @@ static bool is_launch_file(const struct flmem_document *document)
 	if (document->syntax != FLMEM_SYNTAX_YAML)
 		return launch_file_is_likely(document->syntax, &document->text);
 	flmem_launches_read(&input, &launches);
-	return launches.launch_count;
+	return launches.launch_count || launches.doubt_count;
+}
+
+bool flmem_launch_is_makefile(const char *path)
+{
+	static const char *const names[] = {"Makefile", "makefile", "GNUmakefile", "justfile",
+					    "Justfile"};
+	const char *name = flmem_text_basename(path);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return flmem_text_ends(name, ".mk");
 }
 
 const struct flmem_input_kind flmem_launch_file = {
@@ -60,6 +86,12 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".mk", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{"Makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"GNUmakefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"Justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{0},

@@ -44,6 +44,7 @@ struct flmem_launch_statement {
 	bool unsets_next; /* env -u NAME */
 	bool mentions;	  /* a variable that rules check */
 	bool opens;	  /* it is the header of a condition */
+	bool interprets;  /* it runs a file of Python, which the next word may be */
 };
 
 struct flmem_launch_scan {
@@ -88,6 +89,10 @@ int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch 
 
 void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_place *place,
 			    const char *why);
+
+/* A Python file that is run, which may make a job or be the code of a client. */
+void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem_place *place,
+			     const char *script);
 
 /* `shell`: only exported variables reach the programs that it starts. */
 void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches);

@@ -97,18 +97,30 @@ static void read_launch_word(struct flmem_launch_scan *scan, struct flmem_launch
 	word->place.end = scan->at;
 }
 
-/* The launch by a word, after another one; a role of FLMEM_ROLE_NONE if it starts nothing. */
-static struct flmem_launch find_launch_of_word(const char *previous, const char *name)
+static bool is_program(const struct flmem_launch_program *program, const char *previous,
+		       const char *text)
+{
+	const char *name = strchr(program->word, '/') ? text : flmem_text_basename(text);
+	size_t length = strlen(name), own = strlen(program->word);
+
+	if (program->before && strcmp(previous, program->before) != 0)
+		return false;
+	return length >= own && strcmp(name + length - own, program->word) == 0 &&
+	       (length == own || name[length - own - 1] == '/');
+}
+
+/* What a word starts after another one; NULL if nothing. */
+static const struct flmem_launch_program *
+find_launch_program(const char *previous, const char *text, enum flmem_framework *ret_framework)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
 		     p && p->word; p++)
-			if (strcmp(name, p->word) == 0 &&
-			    (!p->before || strcmp(previous, p->before) == 0))
-				return (struct flmem_launch){.framework =
-								     flmem_frameworks[i]->framework,
-							     .role = p->role};
-	return (struct flmem_launch){0};
+			if (is_program(p, previous, text)) {
+				*ret_framework = flmem_frameworks[i]->framework;
+				return p;
+			}
+	return NULL;
 }
 
 /* --export=ALL,NAME=VALUE of srun and sbatch; without ALL it is all that they pass on. */
@@ -190,12 +202,64 @@ static void note_mount(struct flmem_launch_scan *scan, const struct flmem_launch
 	scan->after_mount = strcmp(text, mount) == 0;
 }
 
+/* Programs that run a file of Python, also behind others (srun python3, uv run). */
+static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
+{
+	static const char *const names[] = {"torchrun", "accelerate", "deepspeed"};
+	static const char *const runners[] = {"uv", "poetry", "pipenv", "hatch", "pdm"};
+
+	if (strcmp(name, "run") == 0)
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
+			if (strcmp(scan->now.previous, runners[i]) == 0)
+				return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return (strcasestr(name, "python") && !strchr(name, '=')) || /* $PYTHON, ipython3 */
+	       flmem_text_starts(name, "sys.executable");
+}
+
+/* Whether a word is the program of a statement: the first one, or behind what runs programs. */
+static bool is_program_word(const char *before)
+{
+	static const char *const runners[] = {"exec", "nohup", "time", "srun", "mpirun"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
+		if (strcmp(before, runners[i]) == 0)
+			return true;
+	return !*before || strchr(before, '=');
+}
+
+/* "python3 -u job.py", "./job.py", and python3 "$1", whose file is not known. */
+static void note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			const char *name)
+{
+	bool first = is_program_word(scan->now.previous);
+	const char *dot = strrchr(name, '.');
+
+	if (scan->now.launch >= 0 || scan->build_step || strcmp(name, "setup.py") == 0)
+		return;
+	if (runs_python_file(scan, name)) {
+		scan->now.interprets = true;
+	} else if ((scan->now.interprets || first) && dot && strcmp(dot, ".py") == 0) {
+		flmem_launch_add_script(scan->launches, &word->place, word->text);
+		scan->now.interprets = false;
+	} else if (scan->now.interprets && *word->text == '$') {
+		flmem_launch_add_script(scan->launches, &word->place, "");
+		scan->now.interprets = false;
+	}
+}
+
 /* If flmem starts the program, the file does not show the settings that flmem adds. */
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *name = flmem_text_basename(word->text);
-	struct flmem_launch launch = find_launch_of_word(scan->now.previous, name);
+	struct flmem_launch launch = {
+		.place = word->place, .scope = scan->scope, .dropper = scan->now.dropper};
+	const struct flmem_launch_program *program =
+		find_launch_program(scan->now.previous, word->text, &launch.framework);
 
+	note_python(scan, word, name);
 	if ((strcmp(scan->now.previous, "flmem") == 0 &&
 	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
 	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
@@ -204,12 +268,13 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		 FLMEM_LAUNCH_PROGRAM_MAX - 1, name);
 	if (!*scan->now.command)
 		memcpy(scan->now.command, scan->now.previous, sizeof(scan->now.command));
-	if (!launch.role)
+	if (!program)
 		return;
-	launch.place = word->place;
-	launch.scope = scan->scope;
-	launch.dropper = scan->now.dropper;
+	launch.role = program->role;
+	launch.doubted = program->doubt;
 	scan->now.launch = flmem_launch_add(scan->launches, &launch);
+	if (program->doubt)
+		flmem_launch_add_doubt(scan->launches, &word->place, program->doubt);
 }
 
 /* "NAME=VALUE python3 job.py": a command that may start one of the programs by itself. */
@@ -286,7 +351,7 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 {
 	struct flmem_launches inner = {.depth = launches->depth + 1};
 
-	if (!flmem_launch_is_likely(text->text))
+	if (!flmem_launch_is_likely(text->text) && !strstr(text->text, ".py"))
 		return false;
 	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
 		launches->cut = true;
@@ -295,11 +360,17 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 	flmem_launch_read_script(text->text, true, &inner);
 	launches->open |= inner.open;
 	launches->cut |= inner.cut;
-	for (size_t i = 0; i < inner.doubt_count; i++)
-		flmem_launch_add_doubt(launches, text->place, inner.doubts[i].why);
+	for (size_t i = 0; i < inner.doubt_count; i++) {
+		const struct flmem_launch_doubt *doubt = &inner.doubts[i];
+
+		if (*doubt->script)
+			flmem_launch_add_script(launches, text->place, doubt->script);
+		else
+			flmem_launch_add_doubt(launches, text->place, doubt->why);
+	}
 	for (size_t i = 0; i < inner.launch_count; i++)
 		*launch = add_inner_launch(launches, &inner, i, text);
-	return true;
+	return inner.launch_count;
 }
 
 bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,

@@ -194,11 +194,20 @@ static const struct flmem_round_marker markers[] = {
 	{0},
 };
 
+/* sub_start.sh sets MALLOC_ARENA_MAX where nothing is set, for servers and clients alike. */
+#define KIT_DOUBT "the start script of a kit sets variables, too: also pass its sub_start.sh"
+#define JOB_DOUBT "the settings are in the job: also pass its folder"
+
 static const struct flmem_launch_program programs[] = {
-	{NULL, "nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER},
-	{NULL, "nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT},
-	{NULL, "nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER},
-	{"nvflare", "simulator", FLMEM_ROLE_SIMULATOR_SERVER},
+	{NULL, "nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER, NULL},
+	{NULL, "nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT, NULL},
+	{NULL, "nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER, NULL},
+	{"nvflare", "simulator", FLMEM_ROLE_SIMULATOR_SERVER, NULL},
+	{NULL, "startup/start.sh", FLMEM_ROLE_NONE, KIT_DOUBT},
+	{NULL, "startup/sub_start.sh", FLMEM_ROLE_NONE, KIT_DOUBT},
+	{"poc", "start", FLMEM_ROLE_NONE, KIT_DOUBT},
+	{"job", "create", FLMEM_ROLE_NONE, JOB_DOUBT},
+	{"job", "submit", FLMEM_ROLE_NONE, JOB_DOUBT},
 	{0},
 };
 
@@ -208,6 +217,8 @@ static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_C
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
 static const char *const variable_words[] = {"NVFLARE", "startup/start.sh", "startup/sub_start.sh",
 					     "job.py", NULL};
+
+static const char *const script_words[] = {"nvflare", "job.py", NULL};
 
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_server_rules,   &flmem_nvflare_client_rules,
@@ -230,6 +241,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.programs = programs,
 	.variables = variables,
 	.variable_words = variable_words,
+	.script_words = script_words,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.start = &flmem_nvflare_start,

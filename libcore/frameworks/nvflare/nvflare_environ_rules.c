@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_check.h"
 #include "frameworks/launch/launch_scan.h"
 
 enum place_of_variable {
@@ -194,35 +195,64 @@ static void note_unclear(struct flmem_check *check, enum place_of_variable place
 
 #define COMMAND_MAX 4096
 
-/* Whether a call has the words of such a command, in one string or in a list of them. */
-static bool has_start_command(const struct flmem_check *check, const struct flmem_node *call)
+/* The words of such a command, in one string or in a list of them. */
+static void read_command_text(const struct flmem_check *check, const struct flmem_node *call,
+			      char words[COMMAND_MAX])
 {
 	const char *text = check->input->document.text.data + call->place.start;
 	size_t length = call->place.end - call->place.start, used = 0;
-	char words[COMMAND_MAX];
 
-	for (size_t i = 0; i < length && used + 1 < sizeof(words); i++) {
+	for (size_t i = 0; i < length && used + 1 < COMMAND_MAX; i++) {
 		char c = strchr("\"',()[] \t\n", text[i]) ? ' ' : text[i];
 
 		if (c != ' ' || (used && words[used - 1] != ' '))
 			words[used++] = c;
 	}
 	words[used] = '\0';
-	return flmem_launch_is_likely(words);
+}
+
+/* Whether a command runs a Python file that is not checked beside this one. */
+static bool runs_unchecked(const struct flmem_check *check, const char *words)
+{
+	struct flmem_launches launches = {0};
+
+	if (!strstr(words, ".py"))
+		return false;
+	flmem_launch_read_script(words, true, &launches);
+	for (size_t i = 0; i < launches.doubt_count; i++)
+		if (*launches.doubts[i].script &&
+		    flmem_launch_doubt_holds(check, &launches.doubts[i]))
+			return true;
+	return false;
+}
+
+/* What a call starts that has to be checked by itself; NULL: nothing that is known. */
+static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
+{
+	char words[COMMAND_MAX];
+
+	read_command_text(check, call, words);
+	if (flmem_launch_is_likely(words))
+		return "the script starts NVFlare, or sets variables, by a command";
+	return runs_unchecked(check, words) ? "the script runs another file of Python: also pass it"
+					    : NULL;
 }
 
 /* A command that starts NVFlare or sets variables, by the text of the call. */
 static void check_start(struct flmem_check *check, const struct flmem_node *call)
 {
-	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0")), *what;
 
-	if (is_start(path_of_environ(call)) &&
-	    (has_start_command(check, call) || (text && flmem_launch_mentions_variable(text))))
-		flmem_check_report(
-			check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-						      .path = path_of_environ(call),
-						      .detail = "the script starts NVFlare, or "
-								"sets variables, by a command"});
+	if (!is_start(path_of_environ(call)))
+		return;
+	what = started_by(check, call);
+	if (!what && text && flmem_launch_mentions_variable(text))
+		what = "the script sets variables by a command";
+	if (what)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = path_of_environ(call),
+							  .detail = what});
 }
 
 /* get_ipython().system("COMMAND") and the like */
@@ -231,13 +261,17 @@ static void check_shell(struct flmem_check *check, const struct flmem_node *call
 	static const char *const names[] = {"system", "getoutput", "run_line_magic",
 					    "run_cell_magic"};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(path_of_environ(call), names[i]) == 0 && has_start_command(check, call))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		const char *what = strcmp(path_of_environ(call), names[i]) == 0
+					   ? started_by(check, call)
+					   : NULL;
+
+		if (what)
 			flmem_check_report(
-				check, &(struct flmem_remark){
-					       .node = flmem_node_get(call, "path"),
-					       .path = names[i],
-					       .detail = "the script starts NVFlare by a command"});
+				check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							      .path = names[i],
+							      .detail = what});
+	}
 }
 
 static void environ_cannot_tell(struct flmem_check *check)
@@ -280,11 +314,10 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "a script that sets other variables which rules check in "
 				      "os.environ, sets them for a process that it starts, or in "
 				      "a dictionary that may be for one, sets "
-				      "variables whose names are not literals, or starts NVFlare "
-				      "or sets "
-				      "variables by a command",
-			 .message = "cannot tell which process gets which variables; check what "
-				    "runs with flmem recommend --pid",
+				      "variables whose names are not literals, or starts NVFlare, "
+				      "runs another file of Python or sets variables by a command",
+			 .message = "cannot tell which process gets which variables and settings; "
+				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},
 		SCRIPT,
 		.check = environ_cannot_tell,

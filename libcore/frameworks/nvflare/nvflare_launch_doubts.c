@@ -66,8 +66,9 @@ static void launch_cannot_tell(struct flmem_check *check)
 		report_launch_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
 				    "environment", "not all of the file was read: it is too long");
 	for (size_t i = 0; i < launches.doubt_count; i++)
-		report_launch_doubt(check, &launches.doubts[i].place, "environment",
-				    launches.doubts[i].why);
+		if (flmem_launch_doubt_holds(check, &launches.doubts[i]))
+			report_launch_doubt(check, &launches.doubts[i].place, "environment",
+					    launches.doubts[i].why);
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -81,8 +82,11 @@ static const struct flmem_rule_row rows[] = {
 				 "which is not about such a variable; variables from another file "
 				 "or command (source, eval, env_file, EnvironmentFile); sudo that "
 				 "keeps variables; a heredoc that starts NVFlare and that no shell "
-				 "reads; a file that sets or starts more than flmem keeps",
-			 .message = "cannot tell with which variables it is started",
+				 "reads; the start scripts of a kit (startup/start.sh, nvflare "
+				 "poc start); Python files that it runs and that are not checked "
+				 "in the same folder; nvflare job create and submit; files of "
+				 "make and just; a file that sets or starts more than flmem keeps",
+			 .message = "cannot tell with which variables or settings it is started",
 			 .source = "POSIX shell, bash and sudo manuals"},
 		.inputs = {&flmem_launch_file},
 		.check = launch_cannot_tell,

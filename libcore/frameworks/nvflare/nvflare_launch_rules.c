@@ -42,8 +42,8 @@ static void launch_arena_unset(const struct flmem_launch_check *one)
 		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
 	char detail[96];
 
-	if (one->launches->open || one->launches->musl || preloads_jemalloc(one) ||
-	    flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
+	if (one->launch->doubted || one->launches->open || one->launches->musl ||
+	    preloads_jemalloc(one) || flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one))
 		return;
 	if (lost && lost->local)
@@ -84,13 +84,16 @@ static void launch_arena_client_4(const struct flmem_launch_check *one)
 static void launch_arena_high(const struct flmem_launch_check *one)
 {
 	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
+	bool any = one->launch->role == FLMEM_ROLE_NONE;
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
 	if (!preloads_jemalloc(one) && find_arena_limit(one, &variable, &count) &&
 	    count > (client ? ARENAS_CLIENT_MAX : ARENAS_SERVER_MAX))
 		flmem_launch_report(one->check, variable, flmem_launch_arenas(one->launch->role),
-				    client ? "a client" : "a server");
+				    any	     ? "a server or client"
+				    : client ? "a client"
+					     : "a server");
 }
 
 static void launch_arena_useless(const struct flmem_launch_check *one)
@@ -176,7 +179,8 @@ static void offload_tmpfs(const struct flmem_launch_check *one)
 		flmem_launch_mount_of(one->launches, one->index, path);
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = ""};
 
-	if (!one->check->found->disk_offload || one->launch->role == FLMEM_ROLE_CLIENT || !*path)
+	if (!one->check->found->disk_offload || one->launch->role == FLMEM_ROLE_CLIENT ||
+	    one->launch->doubted || !*path)
 		return;
 	if (variable && is_below(path, "/dev/shm"))
 		flmem_launch_report(one->check, variable, NULL, "/dev/shm is tmpfs");
