@@ -21,6 +21,7 @@
 #define TF	 "nvflare.app_opt.tf.in_process_client_api_executor.TFInProcessClientAPIExecutor"
 #define LAUNCHER "nvflare.app_opt.pt.client_api_launcher_executor.PTClientAPILauncherExecutor"
 #define MODERN	 "nvflare.app_common.executors.client_api_executor.ClientAPIExecutor"
+#define LEARNER	 "nvflare.app_common.executors.model_learner_executor.ModelLearnerExecutor"
 #define SWARM	 "nvflare.app_common.ccwf.swarm_client_ctl.SwarmClientController"
 
 #define SERVER(path, args)	"{\"workflows\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
@@ -155,6 +156,15 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", .client = CLIENT("my.Executor", ""), .hit = false},
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .version = "2.7.0", .hit = false},
+
+	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT(LEARNER, ""), .hit = true},
+	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT("nvflare.app_opt.psi.x.PSIExecutor", ""),
+	 .hit = true},
+	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT("my.Executor", ""), .hit = false},
+	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT(PT, ""), .hit = false},
+	{"NVF-EXECUTOR-NO-SETTINGS",
+	 .client = "{\"executors\": [" EXECUTOR(LEARNER, "") "," EXECUTOR(PT, "") "]}",
+	 .hit = false},
 
 	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": \"false\""), .hit = true},
 	{"NVF-CUDA-INVALID", .client = CLIENT(SWARM, "\"cuda_empty_cache\": 2"), .hit = true},
@@ -345,6 +355,7 @@ static bool is_about_jobs(const char *id)
 		"NVF-PER-SITE-IGNORED",	   "NVF-CONFIG-CANNOT-TELL",
 		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
+		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
 	};
 	static const char *const prefixes[] = {"NVF-ARENA-",   "NVF-ENV-",  "NVF-LAUNCH",
 					       "NVF-ENVIRON-", "NVF-HEAP-", "LIVE-",

@@ -11,6 +11,31 @@
 #define OPEN "NVF-ENVIRON-CANNOT-TELL"
 
 static const struct row rows[] = {
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.disable()\n", .hits = 1, .line = 3,
+	 .says = "until something calls gc.collect()", .severity = WARNING},
+	{"NVF-COLLECTOR-OFF",
+	 "from gc import disable as d, set_threshold\nimport nvflare\nd()\n"
+	 "set_threshold(0, 5)\n",
+	 .hits = 2, .line = 4, .severity = WARNING},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.disable()\ngc.enable()\n", .hits = 1,
+	 .says = "cannot tell whether it stays off", .severity = INFO},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.set_threshold(n)\n", .hits = 1,
+	 .says = "cannot tell", .severity = INFO},
+	{"NVF-COLLECTOR-OFF",
+	 "import gc\nimport nvflare\ngc.set_threshold(700)\ngc.collect()\ngc.freeze()\n"
+	 "x.disable()\n",
+	 .hits = 0},
+	{"NVF-ALLOCATOR-CANNOT-TELL",
+	 "import ctypes\nimport nvflare\nlibc = ctypes.CDLL('libc.so.6')\nlibc.mallopt(-8, 1)\n"
+	 "ctypes.CDLL(None).mallopt(-8, 1)\n",
+	 .hits = 2, .line = 5, .says = "cannot tell", .severity = INFO},
+	{"NVF-ALLOCATOR-CANNOT-TELL",
+	 "import ctypes\nimport nvflare\nctypes.CDLL(None).malloc_trim(0)\n", .hits = 0},
+	{OPEN, "from dotenv import load_dotenv\nimport nvflare\nload_dotenv('.env')\n", .hits = 1,
+	 .line = 3, .says = "in another file", .severity = INFO},
+	{OPEN, "import dotenv\nimport nvflare\ndotenv.load_dotenv()\n", .hits = 1},
+	{OPEN, OS "import json\nos.environ.update(json.load(open('e.json')))\n", .hits = 1,
+	 .line = 5, .says = "known only when the script runs", .severity = INFO},
 	{"NVF-SETTING-ASSIGNED", PT "r = R()\nr.__dict__['cuda_empty_cache'] = 0\nr.x['y'] = 1\n",
 	 .hits = 1, .line = 3, .says = "cannot tell", .severity = INFO},
 	{"NVF-SETTING-ASSIGNED", PT "n = 'memory_gc_rounds'\nsetattr(r, n, 0)\n", .hits = 1,

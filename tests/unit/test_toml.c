@@ -210,6 +210,7 @@ static void records_that_keep_their_input_are_reported(void **state)
 	}
 }
 
+#define LEGACY	   "import flwr as f\n"
 #define SIMULATION "from flwr.simulation import run_simulation\n"
 
 static void simulations_in_scripts_are_checked(void **state)
@@ -244,6 +245,43 @@ static void simulations_in_scripts_are_checked(void **state)
 	}
 }
 
+/* Functions of Flower before 1.13. */
+static void deprecated_functions_are_reported(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t simulations, servers;
+	} rows[] = {
+		{LEGACY "f.simulation.start_simulation(client_fn=c, num_clients=9)\n", 1, 0},
+		{LEGACY "f.simulation.start_simulation(client_resources=None)\n", 1, 0},
+		{LEGACY "f.simulation.start_simulation(client_resources={'num_gpus': 1})\n", 1, 0},
+		{LEGACY "f.simulation.start_simulation(client_resources=r)\n", 1, 0},
+		{LEGACY "f.simulation.start_simulation(**r)\n", 1, 0},
+		{LEGACY "f.simulation.start_simulation(client_resources={'num_cpus': 4})\n", 0, 0},
+		{"from flwr.simulation import start_simulation as s\ns(num_clients=9)\n", 1, 0},
+		{LEGACY "f.server.start_server(config=c)\n", 0, 1},
+		{"from flwr.server import start_server\nstart_server()\n", 0, 1},
+		{"import flwr\nx.start_server()\n", 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, "main.py", rows[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
+		if (findings_of(&found, "FLWR-SIM-LEGACY", &last) != rows[i].simulations ||
+		    findings_of(&found, "FLWR-START-SERVER", &last) != rows[i].servers)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
+
 static void the_rule_fires_where_it_should(void **state)
 {
 	(void)state;
@@ -273,6 +311,7 @@ int main(void)
 		cmocka_unit_test(what_is_none_is_refused_with_its_line),
 		cmocka_unit_test(nesting_is_limited),
 		cmocka_unit_test(records_that_keep_their_input_are_reported),
+		cmocka_unit_test(deprecated_functions_are_reported),
 		cmocka_unit_test(simulations_in_scripts_are_checked),
 		cmocka_unit_test(the_rule_fires_where_it_should),
 	};

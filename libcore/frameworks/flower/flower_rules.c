@@ -102,9 +102,14 @@ static bool is_project(const struct flmem_document *document)
 
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
+	static const char *const words[] = {"ArrayRecord", "run_simulation", "start_simulation",
+					    "start_server"};
+
 	(void)syntax;
-	return flmem_file_has_word(text, "flwr") && (flmem_file_has_word(text, "ArrayRecord") ||
-						     flmem_file_has_word(text, "run_simulation"));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
+		if (flmem_file_has_word(text, words[i]))
+			return flmem_file_has_word(text, "flwr");
+	return false;
 }
 
 static bool is_python(const struct flmem_document *document)
@@ -142,6 +147,38 @@ static void client_resources(struct flmem_check *check)
 		script_resources(&one);
 	}
 	check->failed |= one.failed;
+}
+
+/* start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
+static void legacy_simulation(struct flmem_check *check)
+{
+	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
+	const struct flmem_node *resources = flmem_node_get(check->args, "client_resources");
+	const struct flmem_node *open = resources ? resources : flmem_node_get(check->args, "**");
+	bool unknown;
+
+	if (!path || !flmem_text_ends(path, ".start_simulation") ||
+	    flmem_node_get(resources, "num_cpus"))
+		return;
+	if (flmem_node_is_kind(resources, FLMEM_NODE_MAP))
+		open = flmem_node_get(resources, "**");
+	unknown = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION);
+	flmem_check_report(
+		check,
+		&(struct flmem_remark){
+			.node = open ? open : flmem_node_get(check->subject, "path"),
+			.path = "start_simulation.client_resources",
+			.detail = unknown ? "cannot tell: the value is known only when the app runs"
+					  : "without num_cpus in client_resources"});
+}
+
+static void legacy_server(struct flmem_check *check)
+{
+	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+
+	if (flmem_node_string(path) && flmem_text_ends(path->text, ".start_server"))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = path, .path = "start_server"});
 }
 
 /* ArrayRecord(...), ArrayRecord.from_torch_state_dict(...) and the like. */
@@ -235,6 +272,35 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Flower 1.42.0, cli/config_migration.py"},
 		.inputs = {&project_file},
 		.check = simulation_elsewhere,
+	},
+	{
+		.rule = {.id = "FLWR-SIM-LEGACY",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "a call of start_simulation() without num_cpus in its "
+				      "client_resources, or with a value that is known only when "
+				      "it runs",
+			 .message = "each client reserves 1 processor by default, so as many "
+				    "clients as processors run at once, each with its own model; "
+				    "set num_cpus and num_gpus there so that they fit in memory",
+			 .source = "Flower code, simulation/legacy_app.py, 1.42.0"},
+		.inputs = {&python_file},
+		.parts = true,
+		.check = legacy_simulation,
+	},
+	{
+		.rule = {.id = "FLWR-START-SERVER",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "a call of start_server()",
+			 .message = "cannot tell how much memory it needs: the results of all "
+				    "clients of a round are in this process, and Flower has no "
+				    "setting for that (flmem recommend --model plans it)",
+			 .source =
+				 "Flower code, compat/server/app.py and server/server.py, 1.42.0"},
+		.inputs = {&python_file},
+		.parts = true,
+		.check = legacy_server,
 	},
 	{
 		.rule = {.id = "FLWR-KEEP-INPUT",

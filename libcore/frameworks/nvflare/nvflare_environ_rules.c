@@ -175,6 +175,15 @@ static void environ_late(struct flmem_check *check)
 	visit_script(check, note_late);
 }
 
+/* The argument of update(): what a call returns may hold any variable. */
+static bool is_from_call(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data + node->place.start;
+
+	return node->kind == FLMEM_NODE_EXPRESSION && node->key && strcmp(node->key, "0") == 0 &&
+	       memchr(text, '(', node->place.end - node->place.start);
+}
+
 static void note_unclear(struct flmem_check *check, enum place_of_variable place, const char *name,
 			 const struct flmem_node *node)
 {
@@ -186,7 +195,8 @@ static void note_unclear(struct flmem_check *check, enum place_of_variable place
 		return;
 	if (name && strcmp(name, FLMEM_LAUNCH_TMPDIR) == 0 && !check->found->disk_offload)
 		return;
-	if (!name && !flmem_launch_mentions_variable(check->input->document.text.data))
+	if (!name && !is_from_call(check, node) &&
+	    !flmem_launch_mentions_variable(check->input->document.text.data))
 		return;
 	flmem_check_report(check, &(struct flmem_remark){.node = node,
 							 .path = name ? name : "os.environ",
@@ -274,15 +284,33 @@ static void check_shell(struct flmem_check *check, const struct flmem_node *call
 	}
 }
 
+/* load_dotenv() of python-dotenv, and read_env() of environs and django-environ. */
+static void check_loader(struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const names[] = {"load_dotenv", "read_env"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_text_ends(path_of_environ(call), names[i]))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							      .path = names[i],
+							      .detail = "variables are set in "
+									"another file"});
+}
+
 static void environ_cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
 
 	visit_script(check, note_unclear);
-	for (; n; n = n->next)
+	for (; n; n = n->next) {
 		check_start(check, n);
-	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next)
+		check_loader(check, n);
+	}
+	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next) {
 		check_shell(check, n);
+		check_loader(check, n);
+	}
 	for (n = flmem_node_first(flmem_node_get(check->subject, "attributes")); n; n = n->next)
 		if (strcmp(n->text, "environ") == 0)
 			note_unclear(check, IN_OWN_PROCESS, NULL, n);
@@ -315,7 +343,8 @@ static const struct flmem_rule_row rows[] = {
 				      "os.environ, sets them for a process that it starts, or in "
 				      "a dictionary that may be for one, sets "
 				      "variables whose names are not literals, or starts NVFlare, "
-				      "runs another file of Python or sets variables by a command",
+				      "runs another file of Python, sets variables by a command "
+				      "or from a file (load_dotenv)",
 			 .message = "cannot tell which process gets which variables and settings; "
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},

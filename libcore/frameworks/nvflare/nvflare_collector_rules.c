@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for Python that changes its garbage collector or allocator by itself. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+
+static bool is_call_of(const struct flmem_node *call, const char *path)
+{
+	const char *own = flmem_node_string(flmem_node_get(call, "path"));
+
+	return own && strcmp(own, path) == 0;
+}
+
+/* gc.enable() and gc.collect() may follow anywhere. */
+static bool collects_again(const struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	while (n && !is_call_of(n, "gc.enable") && !is_call_of(n, "gc.collect"))
+		n = n->next;
+	return n;
+}
+
+static void report_collector(struct flmem_check *check, const struct flmem_node *node,
+			     const char *path, const char *doubt)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+
+	if (!doubt && collects_again(check))
+		doubt = "cannot tell whether it stays off: the script also calls gc.enable() or "
+			"gc.collect()";
+	flmem_check_report(check, &(struct flmem_remark){.node = node,
+							 .path = path,
+							 .severity = doubt ? &info : NULL,
+							 .detail = doubt});
+}
+
+/* gc.set_threshold(0) disables it, too. */
+static void report_threshold(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *first = flmem_node_get(args, "0");
+	int64_t number;
+
+	if (!first)
+		first = flmem_node_get(args, "*");
+	if (flmem_node_is_kind(first, FLMEM_NODE_EXPRESSION))
+		report_collector(check, first, "gc.set_threshold",
+				 "cannot tell: the value is known only when the script runs");
+	else if (first && flmem_node_integer(first, &number) && !number)
+		report_collector(check, first, "gc.set_threshold", NULL);
+}
+
+static void collector_off(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+
+	for (; n; n = n->next)
+		if (is_call_of(n, "gc.disable"))
+			report_collector(check, flmem_node_get(n, "path"), "gc.disable", NULL);
+		else if (is_call_of(n, "gc.set_threshold"))
+			report_threshold(check, n);
+}
+
+/* libc.mallopt(-8, 2), by whatever name the C library was loaded. */
+static void allocator_options(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
+
+	for (; n; n = n->next)
+		if (is_call_of(n, "mallopt") || is_call_of(n, "mallctl"))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = flmem_node_get(n, "path"),
+							      .path = flmem_node_string(
+								      flmem_node_get(n, "path"))});
+}
+
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-COLLECTOR-OFF",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition = "gc.disable(), or gc.set_threshold() with 0; for information "
+				      "with a variable, or beside gc.enable() or gc.collect()",
+			 .message = "objects that refer to each other, and tensors that they hold, "
+				    "stay in memory until something calls gc.collect(); NVFlare "
+				    "does so only every memory_gc_rounds",
+			 .source = "Python documentation, gc; NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = collector_off,
+	},
+	{
+		.rule = {.id = "NVF-ALLOCATOR-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "a script that calls mallopt() or mallctl() of a library",
+			 .message = "cannot tell which settings the allocator has: the script "
+				    "changes them while it runs; check with flmem recommend --pid",
+			 .source = "glibc manual, mallopt; jemalloc manual, mallctl"},
+		SCRIPT,
+		.check = allocator_options,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_collector_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
