@@ -327,8 +327,9 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Those about heap profiles have a test of their own. */
-		if (rule->framework != FLMEM_FRAMEWORK_APPFL || strstr(rule->id, "-HEAP-"))
+		/* Those about heap profiles and Python have tests of their own. */
+		if (rule->framework != FLMEM_FRAMEWORK_APPFL || strstr(rule->id, "-HEAP-") ||
+		    strstr(rule->id, "-IN-PYTHON"))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 			if (strcmp(rows[i].rule, rule->id) == 0)
@@ -338,9 +339,41 @@ static void every_rule_is_tried_both_ways(void **state)
 	}
 }
 
+/* What a script sets is not what the YAML has. */
+static void settings_in_python_are_reported(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t hits;
+	} scripts[] = {
+		{"import appfl\nc.server_configs.optimize_memory = False\n", 1},
+		{"import appfl\nc['max_message_size'] = 1\nd = {'model_chunk_size': 2}\n", 2},
+		{"import appfl\nprint(c.optimize_memory)\nc.trainer = x\n", 0},
+		{"import other\nc.optimize_memory = False\n", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "run.py", scripts[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		if (findings_of(&found, "APPFL-SET-IN-PYTHON", &last) != scripts[i].hits)
+			fail_msg("row %zu", i);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_in_python_are_reported),
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
 		cmocka_unit_test(every_rule_is_tried_both_ways),
 	};

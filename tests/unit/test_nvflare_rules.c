@@ -157,6 +157,10 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .version = "2.7.0", .hit = false},
 
+	{"NVF-WORKFLOW-NO-SETTINGS", .server = SERVER("nvflare.app_common.workflows.a.B", ""),
+	 .hit = true},
+	{"NVF-WORKFLOW-NO-SETTINGS", .server = SERVER("my.Controller", ""), .hit = false},
+	{"NVF-WORKFLOW-NO-SETTINGS", .server = SERVER(FEDAVG, ""), .hit = false},
 	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT(LEARNER, ""), .hit = true},
 	{"NVF-EXECUTOR-NO-SETTINGS", .client = CLIENT("nvflare.app_opt.psi.x.PSIExecutor", ""),
 	 .hit = true},

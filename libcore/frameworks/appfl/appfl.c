@@ -198,6 +198,7 @@ static const struct flmem_round_marker markers[] = {
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_appfl_rules,
 	&flmem_appfl_message_rules,
+	&flmem_appfl_python_rules,
 	NULL,
 };
 

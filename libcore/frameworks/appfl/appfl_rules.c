@@ -58,6 +58,8 @@ const struct flmem_file_name flmem_appfl_files[] = {
 	{".yml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".py", &flmem_appfl_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
+	{".ipynb", &flmem_appfl_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
 	{0},
 };
 

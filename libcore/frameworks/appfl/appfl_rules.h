@@ -13,6 +13,8 @@ extern const struct flmem_input_kind flmem_appfl_server_file;
 extern const struct flmem_input_kind flmem_appfl_client_file;
 
 extern const struct flmem_file_name flmem_appfl_files[];
+extern const struct flmem_input_kind flmem_appfl_python_file;
+extern const struct flmem_rule_table flmem_appfl_python_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
 extern const struct flmem_rule_table flmem_appfl_message_rules;
 extern const struct flmem_strategies flmem_appfl_strategies;

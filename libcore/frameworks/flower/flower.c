@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "frameworks/flower/flower_rules.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch.h"
 
 struct program_row {
 	const char *name;
@@ -61,6 +62,16 @@ static const struct flmem_round_marker markers[] = {
 	{0},
 };
 
+#define LAUNCH_DOUBT "there are no rules for what starts Flower"
+
+static const struct flmem_launch_program launch_programs[] = {
+	{NULL, "flower-superlink", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "flower-supernode", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
+	{NULL, "flower-simulation", FLMEM_ROLE_SIMULATOR_SERVER, LAUNCH_DOUBT},
+	{"flwr", "run", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{0},
+};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_flower_rules,
 	NULL,
@@ -73,6 +84,7 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.recognise = recognise_flower,
 	.markers = markers,
 	.files = flmem_flower_files,
+	.programs = launch_programs,
 	.rules = rules,
 	.live_rules = &flmem_flower_live_rules,
 	.heap_rules = &flmem_flower_heap_rules,

@@ -11,6 +11,7 @@
 
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "frameworks/launch/launch_check.h"
 
 #define FEDERATIONS_MAX 64U
 
@@ -229,6 +230,20 @@ static void simulation_elsewhere(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = app ? app : flower});
 }
 
+static void report_launch(const struct flmem_launch_check *one)
+{
+	struct flmem_node node = {
+		.kind = FLMEM_NODE_STRING, .text = "", .place = one->launch->place};
+
+	flmem_check_report(one->check,
+			   &(struct flmem_remark){.node = &node, .path = "environment"});
+}
+
+static void launches_flower(struct flmem_check *check)
+{
+	flmem_launch_check_each(check, report_launch);
+}
+
 static const struct flmem_input_kind project_file = {
 	.is_likely = is_likely_flower,
 	.is_one = is_project,
@@ -272,6 +287,20 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Flower 1.42.0, cli/config_migration.py"},
 		.inputs = {&project_file},
 		.check = simulation_elsewhere,
+	},
+	{
+		.rule = {.id = "FLWR-LAUNCH-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "a script, image, unit, Compose or Kubernetes file that "
+				      "starts flower-superlink, flower-supernode, "
+				      "flower-simulation or flwr run",
+			 .message = "cannot tell whether its allocator is set: these rules are "
+				    "for NVFlare; start it with flmem start, and check what runs "
+				    "with flmem recommend --pid",
+			 .source = "Flower 1.42.0, pyproject.toml"},
+		.inputs = {&flmem_launch_file},
+		.check = launches_flower,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-LEGACY",

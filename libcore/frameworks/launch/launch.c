@@ -207,7 +207,7 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
 			ret_launches);
 	else if (input->document.root)
-		flmem_launch_read_containers(input->document.root, ret_launches);
+		flmem_launch_read_yaml(input->document.root, ret_launches);
 }
 
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name)

@@ -127,10 +127,30 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 }
 
 /* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
-void flmem_launch_read_containers(const struct flmem_node *node, struct flmem_launches *launches)
+static void read_all_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	if (node->kind == FLMEM_NODE_MAP)
 		read_container(node, launches);
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
-		flmem_launch_read_containers(n, launches);
+		read_all_containers(n, launches);
+}
+
+/* Variables anywhere: of an image with its own command, a ConfigMap, values for a chart. */
+static void read_bare_variables(const struct flmem_node *node, struct flmem_launches *launches)
+{
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
+		read_yaml_variable(n, launches, -1);
+		read_bare_variables(n, launches);
+	}
+}
+
+void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches)
+{
+	read_all_containers(root, launches);
+	if (launches->launch_count || launches->doubt_count)
+		return;
+	read_bare_variables(root, launches);
+	if (launches->variable_count)
+		flmem_launch_add_doubt(launches, &launches->variables[0].place,
+				       "the file does not show which program gets the variable");
 }

@@ -34,7 +34,8 @@ static bool runs_python(const struct flmem_buf *text)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		if (has_any_word(text, (*f)->script_words))
-			return flmem_file_has_word(text, ".py");
+			return flmem_file_has_word(text, ".py") ||
+			       flmem_file_has_word(text, "python");
 	return false;
 }
 
@@ -42,7 +43,8 @@ static bool runs_python(const struct flmem_buf *text)
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	if (syntax == FLMEM_SYNTAX_YAML)
-		return (flmem_launch_is_likely(text->data) || runs_python(text)) &&
+		return (flmem_launch_is_likely(text->data) || is_variable_file(text) ||
+			runs_python(text)) &&
 		       !flmem_file_has_word(text, "{{");
 	return flmem_launch_is_likely(text->data) || is_variable_file(text) || runs_python(text);
 }
@@ -86,6 +88,8 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".zsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".env", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".mk", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{"Makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},

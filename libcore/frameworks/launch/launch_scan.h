@@ -45,6 +45,7 @@ struct flmem_launch_statement {
 	bool mentions;	  /* a variable that rules check */
 	bool opens;	  /* it is the header of a condition */
 	bool interprets;  /* it runs a file of Python, which the next word may be */
+	char option;	  /* of Python, before the word: 'm', 'c', or NUL */
 };
 
 struct flmem_launch_scan {
@@ -116,8 +117,8 @@ struct flmem_launch_text {
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch);
 
-/* Every map may be a container. */
-void flmem_launch_read_containers(const struct flmem_node *node, struct flmem_launches *launches);
+/* Containers, or where there are none the variables of the file. */
+void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches);
 
 /* The end of a variable; "": of all of them. */
 void flmem_launch_add_unset(struct flmem_launches *launches, const char *name, int launch,

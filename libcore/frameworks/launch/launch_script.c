@@ -230,6 +230,48 @@ static bool is_program_word(const char *before)
 	return !*before || strchr(before, '=');
 }
 
+/* "python3 -m MODULE", except what comes with Python and what starts other files. */
+static bool is_own_module(const char *text)
+{
+	static const char *const tools[] = {"pip",	 "venv",  "ensurepip",	       "pytest",
+					    "json.tool", "build", "http.server",       "ipykernel",
+					    "jupyter",	 "flmem", "torch.distributed", "zipfile"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
+		if (flmem_text_starts(text, tools[i]))
+			return false;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const char *const *word = (*f)->script_words; word && *word; word++)
+			if (flmem_text_starts(text, *word))
+				return false;
+	return true;
+}
+
+/* Code in a word, that makes a job. */
+static bool makes_job(const char *text)
+{
+	return strstr(text, "Recipe") || strstr(text, "FedJob");
+}
+
+/* True if the word belongs to an option of Python's. */
+static bool note_python_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	char option = scan->now.option;
+	const char *text = word->text;
+
+	scan->now.option = '\0';
+	if (!scan->now.interprets)
+		return false;
+	if ((option == 'm' && is_own_module(text)) || (option == 'c' && makes_job(text)) ||
+	    (strcmp(text, "-") == 0 && makes_job(scan->text)))
+		flmem_launch_add_script(scan->launches, &word->place, "");
+	if (option)
+		scan->now.interprets = flmem_text_starts(text, "torch.distributed");
+	else if (strcmp(text, "-m") == 0 || strcmp(text, "-c") == 0)
+		scan->now.option = text[1];
+	return option || *text == '-';
+}
+
 /* "python3 -u job.py", "./job.py", and python3 "$1", whose file is not known. */
 static void note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			const char *name)
@@ -238,6 +280,8 @@ static void note_python(struct flmem_launch_scan *scan, const struct flmem_launc
 	const char *dot = strrchr(name, '.');
 
 	if (scan->now.launch >= 0 || scan->build_step || strcmp(name, "setup.py") == 0)
+		return;
+	if (note_python_option(scan, word))
 		return;
 	if (runs_python_file(scan, name)) {
 		scan->now.interprets = true;

@@ -215,8 +215,8 @@ static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_C
 					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
 
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
-static const char *const variable_words[] = {"NVFLARE", "startup/start.sh", "startup/sub_start.sh",
-					     "job.py", NULL};
+static const char *const variable_words[] = {
+	"NVFLARE", "nvflare", "startup/start.sh", "startup/sub_start.sh", "job.py", NULL};
 
 static const char *const script_words[] = {"nvflare", "job.py", NULL};
 

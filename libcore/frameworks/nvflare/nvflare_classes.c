@@ -349,3 +349,31 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 		*ret_rounds = most;
 	return most;
 }
+
+/* Whether a class of NVFlare is none of those whose arguments set memory. */
+static bool lacks_settings(const struct flmem_node *part)
+{
+	const char *path = flmem_node_string(flmem_nvflare_path(part));
+
+	return path && flmem_text_starts(path, "nvflare.") && !flmem_nvflare_class_find(path);
+}
+
+void flmem_nvflare_report_no_settings(struct flmem_check *check, const char *list,
+				      const char *within)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, list));
+	const struct flmem_node *found = NULL;
+
+	for (; n; n = n->next) {
+		const struct flmem_node *part = within ? flmem_node_get(n, within) : n;
+
+		if (flmem_nvflare_class_of(part))
+			return;
+		if (!found && lacks_settings(part))
+			found = flmem_nvflare_path(part);
+	}
+	if (found)
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = found,
+						  .detail = flmem_nvflare_short_name(found->text)});
+}

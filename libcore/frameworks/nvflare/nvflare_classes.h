@@ -72,6 +72,13 @@ bool flmem_nvflare_is_module(const char *path);
 /* Whether the class sends again, with max_resends. */
 bool flmem_nvflare_resends(const struct flmem_nvflare_class *known);
 
+/*
+ * Reports the first part of a job file that is of NVFlare and none of these classes, if no part is
+ * one of them. `within`: the key of the part in an entry of `list`, or NULL.
+ */
+void flmem_nvflare_report_no_settings(struct flmem_check *check, const char *list,
+				      const char *within);
+
 /* The last name of a dotted class path. */
 const char *flmem_nvflare_short_name(const char *path);
 

@@ -222,32 +222,9 @@ static void legacy_executor(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
-/* Whether a class of NVFlare is none of those whose arguments set memory. */
-static bool lacks_settings(const struct flmem_node *executor)
-{
-	const char *path = flmem_node_string(flmem_nvflare_path(executor));
-
-	return path && flmem_text_starts(path, "nvflare.") && !flmem_nvflare_class_find(path);
-}
-
-/* Of several the first, in a job none of whose executors cleans up. */
 static void executors_without_settings(struct flmem_check *check)
 {
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "executors"));
-	const struct flmem_node *found = NULL;
-
-	for (; n; n = n->next) {
-		const struct flmem_node *executor = flmem_node_get(n, "executor");
-
-		if (flmem_nvflare_class_of(executor))
-			return;
-		if (!found && lacks_settings(executor))
-			found = flmem_nvflare_path(executor);
-	}
-	if (found)
-		flmem_check_report(check, &(struct flmem_remark){
-						  .node = found,
-						  .detail = flmem_nvflare_short_name(found->text)});
+	flmem_nvflare_report_no_settings(check, "executors", "executor");
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE

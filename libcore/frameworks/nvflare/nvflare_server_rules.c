@@ -190,6 +190,11 @@ static void chunk_invalid(struct flmem_check *check)
 	check_chunk_sizes(check, is_invalid_chunk_size);
 }
 
+static void workflows_without_settings(struct flmem_check *check)
+{
+	flmem_nvflare_report_no_settings(check, "workflows", NULL);
+}
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "NVF-SRV-GC-OFF",
@@ -254,6 +259,19 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare guide \"Notes on Large Models\""},
 		.inputs = {BOTH_FILES, PYTHON},
 		.check = chunk_zero,
+	},
+	{
+		.rule = {.id = "NVF-WORKFLOW-NO-SETTINGS",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .condition =
+				 "a job in which no workflow has a memory setting, with one of "
+				 "NVFlare's others (CrossSiteModelEval, for example)",
+			 .message = "this workflow never cleans up and has no argument for it; set "
+				    "the allocator with flmem start, and trim with flmem trim",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = {&flmem_nvflare_server_file},
+		.check = workflows_without_settings,
 	},
 	{
 		.rule = {.id = "NVF-CHUNK-INVALID",

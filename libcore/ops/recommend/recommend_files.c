@@ -79,7 +79,8 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 
 static bool is_passed_over(const char *name)
 {
-	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
+	return (name[0] == '.' && strcmp(name, ".env") != 0) || !strcmp(name, "__pycache__") ||
+	       !strcmp(name, "node_modules");
 }
 
 static int search_folder(struct file_search *search, int parent, const char *name, const char *path,

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Python that changes the configuration of an APPFL server or client after it was read. */
+#include "frameworks/appfl/appfl_rules.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
+				       "optimize_memory"};
+
+static bool is_memory_setting(const char *name)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(settings); i++)
+		if (strcmp(name, settings[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(settings); i++)
+		if (flmem_file_has_word(text, settings[i]))
+			return flmem_file_has_word(text, "appfl");
+	return false;
+}
+
+static bool is_appfl_python(const struct flmem_document *document)
+{
+	return appfl_python_is_likely(document->syntax, &document->text);
+}
+
+const struct flmem_input_kind flmem_appfl_python_file = {
+	.is_likely = appfl_python_is_likely,
+	.is_one = is_appfl_python,
+	.by_words = true,
+};
+
+/* config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
+static void setting_in_python(struct flmem_check *check)
+{
+	static const char *const lists[] = {"attributes", "items", "keys"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n =
+			flmem_node_first(flmem_node_get(check->subject, lists[i]));
+
+		for (; n; n = n->next)
+			if (is_memory_setting(n->text))
+				flmem_check_report(
+					check, &(struct flmem_remark){.node = n, .path = n->text});
+	}
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "APPFL-SET-IN-PYTHON",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_APPFL,
+			 .condition =
+				 "use_model_chunking, model_chunk_size, max_message_size or "
+				 "optimize_memory that Python about APPFL assigns, or has as a "
+				 "key of a dictionary",
+			 .message = "cannot tell which value applies: the script changes what was "
+				    "read from YAML; set it there",
+			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},
+		.inputs = {&flmem_appfl_python_file},
+		.check = setting_in_python,
+	},
+};
+
+const struct flmem_rule_table flmem_appfl_python_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
