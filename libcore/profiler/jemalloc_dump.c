@@ -10,7 +10,6 @@
 #include "base/files/io.h"
 #include "base/text/text.h"
 
-#define MAPS_LINE     "MAPPED_LIBRARIES:"
 #define ALL_THREADS   "  t*: "
 #define INTERVAL_MOST (UINT64_C(1) << 63) /* of opt.lg_prof_sample */
 #define AMOUNT_MOST   ((double)(UINT64_C(1) << 62))
@@ -204,7 +203,7 @@ static int parse_stacks(char **text, struct flmem_jemalloc_dump *dump, struct fl
 		if (line[0] == '@')
 			rc = parse_stack(line, **text == '@' ? NULL : take_dump_line(text), dump,
 					 err);
-		else if (!strcmp(line, MAPS_LINE))
+		else if (!strcmp(line, FLMEM_JEMALLOC_DUMP_MAPS))
 			dump->cut = false;
 	}
 	return rc;

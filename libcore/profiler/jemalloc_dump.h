@@ -18,6 +18,7 @@
 #include "proc/maps.h"
 
 #define FLMEM_JEMALLOC_DUMP_MAGIC "heap_v2/"
+#define FLMEM_JEMALLOC_DUMP_MAPS  "MAPPED_LIBRARIES:" /* the line before the mappings */
 
 /* Larger files, more stacks and more addresses in them are refused. */
 #define FLMEM_JEMALLOC_DUMP_MAX	     ((size_t)64 << 20)

@@ -31,7 +31,7 @@ DIRECTORIES = {
     "ops/recommend": BELOW_TRIM + ("profiler",),
     "ops/start": BELOW_TRIM,
     "ops/watch": BELOW_TRIM + ("ops/trim",),
-    "ops/profile": BELOW_TRIM + ("ops/start",),
+    "ops/profile": BELOW_TRIM + ("ops/start", "profiler"),
     "ops/aggregate": BELOW_OPS + ("aggregate", "net", "mpi"),
     "exchange": ("base",),
     "ops/exchange": BELOW_OPS + ("aggregate", "net", "exchange", "serve", "ops/aggregate"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/profile/jemalloc_engine.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +13,19 @@
 #include "allocators/jemalloc/jemalloc_profiling.h"
 #include "base/cleanup.h"
 #include "base/files/io.h"
+#include "base/text/text.h"
 #include "ops/profile/attached.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
+#include "profiler/jemalloc_dump.h"
 #include "remote/borrow.h"
 #include "remote/new_thread.h"
 #include "runtimes/cpython_syscalls.h"
 
 #define DUMP_STACK_BYTES (256U << 10)
-#define DUMP_MAX	 ((size_t)256 << 20)
 #define DUMP_END_US	 1000000U /* for a thread that has made its call */
 
-static const char dump_begin[] = "heap_v2/", dump_end[] = "\nMAPPED_LIBRARIES:\n";
+static const char dump_end[] = "\n" FLMEM_JEMALLOC_DUMP_MAPS "\n";
 
 /* One order and its data: too large for the stack. */
 struct jemalloc_engine {
@@ -150,6 +152,14 @@ static bool is_whole_dump(const struct jemalloc_engine *e, const struct flmem_bu
 	return strstr(rest, last) != NULL;
 }
 
+/* NULL: it is whole. */
+static const char *problem_of_dump(const struct jemalloc_engine *e, const struct flmem_buf *text)
+{
+	if (!flmem_text_starts(text->data, FLMEM_JEMALLOC_DUMP_MAGIC))
+		return "was not written";
+	return is_whole_dump(e, text) ? NULL : "is cut short, as on a full disk";
+}
+
 /* jemalloc reports errors of the file as a return value, which is lost. */
 static int check_written_dump(const struct jemalloc_engine *e,
 			      const struct flmem_attached_file *file, struct flmem_error *err)
@@ -157,16 +167,18 @@ static int check_written_dump(const struct jemalloc_engine *e,
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	FLMEM_AUTO_CLOSE int fd = openat(file->directory, strrchr(file->path, '/') + 1,
 					 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	const char *why = "cannot be read";
+	int rc = fd < 0 ? -EBADF : flmem_io_read_all(fd, FLMEM_JEMALLOC_DUMP_MAX, &text);
+	const char *why = rc || !text.length ? "cannot be read" : problem_of_dump(e, &text);
 
-	if (fd >= 0 && !flmem_io_read_all(fd, DUMP_MAX, &text) && text.length) {
-		if (strncmp(text.data, dump_begin, strlen(dump_begin)) != 0)
-			why = "was not written";
-		else if (!is_whole_dump(e, &text))
-			why = "is cut short, as on a full disk";
-		else
-			return 0;
-	}
+	if (rc == -EFBIG)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "the dump of the jemalloc of process %d is larger than the "
+				       "%zu MiB that flmem reads, and was removed; it continues "
+				       "sampling: detach without --output, and start the process "
+				       "with a larger lg_prof_sample",
+				       (int)e->target->process.pid, FLMEM_JEMALLOC_DUMP_MAX >> 20);
+	if (!why)
+		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the dump of the jemalloc of process %d %s; it continues sampling",
 			       (int)e->target->process.pid, why);
