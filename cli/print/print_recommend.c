@@ -20,7 +20,7 @@ static void put_untrusted(const char *text, FILE *out)
 
 static void print_finding(const struct flmem_finding *finding, FILE *out)
 {
-	char message[TEXT_MAX];
+	char message[TEXT_MAX], shown[FLMEM_TEXT_BYTES_MAX];
 
 	if (finding->line)
 		fprintf(out, "%6u", finding->line);
@@ -33,7 +33,7 @@ static void print_finding(const struct flmem_finding *finding, FILE *out)
 	fprintf(out, "%*s", INDENT, "");
 	put_untrusted(finding->path, out);
 	fputs(": ", out);
-	put_untrusted(finding->current ? finding->current : "absent", out);
+	put_untrusted(flmem_finding_current(finding, shown), out);
 	if (finding->proposed) {
 		fputs(" -> ", out);
 		put_untrusted(finding->proposed, out);

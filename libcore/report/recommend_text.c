@@ -37,10 +37,12 @@ static void put_annotation(struct flmem_buf *out, const char *level, const char 
 
 static void put_text_change(struct flmem_buf *out, const struct flmem_finding *finding)
 {
+	char shown[FLMEM_TEXT_BYTES_MAX];
+
 	flmem_buf_puts(out, "; ");
 	put_text_command(out, finding->path, "%");
 	flmem_buf_puts(out, ": ");
-	put_text_command(out, finding->current ? finding->current : "absent", "%");
+	put_text_command(out, flmem_finding_current(finding, shown), "%");
 	if (!finding->proposed)
 		return;
 	flmem_buf_puts(out, " -> ");

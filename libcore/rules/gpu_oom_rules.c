@@ -15,14 +15,6 @@ static void put_amount(const char *label, struct flmem_u64 bytes, char *out, siz
 		 bytes.unknown ? "unknown" : flmem_text_bytes(bytes.value, shown, sizeof(shown)));
 }
 
-static void put_gpu_bytes(struct flmem_u64 bytes, struct flmem_live_remark *remark)
-{
-	if (bytes.unknown)
-		snprintf(remark->current, sizeof(remark->current), "unknown");
-	else
-		snprintf(remark->current, sizeof(remark->current), "%" PRIu64, bytes.value);
-}
-
 static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_remark *remark)
 {
 	char tried[48], left[48], total[48], others[48] = "";
@@ -33,7 +25,7 @@ static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_re
 	if (oom->count > 1)
 		snprintf(others, sizeof(others), "; the last of %zu reports", oom->count);
 	remark->path = "tried-to-allocate";
-	put_gpu_bytes(oom->tried_bytes, remark);
+	flmem_live_put_bytes(remark, oom->tried_bytes);
 	snprintf(remark->detail, sizeof(remark->detail), "%s%s%s%s", tried, left, total, others);
 	return true;
 }
@@ -49,7 +41,7 @@ static bool report_fragments(const struct flmem_gpu_oom *oom, struct flmem_live_
 	put_amount("", oom->unused_bytes, held, sizeof(held));
 	put_amount(", tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
 	remark->path = "reserved-but-unallocated";
-	put_gpu_bytes(oom->unused_bytes, remark);
+	flmem_live_put_bytes(remark, oom->unused_bytes);
 	snprintf(remark->detail, sizeof(remark->detail), "unallocated %s%s", held, tried);
 	return true;
 }

@@ -71,6 +71,15 @@ void flmem_live_put(char *field, size_t size, const char *text)
 	snprintf(field, size, "%s", flmem_text_escape(text, clean, sizeof(clean)));
 }
 
+void flmem_live_put_bytes(struct flmem_live_remark *remark, struct flmem_u64 bytes)
+{
+	remark->in_bytes = !bytes.unknown;
+	if (bytes.unknown)
+		snprintf(remark->current, sizeof(remark->current), "unknown");
+	else
+		snprintf(remark->current, sizeof(remark->current), "%" PRIu64, bytes.value);
+}
+
 #define PUT(field, text) flmem_live_put((field), sizeof(field), (text))
 
 /* Why none of its settings limits the arenas: the first that tries, or NULL for none at all. */
@@ -244,7 +253,7 @@ static bool check_trimmable(const struct flmem_process_report *process,
 	    bytes.value < rss.value / 100 * TRIMMABLE_PERCENT)
 		return false;
 	remark->path = "heap.trimmable_bytes";
-	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, bytes.value);
+	flmem_live_put_bytes(remark, bytes);
 	snprintf(remark->detail, sizeof(remark->detail), "%s of %s; flmem trim --pid %d",
 		 flmem_text_bytes(bytes.value, shown, sizeof(shown)),
 		 flmem_text_bytes(rss.value, of, sizeof(of)), (int)process->pid);
@@ -260,7 +269,7 @@ static bool limit_near(const struct flmem_process_report *process, struct flmem_
 	if (limit.unknown || room.unknown || room.value >= limit.value / 100 * HEADROOM_PERCENT)
 		return false;
 	remark->path = "limit.headroom_bytes";
-	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, room.value);
+	flmem_live_put_bytes(remark, room);
 	snprintf(remark->detail, sizeof(remark->detail), "%s left of %s",
 		 flmem_text_bytes(room.value, shown, sizeof(shown)),
 		 flmem_text_bytes(limit.value, of, sizeof(of)));
@@ -365,12 +374,15 @@ static const struct flmem_live_row rows[] = {
 
 const struct flmem_live_table flmem_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
 
+/* Of a row and its details. */
+#define MESSAGE_MAX 1024
+
 static bool fill_live_finding(struct flmem_finding *finding,
 			      const struct flmem_finding_place *place,
 			      const struct flmem_live_remark *remark)
 {
 	const struct flmem_rule *rule = finding->rule;
-	char path[128], message[FLMEM_ERROR_MESSAGE_MAX];
+	char path[128], message[MESSAGE_MAX];
 
 	snprintf(path, sizeof(path), "%s%s", place->owner ? place->owner : "", remark->path);
 	snprintf(message, sizeof(message), "%s%s%s%s", rule->message, *remark->detail ? " (" : "",
@@ -380,6 +392,7 @@ static bool fill_live_finding(struct flmem_finding *finding,
 	finding->file = strdup(place->file);
 	finding->line = place->line;
 	finding->path = strdup(path);
+	finding->in_bytes = remark->in_bytes;
 	finding->current = *remark->current ? strdup(remark->current) : NULL;
 	finding->proposed = *remark->proposed ? strdup(remark->proposed) : NULL;
 	return finding->message && finding->file && finding->path &&

@@ -20,8 +20,9 @@
 struct flmem_live_remark {
 	const char *path;   /* static: the setting, or the figure of `detect --json` */
 	char current[128];  /* "" : absent */
+	bool in_bytes;	    /* `current` is a number of bytes */
 	char proposed[128]; /* "" : no replacement */
-	char detail[192];   /* appended to the row's message, or "" */
+	char detail[512];   /* appended to the row's message, or "" */
 	const enum flmem_severity *severity; /* overrides the row's; NULL: the row's */
 };
 
@@ -66,6 +67,9 @@ const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_proces
 
 /* Puts text of the process into a field of a remark, with control characters escaped. */
 void flmem_live_put(char *field, size_t size, const char *text);
+
+/* Makes a number of bytes the current value: "unknown" without one. */
+void flmem_live_put_bytes(struct flmem_live_remark *remark, struct flmem_u64 bytes);
 
 /* Converts a remark to a finding. FLMEM_EFAILED when out of memory. */
 int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,

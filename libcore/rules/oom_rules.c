@@ -39,11 +39,7 @@ static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remar
 	if (log->kills > 1)
 		snprintf(others, sizeof(others), "; the last of %zu kills", log->kills);
 	remark->path = "anon-rss";
-	if (kill->anon_bytes.unknown)
-		snprintf(remark->current, sizeof(remark->current), "unknown");
-	else
-		snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
-			 kill->anon_bytes.value);
+	flmem_live_put_bytes(remark, kill->anon_bytes);
 	snprintf(remark->detail, sizeof(remark->detail), "%s, process %d: %s anonymous, %.110s%s",
 		 flmem_text_escape(kill->name, name, sizeof(name)), (int)kill->pid,
 		 format_known_bytes(kill->anon_bytes, held), limit, others);
@@ -60,7 +56,7 @@ static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_l
 	if (anon.unknown || shmem.unknown || shmem.value < anon.value || !shmem.value)
 		return false;
 	remark->path = "shmem-rss";
-	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, shmem.value);
+	flmem_live_put_bytes(remark, shmem);
 	snprintf(remark->detail, sizeof(remark->detail), "%s of shared memory",
 		 format_known_bytes(shmem, held));
 	return true;

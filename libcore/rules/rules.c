@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "documents/edit.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
@@ -97,6 +98,19 @@ void flmem_finding_clear(struct flmem_finding *finding)
 	free(finding->current);
 	free(finding->proposed);
 	free(finding->edit.text);
+}
+
+const char *flmem_finding_current(const struct flmem_finding *finding,
+				  char shown[FLMEM_TEXT_BYTES_MAX])
+{
+	const char *text = finding->current;
+	uint64_t bytes;
+
+	if (!text)
+		return "absent";
+	if (!finding->in_bytes || !flmem_text_read_digits(&text, &bytes) || *text)
+		return finding->current;
+	return flmem_text_bytes(bytes, shown, FLMEM_TEXT_BYTES_MAX);
 }
 
 static bool make_edit(const struct flmem_rule_input *input, const struct flmem_remark *remark,

@@ -14,6 +14,7 @@
 #include <flmem/error.h>
 #include <flmem/oom.h>
 #include <flmem/roles.h>
+#include <flmem/text.h>
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
@@ -63,10 +64,15 @@ struct flmem_finding {
 	unsigned line;	/* from 1; 0: about a process or a recording */
 	char *path;	/* path of the value: workflows[0].args.memory_gc_rounds */
 	char *current;	/* value in the file; NULL: absent */
+	bool in_bytes;	/* `current` is a number of bytes */
 	char *proposed; /* NULL: no proposal */
 	bool fixable;	/* `edit` writes `proposed` and changes nothing else */
 	struct flmem_edit edit;
 };
+
+/* The current value for people: bytes as a size, "absent" without one. Not escaped. */
+FLMEM_API const char *flmem_finding_current(const struct flmem_finding *finding,
+					    char shown[FLMEM_TEXT_BYTES_MAX]);
 
 /* An input that could not be checked, or not completely. */
 struct flmem_input_problem {

@@ -33,10 +33,12 @@ static void begin_item(struct listing *list, const char *class)
 
 static void put_page_change(struct flmem_buf *out, const struct flmem_finding *finding)
 {
+	char shown[FLMEM_TEXT_BYTES_MAX];
+
 	flmem_buf_puts(out, " <code><bdi>");
 	flmem_markup_text(out, finding->path);
 	flmem_buf_puts(out, ": ");
-	flmem_markup_text(out, finding->current ? finding->current : "absent");
+	flmem_markup_text(out, flmem_finding_current(finding, shown));
 	if (finding->proposed) {
 		flmem_buf_puts(out, " → ");
 		flmem_markup_text(out, finding->proposed);
