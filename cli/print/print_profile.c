@@ -74,6 +74,15 @@ void print_profile_frame(const struct flmem_heap_profile *profile, uint32_t fram
 		       profile->stacks == FLMEM_HEAP_STACKS_PYTHON ? "Python" : "native");
 }
 
+void print_profile_own_frame(const struct flmem_heap_profile *profile, uint32_t frame, uint32_t own,
+			     const char *indent)
+{
+	if (own == FLMEM_HEAP_NO_FRAME || own == frame)
+		return;
+	printf("%sown line: ", indent);
+	print_profile_frame(profile, own);
+}
+
 void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node,
 			 const char *indent)
 {

@@ -17,6 +17,10 @@ void print_profile_amounts(const struct flmem_heap_profile *profile,
 /* A frame on the rest of the line; FLMEM_HEAP_NO_FRAME: stacks without frames of the kind. */
 void print_profile_frame(const struct flmem_heap_profile *profile, uint32_t frame);
 
+/* The own line below it, where the program's own code is not what allocated; nothing if unknown. */
+void print_profile_own_frame(const struct flmem_heap_profile *profile, uint32_t frame, uint32_t own,
+			     const char *indent);
+
 /* The stack of a node, innermost frame first, one frame per line. */
 void print_profile_stack(const struct flmem_heap_profile *profile, uint32_t node,
 			 const char *indent);

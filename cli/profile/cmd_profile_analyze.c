@@ -75,6 +75,7 @@ static void print_profile_finding(const struct flmem_heap_profile *p,
 		break;
 	}
 	print_profile_frame(p, finding->frame);
+	print_profile_own_frame(p, finding->frame, finding->own_frame, "    ");
 }
 
 static void print_folder_changes(const struct flmem_heap_folder *folder, size_t index,

@@ -24,6 +24,7 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 		       const struct flmem_heap_leak *leak)
 {
 	char live[FORMAT_MAX], growth[FORMAT_MAX], age[FORMAT_MAX];
+	uint32_t node = p->sites[leak->site].node;
 
 	printf("\n%s, grows by %s per %s, confidence %.1f %%\n",
 	       format_bytes(leak->grown_bytes, live),
@@ -36,7 +37,9 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	if (leak->live_bytes < leak->grown_bytes / 2)
 		printf(" (freed at the end of the program)");
 	putchar('\n');
-	print_profile_stack(p, p->sites[leak->site].node, "    ");
+	print_profile_own_frame(p, node ? p->nodes[node].frame : FLMEM_HEAP_NO_FRAME,
+				flmem_heap_own_frame(p, node), "  ");
+	print_profile_stack(p, node, "    ");
 }
 
 static void print_leaks(const struct profile_options *o, const struct flmem_heap_profile *p,

@@ -2,6 +2,7 @@
 #include <flmem/heap_folder.h>
 
 #include "base/cleanup.h"
+#include "profiler/frames.h"
 
 #define LEAKS_MAX    5U
 #define HOLDS_SHARE  0.5 /* of the peak, in one line */
@@ -39,11 +40,34 @@ static int find_growth(const struct flmem_heap_profile *profile,
 		findings[(*count)++] = (struct flmem_heap_finding){
 			.kind = FLMEM_HEAP_FINDING_GROWS,
 			.frame = innermost_frame(profile, leaks.rows[i].site),
+			.own_frame = flmem_heap_own_frame(profile,
+							  profile->sites[leaks.rows[i].site].node),
 			.bytes = leaks.rows[i].grown_bytes,
 			.confidence = leaks.rows[i].confidence,
 		};
 	flmem_heap_leaks_clear(&leaks);
 	return 0;
+}
+
+/* The program's own line behind most of what a line allocated. */
+static uint32_t own_frame_of_line(const struct flmem_heap_profile *profile, uint32_t frame,
+				  enum flmem_heap_measure measure)
+{
+	uint32_t own = FLMEM_HEAP_NO_FRAME;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < profile->site_count; i++) {
+		uint64_t bytes = profile->sites[i].amounts.bytes[measure];
+		uint32_t at = innermost_frame(profile, i);
+
+		if (bytes <= most || at == FLMEM_HEAP_NO_FRAME || frame == FLMEM_HEAP_NO_FRAME ||
+		    !flmem_heap_frame_equal(&profile->frames[at], &profile->frames[frame],
+					    FLMEM_FRAME_LINE))
+			continue;
+		most = bytes;
+		own = flmem_heap_own_frame(profile, profile->sites[i].node);
+	}
+	return own;
 }
 
 /* The line that has most of a measure, if that is so many times the peak of the process. */
@@ -61,6 +85,7 @@ static int find_largest(const struct flmem_heap_profile *profile, enum flmem_hea
 	if ((double)rows[0].own.bytes[measure] < least * peak)
 		return 0;
 	finding->frame = rows[0].frame;
+	finding->own_frame = own_frame_of_line(profile, rows[0].frame, measure);
 	finding->bytes = rows[0].own.bytes[measure];
 	finding->share = (double)finding->bytes / peak;
 	return 0;

@@ -40,7 +40,9 @@ bool flmem_heap_profile_is_one(const char *path)
 {
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 
-	return !flmem_file_place_open(path, &place) && is_profile_file(place.directory, place.name);
+	return !flmem_file_place_open(path, &place) &&
+	       (is_profile_file(place.directory, place.name) ||
+		is_dump_file(place.directory, place.name));
 }
 
 struct names {

@@ -137,6 +137,8 @@ char *flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 
 		cJSON_AddItemToArray(list, row);
 		flmem_json_add_heap_stack(row, profile, site->node);
+		flmem_json_add_heap_own_frame(row, unknown, profile,
+					      flmem_heap_own_frame(profile, site->node));
 		flmem_json_add_real(row, "confidence", leak->confidence);
 		add_leak_growth(row, leaks, leak);
 		flmem_json_add_u64(row, "live_bytes", leak->live_bytes);

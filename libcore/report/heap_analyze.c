@@ -10,7 +10,7 @@ static void add_findings(cJSON *row, const struct flmem_heap_profile *profile,
 
 	for (size_t i = 0; i < analysis->finding_count; i++) {
 		const struct flmem_heap_finding *finding = &analysis->findings[i];
-		cJSON *item = cJSON_CreateObject();
+		cJSON *item = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, item);
 		cJSON_AddStringToObject(item, "kind", flmem_heap_finding_name(finding->kind));
@@ -18,9 +18,11 @@ static void add_findings(cJSON *row, const struct flmem_heap_profile *profile,
 					  finding->frame == FLMEM_HEAP_NO_FRAME
 						  ? NULL
 						  : &profile->frames[finding->frame]);
+		flmem_json_add_heap_own_frame(item, unknown, profile, finding->own_frame);
 		flmem_json_add_u64(item, "bytes", finding->bytes);
 		flmem_json_add_real(item, "of_peak", finding->share);
 		flmem_json_add_real(item, "confidence", finding->confidence);
+		cJSON_AddItemToObject(item, "unknown", unknown);
 	}
 }
 

@@ -141,6 +141,17 @@ void flmem_json_add_heap_frame(cJSON *object, const char *name,
 		cJSON_AddNullToObject(object, name);
 }
 
+void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
+				   const struct flmem_heap_profile *profile, uint32_t frame)
+{
+	bool has_frame = frame != FLMEM_HEAP_NO_FRAME;
+
+	flmem_json_add_heap_frame(object, "own_frame", has_frame ? &profile->frames[frame] : NULL);
+	if (!has_frame)
+		cJSON_AddStringToObject(unknown, "own_frame",
+					"no frame of the stack is known to be the program's own");
+}
+
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
 			       uint32_t node)
 {

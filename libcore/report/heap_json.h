@@ -21,6 +21,10 @@ void flmem_json_add_heap_amounts(cJSON *object, const char *name,
 void flmem_json_add_heap_frame(cJSON *object, const char *name,
 			       const struct flmem_heap_frame *frame);
 
+/* "own_frame": the program's own line in the stack of a node, or null with a reason. */
+void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
+				   const struct flmem_heap_profile *profile, uint32_t frame);
+
 /* "stack": the frames of a node, innermost first. */
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
 			       uint32_t node);

@@ -12,7 +12,8 @@
 #define SOURCE "flmem's guide to heap profiles"
 
 /* So that the line fits into the detail of a remark, behind the figures. */
-#define LINE_TEXT_MAX 128
+#define LINE_TEXT_MAX 192
+#define OWN_TEXT_MAX  (LINE_TEXT_MAX + 32)
 
 const struct flmem_heap_row_rule flmem_heap_rules[] = {
 	{.rule = {.id = "PROFILE-GROWS",
@@ -59,13 +60,26 @@ static const char *heap_measure_of(enum flmem_heap_finding_kind kind)
 	return "";
 }
 
+/* The program's own line, where another one allocated. */
+static void describe_own_line(const struct flmem_heap_profile *profile,
+			      const struct flmem_heap_finding *finding, char *out, size_t size)
+{
+	char line[LINE_TEXT_MAX];
+
+	*out = '\0';
+	if (finding->own_frame != FLMEM_HEAP_NO_FRAME && finding->own_frame != finding->frame)
+		snprintf(out, size, "; own line: %s",
+			 flmem_heap_frame_text(&profile->frames[finding->own_frame], line,
+					       sizeof(line)));
+}
+
 static void describe_heap_finding(const struct flmem_heap_profile *profile,
 				  const struct flmem_heap_finding *finding,
 				  struct flmem_live_remark *remark)
 {
 	const struct flmem_heap_frame *frame =
 		finding->frame == FLMEM_HEAP_NO_FRAME ? NULL : &profile->frames[finding->frame];
-	char line[LINE_TEXT_MAX], bytes[FLMEM_TEXT_BYTES_MAX], more[48];
+	char line[LINE_TEXT_MAX], bytes[FLMEM_TEXT_BYTES_MAX], more[48], own[OWN_TEXT_MAX];
 
 	if (finding->kind == FLMEM_HEAP_FINDING_GROWS)
 		snprintf(more, sizeof(more), "confidence %.1f %%", finding->confidence * 100);
@@ -74,10 +88,11 @@ static void describe_heap_finding(const struct flmem_heap_profile *profile,
 	else
 		snprintf(more, sizeof(more), "%.0f times the peak", finding->share);
 	remark->path = heap_measure_of(finding->kind);
-	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, finding->bytes);
-	snprintf(remark->detail, sizeof(remark->detail), "%s: %s, %s",
+	flmem_live_put_bytes(remark, FLMEM_KNOWN(finding->bytes));
+	describe_own_line(profile, finding, own, sizeof(own));
+	snprintf(remark->detail, sizeof(remark->detail), "%s: %s, %s%s",
 		 flmem_heap_frame_text(frame, line, sizeof(line)),
-		 flmem_text_bytes(finding->bytes, bytes, sizeof(bytes)), more);
+		 flmem_text_bytes(finding->bytes, bytes, sizeof(bytes)), more, own);
 }
 
 int flmem_heap_rules_run(const struct flmem_heap_profile *profile, const char *file,

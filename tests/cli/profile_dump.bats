@@ -155,3 +155,24 @@ assert [p["profile"]["state"] for p in r["profiles"]] == ["dumped", "ended", "du
 	flmem profile stats "$BATS_TEST_TMPDIR/bad.heap"
 	assert_error 2 "cannot read the dump of jemalloc '.*bad.heap': its first line is damaged"
 }
+
+@test "recommend refuses a dump with what it lacks" {
+	flmem recommend live/first.heap
+	assert_error 2 'first.heap.*no rounds, no peak and no Python code.*flmem profile table'
+	echo 'heap_v2/x' >"$BATS_TEST_TMPDIR/bad.heap"
+	flmem recommend "$BATS_TEST_TMPDIR/bad.heap"
+	assert_error 2 "bad.heap': its first line is damaged"
+}
+
+@test "the page of a watch has the stacks of a dump, without a process or a time of it" {
+	local page=$BATS_TEST_TMPDIR/page.html
+	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report "$page" --quiet \
+		--profile live/second.heap
+	assert_status 0
+	grep -q '</html>' "$page"
+	grep -q 'does not record its process' "$page"
+	grep -q 'dumped, native frames' "$page"
+	grep -q 'No stack is known to grow: the profile is of one moment' "$page"
+	grep -Eq 'PyByteArray_Resize|bytearray' "$page"
+	run ! grep -E 'Heap of process|0 samples|at the end, peak' "$page"
+}

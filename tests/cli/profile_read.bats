@@ -398,7 +398,8 @@ assert all(f < len(s["shared"]["frames"]) for stack in peak["samples"] for f in 
 	flmem recommend leak.prof
 	assert_status 0
 	assert_output 'warning: PROFILE-GROWS'
-	assert_output 'live: [0-9]{8}'
+	assert_output 'live: 2[0-9.]+ MiB'
+	refute_output '[0-9]{7}'
 	examine 'import re, sys
 said = " ".join(sys.stdin.read().split())
 grows = said.split("PROFILE-GROWS")[1].split("PROFILE-")[0]
@@ -414,6 +415,57 @@ assert re.search(r"keep \([^ ]*server.py:4\): 2[0-9.]+ MiB, confidence 9[0-9.]+ 
 	examine 'import json, sys
 rules = {f["rule"] for f in json.load(sys.stdin)["findings"] if f["file"] == "leak.prof"}
 assert "PROFILE-GROWS" in rules, rules'
+	# For programs the number is whole.
+	examine 'import json, sys
+grows = [f for f in json.load(sys.stdin)["findings"] if f["rule"] == "PROFILE-GROWS"]
+assert all(int(f["current"]) > 20 << 20 for f in grows), grows'
+}
+
+@test "where a library allocates, the own line is the first one of the program itself" {
+	mkdir -p "$BATS_TEST_TMPDIR/lib/python3/site-packages/array" "$BATS_TEST_TMPDIR/app"
+	cd "$BATS_TEST_TMPDIR" || return
+	echo 'def ones(size): return bytearray(size)' >lib/python3/site-packages/array/__init__.py
+	cat >app/train.py <<-'END'
+		import ctypes, sys
+		sys.path.insert(0, "lib/python3/site-packages")
+		import array_ as array
+
+		def remember(kept):
+		    kept.append(array.ones(3 << 20))
+
+		library, kept = ctypes.CDLL(None), []
+		for number in range(8):
+		    library.flmem_sampler_round_set(number)
+		    remember(kept)
+	END
+	mv lib/python3/site-packages/array lib/python3/site-packages/array_
+	"$FLMEM" profile run --interval 64K --limit 4MiB -o "$PROFILE" -- /usr/bin/python3 -I \
+		app/train.py </dev/null 3>&-
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output '  own line: remember \([^ ]*app/train.py:6\)'
+	assert_output '    ones \([^ ]*array_/__init__.py:1\)'
+	flmem profile leaks --json "$PROFILE"
+	assert_schema profile-leaks
+	examine 'import json, sys
+leak = json.load(sys.stdin)["leaks"][0]
+assert leak["stack"][0]["function"] == "ones", leak
+assert leak["own_frame"]["line"] == 6 and "own_frame" not in leak["unknown"], leak'
+	flmem recommend "$PROFILE"
+	examine 'import re, sys
+said = " ".join(sys.stdin.read().split())
+for rule in "PROFILE-GROWS", "PROFILE-HOLDS":
+    part = said.split(rule)[1].split("PROFILE-")[0]
+    assert re.search(r"ones \([^ ]*:1\): .*; own line: remember \([^ ]*train.py:6\)\)", part), part'
+	mkdir all && cp "$PROFILE" all/
+	flmem profile analyze all
+	assert_output '    own line: remember '
+	flmem profile analyze --json all
+	assert_schema profile-analyze
+	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report page.html --quiet \
+		--profile "$PROFILE"
+	assert_status 0
+	grep -q 'own line: .*remember' page.html
 }
 
 @test "recommend reports a profile that it cannot read" {

@@ -51,10 +51,11 @@ FLMEM_API const char *flmem_heap_finding_name(enum flmem_heap_finding_kind kind)
 
 struct flmem_heap_finding {
 	enum flmem_heap_finding_kind kind;
-	uint32_t frame;	   /* the line; FLMEM_HEAP_NO_FRAME: stacks without frames */
-	uint64_t bytes;	   /* that grew, are held, or were allocated */
-	double share;	   /* HOLDS: of the peak; CHURNS: how many times the peak; GROWS: 0 */
-	double confidence; /* GROWS; else 0 */
+	uint32_t frame;	    /* the line; FLMEM_HEAP_NO_FRAME: stacks without frames */
+	uint32_t own_frame; /* flmem_heap_own_frame() of its stack, or of its largest one */
+	uint64_t bytes;	    /* that grew, are held, or were allocated */
+	double share;	    /* HOLDS: of the peak; CHURNS: how many times the peak; GROWS: 0 */
+	double confidence;  /* GROWS; else 0 */
 };
 
 #define FLMEM_HEAP_FINDINGS_MAX 8U

@@ -180,7 +180,10 @@ struct flmem_heap_profile {
 	struct flmem_heap_texts *texts; /* private: memory of the texts */
 };
 
-/* Whether the file begins as a heap profile of flmem does; false if it cannot be read. */
+/*
+ * Whether the file begins as a heap profile of flmem or a heap dump of jemalloc; false if it cannot
+ * be read.
+ */
 FLMEM_API bool flmem_heap_profile_is_one(const char *path);
 
 struct flmem_heap_request {
@@ -217,6 +220,14 @@ FLMEM_API void flmem_heap_profile_free(struct flmem_heap_profile *profile);
  * NULL "(no frame)". Returns `out`.
  */
 FLMEM_API char *flmem_heap_frame_text(const struct flmem_heap_frame *frame, char *out, size_t size);
+
+/*
+ * The innermost frame at or above a node that is Python code of the program itself: in a file that
+ * is neither in site-packages or dist-packages nor of the standard library. Code without a file
+ * ("<string>", frozen modules) is passed over. FLMEM_HEAP_NO_FRAME: there is none, or a file is
+ * unknown before it.
+ */
+FLMEM_API uint32_t flmem_heap_own_frame(const struct flmem_heap_profile *profile, uint32_t node);
 
 /* Amounts of each node and all nodes below it; freed by the caller. NULL: memory is out. */
 FLMEM_API FLMEM_MUST_CHECK struct flmem_heap_amounts *

@@ -5,6 +5,17 @@
 #include "rules/heap_rules.h"
 #include "rules/rules.h"
 
+/* Its rules are about rounds, the peak and Python code. */
+static int refuse_heap_dump(const struct flmem_heap_profile *profile, struct flmem_error *why)
+{
+	if (profile->ending != FLMEM_HEAP_DUMPED)
+		return 0;
+	return flmem_error_set(why, FLMEM_EUSAGE, 0,
+			       "a dump of jemalloc has no rounds, no peak and no Python code, "
+			       "which the rules about heap profiles need; see flmem profile "
+			       "table and diff, or sample with flmem profile attach");
+}
+
 int flmem_recommend_heap(const char *path, const struct flmem_version_number *release,
 			 struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -13,7 +24,8 @@ int flmem_recommend_heap(const char *path, const struct flmem_version_number *re
 	struct flmem_error why = {0};
 	int rc;
 
-	if (flmem_heap_profile_read(&request, &profile, &why)) {
+	if (flmem_heap_profile_read(&request, &profile, &why) || refuse_heap_dump(profile, &why)) {
+		flmem_heap_profile_free(profile);
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
 		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);

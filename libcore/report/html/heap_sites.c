@@ -36,6 +36,18 @@ static const struct flmem_heap_frame *frame_of_node(const struct flmem_heap_prof
 	return node ? &p->frames[p->nodes[node].frame] : NULL;
 }
 
+/* The program's own line, where another one allocated. */
+static void put_own_line(struct flmem_buf *out, const struct flmem_heap_profile *p, uint32_t node)
+{
+	uint32_t own = flmem_heap_own_frame(p, node);
+
+	if (own == FLMEM_HEAP_NO_FRAME || own == p->nodes[node].frame)
+		return;
+	flmem_buf_puts(out, "<small>own line: <code>");
+	put_site_frame(out, &p->frames[own]);
+	flmem_buf_puts(out, "</code></small>");
+}
+
 /* The line that allocated; its callers open below it. */
 static void put_site_stack(struct flmem_buf *out, const struct flmem_heap_profile *p, uint32_t node)
 {
@@ -92,6 +104,7 @@ static void put_site_row(struct sites_view *view, uint32_t site, const struct fl
 	put_site_growth(view, leak);
 	flmem_buf_puts(view->out, "<td class=\"text\">");
 	put_site_stack(view->out, p, s->node);
+	put_own_line(view->out, p, s->node);
 	flmem_buf_puts(view->out, "</td></tr>\n");
 	view->rows++;
 }
@@ -158,15 +171,21 @@ static void put_sites_facts(struct flmem_buf *out, const struct flmem_heap_profi
 {
 	flmem_buf_puts(out, "<dl><dt>profile</dt><dd><code><bdi>");
 	flmem_markup_text(out, p->path);
-	flmem_buf_printf(out, "</bdi></code>, %s, %s frames</dd><dt>sampled</dt><dd>for ",
+	flmem_buf_printf(out, "</bdi></code>, %s, %s frames</dd><dt>sampled</dt><dd>",
 			 flmem_heap_ending_name(p->ending), flmem_heap_stacks_name(p->stacks));
-	flmem_page_put_span_us(out, p->duration_us);
-	flmem_buf_printf(out, ", %" PRIu64 " samples, one per ", p->samples);
+	if (!p->unrecorded) {
+		flmem_buf_puts(out, "for ");
+		flmem_page_put_span_us(out, p->duration_us);
+		flmem_buf_printf(out, ", %" PRIu64 " samples, ", p->samples);
+	}
+	flmem_buf_puts(out, "one per ");
 	flmem_page_put_bytes(out, FLMEM_KNOWN(p->interval_bytes));
 	flmem_buf_puts(out, " on average</dd><dt>heap</dt><dd>live ");
 	flmem_page_put_bytes(out, flmem_heap_bytes(p, &p->totals, FLMEM_HEAP_LIVE));
-	flmem_buf_puts(out, " at the end, peak ");
-	flmem_page_put_bytes(out, FLMEM_KNOWN(p->peak_bytes));
+	if (!p->unrecorded) {
+		flmem_buf_puts(out, " at the end, peak ");
+		flmem_page_put_bytes(out, FLMEM_KNOWN(p->peak_bytes));
+	}
 	flmem_buf_puts(out, "</dd></dl>\n");
 	if (p->lost_samples || p->cut || p->skipped)
 		flmem_buf_puts(out, "<p class=\"warning\">The profile is not complete: flmem "
@@ -188,6 +207,12 @@ static void put_sites_title(struct flmem_buf *out, const struct flmem_watch_summ
 {
 	const struct flmem_watch_process *process = process_of_profile(summary, p);
 
+	if (p->unrecorded) {
+		flmem_buf_puts(out, "<section><h2>Heap of one moment</h2>\n"
+				    "<p class=\"warning\">A dump of jemalloc does not record its "
+				    "process: whether it is of this watch is not known.</p>\n");
+		return;
+	}
 	flmem_buf_printf(out, "<section><h2>Heap of process %" PRIu32 " ", p->pid);
 	if (process)
 		flmem_page_put_who(out, process);
@@ -204,7 +229,9 @@ static void put_heap_profile(struct flmem_buf *out, const struct flmem_watch_sum
 
 	put_sites_title(out, summary, p);
 	put_sites_facts(out, p);
-	if (flmem_heap_leaks_find(p, &view.leaks, NULL)) {
+	if (p->ending == FLMEM_HEAP_DUMPED)
+		view.leaks.too_few = "the profile is of one moment";
+	else if (flmem_heap_leaks_find(p, &view.leaks, NULL)) {
 		out->failed = true;
 		return;
 	}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which frame of a stack in a heap profile is the program's own code. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <flmem/heap_profile.h>
+
+#include "profile_maker.h"
+
+static char path[] = "/tmp/flmem-own-frame-XXXXXX";
+
+/*
+ * The frame of the program itself in a stack of these files, callers first; "" is native. The file
+ * of the innermost one may be unknown.
+ */
+static const char *own_function_of(bool unknown, const char *const *files)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct profile_maker m;
+	uint32_t node = 0, own;
+	static char function[24];
+
+	maker_init(&m);
+	for (size_t i = 0; files[i]; i++) {
+		snprintf(function, sizeof(function), "f%zu", i);
+		node = maker_node(&m, node,
+				  *files[i] ? maker_python(&m, function, files[i], (uint32_t)i + 1)
+					    : maker_native(&m, 0x1000 + i, FLMEM_PROFILE_NONE));
+	}
+	maker_site(&m, node, 1 << 20, 0);
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	node = p->sites[0].node;
+	if (unknown)
+		p->frames[p->nodes[node].frame].file = NULL;
+	own = flmem_heap_own_frame(p, node);
+	snprintf(function, sizeof(function), "%s",
+		 own == FLMEM_HEAP_NO_FRAME ? "none" : p->frames[own].function);
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+	return function;
+}
+
+#define assert_own(expected, ...)                                                             \
+	assert_string_equal(own_function_of(false, (const char *const[]){__VA_ARGS__, NULL}), \
+			    expected)
+
+static void own_frame_is_the_innermost_of_no_library(void **state)
+{
+	(void)state;
+	assert_own("f0", "/app/a.py");
+	assert_own("f1", "/app/a.py", "/app/b.py", "/usr/lib/python3/dist-packages/numpy/core.py");
+	assert_own("f0", "/app/a.py", "/srv/env/lib/python3.12/site-packages/torch/nn.py", "");
+	assert_own("f0", "train.py", "/usr/lib/python3.11/copy.py");
+	assert_own("f0", "a.py", "/usr/lib64/python3.13t/copy.py", "/opt/lib/python312.zip/ast.py");
+	assert_own("f0", "a.py", "<frozen importlib._bootstrap>", "<__array_function__ internals>");
+	assert_own("f1", "a.py", "/home/me/lib/python3-jobs/b.py");
+	assert_own("f1", "a.py", "/home/me/python3.11/b.py");
+	assert_own("f1", "a.py", "/home/site-packages.old/b.py");
+	assert_own("none", "/usr/lib/python3.11/runpy.py", "<string>");
+	assert_own("none", "", "");
+}
+
+/* What is inside of it may be the program's own. */
+static void own_frame_behind_an_unknown_file_is_unknown(void **state)
+{
+	static const char *const files[] = {"/app/a.py", "/app/b.py", NULL};
+
+	(void)state;
+	assert_string_equal(own_function_of(false, files), "f1");
+	assert_string_equal(own_function_of(true, files), "none");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(own_frame_is_the_innermost_of_no_library),
+		cmocka_unit_test(own_frame_behind_an_unknown_file_is_unknown),
+	};
+	int fd = mkstemp(path), failed;
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(path);
+	return failed;
+}
