@@ -394,6 +394,21 @@ detaches() {
 	assert_sound
 }
 
+@test "a process whose address space is nearly used up: refused, since the profile would take the rest" {
+	local used
+	requires prlimit
+	start_attachable
+	used=$(($(awk '/^VmSize:/ { print $2 }' "/proc/$VICTIM/status") << 10))
+	prlimit --pid "$VICTIM" --as=$((used + (256 << 20))):
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	prlimit --pid "$VICTIM" --as=unlimited:
+	assert_error 6 'its address space \(ulimit -v\) leaves less than 320 MiB'
+	[ ! -e "$PROFILE" ]
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_status 0
+	assert_sound
+}
+
 @test "on a file system of a server: refused, since malloc() would wait for it" {
 	local mounted=$BATS_TEST_TMPDIR/mounted served=$BATS_TEST_TMPDIR/served
 	command -v bindfs >/dev/null || skip "bindfs is missing"

@@ -22,6 +22,9 @@ SEVERAL = ("cli.profile_attach/of several at the same moment",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
+    Fault("attach-room", ORDER, "return rc ? rc : check_attach_room(attempt, target, err);", "return rc;",
+          "a profile that takes the last of the address space",
+          ("cli.profile_attach/nearly",)),
     Fault("attach-protection", GOT, "if (pass->page && !(pass->access & PROT_WRITE))", "if (0)",
           "setting the protection of a page back", EVERY),
     Fault("attach-restore", GOT, "original = change ? change->original : hook->real;",

@@ -24,6 +24,8 @@
 #include "ops/profile/prepare.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
+#include "preload/profile_format.h"
+#include "proc/limits/headroom.h"
 #include "remote/checks/candidates.h"
 #include "runtimes/cpython_call.h"
 #include "runtimes/cpython_script.h"
@@ -31,6 +33,9 @@
 #include "settings/preload.h"
 
 #define LIBRARY_MAX (4U << 20)
+
+/* What a profile must leave to the process where its memory is limited. */
+#define LEFT_BYTES (UINT64_C(256) << 20)
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -173,12 +178,23 @@ static int refuse_sampled(const struct attach_attempt *attempt,
 			       path[0] ? "'" : "", (int)attempt->pid);
 }
 
+/* The process maps all of the profile, and the program may need what is left below its limits. */
+static int check_attach_room(const struct attach_attempt *attempt,
+			     const struct flmem_target_inspection *target, struct flmem_error *err)
+{
+	uint64_t limit = attempt->options.profile.limit_bytes;
+
+	return flmem_headroom_check(&target->process,
+				    (limit ? limit : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
+}
+
 /* The sampler reads frames under the lock of the interpreter, and a profile needs it. */
 static int check_attachable(const struct attach_attempt *attempt,
 			    const struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
 	struct flmem_cpython python;
+	int rc;
 
 	if (attached->state.phase != FLMEM_SAMPLER_IDLE)
 		return refuse_sampled(attempt, attached, err);
@@ -198,7 +214,8 @@ static int check_attachable(const struct attach_attempt *attempt,
 			"the Python of process %d is free-threaded, which the sampler "
 			"does not support",
 			(int)attempt->pid);
-	return flmem_attached_threads_check(&target->process, err);
+	rc = flmem_attached_threads_check(&target->process, err);
+	return rc ? rc : check_attach_room(attempt, target, err);
 }
 
 /* Functions of the C library itself, never those of a library in front of it. */
