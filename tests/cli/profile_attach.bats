@@ -293,6 +293,50 @@ is_closed() {
 	assert_sound
 }
 
+is_stopped() {
+	grep -q '^State:.*stopped' "/proc/$VICTIM/status"
+}
+
+# 5: the one that was late has done it.
+ends_sampling() {
+	flmem profile detach --pid "$VICTIM" --timeout 20s
+	[ "$status" = 0 ] || [ "$status" = 5 ]
+}
+
+@test "a detach that ends late says so; another one refuses meanwhile, and the process is sound" {
+	local threads=$FLMEM_VICTIMS/sampled/threads.so
+	start_attachable
+	# Its handler runs inside of the sampler's, which is there later.
+	order call "$threads" open_in_thread "$threads"
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	attach --timeout 60s
+	order call "$threads" fork_until "$BATS_TEST_TMPDIR/go"
+	wait_until 60 test -e "$BATS_TEST_TMPDIR/go.waits"
+	flmem profile detach --pid "$VICTIM" --timeout 1s
+	assert_error 7 "process $VICTIM may still be sampled; repeat flmem profile detach .*has not ended within"
+	flmem profile detach --pid "$VICTIM" --timeout 1s
+	assert_error 6 'it is not sampled, or another flmem is about to change that'
+	: >"$BATS_TEST_TMPDIR/go"
+	wait_until 60 ends_sampling
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	assert_sound
+}
+
+@test "a stopped process is not detached from, and is sound once it goes on" {
+	start_attachable
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	attach
+	kill -STOP "$VICTIM"
+	wait_until 60 is_stopped
+	flmem profile detach --pid "$VICTIM"
+	assert_error 6 "process $VICTIM is stopped; continue it first"
+	is_stopped
+	kill -CONT "$VICTIM"
+	wait_until 60 ends_sampling
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
+	assert_sound
+}
+
 @test "a child of fork samples nothing, lives, and can be attached to itself" {
 	local child
 	start_attachable

@@ -128,6 +128,15 @@ static int take_attach_answer(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
+/* It is harmless to ask twice: a sampler that is idle is refused. */
+static int explain_unfinished_detach(int rc, pid_t pid, struct flmem_error *err)
+{
+	return flmem_error_prefix(err, rc,
+				  "process %d may still be sampled; repeat flmem profile detach "
+				  "until it has, or reports that it is not sampled",
+				  (int)pid);
+}
+
 static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 		      const struct flmem_attached *attached, const char *order,
 		      struct flmem_error *err)
@@ -147,6 +156,8 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 				       "flmem; use that version, or restart the process",
 				       (int)attempt->pid);
 	rc = run_attach_call(attempt, target, &function, err);
+	if (rc == FLMEM_EFAILED && attempt->detach && !attempt->options.dry_run)
+		return explain_unfinished_detach(rc, attempt->pid, err);
 	if (rc || attempt->options.dry_run)
 		return rc;
 	answer[sizeof(answer) - 1] = '\0';
@@ -439,7 +450,8 @@ static int attempt_attach(pid_t pid, const struct flmem_attach_options *options,
 	rc = flmem_attempt_run(&how, attempt, &lost, err);
 	if (lost) {
 		(void)FLMEM_TAKE(attempt);
-		return flmem_error_prefix(err, rc, "process %d is not touched", (int)pid);
+		return detach ? explain_unfinished_detach(rc, pid, err)
+			      : flmem_error_prefix(err, rc, "process %d is not touched", (int)pid);
 	}
 	*ret_result = attempt->result;
 	return rc;

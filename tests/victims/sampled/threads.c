@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What threads of C do while their process is attached to. Each function returns 0. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -117,9 +119,23 @@ EXPORT int start_filtered(void)
 	return start(allocate_filtered);
 }
 
+/* Shows a test that the wait has begun. */
+static void show_wait(void)
+{
+	char path[sizeof(file) + 8];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s.waits", (const char *)file);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+}
+
 /* A handler of the program before a fork, which waits for a file. */
 static void wait_for_file(void)
 {
+	if (*file)
+		show_wait();
 	if (*file)
 		while (access((const char *)file, F_OK) != 0)
 			usleep(PAUSE_US);
