@@ -176,3 +176,10 @@ assert [p["profile"]["state"] for p in r["profiles"]] == ["dumped", "ended", "du
 	grep -Eq 'PyByteArray_Resize|bytearray' "$page"
 	run ! grep -E 'Heap of process|0 samples|at the end, peak' "$page"
 }
+
+@test "a dump above the limit is refused, which the message names" {
+	cp live/first.heap "$BATS_TEST_TMPDIR/large.heap"
+	truncate -s $(((64 << 20) + 1)) "$BATS_TEST_TMPDIR/large.heap"
+	flmem profile stats "$BATS_TEST_TMPDIR/large.heap"
+	assert_error 2 'large.heap.*it is larger than 64 MiB'
+}
