@@ -247,8 +247,10 @@ static int toml_read_number(struct flmem_cursor *cursor, struct flmem_node *node
 	number = flmem_number_in_base(cursor, digits, "xob");
 	node->text = number ? number : digits;
 	node->kind = number ? FLMEM_NODE_INTEGER : flmem_number_kind(digits, strlen(digits));
+	if (node->kind == FLMEM_NODE_STRING)
+		node->text = flmem_cursor_keep(cursor, start, length);
 	flmem_cursor_step(cursor, length);
-	return 0;
+	return node->text ? 0 : cursor->code;
 }
 
 /* A truth value or a number. */

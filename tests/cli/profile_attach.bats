@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # flmem profile attach and detach: a Python process that nobody prepared, with threads that allocate.
 
+# Every test has its own status.
+# shellcheck disable=SC2030,SC2031
 load helpers
 
 setup() {
