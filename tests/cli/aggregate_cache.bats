@@ -1,0 +1,24 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem aggregate: the number of its threads, and what it reads ahead.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/cache_checks.py" "$FLMEM" "$@"
+	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
+	assert_status 0
+}
+
+@test "two threads per processor that it may use, at most eight" {
+	check threads
+}
+
+@test "files in the page cache are not read ahead, others are" {
+	check read_ahead
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Checks of the threads of `flmem aggregate` and of the page cache, in the current directory, which is empty:
+
+    cache_checks.py FLMEM CHECK
+
+Exit status 77: not possible here, the reason is printed.
+"""
+import ctypes
+import mmap
+import os
+import platform
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import tensors  # noqa: E402
+from harness.aggregate_calls import FLMEM, run  # noqa: E402
+
+UNTIL_S = 120
+ROUNDS = 20
+# Pages of the small ones are locked (RLIMIT_MEMLOCK); the large ones exceed what a device reads ahead by itself.
+SMALL_MIB, LARGE_MIB = 2, 64
+FADVISE = {"x86_64": 221, "aarch64": 223}  # fadvise64()
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+KILL_PROCESS, ALLOW = 0x80000000, 0x7fff0000
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # BPF_LD | BPF_W | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K, BPF_RET | BPF_K
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+
+
+def skip(reason):
+    print("SKIP: " + reason)
+    raise SystemExit(77)
+
+
+def write_inputs(mib):
+    names = ["a.safetensors", "b.safetensors"]
+    for number, name in enumerate(names):
+        tensors.write(name, {"w": ("F32", numpy.full(mib << 18, number, "f4"))})
+        with open(name, "rb") as file:
+            os.fsync(file.fileno())  # dirty pages are not dropped
+    return names
+
+
+def map_file(name):
+    size = os.path.getsize(name)
+    with open(name, "rb") as file:
+        place = LIBC.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0))
+    return ctypes.c_void_p(place), ctypes.c_size_t(size)
+
+
+def cached_share(name):
+    """How much of a file is in the page cache, from 0 to 1. A read with RWF_NOWAIT would itself read ahead."""
+    place, size = map_file(name)
+    pages = (ctypes.c_ubyte * (-(-size.value // mmap.PAGESIZE)))()
+    failed = LIBC.mincore(place, size, pages)
+    LIBC.munmap(place, size)
+    if failed:
+        skip("mincore: " + os.strerror(ctypes.get_errno()))
+    return sum(page & 1 for page in pages) / len(pages)
+
+
+def drop(names):
+    """Empties the page cache of these files; other processes can delay that."""
+    until = time.monotonic() + UNTIL_S
+    for name in names:
+        while cached_share(name):
+            if time.monotonic() > until:
+                skip("the pages of a file cannot be dropped here")
+            with open(name, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def pin(name):
+    """Reads a file and keeps its pages in the page cache until this process ends."""
+    if LIBC.mlock(*map_file(name)):
+        skip("pages cannot be locked: " + os.strerror(ctypes.get_errno()))
+    assert cached_share(name) == 1
+
+
+def forbid_read_ahead():
+    """Kills the process that calls posix_fadvise(POSIX_FADV_WILLNEED)."""
+    def step(code, value, matched=0, unmatched=0):
+        return struct.pack("=HBBI", code, matched, unmatched, value)
+
+    steps = [step(LOAD, 0), step(EQUAL, FADVISE[platform.machine()], 0, 3),
+             step(LOAD, 16 + 3 * 8), step(EQUAL, os.POSIX_FADV_WILLNEED, 0, 1),
+             step(RETURN, KILL_PROCESS), step(RETURN, ALLOW)]
+    filters = ctypes.create_string_buffer(b"".join(steps))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxN", len(steps), ctypes.addressof(filters)))
+    if (LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            or LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program))):
+        os._exit(77)
+
+
+def average_without_read_ahead(names):
+    """The exit status; negative: the signal that ended it."""
+    words = [FLMEM, "aggregate", "-q", "-o", "out.safetensors", *names]
+    done = subprocess.run(words, check=False, preexec_fn=forbid_read_ahead)  # pylint: disable=subprocess-popen-preexec-fn
+    if done.returncode == 77:
+        skip("a seccomp filter cannot be installed here")
+    return done.returncode
+
+
+def read_ahead():
+    """Done for what has to come from the disk, and not for what is in the page cache."""
+    if platform.machine() not in FADVISE:
+        skip("the number of fadvise64() is not known for this machine")
+    names = write_inputs(LARGE_MIB)
+    drop(names)
+    assert average_without_read_ahead(names) == -signal.SIGSYS, "nothing is read ahead from the disk"
+    for name in write_inputs(SMALL_MIB):
+        pin(name)
+    assert average_without_read_ahead(names) == 0, "what is in the page cache is read ahead"
+
+
+def tasks(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError:
+        return 0
+
+
+def threads():
+    """Two per processor that it may use, at most eight."""
+    processors = sorted(os.sched_getaffinity(0))
+    write_inputs(SMALL_MIB)
+    for allowed in {1, 2, len(processors)}:
+        if allowed > len(processors):
+            continue
+        os.sched_setaffinity(0, processors[:allowed])
+        expected = min(2 * allowed, 8)
+        result = run("-o", "out.safetensors", "a.safetensors", "b.safetensors")
+        assert result["threads"] == expected, (allowed, result)
+        result = run("-o", "out.safetensors", "--threads", "3", "a.safetensors", "b.safetensors")
+        assert result["threads"] == 3, result
+        count_running(expected)
+
+
+def count_running(expected):
+    """As many are there besides the main one, in a run that takes much longer than this."""
+    words = [FLMEM, "aggregate", "-q", "-o", "verify:", *["generate:llama-3.1-70b"] * 2]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + UNTIL_S
+            while tasks(process.pid) < expected + 1 and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+            for _ in range(ROUNDS):
+                assert tasks(process.pid) == expected + 1, (expected, tasks(process.pid), process.poll())
+                time.sleep(0.01)
+        finally:
+            process.kill()
+
+
+CHECKS = (threads, read_ahead)
+
+if __name__ == "__main__":
+    {check.__name__: check for check in CHECKS}[sys.argv[2]]()
