@@ -350,7 +350,7 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 	return most;
 }
 
-/* Whether a class of NVFlare is none of those whose arguments set memory. */
+/* Whether it is a class of NVFlare whose arguments do not set memory. */
 static bool lacks_settings(const struct flmem_node *part)
 {
 	const char *path = flmem_node_string(flmem_nvflare_path(part));
