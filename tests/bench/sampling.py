@@ -3,6 +3,7 @@
 What the sampler of `flmem profile run` costs a program: loops that allocate, with and without it in
 turn, by the processor time of the loop itself (its start is not in it).
 """
+import json
 import os
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ import stage
 from figures import MS
 
 ROUNDS = 15
+OFTEN = "8KiB"  # 64 times as many samples as by default
 SMALL_OBJECTS = """
 import time
 begin = time.process_time()
@@ -71,26 +73,46 @@ def _spent_ms(words):
     return int(done.stdout.split()[-1]) / MS
 
 
+def _samples(bench, profile):
+    done = subprocess.run([bench.flmem, "profile", "stats", "--json", profile], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)["profile"]["samples"]
+
+
 def sample(bench):
-    """Each loop plain, sampled, and with a dormant sampler, in turn."""
+    """Each loop plain, sampled, sampled more often, and with a dormant sampler, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
-        run = [bench.flmem, "profile", "run", "--force", "-o", profile, "--"]
+        run = [bench.flmem, "profile", "run", "--force", "-o", profile]
         # A child of the process that is sampled does not sample itself.
-        dormant = run + ["/bin/sh", "-c", '"$@"; exit $?', "sh"]
+        dormant = run + ["--", "/bin/sh", "-c", '"$@"; exit $?', "sh"]
         for name, words, limit in _loops(bench):
             stage.progress(f"sample: {name}")
-            plain, sampled, asleep = [], [], []
+            plain, sampled, often, asleep = [], [], [], []
             for _ in range(bench.count(ROUNDS)):
                 plain.append(_spent_ms(words))
-                sampled.append(_spent_ms(run + words))
+                sampled.append(_spent_ms(run + ["--"] + words))
+                count = _samples(bench, profile)
+                often.append(_spent_ms(run + ["--interval", OFTEN, "--"] + words))
+                more = _samples(bench, profile) - count
                 asleep.append(_spent_ms(dormant + words))
             yield figures.of_values(f"{name}, alone", plain)
             yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
             yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, None)
+            yield _per_sample(name, sampled, often, more)
+            yield _share(name, plain, sampled, often, count / more)
 
 
 def _cost(what, plain, other, limit):
     """The median of the pairs: both ran within a second."""
     return figures.of_values(what, [100 * (b / a - 1) for a, b in zip(plain, other)], unit="%",
                              limit=limit)
+
+
+def _per_sample(name, sampled, often, more):
+    return figures.of_values(f"{name}: one sample", [(b - a) * MS / more for a, b in zip(sampled, often)], unit="us")
+
+
+def _share(name, plain, sampled, often, factor):
+    """What the samples at the default interval take, from the cost of many: that of few is below a machine's noise."""
+    return figures.of_values(f"{name}: all samples, from the cost of one",
+                             [100 * (c - b) * factor / a for a, b, c in zip(plain, sampled, often)], unit="%")

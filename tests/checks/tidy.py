@@ -3,8 +3,8 @@
 
 usage: tidy.py ROOT BUILD_DIRECTORY [--deep]
 
-A third of the steps that the analyser would take by itself in each function is enough for nearly
-all of it and takes less than half the time; --deep leaves it its own limit.
+A tenth of the steps that the analyser would take by itself in each function reaches all but 0.7 % of
+the blocks of code that a third reaches, in a third of that time; --deep leaves it its own limit.
 
 A file that passed is remembered under a hash of everything its result depends on: its command, the
 files it includes, .clang-tidy and clang-tidy's version; not where the tree and the build lie, so that
@@ -23,7 +23,7 @@ import time
 
 import tree
 
-NODES = 75000  # of 225000 (clang 14, -analyzer-config max-nodes)
+NODES = 20000  # of 225000 (clang 14, -analyzer-config max-nodes)
 UNUSED_S = 90 * 86400
 
 
