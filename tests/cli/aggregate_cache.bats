@@ -22,3 +22,7 @@ check() {
 @test "files in the page cache are not read ahead, others are" {
 	check read_ahead
 }
+
+@test "what was in the page cache stays there, and what was not does not fill it" {
+	check kept
+}

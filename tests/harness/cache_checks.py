@@ -122,6 +122,23 @@ def read_ahead():
     assert average_without_read_ahead(names) == 0, "what is in the page cache is read ahead"
 
 
+def kept():
+    """What was in the page cache before stays there; what was not does not fill it."""
+    names = write_inputs(LARGE_MIB)
+    drop(names)
+    run("-o", "out.safetensors", *names)
+    shares = {name: cached_share(name) for name in names}
+    assert all(share < 0.3 for share in shares.values()), shares  # the kernel itself reads on behind a header
+    for name in names:
+        with open(name, "rb") as file:
+            file.read()
+    if not all(cached_share(name) == 1 for name in names):
+        skip("the page cache does not keep files here")
+    run("-o", "out.safetensors", *names)
+    shares = [cached_share(name) for name in names]
+    assert all(shares), shares
+
+
 def tasks(pid):
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
@@ -160,7 +177,7 @@ def count_running(expected):
             process.kill()
 
 
-CHECKS = (threads, read_ahead)
+CHECKS = (threads, read_ahead, kept)
 
 if __name__ == "__main__":
     {check.__name__: check for check in CHECKS}[sys.argv[2]]()

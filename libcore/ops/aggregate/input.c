@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/portable.h"
 #include "base/text/url.h"
 #include "model/shards.h"
 #include "net/http.h"
@@ -508,61 +506,6 @@ int flmem_input_read(const struct flmem_input *input, const struct flmem_layout 
 		begin += piece.bytes;
 	}
 	return rc;
-}
-
-/* A kernel or file system that does not support the flag counts as one without the page. */
-static bool is_cached(int fd, uint64_t offset)
-{
-	char byte;
-	struct iovec place = {.iov_base = &byte, .iov_len = 1};
-
-	return flmem_file_read_flags(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
-}
-
-/*
- * Reading ahead what is there already takes as long as looking up each of its pages. Where the ends
- * are there but not the middle, the kernel's own read-ahead has to do.
- */
-static bool is_present(const struct flmem_input_piece *piece)
-{
-	return is_cached(piece->file->fd, piece->offset) &&
-	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
-}
-
-bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
-			uint64_t begin, uint64_t end, int advice)
-{
-	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
-	bool first = true, cached = true;
-
-	while (begin < end) {
-		struct flmem_input_piece piece =
-			flmem_input_piece(input, layout, begin, end, &tensor);
-
-		if (piece.file->generated)
-			return true;
-		if (piece.file->stream) {
-			if (advice == POSIX_FADV_DONTNEED)
-				piece.file->stream->release(piece.file->stream->context,
-							    piece.offset + piece.bytes);
-			return false;
-		}
-		if (piece.file->remote) {
-			if (advice == POSIX_FADV_WILLNEED)
-				flmem_http_file_expect(piece.file->remote, piece.offset,
-						       piece.bytes);
-			begin += piece.bytes;
-			continue;
-		}
-		if (first && advice == POSIX_FADV_WILLNEED)
-			cached = is_cached(piece.file->fd, piece.offset);
-		first = false;
-		if (advice != POSIX_FADV_WILLNEED || !is_present(&piece))
-			posix_fadvise(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes,
-				      advice);
-		begin += piece.bytes;
-	}
-	return cached;
 }
 
 static bool is_same_time(const struct timespec *a, const struct timespec *b)

@@ -97,9 +97,12 @@ void flmem_input_file_expect(const struct flmem_input_file *file, uint64_t offse
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
 			  char *out, struct flmem_error *err);
 
+/* Its files are read in chunks that flmem_input_advise() announces, and nothing beyond them. */
+void flmem_input_read_exactly(const struct flmem_input *input);
+
 /*
- * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if the first of them
- * were in the page cache before.
+ * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if those in the middle
+ * were not in the page cache before.
  */
 bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
 			uint64_t begin, uint64_t end, int advice);

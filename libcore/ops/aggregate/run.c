@@ -17,6 +17,8 @@
 #define BUFFER_ALIGNMENT 4096U
 /* Chunks of its output that a thread leaves to the disk before it waits for the oldest. */
 #define WRITES_PENDING 4U
+/* Of all inputs, in the page cache. */
+#define AHEAD_BYTES (256ULL << 20)
 
 struct worker {
 	struct flmem_run *run;
@@ -91,6 +93,20 @@ static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
 	uint64_t end = (chunk + 1) * run->chunk_bytes, bytes = flmem_layout_bytes(run->layout);
 
 	return end < bytes ? end : bytes;
+}
+
+/*
+ * A device that others use too answers late, so more than what the threads work on is read ahead,
+ * within bounds, as it is in the page cache.
+ */
+static size_t chunks_ahead(const struct flmem_run *run)
+{
+	size_t fit = AHEAD_BYTES / (run->chunk_bytes * flmem_run_sources(run));
+	size_t most = 3 * (size_t)run->threads;
+
+	most = most < FLMEM_RUN_AHEAD - run->threads ? most : FLMEM_RUN_AHEAD - run->threads;
+	fit = fit < most ? fit : most;
+	return fit > run->threads ? fit : run->threads;
 }
 
 /* Lets the kernel read a chunk of all inputs in the background. */
@@ -217,7 +233,7 @@ static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error
 		}
 		run->chunks[chunk].done = false;
 	}
-	read_ahead(run, chunk + run->threads);
+	read_ahead(run, chunk + chunks_ahead(run));
 	switch (run->kind) {
 	case FLMEM_RUN_COMBINE:
 		rc = write_chunk(worker, chunk, err);
@@ -365,7 +381,9 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 	run->next = run->first_chunk;
 	run->stop = run->found_special = false;
 	run->done_bytes = run->resumed_bytes = 0;
-	for (size_t i = 0; i < run->threads; i++)
+	for (size_t i = 0; i < flmem_run_sources(run); i++)
+		flmem_input_read_exactly(run->inputs[i]);
+	for (size_t i = 0; i < chunks_ahead(run); i++)
 		read_ahead(run, run->first_chunk + i);
 	rc = start_workers(run, workers, threads, &started, err);
 	if (rc)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read ahead of the inputs, and what stays of them in the page cache. */
+#include <fcntl.h>
+#include <sys/uio.h>
+
+#include "base/portable.h"
+#include "net/http.h"
+#include "ops/aggregate/input.h"
+
+/* A kernel or file system that does not support the flag counts as one without the page. */
+static bool is_cached(int fd, uint64_t offset)
+{
+	char byte;
+	struct iovec place = {.iov_base = &byte, .iov_len = 1};
+
+	return flmem_file_read_flags(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
+}
+
+/*
+ * Reading ahead what is there already takes as long as looking up each of its pages. What is absent
+ * between these places is read when it is needed.
+ */
+static bool is_present(const struct flmem_input_piece *piece)
+{
+	return is_cached(piece->file->fd, piece->offset) &&
+	       is_cached(piece->file->fd, piece->offset + piece->bytes / 2) &&
+	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
+}
+
+/*
+ * By itself the kernel reads on behind what is read, up to the read_ahead_kb of the device, also
+ * behind a test with RWF_NOWAIT. That would make later chunks look as if others had read them.
+ */
+void flmem_input_read_exactly(const struct flmem_input *input)
+{
+	for (size_t i = 0; i < input->file_count; i++) {
+		const struct flmem_input_file *file = &input->files[i];
+
+		if (!file->generated && !file->stream && !file->remote)
+			posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
+	}
+}
+
+/* Other than a file on a disk; false: goes on with the next piece. */
+static bool advise_source(const struct flmem_input_piece *piece, int advice)
+{
+	const struct flmem_input_file *file = piece->file;
+
+	if (file->stream && advice == POSIX_FADV_DONTNEED)
+		file->stream->release(file->stream->context, piece->offset + piece->bytes);
+	if (file->remote && advice == POSIX_FADV_WILLNEED)
+		flmem_http_file_expect(file->remote, piece->offset, piece->bytes);
+	return file->generated || file->stream;
+}
+
+bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
+			uint64_t begin, uint64_t end, int advice)
+{
+	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
+	/* Pages at the ends are also those of other chunks. */
+	uint64_t middle = begin + (end - begin) / 2;
+	bool cached = true;
+
+	while (begin < end) {
+		struct flmem_input_piece piece =
+			flmem_input_piece(input, layout, begin, end, &tensor);
+
+		if (advise_source(&piece, advice))
+			return piece.file->generated;
+		if (!piece.file->remote) {
+			if (advice == POSIX_FADV_WILLNEED && begin <= middle &&
+			    middle - begin < piece.bytes)
+				cached = is_cached(piece.file->fd, piece.offset + middle - begin);
+			if (advice != POSIX_FADV_WILLNEED || !is_present(&piece))
+				posix_fadvise(piece.file->fd, (off_t)piece.offset,
+					      (off_t)piece.bytes, advice);
+		}
+		begin += piece.bytes;
+	}
+	return cached;
+}
