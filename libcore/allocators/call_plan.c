@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "proc/status.h"
 
 int flmem_call_plan_function(const struct flmem_allocator *found, const char *name,
 			     uint64_t *ret_address, struct flmem_error *err)
@@ -41,6 +42,24 @@ int flmem_call_plan_refuse_hook(const struct flmem_view *view, const struct flme
 			       "the program",
 			       (int)view->process->pid, hook,
 			       flmem_allocator_name(found->ops->kind));
+}
+
+bool flmem_call_plan_has_registered(const struct flmem_view *view)
+{
+	struct flmem_status status;
+
+	return !flmem_status_read(view->process, &status, NULL) && !status.pinned_bytes.unknown &&
+	       status.pinned_bytes.value;
+}
+
+int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char *how,
+				      struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has memory registered with a device (VmPin in "
+			       "/proc/%d/status) and %s: a trim could release what the device "
+			       "still uses",
+			       (int)view->process->pid, (int)view->process->pid, how);
 }
 
 bool flmem_call_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found)

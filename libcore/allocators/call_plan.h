@@ -24,6 +24,17 @@ int flmem_call_plan_call(const struct flmem_allocator *found, const char *name, 
 int flmem_call_plan_refuse_hook(const struct flmem_view *view, const struct flmem_allocator *found,
 				const char *hook, struct flmem_error *err);
 
+/* The kernel counts memory that is registered with a device (VmPin). */
+bool flmem_call_plan_has_registered(const struct flmem_view *view);
+
+/*
+ * FLMEM_EUNSUPPORTED for such a process. Libraries for fast networks keep blocks registered after
+ * they are freed, for the next block at that address, and set the allocator to keep all memory
+ * (`how`): the device would use the old pages of what a trim releases.
+ */
+int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char *how,
+				      struct flmem_error *err);
+
 /* Whether this build has a symbol for the function that reports its state. */
 bool flmem_call_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found);
 

@@ -144,11 +144,15 @@ static bool find_deferred_free(const struct flmem_module *module, uint64_t *ret_
 	return variable && flmem_module_address(module, variable, ret_address);
 }
 
+/* Its options (purge_delay and others) are in a static array, and no call stores one in memory. */
 static int check_mimalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 				struct flmem_error *err)
 {
 	uint64_t address, function;
 
+	if (flmem_call_plan_has_registered(view))
+		return flmem_call_plan_refuse_registered(
+			view, "its mimalloc may be set to keep freed memory", err);
 	if (!find_deferred_free(found->module, &address) ||
 	    flmem_process_read_memory(view->process, address, &function, sizeof(function)) ||
 	    !function)

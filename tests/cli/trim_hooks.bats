@@ -131,8 +131,9 @@ time.sleep(1000)'
 	released
 }
 
+# start_registered WAY [VARIABLE=VALUE...]
 start_registered() {
-	start_victim /bin/sh -c "exec '$FLMEM_VICTIMS/safe_registered' $1 <>'$INPUT'"
+	start_victim /bin/sh -c "exec env ${*:2} '$FLMEM_VICTIMS/safe_registered' $1 <>'$INPUT'"
 }
 
 # As libraries for fast networks do it. The function takes a lock that the blocked thread holds.
@@ -192,4 +193,38 @@ os.read(0, 1)' "$@"
 		start_registered "$way"
 		released
 	done
+}
+
+@test "nor by another allocator that is set to keep freed memory" {
+	local library
+	requires victim:safe_registered
+	run_command timeout 1 "$FLMEM_VICTIMS/safe_registered"
+	[ "$status" != 77 ] || skip "io_uring is not permitted here"
+	INPUT=$BATS_TEST_TMPDIR/input
+	mkfifo "$INPUT"
+	library=$LIBRARIES/libjemalloc.so.2
+	if [ -e "$library" ]; then
+		start_registered '' "LD_PRELOAD=$library" MALLOC_CONF=dirty_decay_ms:-1,narenas:1
+		refused 'has set jemalloc to keep freed memory \(dirty_decay_ms\)'
+		start_registered arena "LD_PRELOAD=$library" MALLOC_CONF=narenas:40
+		refused 'has set jemalloc to keep freed memory \(dirty_decay_ms\)'
+		start_registered default "LD_PRELOAD=$library" MALLOC_CONF=narenas:40
+		released
+		start_registered busy "LD_PRELOAD=$library" MALLOC_CONF=dirty_decay_ms:-1,narenas:1
+		released
+	fi
+	library=$LIBRARIES/libtcmalloc_minimal.so.4
+	if [ -e "$library" ]; then
+		start_registered '' "LD_PRELOAD=$library" TCMALLOC_RELEASE_RATE=0
+		refused 'its tcmalloc may be set to keep freed memory \(TCMALLOC_RELEASE_RATE\)'
+		start_registered default "LD_PRELOAD=$library"
+		released
+		start_registered busy "LD_PRELOAD=$library" TCMALLOC_RELEASE_RATE=0
+		released
+	fi
+	library=$LIBRARIES/libmimalloc.so.2
+	if [ -e "$library" ]; then
+		start_registered default "LD_PRELOAD=$library"
+		refused 'its mimalloc may be set to keep freed memory'
+	fi
 }

@@ -3,12 +3,14 @@
  * A program that keeps blocks registered with a device after it has freed them, as libraries for
  * fast networks do, and tells its allocator to keep all memory for that. A byte on standard input
  * lets it allocate such a block again and read into it through the registration.
- *	safe_registered [default|busy]
+ *	safe_registered [default|arena|busy]
  * default: the allocator may give memory back, and the program unregisters a block before it frees
- * it. busy: nothing is registered, and the allocator keeps all memory.
+ * it. arena: so it does, but another arena of jemalloc keeps all memory. busy: nothing is
+ * registered, and the allocator keeps all memory.
  */
 #include "safe_common.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <malloc.h>
@@ -20,11 +22,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define BLOCK	 ((size_t)1 << 20)
-#define TEXT	 32768 /* a pipe has more room: the kernel needs no thread of its own */
-#define ENTRIES	 4
-#define FILL	 0x5a
-#define NOT_HERE 77
+#define BLOCK	   ((size_t)1 << 20)
+#define PAGE	   4096
+#define BLOCKS_MAX 64
+#define TEXT	   32768 /* a pipe has more room: the kernel needs no thread of its own */
+#define ENTRIES	   4
+#define FILL	   0x5a
+#define NOT_HERE   77
 
 struct device {
 	int ring, input;
@@ -85,31 +89,64 @@ static void read_registered(const struct device *device, void *block)
 		victim_die("io_uring_enter");
 }
 
-static void use_again(const struct device *device, const void *before)
+/* A block at that place; jemalloc begins large ones anywhere in their first page. */
+static unsigned char *allocate_again(uintptr_t before)
 {
-	unsigned char *block = malloc(BLOCK);
+	for (size_t i = 0; i < BLOCKS_MAX; i++) {
+		unsigned char *block = malloc(BLOCK);
 
-	if (block != before)
-		victim_die("the block is at another address");
+		if (block && (uintptr_t)block / PAGE == before / PAGE)
+			return block;
+	}
+	victim_die("no block is at the same place");
+	return NULL;
+}
+
+static void use_again(const struct device *device, uintptr_t before)
+{
+	unsigned char *block = allocate_again(before), *at;
+	uintptr_t after = (uintptr_t)block;
+
 	memset(block, 0, BLOCK);
-	read_registered(device, block);
+	at = block + (after < before ? before - after : 0);
+	read_registered(device, at);
 	for (size_t i = 0; i < TEXT; i++)
-		if (block[i] != FILL)
+		if (at[i] != FILL)
 			victim_die("what the device wrote is not in the block");
+}
+
+static void create_keeping_arena(void)
+{
+	int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+	size_t length = sizeof(unsigned);
+	ssize_t never = -1;
+	unsigned arena;
+	char name[64];
+
+	*(void **)&mallctl = dlsym(RTLD_DEFAULT, "mallctl");
+	if (!mallctl || mallctl("arenas.create", &arena, &length, NULL, 0) != 0)
+		victim_die("mallctl");
+	snprintf(name, sizeof(name), "arena.%u.dirty_decay_ms", arena);
+	if (mallctl(name, NULL, NULL, &never, sizeof(never)) != 0)
+		victim_die("mallctl");
 }
 
 int main(int argc, char **argv)
 {
 	const char *way = argc > 1 ? argv[1] : "";
-	bool is_kept = strcmp(way, "default") != 0, is_registered = strcmp(way, "busy") != 0;
+	bool is_kept = strcmp(way, "default") != 0 && strcmp(way, "arena") != 0,
+	     is_registered = strcmp(way, "busy") != 0;
 	struct device device = {0};
 	void *block, *behind;
+	volatile uintptr_t before; /* the compiler warns of a copy of what is freed */
 	char byte;
 
 	victim_open();
 	mallopt(M_MMAP_MAX, 0);
 	if (is_kept)
 		mallopt(M_TRIM_THRESHOLD, -1);
+	if (strcmp(way, "arena") == 0)
+		create_keeping_arena();
 	open_device(&device);
 	block = malloc(BLOCK);
 	behind = malloc(BLOCK);
@@ -119,12 +156,13 @@ int main(int argc, char **argv)
 	memset(behind, 1, BLOCK);
 	if (is_registered)
 		register_block(&device, is_kept ? block : behind);
+	before = (uintptr_t)block;
 	free(block);
 	victim_ready();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		;
 	if (is_registered && is_kept)
-		use_again(&device, block);
+		use_again(&device, before);
 	printf("go on\n");
 	fflush(stdout);
 	while (read(0, &byte, 1) < 0 && errno == EINTR)

@@ -231,25 +231,13 @@ static bool keeps_all_memory(const struct flmem_view *view, const struct flmem_a
 	       (glibc.params.fixed && glibc.params.trim_threshold > MOVED_MAX);
 }
 
-/*
- * Libraries for fast networks keep blocks registered with a device after they are freed, for the
- * next block at that address, and set malloc() to keep all memory. The device would use the old
- * pages of what malloc_trim() releases.
- */
 static int check_registered(const struct flmem_view *view, const struct flmem_allocator *found,
 			    struct flmem_error *err)
 {
-	struct flmem_status status;
-
-	if (flmem_status_read(view->process, &status, NULL) || status.pinned_bytes.unknown ||
-	    !status.pinned_bytes.value || !keeps_all_memory(view, found))
+	if (!flmem_call_plan_has_registered(view) || !keeps_all_memory(view, found))
 		return 0;
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d has memory registered with a device (VmPin in "
-			       "/proc/%d/status) and has set malloc() to keep freed memory "
-			       "(M_TRIM_THRESHOLD): malloc_trim() could release what the device "
-			       "still uses",
-			       (int)view->process->pid, (int)view->process->pid);
+	return flmem_call_plan_refuse_registered(
+		view, "has set malloc() to keep freed memory (M_TRIM_THRESHOLD)", err);
 }
 
 static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,

@@ -305,6 +305,7 @@ const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.recognise = recognise_jemalloc,
 	.plan_query = plan_jemalloc_query,
 	.plan_trim = plan_jemalloc_trim,
+	.check_hooks = flmem_jemalloc_check_registered,
 	.plan_hooks = flmem_jemalloc_plan_hooks,
 	.take_hooks = flmem_jemalloc_take_hooks,
 	.syscalls = list_jemalloc_syscalls,

@@ -38,6 +38,16 @@ struct jemalloc_arenas {
 	uint64_t first, count;
 };
 
+/*
+ * Whether freed memory is kept for good, asked of a process with memory registered with a device
+ * after the hooks: numbers from ARENAS_MAX on stand for its arenas once more. The setting of the
+ * arenas to come is arenas.dirty_decay_ms, -1 for never (5.0 and later).
+ */
+#define DECAY_ARENAS  13U
+#define DECAY_ANSWERS 2U /* number of arenas, setting of those to come */
+
+static const char keeps_memory[] = "has set jemalloc to keep freed memory (dirty_decay_ms), or it "
+				   "cannot be read";
 static const char no_number[] = "jemalloc did not report its number of arenas";
 
 int flmem_jemalloc_major(const struct flmem_allocator *found)
@@ -102,6 +112,28 @@ static void add_hook_arenas(const struct flmem_allocator *found, const struct ta
 	}
 }
 
+/* The answers: DECAY_ANSWERS, then those of the arenas, of which one that is not there has 0. */
+static uint64_t plan_decay(const struct flmem_allocator *found, uint64_t first,
+			   struct flmem_chain *chain)
+{
+	uint64_t function, answers, out, length_at;
+
+	if (flmem_call_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	answers = flmem_call_plan_answers(chain, DECAY_ANSWERS);
+	out = flmem_chain_put(chain, NULL, DECAY_ARENAS * sizeof(uint64_t));
+	length_at = put_length(chain, sizeof(uint64_t));
+	add_read(chain, function, "arenas.narenas", answers, put_length(chain, sizeof(uint32_t)));
+	add_read(chain, function, "arenas.dirty_decay_ms", answers + sizeof(uint64_t), length_at);
+	for (size_t i = 0; i < DECAY_ARENAS; i++) {
+		char name[48];
+
+		snprintf(name, sizeof(name), "arena.%" PRIu64 ".dirty_decay_ms", first + i);
+		add_read(chain, function, name, out + i * sizeof(uint64_t), length_at);
+	}
+	return answers;
+}
+
 /* The answers: the number of arenas, then for each kind of table those of the arenas. */
 uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t first,
 				   struct flmem_chain *chain)
@@ -109,6 +141,8 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 	size_t words = count_words(found);
 	uint64_t function, answers, out;
 
+	if (first >= ARENAS_MAX)
+		return plan_decay(found, first - ARENAS_MAX, chain);
 	if (!words || flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return 0;
 	answers = flmem_call_plan_answers(chain, 1 + words);
@@ -213,6 +247,34 @@ static int check_hook_arenas(const struct flmem_view *view, const struct flmem_a
 	return rc;
 }
 
+static int take_decay(const struct flmem_view *view, const unsigned char *answers, uint64_t *first,
+		      struct flmem_error *err)
+{
+	const uint64_t number = flmem_call_plan_answer(answers, 0, no_number).value & UINT32_MAX;
+	const uint64_t arena = *first - ARENAS_MAX;
+	struct flmem_u64 decay = flmem_call_plan_answer(answers, 1, no_number);
+
+	if (number > ARENAS_MAX || decay.unknown || decay.value > INT64_MAX)
+		return flmem_call_plan_refuse_registered(view, keeps_memory, err);
+	for (size_t i = 0; i < DECAY_ARENAS; i++) {
+		decay = flmem_call_plan_answer(answers, DECAY_ANSWERS + i, no_number);
+		if (decay.unknown || decay.value > INT64_MAX)
+			return flmem_call_plan_refuse_registered(view, keeps_memory, err);
+	}
+	*first = arena + DECAY_ARENAS < number ? *first + DECAY_ARENAS : 0;
+	return 0;
+}
+
+int flmem_jemalloc_check_registered(const struct flmem_view *view,
+				    const struct flmem_allocator *found, struct flmem_error *err)
+{
+	int major = flmem_jemalloc_major(found);
+
+	if (!major || major >= 5 || !flmem_call_plan_has_registered(view))
+		return 0;
+	return flmem_call_plan_refuse_registered(view, keeps_memory, err);
+}
+
 int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 			      const unsigned char *answers, uint64_t *first,
 			      struct flmem_error *err)
@@ -223,6 +285,8 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 	const size_t at_once = arenas_at_once(found);
 	int rc = 0;
 
+	if (*first >= ARENAS_MAX)
+		return take_decay(view, answers, first, err);
 	if (number.unknown || !arenas.count || arenas.count > ARENAS_MAX)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s", no_number);
 	answers += sizeof(uint64_t);
@@ -232,6 +296,9 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 		rc = check_hook_arenas(view, found, &tables[i], answers, arenas, err);
 		answers += at_once * tables[i].words * sizeof(uint64_t);
 	}
-	*first = arenas.first + at_once < arenas.count ? arenas.first + at_once : 0;
+	if (arenas.first + at_once < arenas.count)
+		*first = arenas.first + at_once;
+	else
+		*first = flmem_call_plan_has_registered(view) ? ARENAS_MAX : 0;
 	return rc;
 }

@@ -4,14 +4,21 @@
 
 /*
  * Functions of the program through which an arena gets and returns its memory (memkind, HHVM and
- * RocksDB set some): a purge runs them, and metadata of the first arena comes from them, too. Two
- * of jemalloc's operations.
+ * RocksDB set some): a purge runs them, and metadata of the first arena comes from them, too.
+ * Operations of jemalloc.
  */
 
 #include "allocators/allocator.h"
 
 /* Major version, 0 when unknown. */
 int flmem_jemalloc_major(const struct flmem_allocator *found);
+
+/*
+ * Versions that do not show whether they keep freed memory, which a device may still use; of later
+ * ones the calls of the hooks ask.
+ */
+int flmem_jemalloc_check_registered(const struct flmem_view *view,
+				    const struct flmem_allocator *found, struct flmem_error *err);
 
 uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t first,
 				   struct flmem_chain *chain);

@@ -82,6 +82,22 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
+ * gperftools returns memory while the program frees, unless the rate is 0 (TCMALLOC_RELEASE_RATE,
+ * SetMemoryReleaseRate()). Also where it cannot be read.
+ */
+static bool may_keep_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	static const char rate_name[] = "_ZN62FLAG__namespace_do_not_use_directly_use_DECLARE_"
+					"double_instead27FLAGS_tcmalloc_release_rateE";
+	uint64_t at;
+	double rate;
+
+	return found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
+	       !flmem_module_symbol_any(found->module, rate_name, &at) ||
+	       flmem_process_read_memory(view->process, at, &rate, sizeof(rate)) || !(rate > 0);
+}
+
+/*
  * Memory for new metadata comes from an object of the program if it has set one
  * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override()); that object's first word is
  * the address of its class's functions. NULL until the first allocation (src/system-alloc.cc).
@@ -90,6 +106,12 @@ static int check_tcmalloc_hooks(const struct flmem_view *view, const struct flme
 				struct flmem_error *err)
 {
 	uint64_t at, object, functions;
+
+	if (flmem_call_plan_has_registered(view) && may_keep_all_memory(view, found))
+		return flmem_call_plan_refuse_registered(
+			view,
+			"its tcmalloc may be set to keep freed memory (TCMALLOC_RELEASE_RATE)",
+			err);
 
 	if (found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
 	    !flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at) ||

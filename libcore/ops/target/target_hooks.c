@@ -10,7 +10,7 @@
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
 
-#define RUNS_MAX 300U /* 4096 arenas, 15 at once */
+#define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
 
 /* Whoever replaces a function by a jump to another one overwrites its first instructions. */
 #define CODE_BYTES 16U
