@@ -121,6 +121,30 @@ assert_untouched() {
 	done
 }
 
+@test "the job of a workspace that was copied is not taken over" {
+	mkdir one two
+	printf '#!/bin/sh\n%s\nwhile :; do sleep 0.1; done\n' 'cd "${1:-.}"; echo run >moved' | tee one/job >two/job
+	chmod +x one/job two/job
+	cd one
+	./job 3>&- </dev/null &
+	SLEEPER=$!
+	VICTIMS+=("$SLEEPER")
+	wait_until 60 test -e moved
+	cd ../two
+	echo "$SLEEPER" >"$W/pid.fl"
+	supervise ./job
+	assert_untouched "names process $SLEEPER, which was started in another directory"
+	# One that has changed its directory itself.
+	cd ../one
+	env PWD="$PWD" ./job ../two 3>&- </dev/null &
+	SLEEPER=$!
+	VICTIMS+=("$SLEEPER")
+	wait_until 60 test -e ../two/moved
+	echo "$SLEEPER" >"$W/pid.fl"
+	supervise ./job ../two
+	[[ $stderr == *"process $SLEEPER was already running"* ]] || fail "not taken over: $stderr"
+}
+
 @test "a process of another pid namespace is not taken over" {
 	requires root unshare pgrep
 	unshare --pid --fork true || skip "no pid namespace can be made here"

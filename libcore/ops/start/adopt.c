@@ -82,6 +82,32 @@ static bool runs_command(const struct flmem_process *process, char *const *argv)
 	       strcmp(flmem_text_basename(words.values[before]), flmem_text_basename(argv[0])) == 0;
 }
 
+/* Whether it was started here, also where the program has changed its directory since. */
+static bool has_started_here(const struct flmem_process *process)
+{
+	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env environment = {0};
+	FLMEM_AUTO_FREE char *here = getcwd(NULL, 0);
+	const char *there;
+
+	if (!here || flmem_argv_env_read_env(process, &environment, NULL))
+		return false;
+	there = flmem_argv_env_getenv(&environment, "PWD");
+	return there && strcmp(there, here) == 0;
+}
+
+/*
+ * The same words name another program in another directory: a workspace that was copied, with the
+ * file that names the process, belongs to another job.
+ */
+static bool is_in_same_directory(const struct flmem_process *process)
+{
+	struct stat own, its;
+
+	return (stat(".", &own) == 0 && fstatat(process->dirfd, "cwd", &its, 0) == 0 &&
+		own.st_ino == its.st_ino && own.st_dev == its.st_dev) ||
+	       has_started_here(process);
+}
+
 const char *flmem_adoptable(const struct flmem_process *process, char *const *argv)
 {
 	if (process->pid <= 1 || process->kernel_thread)
@@ -96,5 +122,7 @@ const char *flmem_adoptable(const struct flmem_process *process, char *const *ar
 		return "which has started this one";
 	if (!runs_command(process, argv))
 		return "which runs another command";
+	if (!is_in_same_directory(process))
+		return "which was started in another directory, so it may be another job";
 	return NULL;
 }
