@@ -17,14 +17,15 @@ FLMEM_API enum flmem_allocator_kind flmem_get_allocator_type(void);
 
 /*
  * glibc's malloc_trim(0): 1 if memory was released, 0 if there was none, -1 if the allocator is not
- * glibc.
+ * glibc, or a device may still use what was freed (below).
  */
 FLMEM_API int flmem_try_malloc_trim(void);
 
 /*
  * Releases retained memory of the allocator that serves malloc: malloc_trim(0), for jemalloc a
  * flush of this thread's cache and a purge of all arenas, for tcmalloc and mimalloc their release
- * call. FLMEM_EUNSUPPORTED if the allocator has none.
+ * call. FLMEM_EUNSUPPORTED if the allocator has none, or if the process has memory registered with
+ * a device (VmPin) and has set the allocator to keep freed memory, which the device may still use.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory(struct flmem_error *err);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ops/target/inspection.h"
+#include "proc/status.h"
 #include "runtimes/cuda_pools.h"
 
 /*
@@ -82,15 +83,15 @@ enum flmem_allocator_kind flmem_get_allocator_type(void)
 	return self ? cache_allocator_kind(find_malloc_allocator(self)) : FLMEM_ALLOCATOR_UNKNOWN;
 }
 
-int flmem_try_malloc_trim(void)
+/* As libraries for fast networks have it (libcore/allocators/glibc/glibc.c). */
+static bool has_registered_memory(void)
 {
-	if (flmem_get_allocator_type() != FLMEM_ALLOCATOR_GLIBC)
-		return -1;
-#ifdef __GLIBC__
-	return malloc_trim(0);
-#else
-	return -1;
-#endif
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
+	return !flmem_process_open(getpid(), &own, NULL) &&
+	       !flmem_status_read(&own, &status, NULL) && !status.pinned_bytes.unknown &&
+	       status.pinned_bytes.value;
 }
 
 typedef uint64_t call_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -119,6 +120,63 @@ static int call_chain_directly(struct flmem_chain *chain, struct flmem_error *er
 	}
 	memcpy(chain->data, data, sizeof(data));
 	return 0;
+}
+
+/* The hooks that only calls show; each answer is that of libcore/ops/target/target_hooks.c. */
+static int query_own_hooks(const struct flmem_target_inspection *self,
+			   const struct flmem_allocator *serving, struct flmem_error *err)
+{
+	uint64_t next = 0;
+
+	do {
+		struct flmem_chain chain = {0};
+		uint64_t at = serving->ops->plan_hooks(serving, next, &chain);
+		int rc;
+
+		if (!chain.count)
+			return 0;
+		rc = call_chain_directly(&chain, err);
+		if (!rc)
+			rc = serving->ops->take_hooks(&self->view, serving, chain.data + at, &next,
+						      err);
+		if (rc)
+			return rc;
+	} while (next);
+	return 0;
+}
+
+/* What a trim from outside would refuse, where a device may still use what was freed. */
+static int check_registered_memory(const struct flmem_target_inspection *self,
+				   const struct flmem_allocator *serving, struct flmem_error *err)
+{
+	int rc = 0;
+
+	if (!serving || !has_registered_memory())
+		return 0;
+	if (serving->ops->check_hooks)
+		rc = serving->ops->check_hooks(&self->view, serving, err);
+	return rc || !serving->ops->plan_hooks ? rc : query_own_hooks(self, serving, err);
+}
+
+static bool may_trim_malloc(void)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *self = NULL;
+
+	if (!has_registered_memory())
+		return true;
+	self = inspect_own_process(NULL);
+	return self && !check_registered_memory(self, find_malloc_allocator(self), NULL);
+}
+
+int flmem_try_malloc_trim(void)
+{
+	if (flmem_get_allocator_type() != FLMEM_ALLOCATOR_GLIBC || !may_trim_malloc())
+		return -1;
+#ifdef __GLIBC__
+	return malloc_trim(0);
+#else
+	return -1;
+#endif
 }
 
 static int release_own_memory(const struct flmem_target_inspection *self,
@@ -179,5 +237,7 @@ int flmem_cleanup_memory(struct flmem_error *err)
 		return err->code;
 	serving = find_malloc_allocator(self);
 	cache_allocator_kind(serving);
+	if (check_registered_memory(self, serving, err))
+		return err->code;
 	return release_own_memory(self, serving, err);
 }

@@ -4,20 +4,28 @@
  * prints: allocator, result of the call, RSS before and after in bytes.
  *
  *   self_x cleanup | trim | threads
+ *
+ * With `registered` and `registered-trim` it frees a block that stays registered with io_uring, and
+ * prints a byte of it before and after instead of the RSS.
  */
 #include <flmem/own_process.h>
 #include <flmem/roles.h>
 
 #include <dlfcn.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#define BLOCKS	20000
-#define THREADS 8
+#define BLOCKS	 20000
+#define THREADS	 8
+#define BLOCK	 ((size_t)1 << 20)
+#define NOT_HERE 77
 
 /* Read by nobody; an initialised pointer makes its address known before the program runs. */
 void *(*volatile malloc_address)(size_t) = malloc;
@@ -85,6 +93,41 @@ static int ask_at_once(void)
 	return wrong;
 }
 
+static int release(const char *what, struct flmem_error *err)
+{
+	return strstr(what, "trim") ? flmem_try_malloc_trim() : flmem_cleanup_memory(err);
+}
+
+static void register_block(void *block)
+{
+	struct io_uring_params params = {0};
+	const struct iovec vector = {.iov_base = block, .iov_len = BLOCK};
+	int ring = (int)syscall(SYS_io_uring_setup, 4, &params);
+
+	if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &vector, 1))
+		exit(NOT_HERE);
+}
+
+static int release_registered(const char *what)
+{
+	char *block = malloc(BLOCK), *behind = malloc(BLOCK);
+	volatile uintptr_t middle = (uintptr_t)(block + BLOCK / 2);
+	struct flmem_error err = {0};
+	int before, rc;
+
+	if (!block || !behind)
+		return 1;
+	memset(block, 1, BLOCK);
+	memset(behind, 1, BLOCK);
+	register_block(block);
+	free(block);
+	before = *(volatile char *)middle;
+	rc = release(what, &err);
+	printf("%s %d %d %d\n", flmem_allocator_name(flmem_get_allocator_type()), rc, before,
+	       *(volatile char *)middle);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "cleanup";
@@ -92,14 +135,14 @@ int main(int argc, char **argv)
 	long before;
 	int rc;
 
+	if (strncmp(what, "registered", strlen("registered")) == 0)
+		return release_registered(what);
 	churn();
 	before = rss_bytes();
 	if (strcmp(what, "threads") == 0)
 		rc = ask_at_once();
-	else if (strcmp(what, "trim") == 0)
-		rc = flmem_try_malloc_trim();
 	else
-		rc = flmem_cleanup_memory(&err);
+		rc = release(what, &err);
 	printf("%s %d %ld %ld\n", flmem_allocator_name(flmem_get_allocator_type()), rc, before,
 	       rss_bytes());
 	if (err.code)
