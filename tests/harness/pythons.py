@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Every CPython that flmem runs code in, and where this machine has it. As a program it prints a line
-for each: "3.11 /usr/bin/python3", or "3.14 - REASON" for a version that is absent.
+for each: "3.11 /usr/bin/python3", or "3.14 - REASON" for a version that is absent. With --sampled:
+every one whose frames `flmem profile` reads.
 
 It looks among those of pyenv, those that tests/worlds/make-python made, and in /usr/bin.
 """
@@ -10,14 +11,14 @@ import glob
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 
-OLDEST, NEWEST = 8, 14
+OLDEST, NEWEST, NEWEST_SAMPLED = 8, 14, 15
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 MADE = os.environ.get("FLMEM_PYTHONS") or os.path.join(CACHE, "flmem", "pythons")
 PLACES = (os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"),
           os.path.join(MADE, "3.*", "bin", "python3"), "/usr/bin/python3", "/usr/bin/python3.[0-9]*")
-CLAIMED = tuple(f"3.{minor}" for minor in range(OLDEST, NEWEST + 1))
 ASK = "import sys; print(*sys.version_info[:3], sys.implementation.name)"
 
 
@@ -55,24 +56,25 @@ def candidates():
             yield path
 
 
-def every():
+def every(newest=NEWEST):
     """All that run here, the oldest first, and what is absent of the versions that are claimed."""
+    claimed = [f"3.{minor}" for minor in range(OLDEST, newest + 1)]
     found, broken = [], {}
     for path in candidates():
         said = ask(path)
         named = re.search(r"3\.\d+", path)
-        if said and said[0] in CLAIMED:
+        if said and said[0] in claimed:
             found.append(Python(said[0], path))
         elif not said and named:
             broken[named.group()] = f"{path} does not run"
     have = {one.version for one in found}
     found += [Python(version, missing=broken.get(version, f"no Python {version} is installed"))
-              for version in CLAIMED if version not in have]
+              for version in claimed if version not in have]
     return sorted(found, key=lambda one: natural(one.version))
 
 
 def main():
-    for one in every():
+    for one in every(NEWEST_SAMPLED if "--sampled" in sys.argv[1:] else NEWEST):
         print(one.version, one.path or f"- {one.missing}")
 
 

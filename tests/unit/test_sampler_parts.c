@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "preload/sampler/python.h"
 
 #define DRAWS 1000000
@@ -160,8 +161,8 @@ static void test_which_pythons_are_read(void **state)
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_READ);
 	words[2] = 1;
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_FREE_THREADED);
-	fill_table(words, 0x030f00f0);
-	assert_int_equal(refusal(0x030f00f0, words), FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION);
+	fill_table(words, 0x031000f0);
+	assert_int_equal(refusal(0x031000f0, words), FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION);
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 	fill_table(words, 0x030d00f0);
 	words[24] = UINT64_C(1) << 30;
@@ -169,6 +170,65 @@ static void test_which_pythons_are_read(void **state)
 	fill_table(words, 0x030d00f0);
 	words[0] = 0;
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
+}
+
+/* The table of Debian's 3.15.2 behind the cookie; tests/worlds/make-python has it. */
+static const uint64_t table_315[] = {
+	0x30f02f0, 0,	 346568, 912,  936,  226240, 7272, 7264, 7336, 7352, 7400, 7592, 7576, 7584,
+	16,	   7736, 0,	 7752, 7744, 7944,   0,	   888,	 0,    8,    16,   72,	 80,   88,
+	96,	   176,	 184,	 256,  32,   36,     40,   136,	 288,  0,    88,   8,	 0,    56,
+	80,	   74,	 64,	 0,    216,  112,    120,  128,	 136,  68,   52,   96,	 104,  208,
+	0,	   16,	 8,	 424,  24,   88,     168,  32,	 288,  944,  888,  40,	 32,   16,
+	40,	   24,	 16,	 200,  24,   40,     32,   48,	 32,   40,   24,   16,	 32,   16,
+	24,	   40,	 16,	 32,   64,   32,     16,   40,	 56,   176,  112,  120,	 1120, 104,
+	160,	   24,	 72,	 67,   0,    8,	     24,   344,	 8028, 0,    4,	   512,
+};
+
+static bool is_used_in_315(size_t word)
+{
+	static const size_t used[] = {26, 30, 40, 41, 42, 44, 48, 50, 51, 52, 56};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(used); i++)
+		if (used[i] == word)
+			return true;
+	return false;
+}
+
+/* offsetof() by a compiler in the headers of that release. */
+static void test_positions_in_315(void **state)
+{
+	enum flmem_profile_python why = FLMEM_PROFILE_PYTHON_NONE;
+	uint64_t words[1 + FLMEM_ARRAY_SIZE(table_315)];
+	struct sampler_python found;
+
+	(void)state;
+	memcpy(words, "xdebugpy", 8);
+	memcpy(words + 1, table_315, sizeof(table_315));
+	assert_true(sampler_python_layout(0x030f02f0, words, &found, &why));
+	assert_int_equal(found.thread_frame, 72);
+	assert_int_equal(found.thread_id, 176);
+	assert_int_equal(found.cframe_frame, SAMPLER_NO_OFFSET);
+	assert_int_equal(found.frame_code, 0);
+	assert_int_equal(found.frame_previous, 8);
+	assert_int_equal(found.frame_instruction, 56);
+	assert_int_equal(found.frame_owner, 74);
+	assert_int_equal(found.code_file, 112);
+	assert_int_equal(found.code_name, 128);
+	assert_int_equal(found.code_lines, 136);
+	assert_int_equal(found.code_first_line, 68);
+	assert_int_equal(found.code_instructions, 208);
+	assert_int_equal(found.ascii_size, words[92]);
+	assert_int_equal(found.compact_size, words[93]);
+	/* No structure reaches so far. What is not used does not matter. */
+	for (size_t i = 3; i < FLMEM_ARRAY_SIZE(words); i++) {
+		words[i] = UINT64_MAX - 3;
+		assert_int_equal(refusal(0x030f02f0, words),
+				 is_used_in_315(i) ? FLMEM_PROFILE_PYTHON_INCONSISTENT
+						   : FLMEM_PROFILE_PYTHON_READ);
+		words[i] = table_315[i - 1];
+	}
+	words[2] = 1;
+	assert_int_equal(refusal(0x030f02f0, words), FLMEM_PROFILE_PYTHON_FREE_THREADED);
 }
 
 /* As gcc writes them: a return address at CFA - 8, then `push rbp`, `sub rsp, 16`. */
@@ -310,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_lines_of_the_last_sample),
 		cmocka_unit_test(test_what_is_the_own_stack),
 		cmocka_unit_test(test_which_pythons_are_read),
+		cmocka_unit_test(test_positions_in_315),
 		cmocka_unit_test(test_rules_of_functions),
 		cmocka_unit_test(test_line_tables),
 		cmocka_unit_test(test_line_tables_of_anything),

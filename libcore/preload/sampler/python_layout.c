@@ -63,14 +63,16 @@ enum {
 
 struct table_places {
 	uint32_t minor;
-	unsigned thread; /* size, prev, next, interp, current_frame, thread_id */
-	unsigned frame;	 /* size, previous, executable, instr_ptr, localsplus, owner */
-	unsigned code;	 /* size, filename, name, qualname, linetable, firstlineno; 9: code */
+	unsigned thread; /* size, prev, next, interp, current_frame */
+	unsigned thread_id;
+	unsigned frame; /* size, previous, executable, instr_ptr, localsplus, owner */
+	unsigned code;	/* size, filename, name, qualname, linetable, firstlineno; 9: code */
 };
 
 static const struct table_places tables[] = {
-	{.minor = 13, .thread = 19, .frame = 28, .code = 34},
-	{.minor = 14, .thread = 22, .frame = 31, .code = 39},
+	{.minor = 13, .thread = 19, .thread_id = 24, .frame = 28, .code = 34},
+	{.minor = 14, .thread = 22, .thread_id = 27, .frame = 31, .code = 39},
+	{.minor = 15, .thread = 22, .thread_id = 30, .frame = 39, .code = 47},
 };
 
 static bool is_plausible(const struct sampler_python *p)
@@ -94,7 +96,7 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 		.minor = at->minor,
 		.lines_kind = SAMPLER_LINES_LOCATIONS,
 		.thread_frame = (uint32_t)words[at->thread + 4],
-		.thread_id = (uint32_t)words[at->thread + 5],
+		.thread_id = (uint32_t)words[at->thread_id],
 		.cframe_frame = NONE,
 		.frame_previous = (uint32_t)words[at->frame + 1],
 		.frame_code = (uint32_t)words[at->frame + 2],

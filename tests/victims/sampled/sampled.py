@@ -3,6 +3,7 @@
 Allocates from places of all kinds; after each allocation a comment "HERE function" names the line
 and the qualified name that the profile has to show.
 """
+import mmap
 import sys
 import threading
 import zlib
@@ -203,15 +204,75 @@ async def coroutine():
     kept.append(bytearray(SIZE))  # HERE coroutine
 
 
+async def awaiting():
+    await awaited()
+
+
+async def awaited():
+    kept.append(bytearray(SIZE))  # HERE awaited
+
+
+async def asynchronous():
+    yield 1
+    kept.append(bytearray(SIZE))  # HERE asynchronous
+
+
+def delegating():
+    yield from generator_of_parts()
+
+
+def generator_of_parts():
+    yield bytearray(SIZE)  # HERE generator_of_parts
+
+
+def in_handler():
+    try:
+        raise ValueError
+    except ValueError:
+        kept.append(bytearray(SIZE))  # HERE in_handler
+
+
+class Manager:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        kept.append(bytearray(SIZE))  # HERE Manager.__exit__
+        return True
+
+
+def by_raising():
+    with Manager():
+        raise ValueError
+
+
+class Finalised:
+    def __del__(self):
+        kept.append(bytearray(SIZE))  # HERE Finalised.__del__
+
+
+def in_mapping():
+    kept.append(mmap.mmap(-1, SIZE))  # HERE in_mapping
+
+
 def in_thread():
     kept.append(bytearray(SIZE))  # HERE in_thread
 
 
-def run_coroutine():
+def run_coroutine(function):
     try:
-        coroutine().send(None)
+        function().send(None)
     except StopIteration:
         pass
+
+
+def run_generator(function):
+    steps = function()
+    for _ in range(2):
+        try:
+            steps.asend(None).send(None)
+        except (StopIteration, StopAsyncIteration):
+            pass
 
 
 def main():
@@ -233,7 +294,14 @@ def main():
         by_callback()
         recursive(20)
         with_keywords(a=1)
-        run_coroutine()
+        run_coroutine(coroutine)
+        run_coroutine(awaiting)
+        run_generator(asynchronous)
+        kept.extend(delegating())
+        in_handler()
+        by_raising()
+        Finalised()
+        in_mapping()
         thread = threading.Thread(target=in_thread)
         thread.start()
         thread.join()
