@@ -7,6 +7,8 @@
  */
 #include "documents/build.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -61,9 +63,36 @@ static void drop_underscores(char *digits)
 	*out = '\0';
 }
 
+/* 1:30 is 90: [-+]?[1-9][0-9_]*(:[0-5]?[0-9])+ in PyYAML's resolver. NULL: no such number. */
+static const char *number_to_base_60(struct flmem_cursor *cursor, const char *scalar)
+{
+	const char *digits = scalar + (*scalar == '-'), *part = strchr(digits, ':');
+	int64_t value = 0;
+	char out[24];
+
+	if (!part || *digits < '1' || *digits > '9')
+		return NULL;
+	for (const char *p = digits; p < part; p++)
+		if (*p != '_' && (*p < '0' || *p > '9' || value > INT32_MAX))
+			return NULL;
+		else if (*p != '_')
+			value = value * 10 + (*p - '0');
+	while (*part) {
+		size_t length = strspn(part + 1, "0123456789");
+
+		if (*part != ':' || !length || length > 2 || (length == 2 && part[1] > '5') ||
+		    value > INT64_MAX / 120)
+			return NULL;
+		value = value * 60 + (length == 2 ? (part[1] - '0') * 10 : 0) + part[length] - '0';
+		part += 1 + length;
+	}
+	snprintf(out, sizeof(out), "%s%" PRId64, *scalar == '-' ? "-" : "", value);
+	return flmem_cursor_keep(cursor, out, strlen(out));
+}
+
 /*
  * Text and kind of a plain scalar, as PyYAML and OmegaConf take it: YAML 1.1, where 0o17 and 0X1f
- * are strings. Numbers to base 60 (1:30) stay strings, too.
+ * are strings.
  */
 static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *scalar,
 					  const char **text)
@@ -89,6 +118,11 @@ static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *sca
 	if (*scalar == '+')
 		*text = ++scalar;
 	number = flmem_number_in_base(cursor, scalar, "xb0");
+	if (number) {
+		*text = number;
+		return FLMEM_NODE_INTEGER;
+	}
+	number = number_to_base_60(cursor, scalar);
 	if (number) {
 		*text = number;
 		return FLMEM_NODE_INTEGER;

@@ -303,6 +303,11 @@ static void yaml_is_read_as_python_does(void **state)
 		     "h: 0x8000000000000000\ni: 0x7fffffffffffffff\n",
 		     "{a='0o17' b='0X1f' c='08' d='0x' e='0xg' f='0b2' g='0x1' "
 		     "h='0x8000000000000000' i=9223372036854775807}");
+	assert_drawn(FLMEM_SYNTAX_YAML,
+		     "a: 1:30\nb: -1:30\nc: +1:5\nd: 1_0:05\ne: 190:20:30\nf: 1:60\ng: 01:30\n"
+		     "h: 0:30\ni: 8002:8002\nj: '1:30'\nk: 1:30.5\n",
+		     "{a=90 b=-90 c=65 d=605 e=685230 f='1:60' g='01:30' h='0:30' i='8002:8002' "
+		     "j='1:30' k='1:30.5'}");
 	assert_drawn(FLMEM_SYNTAX_YAML, "---\na: 1\n---\nb: 2\n", "[{a=1} {b=2}]");
 	assert_drawn(FLMEM_SYNTAX_YAML, "{\"a\": [true, null]}", "{a=[true null]}");
 }
