@@ -102,7 +102,7 @@ static bool is_candidate(const struct flmem_found_file *file, const struct flmem
 	enum flmem_syntax syntax;
 
 	return row->match == file->match &&
-	       matches_name(row, flmem_text_basename(file->path), &syntax) &&
+	       matches_name(row, file->as ? file->as : flmem_text_basename(file->path), &syntax) &&
 	       syntax == file->syntax;
 }
 
@@ -154,4 +154,12 @@ char *flmem_file_folder(const char *path)
 bool flmem_file_has_word(const struct flmem_buf *text, const char *word)
 {
 	return memmem(text->data, text->length, word, strlen(word));
+}
+
+bool flmem_file_has_any_word(const struct flmem_buf *text, const char *const *words)
+{
+	for (; words && *words; words++)
+		if (flmem_file_has_word(text, *words))
+			return true;
+	return false;
 }

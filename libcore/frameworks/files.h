@@ -51,8 +51,9 @@ struct flmem_found_file {
 	enum flmem_found_record record;
 	enum flmem_syntax syntax;
 	enum flmem_name_match match;
-	bool named;   /* named by the user, not found in a folder */
-	bool checked; /* has been read and has rules */
+	const char *as; /* static: the name that its first line stands for, or NULL */
+	bool named;	/* named by the user, not found in a folder */
+	bool checked;	/* has been read and has rules */
 };
 
 /* The files of one job or folder, and the documents read of them. */
@@ -98,5 +99,8 @@ extern const char *const flmem_file_suffixes[];
 char *flmem_file_folder(const char *path);
 
 bool flmem_file_has_word(const struct flmem_buf *text, const char *word);
+
+/* The same for any word of a list that ends in NULL; NULL: none. */
+bool flmem_file_has_any_word(const struct flmem_buf *text, const char *const *words);
 
 #endif

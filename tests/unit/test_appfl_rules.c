@@ -73,6 +73,9 @@ static const struct row rows[] = {
 	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: true", ""), .hit = true},
 	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: 1e9", ""), .hit = false},
 	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: 1_000", ""), .hit = false},
+	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: 17:46:40", ""), .hit = false},
+	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: -1:30", ""), .hit = true},
+	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: 1:60", ""), .hit = true},
 	{"APPFL-SIZE-INVALID", .client = CLIENT("model_chunk_size: '${oc.env:SIZE}'", ""),
 	 .hit = true},
 	{"APPFL-SIZE-INVALID",
@@ -327,9 +330,9 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Those about heap profiles and Python have tests of their own. */
+		/* Those about heap profiles, Python and scripts have tests of their own. */
 		if (rule->framework != FLMEM_FRAMEWORK_APPFL || strstr(rule->id, "-HEAP-") ||
-		    strstr(rule->id, "-IN-PYTHON"))
+		    strstr(rule->id, "-IN-PYTHON") || strstr(rule->id, "-LAUNCH-"))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 			if (strcmp(rows[i].rule, rule->id) == 0)

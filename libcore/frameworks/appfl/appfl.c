@@ -12,6 +12,7 @@
 #include "base/text/yaml_keys.h"
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch.h"
 #include "proc/process.h"
 
 #define CONFIG_MAX ((size_t)256 << 10)
@@ -195,6 +196,23 @@ static const struct flmem_round_marker markers[] = {
 	{0},
 };
 
+#define LAUNCH_DOUBT "there are no rules for what starts APPFL"
+
+/* Modules of the package; scripts of the user's own have customary names. */
+static const struct flmem_launch_program launch_programs[] = {
+	{NULL, "appfl.run_grpc_server", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "appfl.run_grpc_client", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
+	{NULL, "appfl.run_globus_compute_server", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "appfl.run_serial", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "appfl.run_mpi", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "appfl.run_mpi_async", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "appfl.run_mpi_compass", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "appfl.run_mpi_sync", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{0},
+};
+
+static const char *const words[] = {"appfl", NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_appfl_rules,
 	&flmem_appfl_message_rules,
@@ -209,6 +227,9 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.recognise = recognise_appfl,
 	.markers = markers,
 	.files = flmem_appfl_files,
+	.programs = launch_programs,
+	.variable_words = words,
+	.script_words = words,
 	.rules = rules,
 	.strategies = &flmem_appfl_strategies,
 	.heap_rules = &flmem_appfl_heap_rules,

@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "frameworks/launch/launch_check.h"
 
 static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
-				       "optimize_memory"};
+				       "optimize_memory", NULL};
 
 static bool is_memory_setting(const char *name)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(settings); i++)
-		if (strcmp(name, settings[i]) == 0)
+	for (const char *const *setting = settings; *setting; setting++)
+		if (strcmp(name, *setting) == 0)
 			return true;
 	return false;
 }
@@ -20,10 +21,7 @@ static bool is_memory_setting(const char *name)
 static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(settings); i++)
-		if (flmem_file_has_word(text, settings[i]))
-			return flmem_file_has_word(text, "appfl");
-	return false;
+	return flmem_file_has_word(text, "appfl") && flmem_file_has_any_word(text, settings);
 }
 
 static bool is_appfl_python(const struct flmem_document *document)
@@ -67,6 +65,20 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},
 		.inputs = {&flmem_appfl_python_file},
 		.check = setting_in_python,
+	},
+	{
+		.rule = {.id = "APPFL-LAUNCH-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_APPFL,
+			 .condition = "a script, image, unit, Compose or Kubernetes file that "
+				      "starts a module of APPFL, or one about APPFL that runs "
+				      "Python",
+			 .message = "cannot tell whether its allocator is set: these rules are "
+				    "for NVFlare; start it with flmem start, and check what runs "
+				    "with flmem recommend --pid",
+			 .source = "APPFL 1.12.0, appfl/run_*.py"},
+		.inputs = {&flmem_launch_file},
+		.check = flmem_launch_check_starts,
 	},
 };
 

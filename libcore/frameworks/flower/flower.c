@@ -68,9 +68,21 @@ static const struct flmem_launch_program launch_programs[] = {
 	{NULL, "flower-superlink", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
 	{NULL, "flower-supernode", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
 	{NULL, "flower-simulation", FLMEM_ROLE_SIMULATOR_SERVER, LAUNCH_DOUBT},
+	{NULL, "flower-superexec", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "flwr-serverapp", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "flwr-clientapp", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
+	{NULL, "flwr-simulation", FLMEM_ROLE_SIMULATOR_SERVER, LAUNCH_DOUBT},
 	{"flwr", "run", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	/* images, which start what their names say */
+	{NULL, "flwr/superlink", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "flwr/supernode", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
+	{NULL, "flwr/superexec", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{NULL, "flwr/serverapp", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
+	{NULL, "flwr/clientapp", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
 	{0},
 };
+
+static const char *const words[] = {"flwr", "flower-", NULL};
 
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_flower_rules,
@@ -85,6 +97,8 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.markers = markers,
 	.files = flmem_flower_files,
 	.programs = launch_programs,
+	.variable_words = words,
+	.script_words = words,
 	.rules = rules,
 	.live_rules = &flmem_flower_live_rules,
 	.heap_rules = &flmem_flower_heap_rules,

@@ -103,14 +103,12 @@ static bool is_project(const struct flmem_document *document)
 
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	static const char *const words[] = {"ArrayRecord", "run_simulation", "start_simulation",
-					    "start_server"};
+	static const char *const words[] = {"ArrayRecord",    "ParametersRecord",
+					    "run_simulation", "start_simulation",
+					    "start_server",   NULL};
 
 	(void)syntax;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
-		if (flmem_file_has_word(text, words[i]))
-			return flmem_file_has_word(text, "flwr");
-	return false;
+	return flmem_file_has_word(text, "flwr") && flmem_file_has_any_word(text, words);
 }
 
 static bool is_python(const struct flmem_document *document)
@@ -182,13 +180,19 @@ static void legacy_server(struct flmem_check *check)
 				   &(struct flmem_remark){.node = path, .path = "start_server"});
 }
 
-/* ArrayRecord(...), ArrayRecord.from_torch_state_dict(...) and the like. */
+/* ArrayRecord(...), by its older name too, ArrayRecord.from_torch_state_dict(...) and the like. */
 static bool makes_record(const char *path)
 {
-	static const char name[] = ".ArrayRecord";
-	const char *at = path ? strstr(path, name) : NULL;
+	static const char *const names[] = {".ArrayRecord", ".ParametersRecord"};
 
-	return at && (!at[sizeof(name) - 1] || flmem_text_starts(at + sizeof(name) - 1, ".from_"));
+	for (size_t i = 0; path && i < FLMEM_ARRAY_SIZE(names); i++) {
+		const char *at = strstr(path, names[i]);
+		size_t length = strlen(names[i]);
+
+		if (at && (!at[length] || flmem_text_starts(at + length, ".from_")))
+			return true;
+	}
+	return false;
 }
 
 /* Arguments in *others or **others may hold it, or may be all that there are. */
@@ -228,20 +232,6 @@ static void simulation_elsewhere(struct flmem_check *check)
 
 	if (flower && !flmem_node_first(flmem_node_get(flower, "federations")))
 		flmem_check_report(check, &(struct flmem_remark){.node = app ? app : flower});
-}
-
-static void report_launch(const struct flmem_launch_check *one)
-{
-	struct flmem_node node = {
-		.kind = FLMEM_NODE_STRING, .text = "", .place = one->launch->place};
-
-	flmem_check_report(one->check,
-			   &(struct flmem_remark){.node = &node, .path = "environment"});
-}
-
-static void launches_flower(struct flmem_check *check)
-{
-	flmem_launch_check_each(check, report_launch);
 }
 
 static const struct flmem_input_kind project_file = {
@@ -292,15 +282,17 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "FLWR-LAUNCH-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
-			 .condition = "a script, image, unit, Compose or Kubernetes file that "
-				      "starts flower-superlink, flower-supernode, "
-				      "flower-simulation or flwr run",
+			 .condition =
+				 "a script, image, unit, Compose or Kubernetes file that starts "
+				 "flower-superlink, flower-supernode, flower-superexec, "
+				 "flwr-serverapp, flwr-clientapp, a simulation or flwr run, or an "
+				 "image of Flower; one about Flower that runs Python",
 			 .message = "cannot tell whether its allocator is set: these rules are "
 				    "for NVFlare; start it with flmem start, and check what runs "
 				    "with flmem recommend --pid",
 			 .source = "Flower 1.42.0, pyproject.toml"},
 		.inputs = {&flmem_launch_file},
-		.check = launches_flower,
+		.check = flmem_launch_check_starts,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-LEGACY",

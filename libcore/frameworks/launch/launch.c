@@ -15,20 +15,41 @@ static const char *const variable_names[] = {
 	FLMEM_LAUNCH_TMPDIR,	FLMEM_LAUNCH_TUNABLES,	 NULL,
 };
 
-/* A program of two words counts if they are one after the other. */
-static bool mentions_program(const char *text, const struct flmem_launch_program *program)
+/* Words of a command, also in a list of JSON or YAML: ["nvflare", "simulator"] */
+static bool mentions_words(const char *text, const char *first, const char *second)
 {
-	size_t length = program->before ? strlen(program->before) : 0;
-	const char *at = text;
+	while ((text = strstr(text, first))) {
+		size_t gap;
 
-	if (!program->before)
-		return strstr(text, program->word);
-	while ((at = strstr(at, program->before))) {
-		at += length;
-		if (*at == ' ' && flmem_text_starts(at + 1, program->word))
+		text += strlen(first);
+		gap = strspn(text, " \t\"',-\r\n\\");
+		if (gap && flmem_text_starts(text + gap, second))
 			return true;
 	}
 	return false;
+}
+
+/* "cd SITE/startup && ./start.sh" for "startup/start.sh": a folder as a whole word, and a file. */
+static bool mentions_folder(const char *text, const char *word)
+{
+	static const char before[] = "/ \t=\"'", after[] = "/ \t\r\n;&|)\"'";
+	size_t length = strcspn(word, "/");
+	const char *name = word + length;
+
+	if (!*name || !strchr(name, '.') || !strstr(text, name + 1))
+		return false;
+	for (const char *at = text; (at = memmem(at, strlen(at), word, length)); at++)
+		if ((at == text || strchr(before, at[-1])) && strchr(after, at[length]))
+			return true;
+	return false;
+}
+
+/* A program of two words counts if they are one after the other. */
+static bool mentions_program(const char *text, const struct flmem_launch_program *program)
+{
+	return program->before
+		       ? mentions_words(text, program->before, program->word)
+		       : strstr(text, program->word) || mentions_folder(text, program->word);
 }
 
 bool flmem_launch_is_likely(const char *text)
@@ -146,6 +167,7 @@ int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch 
 		return -1;
 	}
 	launches->launches[launches->launch_count] = *launch;
+	launches->launches[launches->launch_count].musl = launches->musl;
 	return (int)launches->launch_count++;
 }
 
@@ -172,8 +194,8 @@ void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem
 		snprintf(row->script, sizeof(row->script), "%s", flmem_text_basename(script));
 }
 
-/* Variables and recipes of make are not followed: one doubt, at the first line about them. */
-static void read_makefile(const char *text, struct flmem_launches *launches)
+/* Variables and recipes of such files are not followed: one doubt, at the first line about them. */
+static void note_unread(const char *text, struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};
 
@@ -192,7 +214,7 @@ static void read_makefile(const char *text, struct flmem_launches *launches)
 	}
 	place.end = place.start;
 	flmem_launch_add_doubt(launches, &place,
-			       "files of make and just are not read: check what runs");
+			       "files of this kind are not read: check what runs");
 }
 
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches)
@@ -200,8 +222,8 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 	const char *text = input->document.text.data;
 
 	*ret_launches = (struct flmem_launches){0};
-	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_makefile(input->file))
-		read_makefile(text, ret_launches);
+	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_unread(input->file))
+		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		flmem_launch_read_script(
 			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),

@@ -71,6 +71,7 @@ struct flmem_launch {
 	unsigned char scope;
 	const char *dropper; /* static: what drops variables of the script; NULL: nothing */
 	bool doubted;	     /* the doubt of its program is noted */
+	bool musl;	     /* its image is one of Alpine Linux */
 };
 
 /* A part of a script of the shell. The first one is the script. */
@@ -116,7 +117,7 @@ struct flmem_launches {
 	size_t doubt_count;
 	bool shell; /* a script, in which the order counts */
 	bool open;  /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
-	bool musl;  /* an image of Alpine Linux */
+	bool musl;  /* the image that was read last, or any one, is of Alpine Linux */
 	bool cut;   /* there was no room for the rest */
 	/* Of texts within texts: a heredoc in a heredoc takes no more bytes than its own. */
 	unsigned depth;
@@ -125,8 +126,11 @@ struct flmem_launches {
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 
-/* Whether a file is one of make or just, which is not read. */
-bool flmem_launch_is_makefile(const char *path);
+/* Whether a file is of make or the like, another shell or a template, which are not read. */
+bool flmem_launch_is_unread(const char *path);
+
+/* The framework of which a text that runs Python mentions a word; NONE: no one. */
+enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);

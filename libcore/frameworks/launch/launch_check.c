@@ -46,6 +46,39 @@ const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_
 	return flmem_launch_find(one->launches, one->index, name);
 }
 
+void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_place *place,
+			       const char *path, const char *why)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = *place};
+
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
+}
+
+void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches)
+{
+	for (size_t i = 0; i < launches->doubt_count; i++)
+		if (flmem_launch_doubt_holds(check, &launches->doubts[i]))
+			flmem_launch_report_doubt(check, &launches->doubts[i].place, "environment",
+						  launches->doubts[i].why);
+}
+
+static void report_start(const struct flmem_launch_check *one)
+{
+	flmem_launch_report_doubt(one->check, &one->launch->place, "environment", NULL);
+}
+
+void flmem_launch_check_starts(struct flmem_check *check)
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	if (launches.launch_count)
+		flmem_launch_check_each(check, report_start);
+	else if (flmem_launch_owner(&check->input->document.text) == check->row->rule.framework)
+		flmem_launch_report_doubts(check, &launches);
+}
+
 void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,
 			 const char *proposed, const char *detail)
 {

@@ -34,6 +34,19 @@ const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_
 void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,
 			 const char *proposed, const char *detail);
 
+/* Reports what a file leaves open at a place; `why` may be NULL. */
+void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_place *place,
+			       const char *path, const char *why);
+
+/* Reports each doubt of a file that the other files leave. */
+void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches);
+
+/*
+ * For a framework without rules about its start: reports each program of it that the file starts,
+ * or where there is none the Python that a file about it runs.
+ */
+void flmem_launch_check_starts(struct flmem_check *check);
+
 /* The recommended MALLOC_ARENA_MAX of a role. */
 const char *flmem_launch_arenas(enum flmem_role role);
 

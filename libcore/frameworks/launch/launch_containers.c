@@ -5,6 +5,20 @@
 #include "base/cleanup.h"
 #include "frameworks/launch/launch_scan.h"
 
+/* Words of a list that count only together: [nvflare, simulator, job] */
+static int read_joined_words(const struct flmem_node *words, struct flmem_launches *launches)
+{
+	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
+	int launch = -1;
+
+	for (const struct flmem_node *n = flmem_node_first(words); n; n = n->next)
+		if (flmem_node_string(n) && !strpbrk(n->text, " \t\n\"'"))
+			flmem_buf_printf(&line, "%s ", n->text);
+	if (line.length)
+		flmem_launch_read_inner(launches, line.data, &words->place, &launch);
+	return launch;
+}
+
 /* Reads the words of a command in YAML: a list of words, or one text. */
 static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
 			      int launch)
@@ -94,6 +108,23 @@ static void read_volume_mounts(const struct flmem_node *map, struct flmem_launch
 	}
 }
 
+/* Commands of a workflow (GitHub, GitLab), whose variables other parts of the file set, too. */
+static void read_workflow_words(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const keys[] = {"run", "before_script", "script", "after_script"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		struct flmem_launches inner = {.depth = launches->depth};
+		const struct flmem_node *words = flmem_node_get(map, keys[i]);
+
+		read_command_words(words, &inner, -1);
+		if (inner.launch_count || inner.doubt_count)
+			flmem_launch_add_doubt(launches, &words->place,
+					       "a workflow runs it, whose variables are not "
+					       "followed: check what runs");
+	}
+}
+
 static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
@@ -101,13 +132,22 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	static const char *const files[] = {"env_file", "envFrom"};
 	const char *image = flmem_node_string(flmem_node_get(map, "image"));
 	size_t doubts = launches->doubt_count;
+	bool musl = launches->musl;
 	int launch = -1;
 
+	launches->musl = image && strstr(image, "alpine");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		if (launch < 0 && launches->doubt_count == doubts)
+			launch = read_joined_words(flmem_node_get(map, commands[i]), launches);
+	if (image && launch < 0 && launches->doubt_count == doubts)
+		flmem_launch_read_inner(launches, image, &flmem_node_get(map, "image")->place,
+					&launch);
+	read_workflow_words(map, launches);
+	launches->musl |= musl;
 	if (launch < 0 && launches->doubt_count == doubts)
 		return;
-	launches->musl |= image && strstr(image, "alpine");
 	read_tmpfs(map, launches, launch);
 	read_volume_mounts(map, launches, launch);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++) {

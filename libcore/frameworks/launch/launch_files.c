@@ -8,14 +8,6 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 
-static bool has_any_word(const struct flmem_buf *text, const char *const *words)
-{
-	for (; words && *words; words++)
-		if (flmem_file_has_word(text, *words))
-			return true;
-	return false;
-}
-
 /* Any script may set TMPDIR, so it identifies none. */
 static bool is_variable_file(const struct flmem_buf *text)
 {
@@ -23,29 +15,31 @@ static bool is_variable_file(const struct flmem_buf *text)
 					     FLMEM_LAUNCH_MALLOC_CONF, NULL};
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		if (has_any_word(text, (*f)->variable_words) &&
-		    (has_any_word(text, common) || has_any_word(text, (*f)->variables)))
+		if (flmem_file_has_any_word(text, (*f)->variable_words) &&
+		    (flmem_file_has_any_word(text, common) ||
+		     flmem_file_has_any_word(text, (*f)->variables)))
 			return true;
 	return false;
+}
+
+enum flmem_framework flmem_launch_owner(const struct flmem_buf *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if (flmem_file_has_any_word(text, (*f)->script_words))
+			return (*f)->framework;
+	return FLMEM_FRAMEWORK_NONE;
 }
 
 /* Any program may be written in Python; `script_words` are those of a framework's users. */
 static bool runs_python(const struct flmem_buf *text)
 {
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		if (has_any_word(text, (*f)->script_words))
-			return flmem_file_has_word(text, ".py") ||
-			       flmem_file_has_word(text, "python");
-	return false;
+	return flmem_launch_owner(text) &&
+	       (flmem_file_has_word(text, ".py") || flmem_file_has_word(text, "python"));
 }
 
-/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	if (syntax == FLMEM_SYNTAX_YAML)
-		return (flmem_launch_is_likely(text->data) || is_variable_file(text) ||
-			runs_python(text)) &&
-		       !flmem_file_has_word(text, "{{");
+	(void)syntax;
 	return flmem_launch_is_likely(text->data) || is_variable_file(text) || runs_python(text);
 }
 
@@ -60,16 +54,22 @@ static bool is_launch_file(const struct flmem_document *document)
 	return launches.launch_count || launches.doubt_count;
 }
 
-bool flmem_launch_is_makefile(const char *path)
+bool flmem_launch_is_unread(const char *path)
 {
-	static const char *const names[] = {"Makefile", "makefile", "GNUmakefile", "justfile",
-					    "Justfile"};
+	static const char *const names[] = {"Makefile", "makefile",  "GNUmakefile", "justfile",
+					    "Justfile", "Snakefile", "Jenkinsfile"};
+	static const char *const suffixes[] = {".mk",  ".fish",	 ".csh",    ".tcsh",
+					       ".j2",  ".jinja", ".jinja2", ".tmpl",
+					       ".tpl", ".yml",	 ".yaml"};
 	const char *name = flmem_text_basename(path);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (strcmp(name, names[i]) == 0)
 			return true;
-	return flmem_text_ends(name, ".mk");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(name, suffixes[i]))
+			return true;
+	return false;
 }
 
 const struct flmem_input_kind flmem_launch_file = {
@@ -91,11 +91,29 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".zsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".env", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".mk", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	/* templates that are not YAML themselves */
+	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".pbs", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".lsf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".conf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".ini", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".fish", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".csh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".tcsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".j2", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".jinja", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".jinja2", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".tmpl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".tpl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{"Makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"GNUmakefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"Snakefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"Jenkinsfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"Procfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{0},

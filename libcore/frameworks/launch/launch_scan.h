@@ -45,7 +45,8 @@ struct flmem_launch_statement {
 	bool mentions;	  /* a variable that rules check */
 	bool opens;	  /* it is the header of a condition */
 	bool interprets;  /* it runs a file of Python, which the next word may be */
-	char option;	  /* of Python, before the word: 'm', 'c', or NUL */
+	struct flmem_place interpreter;
+	char option; /* of Python, before the word: 'm', 'c', or NUL */
 };
 
 struct flmem_launch_scan {
@@ -55,11 +56,12 @@ struct flmem_launch_scan {
 	struct flmem_launches *launches;
 	struct flmem_launch_statement now;
 	unsigned char scope;
-	bool function;		       /* the next group is one */
-	bool shell;		       /* the file is a script: its variables have to be exported */
-	bool exports_all;	       /* set -a */
-	bool build_step;	       /* RUN of a Dockerfile */
-	const char *exported[8];       /* by name alone; ends in NULL */
+	bool function;		 /* the next group is one */
+	bool shell;		 /* the file is a script: its variables have to be exported */
+	bool exports_all;	 /* set -a */
+	bool build_step;	 /* RUN of a Dockerfile */
+	const char *exported[8]; /* by name alone; ends in NULL */
+	char folder[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the one that it is in, or "" */
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 	char marks[FLMEM_LAUNCH_HEREDOCS][FLMEM_LAUNCH_MARK_MAX]; /* heredocs of this line */
 	size_t mark_count;

@@ -97,26 +97,52 @@ static void read_launch_word(struct flmem_launch_scan *scan, struct flmem_launch
 	word->place.end = scan->at;
 }
 
-static bool is_program(const struct flmem_launch_program *program, const char *previous,
-		       const char *text)
+/* "start.sh" in the folder "startup" for "startup/start.sh". */
+static bool is_in_folder(const char *word, const char *folder, const char *name)
 {
-	const char *name = strchr(program->word, '/') ? text : flmem_text_basename(text);
-	size_t length = strlen(name), own = strlen(program->word);
+	size_t length = strcspn(word, "/");
 
-	if (program->before && strcmp(previous, program->before) != 0)
+	return *folder && strlen(folder) == length && strncmp(word, folder, length) == 0 &&
+	       strcmp(name, word + length + 1) == 0;
+}
+
+/* The command in "command=nvflare" (supervisord) or "ExecStart=-nvflare" (systemd). */
+static const char *skip_command_key(const struct flmem_launch_scan *scan, const char *text)
+{
+	static const char *const keys[] = {"command=", "ExecStart=", "ExecStartPre="};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !scan->shell; i++)
+		if (flmem_text_starts(text, keys[i]))
+			return text + strlen(keys[i]) + strspn(text + strlen(keys[i]), "-@:+!");
+	return text;
+}
+
+/* An image counts without its tag: "flwr/superlink:1.42.0". */
+static bool is_program(const struct flmem_launch_program *program,
+		       const struct flmem_launch_scan *scan, const char *text)
+{
+	const char *base = flmem_text_basename(text);
+	bool path = strchr(program->word, '/');
+	const char *name = path ? text : base;
+	size_t length = path ? strcspn(name, ":@") : strlen(name), own = strlen(program->word);
+
+	if (program->before && strcmp(scan->now.previous, program->before) != 0)
 		return false;
-	return length >= own && strcmp(name + length - own, program->word) == 0 &&
+	if (path && is_in_folder(program->word, scan->folder, base))
+		return true;
+	return length >= own && strncmp(name + length - own, program->word, own) == 0 &&
 	       (length == own || name[length - own - 1] == '/');
 }
 
 /* What a word starts after another one; NULL if nothing. */
-static const struct flmem_launch_program *
-find_launch_program(const char *previous, const char *text, enum flmem_framework *ret_framework)
+static const struct flmem_launch_program *find_launch_program(const struct flmem_launch_scan *scan,
+							      const char *text,
+							      enum flmem_framework *ret_framework)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
 		     p && p->word; p++)
-			if (is_program(p, previous, text)) {
+			if (is_program(p, scan, text)) {
 				*ret_framework = flmem_frameworks[i]->framework;
 				return p;
 			}
@@ -285,6 +311,7 @@ static void note_python(struct flmem_launch_scan *scan, const struct flmem_launc
 		return;
 	if (runs_python_file(scan, name)) {
 		scan->now.interprets = true;
+		scan->now.interpreter = word->place;
 	} else if ((scan->now.interprets || first) && dot && strcmp(dot, ".py") == 0) {
 		flmem_launch_add_script(scan->launches, &word->place, word->text);
 		scan->now.interprets = false;
@@ -294,15 +321,38 @@ static void note_python(struct flmem_launch_scan *scan, const struct flmem_launc
 	}
 }
 
+/* cd FOLDER, WORKDIR of a Dockerfile, WorkingDirectory= of a unit: its last part. */
+static void note_folder(struct flmem_launch_scan *scan, const char *text)
+{
+	static const char *const commands[] = {"cd", "pushd", "WORKDIR"};
+	static const char unit[] = "WorkingDirectory=";
+	bool enters = flmem_text_starts(text, unit);
+	size_t length, start;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		enters |= strcmp(scan->now.previous, commands[i]) == 0;
+	if (!enters)
+		return;
+	if (flmem_text_starts(text, unit))
+		text += sizeof(unit) - 1;
+	for (length = strlen(text); length > 1 && text[length - 1] == '/';)
+		length--;
+	for (start = length; start && text[start - 1] != '/';)
+		start--;
+	snprintf(scan->folder, sizeof(scan->folder), "%.*s", (int)(length - start), text + start);
+}
+
 /* If flmem starts the program, the file does not show the settings that flmem adds. */
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	const char *name = flmem_text_basename(word->text);
+	const char *text = skip_command_key(scan, word->text);
+	const char *name = flmem_text_basename(text);
 	struct flmem_launch launch = {
 		.place = word->place, .scope = scan->scope, .dropper = scan->now.dropper};
 	const struct flmem_launch_program *program =
-		find_launch_program(scan->now.previous, word->text, &launch.framework);
+		find_launch_program(scan, text, &launch.framework);
 
+	note_folder(scan, word->text);
 	note_python(scan, word, name);
 	if ((strcmp(scan->now.previous, "flmem") == 0 &&
 	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
@@ -335,6 +385,13 @@ static bool may_start(const struct flmem_launch_scan *scan)
 	return false;
 }
 
+/* xargs python3: the files of Python are arguments that the script does not show. */
+static bool gets_arguments(const char *command)
+{
+	return strcmp(command, "xargs") == 0 || strcmp(command, "find") == 0 ||
+	       strcmp(command, "parallel") == 0;
+}
+
 void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
@@ -344,6 +401,8 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 
 	if (scan->build_step && now->launch < 0)
 		launches->variable_count = now->first;
+	else if (now->interprets && !now->option && gets_arguments(now->command))
+		flmem_launch_add_script(launches, &now->interpreter, "");
 	for (size_t i = now->first; i < launches->variable_count; i++) {
 		struct flmem_launch_variable *row = &launches->variables[i];
 

@@ -117,6 +117,8 @@ static const struct runner runners[] = {
 	{"eval", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"tmux", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"screen", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"parallel", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"watch", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"bash", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"sh", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"dash", FLMEM_LAUNCH_BY_SHELL, NULL},

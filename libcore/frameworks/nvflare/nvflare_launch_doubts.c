@@ -6,15 +6,6 @@
 #include "frameworks/launch/launch_check.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
-static void report_launch_doubt(struct flmem_check *check, const struct flmem_place *place,
-				const char *path, const char *why)
-{
-	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = *place};
-
-	flmem_check_report(check,
-			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
-}
-
 /* Only tensors that are offloaded need the directory of temporary files. */
 static bool is_needed(const struct flmem_check *check, const struct flmem_launch_variable *row)
 {
@@ -36,20 +27,25 @@ static void check_row(struct flmem_check *check, const struct flmem_launches *la
 		      const struct flmem_launch_variable *row)
 {
 	if (!row->known && !row->unset)
-		report_launch_doubt(check, &row->place, row->name,
-				    "the value is known only when the file runs");
+		flmem_launch_report_doubt(check, &row->place, row->name,
+					  "the value is known only when the file runs");
 	else if (is_uncertain(launches, row))
-		report_launch_doubt(check, &row->place, row->name,
-				    row->unset ? "it ends in a function or under a condition"
-					       : "it is set in a function or under a condition");
+		flmem_launch_report_doubt(check, &row->place, row->name,
+					  row->unset
+						  ? "it ends in a function or under a condition"
+						  : "it is set in a function or under a condition");
 }
 
-static bool starts_nvflare(const struct flmem_launches *launches)
+/* Of files that start nothing those about other frameworks are theirs. */
+static bool starts_nvflare(const struct flmem_check *check, const struct flmem_launches *launches)
 {
+	enum flmem_framework owner = flmem_launch_owner(&check->input->document.text);
+
 	for (size_t i = 0; i < launches->launch_count; i++)
 		if (launches->launches[i].framework == FLMEM_FRAMEWORK_NVFLARE)
 			return true;
-	return !launches->launch_count;
+	return !launches->launch_count &&
+	       (owner == FLMEM_FRAMEWORK_NVFLARE || owner == FLMEM_FRAMEWORK_NONE);
 }
 
 static void launch_cannot_tell(struct flmem_check *check)
@@ -57,18 +53,16 @@ static void launch_cannot_tell(struct flmem_check *check)
 	struct flmem_launches launches;
 
 	flmem_launches_read(check->input, &launches);
-	if (!starts_nvflare(&launches))
+	if (!starts_nvflare(check, &launches))
 		return;
 	for (size_t i = 0; i < launches.variable_count; i++)
 		if (is_needed(check, &launches.variables[i]))
 			check_row(check, &launches, &launches.variables[i]);
 	if (launches.cut)
-		report_launch_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
-				    "environment", "not all of the file was read: it is too long");
-	for (size_t i = 0; i < launches.doubt_count; i++)
-		if (flmem_launch_doubt_holds(check, &launches.doubts[i]))
-			report_launch_doubt(check, &launches.doubts[i].place, "environment",
-					    launches.doubts[i].why);
+		flmem_launch_report_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
+					  "environment",
+					  "not all of the file was read: it is too long");
+	flmem_launch_report_doubts(check, &launches);
 }
 
 static const struct flmem_rule_row rows[] = {

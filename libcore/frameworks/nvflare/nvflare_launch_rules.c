@@ -42,7 +42,7 @@ static void launch_arena_unset(const struct flmem_launch_check *one)
 		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
 	char detail[96];
 
-	if (one->launch->doubted || one->launches->open || one->launches->musl ||
+	if (one->launch->doubted || one->launches->open || one->launch->musl ||
 	    preloads_jemalloc(one) || flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one))
 		return;
@@ -100,7 +100,7 @@ static void launch_arena_useless(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *variable =
 		flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
-	bool musl = one->launches->musl;
+	bool musl = one->launch->musl;
 
 	if (variable && (musl || preloads_jemalloc(one)))
 		flmem_launch_report(one->check, variable, NULL,
@@ -115,7 +115,7 @@ static void launch_musl_no_trim(const struct flmem_launch_check *one)
 	struct flmem_u64 rounds =
 		client ? one->check->found->client_gc_rounds : one->check->found->server_gc_rounds;
 
-	if (one->launches->musl && !rounds.unknown && rounds.value)
+	if (one->launch->musl && !rounds.unknown && rounds.value)
 		flmem_check_report(one->check,
 				   &(struct flmem_remark){.node = &node, .missing = "glibc"});
 }

@@ -71,7 +71,7 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 {
 	const struct flmem_finding *bad = FLMEM_ANSWER_FINDING(
 		one, "LIVE-ARENA-EXCEEDED", "LIVE-ARENA-CLIENT-4", "LIVE-ARENA-HIGH",
-		"NVF-ARENA-UNSET", "NVF-ARENA-IGNORED", "NVF-ARENA-CLIENT-4", "NVF-ARENA-HIGH");
+		"NVF-ARENA-UNSET", "ENV-ARENA-IGNORED", "NVF-ARENA-CLIENT-4", "NVF-ARENA-HIGH");
 	const struct flmem_allocator_report *known = serving_allocator(one, answer);
 
 	if (known && known->kind != FLMEM_ALLOCATOR_GLIBC) {

@@ -14,9 +14,10 @@
 static void arena_ignored(const struct flmem_launch_check *one,
 			  const struct flmem_launch_variable *variable)
 {
+	bool musl = one->launch ? one->launch->musl : one->launches->musl;
 	uint64_t limit;
 
-	if (!flmem_launch_is(variable, FLMEM_LAUNCH_ARENA_MAX) || one->launches->musl ||
+	if (!flmem_launch_is(variable, FLMEM_LAUNCH_ARENA_MAX) || musl ||
 	    flmem_glibc_arena_max_parse(variable->value, &limit))
 		return;
 	flmem_launch_report(one->check, variable,
@@ -102,9 +103,8 @@ static void check_overrides_job(struct flmem_check *check)
 
 static const struct flmem_rule_row rows[] = {
 	{
-		.rule = {.id = "NVF-ARENA-IGNORED",
+		.rule = {.id = "ENV-ARENA-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
-			 NVFLARE,
 			 .condition =
 				 "MALLOC_ARENA_MAX that is empty or not a whole number above 0",
 			 .message = "glibc sets no limit with this value and creates up to 8 "

@@ -122,6 +122,27 @@ static int check_root(const struct flmem_rule_input *input, bool *ret_known,
 			       "nothing; the framework refuses it too");
 }
 
+static bool is_template(const struct flmem_found_file *file, const struct flmem_buf *text)
+{
+	return file->syntax == FLMEM_SYNTAX_YAML &&
+	       (flmem_file_has_word(text, "{{") || flmem_file_has_word(text, "{%"));
+}
+
+/* A template of YAML (of Helm, for example) that is not YAML itself, as plain text. */
+static bool read_as_template(const struct flmem_found_file *file, struct flmem_buf *text,
+			     struct flmem_rule_input *input)
+{
+	struct flmem_found_file plain = *file;
+
+	plain.syntax = FLMEM_SYNTAX_PLAIN;
+	flmem_document_clear(&input->document);
+	flmem_buf_init(&input->document.text);
+	if (flmem_document_read(plain.syntax, text, &input->document, NULL))
+		return false;
+	input->kind = file->kind ? NULL : flmem_file_recognise(&plain, &input->document);
+	return input->kind;
+}
+
 /*
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
@@ -129,7 +150,7 @@ static int check_root(const struct flmem_rule_input *input, bool *ret_known,
 static int read_document(struct job *job, const struct flmem_found_file *file, bool *ret_known,
 			 struct flmem_error *why)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
 	struct flmem_rule_input *input = &job->inputs[job->read];
 	int rc = load_text(job, file->path, &text, why);
 
@@ -139,7 +160,13 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 		*ret_known = false;
 		return 0;
 	}
+	if (is_template(file, &text))
+		flmem_buf_puts(&copy, text.data);
 	rc = flmem_document_read(file->syntax, &text, &input->document, why);
+	if (rc && copy.length && read_as_template(file, &copy, input)) {
+		*ret_known = true;
+		return 0;
+	}
 	if (rc)
 		return rc;
 	if (!file->kind)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <flmem/heap_profile.h>
 
@@ -16,6 +17,8 @@
 
 #define DEPTH_MAX   32
 #define ENTRIES_MAX 1000000U
+
+#define FIRST_LINE_MAX 128
 
 struct file_search {
 	struct flmem_found_files *files;
@@ -59,11 +62,48 @@ static int add_input_file(struct file_search *search, const char *path,
 	return grown[files->count++].path ? 0 : files_nomem(search->err);
 }
 
+/* The first line of a script without a suffix; "" of any other file. */
+static void read_first_line(const char *path, char ret_line[FIRST_LINE_MAX])
+{
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct stat status;
+	ssize_t length = 0;
+
+	if (!strchr(flmem_text_basename(path), '.') && stat(path, &status) == 0 &&
+	    S_ISREG(status.st_mode)) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		length = fd < 0 ? 0 : read(fd, ret_line, FIRST_LINE_MAX - 1);
+	}
+	ret_line[length < 0 ? 0 : length] = '\0';
+	ret_line[strcspn(ret_line, "\n")] = '\0';
+}
+
+/* A name with the suffix that such a script would have; NULL: none. */
+static const char *name_of_script(const char *path)
+{
+	static const char *const shells[] = {"/sh",  "/bash", "/dash", "/ksh",
+					     "/zsh", " sh",   " bash", " zsh"};
+	char line[FIRST_LINE_MAX];
+
+	read_first_line(path, line);
+	if (!flmem_text_starts(line, "#!"))
+		return NULL;
+	if (strstr(line, "python"))
+		return "script.py";
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(shells); i++)
+		if (strstr(line, shells[i]))
+			return "script.sh";
+	return NULL;
+}
+
 static int add_if_known(struct file_search *search, const char *path, bool named)
 {
 	struct flmem_found_file file = {.named = named};
 
 	if (flmem_file_name_find(path, &file))
+		return add_input_file(search, path, &file);
+	file.as = name_of_script(path);
+	if (file.as && flmem_file_name_find(file.as, &file))
 		return add_input_file(search, path, &file);
 	file.record = FLMEM_FOUND_RECORDING;
 	if (named && flmem_recording_is_one(path))
