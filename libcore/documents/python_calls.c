@@ -8,6 +8,7 @@
 #include "documents/python_names.h"
 #include "documents/python_nodes.h"
 #include "documents/python_partial.h"
+#include "documents/python_paths.h"
 #include "documents/python_subscripts.h"
 #include "documents/python_targets.h"
 #include "documents/python_values.h"
@@ -583,7 +584,7 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)
 		rc = scan_part(&calls, source, i);
-	return rc;
+	return rc ? rc : flmem_python_paths_read(cursor, root, source);
 }
 
 int flmem_python_read(struct flmem_cursor *cursor)

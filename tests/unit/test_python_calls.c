@@ -230,9 +230,30 @@ static void methods_and_attributes_are_kept(void **state)
 	check_uses("\xef\xbb\xbfr.k = 1\n", "1 =k ");
 }
 
+/* Names that are strings, as libraries import classes by. */
+static void full_names_in_strings_are_kept(void **state)
+{
+	static const char source[] =
+		"x = 'a.b.C', f(\"a.b:D\"), \"\"\"m.n\"\"\", r'q.r' # 'no.no'\n"
+		"y = 'one', 'a. b', 'a-b.c', '', \"\"\"\ntwo.three\"\"\"\n";
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf shown = FLMEM_BUF_INIT;
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	const struct flmem_node *n;
+
+	(void)state;
+	flmem_buf_puts(&text, source);
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_PYTHON, &text, &document, NULL), 0);
+	n = flmem_node_first(flmem_node_get(document.root, "paths"));
+	for (; n; n = n->next)
+		flmem_buf_printf(&shown, "%u %s;", n->place.line, n->text);
+	assert_string_equal(shown.data, "1 a.b.C;1 a.b.D;1 m.n;1 q.r;");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(full_names_in_strings_are_kept),
 		cmocka_unit_test(calls_are_those_of_imported_names),
 		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
