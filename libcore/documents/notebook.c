@@ -112,6 +112,11 @@ static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
 			flmem_buf_puts(code, "import runpy as _runpy; _runpy.run_path(file)");
 			return true;
 		}
+	if (length >= 7 && strncmp(line, "%dotenv", 7) == 0 &&
+	    (length == 7 || strchr(" \t\r", line[7]))) {
+		flmem_buf_puts(code, "import dotenv as _dotenv; _dotenv.load_dotenv()");
+		return true;
+	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (begins_with(line, commands[i], &rest)) {
 			add_command(code, rest, length - (size_t)(rest - line));

@@ -351,6 +351,14 @@ static void settings_in_python_are_reported(void **state)
 	} scripts[] = {
 		{"import appfl\nc.server_configs.optimize_memory = False\n", 1},
 		{"import appfl\nc['max_message_size'] = 1\nd = {'model_chunk_size': 2}\n", 2},
+		{"from appfl.agent import ServerAgent as S\nfrom omegaconf import OmegaConf as O\n"
+		 "S(O.create({'grpc_configs': {'use_model_chunking': False}}))\n",
+		 1},
+		{"import appfl\nd = dict(model_chunk_size=9)\n", 1},
+		{"import appfl\nO.update(c, 'server_configs.grpc_configs.optimize_memory', "
+		 "False)\n",
+		 1},
+		{"import appfl\nO.update(c, 'server_configs.grpc_configs.trainer', False)\n", 0},
 		{"import appfl\nprint(c.optimize_memory)\nc.trainer = x\n", 0},
 		{"import other\nc.optimize_memory = False\n", 0},
 	};

@@ -10,6 +10,9 @@
 #define LATE "NVF-ENVIRON-LATE"
 #define OPEN "NVF-ENVIRON-CANNOT-TELL"
 
+#define BY_NAME	  "NVF-IMPORTED-BY-NAME"
+#define ELSEWHERE "NVF-PARTS-ELSEWHERE"
+
 static const struct row rows[] = {
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.disable()\n", .hits = 1, .line = 3,
 	 .says = "until something calls gc.collect()", .severity = WARNING},
@@ -97,23 +100,23 @@ static const struct row rows[] = {
 	 .hits = 0},
 	{LATE, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.execv(a, b)\n", .hits = 1,
 	 .says = "cannot tell whether os.exec() follows", .severity = INFO},
-	{OPEN, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.execv(a, b)\n", .hits = 0},
+	{OPEN, OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.execv('/bin/a', b)\n", .hits = 0},
 	{OPEN, OS "os.environ['NVFLARE_CLIENT_MEMORY_GC_ROUNDS'] = '2'\n", .hits = 1, .line = 4,
 	 .says = "cannot tell which process", .severity = INFO},
 	{OPEN, OS "os.environ['TMPDIR'] = '/dev/shm'\n", .hits = 0},
 	{OPEN, OS PT "R(enable_tensor_disk_offload=True)\nos.environ['TMPDIR'] = '/dev/shm'\n",
 	 .hits = 1, .line = 6},
-	{OPEN, OS "subprocess.run(c, env={**os.environ, 'MALLOC_ARENA_MAX': '2'})\n", .hits = 1,
+	{OPEN, OS "subprocess.run(['c'], env={**os.environ, 'MALLOC_ARENA_MAX': '2'})\n", .hits = 1,
 	 .line = 4, .says = "a process that the script starts", .severity = INFO},
-	{OPEN, OS "subprocess.Popen(c, env=dict(os.environ, LD_PRELOAD=l))\n", .hits = 1},
+	{OPEN, OS "subprocess.Popen(['c'], env=dict(os.environ, LD_PRELOAD=l))\n", .hits = 1},
 	{OPEN, OS "env = os.environ.copy()\nenv['MALLOC_ARENA_MAX'] = '0'\n", .hits = 1, .line = 5,
 	 .says = "for a process that the script starts", .severity = INFO},
 	{OPEN,
 	 OS "e = {**os.environ,\n 'MALLOC_ARENA_MAX': '0'}\nf = dict(e, LD_PRELOAD=l)\n"
-	    "subprocess.run(c, env=e)\n",
+	    "subprocess.run(['c'], env=e)\n",
 	 .hits = 2, .line = 6},
 	{OPEN, OS "e = {'MALLOC_ARENA_MAX': '0'}\nprint(e['MALLOC_ARENA_MAX'])\n", .hits = 0},
-	{OPEN, OS "subprocess.Popen(c, env={'A': 'MALLOC_ARENA_MAX'})\n", .hits = 0},
+	{OPEN, OS "subprocess.Popen(['c'], env={'A': 'MALLOC_ARENA_MAX'})\n", .hits = 0},
 	{OPEN, OS "subprocess.run(['nvflare', 'simulator', 'job'])\n", .hits = 1, .line = 4,
 	 .says = "starts NVFlare, or sets variables, by a command", .severity = INFO},
 	{OPEN, OS "os.system('nvflare simulator job')\nos.system('ls')\n", .hits = 1, .line = 4},
@@ -124,12 +127,76 @@ static const struct row rows[] = {
 	{OPEN, OS "os.system('python job.py')\n", .hits = 0},
 	{OPEN, OS "n = 'MALLOC_ARENA_MAX'\nos.environ[n] = '2'\n", .hits = 1, .line = 5,
 	 .says = "known only when the script runs", .severity = INFO},
-	{OPEN, OS "n = 'A'\nos.environ[n] = '2'\nos.environ.update(n)\n", .hits = 0},
+	{OPEN, OS "n = 'A'\nos.environ[n] = '2'\nos.environ.update(n)\nx = os.environ[n]\n",
+	 .hits = 2, .line = 6, .says = "known only when the script runs", .severity = INFO},
 	{OPEN,
 	 OS "s = {'MALLOC_ARENA_MAX': '2'}\nos.environ.update(s)\nos.environ.update(**s)\n"
 	    "os.environ |= s\nos.environ.update(f'MALLOC')\n",
 	 .hits = 4, .line = 8},
-	{OPEN, OS "os.environ['A' + 'B'] = x(\n", .hits = 0},
+	{OPEN, OS "os.environ['A' + 'B'] = x(\n", .hits = 1},
+	/* programs that are variables */
+	{OPEN, OS "subprocess.run(command)\nos.system(line)\nos.execvp(c[0], c)\n", .hits = 3,
+	 .line = 6, .says = "the command is known only when", .severity = INFO},
+	{OPEN, OS "subprocess.Popen(args=shlex.split(c))\nsubprocess.call([tool, 'x'])\n",
+	 .hits = 2},
+	{OPEN, OS "subprocess.run(f'{tool} -n 2', shell=True)\nos.popen('$TOOL x')\n", .hits = 2},
+	{OPEN, OS "subprocess.run(['python3', job])\nsubprocess.run([sys.executable, job])\n",
+	 .hits = 2, .line = 5},
+	{OPEN, OS "subprocess.run(*words)\n", .hits = 1},
+	{OPEN,
+	 OS "subprocess.run(['git', 'log', x])\nsubprocess.run(f'mkdir {x}', shell=True)\n"
+	    "subprocess.run([sys.executable, '-m', 'pip', 'install', x])\n"
+	    "subprocess.run([\n 'nvidia-smi', '-i', x])\nos.system('python3 -V')\n"
+	    "raise subprocess.CalledProcessError(c, x)\nos.path.join(a, b)\n",
+	 .hits = 0},
+	{OPEN, PT "R('n', command='MALLOC_ARENA_MAX=0 python3 -u')\n", .hits = 1, .line = 2,
+	 .says = "a command for clients sets variables", .severity = INFO},
+	{OPEN, PT "R('n', command='python3 -u')\n", .hits = 0},
+	{OPEN, "from nvflare.cli import main\nmain()\n", .hits = 1, .line = 2},
+	/* names in strings */
+	{BY_NAME,
+	 "import pkgutil, pydoc\npkgutil.resolve_name('nvflare.recipe.fedavg:FedAvgRecipe')()\n"
+	 "pydoc.locate(name)\n",
+	 .hits = 2, .line = 3, .says = "the name is known only when", .severity = INFO},
+	{BY_NAME,
+	 "from hydra.utils import instantiate\n"
+	 "instantiate({'_target_': 'nvflare.app_opt.pt.recipes.fedavg.FedAvgRecipe'})\n"
+	 "instantiate(c.recipe)\n",
+	 .hits = 2},
+	{BY_NAME,
+	 "import sys\nimport nvflare\nsys.modules['nvflare.app_opt.pt.recipes.fedavg'].R()\n",
+	 .hits = 1, .line = 3, .says = "its name is in a string", .severity = INFO},
+	{BY_NAME, "import importlib.util as u, nvflare\nu.spec_from_file_location('r', 'r.py')\n",
+	 .hits = 1, .says = "another file is run", .severity = INFO},
+	{BY_NAME,
+	 "import importlib\nimportlib.import_module('nvflare.app_opt.pt.recipes.fedavg')\n"
+	 "__import__('nvflare.recipe.fedavg.FedAvgRecipe')\n",
+	 .hits = 2},
+	{BY_NAME,
+	 "import logging, nvflare\nlogging.getLogger('nvflare.app_common.workflows.fedavg')\n"
+	 "x = 'nvflare.private.fed', 'model.pt', 'torch.nn.Linear', 'see nvflare.x.FedAvg'\n"
+	 "# 'nvflare.recipe.fedavg.FedAvgRecipe'\n",
+	 .hits = 0},
+	/* recipes that another file makes */
+	{ELSEWHERE, "import nvflare\nimport pickle\nmy_recipe = pickle.load(f)\nmy_recipe.run(e)\n",
+	 .hits = 1, .line = 4, .says = "another file makes", .severity = INFO},
+	{ELSEWHERE, "import nvflare\nfrom recipes_here import build\nbuild().export('j')\n",
+	 .hits = 1, .line = 3},
+	{ELSEWHERE, "import nvflare\nfrom recipes_here import build\nx.walk()\n", .hits = 0},
+	{ELSEWHERE, "import nvflare\ncursor.execute(q)\npool.run(f)\n", .hits = 0},
+	{ELSEWHERE, PT "recipe = R('n')\nrecipe.run(e)\n", .hits = 0},
+	{"NVF-COLLECTOR-OFF",
+	 "import gc\nimport nvflare\ngetattr(gc, 'disable')()\nrun(gc.disable)\n", .hits = 2,
+	 .line = 4, .says = "cannot tell whether it is called", .severity = INFO},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc, gc.collect)\n", .hits = 0},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import PocEnv as P\nr = R('n', " BOTH ")\n"
+	    "r.run(P(gpu_ids=[0]))\n",
+	 .hits = 1},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import PocEnv as P\nr = R('n', " BOTH ")\n"
+	    "r.run(P(gpu_ids=[]))\nP(gpu_ids=None)\n",
+	 .hits = 0},
 	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg(enable_tensor_disk_offload=1)\nRunner('t.py')\n",
 	 .hits = 1, .line = 4},
 	{"NVF-CANNOT-TELL",
@@ -188,50 +255,56 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 
 #define CELL(text) "{\"cell_type\": \"code\", \"source\": \"" text "\"}"
 
+static const struct {
+	const char *cell, *rule;
+	size_t hits;
+} cells[] = {
+	{"%time r = R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+	{"%%time\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+	{"%timer R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 0},
+	{"!nvflare simulator job", OPEN, 1},
+	{"x = 1\\nif x:\\n  !nvflare simulator job", OPEN, 1},
+	{"%%bash\\ncd x\\nnvflare simulator job", OPEN, 1},
+	{"%%html\\nnvflare simulator job", OPEN, 0},
+	{"!pip install nvflare", OPEN, 0},
+	{"%%bash\\nexport MALLOC_ARENA_MAX=0\\npython3 job.py", OPEN, 2},
+	{"!python3 hello/run.py --export", OPEN, 1},
+	{"! cd x && {sys.executable} -u run.py", OPEN, 1},
+	{"%%sh\\ntorchrun --nproc_per_node 2 client.py", OPEN, 1},
+	{"!python3 -m pip install x", OPEN, 0},
+	{"!cat run.py; python3 -V", OPEN, 0},
+	{"!python3 job.ipynb; cp job.py x", OPEN, 0},
+	{"!nvflare job create -j j -f config_fed_server.conf memory_gc_rounds=0", OPEN, 1},
+	{"!nvflare job submit -j j", OPEN, 1},
+	{"!nvflare poc start", OPEN, 1},
+	{"!bash site-1/startup/start.sh", OPEN, 1},
+	{"%sx nvflare simulator job", OPEN, 1},
+	{"!!nvflare simulator job", OPEN, 1},
+	{"out = !nvflare simulator job", OPEN, 1},
+	{"out = %system nvflare simulator job", OPEN, 1},
+	{"get_ipython().system('nvflare simulator job')", OPEN, 1},
+	{"%%writefile run.sh\\nnvflare simulator job", OPEN, 1},
+	{"%run job.py --rounds 3", "NVF-IMPORTED-BY-NAME", 1},
+	{"get_ipython().run_line_magic('run', 'job.py')", "NVF-IMPORTED-BY-NAME", 1},
+	{"x = a != b\\ny = a % b", "NVF-IMPORTED-BY-NAME", 0},
+	{"%dotenv", OPEN, 1},
+	{"%dotenv -o x.env", OPEN, 1},
+	{"%dotenvs x", OPEN, 0},
+	{"!{command}", OPEN, 1},
+	{"!$command -n 2", OPEN, 1},
+	{"!echo {command}", OPEN, 0},
+	{"%env MALLOC_ARENA_MAX=2", LATE, 1},
+	{"%set_env MALLOC_ARENA_MAX 2", LATE, 1},
+	{"%env MALLOC_ARENA_MAX", LATE, 0},
+	{"%env PATH=MALLOC_ARENA_MAX", LATE, 0},
+	{"%matplotlib inline\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
+};
+
 /* What IPython runs itself: Python after %time, commands of the shell, %env. */
 static void commands_of_notebooks_are_read(void **state)
 {
-	static const struct {
-		const char *cell, *rule;
-		size_t hits;
-	} cases[] = {
-		{"%time r = R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
-		{"%%time\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
-		{"%timer R(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 0},
-		{"!nvflare simulator job", OPEN, 1},
-		{"x = 1\\nif x:\\n  !nvflare simulator job", OPEN, 1},
-		{"%%bash\\ncd x\\nnvflare simulator job", OPEN, 1},
-		{"%%html\\nnvflare simulator job", OPEN, 0},
-		{"!pip install nvflare", OPEN, 0},
-		{"%%bash\\nexport MALLOC_ARENA_MAX=0\\npython3 job.py", OPEN, 2},
-		{"!python3 hello/run.py --export", OPEN, 1},
-		{"! cd x && {sys.executable} -u run.py", OPEN, 1},
-		{"%%sh\\ntorchrun --nproc_per_node 2 client.py", OPEN, 1},
-		{"!python3 -m pip install x", OPEN, 0},
-		{"!cat run.py; python3 -V", OPEN, 0},
-		{"!python3 job.ipynb; cp job.py x", OPEN, 0},
-		{"!nvflare job create -j j -f config_fed_server.conf memory_gc_rounds=0", OPEN, 1},
-		{"!nvflare job submit -j j", OPEN, 1},
-		{"!nvflare poc start", OPEN, 1},
-		{"!bash site-1/startup/start.sh", OPEN, 1},
-		{"%sx nvflare simulator job", OPEN, 1},
-		{"!!nvflare simulator job", OPEN, 1},
-		{"out = !nvflare simulator job", OPEN, 1},
-		{"out = %system nvflare simulator job", OPEN, 1},
-		{"get_ipython().system('nvflare simulator job')", OPEN, 1},
-		{"%%writefile run.sh\\nnvflare simulator job", OPEN, 1},
-		{"%run job.py --rounds 3", "NVF-IMPORTED-BY-NAME", 1},
-		{"get_ipython().run_line_magic('run', 'job.py')", "NVF-IMPORTED-BY-NAME", 1},
-		{"x = a != b\\ny = a % b", "NVF-IMPORTED-BY-NAME", 0},
-		{"%env MALLOC_ARENA_MAX=2", LATE, 1},
-		{"%set_env MALLOC_ARENA_MAX 2", LATE, 1},
-		{"%env MALLOC_ARENA_MAX", LATE, 0},
-		{"%env PATH=MALLOC_ARENA_MAX", LATE, 0},
-		{"%matplotlib inline\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
-	};
-
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cells); i++) {
 		struct flmem_recommendations found = {0};
 		const struct flmem_finding *last;
 		char text[512];
@@ -239,14 +312,51 @@ static void commands_of_notebooks_are_read(void **state)
 		snprintf(text, sizeof(text),
 			 "{\"cells\": [%s,\n{\"cell_type\": \"code\", "
 			 "\"source\": \"%s\"}], \"nbformat\": 4}",
-			 CELL("from nvflare.recipe import FedAvgRecipe as R"), cases[i].cell);
+			 CELL("from nvflare.recipe import FedAvgRecipe as R"), cells[i].cell);
 		check_script("job.ipynb", text, NULL, &found);
-		if (findings_of(&found, cases[i].rule, &last) != cases[i].hits)
-			fail_msg("not %zu findings %s on: %s", cases[i].hits, cases[i].rule,
-				 cases[i].cell);
+		if (findings_of(&found, cells[i].rule, &last) != cells[i].hits)
+			fail_msg("not %zu findings %s on: %s", cells[i].hits, cells[i].rule,
+				 cells[i].cell);
 		if (last)
 			assert_int_equal(last->line, 2);
 		flmem_recommendations_clear(&found);
+	}
+}
+
+/* Hydra makes objects of maps; what the command line overrides is not in the file. */
+static void classes_that_yaml_names_are_findings(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t hits;
+	} cases[] = {
+		{"recipe:\n  _target_: nvflare.app_opt.pt.recipes.fedavg.FedAvgRecipe\n"
+		 "  server_memory_gc_rounds: 0\n",
+		 1},
+		{"a: [{_target_: nvflare.recipe.fedavg.FedAvgRecipe}, {b: {_target_: "
+		 "nvflare.app_common.workflows.fedavg.FedAvg}}]\n",
+		 2},
+		{"model: {_target_: torch.nn.Linear}\nnote: nvflare.recipe.fedavg.FedAvgRecipe\n",
+		 0},
+		{"model: {_target_: nvflare.apis.fl_constant.FLContextKey}\n", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "conf.yaml", cases[i].text);
+		tree_puts(&tree, "job.py", "import nvflare\n");
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		if (findings_of(&found, BY_NAME, &last) != cases[i].hits)
+			fail_msg("not %zu findings on: %s", cases[i].hits, cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
 	}
 }
 
@@ -255,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
 		cmocka_unit_test(commands_of_notebooks_are_read),
+		cmocka_unit_test(classes_that_yaml_names_are_findings),
 	};
 
 	return cmocka_run_group_tests_name("script_rules", tests, NULL, NULL);

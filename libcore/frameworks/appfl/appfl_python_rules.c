@@ -35,19 +35,47 @@ const struct flmem_input_kind flmem_appfl_python_file = {
 	.by_words = true,
 };
 
+/* "server_configs.comm_configs.grpc_configs.NAME" of OmegaConf.update(). */
+static const char *last_name(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+/* OmegaConf.create({"grpc_configs": {NAME: value}}), dict(NAME=value) */
+static void report_arguments(struct flmem_check *check, const struct flmem_node *map)
+{
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
+		if (n->key && is_memory_setting(n->key))
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = n, .path = n->key});
+		report_arguments(check, n);
+	}
+}
+
 /* config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
 static void setting_in_python(struct flmem_check *check)
 {
-	static const char *const lists[] = {"attributes", "items", "keys"};
+	static const char *const lists[] = {"attributes", "items", "keys", "paths"};
+	static const char *const calls[] = {"calls", "methods"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n =
 			flmem_node_first(flmem_node_get(check->subject, lists[i]));
 
 		for (; n; n = n->next)
-			if (is_memory_setting(n->text))
+			if (is_memory_setting(last_name(n->text)))
 				flmem_check_report(
-					check, &(struct flmem_remark){.node = n, .path = n->text});
+					check, &(struct flmem_remark){.node = n,
+								      .path = last_name(n->text)});
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++) {
+		const struct flmem_node *n =
+			flmem_node_first(flmem_node_get(check->subject, calls[i]));
+
+		for (; n; n = n->next)
+			report_arguments(check, flmem_node_get(n, "args"));
 	}
 }
 

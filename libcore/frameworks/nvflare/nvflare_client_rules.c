@@ -84,8 +84,16 @@ static const char *gpu_site(const struct flmem_check *check)
 	return NULL;
 }
 
-/* SimEnv(gpu_config=...), simulator_run(gpu=...) */
-static bool runs_on_gpus(const struct flmem_node *call)
+/* A list that is written out, and not empty. */
+static bool lists_some(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data + node->place.start;
+
+	return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] != ']';
+}
+
+/* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) */
+static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 	const struct flmem_node *args = flmem_node_get(call, "args"), *gpus = NULL;
@@ -94,6 +102,8 @@ static bool runs_on_gpus(const struct flmem_node *call)
 		gpus = flmem_node_get(args, "gpu_config");
 	else if (path && strcmp(path, "simulator_run") == 0)
 		gpus = flmem_node_get(args, "gpu");
+	else if (path && flmem_text_ends(path, ".PocEnv") && flmem_node_get(args, "gpu_ids"))
+		return lists_some(check, flmem_node_get(args, "gpu_ids"));
 	return flmem_node_string(gpus) && *flmem_node_string(gpus);
 }
 
@@ -123,10 +133,13 @@ static const char *gpu_site_of_script(const struct flmem_check *check, const cha
 			flmem_node_first(flmem_node_get(check->input->document.root, lists[i]));
 
 		for (; n; n = n->next) {
+			const char *path = flmem_node_string(flmem_node_get(n, "path"));
 			const char *site = gpu_site_of_meta(n);
 
-			*ret_by = site ? "set_recipe_meta()" : "the simulator";
-			if (site || runs_on_gpus(n))
+			*ret_by = site ? "set_recipe_meta()"
+				  : flmem_text_ends(path ? path : "", ".PocEnv") ? "PocEnv"
+										 : "the simulator";
+			if (site || runs_on_gpus(check, n))
 				return site ? site : "clients";
 		}
 	}
@@ -268,9 +281,9 @@ static const struct flmem_rule_row rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "a site with num_of_gpus above 0 in the job's resource_spec, or "
-				 "in set_recipe_meta() of a script, or GPUs of the simulator "
-				 "(gpu_config of SimEnv, gpu of simulator_run()), whose "
-				 "executor lacks cuda_empty_cache",
+				 "in set_recipe_meta() of a script, or GPUs of an environment or "
+				 "the simulator (gpu_config of SimEnv, gpu_ids of PocEnv, gpu of "
+				 "simulator_run()), whose executor lacks cuda_empty_cache",
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},

@@ -53,6 +53,14 @@ static void report_threshold(struct flmem_check *check, const struct flmem_node 
 		report_collector(check, first, "gc.set_threshold", NULL);
 }
 
+/* gc.disable without a call, and getattr(gc, "disable"). */
+static bool is_collector_value(const struct flmem_check *check, const struct flmem_node *value)
+{
+	return strcmp(value->text, "gc.disable") == 0 ||
+	       (strcmp(value->text, "gc") == 0 &&
+		strstr(check->input->document.text.data, "disable"));
+}
+
 static void collector_off(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
@@ -62,6 +70,11 @@ static void collector_off(struct flmem_check *check)
 			report_collector(check, flmem_node_get(n, "path"), "gc.disable", NULL);
 		else if (is_call_of(n, "gc.set_threshold"))
 			report_threshold(check, n);
+	n = flmem_node_first(flmem_node_get(check->subject, "values"));
+	for (; n; n = n->next)
+		if (is_collector_value(check, n))
+			report_collector(check, n, "gc",
+					 "cannot tell whether it is called: it is passed on");
 }
 
 /* libc.mallopt(-8, 2), by whatever name the C library was loaded. */

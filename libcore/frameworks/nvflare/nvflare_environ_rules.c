@@ -175,15 +175,6 @@ static void environ_late(struct flmem_check *check)
 	visit_script(check, note_late);
 }
 
-/* The argument of update(): what a call returns may hold any variable. */
-static bool is_from_call(const struct flmem_check *check, const struct flmem_node *node)
-{
-	const char *text = check->input->document.text.data + node->place.start;
-
-	return node->kind == FLMEM_NODE_EXPRESSION && node->key && strcmp(node->key, "0") == 0 &&
-	       memchr(text, '(', node->place.end - node->place.start);
-}
-
 static void note_unclear(struct flmem_check *check, enum place_of_variable place, const char *name,
 			 const struct flmem_node *node)
 {
@@ -194,9 +185,6 @@ static void note_unclear(struct flmem_check *check, enum place_of_variable place
 	if (name && place == IN_OWN_PROCESS && is_of_allocator(name))
 		return;
 	if (name && strcmp(name, FLMEM_LAUNCH_TMPDIR) == 0 && !check->found->disk_offload)
-		return;
-	if (!name && !is_from_call(check, node) &&
-	    !flmem_launch_mentions_variable(check->input->document.text.data))
 		return;
 	flmem_check_report(check, &(struct flmem_remark){.node = node,
 							 .path = name ? name : "os.environ",
@@ -236,6 +224,71 @@ static bool runs_unchecked(const struct flmem_check *check, const char *words)
 	return false;
 }
 
+/* subprocess and os, whose first argument is a command or its program. */
+static bool takes_command(const char *path)
+{
+	static const char *const names[] = {"subprocess.run",
+					    "subprocess.Popen",
+					    "subprocess.call",
+					    "subprocess.check_call",
+					    "subprocess.check_output",
+					    "subprocess.getoutput",
+					    "subprocess.getstatusoutput",
+					    "os.system",
+					    "os.popen",
+					    "asyncio.create_subprocess_exec",
+					    "asyncio.create_subprocess_shell"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(path, names[i]) == 0)
+			return true;
+	return flmem_text_starts(path, "os.exec");
+}
+
+/* Python with a file that no literal names; "-m pip" and "--version" run none. */
+static bool runs_any_python(const char *words)
+{
+	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
+	bool python = flmem_text_starts(words, "sys.executable") ||
+		      flmem_text_starts(words, "{sys.executable") ||
+		      flmem_text_starts(words, "python");
+	const char *rest = strchr(words, ' ');
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (strstr(words, others[i]))
+			return false;
+	return python && rest && rest[1];
+}
+
+/* Whether an expression begins with a literal: ["git", x], f"mkdir {x}". */
+static bool begins_with_literal(const char *text)
+{
+	text += strspn(text, "[( \t\r\n");
+	text += strspn(text, "fFrRbBuU");
+	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
+}
+
+/* A program that is a variable: subprocess.run(command), f"{tool} job", "$TOOL job". */
+static bool is_unclear_command(const struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const names[] = {"0", "args", "cmd", "*"};
+	const struct flmem_node *args = flmem_node_get(call, "args"), *command = NULL;
+	char words[COMMAND_MAX];
+	const char *first = words, *text;
+
+	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
+		command = flmem_node_get(args, names[i]);
+	if (!command || !takes_command(path_of_environ(call)))
+		return false;
+	read_command_text(check, command, words);
+	first += *first == ' ';
+	if (flmem_text_starts(first, "sys.executable") ||
+	    flmem_text_starts(first, "{sys.executable") || flmem_text_starts(first, "python"))
+		return runs_any_python(first);
+	text = check->input->document.text.data + command->place.start;
+	return !begins_with_literal(text);
+}
+
 /* What a call starts that has to be checked by itself; NULL: nothing that is known. */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
@@ -258,11 +311,37 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 	what = started_by(check, call);
 	if (!what && text && flmem_launch_mentions_variable(text))
 		what = "the script sets variables by a command";
+	if (!what && is_unclear_command(check, call))
+		what = "the command is known only when the script runs";
 	if (what)
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
 							  .path = path_of_environ(call),
 							  .detail = what});
+}
+
+/* nvflare.cli.main(), and commands for clients, which may begin with variables. */
+static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const names[] = {"command", "script", "launch_command"};
+	const char *path = path_of_environ(call);
+
+	if (strcmp(path, "nvflare.cli.main") == 0 || strcmp(path, "nvflare.cli.run") == 0)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = path,
+							  .detail = "the script starts NVFlare"});
+	for (size_t i = 0; flmem_text_starts(path, "nvflare.") && i < FLMEM_ARRAY_SIZE(names);
+	     i++) {
+		const struct flmem_node *node = FLMEM_NODE_DIG(call, "args", names[i]);
+
+		if (node && flmem_node_string(node) && flmem_launch_mentions_variable(node->text))
+			flmem_check_report(
+				check, &(struct flmem_remark){
+					       .node = node,
+					       .path = names[i],
+					       .detail = "a command for clients sets variables"});
+	}
 }
 
 /* get_ipython().system("COMMAND") and the like */
@@ -306,6 +385,7 @@ static void environ_cannot_tell(struct flmem_check *check)
 	for (; n; n = n->next) {
 		check_start(check, n);
 		check_loader(check, n);
+		check_nvflare(check, n);
 	}
 	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next) {
 		check_shell(check, n);
@@ -343,8 +423,9 @@ static const struct flmem_rule_row rows[] = {
 				      "os.environ, sets them for a process that it starts, or in "
 				      "a dictionary that may be for one, sets "
 				      "variables whose names are not literals, or starts NVFlare, "
-				      "runs another file of Python, sets variables by a command "
-				      "or from a file (load_dotenv)",
+				      "runs another file of Python or a program that is a "
+				      "variable, sets variables by a command, also by one for "
+				      "clients, or from a file (load_dotenv)",
 			 .message = "cannot tell which process gets which variables and settings; "
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},

@@ -55,6 +55,8 @@ const struct flmem_file_name flmem_nvflare_files[] = {
 	 FLMEM_SYNTAX_JSON},
 	{".yml", &flmem_nvflare_deployment_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_nvflare_deployment_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yml", &flmem_nvflare_target_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_nvflare_target_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_nvflare_studies_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
 	{".ipynb", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},

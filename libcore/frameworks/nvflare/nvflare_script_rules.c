@@ -293,78 +293,6 @@ static void setting_assigned(struct flmem_check *check)
 		report_setter(check, n);
 }
 
-/* What an import by name returns is not followed. */
-static void report_import(struct flmem_check *check, const struct flmem_node *call)
-{
-	const struct flmem_node *module = FLMEM_NODE_DIG(call, "args", "0");
-	const char *text = flmem_node_string(module);
-
-	if (text ? flmem_text_starts(text, "nvflare.")
-		 : flmem_node_is_kind(module, FLMEM_NODE_EXPRESSION))
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = module, .path = "import_module"});
-}
-
-/* exec("...") and eval("..."), whose texts are not read. */
-static void report_code(struct flmem_check *check, const struct flmem_node *call)
-{
-	const struct flmem_node *code = FLMEM_NODE_DIG(call, "args", "0");
-	const char *text = flmem_node_string(code);
-
-	if (text &&
-	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
-		flmem_check_report(
-			check, &(struct flmem_remark){.node = code, .path = path_of_call(call)});
-}
-
-/* globals()["Name"], globals().get(name) */
-static void report_globals(struct flmem_check *check, const struct flmem_node *call)
-{
-	const char *text = check->input->document.text.data;
-
-	if (strchr("[.", text[call->place.end]))
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							  .path = "globals"});
-}
-
-/* get_ipython().run_line_magic("run", FILE) */
-static bool runs_file(const struct flmem_node *call)
-{
-	const char *magic = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
-
-	return strcmp(path_of_call(call), "run_line_magic") == 0 && magic &&
-	       (strcmp(magic, "run") == 0 || strcmp(magic, "load") == 0);
-}
-
-static void report_file(struct flmem_check *check, const struct flmem_node *call)
-{
-	flmem_check_report(check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							 .path = "run",
-							 .detail = "another file is run"});
-}
-
-static void imported_by_name(struct flmem_check *check)
-{
-	const struct flmem_node *n;
-
-	for (n = first_of(check, "calls"); n; n = n->next)
-		if (strcmp(path_of_call(n), "importlib.import_module") == 0)
-			report_import(check, n);
-		else if (flmem_text_starts(path_of_call(n), "runpy.run_"))
-			report_file(check, n);
-	for (n = first_of(check, "methods"); n; n = n->next)
-		if (strcmp(path_of_call(n), "__import__") == 0)
-			report_import(check, n);
-		else if (strcmp(path_of_call(n), "globals") == 0)
-			report_globals(check, n);
-		else if (runs_file(n))
-			report_file(check, n);
-		else if (strcmp(path_of_call(n), "exec") == 0 ||
-			 strcmp(path_of_call(n), "eval") == 0)
-			report_code(check, n);
-}
-
 /* The sides whose settings a class of NVFlare holds. */
 struct sides {
 	bool server, client;
@@ -423,17 +351,53 @@ static bool is_job_class(const char *path)
 }
 
 /* A recipe of another package or of a module beside the script. */
-static void report_foreign(struct flmem_check *check)
+static bool report_foreign(struct flmem_check *check)
 {
+	bool reported = false;
+
 	for (const struct flmem_node *n = first_of(check, "calls"); n; n = n->next) {
 		const char *path = path_of_call(n);
 
-		if (!flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe"))
-			flmem_check_report(
-				check,
-				&(struct flmem_remark){.node = n,
-						       .path = flmem_nvflare_short_name(path),
-						       .detail = "a recipe that is not NVFlare's"});
+		if (flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, "Recipe"))
+			continue;
+		reported = true;
+		flmem_check_report(
+			check, &(struct flmem_remark){.node = n,
+						      .path = flmem_nvflare_short_name(path),
+						      .detail = "a recipe that is not NVFlare's"});
+	}
+	return reported;
+}
+
+/* A module or function like "my_recipes" that is not NVFlare's. */
+static bool imports_recipe(const struct flmem_check *check)
+{
+	const struct flmem_node *n = first_of(check, "imports");
+
+	while (n && (flmem_text_starts(n->text, "nvflare.") || !strcasestr(n->text, "recipe")))
+		n = n->next;
+	return n;
+}
+
+/* recipe.run(env), of a recipe that the script does not make. */
+static void report_foreign_run(struct flmem_check *check)
+{
+	const char *text = check->input->document.text.data;
+	bool imported = imports_recipe(check);
+
+	for (const struct flmem_node *n = first_of(check, "methods"); n; n = n->next) {
+		const struct flmem_node *path = flmem_node_get(n, "path");
+		size_t start = path->place.start, length = path->place.end - start;
+
+		if (!runs_recipe(path->text) ||
+		    (!imported && !memmem(text + start, length, "recipe.", 7)))
+			continue;
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = path,
+						  .path = path->text,
+						  .detail = "it runs a recipe that another file "
+							    "makes"});
+		return;
 	}
 }
 
@@ -446,9 +410,10 @@ static void parts_elsewhere(struct flmem_check *check)
 	while (n && !is_job_class(path_of_call(n)))
 		n = n->next;
 	note_classes(check->subject, &sides);
-	if (!n || (sides.server && sides.client))
-		report_foreign(check);
-	else
+	if (!n || (sides.server && sides.client)) {
+		if (!report_foreign(check) && !sides.server && !sides.client)
+			report_foreign_run(check);
+	} else {
 		flmem_check_report(check,
 				   &(struct flmem_remark){
 					   .node = n,
@@ -457,6 +422,7 @@ static void parts_elsewhere(struct flmem_check *check)
 						     : sides.client ? "no workflow in it"
 								    : "no recipe, workflow or "
 								      "executor in it"});
+	}
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -495,29 +461,14 @@ static const struct flmem_rule_row rows[] = {
 		.check = setting_assigned,
 	},
 	{
-		.rule = {.id = "NVF-IMPORTED-BY-NAME",
-			 .severity = FLMEM_SEVERITY_INFO,
-			 NVFLARE,
-			 .condition =
-				 "importlib.import_module or __import__ of a module of "
-				 "NVFlare, or of a variable; exec or eval of a text about it; "
-				 "names "
-				 "that are looked up in globals(); another file that it runs by "
-				 "runpy, or a notebook by %run",
-			 .message = "cannot tell which classes are taken from this module, and "
-				    "with which settings; check the exported job",
-			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		SCRIPT,
-		.check = imported_by_name,
-	},
-	{
 		.rule = {.id = "NVF-PARTS-ELSEWHERE",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition =
 				 "a script that makes a FedJob, an environment to run a recipe "
 				 "in, or a session to submit jobs, without the recipe, "
-				 "workflow or executor; a recipe that is not NVFlare's",
+				 "workflow or executor, or runs a recipe that it does not make; a "
+				 "recipe that is not NVFlare's",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

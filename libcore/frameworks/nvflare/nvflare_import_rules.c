@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for Python that takes classes by their names, or runs other files. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+
+static const char *path_of_import(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path ? path : "";
+}
+
+static bool is_import_of(const char *path, const char *const *names)
+{
+	for (; *names; names++)
+		if (strcmp(path, *names) == 0)
+			return true;
+	return false;
+}
+
+static const struct flmem_node *first_import(const struct flmem_check *check, const char *list)
+{
+	return flmem_node_first(flmem_node_get(check->subject, list));
+}
+
+/* What an import by name returns is not followed. */
+static void report_import(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *module = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = flmem_node_string(module);
+
+	if (text ? flmem_text_starts(text, "nvflare.")
+		 : flmem_node_is_kind(module, FLMEM_NODE_EXPRESSION))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = module, .path = "import_module"});
+}
+
+/* What imports or calls by a name, besides importlib; names that are literals are in "paths". */
+static bool imports_by_name(const char *path)
+{
+	static const char *const names[] = {"pkgutil.resolve_name",    "pydoc.locate",
+					    "hydra.utils.instantiate", "hydra.utils.call",
+					    "hydra.utils.get_class",   "hydra.utils.get_object",
+					    "hydra.utils.get_method",  NULL};
+
+	return is_import_of(path, names);
+}
+
+static void report_name(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "0");
+
+	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = name,
+							  .path = path_of_import(call),
+							  .detail = "the name is known only when "
+								    "the script runs"});
+}
+
+/* The module of importlib.import_module("a.b"), which is reported by itself. */
+static bool is_imported_module(const struct flmem_check *check, const struct flmem_node *text)
+{
+	static const char *const lists[] = {"calls", "methods"};
+	static const char *const names[] = {"importlib.import_module", "__import__", NULL};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = first_import(check, lists[i]); n; n = n->next) {
+			const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
+
+			if (is_import_of(path_of_import(n), names) && module &&
+			    module->place.start == text->place.start)
+				return true;
+		}
+	return false;
+}
+
+/* "_target_": "nvflare...FedAvgRecipe", sys.modules["nvflare..."] */
+static void report_paths(struct flmem_check *check)
+{
+	const char *all = check->input->document.text.data;
+
+	for (const struct flmem_node *n = first_import(check, "paths"); n; n = n->next) {
+		bool module =
+			n->place.start > 8 && strncmp(all + n->place.start - 8, "modules[", 8) == 0;
+
+		if (!flmem_nvflare_class_find(n->text) &&
+		    !(module && flmem_nvflare_is_module(n->text)))
+			continue;
+		if (!is_imported_module(check, n))
+			flmem_check_report(check, &(struct flmem_remark){
+							  .node = n,
+							  .path = flmem_nvflare_short_name(n->text),
+							  .detail = "its name is in a string"});
+	}
+}
+
+/* exec("...") and eval("..."), whose texts are not read. */
+static void report_code(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *code = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = flmem_node_string(code);
+
+	if (text &&
+	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
+		flmem_check_report(
+			check, &(struct flmem_remark){.node = code, .path = path_of_import(call)});
+}
+
+/* globals()["Name"], globals().get(name) */
+static void report_globals(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *text = check->input->document.text.data;
+
+	if (strchr("[.", text[call->place.end]))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = "globals"});
+}
+
+/* get_ipython().run_line_magic("run", FILE) */
+static bool runs_file(const struct flmem_node *call)
+{
+	const char *magic = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+
+	return strcmp(path_of_import(call), "run_line_magic") == 0 && magic &&
+	       (strcmp(magic, "run") == 0 || strcmp(magic, "load") == 0);
+}
+
+static void report_file(struct flmem_check *check, const struct flmem_node *call)
+{
+	flmem_check_report(check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							 .path = "run",
+							 .detail = "another file is run"});
+}
+
+static bool runs_another_file(const char *path)
+{
+	return flmem_text_starts(path, "runpy.run_") ||
+	       flmem_text_ends(path, "importlib.util.spec_from_file_location") ||
+	       flmem_text_ends(path, ".SourceFileLoader");
+}
+
+static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node);
+
+static void imported_by_name(struct flmem_check *check)
+{
+	const struct flmem_node *n;
+
+	if (check->input->kind == &flmem_nvflare_target_file)
+		report_yaml_targets(check, check->input->document.root);
+
+	for (n = first_import(check, "calls"); n; n = n->next)
+		if (strcmp(path_of_import(n), "importlib.import_module") == 0)
+			report_import(check, n);
+		else if (imports_by_name(path_of_import(n)))
+			report_name(check, n);
+		else if (runs_another_file(path_of_import(n)))
+			report_file(check, n);
+	report_paths(check);
+	for (n = first_import(check, "methods"); n; n = n->next)
+		if (strcmp(path_of_import(n), "__import__") == 0)
+			report_import(check, n);
+		else if (strcmp(path_of_import(n), "globals") == 0)
+			report_globals(check, n);
+		else if (runs_file(n))
+			report_file(check, n);
+		else if (strcmp(path_of_import(n), "exec") == 0 ||
+			 strcmp(path_of_import(n), "eval") == 0)
+			report_code(check, n);
+}
+
+static bool target_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "_target_") && flmem_file_has_word(text, "nvflare.");
+}
+
+/* Whether a value is the class that Hydra makes of a map. */
+static bool is_target(const struct flmem_node *node)
+{
+	return node->key && strcmp(node->key, "_target_") == 0 && flmem_node_string(node) &&
+	       flmem_nvflare_class_find(node->text);
+}
+
+static bool yaml_has_target(const struct flmem_node *node)
+{
+	bool found = is_target(node);
+
+	for (const struct flmem_node *n = node->first; n && n->parent == node && !found;
+	     n = n->next)
+		found = yaml_has_target(n);
+	return found;
+}
+
+static bool is_target_file(const struct flmem_document *document)
+{
+	return document->root && yaml_has_target(document->root);
+}
+
+const struct flmem_input_kind flmem_nvflare_target_file = {
+	.any_root = true,
+	.is_likely = target_is_likely,
+	.is_one = is_target_file,
+	.by_words = true,
+};
+
+static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node)
+{
+	if (is_target(node))
+		flmem_check_report(check,
+				   &(struct flmem_remark){
+					   .node = node,
+					   .detail = "Hydra makes the object of this map and of "
+						     "what overrides it"});
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		report_yaml_targets(check, n);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-IMPORTED-BY-NAME",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .condition =
+				 "importlib.import_module or __import__ of a module of "
+				 "NVFlare, or of a variable; the name of a class in a string (for "
+				 "Hydra or pkgutil, for example), also in YAML; exec or eval of a "
+				 "text about it; "
+				 "names that are looked up in globals(); another file that it runs "
+				 "by runpy or importlib, or a notebook by %run",
+			 .message = "cannot tell which classes are taken from this module, and "
+				    "with which settings; check the exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_target_file},
+		.check = imported_by_name,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_import_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
