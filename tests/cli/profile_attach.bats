@@ -112,6 +112,19 @@ check_attach() {
 	each_python check_attach
 }
 
+# flmem reads its frames, but does not know its threads and locks.
+@test "a Python that is too new to be attached to is refused and not touched" {
+	local version python reason
+	read -r version python reason < <(python3 -B "$FLMEM_TESTS/harness/pythons.py" --sampled | tail -n 1)
+	[ "$python" != - ] || skip "$reason"
+	PYTHON=$python start_attachable
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 5 "runs Python $version.*3.8 to 3.14"
+	[ ! -e "$PROFILE" ]
+	[[ $(got redirected "$VICTIM") = 0* ]]
+	assert_sound
+}
+
 @test "a leak of one bytearray per round: leaks names the line" {
 	local round
 	start_attachable

@@ -12,6 +12,7 @@ TABLES = "libcore/preload/sampler/tables.c"
 LIVE = "libcore/preload/sampler/live.c"
 MEMORY = "libcore/preload/sampler/memory.c"
 PYTHON = "libcore/preload/sampler/python.c"
+LAYOUT = "libcore/preload/sampler/python_layout.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)
 SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
@@ -59,6 +60,10 @@ FAULTS = (
           ("cli.profile_run/thousands of dlopen",)),
     Fault("sample-python-internal", PYTHON, "owner >= OWNED_BY_STACK);", "0);",
           "leaving out frames of the interpreter itself", PLACES),
+    Fault("sample-python-position", LAYOUT, ".minor = 15, .thread = 22, .thread_id = 30",
+          ".minor = 15, .thread = 22, .thread_id = 27",
+          "reading the frames of a new release where it says they are",
+          ("unit.test_sampler_parts",)),
     Fault("sample-capacity", TABLES, "capacity = sampler_tables.capacity[section];",
           "capacity = sampler_tables.header->section[section].capacity;",
           "sizes of tables that nobody else can change", SCRAMBLED),
