@@ -405,7 +405,7 @@ _flmem()
 		fi
 		;;
 	'exchange serve')
-		options=" --model --clients --rounds --listen --state --algorithm --trim --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --mode --quorum --deadline --chunk --max-request --quota --reserve --expire --idle-timeout --settle --connections --address-connections --tls-cert --tls-key --client-ca --authorised-clients --token-file --insecure --json-log --quiet --json --help"
+		options=" --model --clients --rounds --listen --state --algorithm --trim --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --mode --verify --quorum --deadline --chunk --max-request --quota --reserve --expire --idle-timeout --settle --connections --address-connections --tls-cert --tls-key --client-ca --authorised-clients --token-file --insecure --json-log --quiet --json --help"
 		case $option in
 		--model | -m) _flmem_files "$word" -f && return ;;
 		--clients | -n) return ;;
@@ -425,6 +425,7 @@ _flmem()
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--mode) _flmem_offer "$word" -W "staged lockstep" && return ;;
+		--verify) return ;;
 		--quorum) return ;;
 		--deadline) return ;;
 		--chunk) return ;;

@@ -432,7 +432,7 @@ complete -c flmem -n '__flmem_after exchange' -a pull -d 'fetches a published mo
 complete -c flmem -n '__flmem_after exchange' -a status -d 'prints the state of an exchange'
 complete -c flmem -n '__flmem_after exchange' -a wait -d 'waits until a round of an exchange is published'
 
-complete -c flmem -n '__flmem_is exchange serve' -l model -s m -r -F -d 'the initial model: a file, or a folder of shards with its index (required)'
+complete -c flmem -n '__flmem_is exchange serve' -l model -s m -r -F -d 'the initial model: a file, a folder of shards with its index, or one that is generated while it is read, such as generate:resnet18 (required)'
 complete -c flmem -n '__flmem_is exchange serve' -l clients -s n -x -d 'updates per round: a round ends when this many are complete (required)'
 complete -c flmem -n '__flmem_is exchange serve' -l rounds -x -d 'how many rounds to serve (default 1)'
 complete -c flmem -n '__flmem_is exchange serve' -l listen -x -d 'where to listen; port 0 is any that is free (default 127.0.0.1:8477)'
@@ -450,6 +450,7 @@ complete -c flmem -n '__flmem_is exchange serve' -l key -x -d 'for PyTorch check
 complete -c flmem -n '__flmem_is exchange serve' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default skip-client; reject in lockstep)'
 complete -c flmem -n '__flmem_is exchange serve' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default first: with equal one client could end the exchange)'
 complete -c flmem -n '__flmem_is exchange serve' -l mode -x -a 'staged lockstep' -d 'staged: updates are kept on disk until a round ends (default); lockstep: they are combined while they arrive, and a client waits for the others'
+complete -c flmem -n '__flmem_is exchange serve' -l verify -x -d 'do not write the new model: compare the update of this client with a generated model, and the average with the exact one; in lockstep, once for each client'
 complete -c flmem -n '__flmem_is exchange serve' -l quorum -x -d 'with --deadline: this many updates suffice then (default: all)'
 complete -c flmem -n '__flmem_is exchange serve' -l deadline -x -d 'a round ends after this time, and fails if it has no quorum then (default: none)'
 complete -c flmem -n '__flmem_is exchange serve' -l chunk -x -d 'how much clients are asked to send in one request (default 2MiB)'
@@ -489,7 +490,7 @@ complete -c flmem -n '__flmem_is exchange push' -l json -d 'print the result as 
 complete -c flmem -n '__flmem_is exchange push' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is exchange push' -F
 
-complete -c flmem -n '__flmem_is exchange pull' -l output -s o -r -F -d 'file to write, or a folder; a model of several files is written to a folder, which is created'
+complete -c flmem -n '__flmem_is exchange pull' -l output -s o -r -F -d 'file to write, or a folder; a model of several files is written to a folder, which is created; verify: writes nothing, and compares the SHA-256 of what is received'
 complete -c flmem -n '__flmem_is exchange pull' -l round -s r -x -d 'the round whose model is fetched (default: latest)'
 complete -c flmem -n '__flmem_is exchange pull' -l token-file -r -F -d 'file whose first line is the token of this client'
 complete -c flmem -n '__flmem_is exchange pull' -l cert -r -F -d 'certificate of this client, as PEM'

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
@@ -28,7 +29,8 @@ static const struct opt options_table[] = {
 	 .metavar = "PATH",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "file to write, or a folder; a model of several files is written to a folder, "
-		 "which is created"},
+		 "which is created; verify: writes nothing, and compares the SHA-256 of what is "
+		 "received"},
 	{.name = "round",
 	 .letter = 'r',
 	 .kind = OPT_TEXT,
@@ -57,8 +59,12 @@ static int print_pulled(const struct pull_options *o,
 	char *text;
 
 	if (!o->json && !o->quiet) {
-		printf("%s: model of round %" PRIu64 ", %s in %s",
-		       flmem_text_escape(request->output, shown, sizeof(shown)), result->round,
+		bool verifies = strcmp(request->output, FLMEM_AGGREGATE_VERIFY) == 0;
+
+		printf("%s%smodel of round %" PRIu64 ", %s%s in %s",
+		       verifies ? "" : flmem_text_escape(request->output, shown, sizeof(shown)),
+		       verifies ? "" : ": ", result->round,
+		       verifies ? "nothing was written, the SHA-256 is the published one of " : "",
 		       format_bytes(result->bytes, bytes), format_us(result->took_us, took));
 		if (result->resumed_bytes)
 			printf(", %s were there", format_bytes(result->resumed_bytes, had));
@@ -120,6 +126,8 @@ static const char *const examples[] = {
 	"fetch the newest model",
 	"flmem exchange pull https://fl.example.org -o model/ -r 3 --token-file token",
 	"fetch the model of round 3 into a folder",
+	"flmem exchange pull http://127.0.0.1:8477 -o verify:",
+	"compare what would be fetched with its SHA-256, and write nothing",
 	NULL,
 };
 

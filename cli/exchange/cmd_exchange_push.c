@@ -154,7 +154,8 @@ const struct cmd cmd_exchange_push = {
 	.arguments = "URL FILE",
 	.description =
 		"FILE is a safetensors file, a PyTorch checkpoint, a NumPy archive (.npz), or a "
-		"folder of shards with a model.safetensors.index.json. It is sent in chunks with "
+		"folder of shards with a model.safetensors.index.json, or a model that is "
+		"generated while it is read, such as generate:resnet18. It is sent in chunks with "
 		"a checksum each, as a resumable upload (tus 1.0). After a disconnect, or when "
 		"the same command runs again after a kill, it continues at the chunk that the "
 		"server lacks. Memory is two chunks.\n\n"

@@ -42,6 +42,7 @@ struct serve_options {
 	const char *authorised;
 	const char *token_file;
 	const char *mode;
+	struct opt_texts verify;
 	bool insecure;
 	bool json_log;
 	bool quiet;
@@ -57,7 +58,8 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct serve_options, model),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "the initial model: a file, or a folder of shards with its index (required)"},
+	 .help = "the initial model: a file, a folder of shards with its index, or one that is "
+		 "generated while it is read, such as generate:resnet18 (required)"},
 	{.name = "clients",
 	 .letter = 'n',
 	 .kind = OPT_NUMBER,
@@ -89,6 +91,12 @@ static const struct opt options_table[] = {
 	 .choices = mode_choices,
 	 .help = "staged: updates are kept on disk until a round ends (default); lockstep: they "
 		 "are combined while they arrive, and a client waits for the others"},
+	{.name = "verify",
+	 .kind = OPT_TEXTS,
+	 .offset = offsetof(struct serve_options, verify),
+	 .metavar = "CLIENT=MODEL",
+	 .help = "do not write the new model: compare the update of this client with a generated "
+		 "model, and the average with the exact one; in lockstep, once for each client"},
 	{.name = "quorum",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct serve_options, quorum),
@@ -247,6 +255,29 @@ static struct flmem_exchange_serve_options make_request(const struct serve_optio
 	};
 }
 
+/* The option of each client; `ret_expected` and the texts in it are freed by the caller. */
+static int read_verify_options(const struct serve_options *o,
+			       struct flmem_exchange_expected *expected, struct flmem_error *err)
+{
+	for (size_t i = 0; i < o->verify.count; i++) {
+		char *text = strdup(o->verify.values[i]);
+		char *model = text ? strchr(text, '=') : NULL;
+
+		if (!text)
+			return flmem_error_nomem(err, "cannot read --verify");
+		expected[i].client = text;
+		if (!model)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "invalid value '%s' for --verify; expected "
+					       "CLIENT=MODEL, for example "
+					       "site-1=generate:resnet18?client=1",
+					       text);
+		*model = '\0';
+		expected[i].model = model + 1;
+	}
+	return 0;
+}
+
 static void print_event_json(const struct flmem_exchange_event *event)
 {
 	char *line = flmem_report_exchange_event(event);
@@ -308,7 +339,13 @@ static int print_served(const struct serve_options *o, const struct flmem_exchan
 	char *text;
 
 	if (!o->json) {
-		if (!served->stopped)
+		if (served->verified_elements)
+			printf("nothing was written: all updates are the generated ones, and %s "
+			       "%s their exact mean\n",
+			       flmem_text_counted(served->verified_elements, "element", shown,
+						  sizeof(shown)),
+			       served->verified_elements == 1 ? "is" : "are");
+		else if (!served->stopped)
 			printf("%s\n", flmem_text_escape(served->model, shown, sizeof(shown)));
 		return 0;
 	}
@@ -331,31 +368,48 @@ static void allow_descriptors(void)
 	}
 }
 
+static int serve_rounds(struct serve_options *o, struct flmem_exchange_serve_options *request,
+			struct flmem_error *err)
+{
+	struct flmem_exchange_served served = {0};
+	int rc;
+
+	request->log = print_event;
+	request->listening = print_listening;
+	request->context = o;
+	request->stop = signals_catch_end();
+	allow_descriptors();
+	rc = flmem_exchange_serve(request, &served, err);
+	if (!rc)
+		rc = print_served(o, &served, err);
+	if (request->stop >= 0)
+		close(request->stop);
+	flmem_exchange_served_clear(&served);
+	return rc;
+}
+
 static int run_serve(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct serve_options *o = options;
 	struct flmem_exchange_serve_options request = make_request(o);
-	struct flmem_exchange_served served = {0};
+	struct flmem_exchange_expected *expected = calloc(o->verify.count + 1, sizeof(*expected));
 	struct flmem_error err = {0};
 	int rc = cmd_no_arguments(cmd, rest, &err);
 
+	request.verify = expected;
+	request.verify_count = o->verify.count;
 	if (!rc)
 		rc = check_serve_options(o, &err);
 	if (!rc)
 		rc = combine_options_fill(&o->combine, &request.aggregate, &err);
-	if (rc)
-		return cmd_fail(cmd, o->json, &err);
-	request.log = print_event;
-	request.listening = print_listening;
-	request.context = o;
-	request.stop = signals_catch_end();
-	allow_descriptors();
-	rc = flmem_exchange_serve(&request, &served, &err);
 	if (!rc)
-		rc = print_served(o, &served, &err);
-	if (request.stop >= 0)
-		close(request.stop);
-	flmem_exchange_served_clear(&served);
+		rc = expected ? read_verify_options(o, expected, &err)
+			      : flmem_error_nomem(&err, "cannot read --verify");
+	if (!rc)
+		rc = serve_rounds(o, &request, &err);
+	for (size_t i = 0; expected && i < o->verify.count; i++)
+		free((char *)expected[i].client);
+	free(expected);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 

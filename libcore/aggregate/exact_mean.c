@@ -101,12 +101,43 @@ static void round_row(const struct format *format, double *row)
 		row[e] = round_to(format, row[e]);
 }
 
-/* The exact means of a group. Each input is rounded to the type, as it is in its model. */
-VERSIONS static void make_means(const struct flmem_exact_mean *mean, uint64_t group,
-				double *ret_means)
+/* Elements of a group. */
+struct part {
+	size_t skip, count; /* in the group */
+	uint64_t done;	    /* elements of the call in front of it */
+};
+
+/* Notes the first element of an input that is not the value of its generator. */
+static size_t compare_input(struct flmem_exact_mean *mean, size_t input, const struct part *part,
+			    const double *row, const int32_t *units)
+{
+	size_t bytes = flmem_element_bytes(mean->element), limit = part->count;
+	double found[GROUP];
+
+	decode_elements(mean->element, (const char *)mean->found[input] + part->done * bytes, found,
+			limit);
+	for (size_t i = 0; i < limit; i++) {
+		size_t e = part->skip + i;
+
+		/* Rounding keeps the sign, of zero as well. */
+		if (found[i] == row[e] && !signbit(found[i]) == (units[e] >= 0))
+			continue;
+		mean->wrong_input = input;
+		return i;
+	}
+	return limit;
+}
+
+/*
+ * The exact means of a group. Each input is rounded to the type, as it is in its model. Returns how
+ * many elements of the part are right in all inputs.
+ */
+VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
+				  const struct part *part, double *ret_means)
 {
 	const struct format *format = &formats[mean->element];
 	double total = 0, row[GROUP], sums[GROUP] = {0};
+	struct part right = *part;
 	int32_t units[GROUP];
 
 	for (size_t i = 0; i < mean->inputs; i++) {
@@ -116,6 +147,8 @@ VERSIONS static void make_means(const struct flmem_exact_mean *mean, uint64_t gr
 		for (size_t e = 0; e < GROUP; e++)
 			row[e] = units[e] * FLMEM_GENERATOR_UNIT;
 		round_row(format, row);
+		if (mean->found)
+			right.count = compare_input(mean, i, &right, row, units);
 		for (size_t e = 0; e < GROUP; e++) /* whole numbers below 2^53: exact */
 			sums[e] += weight * (row[e] * (1 / FLMEM_GENERATOR_UNIT));
 		total += weight;
@@ -127,25 +160,32 @@ VERSIONS static void make_means(const struct flmem_exact_mean *mean, uint64_t gr
 	for (size_t e = 0; e < GROUP; e++)
 		ret_means[e] = sums[e] / total * FLMEM_GENERATOR_UNIT;
 	round_row(format, ret_means);
+	return right.count;
 }
 
-uint64_t flmem_exact_mean_compare(const struct flmem_exact_mean *mean, uint64_t first,
-				  uint64_t count, const void *values)
+uint64_t flmem_exact_mean_compare(struct flmem_exact_mean *mean, uint64_t first, uint64_t count,
+				  const void *values)
 {
-	const size_t bytes = flmem_element_bytes(mean->element);
+	size_t bytes = flmem_element_bytes(mean->element), right;
 	double means[GROUP], found[GROUP];
-	uint64_t done = 0;
+	struct part part = {0};
 
-	while (done < count) {
-		size_t skip = (first + done) % GROUP, some = GROUP - skip;
+	for (; part.done < count; part.done += part.count) {
+		uint64_t left = count - part.done;
 
-		some = some < count - done ? some : (size_t)(count - done);
-		make_means(mean, (first + done) / GROUP, means);
-		decode_elements(mean->element, (const char *)values + done * bytes, found, some);
-		for (size_t i = 0; i < some; i++)
-			if (found[i] != means[skip + i])
-				return done + i;
-		done += some;
+		part.skip = (first + part.done) % GROUP;
+		part.count = GROUP - part.skip < left ? GROUP - part.skip : (size_t)left;
+		mean->wrong_input = mean->inputs;
+		right = make_means(mean, (first + part.done) / GROUP, &part, means);
+		decode_elements(mean->element, (const char *)values + part.done * bytes, found,
+				part.count);
+		for (size_t i = 0; i < right; i++)
+			if (found[i] != means[part.skip + i]) {
+				mean->wrong_input = mean->inputs;
+				return part.done + i;
+			}
+		if (right < part.count)
+			return part.done + right;
 	}
 	return count;
 }

@@ -21,13 +21,18 @@ struct flmem_exact_mean {
 	const int64_t *weights;
 	size_t inputs;
 	enum flmem_element element; /* a real one */
+	/* Inputs that somebody else made, to be compared bit by bit, or NULL. */
+	const void *const *found;
+	/* Of the first wrong element; `inputs`: all are right, the mean is not. */
+	size_t wrong_input;
 };
 
 /*
- * Compares `count` elements from index `first` of a tensor with their exact means. Returns how many
- * are right up to the first wrong one. Zeros of either sign are equal.
+ * Compares `count` elements from index `first` of a tensor with their exact means, and those of
+ * `found` with the values that are averaged. Returns how many are right up to the first wrong one.
+ * Zeros of either sign are equal as a mean.
  */
-uint64_t flmem_exact_mean_compare(const struct flmem_exact_mean *mean, uint64_t first,
-				  uint64_t count, const void *values);
+uint64_t flmem_exact_mean_compare(struct flmem_exact_mean *mean, uint64_t first, uint64_t count,
+				  const void *values);
 
 #endif

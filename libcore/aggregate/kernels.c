@@ -45,10 +45,21 @@ const struct flmem_kernels *flmem_kernels_at(size_t index)
 	return index < FLMEM_ARRAY_SIZE(all) ? all[index] : NULL;
 }
 
-const struct flmem_kernels *flmem_kernels_best(void)
+static const struct flmem_kernels *choose_kernels(void)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all); i++)
 		if (all[i]->supported())
 			return all[i];
 	return &flmem_kernels_portable;
+}
+
+/* In a virtual machine each question to the processor is an exit to the host: some 10 us. */
+const struct flmem_kernels *flmem_kernels_best(void)
+{
+	static _Atomic(const struct flmem_kernels *) best;
+	const struct flmem_kernels *chosen = best;
+
+	if (!chosen)
+		best = chosen = choose_kernels();
+	return chosen;
 }

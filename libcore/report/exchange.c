@@ -18,6 +18,7 @@ char *flmem_report_exchange_served(const struct flmem_exchange_served *served)
 	flmem_json_add_u64(root, "updates", served->updates);
 	flmem_json_add_u64(root, "refused_updates", served->refused_updates);
 	flmem_json_add_u64(root, "received_bytes", served->received_bytes);
+	flmem_json_add_u64(root, "verified_elements", served->verified_elements);
 	cJSON_AddBoolToObject(root, "stopped", served->stopped);
 	flmem_json_add_text(root, "model", served->model);
 	return flmem_json_take(root);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -22,6 +23,7 @@
 /* A body of at most so many bytes is read before an answer that does not need it. */
 #define DRAIN_MAX   (UINT64_C(16) << 20)
 #define SINGLES	    10
+#define MADE_BYTES  ((size_t)256 << 10) /* at once */
 #define ESCAPED_NUL "%00"
 
 struct flmem_http_server {
@@ -114,12 +116,47 @@ int flmem_http_request_identity(struct flmem_http_request *request,
 	return flmem_http_identity_read(info->tls_session, ret_identity, err);
 }
 
+/* A body that is made while it is sent. */
+struct made_body {
+	void (*make)(const void *context, uint64_t offset, uint64_t bytes, char *out);
+	const void *context;
+	uint64_t offset, bytes;
+};
+
+static ssize_t read_made_body(void *context, uint64_t at, char *out, size_t room)
+{
+	const struct made_body *body = context;
+	uint64_t left = body->bytes - at;
+	size_t some = left < room ? (size_t)left : room;
+
+	body->make(body->context, body->offset + at, some, out);
+	return (ssize_t)some;
+}
+
+static struct MHD_Response *answer_made_body(const struct flmem_http_server *server,
+					     const struct flmem_http_answer *answer)
+{
+	struct made_body *body = malloc(sizeof(*body));
+	struct MHD_Response *response;
+
+	if (!body)
+		return NULL;
+	*body = (struct made_body){answer->make, answer->context, answer->offset, answer->bytes};
+	response = server->http.create_response_from_callback(answer->bytes, MADE_BYTES,
+							      read_made_body, body, free);
+	if (!response)
+		free(body);
+	return response;
+}
+
 static struct MHD_Response *make_answer(struct flmem_http_server *server,
 					const struct flmem_http_answer *answer)
 {
 	struct MHD_Response *response;
 
-	if (answer->has_file)
+	if (answer->make)
+		response = answer_made_body(server, answer);
+	else if (answer->has_file)
 		response = server->http.create_response_from_fd_at_offset64(
 			answer->bytes, answer->file, answer->offset);
 	else

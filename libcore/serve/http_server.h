@@ -34,6 +34,9 @@ struct flmem_http_answer {
 	int file; /* with `bytes`: the body, taken; the type is set as well */
 	uint64_t offset, bytes;
 	bool has_file;
+	/* In place of `file`: makes bytes of the body. */
+	void (*make)(const void *context, uint64_t offset, uint64_t bytes, char *out);
+	const void *context; /* lives as long as the server */
 };
 
 void flmem_http_answer_field(struct flmem_http_answer *answer, const char *name, const char *format,

@@ -25,6 +25,7 @@
 	X(http_unescape)                       \
 	X(lookup_connection_value)             \
 	X(create_response_from_buffer)         \
+	X(create_response_from_callback)       \
 	X(create_response_from_fd_at_offset64) \
 	X(add_response_header)                 \
 	X(queue_response)                      \

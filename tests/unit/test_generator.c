@@ -102,7 +102,7 @@ static void exact_means_are_accepted_and_others_found(void **state)
 	for (unsigned kind = 0; kind < 6 * FLMEM_ARRAY_SIZE(weights); kind++) {
 		enum flmem_element element = kind % 6;
 		size_t bytes = flmem_element_bytes(element);
-		const struct flmem_exact_mean mean = {generators, weights[kind / 6], 3, element};
+		struct flmem_exact_mean mean = {generators, weights[kind / 6], 3, element, NULL, 0};
 
 		for (uint64_t i = 0; i < 3; i++)
 			flmem_generator_init(&made[i], "bn.weight", kind % 2, 3, i);
@@ -115,6 +115,45 @@ static void exact_means_are_accepted_and_others_found(void **state)
 			assert_int_equal(flmem_exact_mean_compare(&mean, i, 1, out + i * bytes), 0);
 			out[i * bytes] ^= 1;
 		}
+	}
+}
+
+/* An update that somebody else made differs in one bit: of the value, or the sign. */
+static void wrong_inputs_are_found_with_their_number(void **state)
+{
+	static const int64_t weights[3] = {1, 7, 1000};
+	const struct flmem_kernels *kernels = flmem_kernels_best();
+	static char inputs[3][COUNT * sizeof(double)];
+	struct flmem_generator made[3];
+	const struct flmem_generator *generators[3] = {&made[0], &made[1], &made[2]};
+	const void *found[3] = {inputs[0], inputs[1], inputs[2]};
+	char out[COUNT * sizeof(double)];
+	double row[COUNT];
+
+	(void)state;
+	for (enum flmem_element element = 0; element < 6; element++) {
+		struct flmem_exact_mean mean = {generators, weights, 3, element, found, 0};
+		size_t bytes = flmem_element_bytes(element);
+
+		for (uint64_t i = 0; i < 3; i++) {
+			flmem_generator_init(&made[i], "fc.weight", false, 3, i);
+			kernels->generate(&made[i], 0, row, COUNT / FLMEM_GENERATOR_GROUP);
+			kernels->store[element](row, inputs[i], COUNT);
+		}
+		average(generators, weights, 3, element, out);
+		assert_int_equal(flmem_exact_mean_compare(&mean, 0, COUNT, out), COUNT);
+		for (size_t i = 0; i < 3 * COUNT; i++) {
+			size_t input = i % 3, e = i / 3, at = e * bytes + (i % 2 ? bytes - 1 : 0);
+			char bit = i % 2 ? (char)0x80 : 1;
+
+			inputs[input][at] ^= bit;
+			assert_int_equal(flmem_exact_mean_compare(&mean, 0, COUNT, out), e);
+			assert_int_equal(mean.wrong_input, input);
+			inputs[input][at] ^= bit;
+		}
+		out[5 * bytes] ^= 1;
+		assert_int_equal(flmem_exact_mean_compare(&mean, 0, COUNT, out), 5);
+		assert_int_equal(mean.wrong_input, 3);
 	}
 }
 
@@ -167,6 +206,7 @@ int main(void)
 		cmocka_unit_test(every_instruction_set_makes_the_same_values),
 		cmocka_unit_test(clients_vary_the_model_of_their_seed),
 		cmocka_unit_test(exact_means_are_accepted_and_others_found),
+		cmocka_unit_test(wrong_inputs_are_found_with_their_number),
 		cmocka_unit_test(shapes_have_the_tensors_of_the_models),
 		cmocka_unit_test(an_unknown_shape_is_refused_with_the_known_ones),
 	};

@@ -88,7 +88,8 @@ FLMEM_API uint32_t flmem_exchange_crc32c_join(uint32_t first, uint32_t second, u
 
 struct flmem_exchange_push_request {
 	const struct flmem_exchange_server *server;
-	const char *path;     /* a model file, or a folder with a model.safetensors.index.json */
+	/* A file, a folder with a model.safetensors.index.json, or FLMEM_AGGREGATE_GENERATE... */
+	const char *path;
 	const char *client;   /* NULL: the name that belongs to the credential */
 	const char *weight;   /* a decimal number, or NULL: 1 */
 	bool has_round;	      /* else the one that is collected now */
@@ -118,9 +119,13 @@ flmem_exchange_push(const struct flmem_exchange_push_request *request,
 
 struct flmem_exchange_pull_request {
 	const struct flmem_exchange_server *server;
-	const char *output; /* a file, or a directory: made for a model of several files */
-	bool has_round;	    /* else the latest */
-	uint64_t round;	    /* if has_round */
+	/*
+	 * A file, or a directory: made for a model of several files. FLMEM_AGGREGATE_VERIFY:
+	 * nothing is written, the SHA-256 of what is received is compared.
+	 */
+	const char *output;
+	bool has_round; /* else the latest */
+	uint64_t round; /* if has_round */
 };
 
 struct flmem_exchange_pull_result {

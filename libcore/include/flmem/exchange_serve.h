@@ -40,9 +40,15 @@ struct flmem_exchange_event {
 	const char *detail; /* one line, or NULL; may quote a client: escape it to print */
 };
 
+/* What the update of a client has to be: a FLMEM_AGGREGATE_GENERATE... name. */
+struct flmem_exchange_expected {
+	const char *client, *model;
+};
+
 /* Zero-initialise it and set what is not the default. */
 struct flmem_exchange_serve_options {
-	const char *model;  /* a model file, or a folder of shards with an index */
+	/* A model file, a folder of shards with an index, or FLMEM_AGGREGATE_GENERATE... */
+	const char *model;
 	const char *listen; /* as struct flmem_endpoint_options has it */
 	const char *state;  /* a directory of this user; made if it does not exist */
 	uint64_t clients, rounds;
@@ -67,6 +73,13 @@ struct flmem_exchange_serve_options {
 	 * keeping them. For algorithms that need one pass, and one safetensors file per update.
 	 */
 	bool lockstep;
+	/*
+	 * Writes no model: each element of the updates is compared with these, one for each
+	 * client, and each of their average with the exact mean, while they arrive. In lockstep,
+	 * with fedavg and one round; the exchange ends with it.
+	 */
+	const struct flmem_exchange_expected *verify;
+	size_t verify_count;
 	bool insecure; /* plain HTTP on other addresses than loopback */
 	int stop;      /* descriptor that becomes readable to end; -1: none */
 	/* Called by any thread, one at a time. Both may be NULL. */
@@ -77,11 +90,12 @@ struct flmem_exchange_serve_options {
 
 struct flmem_exchange_served {
 	uint64_t rounds, published_round;
-	uint64_t updates;	  /* that were combined, since this start */
-	uint64_t refused_updates; /* since this start */
-	uint64_t received_bytes;  /* the same */
-	bool stopped;		  /* before the last round; the same call continues */
-	char *model;		  /* path of the newest model, a file or a folder */
+	uint64_t updates;	    /* that were combined, since this start */
+	uint64_t refused_updates;   /* since this start */
+	uint64_t received_bytes;    /* the same */
+	uint64_t verified_elements; /* of the average; 0: options->verify was not given */
+	bool stopped;		    /* before the last round; the same call continues */
+	char *model;		    /* path of the newest model, a file or a folder */
 };
 
 /*

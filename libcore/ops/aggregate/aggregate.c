@@ -218,6 +218,7 @@ static int attach_streams(struct flmem_aggregate_call *call, struct flmem_error 
 					       "'%s' has its tensors in another order",
 					       call->inputs[i].path);
 		call->inputs[i].files[0].stream = &call->streams[i];
+		call->inputs[i].data_offset = call->streams[i].data_offset;
 	}
 	return 0;
 }

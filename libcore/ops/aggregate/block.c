@@ -295,8 +295,9 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 		if (rc)
 			break;
 		crc = flmem_crc32c(crc, out, bytes);
-		rc = run->verifies ? flmem_verify_block(run, at, block.end, out, err)
-				   : flmem_output_write(run->output, at, block.end, out, err);
+		rc = run->verifies
+			     ? flmem_verify_block(run, at, block.end, buffers->inputs, out, err)
+			     : flmem_output_write(run->output, at, block.end, out, err);
 		run->done_bytes += bytes * sources;
 		at = block.end;
 	}

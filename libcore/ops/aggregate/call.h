@@ -35,7 +35,8 @@ struct flmem_aggregate_call {
 /*
  * flmem_aggregate() with inputs of which only the headers are in the files: their data are read
  * once, in order, from `streams`. With one thread, and an algorithm and a policy for NaN that need
- * one pass. FLMEM_EUSAGE for inputs in another order than that of the output.
+ * one pass. FLMEM_EUSAGE for inputs in another order than that of the output. With generated inputs
+ * and FLMEM_AGGREGATE_VERIFY what the streams have is compared, too.
  */
 int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 			     const struct flmem_input_stream *streams,

@@ -13,6 +13,7 @@
 #define ROW_GROUPS	32U
 #define ROW		(ROW_GROUPS * FLMEM_GENERATOR_GROUP)
 #define ELEMENT_LARGEST 8U
+#define COMPARED	16384U
 #define BATCHES_TRACKED 1000.0 /* of every integer, equal in all clients */
 
 bool flmem_generated_is_name(const char *name)
@@ -207,4 +208,22 @@ void flmem_generated_read(const struct flmem_generated *generated, uint64_t offs
 		out += to - at;
 		at = to;
 	}
+}
+
+uint64_t flmem_generated_compare(const struct flmem_generated *generated, uint64_t offset,
+				 uint64_t bytes, const char *values)
+{
+	char expected[COMPARED];
+	uint64_t same = 0, some;
+
+	for (; same < bytes; same += some) {
+		some = bytes - same < sizeof(expected) ? bytes - same : sizeof(expected);
+		flmem_generated_read(generated, offset + same, some, expected);
+		if (memcmp(expected, values + same, some) == 0)
+			continue;
+		while (expected[same % sizeof(expected)] == values[same])
+			same++;
+		break;
+	}
+	return same;
 }

@@ -38,14 +38,19 @@ uint64_t flmem_generated_size(const struct flmem_generated *generated);
 void flmem_generated_read(const struct flmem_generated *generated, uint64_t offset, uint64_t bytes,
 			  char *out);
 
+/* How many bytes are those of the file, up to the first one that is not. */
+uint64_t flmem_generated_compare(const struct flmem_generated *generated, uint64_t offset,
+				 uint64_t bytes, const char *values);
+
 /* FLMEM_EUSAGE if the mean of the run's inputs could not be checked. */
 int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err);
 
 /*
- * Checks bytes [begin, end) of the mean, which are in `values`. `weights` has room for one per
- * input. FLMEM_EFAILED for an element that is not the exact mean.
+ * Checks bytes [begin, end) of the mean, which are in `values`; of inputs that are streamed these
+ * bytes, which are in `inputs`, are compared with what their generators make. FLMEM_EFAILED for an
+ * element that is not the exact mean, or not that of its generator.
  */
-int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, const char *values,
-		       struct flmem_error *err);
+int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, char *const *inputs,
+		       const char *values, struct flmem_error *err);
 
 #endif

@@ -30,6 +30,7 @@ struct flmem_input_stream {
 	/* What is before `offset` is not read again. */
 	void (*release)(void *context, uint64_t offset);
 	void *context;
+	uint64_t data_offset; /* in the file, behind its header */
 };
 
 struct flmem_input_file {
@@ -38,7 +39,7 @@ struct flmem_input_file {
 	struct stat status; /* when it was opened; of the others only the size */
 	struct flmem_generated *generated;
 	struct flmem_http_file *remote;		 /* on a web server */
-	const struct flmem_input_stream *stream; /* has the data in place of fd; or NULL */
+	const struct flmem_input_stream *stream; /* has the data in place of the above; or NULL */
 };
 
 struct flmem_input {

@@ -66,7 +66,7 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 			flmem_input_piece(input, layout, begin, end, &tensor);
 
 		if (advise_source(&piece, advice))
-			return piece.file->generated;
+			return !piece.file->stream;
 		if (!piece.file->remote) {
 			if (advice == POSIX_FADV_WILLNEED && begin <= middle &&
 			    middle - begin < piece.bytes)

@@ -44,12 +44,31 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 	return rc;
 }
 
-static int report_wrong(const struct flmem_run *run, size_t tensor, uint64_t element,
+/* A block of the mean, and of the inputs if somebody else has made them. */
+struct verified {
+	struct flmem_run *run;
+	uint64_t begin; /* of the block */
+	char *const *inputs;
+	const char *values;
+	struct flmem_exact_mean mean;
+	const struct flmem_generator **generators;
+	const void **found;
+};
+
+/* `input` is that of the wrong element; their number: the mean. */
+static int report_wrong(const struct verified *v, size_t tensor, uint64_t element, size_t input,
 			struct flmem_error *err)
 {
+	const struct flmem_run *run = v->run;
 	char shown[100];
 
 	flmem_text_escape(run->layout->order[tensor]->name, shown, sizeof(shown));
+	if (input < run->input_count)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "tensor '%s', element %llu: the update is not the value of "
+				       "'%s'",
+				       shown, (unsigned long long)element,
+				       run->inputs[input]->path);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "tensor '%s', element %llu: the average is not the exact mean of "
 			       "the inputs",
@@ -57,67 +76,84 @@ static int report_wrong(const struct flmem_run *run, size_t tensor, uint64_t ele
 }
 
 /* Integers are equal in all inputs, so their mean is any of them. */
-static int check_integers(const struct flmem_run *run, size_t tensor, uint64_t begin, uint64_t end,
-			  const char *values, struct flmem_error *err)
+static int check_integers(const struct verified *v, size_t tensor, uint64_t begin, uint64_t end,
+			  struct flmem_error *err)
 {
-	const struct flmem_input_file *file = run->inputs[0]->files;
-	size_t size = flmem_element_bytes((enum flmem_element)run->layout->elements[tensor]);
-	char expected[8];
+	const struct flmem_run *run = v->run;
+	const struct flmem_layout *layout = run->layout;
+	size_t size = flmem_element_bytes((enum flmem_element)layout->elements[tensor]);
+	size_t sources = v->inputs ? run->input_count : 0;
 
-	for (uint64_t at = begin; at < end; at += size) {
-		flmem_generated_read(file->generated, run->layout->header.length + at, size,
-				     expected);
-		if (memcmp(expected, values + (at - begin), size) != 0)
-			return report_wrong(run, tensor, (at - run->layout->begins[tensor]) / size,
-					    err);
+	for (size_t i = 0; i <= sources; i++) {
+		size_t input = i < sources ? i : 0;
+		const char *values = i < sources ? v->inputs[i] : v->values;
+		uint64_t same = flmem_generated_compare(run->inputs[input]->files->generated,
+							layout->header.length + begin, end - begin,
+							values + (begin - v->begin));
+
+		if (same < end - begin)
+			return report_wrong(v, tensor,
+					    (begin + same - layout->begins[tensor]) / size,
+					    i < sources ? i : run->input_count, err);
 	}
 	return 0;
 }
 
 /* Generated models of one shape have one layout. */
-static int check_tensor(struct flmem_run *run, struct flmem_exact_mean *mean, size_t tensor,
-			const uint64_t range[2], const char *values, struct flmem_error *err)
+static int check_tensor(struct verified *v, size_t tensor, uint64_t begin, uint64_t end,
+			struct flmem_error *err)
 {
+	struct flmem_run *run = v->run;
+	struct flmem_exact_mean *mean = &v->mean;
 	size_t size = flmem_element_bytes((enum flmem_element)run->layout->elements[tensor]);
-	uint64_t first = (range[0] - run->layout->begins[tensor]) / size;
-	uint64_t count = (range[1] - range[0]) / size, right;
-	const struct flmem_generator **generators =
-		(const struct flmem_generator **)mean->generators;
+	uint64_t first = (begin - run->layout->begins[tensor]) / size;
+	uint64_t count = (end - begin) / size, right;
 
 	run->verified += count;
 	mean->element = (enum flmem_element)run->layout->elements[tensor];
 	if (!flmem_element_is_real(mean->element))
-		return check_integers(run, tensor, range[0], range[1], values, err);
-	for (size_t i = 0; i < mean->inputs; i++)
-		generators[i] = &run->inputs[i]->files[0].generated->generators[tensor];
-	right = flmem_exact_mean_compare(mean, first, count, values);
-	return right < count ? report_wrong(run, tensor, first + right, err) : 0;
+		return check_integers(v, tensor, begin, end, err);
+	for (size_t i = 0; i < mean->inputs; i++) {
+		v->generators[i] = &run->inputs[i]->files[0].generated->generators[tensor];
+		if (v->inputs)
+			v->found[i] = v->inputs[i] + (begin - v->begin);
+	}
+	right = flmem_exact_mean_compare(mean, first, count, v->values + (begin - v->begin));
+	return right < count ? report_wrong(v, tensor, first + right, mean->wrong_input, err) : 0;
 }
 
-int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, const char *values,
-		       struct flmem_error *err)
+int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, char *const *inputs,
+		       const char *values, struct flmem_error *err)
 {
 	const struct flmem_layout *layout = run->layout;
+	bool streamed = run->inputs[0]->files[0].stream;
 	size_t count = run->input_count;
 	FLMEM_AUTO_FREE const struct flmem_generator **generators =
 		calloc(count, sizeof(*generators));
+	FLMEM_AUTO_FREE const void **found = calloc(count, sizeof(*found));
 	FLMEM_AUTO_FREE int64_t *weights = calloc(count, sizeof(*weights));
-	struct flmem_exact_mean mean = {generators, weights, count, FLMEM_ELEMENT_F32};
+	struct verified v = {
+		.run = run,
+		.begin = begin,
+		.inputs = streamed ? inputs : NULL,
+		.values = values,
+		.mean = {generators, weights, count, FLMEM_ELEMENT_F32, streamed ? found : NULL, 0},
+		.generators = generators,
+		.found = found,
+	};
 	int rc = 0;
 
-	if (!generators || !weights)
+	if (!generators || !found || !weights)
 		return flmem_error_nomem(err, "cannot check the average");
 	for (size_t i = 0; i < count; i++)
 		weights[i] = (int64_t)run->inputs[i]->weight;
 	for (size_t t = flmem_layout_find(layout, begin); begin < end && !rc; t++) {
-		uint64_t range[2] = {begin, layout->begins[t + 1]};
+		uint64_t to = layout->begins[t + 1] < end ? layout->begins[t + 1] : end;
 
-		range[1] = range[1] < end ? range[1] : end;
-		if (range[1] <= begin)
+		if (to <= begin)
 			continue;
-		rc = check_tensor(run, &mean, t, range, values, err);
-		values += range[1] - begin;
-		begin = range[1];
+		rc = check_tensor(&v, t, begin, to, err);
+		begin = to;
 	}
 	return rc;
 }

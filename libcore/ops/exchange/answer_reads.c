@@ -12,6 +12,7 @@
 #include "exchange/base64.h"
 #include "exchange/metadata.h"
 #include "exchange/wire.h"
+#include "ops/aggregate/generated.h"
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
 
@@ -189,10 +190,15 @@ static void fill_file_fields(const struct flmem_published_file *file, const char
 	flmem_http_answer_field(answer, "Cache-Control", "private, no-transform");
 }
 
-/* Takes `fd`. */
-static void answer_file(struct flmem_http_request *request, const struct flmem_published_file *file,
-			int fd)
+static void make_generated(const void *context, uint64_t offset, uint64_t bytes, char *out)
 {
+	flmem_generated_read(context, offset, bytes, out);
+}
+
+/* Takes its descriptor. */
+static void answer_file(struct flmem_http_request *request, struct flmem_published_source *source)
+{
+	const struct flmem_published_file *file = &source->file;
 	const char *none = flmem_http_request_header(request, "If-None-Match");
 	const char *condition = flmem_http_request_header(request, "If-Range");
 	const char *header = flmem_http_request_header(request, "Range");
@@ -215,8 +221,10 @@ static void answer_file(struct flmem_http_request *request, const struct flmem_p
 		answer.type = NULL;
 		flmem_http_answer_field(&answer, "Content-Range", "bytes */%" PRIu64, file->bytes);
 	} else {
-		answer.has_file = true;
-		answer.file = FLMEM_TAKE_FD(fd);
+		answer.has_file = !source->generated;
+		answer.file = FLMEM_TAKE_FD(source->fd);
+		answer.make = source->generated ? make_generated : NULL;
+		answer.context = source->generated;
 		answer.offset = range.begin;
 		answer.bytes = range.end - range.begin;
 	}
@@ -227,17 +235,17 @@ static void answer_file(struct flmem_http_request *request, const struct flmem_p
 					range.end - 1, file->bytes);
 	}
 	flmem_http_request_answer(request, &answer);
-	flmem_cleanup_close(&fd);
+	flmem_cleanup_close(&source->fd);
 }
 
 void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *request,
 			  const char *rest)
 {
-	struct flmem_published_file file;
+	struct flmem_published_source source;
 	struct flmem_error err = {0};
 	uint64_t round;
 	const char *name;
-	int fd;
+	int rc;
 
 	if (!split_model_path(x, rest, &round, &name)) {
 		flmem_exchange_refuse(request, 404, NULL,
@@ -248,12 +256,12 @@ void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *r
 		answer_index(x, request, round);
 		return;
 	}
-	fd = flmem_published_open(x, round, name, &file, &err);
-	if (fd >= 0)
-		answer_file(request, &file, fd);
-	else if (fd == FLMEM_ENOPROC)
+	rc = flmem_published_open(x, round, name, &source, &err);
+	if (!rc)
+		answer_file(request, &source);
+	else if (rc == FLMEM_ENOPROC)
 		refuse_round(x, request, round);
-	else if (fd == FLMEM_EUSAGE)
+	else if (rc == FLMEM_EUSAGE)
 		flmem_exchange_refuse(request, 404, NULL, "round %" PRIu64 " has no such file",
 				      round);
 	else

@@ -11,6 +11,7 @@
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/transfer.h"
 #include "ops/exchange/uploads.h"
+#include "ops/exchange/verified_round.h"
 
 /* Small uploads cost a file each. */
 #define UPLOADS_PER_CLIENT 1024U
@@ -186,6 +187,7 @@ static bool check_limits(struct flmem_exchange *x, struct flmem_http_request *re
 	uint64_t coming = flmem_uploads_announced(x, NULL), needed;
 	uint64_t free_bytes = flmem_spool_free_bytes(&x->spool);
 	uint64_t spooled = x->lockstep ? 0 : record->length;
+	uint64_t next = flmem_exchange_verifies(x) ? 0 : x->model_bytes;
 
 	coming = x->lockstep ? 0 : coming;
 	if (announced > x->quota_bytes || record->length > x->quota_bytes - announced) {
@@ -203,7 +205,7 @@ static bool check_limits(struct flmem_exchange *x, struct flmem_http_request *re
 	}
 	if (__builtin_add_overflow(coming, spooled, &needed) ||
 	    __builtin_add_overflow(needed, x->reserve_bytes, &needed) ||
-	    __builtin_add_overflow(needed, x->model_bytes, &needed) || needed > free_bytes) {
+	    __builtin_add_overflow(needed, next, &needed) || needed > free_bytes) {
 		flmem_exchange_log(x, &(struct flmem_exchange_note){
 					      .event = "upload-refused",
 					      .warning = true,

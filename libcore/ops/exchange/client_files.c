@@ -21,6 +21,7 @@ void flmem_push_files_clear(struct flmem_push_files *files)
 {
 	for (size_t i = 0; i < files->count; i++) {
 		flmem_push_file_close(&files->files[i]);
+		flmem_generated_free(files->files[i].generated);
 		free(files->files[i].path);
 	}
 	free(files->files);
@@ -95,6 +96,8 @@ int flmem_push_file_open(const struct flmem_push_files *files, struct flmem_push
 {
 	struct stat status;
 
+	if (file->generated)
+		return 0;
 	file->fd = open_listed(files, file, &status);
 	if (file->fd < 0)
 		return report_open(file, file->fd, err);
@@ -174,9 +177,29 @@ static int list_shards(const char *folder, struct flmem_push_files *files, struc
 	return rc ? rc : list_shard(folder, FLMEM_SHARDS_INDEX, files, err);
 }
 
+static int list_generated(const char *name, struct flmem_push_files *files, struct flmem_error *err)
+{
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	struct flmem_push_file *file;
+	int rc;
+
+	files->files = calloc(1, sizeof(*files->files));
+	file = files->files ? add_push_file(files, strdup(name)) : NULL;
+	if (!file)
+		return flmem_error_nomem(err, "cannot generate '%s'", name);
+	rc = flmem_generated_open(name, &file->generated, &list, err);
+	if (rc)
+		return rc;
+	snprintf(file->name, sizeof(file->name), "model.safetensors");
+	file->bytes = files->bytes = flmem_generated_size(file->generated);
+	return 0;
+}
+
 int flmem_push_files_list(const char *path, struct flmem_push_files *ret_files,
 			  struct flmem_error *err)
 {
+	if (flmem_generated_is_name(path))
+		return list_generated(path, ret_files, err);
 	ret_files->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return ret_files->directory < 0 ? list_single(path, ret_files, err)
 					: list_shards(path, ret_files, err);
@@ -228,8 +251,13 @@ int flmem_push_files_digest(struct flmem_push_files *files, struct flmem_exchang
 int flmem_push_file_read(const struct flmem_push_file *file, uint64_t offset, char *out,
 			 size_t bytes, struct flmem_error *err)
 {
-	bool got = flmem_io_read_at(file->fd, offset, out, bytes);
+	bool got;
 
+	if (file->generated) {
+		flmem_generated_read(file->generated, offset, bytes, out);
+		return 0;
+	}
+	got = flmem_io_read_at(file->fd, offset, out, bytes);
 	if (is_changed(file))
 		return report_push_change(file, err);
 	return got ? 0 : flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);

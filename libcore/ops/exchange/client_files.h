@@ -2,7 +2,7 @@
 #ifndef FLMEM_EXCHANGE_CLIENT_FILES_H
 #define FLMEM_EXCHANGE_CLIENT_FILES_H
 
-/* The files of an update that is to be sent. */
+/* The files of an update that is to be sent, or one that is generated while it is read. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +12,7 @@
 
 #include "exchange/digest.h"
 #include "exchange/wire.h"
+#include "ops/aggregate/generated.h"
 #include "ops/exchange/client.h"
 
 struct flmem_push_file {
@@ -20,6 +21,7 @@ struct flmem_push_file {
 	char name[FLMEM_EXCHANGE_NAME_MAX + 1]; /* that the server gets */
 	uint64_t bytes;
 	struct timespec modified;
+	struct flmem_generated *generated; /* in place of fd; or NULL */
 	char sha256[FLMEM_SHA256_HEX];
 };
 
@@ -35,7 +37,10 @@ struct flmem_push_files {
 		.directory = -1 \
 	}
 
-/* Lists a file, or those that the index of a folder names and the index. Clear it in any case. */
+/*
+ * Lists a file, those that the index of a folder names and the index, or a generated model. Clear
+ * it in any case.
+ */
 int flmem_push_files_list(const char *path, struct flmem_push_files *ret_files,
 			  struct flmem_error *err);
 

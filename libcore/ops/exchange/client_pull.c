@@ -68,12 +68,19 @@ static int fetch_index(struct pull_session *pull, struct flmem_error *err)
 	return rc;
 }
 
+static bool compares_only(const struct pull_session *pull)
+{
+	return strcmp(pull->request->output, FLMEM_AGGREGATE_VERIFY) == 0;
+}
+
 /* A directory that exists, a new one for several files, or a file. */
 static int open_output(struct pull_session *pull, struct flmem_error *err)
 {
 	const char *output = pull->request->output;
 	int rc;
 
+	if (compares_only(pull))
+		return 0;
 	pull->directory = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (pull->directory >= 0)
 		return 0;
@@ -249,7 +256,8 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	int rc;
 
 	target->directory = pull->directory >= 0 ? pull->directory : pull->place.directory;
-	target->name = pull->directory >= 0 ? file->name : pull->place.name;
+	target->unwritten = compares_only(pull);
+	target->name = pull->directory >= 0 || target->unwritten ? file->name : pull->place.name;
 	target->file = file;
 	rc = flmem_pull_target_open(target, err);
 	if (rc)
@@ -270,6 +278,8 @@ static int rename_targets(struct pull_session *pull, struct flmem_error *err)
 {
 	int rc = 0;
 
+	if (compares_only(pull))
+		return 0;
 	for (unsigned last = 0; last < 2; last++)
 		for (size_t i = 0; i < pull->index.count && !rc; i++)
 			if ((strcmp(pull->targets[i].name, FLMEM_SHARDS_INDEX) == 0) == (last == 1))

@@ -149,7 +149,7 @@ int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_err
 	target->resumed = false;
 	flmem_digest_end(&target->sha, NULL);
 	rc = flmem_digest_begin(&target->sha, FLMEM_DIGEST_SHA256, err);
-	if (!rc && ftruncate(target->fd, 0))
+	if (!rc && !target->unwritten && ftruncate(target->fd, 0))
 		rc = report_write(target, errno, err);
 	return rc;
 }
@@ -169,8 +169,11 @@ static int check_target_replaced(const struct flmem_pull_target *target, struct 
 int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error *err)
 {
 	struct part_names names;
-	int rc = make_part_names(target, &names, err);
+	int rc;
 
+	if (target->unwritten)
+		return flmem_pull_target_restart(target, err);
+	rc = make_part_names(target, &names, err);
 	if (!rc)
 		rc = check_target_replaced(target, err);
 	if (!rc)
@@ -238,15 +241,18 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	flmem_digest_end(&target->sha, digest);
 	flmem_hex_print(digest, sizeof(digest), hex);
 	if (strcmp(hex, target->file->sha256) != 0) {
-		remove_part(target, true);
+		if (!target->unwritten)
+			remove_part(target, true);
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "the SHA-256 of '%s' is %.16s..., that of the published "
-				       "file %.16s...; the received data were removed",
-				       target->name, hex, target->file->sha256);
+				       "file %.16s...%s",
+				       target->name, hex, target->file->sha256,
+				       target->unwritten ? "" : "; the received data were removed");
 	}
-	if (fsync(target->fd))
+	if (!target->unwritten && fsync(target->fd))
 		return report_write(target, errno, err);
-	close(FLMEM_TAKE_FD(target->fd)); /* a model may have more files than can be open */
+	if (!target->unwritten)
+		close(FLMEM_TAKE_FD(target->fd)); /* a model may have more files than can be open */
 	target->complete = true;
 	return 0;
 }

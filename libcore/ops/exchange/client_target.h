@@ -27,6 +27,7 @@ struct flmem_pull_target {
 	struct flmem_pull_writer *writer;	/* NULL before the first bytes */
 	struct flmem_digest sha;		/* of them */
 	bool complete, resumed;
+	bool unwritten; /* only the digest is compared: there is no part */
 };
 
 #define FLMEM_PULL_TARGET_INIT \

@@ -30,7 +30,7 @@ static int put_received(const struct flmem_pull_writer *writer, size_t length)
 {
 	size_t put = 0;
 
-	while (put < length) {
+	while (writer->fd >= 0 && put < length) {
 		ssize_t some = pwrite(writer->fd, writer->writing + put, length - put,
 				      (off_t)(writer->at + put));
 

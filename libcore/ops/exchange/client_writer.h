@@ -4,7 +4,7 @@
 
 /*
  * Writes and digests what is received, in a thread of its own: all that arrived while it was busy
- * at once. Memory is two blocks.
+ * at once. Without a file it digests only. Memory is two blocks.
  */
 
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 struct flmem_pull_writer;
 
-/* `fd` and `digest` are the thread's until flmem_pull_writer_close(). */
+/* `fd` (-1: none) and `digest` are the thread's until flmem_pull_writer_close(). */
 int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 			   struct flmem_pull_writer **ret_writer, struct flmem_error *err);
 

@@ -23,6 +23,7 @@
 #include "ops/exchange/publish.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
+#include "ops/exchange/verified_round.h"
 
 #define OPTIMIZER  "optimizer.safetensors"
 #define COPY_BYTES ((size_t)1 << 20)
@@ -185,7 +186,8 @@ static bool fill_fuse_call(struct flmem_exchange *x, const struct flmem_algorith
 	*request = x->options->aggregate;
 	call->inputs = calloc(x->update_count, sizeof(*call->inputs));
 	call->weights = calloc(x->update_count, sizeof(*call->weights));
-	call->output = flmem_published_path(x, x->round + 1);
+	call->output = flmem_exchange_verifies(x) ? strdup(FLMEM_AGGREGATE_VERIFY)
+						  : flmem_published_path(x, x->round + 1);
 	call->base = flmem_published_path(x, x->round);
 	if (asprintf(&call->state, "%s/rounds/%" PRIu64 "/" OPTIMIZER, x->spool.path,
 		     x->round + 1) < 0)
@@ -194,6 +196,10 @@ static bool fill_fuse_call(struct flmem_exchange *x, const struct flmem_algorith
 		return false;
 	for (size_t i = 0; i < x->update_count; i++) {
 		call->inputs[i] = x->updates[i].path;
+		if (flmem_exchange_verifies(x))
+			call->inputs[i] = flmem_verified_model(x, x->updates[i].client);
+		if (!call->inputs[i])
+			return false;
 		call->weights[i] = x->updates[i].weight;
 	}
 	request->inputs = call->inputs;
@@ -203,7 +209,7 @@ static bool fill_fuse_call(struct flmem_exchange *x, const struct flmem_algorith
 	request->state = algorithm->slots ? call->state : NULL;
 	request->base = algorithm->takes_base || algorithm->slots ? call->base : NULL;
 	request->shard_bytes = x->shard_bytes;
-	request->resume = !algorithm->slots;
+	request->resume = !algorithm->slots && !flmem_exchange_verifies(x);
 	request->progress = continue_fusing;
 	request->context = x;
 	return true;
@@ -226,10 +232,14 @@ static void note_skipped(struct flmem_exchange *x, const struct flmem_aggregate_
 static int prepare_round(struct flmem_exchange *x, const struct flmem_algorithm *algorithm,
 			 struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int next = flmem_spool_open_round(&x->spool, x->round + 1);
+	FLMEM_AUTO_CLOSE int next = -1;
 	FLMEM_AUTO_CLOSE int model = -1;
-	int rc = next < 0 ? next : 0;
+	int rc;
 
+	if (flmem_exchange_verifies(x))
+		return 0;
+	next = flmem_spool_open_round(&x->spool, x->round + 1);
+	rc = next < 0 ? next : 0;
 	if (!rc && x->shard_bytes)
 		flmem_spool_remove(next, "model");
 	else if (!rc)
@@ -239,6 +249,16 @@ static int prepare_round(struct flmem_exchange *x, const struct flmem_algorithm 
 				       "cannot make '%s/rounds/%" PRIu64 "'", x->spool.path,
 				       x->round + 1);
 	return algorithm->slots ? prepare_optimizer(x, next, err) : 0;
+}
+
+static int end_verified_round(struct flmem_exchange *x, uint64_t elements, struct flmem_error *err)
+{
+	int rc = flmem_verified_keep(x, elements, err);
+
+	pthread_mutex_lock(&x->lock);
+	x->verified = rc ? 0 : elements;
+	pthread_mutex_unlock(&x->lock);
+	return rc;
 }
 
 static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
@@ -257,8 +277,12 @@ static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
 		rc = x->lockstep ? flmem_lockstep_combine(x, &call.request, &result, err)
 				 : flmem_aggregate(&call.request, &result, err);
 	if (!rc) {
+		uint64_t verified = result.verified_elements;
+
 		note_skipped(x, &result);
 		flmem_aggregate_result_clear(&result);
+		if (flmem_exchange_verifies(x))
+			return end_verified_round(x, verified, err);
 		if (call.request.base)
 			rc = flmem_published_check_base(x, err);
 		rc = rc ? rc : flmem_published_add(x, x->round + 1, err);
@@ -327,8 +351,8 @@ void flmem_fuse_forget_deadline(struct flmem_exchange *x)
 
 void flmem_fuse_begin_round(struct flmem_exchange *x)
 {
-	x->phase = x->published_round == x->options->rounds ? FLMEM_PHASE_DONE
-							    : FLMEM_PHASE_COLLECTING;
+	x->phase = x->published_round == x->options->rounds || x->verified ? FLMEM_PHASE_DONE
+									   : FLMEM_PHASE_COLLECTING;
 	x->round = x->published_round;
 	if (x->phase == FLMEM_PHASE_COLLECTING)
 		set_deadline(x);
@@ -359,13 +383,14 @@ static void publish_round(struct flmem_exchange *x, uint64_t took_us)
 	flmem_update_clear(x);
 	flmem_lockstep_publish(x);
 	flmem_uploads_retire(x, x->round);
-	x->published_round = x->round + 1;
+	x->published_round = x->round + !x->verified;
 	x->gathered = false;
 	flmem_exchange_log(x, &(struct flmem_exchange_note){
-				      .event = "published",
+				      .event = x->verified ? "verified" : "published",
 				      .round = x->published_round,
 				      .bytes = x->model_bytes,
 				      .took_us = took_us,
+				      .detail = x->verified ? "nothing was written" : NULL,
 			      });
 	flmem_fuse_begin_round(x);
 }

@@ -17,6 +17,7 @@
 #include "ops/exchange/publish.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
+#include "ops/exchange/verified_round.h"
 
 /* Memory of all rings; and the step of the aggregation. */
 #define WINDOWS_BYTES	  (UINT64_C(128) << 20)
@@ -294,7 +295,7 @@ bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *
 		return false;
 	}
 	if (!x->gathered)
-		return true;
+		return flmem_verified_admits(x, request, record);
 	refuse_late(x, request, record->metadata.client);
 	return false;
 }

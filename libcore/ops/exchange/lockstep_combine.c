@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/call.h"
 #include "ops/exchange/lockstep.h"
+#include "ops/exchange/verified_round.h"
 
 /* One lane of the aggregation. */
 struct lane_reader {
@@ -110,24 +111,26 @@ static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
 			.read = read_lane,
 			.release = release_lane,
 			.context = &readers[i],
+			.data_offset = u->lane->head,
 		};
 	}
 	return true;
 }
 
-/* Clients know names, not files of this host. */
-static void name_clients(const struct flmem_exchange *x, struct flmem_error *err)
+/* Clients know names, not files of this host. A path is quoted. */
+static void name_clients(const struct flmem_exchange *x,
+			 const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
 	char text[FLMEM_ERROR_MESSAGE_MAX];
 
 	for (size_t i = 0; i < x->update_count; i++) {
-		const char *path = x->updates[i].path;
-		char *found = strstr(err->message, path);
+		size_t length = strlen(request->inputs[i]);
+		char *found = strstr(err->message, request->inputs[i]);
 
-		if (!found)
+		if (!found || found[length] != '\'')
 			continue;
 		snprintf(text, sizeof(text), "%.*s%s%s", (int)(found - err->message), err->message,
-			 x->updates[i].client, found + strlen(path));
+			 x->updates[i].client, found + length);
 		memcpy(err->message, text, sizeof(text));
 	}
 }
@@ -144,7 +147,7 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 	if (!readers || !streams)
 		return flmem_error_nomem(err, "cannot combine the updates");
 	/* It gets its name when it is complete: only the index of the round was missing. */
-	if (!request->state && access(request->output, F_OK) == 0)
+	if (!request->state && !flmem_exchange_verifies(x) && access(request->output, F_OK) == 0)
 		return 0;
 	pthread_mutex_lock(&x->lock);
 	found = find_lanes(x, readers, streams);
@@ -157,6 +160,6 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 	request->chunk_bytes = x->lockstep->fuse_bytes;
 	rc = flmem_aggregate_streamed(request, streams, ret_result, err);
 	if (rc)
-		name_clients(x, err);
+		name_clients(x, request, err);
 	return rc;
 }

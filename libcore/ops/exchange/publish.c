@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,11 @@
 #include "base/text/text.h"
 #include "exchange/names.h"
 #include "model/shards.h"
+#include "ops/aggregate/generated.h"
 #include "ops/aggregate/output.h"
 
-#define FILES_MAX (FLMEM_SHARDS_MAX + 1U)
+#define FILES_MAX	(FLMEM_SHARDS_MAX + 1U)
+#define GENERATED_BLOCK (UINT64_C(256) << 10)
 
 const struct flmem_published *flmem_published_find(const struct flmem_exchange *x, uint64_t round)
 {
@@ -160,9 +163,16 @@ static bool is_changed_source(const struct flmem_exchange *x, const char *name,
 	return false;
 }
 
-int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *name,
-			 struct flmem_published_file *ret_file, struct flmem_error *err)
+/* Of the initial model, if it is one. */
+static const struct flmem_generated *generated_model(const struct flmem_exchange *x, uint64_t round)
 {
+	return round ? NULL : x->model.files[0].generated;
+}
+
+int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *name,
+			 struct flmem_published_source *ret_source, struct flmem_error *err)
+{
+	const struct flmem_generated *generated = generated_model(x, round);
 	const struct flmem_published *published;
 	struct flmem_published_file file = {0};
 	struct stat status;
@@ -174,12 +184,16 @@ int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *n
 		if (strcmp(published->files[i].name, name) == 0)
 			file = published->files[i];
 	/* With the lock, since the oldest round is removed without it being published any more. */
-	if (*file.name)
+	if (*file.name && !generated)
 		fd = open_model_file(x, round, name);
 	pthread_mutex_unlock(&x->lock);
 	if (!*file.name)
 		return flmem_error_set(err, published ? FLMEM_EUSAGE : FLMEM_ENOPROC, 0,
 				       "not found");
+	if (generated) {
+		*ret_source = (struct flmem_published_source){file, -1, generated};
+		return 0;
+	}
 	if (fd < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, -fd, "cannot read the model");
 	if (fstat(fd, &status) < 0 || (uint64_t)status.st_size != file.bytes ||
@@ -187,8 +201,8 @@ int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *n
 		close(fd);
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "the model changed on the server");
 	}
-	*ret_file = file;
-	return fd;
+	*ret_source = (struct flmem_published_source){file, fd, NULL};
+	return 0;
 }
 
 int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_error *err)
@@ -197,6 +211,8 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 		const struct flmem_input_file *file = &x->model.files[i];
 		struct stat now;
 
+		if (file->generated)
+			continue;
 		if (stat(file->path, &now) < 0 ||
 		    is_changed_source(x, flmem_text_basename(file->path), &now))
 			return flmem_error_set(
@@ -208,12 +224,47 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 	return 0;
 }
 
+static bool is_stopped(const struct flmem_exchange *x)
+{
+	struct pollfd stop = {.fd = x->options->stop, .events = POLLIN};
+
+	return poll(&stop, 1, 0) > 0;
+}
+
+/* Makes all of it once. */
+static int digest_generated(const struct flmem_exchange *x, const char *name,
+			    struct flmem_published_file *file, struct flmem_error *err)
+{
+	const struct flmem_generated *generated = x->model.files[0].generated;
+	FLMEM_AUTO_FREE char *block = malloc(GENERATED_BLOCK);
+	struct flmem_digest digest = {0};
+	int rc = block ? flmem_digest_begin(&digest, FLMEM_DIGEST_SHA256, err)
+		       : flmem_error_nomem(err, "cannot publish the model");
+
+	memcpy(file->name, name, strlen(name) + 1);
+	file->bytes = flmem_generated_size(generated);
+	for (uint64_t at = 0, some; at < file->bytes && !rc; at += some) {
+		some = file->bytes - at < GENERATED_BLOCK ? file->bytes - at : GENERATED_BLOCK;
+		flmem_generated_read(generated, at, some, block);
+		flmem_digest_add(&digest, block, some);
+		if (is_stopped(x))
+			rc = flmem_error_set(err, FLMEM_EFAILED, 0,
+					     "stopped before the SHA-256 of '%s' was known",
+					     x->options->model);
+	}
+	flmem_digest_end(&digest, rc ? NULL : file->sha256);
+	return rc;
+}
+
 static int digest_file(const struct flmem_exchange *x, uint64_t round, const char *name,
 		       struct flmem_published_file *file, struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int fd = open_model_file(x, round, name);
+	bool generated = generated_model(x, round);
+	FLMEM_AUTO_CLOSE int fd = generated ? -1 : open_model_file(x, round, name);
 	struct stat status;
 
+	if (generated)
+		return digest_generated(x, name, file, err);
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, fd < 0 ? -fd : errno,
 				       "cannot read the model '%s'", name);
@@ -313,7 +364,7 @@ int flmem_published_read(struct flmem_exchange *x, struct flmem_error *err)
 
 	x->model.key = x->options->aggregate.key;
 	rc = flmem_inputs_open(&path, 1, &x->model, &x->layout, err);
-	if (!rc && x->model.files[0].fd < 0)
+	if (!rc && x->model.files[0].fd < 0 && !x->model.files[0].generated)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "'%s' is not a file; write the model to one", path);
 	if (rc)

@@ -9,12 +9,19 @@
 /* With the lock; NULL if it is not kept, or not there yet. */
 const struct flmem_published *flmem_published_find(const struct flmem_exchange *x, uint64_t round);
 
+/* A file of a model, or one that is generated. */
+struct flmem_published_source {
+	struct flmem_published_file file;
+	int fd; /* the caller's; -1: generated */
+	const struct flmem_generated *generated;
+};
+
 /*
- * Opens a file of a model. Returns the descriptor, or FLMEM_ENOPROC without that round,
- * FLMEM_EUSAGE without that file, and FLMEM_EFAILED if it cannot be read or has changed.
+ * Opens a file of a model. FLMEM_ENOPROC without that round, FLMEM_EUSAGE without that file, and
+ * FLMEM_EFAILED if it cannot be read or has changed.
  */
 int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *name,
-			 struct flmem_published_file *ret_file, struct flmem_error *err);
+			 struct flmem_published_source *ret_source, struct flmem_error *err);
 
 /* Reads the options' model: its tensors for comparison, its size. */
 int flmem_published_read(struct flmem_exchange *x, struct flmem_error *err);

@@ -5,6 +5,7 @@
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
 #include "ops/exchange/fuse.h"
+#include "ops/exchange/verified_round.h"
 
 #define REHEARSAL   "rehearsal"
 #define UPDATES_MAX 256U /* of which each takes a descriptor */
@@ -36,10 +37,11 @@ int flmem_fuse_rehearse(struct flmem_exchange *x, struct flmem_error *err)
 	if (!inputs || !output || !state || directory < 0)
 		return flmem_error_nomem(err, "cannot try the algorithm");
 	for (size_t i = 0; i < count; i++)
-		inputs[i] = x->options->model;
+		inputs[i] = flmem_exchange_verifies(x) ? x->options->verify[i].model
+						       : x->options->model;
 	request.inputs = inputs;
 	request.input_count = count;
-	request.output = output;
+	request.output = flmem_exchange_verifies(x) ? FLMEM_AGGREGATE_VERIFY : output;
 	request.state = algorithm->slots ? state : NULL;
 	request.base = algorithm->takes_base || algorithm->slots ? x->options->model : NULL;
 	request.progress = stop_rehearsal;

@@ -20,6 +20,7 @@
 #include "ops/exchange/settings.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
+#include "ops/exchange/verified_round.h"
 
 #define TICK_MS	      200
 #define PEM_MAX	      ((size_t)4 << 20)
@@ -112,6 +113,8 @@ static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 				       x->spool.path);
 	rc = flmem_published_load(x, x->published_round, err);
 	if (!rc)
+		rc = flmem_verified_load(x, err);
+	if (!rc)
 		rc = flmem_uploads_load(x, err);
 	if (rc)
 		return rc;
@@ -146,6 +149,8 @@ static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	rc = flmem_exchange_compare_options(x, err);
 	if (!rc)
 		rc = flmem_published_read(x, err);
+	if (!rc)
+		rc = flmem_verified_check_models(x, err);
 	if (!rc)
 		rc = flmem_fuse_rehearse(x, err);
 	if (!rc)
@@ -319,6 +324,7 @@ static int fill_served(const struct flmem_exchange *x, bool stopped,
 		.updates = x->counters.updates,
 		.refused_updates = x->counters.refused_updates,
 		.received_bytes = x->counters.received_bytes,
+		.verified_elements = x->verified,
 		.stopped = stopped && x->published_round < x->options->rounds,
 		.model = flmem_published_path(x, x->published_round),
 	};

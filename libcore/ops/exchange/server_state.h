@@ -87,6 +87,7 @@ struct flmem_exchange {
 	enum flmem_server_phase phase;
 	bool gathered; /* in lockstep: the clients of the round are known, so it is combined */
 	uint64_t round, published_round;
+	uint64_t verified;    /* elements: the round that writes nothing is over */
 	uint64_t deadline_us; /* monotonic; 0: none */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
 	int code; /* with FLMEM_PHASE_FAILED */

@@ -8,6 +8,7 @@
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
 #include "ops/exchange/lockstep.h"
+#include "ops/exchange/verified_round.h"
 
 #define CLIENTS_MAX UINT64_C(10000)
 #define ROUNDS_MAX  UINT64_C(1000000)
@@ -40,6 +41,8 @@ int flmem_exchange_check_options(const struct flmem_exchange_serve_options *o,
 {
 	int rc = check_numbers(o, err);
 
+	if (!rc)
+		rc = flmem_verified_check_options(o, err);
 	if (rc)
 		return rc;
 	if (!o->tls_cert != !o->tls_key)
@@ -83,6 +86,8 @@ static void print_exchange_settings(const struct flmem_exchange *x, struct flmem
 			 (unsigned)a->non_float, a->trim, a->clip_norm, a->hostile, a->keep,
 			 a->server_rate, a->beta1 ? *a->beta1 : -1.0, a->beta2 ? *a->beta2 : -1.0,
 			 a->tau, a->key ?: "");
+	for (size_t i = 0; i < o->verify_count; i++)
+		flmem_buf_printf(text, "verify %s=%s\n", o->verify[i].client, o->verify[i].model);
 }
 
 /* Names the first line that differs. */

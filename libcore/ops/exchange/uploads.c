@@ -362,7 +362,7 @@ static bool load_upload(struct flmem_exchange *x, const char *id)
 	upload = add_upload(x, id, &record);
 	if (!upload)
 		return false;
-	upload->fused = m->round != x->round;
+	upload->fused = m->round != x->round || x->verified;
 	if (data < 0 && !upload->fused) {
 		FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
 		FLMEM_AUTO_CLOSE int placed =
