@@ -12,6 +12,8 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/text/text.h"
+
 /* An alias is looked for among the anchors before it, so their number is limited. */
 #define ANCHORS_MAX 1024U
 
@@ -42,14 +44,6 @@ static void move_to(struct reader *reader, const yaml_mark_t *mark)
 		while ((flmem_cursor_peek(cursor) & 0xc0) == 0x80);
 		reader->characters++;
 	}
-}
-
-static bool is_yaml_word_of(const char *text, const char *const *words)
-{
-	for (; *words; words++)
-		if (strcmp(text, *words) == 0)
-			return true;
-	return false;
 }
 
 /* 1_000 is 1000 */
@@ -105,13 +99,13 @@ static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *sca
 	const char *number;
 
 	*text = scalar;
-	if (is_yaml_word_of(*text, nothing))
+	if (flmem_text_is_one_of(*text, nothing))
 		return FLMEM_NODE_NULL;
-	if (is_yaml_word_of(*text, yes)) {
+	if (flmem_text_is_one_of(*text, yes)) {
 		*text = "true";
 		return FLMEM_NODE_BOOL;
 	}
-	if (is_yaml_word_of(*text, no)) {
+	if (flmem_text_is_one_of(*text, no)) {
 		*text = "false";
 		return FLMEM_NODE_BOOL;
 	}

@@ -19,6 +19,14 @@ bool flmem_text_ends(const char *text, const char *suffix)
 	return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
+bool flmem_text_is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(text, *words) == 0)
+			return true;
+	return false;
+}
+
 const char *flmem_text_basename(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -13,6 +13,9 @@
 bool flmem_text_starts(const char *text, const char *prefix);
 bool flmem_text_ends(const char *text, const char *suffix);
 
+/* Whether the text equals one of the NULL-terminated `words`. */
+bool flmem_text_is_one_of(const char *text, const char *const *words);
+
 /* Well-formed UTF-8 throughout (RFC 3629). */
 bool flmem_text_is_utf8(const char *text);
 

@@ -232,14 +232,6 @@ void flmem_launch_note_bracket(struct flmem_launch_scan *scan)
 	flmem_launch_skip(scan, 1);
 }
 
-static bool is_one_word(const char *text, const char *const *words)
-{
-	for (; *words; words++)
-		if (strcmp(text, *words) == 0)
-			return true;
-	return false;
-}
-
 bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const openers[] = {"if",   "while",	"until", "for",
@@ -252,10 +244,10 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 		scope->decided = true;
 	if (*scan->now.command)
 		return false;
-	if (is_one_word(text, openers)) {
+	if (flmem_text_is_one_of(text, openers)) {
 		enter_scope(scan, FLMEM_LAUNCH_CONDITION, false);
 		scan->now.opens = true;
-	} else if (is_one_word(text, closers)) {
+	} else if (flmem_text_is_one_of(text, closers)) {
 		leave_scope(scan, FLMEM_LAUNCH_CONDITION);
 	} else if (strcmp(text, "else") == 0 || strcmp(text, "elif") == 0) {
 		bool decided = scope->decided;
@@ -264,7 +256,7 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 			enter_scope(scan, FLMEM_LAUNCH_CONDITION, decided);
 	} else if (strcmp(text, "function") == 0) {
 		scan->function = true;
-	} else if (!is_one_word(text, others)) {
+	} else if (!flmem_text_is_one_of(text, others)) {
 		return false;
 	}
 	return true;

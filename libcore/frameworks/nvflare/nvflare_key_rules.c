@@ -32,14 +32,6 @@ static const char *near_one(const char *key, const char *const *names)
 	return NULL;
 }
 
-static bool is_listed_key(const char *key, const char *const *names)
-{
-	for (; *names; names++)
-		if (strcmp(key, *names) == 0)
-			return true;
-	return false;
-}
-
 /* Words that no other argument of NVFlare's classes has in its name (2.7.2 to 2.9.0). */
 static bool is_about_memory(const char *key)
 {
@@ -62,7 +54,7 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 
 	if (!other)
 		other = near_one(key, other_names);
-	if (is_listed_key(key, outer_names))
+	if (flmem_text_is_one_of(key, outer_names))
 		snprintf(out, size, "it is an outermost key of the file");
 	else if (other && flmem_nvflare_accepts(known, other, &since))
 		snprintf(out, size, "did you mean %s", other);
@@ -74,8 +66,8 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 						       "client_memory_gc_rounds");
 	else if (strcasestr(key, "gc") && (server || client))
 		snprintf(out, size, "did you mean %s", server ? server : client);
-	else if (is_listed_key(key, flmem_nvflare_names) || is_listed_key(key, other_names) ||
-		 is_about_memory(key))
+	else if (flmem_text_is_one_of(key, flmem_nvflare_names) ||
+		 flmem_text_is_one_of(key, other_names) || is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
 			 flmem_nvflare_short_name(known->path));
 	else
@@ -88,7 +80,8 @@ static bool accepts_other(const struct flmem_nvflare_class *known, const char *k
 	if (strcmp(key, "max_resends") == 0)
 		return flmem_nvflare_resends(known);
 	return known->part != FLMEM_NVFLARE_CONTROLLER &&
-	       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR && is_listed_key(key, other_names);
+	       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR &&
+	       flmem_text_is_one_of(key, other_names);
 }
 
 /* Whether the class lacks an argument that its name says is about memory. */
@@ -98,9 +91,10 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 
 	if (flmem_nvflare_accepts(known, key, &since) || accepts_other(known, key))
 		return false;
-	return is_listed_key(key, flmem_nvflare_names) || is_listed_key(key, other_names) ||
-	       is_listed_key(key, outer_names) || is_about_memory(key) ||
-	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
+	return flmem_text_is_one_of(key, flmem_nvflare_names) ||
+	       flmem_text_is_one_of(key, other_names) || flmem_text_is_one_of(key, outer_names) ||
+	       is_about_memory(key) || near_one(key, flmem_nvflare_names) ||
+	       near_one(key, other_names);
 }
 
 /* User-defined classes accept arguments of any name. */

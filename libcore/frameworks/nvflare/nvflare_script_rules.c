@@ -14,14 +14,6 @@ static const char *path_of_call(const struct flmem_node *call)
 	return path ? path : "";
 }
 
-static bool is_one_of(const char *text, const char *const *others)
-{
-	for (; *others; others++)
-		if (strcmp(text, *others) == 0)
-			return true;
-	return false;
-}
-
 static const struct flmem_node *first_of(const struct flmem_check *check, const char *list)
 {
 	return flmem_node_first(flmem_node_get(check->subject, list));
@@ -32,7 +24,7 @@ static bool adds_config(const char *method)
 	static const char *const names[] = {"add_server_config", "add_client_config", "add_params",
 					    NULL};
 
-	return is_one_of(method, names);
+	return flmem_text_is_one_of(method, names);
 }
 
 /* FedJob.to() and the like take a dictionary as configuration, and anything else as a part. */
@@ -40,7 +32,7 @@ static bool adds_part(const char *method)
 {
 	static const char *const names[] = {"to", "to_server", "to_clients", NULL};
 
-	return is_one_of(method, names);
+	return flmem_text_is_one_of(method, names);
 }
 
 /* Recipe.run() and the like add configurations for the one run. */
@@ -48,7 +40,7 @@ static bool runs_recipe(const char *method)
 {
 	static const char *const names[] = {"run", "execute", "export", NULL};
 
-	return is_one_of(method, names);
+	return flmem_text_is_one_of(method, names);
 }
 
 /* Names of arguments of a method that are configurations; the last two by position. */
@@ -190,17 +182,10 @@ static void config_cannot_tell(struct flmem_check *check)
 				check, &(struct flmem_remark){.node = item, .path = item->text});
 }
 
-static bool is_setting(const char *name)
-{
-	for (const char *const *known = flmem_nvflare_names; *known; known++)
-		if (strcmp(name, *known) == 0)
-			return true;
-	return false;
-}
-
 static void report_assigned(struct flmem_check *check, const struct flmem_node *name)
 {
-	if (name && name->kind == FLMEM_NODE_STRING && is_setting(name->text))
+	if (name && name->kind == FLMEM_NODE_STRING &&
+	    flmem_text_is_one_of(name->text, flmem_nvflare_names))
 		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = name->text});
 }
 
@@ -266,7 +251,7 @@ static void report_setter(struct flmem_check *check, const struct flmem_node *ca
 		report_set(check, call, FLMEM_NODE_DIG(call, "args", "2") ? "1" : "0");
 	else if (strcmp(method, "__dict__.update") == 0)
 		report_update(check, call);
-	else if (is_one_of(method, entries))
+	else if (flmem_text_is_one_of(method, entries))
 		report_assigned(check, FLMEM_NODE_DIG(call, "args", "0"));
 }
 
@@ -347,7 +332,7 @@ static bool is_job_class(const char *path)
 					    NULL};
 
 	return flmem_text_starts(path, "nvflare.") &&
-	       is_one_of(flmem_nvflare_short_name(path), names);
+	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
 }
 
 /* A recipe of another package or of a module beside the script. */
