@@ -37,15 +37,6 @@ const char *plan_stray_option(const struct plan_options *options)
 				     : NULL;
 }
 
-/* The choices are in the order of the enum, so an index is a value. */
-static unsigned plan_choice_index(const char *const *choices, const char *value)
-{
-	for (unsigned i = 0; value && choices[i]; i++)
-		if (strcmp(choices[i], value) == 0)
-			return i;
-	return 0;
-}
-
 static void print_model(const struct flmem_plan_request *request, FILE *out)
 {
 	const struct flmem_model *model = request->model;
@@ -165,12 +156,12 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 {
 	struct flmem_plan_request request = {
 		.framework = FLMEM_FRAMEWORK_NVFLARE +
-			     plan_choice_index(role_framework_choices, framework),
+			     opt_choice_index(role_framework_choices, framework, 0),
 		.clients = options->clients,
 		.node_bytes = options->node_bytes,
 		.actors = options->actors,
 		.filter = options->filter,
-		.optimizer = plan_choice_index(plan_optimizer_choices, options->optimizer),
+		.optimizer = opt_choice_index(plan_optimizer_choices, options->optimizer, 0),
 	};
 	struct flmem_model model = {0};
 	struct flmem_plan plan = {0};

@@ -2,7 +2,6 @@
 #include "options/combine_options.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include <flmem/parse.h>
 
@@ -13,15 +12,6 @@ const char *const combine_non_float_policies[] = {FLMEM_NON_FLOAT_POLICIES(POLIC
 #define ALGORITHM_TEXT(identifier, name, meaning) name,
 const char *const combine_algorithms[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
 #undef ALGORITHM_TEXT
-
-/* Options are parsed with the same list, so the word is in it. */
-static unsigned combine_choice_of(const char *word, const char *const *choices, unsigned absent)
-{
-	for (unsigned i = 0; word && choices[i]; i++)
-		if (strcmp(choices[i], word) == 0)
-			return i;
-	return absent;
-}
 
 /* Numbers of an algorithm: those that are given. */
 static int fill_combine_numbers(struct combine_options *o, struct flmem_aggregate_request *request,
@@ -63,10 +53,10 @@ int combine_options_fill(struct combine_options *o, struct flmem_aggregate_reque
 	request->key = o->key;
 	request->hostile = (size_t)o->hostile;
 	request->keep = (size_t)o->keep;
-	request->nan = (enum flmem_nan_policy)combine_choice_of(o->nan, combine_nan_policies,
-								(unsigned)request->nan);
-	request->non_float = (enum flmem_non_float_policy)combine_choice_of(
-		o->non_float, combine_non_float_policies, (unsigned)request->non_float);
+	request->nan = (enum flmem_nan_policy)opt_choice_index(combine_nan_policies, o->nan,
+							       (unsigned)request->nan);
+	request->non_float = (enum flmem_non_float_policy)opt_choice_index(
+		combine_non_float_policies, o->non_float, (unsigned)request->non_float);
 	request->beta1 = o->beta1 ? &o->betas[0] : NULL;
 	request->beta2 = o->beta2 ? &o->betas[1] : NULL;
 	return fill_combine_numbers(o, request, err);

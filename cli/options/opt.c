@@ -318,6 +318,14 @@ bool opt_takes_next_word(const struct opt *table, const char *word)
 	return o && o->kind != OPT_FLAG;
 }
 
+unsigned opt_choice_index(const char *const *choices, const char *value, unsigned absent)
+{
+	for (unsigned i = 0; value && choices[i]; i++)
+		if (strcmp(choices[i], value) == 0)
+			return i;
+	return absent;
+}
+
 void opt_clear(const struct opt *table, void *options)
 {
 	for (const struct opt *o = table; o->name; o++) {

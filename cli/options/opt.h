@@ -86,6 +86,9 @@ int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bo
 /* True for an option whose value is the next word: "--role", "-r", but not "--role=x". */
 bool opt_takes_next_word(const struct opt *table, const char *word);
 
+/* Index of a choice in its list; `absent` if `value` is NULL or not in the list. */
+unsigned opt_choice_index(const char *const *choices, const char *value, unsigned absent);
+
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
 

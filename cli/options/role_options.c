@@ -32,14 +32,6 @@ enum flmem_role role_named(const struct role_options *options)
 }
 
 /* The choices are in the order of the enum, so an index is a value. */
-static unsigned choice_index(const char *const *choices, const char *value, unsigned fallback)
-{
-	for (unsigned i = 0; value && choices[i]; i++)
-		if (strcmp(choices[i], value) == 0)
-			return i;
-	return fallback;
-}
-
 static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *trainers)
 {
 	if (!trainers->count)
@@ -95,8 +87,8 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--gpu and --no-gpu exclude each other");
 	if (options->jemalloc_library &&
-	    choice_index(role_allocator_choices, options->allocator,
-			 FLMEM_SETTINGS_ALLOCATOR_GLIBC) == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
+	    opt_choice_index(role_allocator_choices, options->allocator,
+			     FLMEM_SETTINGS_ALLOCATOR_GLIBC) == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--jemalloc-library needs --allocator=jemalloc or auto");
 	if (options->job)
@@ -106,14 +98,14 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 	*ret_request = (struct flmem_settings_request){
 		.role = find_role(options->role),
 		.high_parallelism =
-			choice_index(role_parallelism_choices, options->parallelism, 0) == 1,
+			opt_choice_index(role_parallelism_choices, options->parallelism, 0) == 1,
 		.gpu = !gpu_missing,
 		.gpu_missing = gpu_missing,
-		.allocator = choice_index(role_allocator_choices, options->allocator,
-					  FLMEM_SETTINGS_ALLOCATOR_GLIBC),
+		.allocator = opt_choice_index(role_allocator_choices, options->allocator,
+					      FLMEM_SETTINGS_ALLOCATOR_GLIBC),
 		.jemalloc_library = options->jemalloc_library,
 		.framework = FLMEM_FRAMEWORK_NVFLARE +
-			     choice_index(role_framework_choices, options->framework, 0),
+			     opt_choice_index(role_framework_choices, options->framework, 0),
 		.framework_version = options->framework_version,
 		.job = job,
 		.force = options->force,

@@ -17,16 +17,6 @@ const char *const profile_stacks[] = {FLMEM_HEAP_STACKS(TEXT_ROW) NULL};
 #define ROUND_MAX  64
 #define ROUND_MOST (UINT32_MAX - 1)
 
-/* The place of a choice, which the parser of options has checked, in its list. */
-static unsigned profile_choice_index(const char *const *choices, const char *name)
-{
-	unsigned index = 0;
-
-	while (choices[index] && strcmp(choices[index], name) != 0)
-		index++;
-	return choices[index] ? index : 0;
-}
-
 static enum flmem_heap_measure default_measure(const struct flmem_heap_profile *const *profiles,
 					       size_t count)
 {
@@ -41,7 +31,7 @@ int profile_measure_of_all(const struct profile_options *options,
 			   enum flmem_heap_measure *ret_measure, struct flmem_error *err)
 {
 	enum flmem_heap_measure measure =
-		options->by ? profile_choice_index(profile_measures, options->by)
+		options->by ? opt_choice_index(profile_measures, options->by, 0)
 			    : default_measure(profiles, count);
 	char shown[PATH_SHOWN];
 
@@ -94,7 +84,7 @@ int profile_request(const struct profile_options *options, bool mixed,
 	if (rc)
 		return rc;
 	if (options->stack)
-		request.stacks = profile_choice_index(profile_stacks, options->stack);
+		request.stacks = opt_choice_index(profile_stacks, options->stack, 0);
 	*ret_request = request;
 	return 0;
 }
