@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define WORDS_MAX 32
 
@@ -56,4 +57,14 @@ const char *cmd_nearest(const struct cmd *const *table, const char *word)
 	for (; table && *table && count < WORDS_MAX; table++)
 		words[count++] = cmd_word(*table);
 	return opt_nearest(word, words, count);
+}
+
+void cmd_raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }

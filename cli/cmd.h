@@ -73,6 +73,9 @@ void cmd_codes_add(struct cmd_codes *codes, int code);
 /* 0 if none failed; the common code if all failed alike, else FLMEM_EPARTLY. */
 int cmd_codes_combine(const struct cmd_codes *codes);
 
+/* Raises the soft limit of open files, usually 1024, to the hard limit. */
+void cmd_raise_descriptor_limit(void);
+
 /* FLMEM_EUSAGE if there are arguments. */
 int cmd_no_arguments(const struct cmd *cmd, const struct opt_rest *rest, struct flmem_error *err);
 

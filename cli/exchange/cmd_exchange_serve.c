@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,17 +356,6 @@ static int print_served(const struct serve_options *o, const struct flmem_exchan
 	return 0;
 }
 
-/* A connection takes two descriptors, and each file of an update one while it is combined. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static int serve_rounds(struct serve_options *o, struct flmem_exchange_serve_options *request,
 			struct flmem_error *err)
 {
@@ -378,7 +366,8 @@ static int serve_rounds(struct serve_options *o, struct flmem_exchange_serve_opt
 	request->listening = print_listening;
 	request->context = o;
 	request->stop = signals_catch_end();
-	allow_descriptors();
+	/* A connection takes two, and each file of an update one while it is combined. */
+	cmd_raise_descriptor_limit();
 	rc = flmem_exchange_serve(request, &served, err);
 	if (!rc)
 		rc = print_served(o, &served, err);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <flmem/parse.h>
@@ -63,17 +62,6 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 		}
 	}
 	return flmem_parse_invalid(FLMEM_VALUE_RATE, text, "fail-growth", err);
-}
-
-/* A watch needs two descriptors per process; the usual soft limit of 1024 is too low. */
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 /* Refuses options that a recording already determines. */
@@ -194,7 +182,7 @@ static int begin_session(const struct watch_options *o, struct session *session,
 	int rc = 0;
 
 	if (!o->replay) {
-		raise_descriptor_limit();
+		cmd_raise_descriptor_limit(); /* two per process */
 		session->watch.stop_fd = signals_catch_end();
 		if (o->listen)
 			rc = watch_listen_begin(o->listen, &session->watch, &session->listen, err);
