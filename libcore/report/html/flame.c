@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include <flmem/text.h>
 #include <flmem/version.h>
@@ -15,16 +14,6 @@
 #include "report/html/markup.h"
 #include "report/html/page.h"
 #include "report/html/shell.h"
-
-static void put_started(struct flmem_buf *out, uint64_t at_us)
-{
-	time_t seconds = (time_t)(at_us / 1000000U);
-	struct tm utc;
-	char text[32];
-
-	if (gmtime_r(&seconds, &utc) && strftime(text, sizeof(text), "%F %T UTC", &utc))
-		flmem_buf_puts(out, text);
-}
 
 static void put_measure_totals(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
@@ -75,7 +64,7 @@ static void put_process_facts(struct flmem_buf *out, const struct flmem_heap_pro
 	flmem_buf_printf(out, "</code></dd><dt>Process</dt><dd>%" PRIu32 ", %s</dd>", p->pid,
 			 flmem_heap_ending_name(p->ending));
 	flmem_buf_puts(out, "<dt>Sampled</dt><dd>");
-	put_started(out, p->started_us);
+	flmem_markup_time(out, p->started_us);
 	flmem_buf_puts(out, ", for ");
 	flmem_page_put_span_us(out, p->duration_us);
 	flmem_buf_printf(out, ", %" PRIu64 " samples, one per ", p->samples);

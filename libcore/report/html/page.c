@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <flmem/text.h>
 #include <flmem/version.h>
@@ -14,16 +13,6 @@
 
 /* Maximum number of processes with figures. */
 #define FIGURES_MAX 24U
-
-static void put_time(struct flmem_buf *out, uint64_t at_us)
-{
-	time_t seconds = (time_t)(at_us / 1000000U);
-	struct tm utc;
-	char text[32];
-
-	if (gmtime_r(&seconds, &utc) && strftime(text, sizeof(text), "%F %T UTC", &utc))
-		flmem_buf_puts(out, text);
-}
 
 /* Kinds of memory that are shown by patterns besides colours. */
 static void put_patterns(struct flmem_buf *out)
@@ -50,9 +39,9 @@ static void put_title(struct flmem_buf *out, const struct flmem_watch_page *page
 	flmem_buf_printf(out, "<header><h1>Memory of %s</h1><p>",
 			 flmem_text_counted(summary->count, "process", count, sizeof(count)));
 	if (page->samples) {
-		put_time(out, page->first_at_us);
+		flmem_markup_time(out, page->first_at_us);
 		flmem_buf_puts(out, " to ");
-		put_time(out, page->last_at_us);
+		flmem_markup_time(out, page->last_at_us);
 		flmem_buf_puts(out, " (");
 		flmem_page_put_span_us(out, page->elapsed_us);
 		flmem_buf_puts(out, "), ");
