@@ -4,13 +4,24 @@ import os
 import re
 
 import tree
-from directories import CLI, DIRECTORIES, directory_of
+from directories import CLI, DIRECTORIES, PRINTERS, directory_of
 
-# Public headers of operations are for operations, and for those who print their results.
-OPERATIONS = ("aggregate", "compare", "condition", "convert", "detect", "emit", "exchange_client",
-              "exchange_serve", "host", "inspect", "launch", "own_process", "plan", "profile",
-              "recommend", "repeat", "select", "supervise", "trim", "watch")
-ABOVE = ("ops", "report", "serve", "include")
+# Public headers of operations, by the directory that implements them: they are for operations above
+# it, and for those who print their results.
+OPERATIONS = {
+    "ops/target": ("select",),
+    "ops/detect": ("detect", "own_process"),
+    "ops/trim": ("condition", "repeat", "trim"),
+    "ops/watch": ("watch",),
+    "ops/recommend": ("plan", "recommend"),
+    "ops/start": ("emit", "launch", "supervise"),
+    "ops/host": ("host",),
+    "ops/profile": ("attach", "profile"),
+    "ops/aggregate": ("aggregate", "compare", "convert", "inspect"),
+    "ops/exchange": ("exchange_client", "exchange_serve"),
+}
+OWNERS = {header: owner for owner, headers in OPERATIONS.items() for header in headers}
+ABOVE = PRINTERS + ("include",)
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 
@@ -23,7 +34,8 @@ def system_finding(directory, target):
     if target.startswith("curl/") and directory != "net":
         return "only net/ includes libcurl"
     public = re.fullmatch(r"flmem/(\w+)\.h", target)
-    if public and public[1] in OPERATIONS and directory.split("/")[0] not in ABOVE:
+    owner = OWNERS.get(public[1]) if public else None
+    if owner and directory not in ABOVE and owner not in (directory, *DIRECTORIES[directory]):
         return f"{directory}/ is below the operation that <{target}> declares"
     return None
 

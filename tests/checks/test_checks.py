@@ -29,6 +29,8 @@ FAULTS = (
      "ops/detect/ may not depend on ops/trim/"),
     ("layers", "libcore/rules/b.c", SPDX + '#include <flmem/recommend.h>\n',
      "rules/ is below the operation"),
+    ("layers", "libcore/ops/target/b.c", SPDX + '#include <flmem/detect.h>\n',
+     "ops/target/ is below the operation"),
     ("layers", "cli/b.c", SPDX + '#include "base/a.h"\n', "cli/ sees"),
     ("layers", "cli/print/b.c", SPDX + '#include "main.h"\n', "cli/print may not depend on cli/"),
     ("layers", "cli/new/b.c", SPDX + '#include "main.h"\n', "does not know the directory 'cli/new'"),

@@ -34,10 +34,12 @@ FLMEM_API const char *flmem_attach_engine_name(enum flmem_attach_engine engine);
 struct flmem_attach_options {
 	enum flmem_attach_engine engine;
 	struct flmem_profile_request profile; /* not follow_children, not python_allocators */
-	uint64_t timeout_us; /* for finding a safe moment; 0: the default of trims */
-	bool assume_seccomp; /* as for a trim */
-	bool dry_run;	     /* check everything, change nothing */
+	uint64_t timeout_us;		      /* for finding a safe moment; 0: the default */
+	bool assume_seccomp;		      /* as for a trim */
+	bool dry_run;			      /* check everything, change nothing */
 };
+
+#define FLMEM_ATTACH_TIMEOUT_US_DEFAULT 5000000U
 
 #define FLMEM_ATTACH_PATH_MAX 4096
 

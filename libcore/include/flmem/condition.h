@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <flmem/detect.h>
 #include <flmem/error.h>
+#include <flmem/process_report.h>
 
 /* X(NAME, text, meaning, whether it needs the heap, whether a percentage refers to the limit) */
 #define FLMEM_CONDITION_FIELDS(X)                                                         \

@@ -14,10 +14,12 @@
 
 #include <stddef.h>
 
-#include <flmem/detect.h>
 #include <flmem/error.h>
-#include <flmem/recommend.h>
+#include <flmem/finding.h>
+#include <flmem/process_report.h>
 #include <flmem/roles.h>
+
+struct flmem_detect_report; /* flmem/detect.h */
 
 /* X(NAME, text, title) */
 #define FLMEM_TROUBLE_LISTS(X)                    \

@@ -257,14 +257,21 @@ struct found {
 	bool has_python;
 };
 
+static struct flmem_borrow_options query_options(const struct flmem_detect_session *session)
+{
+	return (struct flmem_borrow_options){.timeout_us = session->options.timeout_us,
+					     .assume_seccomp = session->options.assume_seccomp};
+}
+
 /* Runs code there only if the process uses a GPU and has an interpreter. */
 static void query_cuda(const struct flmem_detect_session *session, const struct flmem_view *view,
 		       const struct found *found, struct flmem_process_report *report)
 {
+	const struct flmem_borrow_options how = query_options(session);
+
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == cuda_unasked &&
 	    found->has_python)
-		flmem_query_cuda(view, &found->allocators, &session->options, &report->cuda,
-				 &report->query);
+		flmem_query_cuda(view, &found->allocators, &how, &report->cuda, &report->query);
 }
 
 static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
@@ -272,6 +279,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
 	const struct flmem_allocator_list *list = &found->allocators;
+	const struct flmem_borrow_options how = query_options(session);
 	const char *why = no_files;
 
 	if (!list->count) {
@@ -290,7 +298,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_query_all(view, list, &session->options, report->allocators, &report->query);
+		flmem_query_all(view, list, &how, report->allocators, &report->query);
 	query_cuda(session, view, found, report);
 	return 0;
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <flmem/trim.h>
-
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "base/files/io.h"
@@ -74,7 +72,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 		.function = *function,
 		.guard = &guard,
 		.timeout_us =
-			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
+			options->timeout_us ? options->timeout_us : FLMEM_ATTACH_TIMEOUT_US_DEFAULT,
 		.assume_seccomp = options->assume_seccomp,
 		.dry_run = options->dry_run,
 	};

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <flmem/trim.h>
-
 #include "allocators/jemalloc/jemalloc_profiling.h"
 #include "base/cleanup.h"
 #include "base/files/io.h"
@@ -313,7 +311,7 @@ int flmem_jemalloc_engine_run(struct flmem_target_inspection *target,
 	e->options = options;
 	e->result = result;
 	e->borrow.timeout_us =
-		options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT;
+		options->timeout_us ? options->timeout_us : FLMEM_ATTACH_TIMEOUT_US_DEFAULT;
 	e->borrow.repeatable = true;
 	e->borrow.syscalls = &e->syscalls;
 	e->borrow.assume_seccomp = options->assume_seccomp;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/detect.h>
 #include <flmem/text.h>
 
 #include "base/cleanup.h"

@@ -7,7 +7,7 @@
  * the kernel takes them under memory pressure.
  */
 
-#include <flmem/detect.h>
+#include <flmem/process_report.h>
 
 #include "allocators/allocator.h"
 #include "elf/view.h"

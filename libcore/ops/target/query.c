@@ -122,7 +122,7 @@ static void set_query_failure(struct flmem_query_report *asked, int code,
 }
 
 void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
+		     const struct flmem_borrow_options *how, struct flmem_allocator_report *reports,
 		     struct flmem_query_report *ret_asked)
 {
 	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,

@@ -8,7 +8,7 @@
  * allocator.
  */
 
-#include <flmem/detect.h>
+#include <flmem/process_report.h>
 
 #include "allocators/allocator.h"
 #include "remote/borrow.h"
@@ -34,7 +34,7 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
  * the figures stay unknown.
  */
 void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
+		     const struct flmem_borrow_options *how, struct flmem_allocator_report *reports,
 		     struct flmem_query_report *ret_asked);
 
 #endif

@@ -101,7 +101,7 @@ void flmem_query_cuda_parse(const char *answer, struct flmem_cuda_report *cuda)
 }
 
 void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		      const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
+		      const struct flmem_borrow_options *how, struct flmem_cuda_report *cuda,
 		      struct flmem_query_report *asked)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};

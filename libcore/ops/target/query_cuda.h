@@ -4,17 +4,19 @@
 
 /* Queries PyTorch, CuPy, RMM and CUDA itself for the memory that they keep. */
 
-#include <flmem/detect.h>
+#include <flmem/process_report.h>
 
 #include "allocators/allocator.h"
 #include "elf/view.h"
+#include "remote/borrow.h"
 
 /*
- * Runs a short script in the process's interpreter. Fills all of *cuda except `used_bytes`, and
- * adds the cost of the query or the reason of its failure to *asked.
+ * Runs a short script in the process's interpreter, with the timeout and assume_seccomp of `how`.
+ * Fills all of *cuda except `used_bytes`, and adds the cost of the query or the reason of its
+ * failure to *asked.
  */
 void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		      const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
+		      const struct flmem_borrow_options *how, struct flmem_cuda_report *cuda,
 		      struct flmem_query_report *asked);
 
 /*

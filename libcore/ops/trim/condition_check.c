@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/trim/condition_check.h"
 
+#include <flmem/detect.h>
+
 #include "base/cleanup.h"
 
 /* Ordered by cost: a later attempt reads more. */

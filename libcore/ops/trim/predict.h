@@ -4,7 +4,7 @@
 
 /* Predicts how much a trim of a process will release, from the state of its heaps. */
 
-#include <flmem/detect.h>
+#include <flmem/process_report.h>
 #include <flmem/value.h>
 
 #include "ops/target/inspection.h"
