@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FedAvgM (Hsu et al., 2019): the server goes on in the direction of earlier rounds. */
+/* FedAvgM (Hsu et al., 2019): the server keeps a momentum of earlier rounds. */
 #include <string.h>
 
 #include "aggregate/adaptive.h"

@@ -17,7 +17,7 @@ static int prepare_multi_krum(struct flmem_combination *c, struct flmem_error *e
 	return 0;
 }
 
-/* The scores are those among all inputs; only the choice goes on without those chosen. */
+/* Scores are computed once, among all inputs; each choice leaves out those chosen before. */
 static void judge_multi_krum(const struct flmem_combination *c, const double *squares,
 			     double *factors, double *scratch)
 {

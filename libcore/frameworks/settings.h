@@ -40,7 +40,7 @@ struct flmem_setting_row {
 	 * for a shell's `case`. NULL: they are kept.
 	 */
 	const char *ignored_pattern;
-	bool overrides_job; /* its reader takes it instead of what the job says */
+	bool overrides_job; /* its reader uses it instead of the value in the job */
 };
 
 #endif

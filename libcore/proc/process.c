@@ -273,7 +273,7 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
-/* Whoever has been given up, or would wait for a server in user space, reads nothing. */
+/* An abandoned attempt reads nothing, nor one that would wait for a server in user space. */
 static int check_answers(const struct flmem_process *process, uint64_t address, size_t length)
 {
 	return flmem_attempt_is_lost() ? -ETIMEDOUT

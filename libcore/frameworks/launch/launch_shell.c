@@ -181,7 +181,7 @@ static bool is_in_list(const char *list, const char *name)
 	return at && (at == list || at[-1] == ',') && (!at[length] || at[length] == ',');
 }
 
-/* The row that sudo itself has added goes again; what it never passes on does not come back. */
+/* Replaces the row for all variables that sudo drops by one for each that it still drops. */
 static void note_sudo_keeps(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			    const char *list)
 {

@@ -23,10 +23,11 @@ struct flmem_heap_folder {
 };
 
 /*
- * Reads the profiles of the folder, not those of folders in it; other files are left out. `request`
- * says how, without a path. The baseline is the file with this name, or with NULL the first one
- * with "original", "baseline" or "before" in its name, else the first one. FLMEM_EUSAGE: no folder,
- * no profile, too many, no such baseline. Release it with flmem_heap_folder_clear().
+ * Reads the profiles of the folder, not those of folders in it; other files are left out.
+ * `request` has the options, without a path. The baseline is the file with this name, or with NULL
+ * the first one with "original", "baseline" or "before" in its name, else the first one.
+ * FLMEM_EUSAGE: no folder, no profile, too many, no such baseline. Release it with
+ * flmem_heap_folder_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_folder_read(const char *path, const char *baseline,
 						      const struct flmem_heap_request *request,

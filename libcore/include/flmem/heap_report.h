@@ -50,7 +50,7 @@ flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 			    enum flmem_heap_measure measure,
 			    const struct flmem_heap_comparison *comparison, size_t limit);
 
-/* What `profile analyze` says of one profile of a folder. */
+/* The results of `profile analyze` for one profile of a folder. */
 struct flmem_heap_analysis {
 	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
 	size_t finding_count;

@@ -32,8 +32,8 @@ struct flmem_trim_options {
 	bool collect;	     /* then Python's garbage collector, then the allocator */
 	bool cuda;	     /* then caches of device and pinned memory: PyTorch, CuPy, CUDA */
 	bool lenient;	     /* skip these steps without a Python instead of refusing */
-	bool assume_seccomp; /* filters that cannot be read allow the calls; so they do to code of
-				the program */
+	bool assume_seccomp; /* filters that cannot be read allow the calls, and those of Python
+				code and finalisers */
 	uint64_t start_time; /* of the intended process, clock ticks after boot; 0: any */
 };
 

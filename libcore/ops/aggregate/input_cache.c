@@ -41,7 +41,7 @@ void flmem_input_read_exactly(const struct flmem_input *input)
 	}
 }
 
-/* Other than a file on a disk; false: goes on with the next piece. */
+/* Advises a source that is no open file; false: the piece has one, or is fetched by parts. */
 static bool advise_source(const struct flmem_input_piece *piece, int advice)
 {
 	const struct flmem_input_file *file = piece->file;

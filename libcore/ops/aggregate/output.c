@@ -58,7 +58,7 @@ size_t flmem_output_suffix_length(const char *path)
 	return suffix ? strlen(suffix->text) : 0;
 }
 
-/* A name that asks for another format would be misunderstood by whoever reads the file. */
+/* A suffix of another format would mislead the readers of the file. */
 static int check_suffix(const char *path, struct flmem_error *err)
 {
 	static const char *const others[] = {".npy", ".tar",  ".gz",   ".zip", ".h5",

@@ -22,7 +22,7 @@
 
 struct flmem_state {
 	const char *path; /* the caller's; NULL: the algorithm keeps none */
-	bool exists;	  /* a round came before */
+	bool exists;	  /* an earlier round wrote it */
 	uint64_t round;	  /* the next one, from 1 */
 	struct flmem_layout layout;
 	struct flmem_input input; /* of the round before */
@@ -38,7 +38,7 @@ struct flmem_state {
 		.layout = {.header = FLMEM_BUF_INIT}, .part = FLMEM_PART_FILE_INIT \
 	}
 
-/* Part of a round that is the same however far it came. */
+/* The part of a round that does not depend on its progress. */
 struct flmem_state_round {
 	const char *algorithm;
 	uint64_t request; /* a fingerprint of inputs and parameters */

@@ -316,7 +316,7 @@ static uint64_t read_opened(int round)
 }
 
 /*
- * When the round ends. A server that starts again goes on with the time that is left, by the wall
+ * When the round ends. A server that starts again continues with the time that is left, by the wall
  * clock. If that jumped back meanwhile, the time begins again; if it jumped ahead, the round is at
  * its deadline. Jumps while the server runs have no effect.
  */

@@ -57,7 +57,7 @@ static void fail_lane_file(struct flmem_lane_transfer *transfer, int error)
 		  "the server cannot write the upload; try again later");
 }
 
-/* Of the lane; whoever waits for bytes or room is woken. */
+/* Updates the lane, and wakes threads that wait for bytes or room. */
 static void set_received(struct flmem_lane_transfer *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;

@@ -46,7 +46,7 @@ int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *opti
 int flmem_lockstep_open(struct flmem_exchange *x, struct flmem_error *err);
 void flmem_lockstep_close(struct flmem_exchange *x);
 
-/* Goes on with what an earlier server has left. Before any other thread. */
+/* Continues what an earlier server has left. Call it before other threads start. */
 void flmem_lockstep_recover(struct flmem_exchange *x);
 
 /* False, after an answer, for uploads that lockstep cannot combine, or of a client too many. */

@@ -241,7 +241,7 @@ static bool publish_offset(struct flmem_upload_transfer *transfer)
 	return current;
 }
 
-/* A client that goes on compares it with what it has. */
+/* A client that continues compares it with its own file. */
 static void fill_checksum(const struct flmem_upload *upload, struct flmem_http_answer *answer)
 {
 	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = upload->crc32c};

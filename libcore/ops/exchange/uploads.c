@@ -346,7 +346,7 @@ static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, i
 	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
 }
 
-/* Where the bytes are shows how far it came. */
+/* The place of its bytes shows how far the upload was. */
 static bool load_upload(struct flmem_exchange *x, const char *id)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

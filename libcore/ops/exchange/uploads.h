@@ -37,8 +37,8 @@ bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
 void flmem_uploads_release(struct flmem_exchange *x, struct flmem_upload *upload);
 
 /*
- * Releases what `request` has seized, NULL: whoever has, and removes it if its round is over.
- * Without the lock.
+ * Releases the upload that `request` (NULL: any request) has seized, and removes it if its round is
+ * over. Call it without the lock.
  */
 void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 		       const struct flmem_http_request *request);

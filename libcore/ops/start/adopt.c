@@ -60,8 +60,8 @@ static size_t count_argv_words(char *const *argv)
 }
 
 /*
- * The process has the words of the command; or those of a script, before which the kernel puts the
- * interpreter, and with the path of the script as its name: execve(2).
+ * The process has the arguments of the command; or those of a script, before which the kernel puts
+ * the interpreter, and with the path of the script as its name: execve(2).
  */
 static bool runs_command(const struct flmem_process *process, char *const *argv)
 {

@@ -80,7 +80,7 @@ struct pass {
 	uintptr_t page; /* writable for now */
 	int access;	/* that it had */
 	const char *why;
-	bool is_late; /* for objects that came later */
+	bool is_late; /* for objects that were loaded later */
 };
 
 static struct changed *find_changed(uintptr_t slot, bool add)
@@ -380,7 +380,7 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	struct pass *pass = context;
 
 	(void)size;
-	/* It has ended since: whoever puts the entries back comes next, or has been here. */
+	/* Sampling has ended: the thread that restores the entries runs next, or has run. */
 	if (pass->is_late && !sampler_is_active())
 		return 1;
 	/* Since the last time nothing was loaded. */

@@ -293,7 +293,7 @@ EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 	return result;
 }
 
-/* A library that comes later may lie where one was: what is known of addresses is stale. */
+/* Another library may be loaded at the same addresses: what is known of them is stale. */
 EXPORT int dlclose(void *handle)
 {
 	__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);

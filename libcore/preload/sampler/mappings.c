@@ -31,7 +31,7 @@ void sampler_mapping_add(uintptr_t start, size_t length)
 	}
 }
 
-/* A part of a sampled mapping goes: its weight shrinks in proportion. */
+/* A part of a sampled mapping is unmapped: its weight shrinks in proportion. */
 static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, size_t kept)
 {
 	struct flmem_profile_live live;
@@ -57,7 +57,7 @@ static void remove_overlap(uintptr_t start, size_t length, uintptr_t from, uintp
 	uintptr_t end = start + length;
 	size_t front = from > start ? from - start : 0, back = end > to ? end - to : 0;
 
-	/* Of a hole the rest counts as one mapping from the start. */
+	/* What remains around a hole counts as one mapping from the start. */
 	shrink_mapping(start, length, front ? start : to, front + back);
 }
 

@@ -24,9 +24,9 @@ struct sampler_thread {
 	uint64_t remaining; /* bytes until the next sample; wraps around below zero */
 	uint64_t random;
 	uint64_t interval; /* that `remaining` was drawn with */
-	/* Of its own stack, found to be one piece: that cannot go while the thread runs. */
+	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
 	uintptr_t stack_low, stack_top;
-	struct sampler_copies *lines; /* NULL: what a sample reads cannot go meanwhile */
+	struct sampler_copies *lines; /* NULL: what a sample reads stays mapped */
 	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
 	uint32_t record;	      /* in the section of threads */
 	uint32_t busy;		      /* inside the sampler */

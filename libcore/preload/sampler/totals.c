@@ -165,7 +165,7 @@ static uint64_t read_own_rss(void)
 	return pages * SAMPLER_PAGE;
 }
 
-/* Every second moment goes, and the period doubles: the timeline always covers the whole run. */
+/* Drops every second moment and doubles the period: the timeline covers the whole run. */
 static void thin_timeline(struct flmem_profile_section *section)
 {
 	struct flmem_profile_moment *moments = sampler_tables.timeline;
