@@ -117,7 +117,8 @@ static bool split_default_value(const char *value, const char **ret_start, size_
 		*ret_start = fallback + 2;
 		*ret_length = length - (size_t)(fallback + 2 - value) - 1;
 	}
-	return !memchr(*ret_start, '$', *ret_length) && !memchr(*ret_start, '`', *ret_length);
+	return !memchr(*ret_start, '$', *ret_length) && !memchr(*ret_start, '`', *ret_length) &&
+	       !memmem(*ret_start, *ret_length, "{{", 2); /* of a template */
 }
 
 /* A value of NULL is not known. */

@@ -5,16 +5,24 @@
 #include "base/cleanup.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Words of a list that count only together: [nvflare, simulator, job] */
-static int read_joined_words(const struct flmem_node *words, struct flmem_launches *launches)
+/* Words that count only together, or in their folder: [nvflare, simulator, job] */
+static int read_joined_words(const struct flmem_node *map, const struct flmem_node *words,
+			     struct flmem_launches *launches)
 {
 	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
+	const char *folder = flmem_node_string(flmem_node_get(map, "working_dir"));
+	const struct flmem_node *n =
+		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
 	int launch = -1;
 
-	for (const struct flmem_node *n = flmem_node_first(words); n; n = n->next)
-		if (flmem_node_string(n) && !strpbrk(n->text, " \t\n\"'"))
+	if (!folder)
+		folder = flmem_node_string(flmem_node_get(map, "workingDir"));
+	if (folder && !strpbrk(folder, " \t\n\"'"))
+		flmem_buf_printf(&line, "cd %s\n", folder);
+	for (; n; n = n == words ? NULL : n->next)
+		if (flmem_node_string(n) && (n == words || !strpbrk(n->text, " \t\n\"'")))
 			flmem_buf_printf(&line, "%s ", n->text);
-	if (line.length)
+	if (words && line.length)
 		flmem_launch_read_inner(launches, line.data, &words->place, &launch);
 	return launch;
 }
@@ -140,7 +148,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (launch < 0 && launches->doubt_count == doubts)
-			launch = read_joined_words(flmem_node_get(map, commands[i]), launches);
+			launch = read_joined_words(map, flmem_node_get(map, commands[i]), launches);
 	if (image && launch < 0 && launches->doubt_count == doubts)
 		flmem_launch_read_inner(launches, image, &flmem_node_get(map, "image")->place,
 					&launch);

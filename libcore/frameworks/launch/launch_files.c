@@ -58,9 +58,9 @@ bool flmem_launch_is_unread(const char *path)
 {
 	static const char *const names[] = {"Makefile", "makefile",  "GNUmakefile", "justfile",
 					    "Justfile", "Snakefile", "Jenkinsfile"};
-	static const char *const suffixes[] = {".mk",  ".fish",	 ".csh",    ".tcsh",
-					       ".j2",  ".jinja", ".jinja2", ".tmpl",
-					       ".tpl", ".yml",	 ".yaml"};
+	static const char *const suffixes[] = {".mk",	 ".fish",   ".csh",  ".tcsh", ".j2",
+					       ".jinja", ".jinja2", ".tmpl", ".tpl",  ".yml",
+					       ".yaml",	 ".hcl",    ".in"};
 	const char *name = flmem_text_basename(path);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
@@ -96,6 +96,16 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".pbs", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".lsf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".ksh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".dash", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".sge", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".qsub", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".def", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".container", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".Dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".hcl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".in", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".conf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".ini", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".fish", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},

@@ -109,7 +109,7 @@ static bool is_in_folder(const char *word, const char *folder, const char *name)
 /* The command in "command=nvflare" (supervisord) or "ExecStart=-nvflare" (systemd). */
 static const char *skip_command_key(const struct flmem_launch_scan *scan, const char *text)
 {
-	static const char *const keys[] = {"command=", "ExecStart=", "ExecStartPre="};
+	static const char *const keys[] = {"command=", "Exec=", "ExecStart=", "ExecStartPre="};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !scan->shell; i++)
 		if (flmem_text_starts(text, keys[i]))
@@ -149,17 +149,12 @@ static const struct flmem_launch_program *find_launch_program(const struct flmem
 	return NULL;
 }
 
-/* --export=ALL,NAME=VALUE of srun and sbatch; without ALL it is all that they pass on. */
-static bool note_slurm_export(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+/* NAME=VALUE,NAME: the list is changed. */
+static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
+				 const struct flmem_place *place)
 {
-	static const char option[] = "--export=";
-	char list[FLMEM_LAUNCH_WORD_MAX], *rest = NULL;
+	char *rest = NULL;
 
-	if (!flmem_text_starts(word->text, option))
-		return false;
-	snprintf(list, sizeof(list), "%s", word->text + sizeof(option) - 1);
-	if (!flmem_text_starts(list, "ALL"))
-		flmem_launch_drop(scan, &word->place, "srun --export");
 	for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
 		char *equals = strchr(one, '=');
 		const char *name = flmem_launch_variable_name(one, equals ? (size_t)(equals - one)
@@ -167,8 +162,26 @@ static bool note_slurm_export(struct flmem_launch_scan *scan, const struct flmem
 
 		if (name)
 			flmem_launch_add_variable(scan->launches, name, equals ? equals + 1 : NULL,
-						  -1, &word->place);
+						  -1, place);
 	}
+}
+
+/*
+ * --export=ALL,NAME=VALUE of srun and sbatch, and without ALL it is all that they pass on;
+ * environment=NAME="VALUE",NAME="VALUE" of supervisord.
+ */
+static bool note_variable_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char option[] = "--export=", key[] = "environment=";
+	bool slurm = flmem_text_starts(word->text, option);
+	char list[FLMEM_LAUNCH_WORD_MAX];
+
+	if (!slurm && (scan->shell || !flmem_text_starts(word->text, key)))
+		return false;
+	snprintf(list, sizeof(list), "%s", strchr(word->text, '=') + 1);
+	if (slurm && !flmem_text_starts(list, "ALL"))
+		flmem_launch_drop(scan, &word->place, "srun --export");
+	add_listed_variables(scan, list, &word->place);
 	return true;
 }
 
@@ -187,7 +200,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 	equals = strchr(text, '=');
 	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text)) : NULL;
 	if (!name)
-		return note_slurm_export(scan, word);
+		return note_variable_list(scan, word);
 	flmem_launch_add_variable(scan->launches, name, equals + 1, -1, &word->place);
 	return true;
 }
@@ -246,14 +259,15 @@ static bool runs_python_file(const struct flmem_launch_scan *scan, const char *n
 }
 
 /* Whether a word is the program of a statement: the first one, or behind what runs programs. */
-static bool is_program_word(const char *before)
+static bool is_program_word(const char *before, bool shell)
 {
 	static const char *const runners[] = {"exec", "nohup", "time", "srun", "mpirun"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
 		if (strcmp(before, runners[i]) == 0)
 			return true;
-	return !*before || strchr(before, '=');
+	/* "A= ./job.py" of a shell, but not "args=('job.py',)" of other files */
+	return !*before || (strchr(before, '=') && (shell || !flmem_text_ends(before, "=")));
 }
 
 /* "python3 -m MODULE", except what comes with Python and what starts other files. */
@@ -302,7 +316,7 @@ static bool note_python_option(struct flmem_launch_scan *scan, const struct flme
 static void note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			const char *name)
 {
-	bool first = is_program_word(scan->now.previous);
+	bool first = is_program_word(scan->now.previous, scan->shell);
 	const char *dot = strrchr(name, '.');
 
 	if (scan->now.launch >= 0 || scan->build_step || strcmp(name, "setup.py") == 0)

@@ -119,8 +119,12 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 
 static bool is_passed_over(const char *name)
 {
-	return (name[0] == '.' && strcmp(name, ".env") != 0) || !strcmp(name, "__pycache__") ||
-	       !strcmp(name, "node_modules");
+	static const char *const hidden[] = {".env", ".github", ".gitlab-ci.yml"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(hidden); i++)
+		if (strcmp(name, hidden[i]) == 0)
+			return false;
+	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
 }
 
 static int search_folder(struct file_search *search, int parent, const char *name, const char *path,
