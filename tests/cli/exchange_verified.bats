@@ -47,9 +47,9 @@ write_update() {
 		assert served["updates"] == 2 and not served["stopped"], served
 	END
 	[ -z "$(find . -size +1M)" ]
-	# The same command later: the result is still known.
-	start_server --model "$MODEL" --clients 2 --mode lockstep --verify "a=$(update 1)" \
-		--verify "b=$(update 2)"
+	# The same command later: the result is still known, also where a signal ends it.
+	serve_verified --settle 1h
+	kill "$SERVER"
 	await_server
 	[ "$CODE" -eq 0 ]
 	has_line served 'nothing was written.* 11699132 elements are their exact mean'

@@ -65,8 +65,23 @@ experiment() {
 }
 
 @test "an experiment that does not fit is refused" {
-	run_command "$FLMEM_TESTS/experiments/run" "$(dirname "$(dirname "$FLMEM")")" llama-3.1-70b --disk 1
+	run_command "$FLMEM_TESTS/experiments/run" "$(dirname "$(dirname "$FLMEM")")" llama-3.1-70b --cut --disk 1
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
 	assert_status 1
 	assert_stderr "not even one layer"
+}
+
+# As for a model that no disk holds, with a small one.
+@test "a generated model: every element is verified, and nothing is written" {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/experiments/one.py" flmem llama-3.1-70b --clients 2 \
+		--rounds 1 --steps 1 --layers 80 --flmem "$FLMEM" --first 'generate:resnet18?seed=1'
+	assert_status 0
+	/usr/bin/python3 -B - <<-'END'
+		import json
+		result = json.load(open("result.json"))
+		assert " 11699132 elements are their exact mean" in result["verified"], result
+		assert set(result["resident"]) == {"server", "client 1", "client 2"}, result
+		assert all(set(times) == {"pull", "push"} for times in result["times"]), result
+	END
+	[ -z "$(find . -size +1M)" ]
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 client.py WAY ADDRESS MODEL NUMBER ROUNDS STEPS OUTPUT: one client of an experiment; the last argument is where
-its times go, as JSON. "flmem" uses flmem.exchange, "flmem-files" the command, which trains nothing; "appfl" is APPFL itself.
+its times go, as JSON. "flmem" uses flmem.exchange, "flmem-files" the command, which trains nothing, "flmem-generated"
+the same with a generated MODEL and nothing written; "appfl" is APPFL itself.
 """
 import json
 import os
@@ -54,6 +55,17 @@ def by_flmem_files(times, address, name, client, rounds, _steps):
         times.of("wait", run, "wait", "--round", str(number + 1))
 
 
+def by_flmem_generated(times, address, name, client, _rounds, _steps):
+    """The model is generated while it is sent, and only compared where it is received."""
+    flmem = os.environ["FLMEM"]
+
+    def run(verb, *words):
+        subprocess.run([flmem, "exchange", verb, address, "-q", *words], check=True)
+
+    times.of("pull", run, "pull", "-o", "verify:", "--round", "0")
+    times.of("push", run, "push", f"{name}&client={client}", "-c", f"client-{client}", "-w", str(client))
+
+
 def by_original(times, address, name, client, rounds, steps):
     """Whole models in memory, as APPFL does it."""
     import torch  # pylint: disable=import-outside-toplevel
@@ -88,7 +100,8 @@ def by_appfl(times, address, name, client, rounds, steps):
     connection.close()
 
 
-WAYS = {"flmem": by_flmem, "flmem-files": by_flmem_files, "original": by_original, "appfl": by_appfl}
+WAYS = {"flmem": by_flmem, "flmem-files": by_flmem_files, "flmem-generated": by_flmem_generated,
+        "original": by_original, "appfl": by_appfl}
 
 
 def main():

@@ -18,6 +18,8 @@ import models
 HERE = os.path.dirname(os.path.abspath(__file__))
 SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
 START_S = 600
+GENERATED = "generate:"
+GENERATED_START_S = 24 * 3600  # the server makes all of the model once, for its SHA-256
 EVERY_S = 0.01
 
 
@@ -61,9 +63,9 @@ class Peaks:  # pylint: disable=too-few-public-methods
         self._thread.join()
 
 
-def address_of(server, path):
+def address_of(server, path, limit_s):
     """What the server printed, once it is there."""
-    until = time.monotonic() + START_S
+    until = time.monotonic() + limit_s
     while time.monotonic() < until and server.poll() is None:
         with open(path, encoding="utf-8") as file:
             found = re.search(r"listening at (\S+)\n", file.read())
@@ -91,21 +93,42 @@ def sampled(options, process, words):
 PROGRAMS = {"original": "original.py", "appfl": "appfl_grpc.py"}
 
 
+def is_generated(options):
+    return options.first.startswith(GENERATED)
+
+
+def verified_by(path):
+    """The line of a server that has written nothing."""
+    with open(path, encoding="utf-8") as file:
+        found = re.search(r"^nothing was written: .*$", file.read(), re.M)
+    if not found:
+        raise SystemExit("experiment: the server has verified nothing")
+    return found[0]
+
+
 def server_words(options, way):
     if way in PROGRAMS:
         what = "final.pt" if options.model in models.SMALL else str(options.layers)
         return [options.python, "-B", os.path.join(HERE, PROGRAMS[way]), options.model, str(options.clients),
                 str(options.rounds), what]
-    return [options.flmem, "exchange", "serve", "--model", options.first, "--clients", str(options.clients), "--rounds",
-            str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0", "--settle", "1h"]
+    words = [options.flmem, "exchange", "serve", "--model", options.first, "--clients", str(options.clients), "--rounds",
+             str(options.rounds), "--state", "state", "--listen", "127.0.0.1:0", "--settle", "1h"]
+    if is_generated(options):
+        words += ["--mode", "lockstep"]
+        for number in range(1, options.clients + 1):
+            words += ["--verify", f"client-{number}={options.first}&client={number}"]
+    return words
 
 
 def run_clients(options, way, address, peaks):
     """All clients at a time; their times."""
     kind = "flmem-files" if way == "flmem" and options.model in models.LLAMA else way
+    if is_generated(options):
+        kind = "flmem-generated"
+    model = options.first if is_generated(options) else options.model
     processes = []
     for number in range(1, options.clients + 1):
-        words = [options.python, "-B", os.path.join(HERE, "client.py"), kind, address, options.model, str(number),
+        words = [options.python, "-B", os.path.join(HERE, "client.py"), kind, address, model, str(number),
                  str(options.rounds), str(options.steps), f"times-{number}.json"]
         # pylint: disable-next=consider-using-with
         processes.append(subprocess.Popen(sampled(options, f"client-{number}", words),
@@ -153,7 +176,8 @@ def main():
         with open("server.log", "wb") as log, subprocess.Popen(words, stderr=log, stdout=log) as server:
             peaks.pids["server"] = server.pid
             try:
-                address = address_of(server, "server.log")
+                limit_s = GENERATED_START_S if is_generated(options) else START_S
+                address = address_of(server, "server.log", limit_s)
                 began = time.monotonic()
                 times = run_clients(options, options.way, address, peaks)
                 took = time.monotonic() - began
@@ -166,7 +190,8 @@ def main():
         peaks.close()
     with open("result.json", "w", encoding="ascii") as file:
         json.dump({"seconds": took, "times": times, "anonymous": peaks.anonymous, "resident": peaks.resident,
-                   "server_read_bytes": read}, file)
+                   "server_read_bytes": read,
+                   "verified": verified_by("server.log") if is_generated(options) else None}, file)
 
 
 if __name__ == "__main__":

@@ -325,7 +325,7 @@ static int fill_served(const struct flmem_exchange *x, bool stopped,
 		.refused_updates = x->counters.refused_updates,
 		.received_bytes = x->counters.received_bytes,
 		.verified_elements = x->verified,
-		.stopped = stopped && x->published_round < x->options->rounds,
+		.stopped = stopped && !x->verified && x->published_round < x->options->rounds,
 		.model = flmem_published_path(x, x->published_round),
 	};
 	return served->model ? 0 : flmem_error_nomem(err, "cannot report the exchange");
