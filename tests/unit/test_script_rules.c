@@ -199,6 +199,9 @@ static const struct row rows[] = {
 	 .hits = 0},
 	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg(enable_tensor_disk_offload=1)\nRunner('t.py')\n",
 	 .hits = 1, .line = 4},
+	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg(enable_tensor_disk_offload='no')\nRunner('t.py')\n",
+	 .hits = 1, .line = 4},
+	{"NVF-OFFLOAD-NUMPY", PT "R('n', enable_tensor_disk_offload='no')\n", .hits = 0},
 	{"NVF-CANNOT-TELL",
 	 JOB "FedAvg(memory_gc_rounds=1, enable_tensor_disk_offload=True)\n"
 	     "Runner('t.py', memory_gc_rounds=1,\n server_expected_format=f)\n",

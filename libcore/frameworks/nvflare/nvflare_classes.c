@@ -150,8 +150,13 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 {
 	const struct flmem_node *value =
 		flmem_check_resolve(check->input, flmem_nvflare_arg(check, name));
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *text = flmem_node_string(value);
 	int64_t number;
 
+	/* Workflows take any value; recipes convert words, SwarmClientController refuses them. */
+	if (text)
+		return *text && known && known->part == FLMEM_NVFLARE_CONTROLLER;
 	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
 }
 
