@@ -7,7 +7,7 @@
 #include "preload/sampler/python.h"
 
 #define STATE_OFFSET  32U
-#define INTERNED_BITS 2U  /* then three of the kind, compact, ascii: 3.8 to 3.14 */
+#define INTERNED_BITS 2U  /* then three of the kind, compact, ascii: 3.8 to 3.15 */
 #define LENGTH_OFFSET 16U /* of str and of bytes */
 #define BYTES_OFFSET  32U
 #define TABLE_MAX     (1U << 20)
