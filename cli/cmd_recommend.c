@@ -111,8 +111,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct recommend_options, plan.actors),
 	 .metavar = "N",
-	 .help = "the plan is for a simulator on one node that runs N clients at once (--threads "
-		 "of NVFlare's, the concurrent ClientApps of Flower's)"},
+	 .help = "the plan is for a simulator on one node that runs N clients at once (NVFlare: "
+		 "--threads; Flower: concurrent ClientApps)"},
 	{.name = "optimizer",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, plan.optimizer),

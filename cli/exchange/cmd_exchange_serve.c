@@ -418,7 +418,7 @@ const struct cmd cmd_exchange_serve = {
 		"receives updates at /v1/uploads (tus 1.0: resumable, with checksums). When all "
 		"clients have sent their update of a round, or at the deadline with a quorum, the "
 		"updates are combined and the result is published as the next round. After the "
-		"last round the server exits when no client has asked for anything for some "
+		"last round the server exits once no client has sent a request for some "
 		"seconds.\n\n"
 		"Without tokens or client certificates every process that reaches the address can "
 		"read the model and send an update in any name. Plain HTTP is served on loopback "

@@ -121,9 +121,9 @@ const struct cmd cmd_profile_diff = {
 	.name = "profile diff",
 	.summary = "compares two heap profiles function by function",
 	.arguments = "FIRST SECOND",
-	.description = "Functions are the same if their names and files are; lines may differ, and "
-		       "so may the files of the two programs themselves. The "
-		       "largest changes come first; those within twice the standard error of the "
+	.description = "Functions are matched by name and file; lines may differ, and so may the "
+		       "files of the two programs themselves. The largest "
+		       "changes come first; those within twice the standard error of the "
 		       "samples are not printed, but are in --json.",
 	.examples = examples,
 	.options = options_table,

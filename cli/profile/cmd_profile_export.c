@@ -125,8 +125,8 @@ const struct cmd cmd_profile_export = {
 	.summary = "converts a heap profile for other tools",
 	.arguments = "FILE",
 	.description =
-		"pprof and speedscope get all measures; --by is the one that is shown first. "
-		"Collapsed stacks have that one only.",
+		"pprof and speedscope files contain all measures, with that of --by first. "
+		"Collapsed stacks contain only that one.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct export_options),

@@ -79,8 +79,9 @@ const struct cmd cmd_profile_tree = {
 	.name = "profile tree",
 	.summary = "shows the largest stacks as a tree, callers first",
 	.arguments = "FILE",
-	.description = "Of each branch the amount of all stacks in it is shown, also of "
-		       "those that --limit leaves out.",
+	.description =
+		"Each branch shows the total of all its stacks, including those that --limit "
+		"omits.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

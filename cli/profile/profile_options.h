@@ -28,7 +28,7 @@ extern const char *const profile_stacks[];
 	{                                                                                     \
 		.name = "stack", .letter = 's', .kind = OPT_CHOICE,                           \
 		.offset = offsetof(struct profile_options, stack), .choices = profile_stacks, \
-		.help = "frames that count: all, of Python only, or native ones only"         \
+		.help = "frames to include: all, Python only or native only"                  \
 	}
 
 #define PROFILE_BY_OPTION                                                                     \
