@@ -74,7 +74,7 @@ while True:
 	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
 	assert_status 6
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *"could not start a thread"* ]]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u)"* ]]
 	assert_victim_unharmed
 	assert_silent
 }
@@ -446,6 +446,42 @@ while True:
 	assert_victim_unharmed
 	assert_silent
 	echo 100 >"$GROUP/pids.max"
+	flmem trim --pid "$VICTIM" --gc --timeout 5s --json
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	assert_victim_unharmed
+	assert_silent
+}
+
+# start_forking PLACES: forks all the time, as a user that no other process has.
+start_forking() {
+	start_victim /usr/bin/python3 -uc '
+import ctypes, os, resource, sys, time
+user = 200000 + os.getpid()
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE
+resource.setrlimit(resource.RLIMIT_NPROC, (int(sys.argv[1]), int(sys.argv[1])))
+print("ready", flush=True)
+while True:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    time.sleep(0.05)' "$1"
+}
+
+# Room for one more, which the program needs for its next child.
+@test "nor the last one of a user" {
+	requires root
+	start_forking 2
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u), which the program may need itself" ]]
+	assert_victim_unharmed
+	assert_silent
+	start_forking 100
 	flmem trim --pid "$VICTIM" --gc --timeout 5s --json
 	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
 	assert_victim_unharmed

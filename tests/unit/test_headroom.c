@@ -247,6 +247,89 @@ static void a_limit_that_is_near_is_refused(void **state)
 	end();
 }
 
+/* Of a user that no other test has. */
+#define USER  (200000U + (unsigned)getpid())
+#define SPARE 16U
+
+static rlim_t tasks;
+static unsigned user;
+
+/* One more process of the user may be there than is counted; 2: the kernel lets it fork. */
+static void be_of_user(void)
+{
+	const struct rlimit limit = {tasks, tasks};
+	bool ready = !user || (setgid(user) == 0 && setuid(user) == 0);
+	pid_t forked;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ready = ready && setrlimit(RLIMIT_NPROC, &limit) == 0;
+	forked = ready ? fork() : -1;
+	if (forked == 0)
+		_exit(0);
+	if (forked > 0)
+		waitpid(forked, NULL, 0);
+	atomic_store(shared, !ready ? -1 : forked > 0 ? 2 : 1);
+	for (;;)
+		pause();
+}
+
+/* The code of flmem_headroom_check_tasks(); skips the test where no user may be chosen. */
+static int check_tasks_of(unsigned who, rlim_t most, bool *ret_forks, struct flmem_error *err)
+{
+	int rc = 0, said;
+
+	user = who;
+	tasks = most;
+	shared = child_share(sizeof(*shared));
+	assert_non_null(shared);
+	child = child_start(be_of_user);
+	assert_true(child > 0);
+	await_true(atomic_load(shared));
+	said = atomic_load(shared);
+	if (said > 0) {
+		target_open(child, &target);
+		rc = flmem_headroom_check_tasks(&target.process, err);
+		target_close(&target);
+	}
+	child_end(child);
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+	if (said < 0) {
+		print_message("SKIP: needs root\n");
+		skip();
+	}
+	*ret_forks = said == 2;
+	return rc;
+}
+
+static void the_last_places_of_a_user_are_left(void **state)
+{
+	struct flmem_error err = {0};
+	bool forks;
+
+	(void)state;
+	assert_int_equal(check_tasks_of(USER, 1, &forks, &err), FLMEM_EUNSAFE);
+	assert_false(forks);
+	assert_non_null(strstr(err.message, "may start 0 more threads (ulimit -u)"));
+	assert_int_equal(check_tasks_of(USER, 1 + SPARE, &forks, &err), FLMEM_EUNSAFE);
+	assert_true(forks);
+	assert_non_null(strstr(err.message, "may start 16 more threads (ulimit -u)"));
+	assert_int_equal(check_tasks_of(USER, 2 + SPARE, &forks, &err), 0);
+}
+
+/* The limit does not hold for root of the first user namespace. */
+static void root_has_as_many_places_as_the_kernel_says(void **state)
+{
+	struct flmem_error err = {0};
+	bool forks;
+	int rc;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	rc = check_tasks_of(0, 1, &forks, &err);
+	assert_int_equal(rc, forks ? 0 : FLMEM_EUNSAFE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +340,8 @@ int main(void)
 		cmocka_unit_test(full_locked_memory_is_refused),
 		cmocka_unit_test(a_limit_that_is_near_is_refused),
 		cmocka_unit_test(a_host_that_never_overcommits_is_asked),
+		cmocka_unit_test(the_last_places_of_a_user_are_left),
+		cmocka_unit_test(root_has_as_many_places_as_the_kernel_says),
 	};
 
 	return cmocka_run_group_tests_name("headroom", tests, NULL, NULL);

@@ -97,6 +97,15 @@ static void be_waiting_for_own_stack(void)
 		syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* The limit is reached after the check. */
+int __wrap_flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err);
+int __wrap_flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err)
+{
+	(void)process;
+	(void)err;
+	return 0;
+}
+
 static void be_child(void)
 {
 	const struct rlimit none = {0, 0};

@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <flmem/parse.h>
 
@@ -14,6 +15,7 @@
 #include "base/text/text.h"
 #include "proc/limits/cgroup.h"
 #include "proc/rollup.h"
+#include "proc/scan.h"
 #include "proc/status.h"
 
 #define FILE_LIMIT 65536U
@@ -24,6 +26,9 @@
 
 /* Threads and processes that a program may start at about the same time, beside flmem's. */
 #define SPARE_TASKS 16U
+
+/* Inode of the first user namespace (include/linux/proc_ns.h). */
+#define FIRST_USER_NAMESPACE 0xEFFFFFFDU
 
 /* Mode 2 of vm.overcommit_memory: the kernel refuses what it might not be able to provide. */
 #define NEVER_OVERCOMMIT 2U
@@ -170,13 +175,83 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			       (int)process->pid, limit, (unsigned long long)(bytes >> 20));
 }
 
+/* RLIMIT_NPROC does not hold for it (kernel/fork.c, copy_process). */
+static bool may_start_any_number(const struct flmem_process *process,
+				 const struct flmem_status *status)
+{
+	const uint64_t capabilities = flmem_u64_or(status->cap_effective, 0);
+	struct stat namespace;
+
+	return fstatat(process->dirfd, "ns/user", &namespace, 0) == 0 &&
+	       namespace.st_ino == FIRST_USER_NAMESPACE &&
+	       (status->uid.real == 0 || (capabilities >> CAP_SYS_RESOURCE & 1) ||
+		(capabilities >> CAP_SYS_ADMIN & 1));
+}
+
+/* As far as they are visible; ended ones count until they are waited for. */
+static uint64_t count_tasks_of_user(uint32_t user)
+{
+	FLMEM_AUTO_CLOSE int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
+	uint64_t count = 0;
+
+	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
+		return UINT64_MAX;
+	for (size_t i = 0; i < scan.count; i++) {
+		FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+		struct flmem_status status;
+
+		if (!flmem_process_open_at(proc, scan.rows[i].pid, &process, NULL) &&
+		    !flmem_status_read(&process, &status, NULL) && status.uid.known &&
+		    status.uid.real == user)
+			count += flmem_u64_or(status.threads, 1);
+	}
+	return count;
+}
+
+/* The last word but one of /proc/loadavg ends in "/" and the number of all threads of the host. */
+static bool has_host_fewer_tasks(uint64_t limit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	const char *at;
+	uint64_t all;
+
+	if (flmem_io_read_file_at(AT_FDCWD, "/proc/loadavg", FILE_LIMIT, &text))
+		return false;
+	at = strchr(text.data, '/');
+	return at && parse_word(at + 1, &all) && all < limit && limit - all > SPARE_TASKS;
+}
+
+/* How many threads the limit of the user (RLIMIT_NPROC) leaves; UINT64_MAX: enough, or no limit. */
+static uint64_t user_tasks_left(const struct flmem_process *process, uint32_t *ret_user)
+{
+	struct flmem_status status;
+	uint64_t limit, count;
+
+	if (!flmem_headroom_limit(process, "Max processes", &limit) || limit == UINT64_MAX ||
+	    has_host_fewer_tasks(limit) || flmem_status_read(process, &status, NULL) ||
+	    !status.uid.known || may_start_any_number(process, &status))
+		return UINT64_MAX;
+	*ret_user = status.uid.real;
+	count = count_tasks_of_user(status.uid.real);
+	return count < limit ? limit - count : 0;
+}
+
 int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	uint64_t left = root < 0 ? UINT64_MAX : flmem_cgroups_tasks_left(root, process);
+	uint32_t user = 0;
 
-	if (left > SPARE_TASKS)
-		return 0;
+	if (left > SPARE_TASKS) {
+		left = user_tasks_left(process, &user);
+		if (left > SPARE_TASKS)
+			return 0;
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "user %u of process %d may start %llu more threads "
+				       "(ulimit -u), which the program may need itself",
+				       (unsigned)user, (int)process->pid, (unsigned long long)left);
+	}
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the control group of process %d may start %llu more threads "
 			       "(pids.max), which the program may need itself",

@@ -24,9 +24,10 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
 
 /*
- * FLMEM_EUNSAFE when the control groups of the process leave few threads (pids.max): one that flmem
- * starts would take the place of the next that the program starts. Groups that are not visible here
- * refuse nothing.
+ * FLMEM_EUNSAFE when the control groups of the process (pids.max) or the limit of its user
+ * (RLIMIT_NPROC) leave few threads: one that flmem starts would take the place of the next that the
+ * program starts. Groups that are not visible here refuse nothing, and processes that are not
+ * visible do not count.
  */
 int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err);
 
