@@ -36,6 +36,14 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
+/* nvmlMemory_v2_t: `used` of the first revision includes `reserved`, which no process can have. */
+struct nvml_memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+
+#define MEMORY_VERSION (sizeof(struct nvml_memory_v2) | 2U << 24)
+
 /* nvmlProcessInfo_v1_t: for the function without a number. */
 struct nvml_process_v1 {
 	unsigned pid;
@@ -49,6 +57,7 @@ struct nvml_process_v2 {
 	unsigned gpu_instance, compute_instance;
 };
 
+_Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t is 40 bytes");
 _Static_assert(sizeof(struct nvml_process_v1) == 16, "nvmlProcessInfo_v1_t is 16 bytes");
 _Static_assert(sizeof(struct nvml_process_v2) == 24, "nvmlProcessInfo_v2_t is 24 bytes");
 
@@ -71,11 +80,12 @@ struct flmem_nvml {
 	int (*device_name)(struct nvml_device *device, char *name, unsigned length);
 	int (*device_memory)(struct nvml_device *device, struct nvml_memory *memory);
 	struct process_list lists[2]; /* compute, graphics */
-	/* NULL in drivers before 410 and before 450. */
+	/* NULL in drivers before 410, 450 and 510. */
 	int (*cuda_version)(int *version);
 	int (*mig_mode)(struct nvml_device *device, unsigned *current, unsigned *pending);
 	int (*mig_limit)(struct nvml_device *device, unsigned *count);
 	int (*mig_device)(struct nvml_device *device, unsigned index, struct nvml_device **mig);
+	int (*device_memory_v2)(struct nvml_device *device, struct nvml_memory_v2 *memory);
 };
 
 #define DEVICE_LIMIT  256U
@@ -135,6 +145,7 @@ static int load_library(struct flmem_nvml *nvml, struct flmem_error *err)
 		{{"nvmlDeviceGetMigMode"}, &nvml->mig_mode, true},
 		{{"nvmlDeviceGetMaxMigDeviceCount"}, &nvml->mig_limit, true},
 		{{"nvmlDeviceGetMigDeviceHandleByIndex"}, &nvml->mig_device, true},
+		{{"nvmlDeviceGetMemoryInfo_v2"}, &nvml->device_memory_v2, true},
 		{{"nvmlDeviceGetComputeRunningProcesses"}, &v1[0], true},
 		{{"nvmlDeviceGetGraphicsRunningProcesses"}, &v1[1], true},
 	};
@@ -256,6 +267,18 @@ static void read_mig(const struct flmem_nvml *nvml, struct nvml_device *device,
 		gpu->mig_instances = FLMEM_KNOWN(0);
 }
 
+static bool read_device_memory(const struct flmem_nvml *nvml, struct nvml_device *device,
+			       struct nvml_memory *memory)
+{
+	struct nvml_memory_v2 newer = {.version = MEMORY_VERSION};
+
+	if (nvml->device_memory_v2 && nvml->device_memory_v2(device, &newer) == NVML_SUCCESS) {
+		*memory = (struct nvml_memory){newer.total, newer.free, newer.used};
+		return true;
+	}
+	return nvml->device_memory(device, memory) == NVML_SUCCESS;
+}
+
 static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *gpu)
 {
 	static const char untold[] = "the driver does not report it";
@@ -270,7 +293,7 @@ static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *g
 	if (nvml->device(index, &device) == NVML_SUCCESS) {
 		nvml->device_name(device, name, sizeof(name));
 		read_mig(nvml, device, gpu);
-		if (nvml->device_memory(device, &memory) == NVML_SUCCESS) {
+		if (read_device_memory(nvml, device, &memory)) {
 			gpu->total_bytes = FLMEM_KNOWN(memory.total);
 			gpu->used_bytes = FLMEM_KNOWN(memory.used);
 			gpu->free_bytes = FLMEM_KNOWN(memory.free);

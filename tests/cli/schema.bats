@@ -137,8 +137,8 @@ print(json.dumps(summary))
 	assert_output '"gpu_driver":	"555.42.06"'
 	assert_output '"used_bytes":	3221225472'
 	run_command env "LD_LIBRARY_PATH=$FLMEM_VICTIMS/../fakes/nvml_3" "$FLMEM" detect
-	assert_output 'Fake GPU 80GB, 80 GiB, 3 GiB used, 77 GiB free, driver 555.42.06'
-	assert_output 'parted, 80 GiB, 2 GiB used, 78 GiB free, MIG with 2 instances, driver'
+	assert_output 'Fake GPU 80GB, 80 GiB, 3 GiB used, 76.5 GiB free, driver 555.42.06'
+	assert_output 'parted, 80 GiB, 2 GiB used, 77.5 GiB free, MIG with 2 instances, driver'
 	assert_output 'cuda .*the driver supports up to 12.5'
 	assert_output 'torch.cuda.empty_cache\(\)  yes '
 }

@@ -41,8 +41,16 @@ static struct device devices[] = {
 	{"Fake GPU 80GB parted", 80 * GIB, 2 * GIB},
 };
 
+/* Of the driver: newer revisions report it apart from what is in use. */
+#define RESERVED (GIB / 2)
+
 struct memory {
 	unsigned long long total, free, used;
+};
+
+struct memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
 };
 
 struct process {
@@ -108,10 +116,23 @@ int nvmlDeviceGetName(struct device *device, char *name, unsigned length)
 int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 {
 	memory->total = device->total;
-	memory->used = device->used;
-	memory->free = device->total - device->used;
+	memory->used = device->used + RESERVED;
+	memory->free = device->total - memory->used;
 	return SUCCESS;
 }
+
+#if REVISION > 2
+int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
+{
+	if (memory->version != (sizeof(*memory) | 2 << 24))
+		return INVALID_ARGUMENT;
+	memory->total = device->total;
+	memory->reserved = RESERVED;
+	memory->used = device->used;
+	memory->free = device->total - device->used - RESERVED;
+	return SUCCESS;
+}
+#endif
 
 static int list(unsigned *count, struct process *rows, const struct process *own,
 		unsigned own_count)

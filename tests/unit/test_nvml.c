@@ -68,7 +68,7 @@ static void gpus_and_driver(void **state)
 	assert_null(gpus[0].total_bytes.unknown);
 	assert_int_equal(gpus[0].total_bytes.value, 80 * GIB);
 	assert_int_equal(gpus[0].used_bytes.value, 3 * GIB);
-	assert_int_equal(gpus[0].free_bytes.value, 77 * GIB);
+	assert_int_equal(gpus[0].free_bytes.value, 77 * GIB - GIB / 2);
 	assert_int_equal(gpus[0].mig, FLMEM_MIG_UNSUPPORTED);
 	assert_string_equal(gpus[1].name, "Fake GPU 80GB parted");
 	for (size_t i = 0; i < count; i++)
@@ -92,6 +92,18 @@ static void read_first_two(struct flmem_gpu *ret_gpus)
 	}
 	free(gpus);
 	flmem_nvml_close(nvml);
+}
+
+static void an_older_driver_counts_its_own_memory_as_used(void **state)
+{
+	struct flmem_gpu gpus[2] = {0};
+	void *fake = load_fake(2);
+
+	(void)state;
+	read_first_two(gpus);
+	assert_int_equal(gpus[0].used_bytes.value, 3 * GIB + GIB / 2);
+	assert_int_equal(gpus[0].free_bytes.value, 77 * GIB - GIB / 2);
+	dlclose(fake);
 }
 
 static void partitions_are_counted_or_unknown(void **state)
@@ -236,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_library),
 		cmocka_unit_test(gpus_and_driver),
+		cmocka_unit_test(an_older_driver_counts_its_own_memory_as_used),
 		cmocka_unit_test(partitions_are_counted_or_unknown),
 		cmocka_unit_test(cuda_versions),
 		cmocka_unit_test(one_process_with_every_revision_of_the_lists),
