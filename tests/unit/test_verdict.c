@@ -423,6 +423,20 @@ static void registered_blocks_of_malloc_are_anonymous(void **state)
 	assert_classes(&verdict.classes, 60, 40, 310, 0);
 }
 
+static void page_locked_memory_of_which_the_use_is_unknown(void **state)
+{
+	struct flmem_allocator_report allocator;
+	struct flmem_backing_report nameless;
+	struct flmem_process_report report = make_gpu_user(&allocator, &nameless);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
+
+	(void)state;
+	report.cuda.pinned_active_bytes = FLMEM_UNKNOWN(why);
+	explain(&report, &verdict);
+	assert_true(says(&verdict, "PyTorch keeps 256 MiB of page-locked host memory for the GPU; "
+				   "how much of it tensors use is unknown"));
+}
+
 static void nameless_memory_beside_a_gpu_is_asked_about(void **state)
 {
 	struct flmem_allocator_report allocator;
@@ -546,6 +560,7 @@ int main(void)
 		cmocka_unit_test(page_locked_memory_is_pytorchs),
 		cmocka_unit_test(page_locked_memory_that_is_not_seen_is_doubt),
 		cmocka_unit_test(registered_blocks_of_malloc_are_anonymous),
+		cmocka_unit_test(page_locked_memory_of_which_the_use_is_unknown),
 		cmocka_unit_test(nameless_memory_beside_a_gpu_is_asked_about),
 		cmocka_unit_test(retained_memory_is_explained_and_trim_advised),
 		cmocka_unit_test(live_memory_is_to_be_watched),

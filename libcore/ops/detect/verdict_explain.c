@@ -243,7 +243,12 @@ static void explain_page_locked(struct explanation *explanation)
 	uint64_t nameless = flmem_nameless_bytes(explanation->report);
 	struct flmem_u64 all = cuda->pinned_bytes;
 
-	if (is_worth_sentence(explanation, all))
+	if (is_worth_sentence(explanation, all) && cuda->pinned_active_bytes.unknown)
+		add_sentence(explanation, all.value,
+			     "PyTorch keeps %s of page-locked host memory for the GPU; how much of "
+			     "it tensors use is unknown",
+			     SIZE(all.value));
+	else if (is_worth_sentence(explanation, all))
 		add_sentence(explanation, all.value,
 			     "PyTorch keeps %s of page-locked host memory for the GPU, and no "
 			     "tensor uses "
@@ -270,7 +275,8 @@ static void name_largest(const struct explanation *explanation, bool files, uint
 			continue;
 		/* PyTorch's page-locked memory is in other classes. */
 		if (backing->kind == FLMEM_BACKING_SHARED_ANONYMOUS &&
-		    is_worth_sentence(explanation, report->cuda.pinned_bytes))
+		    is_worth_sentence(explanation, report->cuda.pinned_bytes) &&
+		    !report->cuda.pinned_active_bytes.unknown)
 			continue;
 		if (backing->resident_bytes < explanation->worth)
 			return;

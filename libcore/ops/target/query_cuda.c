@@ -12,10 +12,11 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats (from 2.6 on) document them.
- * For page-locked memory, `reserved` is the total and `allocated` the part in use; in later
- * releases these are `allocated` and `active` (HostStats in ATen's CachingHostAllocator.h). If CUDA
- * was not initialised through torch, the query would initialise it.
+ * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats document them. The total of
+ * page-locked memory is `reserved`, in later releases `allocated` (HostStats in ATen's
+ * CachingHostAllocator.h). The part in use does not fall when memory is freed before 2.13 (PyTorch
+ * #171662, #183067; seen in 2.11). If CUDA was not initialised through torch, the query would
+ * initialise it.
  *
  * The pools of CuPy are per device, and the thread stays on the last one: returning to device 0
  * would create a context there. RMM's resources are chains; those named PoolMemoryResource have a
@@ -30,9 +31,10 @@ static const char query_code[] =
 	" n=[sum(d.get(k+'.all.current',0) for d in s) for k in "
 	"('reserved_bytes','allocated_bytes','inactive_split_bytes')]\n"
 	" h=getattr(c,'host_memory_stats',dict)()\n"
-	" p=('reserved_bytes','allocated_bytes','active_bytes')\n"
-	" p=p[:2] if 'reserved_bytes.current' in h else p[1:]\n"
-	" return n+[h.get(k+'.current','-') for k in p]\n"
+	" p=h.get('reserved_bytes.current',h.get('allocated_bytes.current','-'))\n"
+	" v=str(getattr(t,'__version__','')).split('.')[:2]\n"
+	" v=[int(x)for x in v if x.isdigit()]\n"
+	" return n+[p,h.get('active_bytes.current','-')if v>=[2,13]else'-']\n"
 	"def cupy():\n"
 	" p=sys.modules.get('cupy')\n"
 	" n=[0,0]\n"
@@ -65,7 +67,7 @@ static const char query_code[] =
 	"del driver,pool,torch,cupy,rmm,pools,query,f\n";
 
 static const char no_answer[] = "the process did not report it";
-static const char not_told[] = "this release of PyTorch does not report it";
+static const char not_told[] = "this release of PyTorch does not report it, or not correctly";
 static const char raised[] = "the query for it raised an exception in the process";
 static const char refused[] = "its Python interpreter could not be queried";
 
