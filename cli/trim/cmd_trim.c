@@ -88,10 +88,13 @@ static void print_released(const struct flmem_trim_result *r)
 		printf("process %d: done, but %s\n", (int)r->pid, r->released_bytes.unknown);
 		return;
 	}
-	printf("process %d: %s released, RSS %s -> %s\n", (int)r->pid,
+	printf("process %d: %s released, RSS %s -> %s", (int)r->pid,
 	       format_bytes(r->released_bytes.value, released),
 	       format_bytes(r->rss_before_bytes.value, before),
 	       format_bytes(r->rss_after_bytes.value, after));
+	if (r->device_bytes)
+		printf(", and %s of GPU memory", format_bytes(r->device_bytes, released));
+	putchar('\n');
 }
 
 static void print_thread(const struct flmem_trim_result *r)

@@ -71,6 +71,8 @@ static void print_repeat_trim(const struct flmem_trim_result *r, FILE *out)
 			format_bytes(r->rss_before_bytes.value, before),
 			format_bytes(r->rss_after_bytes.value, after));
 	}
+	if (r->device_bytes)
+		fprintf(out, ", and %s of GPU memory", format_bytes(r->device_bytes, released));
 	if (!r->stopped_us.unknown)
 		fprintf(out, ", borrowed thread %d for %s", (int)r->thread,
 			format_us(r->stopped_us.value, stopped));

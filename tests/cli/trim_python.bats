@@ -241,11 +241,31 @@ steps() {
 	[ "$(json '[s["name"] for s in r["steps"]][1:]')" = \
 		"['torch.cuda.empty_cache', 'cupy.free_all_blocks', 'cudaMemPoolTrimTo']" ]
 	[ "$(steps torch.cuda.empty_cache)" = "('skipped', 'PyTorch is not imported')" ]
-	[[ $(steps cupy.free_all_blocks) == *"'52428800 bytes of device memory')" ]]
-	[[ $(steps cudaMemPoolTrimTo) == *"'67108864 bytes of device memory')" ]]
+	[ "$(steps cupy.free_all_blocks)" = "('released', '52428800 bytes of device memory')" ]
+	[ "$(steps cudaMemPoolTrimTo)" = "('released', '67108864 bytes of device memory')" ]
+	[ "$(json 'r["outcome"]')" = released ]
+	[[ $(json '[s["unknown"]["released_bytes"] for s in r["steps"][2:]]') != *"not made"* ]]
 	flmem trim --pid "$VICTIM" --cuda
 	assert_status 0
 	assert_output 'cudaMemPoolTrimTo .*0 bytes of device memory'
+	assert_victim_unharmed
+	assert_silent
+}
+
+# Each trim finds 50 MiB in the pool; RSS does not change by that.
+@test "trims that release memory of a GPU only are effective" {
+	start_cuda_user '
+def total_bytes(self):
+    now, self.total = self.total or self.used, 80 << 20
+    return now
+Pool.total_bytes, Pool.pinned = total_bytes, 0
+Pool.free_all_blocks = lambda self: setattr(self, "total", 0)'
+	flmem trim --pid "$VICTIM" --cuda --every 100ms --count 4 --max-ineffective 1 --min-release 40M --json
+	assert_status 0
+	[ "$(grep -c '"event":"trimmed"' <<<"$output")" = 4 ]
+	refute_output 'given-up'
+	flmem trim --pid "$VICTIM" --cuda
+	assert_output 'process .* RSS .*, and 50 MiB of GPU memory'
 	assert_victim_unharmed
 	assert_silent
 }

@@ -69,6 +69,7 @@ struct flmem_trim_step {
 	enum flmem_trim_outcome outcome;
 	struct flmem_u64 took_us;	 /* inside the call, by the target's own clock */
 	struct flmem_u64 released_bytes; /* RSS before less RSS after the step */
+	uint64_t device_bytes;		 /* memory of GPUs that it released */
 	struct flmem_u64 stopped_us;	 /* the thread did not run the program for this long */
 	const char *entry; /* static: how the code was injected; NULL unless it is Python code */
 	/* The thread that made the call, started the thread of the code, or would; 0: none. */
@@ -92,6 +93,7 @@ struct flmem_trim_result {
 	struct flmem_u64 rss_before_bytes;
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes;  /* before - after, 0 when it grew */
+	uint64_t device_bytes;		  /* memory of GPUs that the steps released */
 	struct flmem_u64 predicted_bytes; /* predicted release, from the heap read before */
 	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];
 	size_t step_count;

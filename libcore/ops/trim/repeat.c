@@ -129,7 +129,7 @@ static void record_trim(const struct repeat_state *repeat_state, struct trim_sta
 	report_event(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
 	trim_state->trims++;
 	if (!result->released_bytes.unknown &&
-	    result->released_bytes.value < options->min_release_bytes)
+	    result->released_bytes.value + result->device_bytes < options->min_release_bytes)
 		trim_state->ineffective++;
 	else
 		trim_state->ineffective = 0;

@@ -263,7 +263,10 @@ static void measure_result(struct flmem_trim_job *job)
 	result->rss_after_bytes = read_rss(job);
 	result->released_bytes =
 		released_difference(result->rss_before_bytes, result->rss_after_bytes);
-	result->outcome = outcome_of(result->released_bytes);
+	for (size_t i = 0; i < result->step_count; i++)
+		result->device_bytes += result->steps[i].device_bytes;
+	result->outcome =
+		result->device_bytes ? FLMEM_TRIM_RELEASED : outcome_of(result->released_bytes);
 }
 
 /* In a process that has just executed its program, neither Python nor an allocator is there yet. */

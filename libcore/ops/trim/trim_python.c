@@ -78,7 +78,7 @@ static const char cuda_code[] =
 	" h=getattr(t._C,'_host_emptyCache',None) or "
 	"getattr(getattr(t,'accelerator',None),'empty_host_cache',None)\n"
 	" if h:h()\n"
-	" return '%d bytes of device memory'%(sum(n)-sum(reserved()))+('' if h else "
+	" return '%d bytes of device memory'%max(0,sum(n)-sum(reserved()))+('' if h else "
 	"', the pinned host cache of this PyTorch cannot be emptied')\n"
 	"def cupy(d,s):\n"
 	" p=sys.modules['cupy']\n"
@@ -90,10 +90,10 @@ static const char cuda_code[] =
 	"  b=m.total_bytes()\n"
 	"  if b>m.used_bytes():\n"
 	"   m.free_all_blocks()\n"
-	"   n+=b-m.total_bytes()\n"
+	"   n+=max(0,b-m.total_bytes())\n"
 	" if h.n_free_blocks():h.free_all_blocks()\n"
 	" return n\n"
-	"def pools(d,s):return sum(pool(d,i,0)[0]-pool(d,i,1)[0] for i in s)\n"
+	"def pools(d,s):return sum(max(0,pool(d,i,0)[0]-pool(d,i,1)[0])for i in s)\n"
 	"r=run()\n"
 	"def later(name,f):\n"
 	" if 'captured' in r:return print(name,r)\n"
@@ -128,6 +128,14 @@ static bool python_is_absent(const struct flmem_trim_job *job)
 static void set_step_detail(struct flmem_trim_step *step, const char *text)
 {
 	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* "N bytes of device memory": RSS does not show these. */
+static void take_device_bytes(struct flmem_trim_step *step, const char *text)
+{
+	set_step_detail(step, text);
+	if (flmem_text_read_digits(&text, &step->device_bytes) && step->device_bytes)
+		step->outcome = FLMEM_TRIM_RELEASED;
 }
 
 static void fill_python_step(struct python_part *part)
@@ -293,15 +301,16 @@ static void add_later_step(struct flmem_trim_job *job, const char *line)
 		return;
 	line += strlen(name) + 1;
 	part.step = flmem_trim_job_step(job, name);
-	part.step->took_us = part.step->stopped_us =
+	part.step->took_us = part.step->stopped_us = part.step->released_bytes =
 		FLMEM_UNKNOWN("it ran in the code of torch.cuda.empty_cache");
 	if (take_step_skip(&part, line))
 		return;
-	if (flmem_text_starts(line, "failed: ")) {
-		part.step->outcome = FLMEM_TRIM_FAILED;
-		line += strlen("failed: ");
+	if (!flmem_text_starts(line, "failed: ")) {
+		take_device_bytes(part.step, line);
+		return;
 	}
-	set_step_detail(part.step, line);
+	part.step->outcome = FLMEM_TRIM_FAILED;
+	set_step_detail(part.step, line + strlen("failed: "));
 }
 
 static int run_cuda_code(struct python_part *part, struct flmem_error *err)
@@ -328,7 +337,7 @@ int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
 	said = part.run.answer.output;
 	if (said && !part.run.answer.exception) {
 		if (!take_step_skip(&part, said))
-			set_step_detail(part.step, said);
+			take_device_bytes(part.step, said);
 		while ((said = strchr(said, '\n')))
 			add_later_step(job, ++said);
 	}

@@ -251,6 +251,7 @@ static void report_trim(struct flmem_watch_state *state, struct flmem_watched_pr
 	char reason[FLMEM_POLICY_REASON_MAX + FLMEM_ERROR_MESSAGE_MAX + 4];
 	struct flmem_policy_decision decision;
 	struct flmem_watch_action action;
+	struct flmem_u64 released;
 
 	action = init_action(watched, action_kind_of(result), reason, moment);
 	action.result = result;
@@ -267,7 +268,9 @@ static void report_trim(struct flmem_watch_state *state, struct flmem_watched_pr
 	flmem_watch_state_action(state, watched, &action);
 	if (action.kind != FLMEM_WATCH_TRIMMED)
 		return;
-	flmem_policy_done(&watched->trim_state->policy, moment->now_us, result->released_bytes,
+	released = result->released_bytes;
+	released.value += result->device_bytes; /* not read if unknown */
+	flmem_policy_done(&watched->trim_state->policy, moment->now_us, released,
 			  result->rss_after_bytes, &decision);
 	report_change(state, watched, &decision, moment);
 }
