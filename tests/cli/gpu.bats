@@ -33,7 +33,8 @@ c, of = report["cuda"], report["verdict"]["bytes"]
 assert c["reserved_bytes"] >= 320 << 20, c
 assert 64 << 20 <= c["allocated_bytes"] < 256 << 20, c
 assert c["used_bytes"] is None or c["used_bytes"] >= c["reserved_bytes"], c
-if c["pinned_bytes"] is not None:
+assert c["pinned_bytes"] is None or c["pinned_bytes"] >= 32 << 20, c
+if c["pinned_active_bytes"] is not None:
     assert c["pinned_bytes"] - c["pinned_active_bytes"] >= 32 << 20, c
     assert of["runtime_bytes"] >= 32 << 20, of'
 	flmem trim --pid "$VICTIM" --cuda --json
@@ -92,7 +93,63 @@ assert c["pool_bytes"] >= 256 << 20 and 64 << 20 <= c["pool_used_bytes"] < 128 <
 	assert_status 0
 	examine '
 import json, sys
-steps = {s["name"]: s for s in json.load(sys.stdin)["results"][0]["steps"]}
-assert int(steps["cudaMemPoolTrimTo"]["detail"].split()[0]) >= 192 << 20, steps'
+result = json.load(sys.stdin)["results"][0]
+step = next(s for s in result["steps"] if s["name"] == "cudaMemPoolTrimTo")
+assert int(step["detail"].split()[0]) >= 192 << 20, step
+assert step["outcome"] == result["outcome"] == "released", result'
+	alive "$VICTIM"
+}
+
+@test "the devices are those of nvidia-smi" {
+	has_nvidia || skip "this machine has no CUDA device"
+	requires nvidia-smi
+	flmem detect --json
+	assert_status 0
+	assert_schema detect
+	examine '
+import json, subprocess, sys
+host = json.load(sys.stdin)["host"]
+said = subprocess.run(["nvidia-smi", "--format=csv,noheader,nounits",
+    "--query-gpu=driver_version,name,memory.total,mig.mode.current"],
+    stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+assert len(said) == len(host["gpus"]), (said, host)
+mig = {"on": "Enabled", "off": "Disabled", "unsupported": "[N/A]"}
+for line, gpu in zip(said, host["gpus"]):
+    found = [host["gpu_driver"], gpu["name"], str(gpu["total_bytes"] >> 20), mig.get(gpu["mig"])]
+    assert line.split(", ") == found, (line, found)
+    assert 0 < gpu["used_bytes"] + gpu["free_bytes"] <= gpu["total_bytes"], gpu'
+}
+
+# Memory becomes free during the capture in the global mode, and releasing it then would end the capture.
+@test "a graph that PyTorch captures is not disturbed" {
+	gpu_python
+	start_victim "$GPU_PYTHON" -uc '
+import os, time, torch
+stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+a = torch.ones(1 << 20, device="cuda")
+out, big = torch.empty_like(a), torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.graph(graph, stream=stream):
+    out.copy_(a + 1)
+    del big
+    print("ready", flush=True)
+    while not os.path.exists("'"$BATS_TEST_TMPDIR/go"'"):
+        time.sleep(0.01)
+    out.mul_(2)
+graph.replay()
+torch.cuda.synchronize()
+print("sum", int(out.sum()), flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --cuda
+	assert_status 0
+	assert_output "torch.cuda.empty_cache +skipped: a CUDA graph is being captured"
+	assert_output "cudaMemPoolTrimTo +skipped: a CUDA graph is being captured"
+	touch "$BATS_TEST_TMPDIR/go"
+	wait_until 60 grep -q sum "$VICTIM_LOG"
+	grep -qx "sum $((4 << 20))" "$VICTIM_LOG"
+	flmem trim --pid "$VICTIM" --cuda
+	assert_status 0
+	assert_output "torch.cuda.empty_cache .*: 5[0-9]+ bytes of device memory"
+	assert_output "RSS .*, and 5[0-9.]+ MiB of GPU memory"
 	alive "$VICTIM"
 }
