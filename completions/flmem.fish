@@ -211,7 +211,7 @@ complete -c flmem -n '__flmem_is recommend' -l dtype -x -d 'data type of the par
 complete -c flmem -n '__flmem_is recommend' -l clients -x -d 'number of clients per round'
 complete -c flmem -n '__flmem_is recommend' -l framework -s f -x -a 'nvflare appfl flower' -d 'framework of the plan or of the role (default nvflare)'
 complete -c flmem -n '__flmem_is recommend' -l node-memory -x -d 'memory of the smallest node; the plan uses 90 % of it'
-complete -c flmem -n '__flmem_is recommend' -l simulator -x -d 'the plan is for a simulator on one node that runs N clients at once (--threads of NVFlare\'s, the concurrent ClientApps of Flower\'s)'
+complete -c flmem -n '__flmem_is recommend' -l simulator -x -d 'the plan is for a simulator on one node that runs N clients at once (NVFlare: --threads; Flower: concurrent ClientApps)'
 complete -c flmem -n '__flmem_is recommend' -l optimizer -x -a 'none sgd momentum adam' -d 'optimizer of clients that train in host memory (default none: training is not counted, as on a GPU)'
 complete -c flmem -n '__flmem_is recommend' -l filter -x -d 'plan for clients that filter their results: percentile, svt or float16 of NVFlare, clipping or local-dp of Flower'
 complete -c flmem -n '__flmem_is recommend' -l troubleshoot -d 'go through NVFlare\'s troubleshooting list for high memory of a server or client, or for OOM errors, and report the state of each step, for processes, recordings, the kernel\'s log of a kill, and a job\'s log with CUDA out of memory'
@@ -238,7 +238,7 @@ complete -c flmem -n '__flmem_after profile' -a export -d 'converts a heap profi
 
 set -g __flmem_valued_profile_run --output -o --interval -i --limit
 complete -c flmem -n '__flmem_before_line profile run' -l output -s o -r -F -d 'the profile to write'
-complete -c flmem -n '__flmem_before_line profile run' -l interval -s i -x -d 'average distance of samples in allocated bytes (default 512KiB); smaller is more exact and costs more'
+complete -c flmem -n '__flmem_before_line profile run' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB); smaller is more exact and costs more'
 complete -c flmem -n '__flmem_before_line profile run' -l limit -x -d 'size of the profile, allocated at the start (default 64MiB)'
 complete -c flmem -n '__flmem_before_line profile run' -l native -s n -d 'record the native frames below Python frames as well, as far as the code has unwind tables (on x86-64) or frame pointers'
 complete -c flmem -n '__flmem_before_line profile run' -l python-allocators -d 'see Python\'s small objects one by one: sets PYTHONMALLOC=malloc, which makes Python slower (default: its arenas are seen, of 256 KiB or 1 MiB)'
@@ -250,7 +250,7 @@ complete -c flmem -n '__flmem_is profile run' -x -a '(__flmem_line profile run)'
 complete -c flmem -n '__flmem_is profile attach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process'
 complete -c flmem -n '__flmem_is profile attach' -l engine -x -a 'sampler jemalloc' -d 'what samples: flmem\'s sampler (default), or the process\'s own jemalloc, if it was started with MALLOC_CONF=prof:true,prof_active:false'
 complete -c flmem -n '__flmem_is profile attach' -l output -s o -r -F -d 'the profile to write, where the process may create files; in a container /proc/PID/root/tmp/NAME'
-complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average distance of samples in allocated bytes (default 512KiB)'
+complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB)'
 complete -c flmem -n '__flmem_is profile attach' -l limit -x -d 'size of the profile, allocated at the start (default 64MiB)'
 complete -c flmem -n '__flmem_is profile attach' -l native -s n -d 'record the native frames below Python frames as well, as far as the code has unwind tables (on x86-64) or frame pointers'
 complete -c flmem -n '__flmem_is profile attach' -l force -s f -d 'replace an existing file'
@@ -274,7 +274,7 @@ complete -c flmem -n '__flmem_is profile round' -l help -s h -d 'print this help
 complete -c flmem -n '__flmem_is profile round' -F
 
 complete -c flmem -n '__flmem_is profile stats' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile stats' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile stats' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile stats' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile stats' -l limit -s n -x -d 'show at most this many of the largest lines of code (default 5)'
 complete -c flmem -n '__flmem_is profile stats' -l json -d 'print one JSON object'
@@ -282,7 +282,7 @@ complete -c flmem -n '__flmem_is profile stats' -l help -s h -d 'print this help
 complete -c flmem -n '__flmem_is profile stats' -F
 
 complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile summary' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show at most this many (default 30)'
 complete -c flmem -n '__flmem_is profile summary' -l json -d 'print one JSON object'
@@ -290,7 +290,7 @@ complete -c flmem -n '__flmem_is profile summary' -l help -s h -d 'print this he
 complete -c flmem -n '__flmem_is profile summary' -F
 
 complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile table' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show at most this many (default 50)'
 complete -c flmem -n '__flmem_is profile table' -l json -d 'print one JSON object'
@@ -298,14 +298,14 @@ complete -c flmem -n '__flmem_is profile table' -l help -s h -d 'print this help
 complete -c flmem -n '__flmem_is profile table' -F
 
 complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile tree' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show at most this many (default 20)'
 complete -c flmem -n '__flmem_is profile tree' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile tree' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile tree' -F
 
-complete -c flmem -n '__flmem_is profile leaks' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile leaks' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile leaks' -l limit -s n -x -d 'show at most this many (default 10)'
 complete -c flmem -n '__flmem_is profile leaks' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile leaks' -l help -s h -d 'print this help'
@@ -313,14 +313,14 @@ complete -c flmem -n '__flmem_is profile leaks' -F
 
 complete -c flmem -n '__flmem_is profile flamegraph' -l output -s o -r -F -d 'file for the page (default: FILE.html); a page of flmem is replaced, another file is not'
 complete -c flmem -n '__flmem_is profile flamegraph' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile flamegraph' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile flamegraph' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile flamegraph' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile flamegraph' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile flamegraph' -F
 
 complete -c flmem -n '__flmem_is profile diff' -l html -r -F -d 'write a page with a flame graph in two colours, too: orange for more, blue for less; a page of flmem is replaced, another file is not'
 complete -c flmem -n '__flmem_is profile diff' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile diff' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile diff' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile diff' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show at most this many of the largest changes (default 30)'
 complete -c flmem -n '__flmem_is profile diff' -l json -d 'print one JSON object'
@@ -329,7 +329,7 @@ complete -c flmem -n '__flmem_is profile diff' -F
 
 complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
 complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show at most this many of the largest changes of each (default 3)'
 complete -c flmem -n '__flmem_is profile analyze' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile analyze' -l help -s h -d 'print this help'
@@ -338,7 +338,7 @@ complete -c flmem -n '__flmem_is profile analyze' -F
 complete -c flmem -n '__flmem_is profile export' -l format -s f -x -a 'pprof collapsed speedscope json' -d 'pprof (compressed), collapsed stacks of flamegraph.pl, speedscope, or JSON with all stacks (required)'
 complete -c flmem -n '__flmem_is profile export' -l output -s o -r -F -d 'write to a file, which must not exist (default: standard output)'
 complete -c flmem -n '__flmem_is profile export' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
-complete -c flmem -n '__flmem_is profile export' -l stack -s s -x -a 'mixed python native' -d 'frames that count: all, of Python only, or native ones only'
+complete -c flmem -n '__flmem_is profile export' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only'
 complete -c flmem -n '__flmem_is profile export' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile export' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile export' -F
