@@ -174,7 +174,7 @@ int help_overview(FILE *out)
 	fputs("\ntopics:\n", out);
 	for (const struct help_topic *t = help_topics; t->name; t++)
 		fprintf(out, "  %-*s%s\n", NAME_COLUMN - 2, t->name, t->summary);
-	fputs("\n'flmem <command> --help' describes a command; 'flmem --version' prints the "
+	fputs("\n'flmem <command> --help' describes a command; 'flmem --version' prints the\n"
 	      "version.\n",
 	      out);
 	return 0;

@@ -114,9 +114,9 @@ static struct flmem_node *find_key(const struct flmem_node *map, const char *key
 static struct flmem_node *add_value(struct flmem_cursor *cursor, struct flmem_node *parent,
 				    const char *key, const struct flmem_place *place)
 {
-	unsigned depth = 0;
+	unsigned depth = 1;
 
-	for (const struct flmem_node *n = parent; n; n = n->parent)
+	for (const struct flmem_node *n = parent->parent; n; n = n->parent)
 		depth++;
 	if (depth >= FLMEM_DOCUMENT_DEPTH_MAX ||
 	    (parent->last && parent->last->index >= KEYS_MAX)) {

@@ -174,7 +174,8 @@ static void recursion_counts_once(void **state)
 	(void)state;
 	find_in_stack(frames, 30 * MIB, 0, NULL, &found);
 	assert_int_equal(found.finding_count, 1);
-	assert_non_null(strstr(found.findings[0].message, "30 MiB, 100 % of the peak"));
+	assert_true(found.finding_count &&
+		    strstr(found.findings[0].message, "30 MiB, 100 % of the peak"));
 	flmem_recommendations_clear(&found);
 }
 

@@ -101,7 +101,8 @@ static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
  */
 static size_t chunks_ahead(const struct flmem_run *run)
 {
-	size_t fit = AHEAD_BYTES / (run->chunk_bytes * flmem_run_sources(run));
+	uint64_t step = run->chunk_bytes * flmem_run_sources(run);
+	size_t fit = step ? AHEAD_BYTES / step : 0;
 	size_t most = 3 * (size_t)run->threads;
 
 	most = most < FLMEM_RUN_AHEAD - run->threads ? most : FLMEM_RUN_AHEAD - run->threads;

@@ -121,10 +121,10 @@ static int release_registered(const char *what)
 	memset(behind, 1, BLOCK);
 	register_block(block);
 	free(block);
-	before = *(volatile char *)middle;
+	before = *(volatile unsigned char *)middle;
 	rc = release(what, &err);
 	printf("%s %d %d %d\n", flmem_allocator_name(flmem_get_allocator_type()), rc, before,
-	       *(volatile char *)middle);
+	       *(volatile unsigned char *)middle);
 	return 0;
 }
 
