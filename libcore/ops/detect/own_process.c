@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocators/call_plan.h"
 #include "ops/target/inspection.h"
-#include "proc/status.h"
 #include "runtimes/cuda_pools.h"
 
 /*
@@ -83,15 +83,13 @@ enum flmem_allocator_kind flmem_get_allocator_type(void)
 	return self ? cache_allocator_kind(find_malloc_allocator(self)) : FLMEM_ALLOCATOR_UNKNOWN;
 }
 
-/* As libraries for fast networks have it (libcore/allocators/glibc/glibc.c). */
+/* Without the inspection, which takes longer. */
 static bool has_registered_memory(void)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
-	struct flmem_status status;
 
 	return !flmem_process_open(getpid(), &own, NULL) &&
-	       !flmem_status_read(&own, &status, NULL) && !status.pinned_bytes.unknown &&
-	       status.pinned_bytes.value;
+	       flmem_call_plan_has_registered(&(struct flmem_view){.process = &own});
 }
 
 typedef uint64_t call_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -151,7 +149,7 @@ static int check_registered_memory(const struct flmem_target_inspection *self,
 {
 	int rc = 0;
 
-	if (!serving || !has_registered_memory())
+	if (!serving || !flmem_call_plan_has_registered(&self->view))
 		return 0;
 	if (serving->ops->check_hooks)
 		rc = serving->ops->check_hooks(&self->view, serving, err);
