@@ -5,18 +5,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "frameworks/launch/launch_check.h"
 
 static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
 				       "optimize_memory", NULL};
-
-static bool is_memory_setting(const char *name)
-{
-	for (const char *const *setting = settings; *setting; setting++)
-		if (strcmp(name, *setting) == 0)
-			return true;
-	return false;
-}
 
 static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
@@ -47,7 +40,7 @@ static const char *last_name(const char *path)
 static void report_arguments(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
-		if (n->key && is_memory_setting(n->key))
+		if (n->key && flmem_text_is_one_of(n->key, settings))
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = n, .path = n->key});
 		report_arguments(check, n);
@@ -65,7 +58,7 @@ static void setting_in_python(struct flmem_check *check)
 			flmem_node_first(flmem_node_get(check->subject, lists[i]));
 
 		for (; n; n = n->next)
-			if (is_memory_setting(last_name(n->text)))
+			if (flmem_text_is_one_of(last_name(n->text), settings))
 				flmem_check_report(
 					check, &(struct flmem_remark){.node = n,
 								      .path = last_name(n->text)});

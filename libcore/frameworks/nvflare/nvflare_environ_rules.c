@@ -237,27 +237,28 @@ static bool takes_command(const char *path)
 					    "os.system",
 					    "os.popen",
 					    "asyncio.create_subprocess_exec",
-					    "asyncio.create_subprocess_shell"};
+					    "asyncio.create_subprocess_shell",
+					    NULL};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(path, names[i]) == 0)
-			return true;
-	return flmem_text_starts(path, "os.exec");
+	return flmem_text_is_one_of(path, names) || flmem_text_starts(path, "os.exec");
+}
+
+static bool begins_with_python(const char *words)
+{
+	return flmem_text_starts(words, "sys.executable") ||
+	       flmem_text_starts(words, "{sys.executable") || flmem_text_starts(words, "python");
 }
 
 /* Python with a file that no literal names; "-m pip" and "--version" run none. */
 static bool runs_any_python(const char *words)
 {
 	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
-	bool python = flmem_text_starts(words, "sys.executable") ||
-		      flmem_text_starts(words, "{sys.executable") ||
-		      flmem_text_starts(words, "python");
 	const char *rest = strchr(words, ' ');
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strstr(words, others[i]))
 			return false;
-	return python && rest && rest[1];
+	return rest && rest[1];
 }
 
 /* Whether an expression begins with a literal: ["git", x], f"mkdir {x}". */
@@ -282,8 +283,7 @@ static bool is_unclear_command(const struct flmem_check *check, const struct flm
 		return false;
 	read_command_text(check, command, words);
 	first += *first == ' ';
-	if (flmem_text_starts(first, "sys.executable") ||
-	    flmem_text_starts(first, "{sys.executable") || flmem_text_starts(first, "python"))
+	if (begins_with_python(first))
 		return runs_any_python(first);
 	text = check->input->document.text.data + command->place.start;
 	return !begins_with_literal(text);

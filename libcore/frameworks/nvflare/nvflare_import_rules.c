@@ -13,14 +13,6 @@ static const char *path_of_import(const struct flmem_node *call)
 	return path ? path : "";
 }
 
-static bool is_import_of(const char *path, const char *const *names)
-{
-	for (; *names; names++)
-		if (strcmp(path, *names) == 0)
-			return true;
-	return false;
-}
-
 static const struct flmem_node *first_import(const struct flmem_check *check, const char *list)
 {
 	return flmem_node_first(flmem_node_get(check->subject, list));
@@ -46,7 +38,7 @@ static bool imports_by_name(const char *path)
 					    "hydra.utils.get_class",   "hydra.utils.get_object",
 					    "hydra.utils.get_method",  NULL};
 
-	return is_import_of(path, names);
+	return flmem_text_is_one_of(path, names);
 }
 
 static void report_name(struct flmem_check *check, const struct flmem_node *call)
@@ -71,7 +63,7 @@ static bool is_imported_module(const struct flmem_check *check, const struct flm
 		for (const struct flmem_node *n = first_import(check, lists[i]); n; n = n->next) {
 			const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
 
-			if (is_import_of(path_of_import(n), names) && module &&
+			if (flmem_text_is_one_of(path_of_import(n), names) && module &&
 			    module->place.start == text->place.start)
 				return true;
 		}
@@ -144,7 +136,24 @@ static bool runs_another_file(const char *path)
 	       flmem_text_ends(path, ".SourceFileLoader");
 }
 
-static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node);
+/* Whether a value is the class that Hydra makes of a map. */
+static bool is_target(const struct flmem_node *node)
+{
+	return node->key && strcmp(node->key, "_target_") == 0 && flmem_node_string(node) &&
+	       flmem_nvflare_class_find(node->text);
+}
+
+static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node)
+{
+	if (is_target(node))
+		flmem_check_report(check,
+				   &(struct flmem_remark){
+					   .node = node,
+					   .detail = "Hydra makes the object of this map and of "
+						     "what overrides it"});
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		report_yaml_targets(check, n);
+}
 
 static void imported_by_name(struct flmem_check *check)
 {
@@ -179,13 +188,6 @@ static bool target_is_likely(enum flmem_syntax syntax, const struct flmem_buf *t
 	return flmem_file_has_word(text, "_target_") && flmem_file_has_word(text, "nvflare.");
 }
 
-/* Whether a value is the class that Hydra makes of a map. */
-static bool is_target(const struct flmem_node *node)
-{
-	return node->key && strcmp(node->key, "_target_") == 0 && flmem_node_string(node) &&
-	       flmem_nvflare_class_find(node->text);
-}
-
 static bool yaml_has_target(const struct flmem_node *node)
 {
 	bool found = is_target(node);
@@ -207,18 +209,6 @@ const struct flmem_input_kind flmem_nvflare_target_file = {
 	.is_one = is_target_file,
 	.by_words = true,
 };
-
-static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node)
-{
-	if (is_target(node))
-		flmem_check_report(check,
-				   &(struct flmem_remark){
-					   .node = node,
-					   .detail = "Hydra makes the object of this map and of "
-						     "what overrides it"});
-	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
-		report_yaml_targets(check, n);
-}
 
 static const struct flmem_rule_row rows[] = {
 	{
