@@ -8,6 +8,7 @@
 #include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
+#include "remote/checks/preflight.h"
 #include "runtimes/cpython_entry_points.h"
 
 /* How long the lock is watched, and after how long an unanswered request for it means C code. */
@@ -142,7 +143,10 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 	int rc;
 
 	flmem_cpython_state_clear(&session->state);
-	rc = flmem_cpython_state_read(session->view, &session->place, &session->state, err);
+	/* A stopped process may have stopped with the lock held: name the cause. */
+	rc = flmem_preflight_now(session->view->process, err);
+	if (!rc)
+		rc = flmem_cpython_state_read(session->view, &session->place, &session->state, err);
 	if (rc)
 		return rc;
 	if (session->state.finalizing)

@@ -119,8 +119,8 @@ static void be_python(void)
 	      (char *)NULL);
 }
 
-/* Calls code in a Python that sleeps. */
-static int call_python(struct flmem_error *err)
+/* Calls code in a Python that sleeps, or was stopped asleep. */
+static int call_python(bool is_stopped, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
 	const struct flmem_guard guard = {0};
@@ -140,6 +140,10 @@ static int call_python(struct flmem_error *err)
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	pipe_close(ends);
 	await_true(is_blocked_in(child, SYS_clock_nanosleep));
+	if (is_stopped) {
+		assert_int_equal(kill(child, SIGSTOP), 0);
+		assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+	}
 	target_open(child, &target);
 	rc = flmem_cpython_call(&target.view, &call, &result, err);
 	target_close(&target);
@@ -154,7 +158,7 @@ static void a_finalising_interpreter_is_not_entered(void **state)
 
 	(void)state;
 	seems_finalizing = true;
-	rc = call_python(&err);
+	rc = call_python(false, &err);
 	seems_finalizing = false;
 	if (rc != FLMEM_EUNSAFE)
 		expect_borrowed(rc, &err);
@@ -171,12 +175,27 @@ static void a_lock_that_is_held_in_c_code_is_not_waited_for(void **state)
 
 	(void)state;
 	seems_held = true;
-	rc = call_python(&err);
+	rc = call_python(false, &err);
 	seems_held = false;
 	if (rc != FLMEM_EUNSAFE)
 		expect_borrowed(rc, &err);
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	if (!strstr(err.message, "holds the interpreter's lock inside C code"))
+		fail_msg("%s", err.message);
+}
+
+/* As when SIGSTOP arrives while a thread holds the lock. */
+static void a_stopped_process_is_refused_as_stopped(void **state)
+{
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	seems_held = true;
+	rc = call_python(true, &err);
+	seems_held = false;
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	if (!strstr(err.message, "is stopped; continue it first"))
 		fail_msg("%s", err.message);
 }
 
@@ -298,6 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_finalising_interpreter_is_not_entered),
 		cmocka_unit_test(a_lock_that_is_held_in_c_code_is_not_waited_for),
+		cmocka_unit_test(a_stopped_process_is_refused_as_stopped),
 		cmocka_unit_test(a_request_releases_no_lock),
 		cmocka_unit_test(the_request_of_another_debugger_stays),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
