@@ -318,23 +318,38 @@ ends_sampling() {
 	[ "$status" = 0 ] || [ "$status" = 5 ]
 }
 
-@test "a detach that ends late says so; another one refuses meanwhile, and the process is sound" {
-	local threads=$FLMEM_VICTIMS/sampled/threads.so
+# Counts in REFUSED a second detach that came while the first was late. The wait of that one is bounded:
+# on a busy machine it may have ended meanwhile.
+detach_beside_late() {
+	local threads=$FLMEM_VICTIMS/sampled/threads.so go=$BATS_TEST_TMPDIR/go.$1 met
 	start_attachable
 	# Its handler runs inside of the sampler's, which is there later.
 	order call "$threads" open_in_thread "$threads"
 	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
 	attach --timeout 60s
-	order call "$threads" fork_until "$BATS_TEST_TMPDIR/go"
-	wait_until 60 test -e "$BATS_TEST_TMPDIR/go.waits"
-	flmem profile detach --pid "$VICTIM" --timeout 1s
-	assert_error 7 "process $VICTIM may still be sampled; repeat flmem profile detach .*has not ended within"
-	flmem profile detach --pid "$VICTIM" --timeout 1s
-	assert_error 6 'it is not sampled, or another flmem is about to change that'
-	: >"$BATS_TEST_TMPDIR/go"
+	order call "$threads" fork_until "$go"
+	wait_until 60 test -e "$go.waits"
+	flmem profile detach --pid "$VICTIM" --timeout 500ms
+	met=$status
+	[ "$met" = 6 ] || [ "$met" = 0 ] || assert_error 7 "process $VICTIM may still be sampled; repeat flmem profile detach .*has not ended within"
+	flmem profile detach --pid "$VICTIM" --timeout 500ms
+	if [ "$met" = 7 ] && [ "$status" = 6 ]; then
+		assert_error 6 'it is not sampled, or another flmem is about to change that'
+		REFUSED=$((REFUSED + 1))
+	fi
+	: >"$go"
 	wait_until 60 ends_sampling
 	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
 	assert_sound
+}
+
+@test "a detach that ends late says so; another one refuses meanwhile, and the process is sound" {
+	local try REFUSED=0
+	for try in {1..10}; do
+		detach_beside_late "$try"
+		[ "$REFUSED" = 0 ] || return 0
+	done
+	fail "the second detach was never refused"
 }
 
 @test "a stopped process is not detached from, and is sound once it goes on" {
