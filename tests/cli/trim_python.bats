@@ -253,19 +253,43 @@ steps() {
 }
 
 # Each trim finds 50 MiB in the pool; RSS does not change by that.
-@test "trims that release memory of a GPU only are effective" {
+start_refilled_cuda_user() {
 	start_cuda_user '
 def total_bytes(self):
     now, self.total = self.total or self.used, 80 << 20
     return now
 Pool.total_bytes, Pool.pinned = total_bytes, 0
 Pool.free_all_blocks = lambda self: setattr(self, "total", 0)'
+}
+
+@test "trims that release memory of a GPU only are effective" {
+	start_refilled_cuda_user
 	flmem trim --pid "$VICTIM" --cuda --every 100ms --count 4 --max-ineffective 1 --min-release 40M --json
 	assert_status 0
 	[ "$(grep -c '"event":"trimmed"' <<<"$output")" = 4 ]
 	refute_output 'given-up'
 	flmem trim --pid "$VICTIM" --cuda
 	assert_output 'process .* RSS .*, and 50 MiB of GPU memory'
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "trims of watch --auto that release memory of a GPU only are effective" {
+	local duration trims=0
+	start_refilled_cuda_user
+	# The busier the machine, the fewer trims.
+	for duration in 4s 16s 64s; do
+		flmem watch --pid "$VICTIM" --auto --cuda --when 'rss > 1' --interval 50ms --cool-down 50ms \
+			--min-release 40M --max-ineffective 1 --duration "$duration" --json
+		assert_status 0
+		trims=$(grep -c '"action":"trimmed"' <<<"$output")
+		refute_output '"action":"paused"'
+		[ "$trims" -lt 3 ] || break
+	done
+	[ "$trims" -ge 3 ]
+	grep -m 1 '"action":"trimmed"' <<<"$output" >"$BATS_TEST_TMPDIR/action"
+	output=$(<"$BATS_TEST_TMPDIR/action")
+	assert_schema watch
 	assert_victim_unharmed
 	assert_silent
 }
