@@ -51,6 +51,28 @@ assert of["runtime_bytes"] < 32 << 20, of'
 	alive "$VICTIM"
 }
 
+# Its RSS hardly changes; each time 512 MiB of the device are free.
+@test "watch --auto releases GPU memory again and again, and counts it" {
+	local trims
+	gpu_python
+	start_victim "$GPU_PYTHON" -uc '
+import time, torch
+kept = torch.ones(16 << 20, device="cuda")
+print("ready", flush=True)
+while True:
+    freed = torch.ones(128 << 20, device="cuda")
+    assert float(freed.sum()) == 128 << 20
+    del freed
+    time.sleep(0.2)'
+	flmem watch --pid "$VICTIM" --auto --cuda --when 'rss > 1' --interval 100ms --cool-down 100ms \
+		--min-release 256M --max-ineffective 3 --duration 10s --json
+	assert_status 0
+	trims=$(grep -c '"action":"trimmed"' <<<"$output")
+	[ "$trims" -ge 5 ]
+	refute_output '"action":"paused"'
+	alive "$VICTIM"
+}
+
 @test "the clean-up of a C program that uses CUDA" {
 	has_nvidia || skip "this machine has no CUDA device"
 	requires victim:cuda_pool
