@@ -10,7 +10,7 @@
 #include "base/text/url.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/ticker.h"
+#include "ops/aggregate/progress_meter.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
@@ -21,7 +21,7 @@ struct compare_run {
 	struct flmem_comparison *comparison;
 	struct flmem_input inputs[2];
 	struct flmem_http_access access;
-	struct flmem_ticker ticker;
+	struct flmem_progress_meter meter;
 	struct flmem_tensor_list lists[2];
 	char *blocks[2];
 	double *rows[2];
@@ -191,7 +191,7 @@ static int read_blocks(struct compare_run *run, const struct compared_pair *pair
 					   tensor->offset + at * size, count * size, run->blocks[i],
 					   err);
 		if (!rc)
-			rc = flmem_ticker_add(&run->ticker, count * size, err);
+			rc = flmem_progress_meter_add(&run->meter, count * size, err);
 	}
 	return rc;
 }
@@ -313,11 +313,11 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 {
 	int rc = 0;
 
-	flmem_ticker_start(&run->ticker);
+	flmem_progress_meter_start(&run->meter);
 	run->access = (struct flmem_http_access){
 		.options = run->request->http,
-		.ended = flmem_ticker_has_ended,
-		.context = &run->ticker,
+		.ended = flmem_progress_meter_has_ended,
+		.context = &run->meter,
 	};
 	for (size_t i = 0; i < 2 && !rc; i++) {
 		run->blocks[i] = malloc(BLOCK_ELEMENTS * ELEMENT_BYTES_MAX);
@@ -329,7 +329,7 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 		rc = flmem_input_load(run->request->paths[i], &run->inputs[i], &run->lists[i], err);
 	}
 	for (size_t i = 0; i < 2 && !rc; i++)
-		run->ticker.total_bytes += list_bytes(&run->lists[i]);
+		run->meter.total_bytes += list_bytes(&run->lists[i]);
 	if (!rc)
 		rc = compare_all(run, err);
 	for (size_t i = 0; i < 2 && !rc; i++)
@@ -345,10 +345,10 @@ int flmem_compare(const struct flmem_compare_request *request,
 	AUTO_RUN struct compare_run run = {
 		.request = request,
 		.comparison = &comparison,
-		.ticker = {.progress = request->progress,
-			   .context = request->context,
-			   .path = shown,
-			   .end = "compared"},
+		.meter = {.progress = request->progress,
+			  .context = request->context,
+			  .path = shown,
+			  .end = "compared"},
 	};
 	int rc;
 

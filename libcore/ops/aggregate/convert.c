@@ -16,14 +16,14 @@
 #include "base/text/url.h"
 #include "net/http.h"
 #include "ops/aggregate/output.h"
-#include "ops/aggregate/ticker.h"
+#include "ops/aggregate/progress_meter.h"
 
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 #define BLOCK_BYTES	  (BLOCK_ELEMENTS * ELEMENT_BYTES_MAX)
 /* Of the output's data, as the journal lists them; a multiple of every element. */
 #define CHUNK_BYTES FLMEM_AGGREGATE_CHUNK_BYTES
-#define TICK_US	    UINT64_C(200000)
+#define REPORT_US   UINT64_C(200000)
 
 struct conversion_run {
 	const struct flmem_convert_request *request;
@@ -40,7 +40,7 @@ struct conversion_run {
 	size_t chunk_count;
 	size_t announced; /* tensors whose bytes were announced, in the order of the output */
 	uint64_t converted, resumed_bytes;
-	struct flmem_ticker ticker;
+	struct flmem_progress_meter meter;
 };
 
 static void clear_conversion(struct conversion_run *run)
@@ -111,8 +111,8 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 
 	run->access = (struct flmem_http_access){
 		.options = run->request->http,
-		.ended = flmem_ticker_has_ended,
-		.context = &run->ticker,
+		.ended = flmem_progress_meter_has_ended,
+		.context = &run->meter,
 	};
 	run->input.access = &run->access;
 	run->input.key = run->request->key;
@@ -132,8 +132,8 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 	run->to = malloc(BLOCK_BYTES);
 	run->rows[0] = calloc(BLOCK_ELEMENTS, sizeof(double));
 	run->rows[1] = calloc(BLOCK_ELEMENTS, sizeof(double));
-	run->ticker.total_bytes = flmem_layout_bytes(&run->layout);
-	run->chunk_count = (size_t)((run->ticker.total_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+	run->meter.total_bytes = flmem_layout_bytes(&run->layout);
+	run->chunk_count = (size_t)((run->meter.total_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
 	run->chunks = calloc(run->chunk_count + 1, sizeof(*run->chunks));
 	if (!run->from || !run->to || !run->rows[0] || !run->rows[1] || !run->chunks)
 		return conversion_nomem(run, err);
@@ -247,7 +247,7 @@ static int convert_piece(struct conversion_run *run, size_t index, uint64_t begi
 						start + (at + count) * new, bytes, err);
 		*crc32c = flmem_crc32c(*crc32c, bytes, (size_t)(count * new));
 		if (!rc)
-			rc = flmem_ticker_add(&run->ticker, count * new, err);
+			rc = flmem_progress_meter_add(&run->meter, count * new, err);
 	}
 	return rc;
 }
@@ -256,7 +256,7 @@ static uint64_t conversion_chunk_end(const struct conversion_run *run, size_t ch
 {
 	uint64_t end = (chunk + 1) * CHUNK_BYTES;
 
-	return end < run->ticker.total_bytes ? end : run->ticker.total_bytes;
+	return end < run->meter.total_bytes ? end : run->meter.total_bytes;
 }
 
 static int write_converted(struct conversion_run *run, size_t chunk, struct flmem_error *err)
@@ -308,7 +308,7 @@ static int convert_chunk(struct conversion_run *run, size_t chunk, struct flmem_
 		return write_converted(run, chunk, err);
 	run->resumed_bytes += bytes;
 	run->announced = 0; /* what follows is not read in one go with what was before */
-	return flmem_ticker_add(&run->ticker, bytes, err);
+	return flmem_progress_meter_add(&run->meter, bytes, err);
 }
 
 static int convert_all(struct conversion_run *run, struct flmem_error *err)
@@ -349,14 +349,14 @@ int flmem_convert(const struct flmem_convert_request *request,
 	struct conversion_run run = {
 		.request = request,
 		.part = FLMEM_PART_FILE_INIT,
-		.ticker = {.progress = request->progress,
-			   .context = request->context,
-			   .path = request->output,
-			   .end = "complete; continue with --resume"},
+		.meter = {.progress = request->progress,
+			  .context = request->context,
+			  .path = request->output,
+			  .end = "complete; continue with --resume"},
 	};
 	int rc;
 
-	flmem_ticker_start(&run.ticker);
+	flmem_progress_meter_start(&run.meter);
 	flmem_buf_init(&run.layout.header);
 	flmem_buf_init(&run.output.text);
 	rc = open_conversion(&run, err);
@@ -372,7 +372,7 @@ int flmem_convert(const struct flmem_convert_request *request,
 		.output_bytes = run.output.bytes,
 		.resumed_bytes = run.resumed_bytes,
 		.restarted = run.part.restarted,
-		.took_us = flmem_clock_us() - run.ticker.started_us,
+		.took_us = flmem_clock_us() - run.meter.started_us,
 		.crc32c = conversion_crc32c(&run),
 	};
 	return 0;

@@ -15,7 +15,7 @@
 #include "model/checkpoint_tensors.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/ticker.h"
+#include "ops/aggregate/progress_meter.h"
 
 #define BLOCK_BYTES (UINT64_C(256) << 10)
 
@@ -24,7 +24,7 @@ struct inspection_run {
 	const struct flmem_inspect_request *request;
 	struct flmem_input input;
 	struct flmem_http_access access;
-	struct flmem_ticker ticker;
+	struct flmem_progress_meter meter;
 	struct flmem_tensor_list list;
 	const struct flmem_tensor **order; /* as they are stored */
 	char *block;
@@ -190,7 +190,7 @@ static int inspect_tensor_data(struct inspection_run *run, const struct flmem_te
 			flmem_kernels_best()->load[element](run->block, run->row, count);
 			flmem_statistics_add(&statistics, run->row, count);
 		}
-		rc = flmem_ticker_add(&run->ticker, bytes, err);
+		rc = flmem_progress_meter_add(&run->meter, bytes, err);
 		if (rc)
 			return rc;
 	}
@@ -218,7 +218,7 @@ static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, ui
 		if (rc)
 			return rc;
 		*crc32c = flmem_crc32c(*crc32c, run->block, (size_t)bytes);
-		rc = flmem_ticker_add(&run->ticker, bytes, err);
+		rc = flmem_progress_meter_add(&run->meter, bytes, err);
 		if (rc)
 			return rc;
 	}
@@ -250,7 +250,7 @@ static int read_next(struct inspection_run *run, struct flmem_inspection *inspec
 /* A file that is read through struct flmem_source, whose failures have no reason. */
 struct inspected_source {
 	const struct flmem_input_file *file;
-	struct flmem_ticker *ticker;
+	struct flmem_progress_meter *meter;
 	int rc;
 	struct flmem_error error;
 };
@@ -262,7 +262,7 @@ static bool read_inspected(void *context, uint64_t offset, void *out, size_t len
 	if (!from->rc)
 		from->rc = flmem_input_file_read(from->file, offset, length, out, &from->error);
 	if (!from->rc)
-		from->rc = flmem_ticker_add(from->ticker, length, &from->error);
+		from->rc = flmem_progress_meter_add(from->meter, length, &from->error);
 	return !from->rc;
 }
 
@@ -275,7 +275,7 @@ static bool is_pickle(const struct flmem_archive_entry *entry)
 static int verify_entries(struct inspection_run *run, bool pickles_only, struct flmem_error *err)
 {
 	const struct flmem_archive *archive = &run->input.kind.archive;
-	struct inspected_source from = {.file = &run->input.files[0], .ticker = &run->ticker};
+	struct inspected_source from = {.file = &run->input.files[0], .meter = &run->meter};
 	const struct flmem_source source = {
 		.read = read_inspected,
 		.context = &from,
@@ -314,8 +314,8 @@ static int read_data(struct inspection_run *run, struct flmem_inspection *inspec
 	int rc = 0;
 
 	for (size_t f = 0; f < inspection->file_count; f++)
-		run->ticker.total_bytes += inspection->files[f].bytes;
-	run->ticker.total_bytes += archive_bytes(run);
+		run->meter.total_bytes += inspection->files[f].bytes;
+	run->meter.total_bytes += archive_bytes(run);
 	for (size_t f = 0; f < inspection->file_count && !rc; f++) {
 		struct flmem_inspected_file *file = &inspection->files[f];
 		uint64_t at = 0;
@@ -367,7 +367,7 @@ static int measure_archive(struct inspection_run *run, struct flmem_inspection *
 	struct flmem_tensors tensors = {0};
 	int rc;
 
-	run->ticker.total_bytes = archive_bytes(run);
+	run->meter.total_bytes = archive_bytes(run);
 	rc = verify_entries(run, run->request->headers_only, err);
 
 	if (!rc)
@@ -425,19 +425,19 @@ static int inspect_path(const struct flmem_inspect_request *request,
 {
 	AUTO_RUN struct inspection_run run = {
 		.request = request,
-		.ticker = {.progress = request->progress,
-			   .context = request->context,
-			   .path = inspection->path,
-			   .end = "read"},
+		.meter = {.progress = request->progress,
+			  .context = request->context,
+			  .path = inspection->path,
+			  .end = "read"},
 	};
 	struct flmem_error why = {0};
 	int rc;
 
-	flmem_ticker_start(&run.ticker);
+	flmem_progress_meter_start(&run.meter);
 	run.access = (struct flmem_http_access){
 		.options = request->http,
-		.ended = flmem_ticker_has_ended,
-		.context = &run.ticker,
+		.ended = flmem_progress_meter_has_ended,
+		.context = &run.meter,
 	};
 	run.input.access = &run.access;
 	run.input.key = request->key;

@@ -34,6 +34,6 @@ void flmem_fuse_forget_deadline(struct flmem_exchange *x);
  * Whether the algorithm and its parameters fit the model and the least number of updates: combines
  * copies of the model for a moment. Else a round would fail when its clients have sent everything.
  */
-int flmem_fuse_rehearse(struct flmem_exchange *x, struct flmem_error *err);
+int flmem_fuse_check_algorithm(struct flmem_exchange *x, struct flmem_error *err);
 
 #endif

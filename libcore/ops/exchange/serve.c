@@ -152,7 +152,7 @@ static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	if (!rc)
 		rc = flmem_verified_check_models(x, err);
 	if (!rc)
-		rc = flmem_fuse_rehearse(x, err);
+		rc = flmem_fuse_check_algorithm(x, err);
 	if (!rc)
 		rc = flmem_published_begin(x, err);
 	if (!rc)

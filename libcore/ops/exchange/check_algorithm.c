@@ -7,32 +7,32 @@
 #include "ops/exchange/fuse.h"
 #include "ops/exchange/verified_round.h"
 
-#define REHEARSAL   "rehearsal"
+#define TRIAL	    "trial"
 #define UPDATES_MAX 256U /* of which each takes a descriptor */
 
 /* What it checks is checked before the first progress. */
-static bool stop_rehearsal(void *context, const struct flmem_aggregate_progress *progress)
+static bool stop_trial(void *context, const struct flmem_aggregate_progress *progress)
 {
 	(void)context;
 	(void)progress;
 	return false;
 }
 
-int flmem_fuse_rehearse(struct flmem_exchange *x, struct flmem_error *err)
+int flmem_fuse_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm =
 		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");
 	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
 	FLMEM_AUTO_FREE const char **inputs = calloc(count, sizeof(*inputs));
-	FLMEM_AUTO_CLOSE int directory = flmem_spool_open_directory(x->spool.root, REHEARSAL);
+	FLMEM_AUTO_CLOSE int directory = flmem_spool_open_directory(x->spool.root, TRIAL);
 	FLMEM_AUTO_FREE char *output = NULL, *state = NULL;
 	struct flmem_aggregate_request request = x->options->aggregate;
 	struct flmem_aggregate_result result = {0};
 	int rc;
 
-	if (asprintf(&output, "%s/" REHEARSAL "/%s", x->spool.path, x->model_name) < 0)
+	if (asprintf(&output, "%s/" TRIAL "/%s", x->spool.path, x->model_name) < 0)
 		output = NULL;
-	if (asprintf(&state, "%s/" REHEARSAL "/state.optimizer", x->spool.path) < 0)
+	if (asprintf(&state, "%s/" TRIAL "/state.optimizer", x->spool.path) < 0)
 		state = NULL;
 	if (!inputs || !output || !state || directory < 0)
 		return flmem_error_nomem(err, "cannot try the algorithm");
@@ -44,9 +44,9 @@ int flmem_fuse_rehearse(struct flmem_exchange *x, struct flmem_error *err)
 	request.output = flmem_exchange_verifies(x) ? FLMEM_AGGREGATE_VERIFY : output;
 	request.state = algorithm->slots ? state : NULL;
 	request.base = algorithm->takes_base || algorithm->slots ? x->options->model : NULL;
-	request.progress = stop_rehearsal;
+	request.progress = stop_trial;
 	rc = flmem_aggregate(&request, &result, err);
 	flmem_aggregate_result_clear(&result);
-	flmem_spool_remove(x->spool.root, REHEARSAL);
+	flmem_spool_remove(x->spool.root, TRIAL);
 	return rc == FLMEM_EUSAGE ? rc : 0;
 }

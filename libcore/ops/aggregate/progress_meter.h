@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_OPS_AGGREGATE_TICKER_H
-#define FLMEM_OPS_AGGREGATE_TICKER_H
+#ifndef FLMEM_OPS_AGGREGATE_PROGRESS_METER_H
+#define FLMEM_OPS_AGGREGATE_PROGRESS_METER_H
 
 /* The progress of a call that one thread makes, reported a few times a second. */
 
@@ -12,22 +12,23 @@
 typedef bool flmem_progress_function(void *context,
 				     const struct flmem_aggregate_progress *progress);
 
-struct flmem_ticker {
+struct flmem_progress_meter {
 	flmem_progress_function *progress; /* may be NULL */
 	void *context;
 	/* Of the message that it was stopped: "stopped before '<path>' was <end>". */
 	const char *path, *end;
-	uint64_t started_us, told_us;
+	uint64_t started_us, reported_us;
 	uint64_t done_bytes, total_bytes;
 };
 
 /* Starts the clock. */
-void flmem_ticker_start(struct flmem_ticker *ticker);
+void flmem_progress_meter_start(struct flmem_progress_meter *meter);
 
 /* Counts bytes. FLMEM_EFAILED if the caller wants to stop. */
-int flmem_ticker_add(struct flmem_ticker *ticker, uint64_t bytes, struct flmem_error *err);
+int flmem_progress_meter_add(struct flmem_progress_meter *meter, uint64_t bytes,
+			     struct flmem_error *err);
 
 /* For struct flmem_http_access: whether the caller wants to stop while a server is waited for. */
-bool flmem_ticker_has_ended(void *ticker);
+bool flmem_progress_meter_has_ended(void *meter);
 
 #endif
