@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include <flmem/metrics.h>
 
 #include "generate/generate.h"
-
-static const char *metric_suffix(const struct flmem_metric *metric)
-{
-	if (strcmp(metric->type, "counter") == 0)
-		return "_total";
-	return strcmp(metric->type, "info") == 0 ? "_info" : "";
-}
 
 static void print_metric_rows(bool per_process, FILE *out)
 {
@@ -20,7 +11,7 @@ static void print_metric_rows(bool per_process, FILE *out)
 	for (size_t i = 0; (m = flmem_metric(i)); i++) {
 		if (m->per_process != per_process)
 			continue;
-		fprintf(out, "| `%s%s` | %s | %s | ", m->name, metric_suffix(m), m->type,
+		fprintf(out, "| `%s%s` | %s | %s | ", m->name, flmem_metric_suffix(m), m->type,
 			m->labels ? m->labels : "");
 		generate_marked(m->help, "|<>*", "\\", out);
 		fputs(" |\n", out);

@@ -36,8 +36,8 @@ static bool is_open(const struct page *page)
 	return page->exposition == FLMEM_EXPOSITION_OPENMETRICS;
 }
 
-/* Suffix of the sample name after the family name: the same in both formats. */
-static const char *suffix_of(const struct flmem_metric *metric)
+/* The same in both formats. */
+const char *flmem_metric_suffix(const struct flmem_metric *metric)
 {
 	if (strcmp(metric->type, "counter") == 0)
 		return "_total";
@@ -69,7 +69,7 @@ static void begin_line(struct page *page, const struct metric_row *row,
 {
 	char pid[16];
 
-	flmem_buf_printf(&page->text, "%s%s{", row->shown.name, suffix_of(&row->shown));
+	flmem_buf_printf(&page->text, "%s%s{", row->shown.name, flmem_metric_suffix(&row->shown));
 	if (!r)
 		return;
 	snprintf(pid, sizeof(pid), "%d", (int)r->process.pid);
@@ -385,7 +385,7 @@ const struct flmem_metric *flmem_metric(size_t index)
 static void put_head(struct page *page, const struct metric_row *row)
 {
 	const struct flmem_metric *m = &row->shown;
-	const char *suffix = is_open(page) ? "" : suffix_of(m), *type = m->type;
+	const char *suffix = is_open(page) ? "" : flmem_metric_suffix(m), *type = m->type;
 
 	if (!is_open(page) && strcmp(type, "counter") != 0)
 		type = "gauge";

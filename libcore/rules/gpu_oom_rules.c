@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "rules/oom_rules.h"
 
-static void put_amount(const char *label, struct flmem_u64 bytes, char *out, size_t size)
+void flmem_oom_put_bytes(const char *label, struct flmem_u64 bytes, char *out, size_t size)
 {
 	char shown[FLMEM_TEXT_BYTES_MAX];
 
@@ -19,9 +19,9 @@ static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_re
 {
 	char tried[48], left[48], total[48], others[48] = "";
 
-	put_amount("tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
-	put_amount(", free ", oom->free_bytes, left, sizeof(left));
-	put_amount(" of ", oom->total_bytes, total, sizeof(total));
+	flmem_oom_put_bytes("tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
+	flmem_oom_put_bytes(", free ", oom->free_bytes, left, sizeof(left));
+	flmem_oom_put_bytes(" of ", oom->total_bytes, total, sizeof(total));
 	if (oom->count > 1)
 		snprintf(others, sizeof(others), "; the last of %zu reports", oom->count);
 	remark->path = "tried-to-allocate";
@@ -38,8 +38,8 @@ static bool report_fragments(const struct flmem_gpu_oom *oom, struct flmem_live_
 	if (oom->tried_bytes.unknown || oom->unused_bytes.unknown ||
 	    oom->unused_bytes.value < oom->tried_bytes.value)
 		return false;
-	put_amount("", oom->unused_bytes, held, sizeof(held));
-	put_amount(", tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
+	flmem_oom_put_bytes("", oom->unused_bytes, held, sizeof(held));
+	flmem_oom_put_bytes(", tried to allocate ", oom->tried_bytes, tried, sizeof(tried));
 	remark->path = "reserved-but-unallocated";
 	flmem_live_put_bytes(remark, oom->unused_bytes);
 	snprintf(remark->detail, sizeof(remark->detail), "unallocated %s%s", held, tried);

@@ -24,6 +24,9 @@ extern const size_t flmem_oom_row_count;
 int flmem_oom_rules_run(const struct flmem_oom_log *log, const char *file,
 			struct flmem_recommendations *found, struct flmem_error *err);
 
+/* "LABEL12 MiB", or "LABELunknown". */
+void flmem_oom_put_bytes(const char *label, struct flmem_u64 bytes, char *out, size_t size);
+
 struct flmem_gpu_oom_row {
 	struct flmem_rule rule;
 	bool (*check)(const struct flmem_gpu_oom *oom, struct flmem_live_remark *remark);

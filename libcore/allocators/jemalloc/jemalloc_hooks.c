@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "allocators/call_plan.h"
+#include "allocators/jemalloc/jemalloc_state.h"
 #include "base/cleanup.h"
 
 /*
@@ -77,18 +78,6 @@ static size_t count_words(const struct flmem_allocator *found)
 	return words * arenas_at_once(found);
 }
 
-/* mallctl(name, out, &length, NULL, 0) */
-static void add_read(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
-		     uint64_t length_at)
-{
-	struct flmem_call *call = flmem_chain_add(chain, "mallctl", function);
-
-	call->args[0] = flmem_chain_put_string(chain, name);
-	call->args[1] = out;
-	call->args[2] = length_at;
-	call->data_args = 7U;
-}
-
 /* Offset of the length that mallctl() writes back unchanged. */
 static uint64_t put_length(struct flmem_chain *chain, uint64_t length)
 {
@@ -108,7 +97,7 @@ static void add_hook_arenas(const struct flmem_allocator *found, const struct ta
 		char name[48];
 
 		snprintf(name, sizeof(name), "arena.%" PRIu64 ".%s", first + i, table->name);
-		add_read(chain, function, name, out + i * length, length_at);
+		flmem_jemalloc_add_read(chain, function, name, out + i * length, length_at);
 	}
 }
 
@@ -123,13 +112,16 @@ static uint64_t plan_decay(const struct flmem_allocator *found, uint64_t first,
 	answers = flmem_call_plan_answers(chain, DECAY_ANSWERS);
 	out = flmem_chain_put(chain, NULL, DECAY_ARENAS * sizeof(uint64_t));
 	length_at = put_length(chain, sizeof(uint64_t));
-	add_read(chain, function, "arenas.narenas", answers, put_length(chain, sizeof(uint32_t)));
-	add_read(chain, function, "arenas.dirty_decay_ms", answers + sizeof(uint64_t), length_at);
+	flmem_jemalloc_add_read(chain, function, "arenas.narenas", answers,
+				put_length(chain, sizeof(uint32_t)));
+	flmem_jemalloc_add_read(chain, function, "arenas.dirty_decay_ms",
+				answers + sizeof(uint64_t), length_at);
 	for (size_t i = 0; i < DECAY_ARENAS; i++) {
 		char name[48];
 
 		snprintf(name, sizeof(name), "arena.%" PRIu64 ".dirty_decay_ms", first + i);
-		add_read(chain, function, name, out + i * sizeof(uint64_t), length_at);
+		flmem_jemalloc_add_read(chain, function, name, out + i * sizeof(uint64_t),
+					length_at);
 	}
 	return answers;
 }
@@ -147,7 +139,8 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 		return 0;
 	answers = flmem_call_plan_answers(chain, 1 + words);
 	out = answers + sizeof(uint64_t);
-	add_read(chain, function, "arenas.narenas", answers, put_length(chain, sizeof(uint32_t)));
+	flmem_jemalloc_add_read(chain, function, "arenas.narenas", answers,
+				put_length(chain, sizeof(uint32_t)));
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++) {
 		if (!has_table(found, &tables[i]))
 			continue;

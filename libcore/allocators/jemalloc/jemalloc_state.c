@@ -60,9 +60,8 @@ static const struct {
 #define PAGE_MAX ((uint64_t)1 << 21)
 #define SIZE_LIM ((uint64_t)1 << 47) /* of the process */
 
-/* mallctl(name, out, &length, new, new_length); `out` may be 0 for none. */
-static void add_number(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
-		       uint64_t length)
+void flmem_jemalloc_add_read(struct flmem_chain *chain, uint64_t function, const char *name,
+			     uint64_t out, uint64_t length)
 {
 	struct flmem_call *call = flmem_chain_add(chain, "mallctl", function);
 
@@ -114,7 +113,8 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 				 names[i].text);
 		else
 			snprintf(name, sizeof(name), "%s", names[i].text);
-		add_number(chain, function, name, answers + i * sizeof(uint64_t), lengths_at[i]);
+		flmem_jemalloc_add_read(chain, function, name, answers + i * sizeof(uint64_t),
+					lengths_at[i]);
 	}
 	return answers;
 }
@@ -303,11 +303,11 @@ uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_
 
 		snprintf(name, sizeof(name), "stats.arenas.%" PRIu64 ".%s",
 			 first + i / ARENA_NUMBER_COUNT, arena_names[number]);
-		add_number(chain, function, name, answers + i * sizeof(uint64_t),
-			   number == ARENA_THREADS ? half_at : whole_at);
+		flmem_jemalloc_add_read(chain, function, name, answers + i * sizeof(uint64_t),
+					number == ARENA_THREADS ? half_at : whole_at);
 	}
-	add_number(chain, function, "arenas.page", answers + PLACE_OF_PAGE * sizeof(uint64_t),
-		   whole_at);
+	flmem_jemalloc_add_read(chain, function, "arenas.page",
+				answers + PLACE_OF_PAGE * sizeof(uint64_t), whole_at);
 	return answers;
 }
 

@@ -15,6 +15,7 @@
 #include "frameworks/framework.h"
 #include "frameworks/nvflare/nvflare_trouble_answers.h"
 #include "rules/live_rules.h"
+#include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
 
 static const char look_at_it[] = "flmem detect --pid PID, while it runs";
@@ -271,22 +272,14 @@ void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trou
 	}
 }
 
-static void put_bytes(char *out, size_t size, const char *label, struct flmem_u64 bytes)
-{
-	char shown[FLMEM_TEXT_BYTES_MAX];
-
-	snprintf(out, size, "%s%s", label,
-		 bytes.unknown ? "unknown" : flmem_text_bytes(bytes.value, shown, sizeof(shown)));
-}
-
 static void report_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_answer *answer)
 {
 	char anon[64], shmem[64], limit[64], share[64] = "";
 
-	put_bytes(anon, sizeof(anon), "it held ", kill->anon_bytes);
-	put_bytes(shmem, sizeof(shmem), " anonymous and ", kill->shmem_bytes);
+	flmem_oom_put_bytes("it held ", kill->anon_bytes, anon, sizeof(anon));
+	flmem_oom_put_bytes(" anonymous and ", kill->shmem_bytes, shmem, sizeof(shmem));
 	if (kill->of_group)
-		put_bytes(limit, sizeof(limit), " shared, limit ", kill->limit_bytes);
+		flmem_oom_put_bytes(" shared, limit ", kill->limit_bytes, limit, sizeof(limit));
 	else
 		snprintf(limit, sizeof(limit), " shared, and the host was out of memory");
 	if (!kill->share_percent.unknown && kill->tasks.value > 1)
@@ -301,9 +294,9 @@ static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_tro
 {
 	char tried[64], left[64], total[64];
 
-	put_bytes(tried, sizeof(tried), "it tried to allocate ", gpu->tried_bytes);
-	put_bytes(left, sizeof(left), " of GPU memory, free ", gpu->free_bytes);
-	put_bytes(total, sizeof(total), " of ", gpu->total_bytes);
+	flmem_oom_put_bytes("it tried to allocate ", gpu->tried_bytes, tried, sizeof(tried));
+	flmem_oom_put_bytes(" of GPU memory, free ", gpu->free_bytes, left, sizeof(left));
+	flmem_oom_put_bytes(" of ", gpu->total_bytes, total, sizeof(total));
 	flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL,
 			       "the training code sets the batch size; %s%s%s", tried, left, total);
 }
@@ -313,12 +306,13 @@ void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trou
 	char held[64] = "", limit[64] = "";
 
 	if (one->process) {
-		put_bytes(held, sizeof(held), "; anonymous memory ",
-			  one->process->memory.anon_bytes);
-		put_bytes(limit, sizeof(limit), ", limit ", one->process->limit.cgroup_max_bytes);
+		flmem_oom_put_bytes("; anonymous memory ", one->process->memory.anon_bytes, held,
+				    sizeof(held));
+		flmem_oom_put_bytes(", limit ", one->process->limit.cgroup_max_bytes, limit,
+				    sizeof(limit));
 	} else if (one->recorded) {
-		put_bytes(held, sizeof(held), "; peak ", one->recorded->peak_bytes);
-		put_bytes(limit, sizeof(limit), ", limit ", one->recorded->limit_bytes);
+		flmem_oom_put_bytes("; peak ", one->recorded->peak_bytes, held, sizeof(held));
+		flmem_oom_put_bytes(", limit ", one->recorded->limit_bytes, limit, sizeof(limit));
 	}
 	if (one->gpu)
 		report_gpu_failure(one->gpu, answer);

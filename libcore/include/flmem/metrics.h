@@ -27,6 +27,9 @@ struct flmem_metric {
 /* The rows of the table; NULL after the last. */
 FLMEM_API const struct flmem_metric *flmem_metric(size_t index);
 
+/* What its samples are named after the family: "_total", "_info" or ""; static. */
+FLMEM_API const char *flmem_metric_suffix(const struct flmem_metric *metric);
+
 enum flmem_exposition {
 	FLMEM_EXPOSITION_TEXT,	      /* Prometheus text format 0.0.4 */
 	FLMEM_EXPOSITION_OPENMETRICS, /* OpenMetrics 1.0 */
