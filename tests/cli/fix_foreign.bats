@@ -89,12 +89,12 @@ entries() {
 @test "--fix by root passes no capabilities of a program on" {
 	requires root python3
 	make_job
-	python3 -c 'import os, struct, sys
+	/usr/bin/python3 -c 'import os, struct, sys
 os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 << 10, 0, 0, 0))' \
 		"$CONFIG" || skip "the file system keeps no capabilities"
 	flmem recommend --fix job
 	assert_status 0
-	run python3 -c 'import os, sys; print(os.listxattr(sys.argv[1]))' "$CONFIG"
+	run /usr/bin/python3 -c 'import os, sys; print(os.listxattr(sys.argv[1]))' "$CONFIG"
 	[[ $output != *security.capability* ]] || fail "the new file has $output"
 }
 

@@ -162,7 +162,7 @@ each_python_of() {
 		echo "with Python $version, $python"
 		PYTHON=$python PYTHON_VERSION=$version "$@" 4<&-
 		stop_victims
-	done 4< <(python3 -B "$FLMEM_TESTS/harness/pythons.py" ${which:+"$which"})
+	done 4< <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" ${which:+"$which"})
 	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
 }
 

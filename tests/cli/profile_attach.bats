@@ -60,7 +60,7 @@ got() {
 }
 
 field() {
-	python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
+	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
 }
 
 attach() {
@@ -115,7 +115,7 @@ check_attach() {
 # flmem reads its frames, but does not know its threads and locks.
 @test "a Python that is too new to be attached to is refused and not touched" {
 	local version python reason
-	read -r version python reason < <(python3 -B "$FLMEM_TESTS/harness/pythons.py" --sampled | tail -n 1)
+	read -r version python reason < <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" --sampled | tail -n 1)
 	[ "$python" != - ] || skip "$reason"
 	PYTHON=$python start_attachable
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"

@@ -21,7 +21,7 @@ pester() {
 }
 
 samples() {
-	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c '
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
 import sys
 from heap_profile import Profile
 print(Profile(sys.argv[1]).samples)' "$PROFILE"

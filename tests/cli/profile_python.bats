@@ -12,7 +12,7 @@ setup() {
 
 # look CODE: Python with the profile `p`.
 look() {
-	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
 import sys
 from heap_profile import *
 p = Profile(sys.argv[1])
@@ -21,7 +21,7 @@ $1" "$PROFILE" "${@:2}"
 
 check_places() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B "$SCRIPT" 3>&-
-	python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
 		"${PYTHON_VERSION#3.}"
 	look 'assert not p.dropped["python"] and not p.lost_bytes, p.dropped'
 }
@@ -36,7 +36,7 @@ check_places() {
 
 check_places_native() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B "$SCRIPT" 3>&-
-	python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
 		"${PYTHON_VERSION#3.}"
 	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
 mixed = [s for s in stacks if len({len(f) for f in s}) == 2]

@@ -308,7 +308,7 @@ sys.exit("middle" not in names)'
 }
 
 @test "symbols from debuginfod where DEBUGINFOD_URLS is set" {
-	python3 -c 'import ctypes; ctypes.CDLL("libdebuginfod.so.1")' 2>/dev/null ||
+	/usr/bin/python3 -c 'import ctypes; ctypes.CDLL("libdebuginfod.so.1")' 2>/dev/null ||
 		skip "needs libdebuginfod"
 	stripped_profile
 	local id

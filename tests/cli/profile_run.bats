@@ -28,12 +28,12 @@ sample() {
 
 # assert_sampled exact|SIGMAS
 assert_sampled() {
-	python3 -B "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
 }
 
 # look CODE [PROFILE]: Python with the profile `p`.
 look() {
-	PYTHONPATH=$FLMEM_TESTS/harness python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
 import sys
 from heap_profile import *
 p = Profile(sys.argv[1])
@@ -64,7 +64,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 		mv "$SAID" "$SAID.$i"
 		profiles+=("$PROFILE.$i")
 	done
-	PYTHONPATH=$FLMEM_TESTS/harness python3 -B - "$SAID" "${profiles[@]}" <<-'END'
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B - "$SAID" "${profiles[@]}" <<-'END'
 		import math, sys
 		from check_sampled import *
 		sums, runs = {}, len(sys.argv) - 2

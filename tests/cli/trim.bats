@@ -19,7 +19,7 @@ while True:
 }
 
 json() {
-	python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" \
+	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" \
 		<<<"$output"
 }
 
