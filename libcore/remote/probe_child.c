@@ -23,6 +23,7 @@
 #include "remote/tracee.h"
 
 #define LIMIT_SECONDS 10
+#define LIMIT_US      (LIMIT_SECONDS * UINT64_C(1000000))
 #define PROGRAMS_MAX  8 /* env may start env */
 #define POLL_US	      100U
 
@@ -48,26 +49,10 @@ static void report_failure(int report_fd, bool tracing)
 	_exit(127);
 }
 
-/*
- * The deadline is an alarm of the child, which survives exec and is seen here as a stop. A core
- * dump of the probe would be useless.
- */
-static void limit_child(void)
-{
-	const struct rlimit no_core = {0, 0};
-	sigset_t alarms;
-
-	sigemptyset(&alarms);
-	sigaddset(&alarms, SIGALRM);
-	signal(SIGALRM, SIG_DFL);
-	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-	setrlimit(RLIMIT_CORE, &no_core);
-	alarm(LIMIT_SECONDS);
-}
-
 __attribute__((noreturn)) static void be_child(char *const *argv, char *const *environment,
 					       pid_t parent, int report_fd, int error_fd)
 {
+	const struct rlimit no_core = {0, 0}; /* of the probe it would be useless */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -75,7 +60,7 @@ __attribute__((noreturn)) static void be_child(char *const *argv, char *const *e
 		_exit(127);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(error_fd, 2) < 0)
 		report_failure(report_fd, false);
-	limit_child();
+	setrlimit(RLIMIT_CORE, &no_core);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 		report_failure(report_fd, true);
 	execvpe(argv[0], argv, environment);
@@ -94,6 +79,15 @@ static int explain_failure(const char *program, const struct failure *failure,
 			       "same settings without this proof");
 }
 
+/* The deadline is kept here: a library may block or ignore any signal that it can. */
+static void kill_if_late(struct flmem_probe_child *child)
+{
+	if (child->late || flmem_clock_us() < child->deadline_us)
+		return;
+	child->late = true;
+	kill(child->pid, SIGKILL);
+}
+
 /*
  * Waits for the next stop; 0, or the code of why there is none. The exit status of the child is
  * read at the stop before its end: if SIGCHLD is ignored it is lost later, and another thread may
@@ -105,8 +99,13 @@ static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
 	unsigned long ending;
 	int got;
 
-	while (!(got = flmem_tracee_status(child->pid, ret_status)))
+	for (;;) {
+		kill_if_late(child);
+		got = flmem_tracee_status(child->pid, ret_status);
+		if (got)
+			break;
 		flmem_clock_sleep_us(POLL_US);
+	}
 	if (got > 0 && WIFSTOPPED(*ret_status) && *ret_status >> 16 != PTRACE_EVENT_EXIT)
 		return 0;
 	if (got > 0 && WIFSTOPPED(*ret_status)) {
@@ -127,6 +126,10 @@ static int explain_child_end(const struct flmem_probe_child *child, int status,
 	char said[FLMEM_PROBE_CHILD_OUTPUT_MAX], how[64];
 	int code = FLMEM_EUNSUPPORTED;
 
+	if (child->late)
+		return flmem_error_set(err, code, 0,
+				       "'%s' did not reach its entry point within %d seconds",
+				       child->program, LIMIT_SECONDS);
 	flmem_probe_child_output(child, said, sizeof(said));
 	said[strcspn(said, "\n")] = '\0';
 	if (WIFSIGNALED(status))
@@ -149,7 +152,9 @@ static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 
 	for (;;) {
 		if (ptrace(PTRACE_CONT, child->pid, NULL, (void *)(intptr_t)signal_number) < 0)
-			return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot run the probe");
+			return child->late ? explain_child_end(child, 0, err)
+					   : flmem_error_set(err, FLMEM_EFAILED, errno,
+							     "cannot run the probe");
 		rc = await_child_stop(child, &status, err);
 		if (rc == FLMEM_EUNSUPPORTED)
 			return explain_child_end(child, status, err);
@@ -158,11 +163,6 @@ static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 		signal_number = WSTOPSIG(status);
 		if (signal_number == SIGTRAP)
 			return 0;
-		if (signal_number == SIGALRM)
-			return flmem_error_set(
-				err, FLMEM_EUNSUPPORTED, 0,
-				"'%s' did not reach its entry point within %d seconds",
-				child->program, LIMIT_SECONDS);
 	}
 }
 
@@ -321,6 +321,7 @@ static int spawn_child(char *const *argv, char *const *environment, struct flmem
 		child->pid = 0;
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start the probe");
 	}
+	child->deadline_us = flmem_clock_us() + LIMIT_US;
 	close(FLMEM_TAKE_FD(report_write));
 	/* The pipe closes at the exec, before the stop after it. */
 	if (read(report_read, &failure, sizeof(failure)) == (ssize_t)sizeof(failure))

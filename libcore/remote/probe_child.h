@@ -27,11 +27,13 @@
 struct flmem_probe_child {
 	pid_t pid; /* 0: none */
 	struct flmem_process process;
-	char program[4096]; /* the file that it runs */
-	bool has_loader;    /* false: statically linked */
-	bool passes;	    /* a wrapper that will execute another program */
-	bool wide;	    /* false: a 32-bit program, held before its loader ran */
-	int error_fd;	    /* read end of its standard error */
+	char program[4096];   /* the file that it runs */
+	bool has_loader;      /* false: statically linked */
+	bool passes;	      /* a wrapper that will execute another program */
+	bool wide;	      /* false: a 32-bit program, held before its loader ran */
+	int error_fd;	      /* read end of its standard error */
+	uint64_t deadline_us; /* of flmem_clock_us(), for the entry point */
+	bool late;	      /* it was killed at that time */
 };
 
 #define FLMEM_PROBE_CHILD_INIT                                \

@@ -351,6 +351,29 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	refute_output 'LD_PRELOAD'
 }
 
+@test "a library that blocks all signals and never returns does not hold the proof up" {
+	requires "$JEMALLOC"
+	cat >stays.c <<-'END'
+		#include <signal.h>
+		#include <unistd.h>
+		__attribute__((constructor)) static void stay(void)
+		{
+			sigset_t all;
+
+			sigfillset(&all);
+			sigprocmask(SIG_BLOCK, &all, NULL);
+			for (;;)
+				pause();
+		}
+	END
+	cc -shared -fPIC -o libstays.so stays.c
+	compile stuck cc -Wl,--no-as-needed,-rpath,"$PWD" "$PWD/libstays.so"
+	run_command timeout 90 "$FLMEM" start --role client --jemalloc -- ./stuck
+	assert_error 5 "stuck' did not reach its entry point within 10 seconds"
+	run ps --no-headers -C stuck
+	[ -z "$output" ]
+}
+
 @test "a command that cannot be run gives 127 or 126, with and without a probe" {
 	mkdir directory
 	echo text >text

@@ -16,11 +16,15 @@ INTERRUPTS = "libcore/remote/interrupts.c"
 PRIORITY = "libcore/remote/priority.c"
 SIGNALS = "libcore/remote/shared_signals.c"
 TRACEE = "libcore/remote/tracee.c"
+PROBE = "libcore/remote/probe_child.c"
 
 FAULTS = (
     Fault("seize-not-abandoned", ATTEMPT, "\t\tSYS_ptrace,\n", "",
           "not waiting for an exec that never ends",
           ("cli.silent/executes",), slow=True),
+    Fault("probe-deadline", PROBE, "flmem_clock_us() < child->deadline_us", "1",
+          "a probe that ends whatever its libraries do",
+          ("cli.start/blocks all signals",), slow=True),
     Fault("errno-of-the-calls", BORROW,
           "flmem_errno_restore(borrow->view->process, &borrow->own_errno);", ";",
           "the thread having its own errno again", ("unit.test_borrow_errno",)),
