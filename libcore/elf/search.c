@@ -35,11 +35,35 @@ bool flmem_image_search_extent(
 	return false;
 }
 
+/* A sparse file of any length costs whoever maps it nothing. */
+static void limit_extents(struct flmem_extent *extents, size_t count)
+{
+	uint64_t left = SEARCH_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		if (extents[i].size > left)
+			extents[i].size = left;
+		left -= extents[i].size;
+	}
+}
+
+static size_t list_code_extents(const struct flmem_image *image,
+				struct flmem_extent out[IMAGE_LOADS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < image->load_count; i++)
+		if (image->loads[i].p_flags & PF_X)
+			out[count++] = (struct flmem_extent){image->loads[i].p_offset,
+							     image->loads[i].p_filesz};
+	limit_extents(out, count);
+	return count;
+}
+
 /* Where read-only data is: .rodata, else every segment that is not writable. */
 static size_t list_data_extents(struct flmem_image *image, struct flmem_extent out[IMAGE_LOADS_MAX])
 {
 	Elf64_Shdr section;
-	uint64_t left = SEARCH_MAX;
 	size_t count = 0;
 
 	if (flmem_image_section(image, ".rodata", &section) && section.sh_type == SHT_PROGBITS) {
@@ -50,11 +74,7 @@ static size_t list_data_extents(struct flmem_image *image, struct flmem_extent o
 				out[count++] = (struct flmem_extent){image->loads[i].p_offset,
 								     image->loads[i].p_filesz};
 	}
-	for (size_t i = 0; i < count; i++) {
-		if (out[i].size > left)
-			out[i].size = left;
-		left -= out[i].size;
-	}
+	limit_extents(out, count);
 	return count;
 }
 
@@ -98,24 +118,33 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 	return found;
 }
 
-bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
-			   uint64_t *ret_address)
+/* The address of what a segment has at this offset of the file. */
+static uint64_t code_address(const struct flmem_image *image, uint64_t offset)
 {
 	for (size_t i = 0; i < image->load_count; i++) {
 		const Elf64_Phdr *load = &image->loads[i];
-		int64_t found = -1;
 
-		if (!(load->p_flags & PF_X))
-			continue;
-		flmem_image_search_extent(image,
-					  (struct flmem_extent){load->p_offset, load->p_filesz},
-					  bytes, length, keep_first_match, &found);
-		if (found < 0)
-			continue;
-		*ret_address = (uint64_t)found - load->p_offset + load->p_vaddr;
-		return true;
+		if (load->p_flags & PF_X && offset >= load->p_offset &&
+		    offset - load->p_offset < load->p_filesz)
+			return offset - load->p_offset + load->p_vaddr;
 	}
-	return false;
+	return 0;
+}
+
+bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
+			   uint64_t *ret_address)
+{
+	struct flmem_extent extents[IMAGE_LOADS_MAX];
+	size_t count = list_code_extents(image, extents);
+	int64_t found = -1;
+
+	for (size_t i = 0; i < count && found < 0; i++)
+		flmem_image_search_extent(image, extents[i], bytes, length, keep_first_match,
+					  &found);
+	if (found < 0)
+		return false;
+	*ret_address = code_address(image, (uint64_t)found);
+	return true;
 }
 
 /*

@@ -305,3 +305,35 @@ blocks_nothing() {
 		wait "${pids[@]}" || true
 	done
 }
+
+@test "a program whose file has 64 GiB of code, and the C library's behind it" {
+	local program=$BATS_TEST_TMPDIR/huge
+	requires victim:allocators/glibc-static
+	cp "$FLMEM_VICTIMS/allocators/glibc-static" "$program"
+	# Its notes become a segment of code, with holes of the file, before all others.
+	/usr/bin/python3 - "$program" <<-'END'
+		import os
+		import struct
+		import sys
+
+		ROW = struct.Struct("<IIQQQQQQ")
+		LOAD, NOTE, READ_EXECUTE, SIZE, PLACE = 1, 4, 5, 64 << 30, 1 << 44
+		path = sys.argv[1]
+		data = bytearray(open(path, "rb").read())
+		at, = struct.unpack_from("<Q", data, 32)
+		count, = struct.unpack_from("<H", data, 56)
+		rows = [ROW.unpack_from(data, at + ROW.size * i) for i in range(count)]
+		rows.remove(next(row for row in rows if row[0] == NOTE))
+		begin = (len(data) + 0xffff) & ~0xffff
+		rows.insert(0, (LOAD, READ_EXECUTE, begin, PLACE, PLACE, SIZE, SIZE, 4096))
+		for i, row in enumerate(rows):
+		    ROW.pack_into(data, at + ROW.size * i, *row)
+		open(path, "wb").write(data)
+		os.truncate(path, begin + SIZE)
+	END
+	start_reader "$program"
+	bounded trim --pid "$VICTIM" --timeout 1s
+	assert_status 5
+	assert_stderr 'lacks the instructions that a borrowed thread needs'
+	assert_victim_unharmed
+}

@@ -7,6 +7,7 @@ PAGES = "libcore/proc/files/read_hazard.c"
 USER = "libcore/proc/files/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
 CONTROL = "libcore/ops/start/control_files.c"
+SEARCH = "libcore/elf/search.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
@@ -14,6 +15,9 @@ USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 
 FAULTS = (
+    Fault("code-of-any-length", SEARCH, "if (extents[i].size > left)", "if (0)",
+          "searching only so much of a file for code",
+          ("cli.hostile/64 GiB of code",), slow=True),
     Fault("waited-for-ever", ATTEMPT, "same < patience && ", "",
           "giving up a read that is not answered", ATTEMPTS),
     Fault("late-for-ever", ATTEMPT, " && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR", "",
