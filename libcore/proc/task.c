@@ -245,6 +245,16 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
 	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
+/* Of kernel/seccomp.c; a compiler may append to the name. */
+bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
+{
+	static const char waits[] = "seccomp_do_user_notification";
+	char text[64];
+
+	return read_task_file(process, tid, "wchan", text, sizeof(text)) == 0 &&
+	       strncmp(text, waits, sizeof(waits) - 1) == 0;
+}
+
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)
 {
 	out[0] = '\0';

@@ -68,6 +68,12 @@ int flmem_task_processor(const struct flmem_process *process, pid_t tid);
 /* True for a thread of the kernel in the process (io_uring, vhost): it runs no program code. */
 bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
 
+/*
+ * True for a blocked thread whose system call another process makes for it (seccomp user
+ * notification), where the kernel shows that.
+ */
+bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid);
+
 /* Name of the thread (comm), always terminated; "" when it cannot be read. */
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size);
 

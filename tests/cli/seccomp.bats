@@ -340,6 +340,23 @@ while True:
 	assert_victim_unharmed
 }
 
+@test "a call that another process makes for a thread is not interrupted" {
+	local options
+	requires victim:safe_notified
+	grep -q seccomp_do_user_notification /proc/kallsyms || skip "the kernel has no symbols"
+	mkfifo "$INPUT"
+	start_victim /bin/sh -c "exec '$FLMEM_VICTIMS/safe_notified' <>'$INPUT'"
+	for options in --dry-run '' --assume-seccomp; do
+		# shellcheck disable=SC2086 # an option, or none
+		flmem trim --pid "$VICTIM" --timeout 200ms $options
+		assert_error 6 'its only thread has its system call made by another process \(seccomp\)'
+		assert_victim_unharmed
+	done
+	printf . >"$INPUT"
+	wait_until 30 grep -q '^result' "$VICTIM_LOG"
+	grep -q '^result 1$' "$VICTIM_LOG" || fail "the call was made again: $(cat "$VICTIM_LOG")"
+}
+
 @test "--assume-seccomp goes with --auto and --ask-runtime" {
 	flmem watch --pid 1 --assume-seccomp
 	assert_error 2 '--assume-seccomp'

@@ -5,10 +5,15 @@ from faults import Fault
 SECCOMP = "libcore/remote/seccomp/seccomp.c"
 FILTER = "libcore/remote/seccomp/seccomp_filter.c"
 BORROW = "libcore/remote/borrow.c"
+CANDIDATES = "libcore/remote/checks/candidates.c"
 DRY = ("unit.test_seccomp_dry",)
 TESTS = ("unit.test_seccomp",)
 
 FAULTS = (
+    Fault("supervised-calls", CANDIDATES,
+          "flmem_task_is_supervised(search->view->process, row->tid)", "0",
+          "not interrupting a call that another process makes",
+          ("cli.seccomp/another process makes",)),
     Fault("seccomp-only-kills", SECCOMP,
           "& ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG);",
           "& (1U << FLMEM_FILTER_KILL_PROCESS);",
