@@ -93,6 +93,9 @@ struct flmem_allocator_ops {
 	 */
 	int (*check_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
 			   struct flmem_error *err);
+	/* The same for hooks of malloc() and free(), which no trim calls: pthread_create() does. */
+	int (*check_malloc_hooks)(const struct flmem_view *view,
+				  const struct flmem_allocator *found, struct flmem_error *err);
 	/*
 	 * The same for hooks that only calls show, several arenas per chain from number `first` on:
 	 * appends the calls and returns the offset of their answers. take_hooks returns the next

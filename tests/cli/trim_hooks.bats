@@ -89,6 +89,64 @@ released() {
 	released
 }
 
+@test "no thread runs the extension that a program gave tcmalloc" {
+	local tcmalloc=$LIBRARIES/libtcmalloc_minimal.so.4
+	requires "$tcmalloc" victim:allocators/hooked
+	CONF='' start_hooked "$tcmalloc" hooked extension
+	refused 'has set an extension \(MallocExtension::Register\) of tcmalloc'
+}
+
+@test "the classes of a tcmalloc that is built in are distinguished from those of the program" {
+	requires victim:allocators/hooked-tcmalloc
+	CONF='' start_hooked '' hooked-tcmalloc extension
+	refused 'has set an extension \(MallocExtension::Register\) of tcmalloc'
+	CONF='' start_hooked '' hooked-tcmalloc 0
+	refused 'has set a system allocator \(SysAllocator\) of tcmalloc'
+	CONF='' start_hooked '' hooked-tcmalloc none
+	released
+}
+
+# start_held PRELOADED SETTER: malloc() waits while the only thread waits for input.
+start_held() {
+	INPUT=$BATS_TEST_TMPDIR/input
+	[ -e "$INPUT" ] || mkfifo "$INPUT"
+	start_victim /bin/sh -c "export LD_PRELOAD='$1'; exec \"\$@\" <>'$INPUT'" sh /usr/bin/python3 -uc '
+import ctypes, sys
+held = ctypes.CDLL(sys.argv[1])
+assert not sys.argv[2] or held.held_hook(sys.argv[2].encode())
+print("ready", flush=True)
+while held.held_read(0) == 1:
+    print("go on", flush=True)' "$FLMEM_VICTIMS/allocators/held.so" "$2"
+}
+
+@test "no thread is started where malloc() would run a function of the program" {
+	local tcmalloc=$LIBRARIES/libtcmalloc_minimal.so.4 setter
+	requires "$tcmalloc" /usr/bin/python3 "$FLMEM_VICTIMS/allocators/held.so"
+	for setter in MallocHook_AddNewHook MallocHook_AddDeleteHook; do
+		start_held "$tcmalloc" "$setter"
+		flmem trim --gc --pid "$VICTIM" --timeout 1s
+		assert_status 8
+		assert_output "gc\.collect +refused: .* has set $setter of tcmalloc"
+		assert_goes_on
+		stop_victims
+	done
+	start_held "$tcmalloc" ''
+	allow_victim --code
+	allow_victim --moved
+	flmem_in_time trim --gc --pid "$VICTIM"
+	assert_status 0
+	assert_goes_on
+}
+
+@test "no thread is started where malloc() is a function that flmem does not know" {
+	local own=$FLMEM_VICTIMS/allocators/wrapped.so
+	requires /usr/bin/python3 "$own" "$FLMEM_VICTIMS/allocators/held.so"
+	start_held "$own" ''
+	flmem trim --gc --pid "$VICTIM" --timeout 1s
+	assert_error 5 "starting a thread in process [0-9]+ calls malloc\(\) of '.*wrapped\.so'"
+	assert_goes_on
+}
+
 @test "no Python thread is started where the allocation for it might run a hook" {
 	local jemalloc=$LIBRARIES/libjemalloc.so.2
 	requires "$jemalloc" /usr/bin/python3

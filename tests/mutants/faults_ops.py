@@ -13,7 +13,7 @@ HOOKS = "libcore/ops/target/target_hooks.c"
 GLIBC = "libcore/allocators/glibc/glibc.c"
 DAMAGE = "libcore/allocators/glibc/glibc_check.c"
 MIMALLOC = "libcore/allocators/mimalloc.c"
-TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc.c"
+TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
@@ -106,11 +106,11 @@ FAULTS = (
           "for (size_t i = 0; i < 0; i++) {\n\t\tdecay",
           "asking every arena whether it keeps freed memory",
           ("cli.trim_hooks/keep",)),
-    Fault("registered-tcmalloc", "libcore/allocators/tcmalloc/tcmalloc.c",
+    Fault("registered-tcmalloc", "libcore/allocators/tcmalloc/tcmalloc_hooks.c",
           "flmem_call_plan_has_registered(view) && may_keep_all_memory", "0 && may_keep_all_memory",
           "refusing a tcmalloc of which a device may use what was freed",
           ("cli.trim_hooks/keep",)),
-    Fault("registered-tcmalloc-rate", "libcore/allocators/tcmalloc/tcmalloc.c", "!(rate > 0)", "1",
+    Fault("registered-tcmalloc-rate", "libcore/allocators/tcmalloc/tcmalloc_hooks.c", "!(rate > 0)", "1",
           "trimming a tcmalloc that gives memory back by itself",
           ("cli.trim_hooks/keep",)),
     Fault("registered-mimalloc", "libcore/allocators/mimalloc.c",
@@ -159,6 +159,18 @@ FAULTS = (
           "flmem_modules_find(view->modules, functions) == found->module", "1",
           "refusing where tcmalloc gets its memory from the program",
           ("unit.test_hooks",)),
+    Fault("extension-of-tcmalloc", TCMALLOC, "if (has_own_extension(view, found))", "if (0)",
+          "refusing where tcmalloc calls an object of the program instead",
+          ("unit.test_hooks",)),
+    Fault("classes-of-built-in", TCMALLOC, "functions == table + TABLE_HEAD", "1",
+          "telling the classes of a tcmalloc that is built in from those of the program",
+          ("cli.trim_hooks/classes",)),
+    Fault("hooks-of-malloc", TCMALLOC, "has_own_function(view, found, &list)", "0",
+          "starting no thread where tcmalloc calls the program for each block",
+          ("cli.trim_hooks/would run a function",)),
+    Fault("unknown-malloc", HOOKS, "if (found->serves_malloc && !is_known_malloc(found))",
+          "if (0)", "starting no thread where malloc is unknown",
+          ("cli.trim_hooks/does not know",)),
     Fault("hooks-of-built-in", JEMALLOC, "return OWNER_UNKNOWN;", "return OWNER_JEMALLOC;",
           "refusing where hooks and jemalloc's own functions cannot be distinguished",
           ("cli.trim_hooks/built",)),

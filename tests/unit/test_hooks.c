@@ -29,6 +29,8 @@ static const struct row rows[] = {
 	{LIBRARY "libmimalloc.so.2", "0", FLMEM_ALLOCATOR_MIMALLOC, NULL, "deferred_free"},
 	{LIBRARY "libmimalloc.so.2", "none", FLMEM_ALLOCATOR_MIMALLOC, NULL, NULL},
 	{LIBRARY "libtcmalloc_minimal.so.4", "0", FLMEM_ALLOCATOR_TCMALLOC, NULL, "SysAllocator"},
+	{LIBRARY "libtcmalloc_minimal.so.4", "extension", FLMEM_ALLOCATOR_TCMALLOC, NULL,
+	 "MallocExtension::Register"},
 	{LIBRARY "libtcmalloc_minimal.so.4", "none", FLMEM_ALLOCATOR_TCMALLOC, NULL, NULL},
 };
 

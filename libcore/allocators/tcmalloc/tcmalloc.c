@@ -3,6 +3,7 @@
 #include "allocators/call_plan.h"
 #include "allocators/module_search.h"
 #include "allocators/release_calls.h"
+#include "allocators/tcmalloc/tcmalloc_hooks.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
 #include "base/cleanup.h"
 
@@ -82,47 +83,6 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
- * gperftools returns memory while the program frees, unless the rate is 0 (TCMALLOC_RELEASE_RATE,
- * SetMemoryReleaseRate()). Also where it cannot be read.
- */
-static bool may_keep_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
-{
-	static const char rate_name[] = "_ZN62FLAG__namespace_do_not_use_directly_use_DECLARE_"
-					"double_instead27FLAGS_tcmalloc_release_rateE";
-	uint64_t at;
-	double rate;
-
-	return found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
-	       !flmem_module_symbol_any(found->module, rate_name, &at) ||
-	       flmem_process_read_memory(view->process, at, &rate, sizeof(rate)) || !(rate > 0);
-}
-
-/*
- * Memory for new metadata comes from an object of the program if it has set one
- * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override()); that object's first word is
- * the address of its class's functions. NULL until the first allocation (src/system-alloc.cc).
- */
-static int check_tcmalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
-				struct flmem_error *err)
-{
-	uint64_t at, object, functions;
-
-	if (flmem_call_plan_has_registered(view) && may_keep_all_memory(view, found))
-		return flmem_call_plan_refuse_registered(
-			view,
-			"its tcmalloc may be set to keep freed memory (TCMALLOC_RELEASE_RATE)",
-			err);
-
-	if (found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
-	    !flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at) ||
-	    flmem_process_read_memory(view->process, at, &object, sizeof(object)) || !object ||
-	    flmem_process_read_memory(view->process, object, &functions, sizeof(functions)) ||
-	    flmem_modules_find(view->modules, functions) == found->module)
-		return 0;
-	return flmem_call_plan_refuse_hook(view, found, "a system allocator (SysAllocator)", err);
-}
-
-/*
  * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). The
  * calls of google's tcmalloc (hugepage-aware memory, per-processor caches) have not been listed.
  */
@@ -156,7 +116,8 @@ const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.files = {"tcmalloc"},
 	.recognise = recognise_tcmalloc,
 	.plan_trim = plan_tcmalloc_trim,
-	.check_hooks = check_tcmalloc_hooks,
+	.check_hooks = flmem_tcmalloc_check_hooks,
+	.check_malloc_hooks = flmem_tcmalloc_check_malloc_hooks,
 	.syscalls = list_tcmalloc_syscalls,
 	.plan_state = flmem_tcmalloc_plan_state,
 	.take_state = flmem_tcmalloc_take_state,

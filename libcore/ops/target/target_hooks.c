@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/module_search.h"
 #include "base/cleanup.h"
 #include "elf/image.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
+#include "preload/sampler_state.h"
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
 
@@ -147,6 +149,60 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 	return rc;
 }
 
+/* The module of flmem's own sampler, whose malloc() takes no lock of the program. */
+static bool is_sampler(const struct flmem_module *module)
+{
+	return flmem_module_exports(module, FLMEM_SAMPLER_STATE_SYMBOL);
+}
+
+/* The malloc() that the dynamic linker calls for a thread, behind the sampler's. */
+static const struct flmem_module *find_linkers_malloc(const struct flmem_modules *modules)
+{
+	for (size_t i = 0; i < modules->rank_count; i++)
+		if (flmem_module_exports(modules->by_rank[i], "malloc") &&
+		    !is_sampler(modules->by_rank[i]))
+			return modules->by_rank[i];
+	return NULL;
+}
+
+static bool is_known_malloc(const struct flmem_allocator *found)
+{
+	return found->ops->kind != FLMEM_ALLOCATOR_UNKNOWN || is_sampler(found->module);
+}
+
+static int refuse_threads_malloc(const struct flmem_view *view, const struct flmem_module *module,
+				 struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "starting a thread in process %d calls malloc() of '%s', which "
+			       "flmem does not know: it could wait for a lock that the borrowed "
+			       "thread holds, or know no other thread",
+			       (int)view->process->pid, module->path);
+}
+
+/*
+ * pthread_create() allocates, so an allocator of the program, or a library around one, would run on
+ * the borrowed thread, and a program without threads may have one without locks.
+ */
+static int check_threads_malloc(const struct flmem_view *view,
+				const struct flmem_allocator_list *list, struct flmem_error *err)
+{
+	const struct flmem_module *linkers = find_linkers_malloc(view->modules);
+	int rc = 0;
+
+	for (size_t i = 0; i < list->count && !rc; i++) {
+		const struct flmem_allocator *found = &list->rows[i];
+
+		if (found->module == linkers)
+			linkers = NULL;
+		if (found->serves_malloc && !is_known_malloc(found))
+			return refuse_threads_malloc(view, found->module, err);
+		if (found->ops->check_malloc_hooks)
+			rc = found->ops->check_malloc_hooks(view, found, err);
+	}
+	return rc || !linkers ? rc : refuse_threads_malloc(view, linkers, err);
+}
+
 struct hooks_start {
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
@@ -158,8 +214,10 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct hooks_start *start = calloc(1, sizeof(*start));
-	int rc;
+	int rc = check_threads_malloc(view, list, err);
 
+	if (rc)
+		return rc;
 	if (!start)
 		return flmem_error_nomem(err, "cannot read the hooks of the allocators");
 	start->borrow = (struct flmem_borrow_options){

@@ -2,7 +2,8 @@
 /*
  * Gives its allocator a function that takes a lock of the program, and waits for each byte of its
  * input with that lock: a call on this thread that runs the function never ends. Says "go on" for
- * each byte. With a number, jemalloc gets the function for that arena; with "none", nobody.
+ * each byte. With a number, jemalloc gets the function for that arena; with "extension", tcmalloc
+ * calls it instead of releasing memory; with "none", nobody.
  */
 #define _GNU_SOURCE /* dlvsym() */
 #include <dlfcn.h>
@@ -106,6 +107,27 @@ static bool hook_tcmalloc(struct system_allocator **place)
 	return true;
 }
 
+/* The class MallocExtension of gperftools 2.10: ReleaseToSystem() and ReleaseFreeMemory(). */
+static bool hook_extension(void)
+{
+	static void *functions[32];
+	static struct system_allocator own = {functions};
+	void *instance = dlsym(RTLD_DEFAULT, "_ZN15MallocExtension8instanceEv");
+	void *reg = dlsym(RTLD_DEFAULT, "_ZN15MallocExtension8RegisterEPS_");
+	struct system_allocator *(*get)(void);
+	void (*set)(struct system_allocator *), (*function)(void) = wait_for_lock;
+
+	if (!instance || !reg)
+		return false;
+	memcpy(&get, &instance, sizeof(get));
+	memcpy(&set, &reg, sizeof(set));
+	memcpy(functions, get()->functions, 19 * sizeof(*functions));
+	memcpy(&functions[17], &function, sizeof(function));
+	memcpy(&functions[18], &function, sizeof(function));
+	set(&own);
+	return true;
+}
+
 static bool hook_glibc(const char *name)
 {
 	void (*function)(void) = wait_for_lock;
@@ -123,6 +145,8 @@ static bool hook(const char *where)
 
 	if (strcmp(where, "none") == 0)
 		return true;
+	if (strcmp(where, "extension") == 0)
+		return hook_extension();
 	if (mallctl)
 		return hook_jemalloc(where);
 	if (mimalloc)

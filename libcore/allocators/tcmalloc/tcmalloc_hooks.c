@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/tcmalloc/tcmalloc_hooks.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "allocators/call_plan.h"
+#include "allocators/tcmalloc/tcmalloc_state.h"
+#include "base/cleanup.h"
+
+#define CODE_BYTES    64U
+#define ENDBR64_BYTES 4U
+/* The functions of a class follow two words in its table (Itanium C++ ABI, 2.5.2). */
+#define TABLE_HEAD 16U
+
+/*
+ * gperftools returns memory while the program frees, unless the rate is 0 (TCMALLOC_RELEASE_RATE,
+ * SetMemoryReleaseRate()). Also where it cannot be read.
+ */
+static bool may_keep_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	static const char rate_name[] = "_ZN62FLAG__namespace_do_not_use_directly_use_DECLARE_"
+					"double_instead27FLAGS_tcmalloc_release_rateE";
+	uint64_t at;
+	double rate;
+
+	return found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
+	       !flmem_module_symbol_any(found->module, rate_name, &at) ||
+	       flmem_process_read_memory(view->process, at, &rate, sizeof(rate)) || !(rate > 0);
+}
+
+static const unsigned char load[] = {0x48, 0x8b, 0x05}; /* mov variable(%rip), %rax */
+
+/* Classes whose objects gperftools makes itself, by the symbols of their tables of functions. */
+static const char *const system_allocators[] = {
+	"_ZTV15SbrkSysAllocator",    "_ZTV15MmapSysAllocator",	 "_ZTV19DefaultSysAllocator",
+	"_ZTV19HugetlbSysAllocator", "_ZTV16DevMemSysAllocator", NULL,
+};
+static const char *const extensions[] = {
+	"_ZTV15MallocExtension",
+	"_ZTV22TCMallocImplementation",
+	"_ZTV24DebugMallocImplementation",
+	NULL,
+};
+
+/* In a program that gperftools is built into, its module holds the classes of both. */
+static bool is_own_class(const struct flmem_view *view, const struct flmem_allocator *found,
+			 uint64_t functions, const char *const *names)
+{
+	uint64_t table;
+
+	if (found->linkage == FLMEM_LINKAGE_SHARED)
+		return flmem_modules_find(view->modules, functions) == found->module;
+	for (; *names; names++)
+		if (flmem_module_symbol_any(found->module, *names, &table) &&
+		    functions == table + TABLE_HEAD)
+			return true;
+	return false;
+}
+
+/*
+ * True if the pointer at this address leads to an object of a class of the program: its first word
+ * is the address of its class's functions. NULL until the first use.
+ */
+static bool is_programs_object(const struct flmem_view *view, const struct flmem_allocator *found,
+			       uint64_t at, const char *const *names)
+{
+	uint64_t object, functions;
+
+	return !flmem_process_read_memory(view->process, at, &object, sizeof(object)) && object &&
+	       !flmem_process_read_memory(view->process, object, &functions, sizeof(functions)) &&
+	       !is_own_class(view, found, functions, names);
+}
+
+/*
+ * Run-time address of the variable that an instruction of this function names. The instruction
+ * begins with these three bytes, at most `most` bytes behind the begin of the function, and ends in
+ * the distance of the variable. False for other code.
+ */
+static bool find_variable(const struct flmem_allocator *found, const char *function,
+			  const unsigned char instruction[3], size_t most, uint64_t *ret_address)
+{
+	struct flmem_image *image = flmem_module_image(found->module, NULL);
+	unsigned char code[CODE_BYTES + 7];
+	struct flmem_symbol symbol;
+	int32_t distance;
+
+	if (!image || flmem_image_machine(image) != EM_X86_64 ||
+	    !flmem_image_find_any(image, function, &symbol) ||
+	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
+		return false;
+	for (size_t at = 0; at <= most; at++) {
+		if (memcmp(code + at, instruction, 3) != 0)
+			continue;
+		memcpy(&distance, code + at + 3, sizeof(distance));
+		return flmem_module_address(found->module,
+					    symbol.value + at + 7 + (uint64_t)(int64_t)distance,
+					    ret_address);
+	}
+	return false;
+}
+
+/*
+ * Every call goes through the object that MallocExtension::instance() returns, which a program may
+ * replace by one of its own class (MallocExtension::Register()).
+ */
+static bool has_own_extension(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	uint64_t at;
+
+	return find_variable(found, "_ZN15MallocExtension8instanceEv", load, ENDBR64_BYTES, &at) &&
+	       is_programs_object(view, found, at, extensions);
+}
+
+/*
+ * Memory for new metadata comes from an object of the program if it has set one
+ * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override(); src/system-alloc.cc).
+ */
+static bool has_own_system_allocator(const struct flmem_view *view,
+				     const struct flmem_allocator *found)
+{
+	uint64_t at;
+
+	return flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at) &&
+	       is_programs_object(view, found, at, system_allocators);
+}
+
+int flmem_tcmalloc_check_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+			       struct flmem_error *err)
+{
+	if (flmem_call_plan_has_registered(view) && may_keep_all_memory(view, found))
+		return flmem_call_plan_refuse_registered(
+			view,
+			"its tcmalloc may be set to keep freed memory (TCMALLOC_RELEASE_RATE)",
+			err);
+	if (found->variant != FLMEM_TCMALLOC_GPERFTOOLS)
+		return 0;
+	if (has_own_extension(view, found))
+		return flmem_call_plan_refuse_hook(view, found,
+						   "an extension (MallocExtension::Register)", err);
+	if (has_own_system_allocator(view, found))
+		return flmem_call_plan_refuse_hook(view, found, "a system allocator (SysAllocator)",
+						   err);
+	return 0;
+}
+
+/* HookList of src/malloc_hook-inl.h: seven functions and the one of MallocHook::SetNewHook(). */
+struct hook_list {
+	int64_t end;
+	uint64_t functions[8];
+};
+
+static bool has_own_function(const struct flmem_view *view, const struct flmem_allocator *found,
+			     const struct hook_list *list)
+{
+	for (size_t i = 0; list->end && i < FLMEM_ARRAY_SIZE(list->functions); i++)
+		if (list->functions[i] &&
+		    (found->linkage != FLMEM_LINKAGE_SHARED ||
+		     flmem_modules_find(view->modules, list->functions[i]) != found->module))
+			return true;
+	return false;
+}
+
+/* The address of a list: by its symbol, or from the code of a function that uses it. */
+static bool find_hook_list(const struct flmem_allocator *found, bool frees, uint64_t *ret_address)
+{
+	static const unsigned char take[] = {0x48, 0x8d, 0x3d}; /* lea variable(%rip), %rdi */
+
+	if (frees)
+		return flmem_module_symbol_any(found->module, "_ZN4base8internal13delete_hooks_E",
+					       ret_address) ||
+		       find_variable(found, "tc_free", load, ENDBR64_BYTES, ret_address);
+	return flmem_module_symbol_any(found->module, "_ZN4base8internal10new_hooks_E",
+				       ret_address) ||
+	       find_variable(found, "MallocHook_AddNewHook", take, CODE_BYTES, ret_address);
+}
+
+int flmem_tcmalloc_check_malloc_hooks(const struct flmem_view *view,
+				      const struct flmem_allocator *found, struct flmem_error *err)
+{
+	struct hook_list list;
+	uint64_t at;
+
+	for (int frees = 0; frees < 2 && found->variant == FLMEM_TCMALLOC_GPERFTOOLS; frees++)
+		if (find_hook_list(found, frees, &at) &&
+		    !flmem_process_read_memory(view->process, at, &list, sizeof(list)) &&
+		    has_own_function(view, found, &list))
+			return flmem_call_plan_refuse_hook(
+				view, found,
+				frees ? "MallocHook_AddDeleteHook" : "MallocHook_AddNewHook", err);
+	return 0;
+}
