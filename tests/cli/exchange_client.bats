@@ -39,6 +39,14 @@ check() {
 	check resume
 }
 
+@test "files of others with the names of an unfinished pull stay" {
+	check foreign
+}
+
+@test "two pulls to one place at the same time" {
+	check together
+}
+
 @test "every lie of a server has its own message" {
 	check lies
 }

@@ -192,6 +192,58 @@ def resume():
     refused(2, "not a regular file", "pull", server.base, "-o", "fifo")
 
 
+def foreign():
+    """What lies at the names of an unfinished pull and is not from one stays as it is."""
+    server = exchange_fake.Server({"m": noise(60000)})
+    digest = hashlib.sha256(noise(60000)).hexdigest().encode()
+    put("download.part", b"of a browser")
+    refused(2, "not from an unfinished pull", "pull", server.base, "-o", "download")
+    assert content("download.part") == b"of a browser" and not os.path.exists("download.part.sha256")
+    for suffix in ".part", ".part.sha256":
+        put("kept", b"x")
+        put(f"linked{suffix}", b"")
+        put("linked.part.sha256", digest)
+        os.unlink(f"linked{suffix}")
+        os.link("kept", f"linked{suffix}")
+        refused(2, "not from an unfinished pull", "pull", server.base, "-o", "linked")
+        assert content("kept") == b"x", suffix
+        os.unlink(f"linked{suffix}")
+    os.mkfifo("pipe.part.sha256")
+    refused(2, "not from an unfinished pull", "pull", server.base, "-o", "pipe")
+
+
+def await_request(server, process, name):
+    """Until this file is asked for, so that those before it are complete."""
+    end = time.monotonic() + HANG_S
+    while not any(path.endswith("/" + name) for _, path, _ in server.requests):
+        assert process.poll() is None and time.monotonic() < end, f"{name} was not asked for"
+        time.sleep(0.01)
+
+
+def together():
+    """Of two that fetch at once to one place the second is refused, and the first is whole."""
+    first = {"a": noise(30000, 1), "b": noise(30000, 2)}
+    server, other = exchange_fake.Server(dict(first)), exchange_fake.Server({"a": noise(30000, 3), "b": noise(9, 4)})
+    server.held = "b"
+    with subprocess.Popen([FLMEM, "exchange", "pull", "-q", server.base, "-o", "out"]) as process:
+        await_request(server, process, "b")
+        refused(6, "another process fetches", "pull", other.base, "-o", "out")
+        server.ended.set()
+        assert process.wait(HANG_S) == 0
+    assert {name: content(f"out/{name}") for name in os.listdir("out")} == first
+    # Models of one file each may be fetched to one folder.
+    single = exchange_fake.Server({"c": noise(30000, 5)})
+    single.held = "c"
+    with subprocess.Popen([FLMEM, "exchange", "pull", "-q", single.base, "-o", "out"]) as process:
+        await_request(single, process, "c")
+        run("pull", exchange_fake.Server({"d": noise(30000, 6)}).base, "-o", "out")
+        refused(6, "another process fetches", "pull", other.base, "-o", "out")
+        refused(6, "another process fetches", "pull", exchange_fake.Server({"c": b"x"}).base, "-o", "out")
+        single.ended.set()
+        assert process.wait(HANG_S) == 0
+    assert content("out/c") == noise(30000, 5) and content("out/d") == noise(30000, 6)
+
+
 STATE_LIES = (
     ("state-text", 7, "unexpected character"), ("state-schema", 7, "another schema"),
     ("state-phase", 7, "unknown phase"), ("state-huge", 7, "whole number of 64 bits"),

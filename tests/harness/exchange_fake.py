@@ -220,6 +220,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif len(parts) == 5:
             self.index()
         elif parts[-1] in self.server.files:
+            if parts[-1] == self.server.held:
+                self.server.ended.wait(60)
             self.part(self.server.files[parts[-1]])
         else:
             self.problem(404)
@@ -303,6 +305,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.files, self.lie, self.token = files or {}, lie, None
         self.chunk_bytes, self.max_request, self.proxy_limit, self.pause_s = 4096, None, 1 << 62, 0
         self.moved = 0  # bytes, in both directions
+        self.held = None  # a file that is not sent before the end
         self.begin_again()
         scheme = "http"
         if certificate:

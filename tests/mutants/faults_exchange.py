@@ -9,6 +9,8 @@ COMBINE = "libcore/ops/exchange/lockstep_combine.c"
 FUSE = "libcore/ops/exchange/fuse.c"
 PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/transfer.c"
+PULL = "libcore/ops/exchange/client_pull.c"
+TARGET = "libcore/ops/exchange/client_target.c"
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
@@ -37,4 +39,10 @@ FAULTS = (
     Fault("ambiguous-not-closed", HTTP, "return queue_answer(request, request->ambiguous);",
           "return queue_answer(request, false);",
           "not reading on behind an ambiguous request", ("cli.exchange_attack/ambiguous",)),
+    Fault("pulls-together", PULL, "pull->index.count > 1 ? LOCK_EX : LOCK_SH", "LOCK_SH",
+          "complete files of a pull that is not over", ("cli.exchange_client/two",)),
+    Fault("foreign-part-emptied", TARGET, "if (fstat(target->fd, &part) || !part.st_size)", "if (1)",
+          "files of other programs with the name of a part", ("cli.exchange_client/unfinished",)),
+    Fault("linked-part-emptied", TARGET, "if (fd < 0 || is_left_by_user(&status))", "if (1)",
+          "files that have the name of a part as another one", ("cli.exchange_client/unfinished",)),
 )

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <flmem/exchange_client.h>
@@ -71,6 +72,21 @@ static int fetch_index(struct pull_session *pull, struct flmem_error *err)
 static bool compares_only(const struct pull_session *pull)
 {
 	return strcmp(pull->request->output, FLMEM_AGGREGATE_VERIFY) == 0;
+}
+
+/*
+ * Parts that are complete are closed, since a model may have more files than can be open, and with
+ * that they lose their own lock. Some file systems of servers cannot lock a directory.
+ */
+static int lock_output(const struct pull_session *pull, struct flmem_error *err)
+{
+	int kind = pull->index.count > 1 ? LOCK_EX : LOCK_SH;
+
+	if (pull->directory < 0 || flock(pull->directory, kind | LOCK_NB) == 0 ||
+	    errno != EWOULDBLOCK)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "another process fetches files to '%s' now",
+			       pull->request->output);
 }
 
 /* A directory that exists, a new one for several files, or a file. */
@@ -269,6 +285,8 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 		return flmem_error_nomem(err, "cannot fetch '%s'", file->name);
 	}
 	rc = fetch_verified(&part, url, err);
+	if (!rc && pull->index.count > 1)
+		flmem_pull_target_clear(target);
 	pull->finished += rc ? 0 : file->bytes;
 	return rc;
 }
@@ -293,6 +311,8 @@ static int pull_files(struct pull_session *pull, struct flmem_error *err)
 
 	if (!rc)
 		rc = open_output(pull, err);
+	if (!rc)
+		rc = lock_output(pull, err);
 	if (rc)
 		return rc;
 	pull->targets = calloc(pull->index.count, sizeof(*pull->targets));

@@ -18,6 +18,7 @@
 #include "base/text/buf.h"
 
 #define BLOCK_BYTES   (1U << 20)
+#define TRIES	      10U
 #define IDENTITY_NAME FLMEM_TARGET_SUFFIX ".sha256"
 #define NAME_ROOM     (NAME_MAX + 1)
 
@@ -52,28 +53,95 @@ static int report_write(const struct flmem_pull_target *target, int error, struc
 			       "cannot write '%s" FLMEM_TARGET_SUFFIX "'", shown);
 }
 
-static int open_target_part(struct flmem_pull_target *target, const struct part_names *names,
-			    struct flmem_error *err)
+/* Others may have put a link or a file of theirs into the directory. */
+static bool is_left_by_user(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_nlink == 1 && status->st_uid == geteuid();
+}
+
+/* False if the file lost its name before it was locked, to a process that completed it. */
+static bool has_part_name(const struct flmem_pull_target *target, const struct part_names *names)
+{
+	struct stat opened, named;
+
+	return fstat(target->fd, &opened) == 0 &&
+	       fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+/* Negative errno; -EPERM for a file of others. */
+static int open_or_create_part(const struct flmem_pull_target *target,
+			       const struct part_names *names)
 {
 	struct stat status;
 	int fd = openat(target->directory, names->part,
 			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 
-	if (fd < 0 && errno == EEXIST)
-		fd = flmem_file_place_open_regular(target->directory, names->part,
-						   O_RDWR | O_CLOEXEC | O_NOFOLLOW, &status);
-	else if (fd < 0)
-		fd = -errno;
-	if (fd == -EINVAL || fd == -ELOOP)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' exists and is not a regular file", names->part);
-	if (fd < 0)
-		return report_write(target, -fd, err);
-	target->fd = fd;
-	if (flock(fd, LOCK_EX | LOCK_NB))
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "another process fetches '%s' now",
-				       names->part);
-	return 0;
+	if (fd >= 0 || errno != EEXIST)
+		return fd < 0 ? -errno : fd;
+	fd = flmem_file_place_open_regular(target->directory, names->part,
+					   O_RDWR | O_CLOEXEC | O_NOFOLLOW, &status);
+	if (fd < 0 || is_left_by_user(&status))
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+static int report_foreign_part(const char *name, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is not from an unfinished pull of this user; remove it, or "
+			       "name another output",
+			       name);
+}
+
+static int report_fetched(const struct part_names *names, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "another process fetches '%s' now",
+			       names->part);
+}
+
+static int open_target_part(struct flmem_pull_target *target, const struct part_names *names,
+			    struct flmem_error *err)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		int fd = open_or_create_part(target, names);
+
+		if (fd == -EINVAL || fd == -ELOOP)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' exists and is not a regular file",
+					       names->part);
+		if (fd == -EPERM)
+			return report_foreign_part(names->part, err);
+		if (fd < 0 && fd != -ENOENT)
+			return report_write(target, -fd, err);
+		if (fd < 0)
+			continue;
+		target->fd = fd;
+		if (flock(fd, LOCK_EX | LOCK_NB))
+			return report_fetched(names, err);
+		if (has_part_name(target, names))
+			return 0;
+		close(FLMEM_TAKE_FD(target->fd));
+	}
+	return report_fetched(names, err);
+}
+
+/*
+ * A file of another program may have the name: it has no identity. What an interrupted pull left
+ * has one, since that is written before the first byte.
+ */
+static int check_left_part(const struct flmem_pull_target *target, const struct part_names *names,
+			   struct flmem_error *err)
+{
+	struct stat part, identity;
+	int found = fstatat(target->directory, names->identity, &identity, AT_SYMLINK_NOFOLLOW);
+
+	if (found == 0)
+		return is_left_by_user(&identity) ? 0 : report_foreign_part(names->identity, err);
+	if (fstat(target->fd, &part) || !part.st_size)
+		return 0;
+	return report_foreign_part(names->part, err);
 }
 
 /* Whether the part is of the same file. */
@@ -178,6 +246,8 @@ int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error 
 		rc = check_target_replaced(target, err);
 	if (!rc)
 		rc = open_target_part(target, &names, err);
+	if (!rc)
+		rc = check_left_part(target, &names, err);
 	if (rc)
 		return rc;
 	if (is_same_target(target, &names)) {
@@ -251,8 +321,6 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	}
 	if (!target->unwritten && fsync(target->fd))
 		return report_write(target, errno, err);
-	if (!target->unwritten)
-		close(FLMEM_TAKE_FD(target->fd)); /* a model may have more files than can be open */
 	target->complete = true;
 	return 0;
 }
