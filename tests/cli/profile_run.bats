@@ -358,3 +358,18 @@ assert mappings == 2000 * 4096, mappings' "$PROFILE" "$1"
 	! sanitized || skip "a preloaded allocator and AddressSanitizer do not go together"
 	each_allocator under_allocator
 }
+
+@test "on btrfs, which writes to new blocks, a profile is refused: a full disk would kill the program" {
+	command -v mkfs.btrfs >/dev/null || skip "needs mkfs.btrfs"
+	[ "$(id -u)" = 0 ] && grep -q btrfs /proc/filesystems || skip "needs root and btrfs in the kernel"
+	truncate -s 128M "$BATS_TEST_TMPDIR/disk"
+	mkfs.btrfs -q "$BATS_TEST_TMPDIR/disk"
+	mkdir "$BATS_TEST_TMPDIR/mounted"
+	run_command unshare -m bash -c 'mount -o loop "$1/disk" "$1/mounted" || exit 77
+		"$FLMEM" profile run -o "$1/mounted/p.prof" --limit 1MiB -- true
+		code=$?
+		[ -z "$(ls -A "$1/mounted")" ] || exit 78
+		exit "$code"' - "$BATS_TEST_TMPDIR"
+	[ "$status" -ne 77 ] || skip "a loop device cannot be mounted"
+	assert_error 2 'a full disk would kill the program'
+}

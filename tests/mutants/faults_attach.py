@@ -85,7 +85,9 @@ FAULTS = (
           "one profile at a time", SEVERAL),
     Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();\n\treturn true;", "\treturn true;",
           "giving the memory of a profile back", EVERY),
-    Fault("attach-on-server", PREPARE, "if (is_on_server(fd))", "if (0)",
+    Fault("attach-on-server", PREPARE, "if (risk)", "if (0)",
           "refusing a file for whose pages malloc() could wait",
           ("cli.profile_attach/on a file system of a server",)),
+    Fault("profile-on-btrfs", PREPARE, "{BTRFS_SUPER_MAGIC, COPIES},", "",
+          "refusing a file whose pages need new blocks", ("cli.profile_run/new blocks",)),
 )

@@ -74,27 +74,47 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 	flmem_profile_divide(header, limit);
 }
 
-/*
- * A page of a mapped file may have to come from a server, for which the program would wait in
- * malloc(), however long: file systems of other machines and in user space (statfs(2)).
- */
-static bool is_on_server(int fd)
+struct file_system {
+	uint32_t kind; /* statfs(2) */
+	const char *risk;
+};
+
+#define WAITS                                                                                  \
+	"is on a file system of a server (NFS, FUSE and others), for which the program could " \
+	"wait in malloc()"
+#define COPIES                                                                                  \
+	"is on a file system that writes changes to new blocks (btrfs, ZFS, bcachefs): a full " \
+	"disk would kill the program in malloc(), although this file has all its blocks"
+
+/* Why a program could come to harm where a file there is mapped; NULL: none is known. */
+static const char *find_mapping_risk(int fd)
 {
-	static const uint32_t kinds[] = {
-		FUSE_SUPER_MAGIC,	 NFS_SUPER_MAGIC,	  SMB_SUPER_MAGIC,
-		SMB2_SUPER_MAGIC,	 CIFS_SUPER_MAGIC,	  V9FS_MAGIC,
-		CEPH_SUPER_MAGIC,	 AFS_SUPER_MAGIC,	  AFS_FS_MAGIC,
-		CODA_SUPER_MAGIC,	 0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,
-		0x19830326 /* BeeGFS */,
+	static const struct file_system rows[] = {
+		{FUSE_SUPER_MAGIC, WAITS},
+		{NFS_SUPER_MAGIC, WAITS},
+		{SMB_SUPER_MAGIC, WAITS},
+		{SMB2_SUPER_MAGIC, WAITS},
+		{CIFS_SUPER_MAGIC, WAITS},
+		{V9FS_MAGIC, WAITS},
+		{CEPH_SUPER_MAGIC, WAITS},
+		{AFS_SUPER_MAGIC, WAITS},
+		{AFS_FS_MAGIC, WAITS},
+		{CODA_SUPER_MAGIC, WAITS},
+		{0x0bd00bd0 /* Lustre */, WAITS},
+		{0x47504653 /* GPFS */, WAITS},
+		{0x19830326 /* BeeGFS */, WAITS},
+		{BTRFS_SUPER_MAGIC, COPIES},
+		{0x2fc12fc1 /* ZFS */, COPIES},
+		{0xca451a4e /* bcachefs */, COPIES},
 	};
 	struct statfs status;
-	bool found = false;
 
 	if (fstatfs(fd, &status) < 0)
-		return true;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
-		found |= (uint32_t)status.f_type == kinds[i];
-	return found;
+		return WAITS;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if ((uint32_t)status.f_type == rows[i].kind)
+			return rows[i].risk;
+	return NULL;
 }
 
 /* All blocks are allocated now: a mapped file on a full disk would kill the process later. */
@@ -112,14 +132,14 @@ int flmem_profile_header_write(int fd, const struct flmem_profile_header *header
 			       struct flmem_error *err)
 {
 	char size[FLMEM_TEXT_BYTES_MAX];
+	const char *risk = find_mapping_risk(fd);
 	int error, rc;
 
-	if (is_on_server(fd))
+	if (risk)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is on a file system of a server (NFS, FUSE and "
-				       "others), for which the program could wait in malloc(); "
-				       "choose a local directory, /tmp for example",
-				       path);
+				       "'%s' %s; choose a directory on another file system, "
+				       "/dev/shm for example",
+				       path, risk);
 	error = allocate_profile(fd, header->file_size);
 	flmem_text_bytes(header->file_size, size, sizeof(size));
 	if (error)
