@@ -49,6 +49,13 @@ write_update() {
 	[ -z "$(find . -size +1M)" ]
 	# The same command later: the result is still known, also where a signal ends it.
 	serve_verified --settle 1h
+	run_command "$FLMEM" exchange wait "$URL" --round 1
+	assert_error 2 'is over without a round 1: its last model is that of round 0'
+	run_command "$FLMEM" exchange push "$URL" "$(update 1)" -c a
+	assert_error 2 'is over: its last model is that of round 0'
+	# A client that lost the answer learns that its update arrived.
+	run_command "$FLMEM" exchange push -q "$URL" "$(update 1)" -c a --round 0
+	assert_status 0
 	kill "$SERVER"
 	await_server
 	[ "$CODE" -eq 0 ]

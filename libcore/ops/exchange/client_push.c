@@ -461,9 +461,10 @@ static int choose_round(struct push_session *push, struct flmem_exchange_status 
 				       ret_status->reason);
 	if (ret_status->phase == FLMEM_EXCHANGE_DONE && !push->request->has_round)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the exchange of '%s' is over: all %llu rounds are "
-				       "published",
-				       client->name, (unsigned long long)ret_status->rounds);
+				       "the exchange of '%s' is over: its last model is that of "
+				       "round %llu",
+				       client->name,
+				       (unsigned long long)ret_status->published_round);
 	return 0;
 }
 

@@ -26,7 +26,14 @@ static int check_ended(const struct flmem_exchange_client *client,
 	if (status->phase == FLMEM_EXCHANGE_FAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "the exchange of '%s' failed%s%s",
 				       client->name, status->reason[0] ? ": " : "", status->reason);
-	if (round > status->rounds || status->phase == FLMEM_EXCHANGE_DONE)
+	if (round > status->published_round && status->phase == FLMEM_EXCHANGE_DONE)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the exchange of '%s' is over without a round %llu: its last "
+			"model is that of round %llu",
+			client->name, (unsigned long long)round,
+			(unsigned long long)status->published_round);
+	if (round > status->rounds)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' will not publish round %llu: its last one is %llu",
 				       client->name, (unsigned long long)round,
