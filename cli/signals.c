@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <sys/signalfd.h>
 
-static struct sigaction found_sigpipe;
+static struct sigaction found_sigpipe, found_sigxfsz;
 
 void signals_prepare(void)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 
 	sigaction(SIGPIPE, &ignored, &found_sigpipe);
+	sigaction(SIGXFSZ, &ignored, &found_sigxfsz);
 }
 
 int signals_catch_end(void)
@@ -28,4 +29,5 @@ int signals_catch_end(void)
 void signals_restore(void)
 {
 	sigaction(SIGPIPE, &found_sigpipe, NULL);
+	sigaction(SIGXFSZ, &found_sigxfsz, NULL);
 }

@@ -4,7 +4,7 @@
 
 /* Signal dispositions of flmem itself. */
 
-/* Ignores SIGPIPE: a closed pipe is reported as a failed write. */
+/* Ignores SIGPIPE and SIGXFSZ: a closed pipe and a limit (ulimit -f) are failed writes. */
 void signals_prepare(void);
 
 /*

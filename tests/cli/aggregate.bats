@@ -225,6 +225,18 @@ old
 out" ]
 }
 
+@test "a limit for the size of files is reported, and the old output stays" {
+	model a w=F32:1000x1000
+	echo old >out.npz
+	# shellcheck disable=SC2016 # for the inner shell
+	for command in "aggregate a a" "aggregate convert a"; do
+		run_command bash -c 'ulimit -f 1000 && exec "$FLMEM" $1 -o out.npz' - "$command"
+		assert_error 7 'out.npz.*File too large'
+	done
+	[ "$(cat out.npz)" = old ]
+	[ "$(ls)" = "$(printf 'a\nout.npz')" ]
+}
+
 @test "JSON, and the same with inputs that are left out" {
 	model a w=F32:4:1
 	model b w=F32:4:nan

@@ -159,3 +159,27 @@ limit_descriptors() {
 		assert_model "$(cat served)" a.safetensors
 	done
 }
+
+@test "an update above the limit for files of the server is refused, and the server goes on" {
+	local mode
+	make_model large.safetensors 3 500000
+	for mode in staged lockstep; do
+		rm -rf state
+		ulimit -S -f 1000
+		serve --model g.safetensors --clients 1 --mode "$mode" --settle 1h
+		ulimit -S -f unlimited
+		create c large.safetensors
+		assert_code 201
+		patch 0 large.safetensors
+		assert_code 507
+		request DELETE "$LOCATION"
+		push c a.safetensors
+		assert_code 204
+		await state_is '"published_round": *1'
+		# shellcheck disable=SC2016 # for the inner shell
+		run_command bash -c 'ulimit -f 100 && exec "$FLMEM" exchange pull "$1" -o pulled' - "$URL"
+		assert_error 7 'File too large'
+		kill "$SERVER"
+		await_server
+	done
+}

@@ -373,3 +373,11 @@ assert mappings == 2000 * 4096, mappings' "$PROFILE" "$1"
 	[ "$status" -ne 77 ] || skip "a loop device cannot be mounted"
 	assert_error 2 'a full disk would kill the program'
 }
+
+@test "the command has the dispositions of signals that flmem was started with" {
+	local plain
+	plain=$(grep SigIgn /proc/self/status)
+	run_command "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/p.prof" --limit 1MiB -- grep SigIgn /proc/self/status
+	assert_status 0
+	[ "$output" = "$plain" ]
+}

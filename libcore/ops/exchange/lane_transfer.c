@@ -53,7 +53,7 @@ static void fail_lane(struct flmem_lane_transfer *transfer, unsigned status, con
 
 static void fail_lane_file(struct flmem_lane_transfer *transfer, int error)
 {
-	fail_lane(transfer, error == ENOSPC || error == EDQUOT ? 507 : 500, NULL,
+	fail_lane(transfer, error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500, NULL,
 		  "the server cannot write the upload; try again later");
 }
 
