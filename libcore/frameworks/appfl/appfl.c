@@ -200,14 +200,16 @@ static const struct flmem_round_marker markers[] = {
 
 /* Modules of the package; scripts of the user's own have customary names. */
 static const struct flmem_launch_program launch_programs[] = {
-	{NULL, "appfl.run_grpc_server", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "appfl.run_grpc_client", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
-	{NULL, "appfl.run_globus_compute_server", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "appfl.run_serial", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "appfl.run_mpi", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "appfl.run_mpi_async", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "appfl.run_mpi_compass", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "appfl.run_mpi_sync", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{.word = "appfl.run_grpc_server", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_grpc_client", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_globus_compute_server",
+	 .role = FLMEM_ROLE_SERVER,
+	 .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_serial", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_mpi", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_mpi_async", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_mpi_compass", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "appfl.run_mpi_sync", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
 	{0},
 };
 

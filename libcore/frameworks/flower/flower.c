@@ -65,20 +65,20 @@ static const struct flmem_round_marker markers[] = {
 #define LAUNCH_DOUBT "there are no rules for what starts Flower"
 
 static const struct flmem_launch_program launch_programs[] = {
-	{NULL, "flower-superlink", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "flower-supernode", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
-	{NULL, "flower-simulation", FLMEM_ROLE_SIMULATOR_SERVER, LAUNCH_DOUBT},
-	{NULL, "flower-superexec", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "flwr-serverapp", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "flwr-clientapp", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
-	{NULL, "flwr-simulation", FLMEM_ROLE_SIMULATOR_SERVER, LAUNCH_DOUBT},
-	{"flwr", "run", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
+	{.word = "flower-superlink", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "flower-supernode", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
+	{.word = "flower-simulation", .role = FLMEM_ROLE_SIMULATOR_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "flower-superexec", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr-serverapp", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr-clientapp", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr-simulation", .role = FLMEM_ROLE_SIMULATOR_SERVER, .doubt = LAUNCH_DOUBT},
+	{.before = "flwr", .word = "run", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
 	/* images, which start what their names say */
-	{NULL, "flwr/superlink", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "flwr/supernode", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
-	{NULL, "flwr/superexec", FLMEM_ROLE_NONE, LAUNCH_DOUBT},
-	{NULL, "flwr/serverapp", FLMEM_ROLE_SERVER, LAUNCH_DOUBT},
-	{NULL, "flwr/clientapp", FLMEM_ROLE_CLIENT, LAUNCH_DOUBT},
+	{.word = "flwr/superlink", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr/supernode", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr/superexec", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr/serverapp", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
+	{.word = "flwr/clientapp", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
 	{0},
 };
 

@@ -44,22 +44,40 @@ static bool mentions_folder(const char *text, const char *word)
 	return false;
 }
 
-/* A program of two words counts if they are one after the other. */
-static bool mentions_program(const char *text, const struct flmem_launch_program *program)
+bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *program)
 {
-	return program->before
-		       ? mentions_words(text, program->before, program->word)
-		       : strstr(text, program->word) || mentions_folder(text, program->word);
+	const char *const *mark = program->marks;
+
+	while (mark && *mark && !strcasestr(text, *mark))
+		mark++;
+	return !mark || *mark;
 }
 
-bool flmem_launch_is_likely(const char *text)
+/* A program of two words counts if they are one after the other. */
+static bool mentions_program(const char *text, const char *part,
+			     const struct flmem_launch_program *program)
+{
+	if (program->of && !strstr(text, program->of))
+		return false;
+	if (program->before)
+		return mentions_words(part, program->before, program->word);
+	return strstr(part, program->word) ||
+	       (mentions_folder(part, program->word) && flmem_launch_has_mark(text, program));
+}
+
+bool flmem_launch_is_likely_in(const char *text, const char *part)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
 		     p && p->word; p++)
-			if (mentions_program(text, p))
+			if (mentions_program(text, part, p))
 				return true;
 	return false;
+}
+
+bool flmem_launch_is_likely(const char *text)
+{
+	return flmem_launch_is_likely_in(text, text);
 }
 
 static const char *find_listed_name(const char *const *names, const char *text, size_t length)
@@ -199,13 +217,14 @@ void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem
 static void note_unread(const char *text, struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};
+	const char *all = text;
 
 	while (*text) {
 		FLMEM_AUTO_FREE char *line = strndup(text, strcspn(text, "\n"));
 
 		if (!line)
 			break;
-		if (flmem_launch_is_likely(line) || flmem_launch_mentions_variable(line) ||
+		if (flmem_launch_is_likely_in(all, line) || flmem_launch_mentions_variable(line) ||
 		    strstr(line, ".py"))
 			break;
 		place.start += strlen(line) + 1;
@@ -222,7 +241,7 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 {
 	const char *text = input->document.text.data;
 
-	*ret_launches = (struct flmem_launches){0};
+	*ret_launches = (struct flmem_launches){.text = text};
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_unread(input->file))
 		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)

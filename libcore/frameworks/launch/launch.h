@@ -61,6 +61,9 @@ struct flmem_launch_program {
 	enum flmem_role role;
 	/* Static: what the file does not show, as another program or script sets it; or NULL. */
 	const char *doubt;
+	const char *of; /* the program of which `before` is a verb; or NULL */
+	/* One of these is in the text where the folder is entered before; NULL: any text. */
+	const char *const *marks;
 };
 
 struct flmem_launch {
@@ -105,6 +108,7 @@ enum flmem_launch_reach {
 };
 
 struct flmem_launches {
+	const char *text; /* the whole file, of which some is read; NULL: all that is read first */
 	struct flmem_launch launches[FLMEM_LAUNCHES_MAX];
 	size_t launch_count;
 	struct flmem_launch_variable variables[FLMEM_LAUNCH_VARIABLES_MAX];
@@ -134,6 +138,12 @@ enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
+
+/* The same of a part of a text, which may show elsewhere what it is about. */
+bool flmem_launch_is_likely_in(const char *text, const char *part);
+
+/* Whether a text may enter the folder of the program: it has one of the marks. */
+bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *program);
 
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name);
 

@@ -122,7 +122,7 @@ static void read_workflow_words(const struct flmem_node *map, struct flmem_launc
 	static const char *const keys[] = {"run", "before_script", "script", "after_script"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
-		struct flmem_launches inner = {.depth = launches->depth};
+		struct flmem_launches inner = {.text = launches->text, .depth = launches->depth};
 		const struct flmem_node *words = flmem_node_get(map, keys[i]);
 
 		read_command_words(words, &inner, -1);

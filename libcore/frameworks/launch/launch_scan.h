@@ -36,6 +36,7 @@ struct flmem_launch_statement {
 	size_t first;				 /* its first variable */
 	char command[FLMEM_LAUNCH_PROGRAM_MAX];	 /* last part of its first word */
 	char previous[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the word before */
+	char earlier[FLMEM_LAUNCH_PROGRAM_MAX];	 /* and of the one before that */
 	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
 	bool declares, exports, unsets;

@@ -63,7 +63,7 @@ static void read_heredoc_text(struct flmem_launch_scan *scan, size_t length)
 	int launch = -1;
 
 	scan->launches->cut |= !text;
-	if (!text || (!flmem_launch_is_likely(text) && !strstr(text, ".py")))
+	if (!text || (!flmem_launch_is_likely_in(scan->text, text) && !strstr(text, ".py")))
 		return;
 	if (!scan->line_runs) {
 		flmem_launch_add_doubt(scan->launches, &place,

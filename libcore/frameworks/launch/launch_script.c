@@ -128,7 +128,10 @@ static bool is_program(const struct flmem_launch_program *program,
 
 	if (program->before && strcmp(scan->now.previous, program->before) != 0)
 		return false;
-	if (path && is_in_folder(program->word, scan->folder, base))
+	if (program->of && !flmem_text_starts(scan->now.earlier, program->of))
+		return false;
+	if (path && is_in_folder(program->word, scan->folder, base) &&
+	    flmem_launch_has_mark(scan->launches->text, program))
 		return true;
 	return length >= own && strncmp(name + length - own, program->word, own) == 0 &&
 	       (length == own || name[length - own - 1] == '/');
@@ -372,6 +375,7 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
 	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
 		scan->launches->open = true;
+	memcpy(scan->now.earlier, scan->now.previous, sizeof(scan->now.earlier));
 	snprintf(scan->now.previous, sizeof(scan->now.previous), "%.*s",
 		 FLMEM_LAUNCH_PROGRAM_MAX - 1, name);
 	if (!*scan->now.command)
@@ -466,9 +470,9 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch)
 {
-	struct flmem_launches inner = {.depth = launches->depth + 1};
+	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
 
-	if (!flmem_launch_is_likely(text->text) && !strstr(text->text, ".py"))
+	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py"))
 		return false;
 	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
 		launches->cut = true;
@@ -576,6 +580,8 @@ void flmem_launch_read_script(const char *text, bool shell, struct flmem_launche
 	char before[8] = "";
 
 	launches->shell = shell;
+	if (!launches->text)
+		launches->text = text;
 	scan.now.launch = -1;
 	while (skip_to_word(&scan)) {
 		struct flmem_launch_word word;

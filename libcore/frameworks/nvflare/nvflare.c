@@ -198,16 +198,26 @@ static const struct flmem_round_marker markers[] = {
 #define KIT_DOUBT "the start script of a kit sets variables, too: also pass its sub_start.sh"
 #define JOB_DOUBT "the settings are in the job: also pass its folder"
 
+/* Others have a "startup" with a start.sh, too: sites and folders of nvflare provision, and poc. */
+static const char *const kit_marks[] = {"nvfl",	       "nvidia flare", "prod_0",      "site-1",
+					"site-2",      "server1",      "fl_admin",    "/kit",
+					"startup kit", "startup-kit",  "startup_kit", NULL};
+
+#define KIT  .role = FLMEM_ROLE_NONE, .doubt = KIT_DOUBT
+#define JOB  .role = FLMEM_ROLE_NONE, .doubt = JOB_DOUBT
+#define VERB .of = "nvflare"
+
 static const struct flmem_launch_program programs[] = {
-	{NULL, "nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER, NULL},
-	{NULL, "nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT, NULL},
-	{NULL, "nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER, NULL},
-	{"nvflare", "simulator", FLMEM_ROLE_SIMULATOR_SERVER, NULL},
-	{NULL, "startup/start.sh", FLMEM_ROLE_NONE, KIT_DOUBT},
-	{NULL, "startup/sub_start.sh", FLMEM_ROLE_NONE, KIT_DOUBT},
-	{"poc", "start", FLMEM_ROLE_NONE, KIT_DOUBT},
-	{"job", "create", FLMEM_ROLE_NONE, JOB_DOUBT},
-	{"job", "submit", FLMEM_ROLE_NONE, JOB_DOUBT},
+	{.word = "nvflare.private.fed.app.server.server_train", .role = FLMEM_ROLE_SERVER},
+	{.word = "nvflare.private.fed.app.client.client_train", .role = FLMEM_ROLE_CLIENT},
+	{.word = "nvflare.private.fed.app.simulator.simulator",
+	 .role = FLMEM_ROLE_SIMULATOR_SERVER},
+	{.before = "nvflare", .word = "simulator", .role = FLMEM_ROLE_SIMULATOR_SERVER},
+	{.word = "startup/start.sh", .marks = kit_marks, KIT},
+	{.word = "startup/sub_start.sh", KIT},
+	{.before = "poc", .word = "start", VERB, KIT},
+	{.before = "job", .word = "create", VERB, JOB},
+	{.before = "job", .word = "submit", VERB, JOB},
 	{0},
 };
 

@@ -212,7 +212,7 @@ static void read_command_text(const struct flmem_check *check, const struct flme
 /* Whether a command runs a Python file that is not checked beside this one. */
 static bool runs_unchecked(const struct flmem_check *check, const char *words)
 {
-	struct flmem_launches launches = {0};
+	struct flmem_launches launches = {.text = check->input->document.text.data};
 
 	if (!strstr(words, ".py"))
 		return false;
@@ -295,7 +295,7 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	char words[COMMAND_MAX];
 
 	read_command_text(check, call, words);
-	if (flmem_launch_is_likely(words))
+	if (flmem_launch_is_likely_in(check->input->document.text.data, words))
 		return "the script starts NVFlare, or sets variables, by a command";
 	return runs_unchecked(check, words) ? "the script runs another file of Python: also pass it"
 					    : NULL;
