@@ -12,6 +12,7 @@
 #define RECEIVE_BYTES	  65536L
 #define BYTES_PER_SECOND  1024U
 #define CLOSING_POLLS_MAX 5U
+#define REDIRECT_MAX	  65536U
 #define US_PER_SECOND	  UINT64_C(1000000)
 
 static unsigned timeout_seconds(const struct flmem_transfer *transfer)
@@ -30,12 +31,21 @@ static size_t receive_header(char *line, size_t size, size_t count, void *contex
 	return transfer->headers_large ? 0 : size * count;
 }
 
+/* A text for people. libcurl knows the target only when the body has ended. */
+static size_t drop_redirect_body(struct flmem_transfer *transfer, size_t length)
+{
+	transfer->redirect_bytes += length;
+	return transfer->redirect_bytes > REDIRECT_MAX ? 0 : length;
+}
+
 /* Takes bytes only for a reader that wants some; until then libcurl keeps them. */
 static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct flmem_transfer *transfer = context;
 	size_t length = size * count, some;
 
+	if (flmem_reply_redirects(&transfer->reply))
+		return drop_redirect_body(transfer, length);
 	transfer->answered = true;
 	if (!transfer->accepted || !transfer->wanted) {
 		transfer->paused = true;
@@ -251,6 +261,10 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 	else if (transfer->excess)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the server of '%s' sends more bytes than it announced", name);
+	else if (transfer->redirect_bytes > REDIRECT_MAX)
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' sends more than %u bytes with a redirect", name,
+				REDIRECT_MAX);
 	else if (transfer->result == CURLE_PEER_FAILED_VERIFICATION)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the certificate of the server of '%s' is not trusted (%s); name "
@@ -276,6 +290,7 @@ static void reset_state(struct flmem_transfer *transfer,
 	transfer->end = request->end;
 	transfer->answered = transfer->accepted = transfer->complete = false;
 	transfer->paused = transfer->headers_large = transfer->excess = false;
+	transfer->redirect_bytes = 0;
 	transfer->result = CURLE_OK;
 	transfer->reply = (struct flmem_reply){0};
 	transfer->wanted = 0;

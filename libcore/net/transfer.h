@@ -38,6 +38,7 @@ struct flmem_transfer {
 	const void *file; /* whose bytes they are */
 
 	bool answered, accepted, complete, paused, headers_large, excess;
+	size_t redirect_bytes; /* of the body of an answer that redirects */
 	CURLcode result;
 	struct flmem_reply reply;
 	char *out; /* while it is read */

@@ -174,8 +174,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(403)
 
-    def move(self, target):
-        self.answer(302, [("Location", target)])
+    def move(self, target, body=b"<html>moved</html>"):
+        """With a body for people, as servers send it."""
+        self.answer(302, [("Location", target)], body)
 
     def act_moved(self, name, count):
         self.move(f"/plain/{name}")
@@ -188,6 +189,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def act_file(self, name, count):
         self.move(f"file://{os.path.abspath(name)}")
+
+    def act_wordy(self, name, count):
+        self.move(f"/plain/{name}", bytes(1 << 20))
 
     def act_nowhere(self, name, count):
         self.answer(302)

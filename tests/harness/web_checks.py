@@ -123,6 +123,7 @@ def lies():
             ("around", 7, "redirects more than 8 times"),
             ("file", 7, "redirects to an address that is neither http:// nor https://"),
             ("nowhere", 7, "redirects without an address"),
+            ("wordy", 7, "sends more than 65536 bytes with a redirect"),
             ("none", 2, "does not have 'http"),
             ("secret", 4, "refuses")):
         refused(text, "-o", "out", "--retries", "1", "--timeout", "1s", names[0],
