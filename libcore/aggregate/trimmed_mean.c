@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mean of each element without its largest and its smallest values (Yin et al., 2018). */
+#include <math.h>
+
 #include "aggregate/sort.h"
 
 #define TRIM_DEFAULT 0.2
+#define INPUTS_MIN   3U
+
+/* The smallest share in thousandths that trims one input at each end. */
+static double smallest_trim(size_t inputs)
+{
+	return ceil(1000.0 / (double)inputs) / 1000;
+}
 
 static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error *err)
 {
@@ -15,11 +24,16 @@ static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error 
 				       "trimming a share of %g at each end leaves none of %zu "
 				       "inputs; use less than 0.5",
 				       trim, c->inputs);
+	if (c->inputs < INPUTS_MIN)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "%zu inputs are too few for 'trimmed-mean'; it needs %u or "
+				       "more",
+				       c->inputs, INPUTS_MIN);
 	if (!c->trimmed)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "trimming a share of %g at each end removes none of %zu "
-				       "inputs; use %.3g or more, or fedavg",
-				       trim, c->inputs, 1.0 / (double)c->inputs);
+				       "inputs; use %g or more, or fedavg",
+				       trim, c->inputs, smallest_trim(c->inputs));
 	return 0;
 }
 
