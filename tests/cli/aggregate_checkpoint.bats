@@ -72,7 +72,8 @@ checkpoints.write("a.pt", {"w": ("F32", numpy.zeros((2, 3), "f4"))}, "state_dict
 	flmem aggregate inspect a.pt
 	assert_status 0
 	assert_output 'a.pt: PyTorch checkpoint, 1 tensor, 24 B'
-	assert_output 'name the dict with --key'
+	assert_output 'name the dict that contains only tensors with --key'
+	refute_output 'name the dict with --key'
 	flmem aggregate inspect --key model a.pt
 	assert_error 2 "'a.pt' has no dict 'model' at its top level"
 }

@@ -395,8 +395,8 @@ static int inspect_sizes(struct inspection_run *run, const char *why,
 	inspection->format = "PyTorch checkpoint";
 	if (asprintf(&inspection->unlisted,
 		     "names, types and shapes are in a pickle that does not describe a state "
-		     "dict at its top level (%s); name the dict with --key",
-		     why) < 0) {
+		     "dict at its top level (%s)%s",
+		     why, strstr(why, "--key") ? "" : "; name the dict with --key") < 0) {
 		inspection->unlisted = NULL;
 		return inspection_nomem(run->request->path, err);
 	}
