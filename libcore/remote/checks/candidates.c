@@ -117,6 +117,8 @@ static const char *examine_further(const struct candidate_search *search,
 	if (flmem_status_read_thread(search->view->process, row->tid, &status) ||
 	    status.voluntary_switches.unknown)
 		return "cannot be read";
+	if (status.shadow_stack) /* a thread may have one that the first thread has not */
+		return "has a shadow stack";
 	/* An interrupt would have it begin again, and the other process make it twice. */
 	if (flmem_u64_or(status.seccomp_mode, 0) &&
 	    flmem_task_is_supervised(search->view->process, row->tid))
