@@ -34,3 +34,22 @@ check() {
 @test "what a crash between two renames leaves" {
 	check renamed
 }
+
+@test "a run that waits for the lock while another one finishes does not touch what that has written" {
+	local model=generate:resnet18
+	touch slow
+	ASAN_OPTIONS=verify_asan_link_order=0 SLOW_FLOCK=$PWD/slow \
+		LD_PRELOAD=$FLMEM_VICTIMS/sampled/slow_flock.so \
+		"$FLMEM" aggregate -q -o out --shard-size 20MB "$model?client=1" 2>late 3>&- &
+	wait_until 60 test -e slow.begun
+	# What it has made so far is what a kill leaves there.
+	run_command "$FLMEM" aggregate -q -o out --shard-size 20MB "$model"
+	assert_status 0
+	rm slow
+	! wait $! || fail "it succeeded"
+	grep -q 'another aggregation has just written' late || fail "$(cat late)"
+	[ "$(ls)" = "$(printf 'late\nout\nslow.begun')" ]
+	run_command "$FLMEM" aggregate diff out "$model"
+	assert_status 0
+	[ "$(find out -mindepth 1 | wc -l)" = 4 ]
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what keeps the updates of an exchange whole."""
+"""Faults in what keeps the updates of an exchange, and models that are written, whole."""
 from faults import Fault
 
 ANSWERS = "libcore/ops/exchange/answer_uploads.c"
@@ -11,6 +11,7 @@ PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/transfer.c"
 PULL = "libcore/ops/exchange/client_pull.c"
 TARGET = "libcore/ops/exchange/client_target.c"
+SHARDS = "libcore/ops/aggregate/output_shards.c"
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
@@ -45,4 +46,8 @@ FAULTS = (
           "files of other programs with the name of a part", ("cli.exchange_client/unfinished",)),
     Fault("linked-part-emptied", TARGET, "if (fd < 0 || is_left_by_user(&status))", "if (1)",
           "files that have the name of a part as another one", ("cli.exchange_client/unfinished",)),
+    Fault("finished-shards-overwritten", SHARDS, "if (!rc && !is_still_unfinished(shards, output->part))", "if (0)",
+          "shards that another process has just completed", ("cli.aggregate_shards/waits for the lock",)),
+    Fault("part-without-journal", SHARDS, "has_empty_part(shards)))", "false))",
+          "going on after a kill before the journal", ("cli.aggregate_shards/waits for the lock",)),
 )

@@ -285,6 +285,17 @@ static int check_output_folder(const struct flmem_output_shards *shards, struct 
 			       shards->folder);
 }
 
+/* False for a part that was written to: what a call leaves before its journal is empty. */
+static bool has_empty_part(const struct flmem_output_shards *shards)
+{
+	FLMEM_AUTO_FREE char *part = NULL;
+	struct stat status;
+
+	if (asprintf(&part, "%s.part", shards->index_path) < 0)
+		part = NULL;
+	return part && lstat(part, &status) == 0 && S_ISREG(status.st_mode) && !status.st_size;
+}
+
 /* A folder of another program may have the name of an unfinished one: it has no journal. */
 static int make_unfinished(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
@@ -300,12 +311,24 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
 	    status.st_uid == geteuid() &&
-	    (is_empty(AT_FDCWD, shards->unfinished) || access(journal, F_OK) == 0))
+	    (is_empty(AT_FDCWD, shards->unfinished) || access(journal, F_OK) == 0 ||
+	     has_empty_part(shards)))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not from an unfinished aggregation of this user; remove "
 			       "it, or name another output",
 			       shards->unfinished);
+}
+
+/* False if the folder got its name before it was locked, by a writer that finished. */
+static bool is_still_unfinished(const struct flmem_output_shards *shards,
+				const struct flmem_part_file *part)
+{
+	struct stat opened, named;
+
+	return fstat(part->place.directory, &opened) == 0 &&
+	       lstat(shards->unfinished, &named) == 0 && opened.st_ino == named.st_ino &&
+	       opened.st_dev == named.st_dev;
 }
 
 int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *err)
@@ -321,6 +344,9 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 		rc = make_unfinished(shards, err);
 	if (!rc)
 		rc = flmem_part_file_open(output->part, shards->index_path, err);
+	if (!rc && !is_still_unfinished(shards, output->part))
+		rc = flmem_error_set(err, FLMEM_EFAILED, 0,
+				     "another aggregation has just written '%s'", shards->folder);
 	for (size_t i = 0; i < shards->count && !rc; i++)
 		rc = flmem_part_file_open_other(output->part, shards->rows[i].name,
 						&shards->files[i].fd, err);
