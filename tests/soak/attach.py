@@ -5,13 +5,15 @@ Attaching and detaching in a loop, and a flmem that is killed at a random instan
 a detach: attach.py BUILD [--cycles N] [--kills N] [--seed N]
 
 The target has eight threads that allocate and compare checksums. After each cycle every entry of
-its tables is as it was; after each kill another flmem detaches, and all goes on.
+its tables is as it was; after each kill another flmem detaches, and all goes on. At the end it prints
+for how long a thread was borrowed (aim for attach: 20 ms, p99).
 """
 import argparse
 import json
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,17 +68,21 @@ class Flmem:
         self.path = os.path.join(build, "cli", "flmem")
         self.output = os.path.join(folder, "p.prof")
         self.pid = str(target.pid)
+        self.stopped_ms = {"attach": [], "detach": []}
 
     def words(self, verb):
         more = ["-o", self.output, "--force", "--limit", "1MiB", "--interval", "64KiB"]
-        return [self.path, "profile", verb, "--pid", self.pid, "--timeout", "60s",
+        return [self.path, "profile", verb, "--json", "--pid", self.pid, "--timeout", "60s",
                 *(more if verb == "attach" else [])]
 
     def run(self, verb, allowed=(0,)):
         done = subprocess.run(self.words(verb), stdin=subprocess.DEVNULL, check=False,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode not in allowed:
             raise AssertionError(f"{verb}: status {done.returncode}: {done.stderr}")
+        stopped_us = json.loads(done.stdout)["stopped_us"]
+        if stopped_us is not None:
+            self.stopped_ms[verb].append(stopped_us / 1000)
         return done.returncode
 
     def kill(self, verb, after_s):
@@ -125,6 +131,12 @@ def kill(target, flmem, count, chance):
     return killed
 
 
+def print_stopped(verb, values):
+    values = sorted(values)
+    print(f"{verb}: one thread borrowed for {statistics.median(values):.2f} ms (median), "
+          f"{values[int(0.99 * len(values))]:.2f} ms (p99), {values[-1]:.2f} ms at most, of {len(values)}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -140,6 +152,7 @@ def main():
     chance = random.Random(options.seed)
     folder = tempfile.mkdtemp(prefix="flmem-attach-")
     killed = 0
+    stopped = {"attach": [], "detach": []}
     try:
         for number, python in enumerate(found):
             share = [count // len(found) + (number < count % len(found))
@@ -150,11 +163,15 @@ def main():
             try:
                 flmem = Flmem(options.build, folder, target)
                 cycle(target, flmem, share[0])
+                for verb, values in flmem.stopped_ms.items():
+                    stopped[verb] += values
                 killed += kill(target, flmem, share[1], chance) if share[1] else 0
             finally:
                 target.end()
     finally:
         shutil.rmtree(folder)
+    for verb, values in stopped.items():
+        print_stopped(verb, values)
     print(f"{options.cycles} cycles, {options.kills} kills ({killed} before it ended): no problem")
 
 
