@@ -146,6 +146,10 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 				      metadata->round, x->round);
 		return false;
 	}
+	if (x->phase == FLMEM_PHASE_FAILED) {
+		flmem_exchange_refuse(request, 409, "exchange has failed", "%s", x->reason);
+		return false;
+	}
 	if (x->phase != FLMEM_PHASE_COLLECTING) {
 		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "round %" PRIu64 " no longer receives updates",
