@@ -68,6 +68,18 @@ bool flmem_nvflare_is_module(const char *path)
 	return false;
 }
 
+const char *flmem_nvflare_path_text(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path ? path : "";
+}
+
+const struct flmem_node *flmem_nvflare_first(const struct flmem_check *check, const char *list)
+{
+	return flmem_node_first(flmem_node_get(check->subject, list));
+}
+
 const struct flmem_node *flmem_nvflare_path(const struct flmem_node *subject)
 {
 	const struct flmem_node *path = flmem_node_get(subject, "path");

@@ -57,6 +57,12 @@ struct flmem_nvflare_class {
 /* Names of arguments that set memory; ends in NULL. */
 extern const char *const flmem_nvflare_names[];
 
+/* The full name of what is called, or of a class; "" if it has none. */
+const char *flmem_nvflare_path_text(const struct flmem_node *call);
+
+/* The first entry of a list of the script that is checked; NULL: none. */
+const struct flmem_node *flmem_nvflare_first(const struct flmem_check *check, const char *list);
+
 /* The node with the full name of a class: `path`, or `class_path`, in NVFlare's order; or NULL. */
 const struct flmem_node *flmem_nvflare_path(const struct flmem_node *subject);
 

@@ -15,13 +15,6 @@ enum place_of_variable {
 	IN_CHILD,
 };
 
-static const char *path_of_environ(const struct flmem_node *call)
-{
-	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-
-	return path ? path : "";
-}
-
 static bool is_start(const char *path)
 {
 	static const char *const starts[] = {"subprocess.",	  "os.system", "os.popen",
@@ -61,9 +54,9 @@ static bool is_of_allocator(const char *name)
 /* After os.exec() the new program has what was set before. */
 static bool executes_another(const struct flmem_check *check)
 {
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
-	while (n && !flmem_text_starts(path_of_environ(n), "os.exec"))
+	while (n && !flmem_text_starts(flmem_nvflare_path_text(n), "os.exec"))
 		n = n->next;
 	return n;
 }
@@ -93,7 +86,7 @@ static void visit_map(struct flmem_check *check, enum place_of_variable place,
 static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 		       note_variable *note)
 {
-	const char *path = path_of_environ(call);
+	const char *path = flmem_nvflare_path_text(call);
 	enum place_of_variable place = place_of_call(path);
 	const struct flmem_node *args = flmem_node_get(call, "args");
 	const struct flmem_node *first = flmem_node_get(args, "0");
@@ -115,8 +108,8 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 /* Keys of a list that name variables, except those of entries of os.environ. */
 static void visit_keys(struct flmem_check *check, const char *list, note_variable *note)
 {
-	const struct flmem_node *key = flmem_node_first(flmem_node_get(check->subject, list));
-	const struct flmem_node *call = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	const struct flmem_node *key = flmem_nvflare_first(check, list);
+	const struct flmem_node *call = flmem_nvflare_first(check, "calls");
 
 	for (; key; key = key->next) {
 		/* Both lists are in the order of the text. */
@@ -130,23 +123,23 @@ static void visit_keys(struct flmem_check *check, const char *list, note_variabl
 /* Dictionaries that may become the environment of a process. */
 static void visit_dictionaries(struct flmem_check *check, note_variable *note)
 {
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
+	const struct flmem_node *n = flmem_nvflare_first(check, "methods");
 
 	for (; n; n = n->next)
-		if (strcmp(path_of_environ(n), "dict") == 0)
+		if (strcmp(flmem_nvflare_path_text(n), "dict") == 0)
 			visit_map(check, IN_CHILD, flmem_node_get(n, "args"), note);
 	visit_keys(check, "keys", note);
 }
 
 static void visit_script(struct flmem_check *check, note_variable *note)
 {
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	for (; n; n = n->next)
 		visit_call(check, n, note);
 	visit_keys(check, "items", note);
-	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
-	while (n && !is_start(path_of_environ(n)))
+	n = flmem_nvflare_first(check, "calls");
+	while (n && !is_start(flmem_nvflare_path_text(n)))
 		n = n->next;
 	if (n)
 		visit_dictionaries(check, note);
@@ -279,7 +272,7 @@ static bool is_unclear_command(const struct flmem_check *check, const struct flm
 
 	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
 		command = flmem_node_get(args, names[i]);
-	if (!command || !takes_command(path_of_environ(call)))
+	if (!command || !takes_command(flmem_nvflare_path_text(call)))
 		return false;
 	read_command_text(check, command, words);
 	first += *first == ' ';
@@ -306,7 +299,7 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 {
 	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0")), *what;
 
-	if (!is_start(path_of_environ(call)))
+	if (!is_start(flmem_nvflare_path_text(call)))
 		return;
 	what = started_by(check, call);
 	if (!what && text && flmem_launch_mentions_variable(text))
@@ -316,7 +309,7 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 	if (what)
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							  .path = path_of_environ(call),
+							  .path = flmem_nvflare_path_text(call),
 							  .detail = what});
 }
 
@@ -324,7 +317,7 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const names[] = {"command", "script", "launch_command"};
-	const char *path = path_of_environ(call);
+	const char *path = flmem_nvflare_path_text(call);
 
 	if (strcmp(path, "nvflare.cli.main") == 0 || strcmp(path, "nvflare.cli.run") == 0)
 		flmem_check_report(check,
@@ -351,7 +344,7 @@ static void check_shell(struct flmem_check *check, const struct flmem_node *call
 					    "run_cell_magic"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const char *what = strcmp(path_of_environ(call), names[i]) == 0
+		const char *what = strcmp(flmem_nvflare_path_text(call), names[i]) == 0
 					   ? started_by(check, call)
 					   : NULL;
 
@@ -369,7 +362,7 @@ static void check_loader(struct flmem_check *check, const struct flmem_node *cal
 	static const char *const names[] = {"load_dotenv", "read_env"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_text_ends(path_of_environ(call), names[i]))
+		if (flmem_text_ends(flmem_nvflare_path_text(call), names[i]))
 			flmem_check_report(
 				check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
 							      .path = names[i],
@@ -379,7 +372,7 @@ static void check_loader(struct flmem_check *check, const struct flmem_node *cal
 
 static void environ_cannot_tell(struct flmem_check *check)
 {
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	visit_script(check, note_unclear);
 	for (; n; n = n->next) {
@@ -387,11 +380,11 @@ static void environ_cannot_tell(struct flmem_check *check)
 		check_loader(check, n);
 		check_nvflare(check, n);
 	}
-	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next) {
+	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next) {
 		check_shell(check, n);
 		check_loader(check, n);
 	}
-	for (n = flmem_node_first(flmem_node_get(check->subject, "attributes")); n; n = n->next)
+	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
 		if (strcmp(n->text, "environ") == 0)
 			note_unclear(check, IN_OWN_PROCESS, NULL, n);
 }

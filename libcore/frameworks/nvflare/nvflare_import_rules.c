@@ -6,18 +6,6 @@
 
 #include "base/text/text.h"
 
-static const char *path_of_import(const struct flmem_node *call)
-{
-	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-
-	return path ? path : "";
-}
-
-static const struct flmem_node *first_import(const struct flmem_check *check, const char *list)
-{
-	return flmem_node_first(flmem_node_get(check->subject, list));
-}
-
 /* What an import by name returns is not followed. */
 static void report_import(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -48,7 +36,7 @@ static void report_name(struct flmem_check *check, const struct flmem_node *call
 	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION))
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = name,
-							  .path = path_of_import(call),
+							  .path = flmem_nvflare_path_text(call),
 							  .detail = "the name is known only when "
 								    "the script runs"});
 }
@@ -60,10 +48,11 @@ static bool is_imported_module(const struct flmem_check *check, const struct flm
 	static const char *const names[] = {"importlib.import_module", "__import__", NULL};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (const struct flmem_node *n = first_import(check, lists[i]); n; n = n->next) {
+		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
+		     n = n->next) {
 			const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
 
-			if (flmem_text_is_one_of(path_of_import(n), names) && module &&
+			if (flmem_text_is_one_of(flmem_nvflare_path_text(n), names) && module &&
 			    module->place.start == text->place.start)
 				return true;
 		}
@@ -75,7 +64,7 @@ static void report_paths(struct flmem_check *check)
 {
 	const char *all = check->input->document.text.data;
 
-	for (const struct flmem_node *n = first_import(check, "paths"); n; n = n->next) {
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "paths"); n; n = n->next) {
 		bool module =
 			n->place.start > 8 && strncmp(all + n->place.start - 8, "modules[", 8) == 0;
 
@@ -98,8 +87,9 @@ static void report_code(struct flmem_check *check, const struct flmem_node *call
 
 	if (text &&
 	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
-		flmem_check_report(
-			check, &(struct flmem_remark){.node = code, .path = path_of_import(call)});
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = code,
+							  .path = flmem_nvflare_path_text(call)});
 }
 
 /* globals()["Name"], globals().get(name) */
@@ -118,7 +108,7 @@ static bool runs_file(const struct flmem_node *call)
 {
 	const char *magic = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
 
-	return strcmp(path_of_import(call), "run_line_magic") == 0 && magic &&
+	return strcmp(flmem_nvflare_path_text(call), "run_line_magic") == 0 && magic &&
 	       (strcmp(magic, "run") == 0 || strcmp(magic, "load") == 0);
 }
 
@@ -162,23 +152,23 @@ static void imported_by_name(struct flmem_check *check)
 	if (check->input->kind == &flmem_nvflare_target_file)
 		report_yaml_targets(check, check->input->document.root);
 
-	for (n = first_import(check, "calls"); n; n = n->next)
-		if (strcmp(path_of_import(n), "importlib.import_module") == 0)
+	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next)
+		if (strcmp(flmem_nvflare_path_text(n), "importlib.import_module") == 0)
 			report_import(check, n);
-		else if (imports_by_name(path_of_import(n)))
+		else if (imports_by_name(flmem_nvflare_path_text(n)))
 			report_name(check, n);
-		else if (runs_another_file(path_of_import(n)))
+		else if (runs_another_file(flmem_nvflare_path_text(n)))
 			report_file(check, n);
 	report_paths(check);
-	for (n = first_import(check, "methods"); n; n = n->next)
-		if (strcmp(path_of_import(n), "__import__") == 0)
+	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
+		if (strcmp(flmem_nvflare_path_text(n), "__import__") == 0)
 			report_import(check, n);
-		else if (strcmp(path_of_import(n), "globals") == 0)
+		else if (strcmp(flmem_nvflare_path_text(n), "globals") == 0)
 			report_globals(check, n);
 		else if (runs_file(n))
 			report_file(check, n);
-		else if (strcmp(path_of_import(n), "exec") == 0 ||
-			 strcmp(path_of_import(n), "eval") == 0)
+		else if (strcmp(flmem_nvflare_path_text(n), "exec") == 0 ||
+			 strcmp(flmem_nvflare_path_text(n), "eval") == 0)
 			report_code(check, n);
 }
 

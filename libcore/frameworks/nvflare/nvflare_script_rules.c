@@ -7,18 +7,6 @@
 
 #include "base/text/text.h"
 
-static const char *path_of_call(const struct flmem_node *call)
-{
-	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-
-	return path ? path : "";
-}
-
-static const struct flmem_node *first_of(const struct flmem_check *check, const char *list)
-{
-	return flmem_node_first(flmem_node_get(check->subject, list));
-}
-
 static bool adds_config(const char *method)
 {
 	static const char *const names[] = {"add_server_config", "add_client_config", "add_params",
@@ -58,7 +46,7 @@ static const char *const *config_names(const char *method)
 static const struct flmem_node *next_config_of(const struct flmem_node *call,
 					       const struct flmem_node *at)
 {
-	const char *const *names = config_names(path_of_call(call));
+	const char *const *names = config_names(flmem_nvflare_path_text(call));
 	const struct flmem_node *args = flmem_node_get(call, "args");
 
 	for (; *names; names++) {
@@ -82,7 +70,7 @@ const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *che
 		return map;
 	}
 	if (!at->call)
-		at->call = first_of(check, "methods");
+		at->call = flmem_nvflare_first(check, "methods");
 	while (at->call) {
 		at->config = next_config_of(at->call, at->config);
 		if (flmem_node_is_kind(at->config, FLMEM_NODE_MAP))
@@ -145,7 +133,7 @@ static bool hides_chunk_size(const struct flmem_check *check)
 static bool is_unclear_config(const struct flmem_check *check, const struct flmem_node *call,
 			      const struct flmem_node *config)
 {
-	const char *method = path_of_call(call);
+	const char *method = flmem_nvflare_path_text(call);
 
 	if (config->kind != FLMEM_NODE_EXPRESSION)
 		return false;
@@ -156,7 +144,7 @@ static bool is_unclear_config(const struct flmem_check *check, const struct flme
 
 static void config_cannot_tell(struct flmem_check *check)
 {
-	const struct flmem_node *call = first_of(check, "methods"), *config, *item;
+	const struct flmem_node *call = flmem_nvflare_first(check, "methods"), *config, *item;
 	struct flmem_nvflare_config_at at = {0};
 	bool reported = false;
 
@@ -176,7 +164,7 @@ static void config_cannot_tell(struct flmem_check *check)
 						  "np_download_chunk_size"});
 		}
 	}
-	for (item = first_of(check, "items"); item && !reported; item = item->next)
+	for (item = flmem_nvflare_first(check, "items"); item && !reported; item = item->next)
 		if (is_chunk_size(item->text))
 			flmem_check_report(
 				check, &(struct flmem_remark){.node = item, .path = item->text});
@@ -243,7 +231,7 @@ static void report_update(struct flmem_check *check, const struct flmem_node *ca
 static void report_setter(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const entries[] = {"__dict__.__setitem__", "__dict__.setdefault", NULL};
-	const char *method = path_of_call(call);
+	const char *method = flmem_nvflare_path_text(call);
 
 	if (strcmp(method, "setattr") == 0)
 		report_set(check, call, "1");
@@ -266,15 +254,15 @@ static void setting_assigned(struct flmem_check *check)
 {
 	const struct flmem_node *n;
 
-	for (n = first_of(check, "attributes"); n; n = n->next)
+	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
 		if (strcmp(n->text, "__dict__") == 0)
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = n, .path = "__dict__"});
 		else
 			report_assigned(check, n);
-	for (n = first_of(check, "items"); n && handles_attributes(check); n = n->next)
+	for (n = flmem_nvflare_first(check, "items"); n && handles_attributes(check); n = n->next)
 		report_assigned(check, n);
-	for (n = first_of(check, "methods"); n; n = n->next)
+	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
 		report_setter(check, n);
 }
 
@@ -308,7 +296,7 @@ static void note_classes(const struct flmem_node *root, struct sides *sides)
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(root, "calls"));
 
 	for (; n; n = n->next)
-		note_class(path_of_call(n), sides);
+		note_class(flmem_nvflare_path_text(n), sides);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		for (n = flmem_node_first(flmem_node_get(root, lists[i])); n; n = n->next)
 			note_class(n->text, sides);
@@ -340,8 +328,8 @@ static bool report_foreign(struct flmem_check *check)
 {
 	bool reported = false;
 
-	for (const struct flmem_node *n = first_of(check, "calls"); n; n = n->next) {
-		const char *path = path_of_call(n);
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
+		const char *path = flmem_nvflare_path_text(n);
 
 		if (flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, "Recipe"))
 			continue;
@@ -357,7 +345,7 @@ static bool report_foreign(struct flmem_check *check)
 /* A module or function like "my_recipes" that is not NVFlare's. */
 static bool imports_recipe(const struct flmem_check *check)
 {
-	const struct flmem_node *n = first_of(check, "imports");
+	const struct flmem_node *n = flmem_nvflare_first(check, "imports");
 
 	while (n && (flmem_text_starts(n->text, "nvflare.") || !strcasestr(n->text, "recipe")))
 		n = n->next;
@@ -370,7 +358,7 @@ static void report_foreign_run(struct flmem_check *check)
 	const char *text = check->input->document.text.data;
 	bool imported = imports_recipe(check);
 
-	for (const struct flmem_node *n = first_of(check, "methods"); n; n = n->next) {
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "methods"); n; n = n->next) {
 		const struct flmem_node *path = flmem_node_get(n, "path");
 		size_t start = path->place.start, length = path->place.end - start;
 
@@ -389,24 +377,24 @@ static void report_foreign_run(struct flmem_check *check)
 /* Of several calls the first. */
 static void parts_elsewhere(struct flmem_check *check)
 {
-	const struct flmem_node *n = first_of(check, "calls");
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 	struct sides sides = {0};
 
-	while (n && !is_job_class(path_of_call(n)))
+	while (n && !is_job_class(flmem_nvflare_path_text(n)))
 		n = n->next;
 	note_classes(check->subject, &sides);
 	if (!n || (sides.server && sides.client)) {
 		if (!report_foreign(check) && !sides.server && !sides.client)
 			report_foreign_run(check);
 	} else {
-		flmem_check_report(check,
-				   &(struct flmem_remark){
-					   .node = n,
-					   .path = flmem_nvflare_short_name(path_of_call(n)),
-					   .detail = sides.server   ? "no executor or runner in it"
-						     : sides.client ? "no workflow in it"
-								    : "no recipe, workflow or "
-								      "executor in it"});
+		flmem_check_report(
+			check, &(struct flmem_remark){
+				       .node = n,
+				       .path = flmem_nvflare_short_name(flmem_nvflare_path_text(n)),
+				       .detail = sides.server	? "no executor or runner in it"
+						 : sides.client ? "no workflow in it"
+								: "no recipe, workflow or "
+								  "executor in it"});
 	}
 }
 
