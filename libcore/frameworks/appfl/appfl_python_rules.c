@@ -94,9 +94,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "a script, image, unit, Compose or Kubernetes file that "
 				      "starts a module of APPFL, or one about APPFL that runs "
 				      "Python",
-			 .message = "cannot tell whether its allocator is set: these rules are "
-				    "for NVFlare; start it with flmem start, and check what runs "
-				    "with flmem recommend --pid",
+			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "APPFL 1.12.0, appfl/run_*.py"},
 		.inputs = {&flmem_launch_file},
 		.check = flmem_launch_check_starts,

@@ -287,9 +287,7 @@ static const struct flmem_rule_row rows[] = {
 				 "flower-superlink, flower-supernode, flower-superexec, "
 				 "flwr-serverapp, flwr-clientapp, a simulation or flwr run, or an "
 				 "image of Flower; one about Flower that runs Python",
-			 .message = "cannot tell whether its allocator is set: these rules are "
-				    "for NVFlare; start it with flmem start, and check what runs "
-				    "with flmem recommend --pid",
+			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "Flower 1.42.0, pyproject.toml"},
 		.inputs = {&flmem_launch_file},
 		.check = flmem_launch_check_starts,

@@ -41,6 +41,11 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 /* Reports each doubt of a file that the other files leave. */
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches);
 
+/* The message of a rule that does only this. */
+#define FLMEM_LAUNCH_STARTS_MESSAGE                                                            \
+	"cannot tell whether its allocator is set: of what starts this framework only values " \
+	"are checked; start it with flmem start, and check what runs with flmem recommend --pid"
+
 /*
  * For a framework without rules about its start: reports each program of it that the file starts,
  * or where there is none the Python that a file about it runs.

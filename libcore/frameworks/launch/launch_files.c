@@ -54,13 +54,19 @@ static bool is_launch_file(const struct flmem_document *document)
 	return launches.launch_count || launches.doubt_count;
 }
 
+/* Files of make and the like, of other shells, and templates, also those that are no valid YAML. */
+#define UNREAD_NAMES(row)                                                                  \
+	row("Makefile") row("makefile") row("GNUmakefile") row("justfile") row("Justfile") \
+		row("Snakefile") row("Jenkinsfile")
+#define UNREAD_SUFFIXES(row)                                                                     \
+	row(".mk") row(".fish") row(".csh") row(".tcsh") row(".j2") row(".jinja") row(".jinja2") \
+		row(".tmpl") row(".tpl") row(".hcl") row(".in") row(".yml") row(".yaml")
+#define LISTED(text) text,
+
 bool flmem_launch_is_unread(const char *path)
 {
-	static const char *const names[] = {"Makefile", "makefile",  "GNUmakefile", "justfile",
-					    "Justfile", "Snakefile", "Jenkinsfile"};
-	static const char *const suffixes[] = {".mk",	 ".fish",   ".csh",  ".tcsh", ".j2",
-					       ".jinja", ".jinja2", ".tmpl", ".tpl",  ".yml",
-					       ".yaml",	 ".hcl",    ".in"};
+	static const char *const names[] = {UNREAD_NAMES(LISTED)};
+	static const char *const suffixes[] = {UNREAD_SUFFIXES(LISTED)};
 	const char *name = flmem_text_basename(path);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
@@ -79,6 +85,9 @@ const struct flmem_input_kind flmem_launch_file = {
 	.by_words = true,
 };
 
+#define UNREAD_NAME(text)   {text, &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+#define UNREAD_SUFFIX(text) {text, &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+
 const struct flmem_file_name flmem_launch_file_names[] = {
 	{".sh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".bash", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
@@ -90,10 +99,6 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".zsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".env", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".mk", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	/* templates that are not YAML themselves */
-	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".pbs", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".lsf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".ksh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
@@ -103,28 +108,10 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".def", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".container", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".Dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".hcl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".in", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".conf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".ini", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".fish", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".csh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".tcsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".j2", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".jinja", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".jinja2", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".tmpl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".tpl", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{"Makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"makefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"GNUmakefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"Justfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"Snakefile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-	{"Jenkinsfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Procfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
-	{0},
+	UNREAD_NAMES(UNREAD_NAME) UNREAD_SUFFIXES(UNREAD_SUFFIX){0},
 };
