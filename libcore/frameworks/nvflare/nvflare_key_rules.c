@@ -246,6 +246,28 @@ static void find_duplicates(struct flmem_check *check, const struct flmem_node *
 	}
 }
 
+static void find_base_60(struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data;
+	char detail[64];
+
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
+		if (n->kind == FLMEM_NODE_INTEGER &&
+		    memchr(text + n->place.start, ':', n->place.end - n->place.start)) {
+			snprintf(detail, sizeof(detail), "it is read as %.40s", n->text);
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = n, .detail = detail});
+		}
+		find_base_60(check, n);
+	}
+}
+
+static void value_base_60(struct flmem_check *check)
+{
+	if (check->input->document.syntax == FLMEM_SYNTAX_YAML)
+		find_base_60(check, check->subject);
+}
+
 /* Without a workflow or executor there is nothing to check, and nothing that NVFlare runs. */
 static void parts_missing(struct flmem_check *check)
 {
@@ -366,6 +388,17 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Python's json and yaml modules"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES},
 		.check = key_twice,
+	},
+	{
+		.rule = {.id = "VALUE-BASE-60",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .condition = "a whole number with colons in YAML, like 1:30, without "
+				      "quotes",
+			 .message = "PyYAML reads this as a number to base 60, which is another "
+				    "one than it looks like; write a decimal number",
+			 .source = "PyYAML 6.0, resolver.py"},
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES},
+		.check = value_base_60,
 	},
 };
 
