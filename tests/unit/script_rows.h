@@ -28,6 +28,7 @@
 #define CSE	 "from nvflare.app_common.np.recipes import NumpyCrossSiteEvalRecipe as M\n"
 #define BASE	 "from nvflare.app_opt.pt.recipes.swarm import BaseSwarmLearningRecipe as B\n"
 #define NVF_PT	 "from nvflare.app_opt.pt."
+#define CONFIG	 "from nvflare.app_common.ccwf.ccwf_job import SwarmClientConfig as C\n"
 #define LAUNCHER NVF_PT "client_api_launcher_executor import PTClientAPILauncherExecutor as L\n"
 
 #define BOTH "server_memory_gc_rounds=1, client_memory_gc_rounds=1"

@@ -22,6 +22,9 @@
 #define LAUNCHER "nvflare.app_opt.pt.client_api_launcher_executor.PTClientAPILauncherExecutor"
 #define MODERN	 "nvflare.app_common.executors.client_api_executor.ClientAPIExecutor"
 #define LEARNER	 "nvflare.app_common.executors.model_learner_executor.ModelLearnerExecutor"
+#define TASK	 "nvflare.app_common.workflows.cmd_task_controller.CmdTaskController"
+#define EVAL	 "nvflare.app_opt.pt.recipes.fedeval.EvalController"
+#define CROSS	 "nvflare.app_common.workflows.cross_site_model_eval.CrossSiteModelEval"
 #define SWARM	 "nvflare.app_common.ccwf.swarm_client_ctl.SwarmClientController"
 
 #define SERVER(path, args)	"{\"workflows\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
@@ -313,6 +316,27 @@ static const struct row rows[] = {
 
 	{"KEY-TWICE", .server = "{\"a\": {\"b\": 1, \"c\": 2, \"b\": 3}}", .hit = true},
 	{"KEY-TWICE", .server = "{\"a\": {\"b\": 1}, \"b\": {\"b\": 1}}", .hit = false},
+
+	/* jobs without rounds */
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(TASK, ""),
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 2"), .hit = true, .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(EVAL, ""),
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 5"), .hit = true},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(TASK, ""),
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = "{\"workflows\": [{\"path\": \"" TASK "\"}, {\"path\": \"my.Workflow\"}]}",
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 2"), .hit = false},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = "{\"workflows\": [{\"path\": \"" TASK "\"}, {\"path\": \"" FEDAVG "\"}]}",
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 2"), .hit = false},
+	{"NVF-CANNOT-TELL", .server = SERVER(CROSS, ""),
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 5"), .hit = true, .proposed = "1"},
+	{"NVF-CANNOT-TELL", .server = SERVER(CROSS, ""),
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-CANNOT-TELL",
+	 .server = "{\"workflows\": [{\"path\": \"" CROSS "\"}, {\"path\": \"" FEDAVG "\"}]}",
+	 .client = CLIENT(MODERN, "\"memory_gc_rounds\": 5"), .hit = false},
 };
 
 static void check_tree(const struct tree *tree, const char *version,

@@ -18,6 +18,16 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", SWARM "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=0)\n",
 	 .hits = 1, .line = 2},
 	{"NVF-CLI-GC-OFF", JOB "Runner('train.py')\n", .hits = 1, .line = 3},
+	/* where 2.7.2 to 2.9.0 export it, too */
+	{"NVF-CLI-GC-OFF",
+	 "from nvflare.app_common.ccwf.recipes.swarm import SwarmLearningRecipe as R\n"
+	 "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=0)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-GC-NEVER-FIRES",
+	 "from nvflare.app_common.workflows.cmd_task_controller import CmdTaskController as T\n"
+	 "from nvflare.job_config.script_runner import ScriptRunner as R\n"
+	 "T(task_name='embed')\nR('t.py', memory_gc_rounds=5)\n",
+	 .hits = 1, .line = 4, .says = "1 result of a client", .severity = WARNING},
 	{"NVF-CLI-GC-OFF",
 	 "from nvflare.app_opt.sklearn.recipes.svm import SVMFedAvgRecipe\n"
 	 "SVMFedAvgRecipe(min_clients=2)\n",
@@ -28,7 +38,10 @@ static const struct row rows[] = {
 	{"NVF-CANNOT-TELL", CSE "M(client_memory_gc_rounds=1)\nM()\n", .hits = 0},
 	{"NVF-CANNOT-TELL", BASE "B(**kw)\n", .hits = 1, .line = 2,
 	 .says = "server_config and client_config", .severity = INFO},
-	{"NVF-CANNOT-TELL", BASE "B('n', client_config=c, **kw)\nB('n', s, c)\n", .hits = 0},
+	{"NVF-CANNOT-TELL", BASE CONFIG "c = C()\nB('n', client_config=c, **kw)\nB('n', s, c)\n",
+	 .hits = 0},
+	{"NVF-CANNOT-TELL", BASE "from mine import s, c\nB('n', s, c)\n", .hits = 1, .line = 3,
+	 .says = "its client_config is made elsewhere", .severity = INFO},
 	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config=sites)\n", .hits = 1, .line = 2,
 	 .says = "cannot tell whether it holds one", .severity = INFO},
 	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'s': {'a': 1}})\nR(per_site_config=None)\n",

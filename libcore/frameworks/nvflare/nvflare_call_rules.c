@@ -10,17 +10,10 @@
 
 #define DETAIL_MAX 200
 
-static const char *path_of(const struct flmem_check *check)
-{
-	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
-
-	return path ? path : "";
-}
-
 /* A recipe that the table of classes lacks. */
 static bool is_unknown_recipe(const struct flmem_check *check)
 {
-	const char *path = path_of(check);
+	const char *path = flmem_nvflare_path_text(check->subject);
 
 	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
 	       !flmem_nvflare_class_of(check->subject);
@@ -121,7 +114,7 @@ static void check_sends(struct flmem_check *check, const struct flmem_nvflare_cl
 	const struct flmem_node *node;
 	int64_t interval;
 
-	if (known->sends_vary &&
+	if ((known->sends_vary || flmem_nvflare_job_sends(check) == FLMEM_NVFLARE_SENDS_VARY) &&
 	    flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &interval, &node) && node &&
 	    interval > 1)
 		flmem_nvflare_report_gc(
@@ -158,19 +151,36 @@ static void check_open_rounds(struct flmem_check *check, const struct flmem_nvfl
 				 (struct flmem_remark){.detail = detail});
 }
 
+/* Whether the script calls a class of this name beside the call that is checked. */
+static bool calls_beside(const struct flmem_check *check, const char *name)
+{
+	const struct flmem_node *n = check->subject->parent ? check->subject->parent->first : NULL;
+
+	while (n && !flmem_text_ends(flmem_nvflare_path_text(n), name))
+		n = n->next;
+	return n;
+}
+
 /* Its settings are those of two configurations, which are checked where they are made. */
 static void check_swarm_parts(struct flmem_check *check)
 {
 	static const char base[] = ".BaseSwarmLearningRecipe";
+	const char *path = flmem_nvflare_path_text(check->subject);
 	const struct flmem_node *open = flmem_nvflare_open_args(check);
+	const struct flmem_node *config = flmem_nvflare_arg(check, "client_config");
+	bool made = calls_beside(check, ".SwarmClientConfig");
 
-	if (open && flmem_text_starts(path_of(check), "nvflare.") &&
-	    flmem_text_ends(path_of(check), base) && !flmem_nvflare_arg(check, "client_config"))
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = open,
-							  .path = base + 1,
-							  .detail = "it may hold server_config and "
-								    "client_config"});
+	if (!flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, base) ||
+	    (made && (config || !open)))
+		return;
+	flmem_check_report(
+		check,
+		&(struct flmem_remark){.node = open ? open : flmem_node_get(check->subject, "path"),
+				       .path = base + 1,
+				       .detail = made || open ? "it may hold server_config and "
+								"client_config"
+							      : "its client_config is made "
+								"elsewhere"});
 }
 
 /* A swarm recipe refuses some keys in train_args. */
@@ -180,8 +190,8 @@ static void check_train_args(struct flmem_check *check)
 	const struct flmem_node *open =
 		flmem_node_is_kind(args, FLMEM_NODE_MAP) ? flmem_node_get(args, "**") : args;
 
-	if (flmem_text_ends(path_of(check), ".SwarmLearningRecipe") &&
-	    flmem_text_starts(path_of(check), "nvflare.") &&
+	if (flmem_text_ends(flmem_nvflare_path_text(check->subject), ".SwarmLearningRecipe") &&
+	    flmem_text_starts(flmem_nvflare_path_text(check->subject), "nvflare.") &&
 	    flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION))
 		flmem_nvflare_report_arg(
 			check, "train_args", open,
@@ -198,7 +208,8 @@ static void cannot_tell(struct flmem_check *check)
 	if (is_unknown_recipe(check))
 		flmem_check_report(check, &(struct flmem_remark){
 						  .node = flmem_node_get(check->subject, "path"),
-						  .path = flmem_nvflare_short_name(path_of(check)),
+						  .path = flmem_nvflare_short_name(
+							  flmem_nvflare_path_text(check->subject)),
 						  .detail = "flmem does not know this recipe"});
 	for (const char *const *name = flmem_nvflare_names; known && *name; name++)
 		if (flmem_nvflare_accepts(known, *name, &since))

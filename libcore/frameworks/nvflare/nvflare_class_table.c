@@ -34,6 +34,9 @@
 #define RECIPE(p, folder) .path = (p), .package = (folder), .part = FLMEM_NVFLARE_RECIPE
 /* Recipes whose arguments a pydantic model converts. */
 #define ROUNDS(n) .rounds = (n), .converts = true, FORMAT
+#define SWARM_ARGS                                                                             \
+	ON_CLIENT(1), .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED, .rounds_at = "2", .cuda = true, \
+		      .offload = "2.9", .format = "aggregation_format"
 
 const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	/* controllers */
@@ -80,6 +83,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .cuda = true,
 	 .offload = "2.9"},
 	{.path = PT "recipes.swarm.BaseSwarmLearningRecipe"}, /* of the two configurations above */
+	{.path = CCWF "recipes.swarm.BaseSwarmLearningRecipe"},
 	/* recipes */
 	{RECIPE(RECIPES ".fedavg.FedAvgRecipe", RECIPES), ROUNDS(2), SERVER_ARG(0), CLIENT_ARG,
 	 .cuda = true, .offload = "2.8"},
@@ -103,9 +107,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 CLIENT_ARG, .cuda = true},
 	{RECIPE(PT "recipes.fedeval.FedEvalRecipe", PT "recipes"), CLIENT_ARG, .cuda = true,
 	 .sends = 1},
-	{RECIPE(PT "recipes.swarm.SwarmLearningRecipe", PT "recipes"), ON_CLIENT(1),
-	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED, .rounds_at = "2", .cuda = true, .offload = "2.9",
-	 .format = "aggregation_format"},
+	{RECIPE(PT "recipes.swarm.SwarmLearningRecipe", PT "recipes"), SWARM_ARGS},
+	{RECIPE(CCWF "recipes.swarm.SwarmLearningRecipe", NULL), SWARM_ARGS}, /* the same class */
 	{RECIPE(TF "recipes.fedavg.FedAvgRecipe", TF "recipes"), ROUNDS(2), SERVER_ARG(0),
 	 CLIENT_ARG},
 	{RECIPE(TF "recipes.fedopt.FedOptRecipe", TF "recipes"), ROUNDS(2), SERVER_ARG(0),

@@ -340,6 +340,13 @@ static const struct flmem_node *parts_of(const struct flmem_rule_input *input)
 	return parts ? flmem_node_get(input->document.root, input->kind->parts) : NULL;
 }
 
+/* A folder may hold several scripts, each for another job. */
+static bool is_of_job(const struct flmem_check *check, const struct flmem_rule_input *input)
+{
+	return is_python_input(input) == is_python_input(check->input) &&
+	       (!is_python_input(input) || input == check->input);
+}
+
 bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds)
 {
 	int64_t start, count, most = 0;
@@ -348,9 +355,7 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 		const struct flmem_rule_input *input = &check->bundle->inputs[i];
 		const struct flmem_node *part = flmem_node_first(parts_of(input));
 
-		/* A folder may hold several scripts, each for another job. */
-		if (is_python_input(input) != is_python_input(check->input) ||
-		    (is_python_input(input) && input != check->input))
+		if (!is_of_job(check, input))
 			continue;
 		for (; part; part = part->next) {
 			struct flmem_check other = *check;
@@ -365,6 +370,45 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 	if (most)
 		*ret_rounds = most;
 	return most;
+}
+
+/* Of a workflow without rounds; in Python, where all calls are parts, of others it is unknown. */
+static enum flmem_nvflare_sends sends_of(const struct flmem_node *part)
+{
+	static const char *const once[] = {
+		"nvflare.app_common.workflows.cmd_task_controller.CmdTaskController",
+		"nvflare.app_opt.pt.recipes.fedeval.EvalController", NULL};
+	static const char *const vary[] = {
+		"nvflare.app_common.workflows.cross_site_model_eval.CrossSiteModelEval",
+		"nvflare.app_common.workflows.cross_site_eval.CrossSiteEval", NULL};
+	const char *path = flmem_nvflare_path_text(part);
+
+	return flmem_text_is_one_of(path, once)	  ? FLMEM_NVFLARE_SENDS_ONCE
+	       : flmem_text_is_one_of(path, vary) ? FLMEM_NVFLARE_SENDS_VARY
+						  : FLMEM_NVFLARE_SENDS_UNKNOWN;
+}
+
+enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check)
+{
+	enum flmem_nvflare_sends all = FLMEM_NVFLARE_SENDS_UNKNOWN;
+	int64_t rounds;
+
+	if (flmem_nvflare_job_rounds(check, &rounds))
+		return all;
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_rule_input *input = &check->bundle->inputs[i];
+		const struct flmem_node *part = flmem_node_first(parts_of(input));
+
+		for (; part && is_of_job(check, input); part = part->next) {
+			enum flmem_nvflare_sends one = sends_of(part);
+
+			if (one == FLMEM_NVFLARE_SENDS_UNKNOWN && !is_python_input(input))
+				return one;
+			if (one > all)
+				all = one;
+		}
+	}
+	return all;
 }
 
 /* Whether it is a class of NVFlare whose arguments do not set memory. */

@@ -175,4 +175,13 @@ bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, i
 /* The most rounds of a workflow of the job, or of the checked script; false without any. */
 bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds);
 
+/* How often a client sends in a job in which no workflow has rounds. */
+enum flmem_nvflare_sends {
+	FLMEM_NVFLARE_SENDS_UNKNOWN,
+	FLMEM_NVFLARE_SENDS_ONCE,
+	FLMEM_NVFLARE_SENDS_VARY, /* once for each model that it evaluates */
+};
+
+enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check);
+
 #endif

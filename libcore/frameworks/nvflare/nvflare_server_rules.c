@@ -104,8 +104,12 @@ static bool count_sends(const struct flmem_check *check, int64_t *ret_count, con
 		*ret_unit = "result"; /* of a client */
 		return true;
 	}
-	return flmem_nvflare_rounds(check, &start, ret_count) ||
-	       flmem_nvflare_job_rounds(check, ret_count);
+	if (flmem_nvflare_rounds(check, &start, ret_count) ||
+	    flmem_nvflare_job_rounds(check, ret_count))
+		return true;
+	*ret_count = 1;
+	*ret_unit = "result";
+	return flmem_nvflare_job_sends(check) == FLMEM_NVFLARE_SENDS_ONCE;
 }
 
 static void client_never_cleans(struct flmem_check *check)
@@ -238,7 +242,8 @@ static const struct flmem_rule_row rows[] = {
 				 "1, is a multiple of memory_gc_rounds; an executor or recipe "
 				 "whose memory_gc_rounds for clients is above the job's "
 				 "num_rounds; an absent num_rounds has the default of the class, "
-				 "and clients of FedEvalRecipe and FedTaskRecipe send once",
+				 "and clients of FedEvalRecipe and FedTaskRecipe, or of the "
+				 "workflows that they export, send once",
 			 .message = "the job ends before the first cleanup",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {BOTH_FILES, PYTHON},
