@@ -193,7 +193,7 @@ static int check_threads_malloc(const struct flmem_view *view,
 	for (size_t i = 0; i < list->count && !rc; i++) {
 		const struct flmem_allocator *found = &list->rows[i];
 
-		if (found->module == linkers)
+		if (linkers && found->module == linkers)
 			linkers = NULL;
 		if (found->serves_malloc && !is_known_malloc(found))
 			return refuse_threads_malloc(view, found->module, err);
