@@ -174,11 +174,16 @@ refused() {
 }
 
 @test "clients that were not named, and weights without an exact mean, are refused" {
+	local weight
 	serve_verified
 	run_command "$FLMEM" exchange push "$URL" "$(update 1)" -c stranger
 	assert_error 4 "knows none of 'stranger'"
 	run_command "$FLMEM" exchange push "$URL" "$(update 1)" -c a -w 0.5
 	assert_error 7 'weights are whole numbers from 1 to 524288'
+	for weight in 1.5 524289; do
+		run_command "$FLMEM" exchange push "$URL" "$(update 1)" -c a -w "$weight"
+		assert_error 7 'weights are whole numbers from 1 to 524288'
+	done
 	run_command "$FLMEM" exchange push "$URL" 'generate:none' -c a
 	assert_error 2 'choose from resnet18'
 }
@@ -190,4 +195,40 @@ refused() {
 	await_server
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" "$(update 1)" "$(update 2)"
+}
+
+@test "after a kill other models to compare with are refused" {
+	serve_verified
+	kill_server
+	run_command "$FLMEM" exchange serve --model "$MODEL" --clients 2 --mode lockstep --state state \
+		--verify "a=$(update 1)" --verify "b=$(update 3)"
+	assert_error 2 "is of an exchange with 'verify b=.*client=2', but now it is 'verify b=.*client=3'"
+	run_command "$FLMEM" exchange serve --model "$MODEL" --clients 2 --mode lockstep --state state
+	assert_error 2 "is of an exchange with 'verify a="
+}
+
+@test "a signal ends it while the model's SHA-256 is computed" {
+	start_server --model generate:llama-3.1-405b --clients 1 --mode lockstep
+	await test -d state
+	kill "$SERVER"
+	await_server
+	[ "$CODE" -eq 7 ]
+	has_line server.log 'stopped before the SHA-256'
+}
+
+@test "a model that the disk does not hold goes through a round" {
+	requires root
+	mkdir -m 700 state
+	# shellcheck disable=SC2016 # for the inner shell
+	printf '%s\n' '#!/bin/sh' 'exec unshare -m sh -c '\''mount -t tmpfs -o size=10M,mode=700 tmpfs state || exit 77
+		exec "$@"'\'' - '"'$FLMEM'"' "$@"' >small-disk
+	chmod +x small-disk
+	unshare -m mount -t tmpfs tmpfs state || skip "needs to mount a tmpfs"
+	FLMEM=$PWD/small-disk serve_verified
+	"$FLMEM" exchange push -q "$URL" "$(update 1)" -c a &
+	"$FLMEM" exchange push -q "$URL" "$(update 2)" -c b
+	wait $!
+	await_server
+	[ "$CODE" -eq 0 ]
+	has_line served '11699132 elements are their exact mean'
 }

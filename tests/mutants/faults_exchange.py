@@ -12,6 +12,8 @@ TRANSFER = "libcore/ops/exchange/transfer.c"
 PULL = "libcore/ops/exchange/client_pull.c"
 TARGET = "libcore/ops/exchange/client_target.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
+VERIFIED = "libcore/ops/exchange/verified_round.c"
+SETTINGS = "libcore/ops/exchange/settings.c"
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
@@ -50,4 +52,14 @@ FAULTS = (
           "shards that another process has just completed", ("cli.aggregate_shards/waits for the lock",)),
     Fault("part-without-journal", SHARDS, "has_empty_part(shards)))", "false))",
           "going on after a kill before the journal", ("cli.aggregate_shards/waits for the lock",)),
+    Fault("verified-fractions", VERIFIED, "m->weight == floor(m->weight) && ", "",
+          "weights with an exact mean", ("cli.exchange_verified/not named",)),
+    Fault("verified-weights-above", VERIFIED, " && m->weight <= (double)most", "",
+          "weights with an exact sum", ("cli.exchange_verified/not named",)),
+    Fault("verified-with-others", SETTINGS, "i < o->verify_count", "0 && i < o->verify_count",
+          "the models that a round is compared with", ("cli.exchange_verified/other models",)),
+    Fault("verified-room", ANSWERS, "flmem_exchange_verifies(x) ? 0 : x->model_bytes", "x->model_bytes",
+          "models larger than the disk", ("cli.exchange_verified/does not hold",)),
+    Fault("generated-not-stopped", PUBLISH, "if (is_stopped(x))", "if (0)",
+          "the end of a server that makes a large model", ("cli.exchange_verified/a signal",), slow=True),
 )
