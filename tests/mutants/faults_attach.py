@@ -85,7 +85,7 @@ FAULTS = (
           "one profile at a time", SEVERAL),
     Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();\n\treturn true;", "\treturn true;",
           "giving the memory of a profile back", EVERY),
-    Fault("attach-on-server", PREPARE, "if (risk)", "if (0)",
+    Fault("attach-on-server", PREPARE, "if (!risk || (", "if (1 || (",
           "refusing a file for whose pages malloc() could wait",
           ("cli.profile_attach/on a file system of a server",)),
     Fault("profile-on-btrfs", PREPARE, "{BTRFS_SUPER_MAGIC, COPIES},", "",

@@ -349,8 +349,8 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	if (!rc && attempt->options.dry_run)
 		return send_attach(attempt, target, attached, "", err);
 	if (!rc)
-		rc = flmem_attached_file_create(&target->process, &attempt->options.profile, &file,
-						err);
+		rc = flmem_attached_file_create(&target->process, &attempt->options.profile, true,
+						&file, err);
 	if (!rc)
 		rc = send_attach(attempt, target, attached, file.seen_path, err);
 	/* Without its file the sampler refuses, also where the code runs late. */

@@ -37,7 +37,7 @@ struct flmem_attached_file {
 	}
 
 int flmem_attached_file_create(const struct flmem_process *process,
-			       const struct flmem_profile_request *request,
+			       const struct flmem_profile_request *request, bool is_mapped,
 			       struct flmem_attached_file *ret_file, struct flmem_error *err);
 void flmem_attached_file_clear(struct flmem_attached_file *file);
 /* The same, but the file stays. */

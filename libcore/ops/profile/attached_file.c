@@ -34,7 +34,7 @@ struct profile_work {
 	struct flmem_profile_header header;
 	struct stat created;
 	struct flmem_error err;
-	bool force;
+	bool force, is_mapped;
 };
 
 static void free_profile_work(void *context)
@@ -56,7 +56,9 @@ static int create_attached_profile(void *context)
 				       "cannot write '%s' as the user of the process; choose a "
 				       "directory in which it may create files",
 				       work->path);
-	rc = flmem_profile_header_write(new.fd, &work->header, work->path, &work->err);
+	rc = flmem_profile_place_check(new.fd, work->is_mapped, work->path, &work->err);
+	if (!rc)
+		rc = flmem_profile_header_write(new.fd, &work->header, work->path, &work->err);
 	if (rc)
 		return rc;
 	if (fstat(new.fd, &work->created) < 0)
@@ -223,7 +225,7 @@ static void cleanup_profile_work(struct profile_work **work)
 }
 
 int flmem_attached_file_create(const struct flmem_process *process,
-			       const struct flmem_profile_request *request,
+			       const struct flmem_profile_request *request, bool is_mapped,
 			       struct flmem_attached_file *ret_file, struct flmem_error *err)
 {
 	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
@@ -241,6 +243,7 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	work = make_profile_work(process, &status, request, file.path);
 	if (!work)
 		return flmem_error_nomem(err, "cannot create the profile");
+	work->is_mapped = is_mapped;
 	rc = check_profile_place(process, work, err);
 	if (!rc)
 		rc = run_profile_work(&status, &work, err);

@@ -251,7 +251,7 @@ static int dump_samples(struct jemalloc_engine *e, struct flmem_error *err)
 				       "process %d has set experimental.hooks.prof_dump of "
 				       "jemalloc: a dump would run that function of the program",
 				       (int)e->target->process.pid);
-	rc = flmem_attached_file_create(&e->target->process, &request, &file, err);
+	rc = flmem_attached_file_create(&e->target->process, &request, false, &file, err);
 	if (!rc)
 		rc = write_dump_to(e, &file, err);
 	/* Its name is not free as long as the thread may open it. */

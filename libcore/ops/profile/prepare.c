@@ -128,18 +128,24 @@ static int allocate_profile(int fd, uint64_t size)
 	return most.rlim_cur < size ? EFBIG : posix_fallocate(fd, 0, (off_t)size);
 }
 
+int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err)
+{
+	const char *risk = find_mapping_risk(fd);
+
+	if (!risk || (!is_mapped && strcmp(risk, COPIES) == 0))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' %s; choose a directory on another file system, /dev/shm for "
+			       "example",
+			       path, risk);
+}
+
 int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
 			       struct flmem_error *err)
 {
 	char size[FLMEM_TEXT_BYTES_MAX];
-	const char *risk = find_mapping_risk(fd);
 	int error, rc;
 
-	if (risk)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' %s; choose a directory on another file system, "
-				       "/dev/shm for example",
-				       path, risk);
 	error = allocate_profile(fd, header->file_size);
 	flmem_text_bytes(header->file_size, size, sizeof(size));
 	if (error)
@@ -174,7 +180,9 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
 				       request->output);
-	rc = flmem_profile_header_write(new.fd, &header, request->output, err);
+	rc = flmem_profile_place_check(new.fd, true, request->output, err);
+	if (!rc)
+		rc = flmem_profile_header_write(new.fd, &header, request->output, err);
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
 }
 

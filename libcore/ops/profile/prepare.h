@@ -20,6 +20,9 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 /* The command, redacted. */
 void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *header);
 
+/* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
+int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err);
+
 /* Allocates all of the file, and writes the header. */
 int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
 			       struct flmem_error *err);
