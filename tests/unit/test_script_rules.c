@@ -152,6 +152,9 @@ static const struct row rows[] = {
 	{OPEN, PT "R('n', command='MALLOC_ARENA_MAX=0 python3 -u')\n", .hits = 1, .line = 2,
 	 .says = "a command for clients sets variables", .severity = INFO},
 	{OPEN, PT "R('n', command='python3 -u')\n", .hits = 0},
+	{OPEN, PT "R('n', command=f'env MALLOC_ARENA_MAX={n} python3 -u')\n", .hits = 1, .line = 2,
+	 .says = "a command for clients sets variables", .severity = INFO},
+	{OPEN, PT "R('n', command=f'python{n} -u', name='MALLOC_ARENA_MAX')\n", .hits = 0},
 	{OPEN, "from nvflare.cli import main\nmain()\n", .hits = 1, .line = 2},
 	/* names in strings */
 	{BY_NAME,

@@ -313,6 +313,16 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 							  .detail = what});
 }
 
+/* Whether a value, or the expression of it (f"env NAME={x} python3"), holds a variable's name. */
+static bool names_variable(const struct flmem_check *check, const struct flmem_node *value)
+{
+	const char *text = check->input->document.text.data;
+	FLMEM_AUTO_FREE char *source =
+		strndup(text + value->place.start, value->place.end - value->place.start);
+
+	return source && flmem_launch_mentions_variable(source);
+}
+
 /* nvflare.cli.main(), and commands for clients, which may begin with variables. */
 static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -328,7 +338,7 @@ static void check_nvflare(struct flmem_check *check, const struct flmem_node *ca
 	     i++) {
 		const struct flmem_node *node = FLMEM_NODE_DIG(call, "args", names[i]);
 
-		if (node && flmem_node_string(node) && flmem_launch_mentions_variable(node->text))
+		if (node && names_variable(check, node))
 			flmem_check_report(
 				check, &(struct flmem_remark){
 					       .node = node,
