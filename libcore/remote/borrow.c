@@ -318,7 +318,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(borrow, candidate, calls, status_fd);
 	tracee.filtered = attempt == ATTEMPT_FILTERED;
-	if (attempt == ATTEMPT_DONE && !borrow->rehearsal && arm_thread(borrow, &tracee))
+	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
 }
@@ -337,7 +337,7 @@ static enum attempt finish_calls(struct flmem_borrow_state *borrow,
 	int rc;
 
 	name_thread(borrow, candidate);
-	if (borrow->rehearsal)
+	if (borrow->dry_run)
 		return ATTEMPT_DONE;
 	borrow->result->started = true;
 	borrow->result->signal_mask = borrow->state.signal_mask;
@@ -358,11 +358,11 @@ static enum attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pi
 	return ATTEMPT_FATAL;
 }
 
-/* A rehearsal changes nothing: repeated often enough, it would keep a timeout from ever ending. */
+/* A dry run changes nothing: repeated often enough, it would keep a timeout from ever ending. */
 static bool is_left_running(const struct flmem_borrow_state *borrow,
 			    const struct flmem_candidate *candidate)
 {
-	return borrow->rehearsal && candidate->wait.stop_restarts;
+	return borrow->dry_run && candidate->wait.stop_restarts;
 }
 
 static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
@@ -554,8 +554,8 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	return rc ? rc : run_in_thread(borrow);
 }
 
-int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,
-			  struct flmem_borrow_result *ret_result, struct flmem_error *err)
+int flmem_borrow_dry_run(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			 struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	struct flmem_error local = {0};
@@ -568,7 +568,7 @@ int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borr
 	borrow->options = options;
 	borrow->result = ret_result;
 	borrow->err = err ? err : &local;
-	borrow->rehearsal = true;
+	borrow->dry_run = true;
 	rc = begin_loan(borrow, borrow->err);
 	return rc ? rc : run_in_thread(borrow);
 }

@@ -43,7 +43,7 @@ struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
-	bool unstopped;	       /* of a rehearsal: not stopped, since its timeout would restart */
+	bool unstopped;	       /* of a dry run: not stopped, since its timeout would restart */
 	bool started;	       /* the calls were started, whatever happened then */
 	size_t returned;       /* calls seen to have returned, if not timed as one */
 	bool complete;	       /* all calls returned; the fields below are valid */
@@ -64,8 +64,8 @@ struct flmem_borrow_result {
  * C library's) only a stopped thread shows. A thread whose timeout a stop would restart is not
  * stopped, and those refusals are then unknown. Fills tid, waited_in, late_us and unstopped.
  */
-int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,
-			  struct flmem_borrow_result *ret_result, struct flmem_error *err);
+int flmem_borrow_dry_run(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			 struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
 /*
  * Those of the checks that stop no thread, once. FLMEM_EUNSAFE: no thread could be borrowed now.

@@ -28,7 +28,7 @@ struct flmem_borrow_state {
 	const struct flmem_borrow_options *options;
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
-	bool rehearsal; /* stop the thread, check it, release it: no calls */
+	bool dry_run; /* stop the thread, check it, release it: no calls */
 	struct flmem_gadgets gadgets;
 	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
 	size_t timed_count;

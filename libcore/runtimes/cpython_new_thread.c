@@ -384,7 +384,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 		.syscalls = &flmem_cpython_syscalls_new_thread,
 		.assume_seccomp = session->call->assume_seccomp,
 	};
-	struct flmem_borrow_result rehearsed;
+	struct flmem_borrow_result dry_run;
 	struct functions functions = {0};
 	int rc;
 
@@ -404,9 +404,8 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;
-	return session->call->dry_run
-		       ? flmem_borrow_rehearse(session->view, &options, &rehearsed, err)
-		       : run_in_new_thread(session, &functions, &options, err);
+	return session->call->dry_run ? flmem_borrow_dry_run(session->view, &options, &dry_run, err)
+				      : run_in_new_thread(session, &functions, &options, err);
 }
 
 int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err)
@@ -427,7 +426,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
 	if (!session->call->dry_run)
 		return run_in_new_thread(session, &functions, &options, err);
-	rc = flmem_borrow_rehearse(session->view, &options, &plan, err);
+	rc = flmem_borrow_dry_run(session->view, &options, &plan, err);
 	session->result->tid = plan.tid;
 	session->result->waited_in = plan.waited_in;
 	session->result->late_us = plan.late_us;

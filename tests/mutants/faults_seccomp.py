@@ -51,7 +51,7 @@ FAULTS = (
           "if (0)",
           "reporting filters of a thread that a dry run does not stop", DRY),
     Fault("seccomp-not-run-by-dry-runs", BORROW, "if (flmem_seccomp_check_thread(",
-          "if (!borrow->rehearsal && flmem_seccomp_check_thread(",
+          "if (!borrow->dry_run && flmem_seccomp_check_thread(",
           "evaluating filters in a dry run", DRY),
     Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tpush_filter_path", "\tif (no && !yes)\n\t\tpush_filter_path",
           "following both sides of a branch that is not known",

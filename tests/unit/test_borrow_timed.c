@@ -105,8 +105,8 @@ static void a_hidden_timeout_starts_again_once(void **state)
 	target_close(&target);
 }
 
-/* Repeated rehearsals must not keep a timeout from ending. */
-static void a_rehearsal_does_not_restart_a_timeout(void **state)
+/* Repeated dry runs must not keep a timeout from ending. */
+static void a_dry_run_does_not_restart_a_timeout(void **state)
 {
 	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US};
 	struct flmem_borrow_result result;
@@ -121,7 +121,7 @@ static void a_rehearsal_does_not_restart_a_timeout(void **state)
 		await_true(is_blocked_in(child, SYS_epoll_pwait));
 		calls = atomic_load(&page->calls);
 		slept = count_sleeps(&target);
-		expect_borrowed(flmem_borrow_rehearse(&target.view, &options, &result, &err), &err);
+		expect_borrowed(flmem_borrow_dry_run(&target.view, &options, &result, &err), &err);
 		assert_int_equal(result.tid, child);
 		assert_string_equal(result.waited_in, "epoll_pwait");
 		assert_int_equal(result.late_us, POLL_MS * 1000);
@@ -137,8 +137,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_hidden_timeout_starts_again_once, start_timed,
 						end_child),
-		cmocka_unit_test_setup_teardown(a_rehearsal_does_not_restart_a_timeout,
-						start_polling, end_child),
+		cmocka_unit_test_setup_teardown(a_dry_run_does_not_restart_a_timeout, start_polling,
+						end_child),
 	};
 
 	return cmocka_run_group_tests_name("borrow_timed", tests, NULL, NULL);

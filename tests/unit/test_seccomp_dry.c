@@ -89,9 +89,9 @@ static int look(const struct flmem_view *view)
 	return flmem_borrow_precheck(view, &options, &page->err);
 }
 
-static int rehearse(const struct flmem_view *view)
+static int dry_run_call(const struct flmem_view *view)
 {
-	return flmem_borrow_rehearse(view, &options, &page->result, &page->err);
+	return flmem_borrow_dry_run(view, &options, &page->result, &page->err);
 }
 
 static void ask(int (*ask_for)(const struct flmem_view *))
@@ -140,7 +140,7 @@ static void so_does_a_dry_run_that_stops_no_thread(void **state)
 {
 	(void)state;
 	start(be_polling, SYS_epoll_pwait);
-	ask_under_a_filter(rehearse);
+	ask_under_a_filter(dry_run_call);
 	expect_unreadable();
 	assert_int_equal(page->result.tid, 0);
 }
@@ -149,7 +149,7 @@ static void a_dry_run_evaluates_the_filters_that_it_can_read(void **state)
 {
 	(void)state;
 	start(be_waiting, SYS_pause);
-	ask(rehearse);
+	ask(dry_run_call);
 	if (page->rc == FLMEM_EPERM)
 		expect_borrowed(page->rc, &page->err);
 	assert_int_equal(page->rc, FLMEM_EUNSUPPORTED);

@@ -290,9 +290,9 @@ static int detach_jemalloc(struct jemalloc_engine *e, struct flmem_error *err)
 	return rc ? rc : switch_sampling(e, false, err);
 }
 
-static int rehearse_engine(struct jemalloc_engine *e, struct flmem_error *err)
+static int dry_run_engine(struct jemalloc_engine *e, struct flmem_error *err)
 {
-	int rc = flmem_borrow_rehearse(&e->target->view, &e->borrow, &e->run, err);
+	int rc = flmem_borrow_dry_run(&e->target->view, &e->borrow, &e->run, err);
 
 	take_engine_run(e);
 	return rc;
@@ -321,7 +321,7 @@ int flmem_jemalloc_engine_run(struct flmem_target_inspection *target,
 	if (rc)
 		return rc;
 	if (options->dry_run)
-		return rehearse_engine(e, err);
+		return dry_run_engine(e, err);
 	rc = read_engine_state(e, err);
 	if (rc)
 		return rc;

@@ -254,7 +254,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	rc = job->options->dry_run
-		     ? flmem_borrow_rehearse(&part->target->view, &part->borrow, &run, err)
+		     ? flmem_borrow_dry_run(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
 					err);
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
