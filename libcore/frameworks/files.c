@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 const char *const flmem_file_suffixes[] = {".json", ".conf", ".yml", ".yaml", NULL};
 

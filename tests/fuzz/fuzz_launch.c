@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts, units and container files: what is found lies in the text. */
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 #include "fuzz.h"
 
 static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)

@@ -5,7 +5,7 @@ from faults import Fault
 GOT = "libcore/preload/sampler/got.c"
 FORKS = "libcore/preload/sampler/forks.c"
 OBJECTS = "libcore/preload/sampler/objects.c"
-ATTACH = "libcore/preload/sampler/attach.c"
+ATTACH = "libcore/preload/sampler/orders.c"
 TRAMPOLINES = "libcore/preload/sampler/trampolines.c"
 LIFETIME = "libcore/preload/sampler/lifetime.c"
 FILE = "libcore/ops/profile/attached_file.c"

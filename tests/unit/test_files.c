@@ -12,7 +12,7 @@
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/files.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 struct name_case {

@@ -12,7 +12,7 @@
 #include "base/text/yaml_keys.h"
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 #include "proc/process.h"
 
 #define CONFIG_MAX ((size_t)256 << 10)

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "frameworks/flower/flower_rules.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 struct program_row {
 	const char *name;

@@ -4,7 +4,7 @@
 
 /* What rules about launch files share: one call per launch or variable, and their findings. */
 
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 /* One launch of a file that is checked. */
 struct flmem_launch_check {

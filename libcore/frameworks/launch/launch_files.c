@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which files start processes of a federation, or only set variables for them. */
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 /* What the readers of scripts and of containers share. */
 
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 #define FLMEM_LAUNCH_WORD_MAX	 4096
 #define FLMEM_LAUNCH_PROGRAM_MAX 64

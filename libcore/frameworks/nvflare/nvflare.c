@@ -8,7 +8,7 @@
 
 #include "base/text/text.h"
 #include "frameworks/framework.h"
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "frameworks/nvflare/nvflare_troubles.h"
 #include "proc/command.h"

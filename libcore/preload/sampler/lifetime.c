@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "preload/profile_layout.h"
-#include "preload/sampler/attach.h"
 #include "preload/sampler/got.h"
 #include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
+#include "preload/sampler/orders.h"
 #include "preload/sampler/sampler.h"
 
 #define FIRST_PERIOD_MS 100U

@@ -8,9 +8,9 @@
 
 #include <errno.h>
 
-#include "preload/sampler/attach.h"
 #include "preload/sampler/got.h"
 #include "preload/sampler/hooks.h"
+#include "preload/sampler/orders.h"
 
 void sampler_before_dlopen(void)
 {

@@ -6,7 +6,7 @@
  * its functions may have been kept.
  */
 
-#include "preload/sampler/attach.h"
+#include "preload/sampler/orders.h"
 
 #include <string.h>
 

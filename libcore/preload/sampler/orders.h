@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_PRELOAD_SAMPLER_ATTACH_H
-#define FLMEM_PRELOAD_SAMPLER_ATTACH_H
+#ifndef FLMEM_PRELOAD_SAMPLER_ORDERS_H
+#define FLMEM_PRELOAD_SAMPLER_ORDERS_H
 
 /* A profile that begins and ends while the process runs. */
 

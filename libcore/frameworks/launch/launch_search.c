@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "frameworks/launch/launch.h"
+#include "frameworks/launch/launch_search.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_FRAMEWORKS_LAUNCH_H
-#define FLMEM_FRAMEWORKS_LAUNCH_H
+#ifndef FLMEM_FRAMEWORKS_LAUNCH_SEARCH_H
+#define FLMEM_FRAMEWORKS_LAUNCH_SEARCH_H
 
 /*
  * Finds the programs that a file starts, and the variables for them that rules check: shell
