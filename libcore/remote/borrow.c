@@ -79,7 +79,7 @@ static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, ui
 
 	if (borrow->options->finish)
 		return false;
-	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
+	if (borrow->options->cancels && flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
 	    flmem_rescue_abandon(tid, &borrow->options->guard, &back, &borrow->own_errno))
 		return true;
 	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))

@@ -30,6 +30,7 @@ struct flmem_borrow_options {
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
 	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
 	bool repeatable;     /* make the calls again if their results are lost */
+	bool cancels; /* calls that wait too long for one of guard.words: they hold no lock then */
 	struct flmem_guard guard;
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes;			     /* for the calls; 0: what an allocator needs */

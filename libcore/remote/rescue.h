@@ -51,9 +51,10 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
 
 /*
  * Takes the thread out of its chain and restores it with its errno, if it waits for one of the lock
- * words of the guard: those of glibc's arenas. A thread that waits for one of them holds none
- * (malloc_trim takes one after the other), and a lock word of 2 only costs its holder a needless
- * wake. False: it does not wait for one.
+ * words of the guard: those of glibc's arenas. Only for calls that hold no lock meanwhile:
+ * malloc_trim takes one after the other, but pthread_create() allocates with the dynamic linker's
+ * lock held. A lock word of 2 only costs its holder a needless wake. False: it does not wait for
+ * one.
  */
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 			  const struct flmem_call_return *back,

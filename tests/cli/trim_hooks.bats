@@ -147,6 +147,22 @@ while held.held_read(0) == 1:
 	assert_goes_on
 }
 
+@test "nor is an allocator called beside it, which may need memory for the thread" {
+	local own=$FLMEM_VICTIMS/allocators/wrapped.so jemalloc=$LIBRARIES/libjemalloc.so.2
+	requires /usr/bin/python3 "$own" "$jemalloc"
+	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 LD_PRELOAD=$own start_victim \
+		/usr/bin/python3 -c '
+import ctypes, sys, time
+block = ctypes.CDLL(sys.argv[1]).malloc(100)
+print("ready", flush=True)
+time.sleep(1000)' "$jemalloc"
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 "calling the jemalloc of process [0-9]+ calls malloc\(\) of '.*wrapped\.so'"
+	flmem trim --dry-run --pid "$VICTIM"
+	assert_error 5 "calling the jemalloc of process [0-9]+ calls malloc\(\) of '.*wrapped\.so'"
+	assert_victim_unharmed
+}
+
 @test "no Python thread is started where the allocation for it might run a hook" {
 	local jemalloc=$LIBRARIES/libjemalloc.so.2
 	requires "$jemalloc" /usr/bin/python3

@@ -135,7 +135,7 @@ FAULTS = (
           "running no function of the program when a thread is started",
           ("cli.trim_hooks/Python",)),
     Fault("hooks-before-query", ASK,
-          "rc = flmem_target_hooks_check(view, &list->rows[i], &options,\n"
+          "rc = flmem_target_hooks_check(view, list, &list->rows[i], &options,\n"
           "\t\t\t\t\t\t      &asked.stopped_us, &err);", "rc = 0;",
           "running no function of the program in a query",
           ("cli.trim_hooks/jemalloc",)),

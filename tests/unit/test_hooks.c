@@ -66,9 +66,9 @@ static void check(pid_t child)
 		seen++;
 		if (current->version)
 			snprintf(found->version, sizeof(found->version), "%s", current->version);
-		assert_int_equal(
-			flmem_target_hooks_check(&target.view, found, NULL, &stopped_us, &err),
-			current->reason ? FLMEM_EUNSUPPORTED : 0);
+		assert_int_equal(flmem_target_hooks_check(&target.view, &list, found, NULL,
+							  &stopped_us, &err),
+				 current->reason ? FLMEM_EUNSUPPORTED : 0);
 		if (current->reason && !strstr(err.message, current->reason))
 			fail_msg("%s", err.message);
 	}

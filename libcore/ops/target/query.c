@@ -144,7 +144,7 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);
 		options.syscalls = &syscalls;
 		if (!rc)
-			rc = flmem_target_hooks_check(view, &list->rows[i], &options,
+			rc = flmem_target_hooks_check(view, list, &list->rows[i], &options,
 						      &asked.stopped_us, &err);
 		if (!rc)
 			rc = flmem_query_allocator(view, &list->rows[i], &options, &reports[i].heap,

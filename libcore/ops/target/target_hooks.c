@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/target/target_hooks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,37 +119,6 @@ static int query_hooks(const struct flmem_view *view, const struct flmem_allocat
 			       flmem_allocator_name(found->ops->kind), (int)view->process->pid);
 }
 
-int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_allocator *found,
-			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
-			     struct flmem_error *err)
-{
-	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	int rc = library ? check_replaced_code(view, library, err) : 0;
-
-	if (library && !rc)
-		rc = check_preloaded(view, found, library, err);
-	if (!rc && found->ops->check_hooks)
-		rc = found->ops->check_hooks(view, found, err);
-	if (rc || !options || !found->ops->plan_hooks)
-		return rc;
-	return query_hooks(view, found, options, stopped_us, err);
-}
-
-int flmem_target_hooks_check_all(const struct flmem_view *view,
-				 const struct flmem_allocator_list *list,
-				 const struct flmem_borrow_options *options, uint64_t *stopped_us,
-				 struct flmem_error *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < list->count && !rc; i++)
-		if (flmem_target_guard_trims(view, &list->rows[i]))
-			rc = flmem_target_hooks_check(view, &list->rows[i], options, stopped_us,
-						      err);
-	return rc;
-}
-
 /* The module of flmem's own sampler, whose malloc() takes no lock of the program. */
 static bool is_sampler(const struct flmem_module *module)
 {
@@ -170,22 +140,23 @@ static bool is_known_malloc(const struct flmem_allocator *found)
 	return found->ops->kind != FLMEM_ALLOCATOR_UNKNOWN || is_sampler(found->module);
 }
 
-static int refuse_threads_malloc(const struct flmem_view *view, const struct flmem_module *module,
-				 struct flmem_error *err)
+static int refuse_malloc(const struct flmem_view *view, const struct flmem_module *module,
+			 const char *what, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "starting a thread in process %d calls malloc() of '%s', which "
-			       "flmem does not know: it could wait for a lock that the borrowed "
-			       "thread holds, or know no other thread",
-			       (int)view->process->pid, module->path);
+			       "%s process %d calls malloc() of '%s', which flmem does not know: "
+			       "it could wait for a lock that the borrowed thread holds, or know "
+			       "no other thread",
+			       what, (int)view->process->pid, module->path);
 }
 
 /*
- * pthread_create() allocates, so an allocator of the program, or a library around one, would run on
- * the borrowed thread, and a program without threads may have one without locks.
+ * For calls that allocate by malloc(): an allocator of the program, or a library around one, would
+ * run on the borrowed thread, and a program without threads may have one without locks.
  */
-static int check_threads_malloc(const struct flmem_view *view,
-				const struct flmem_allocator_list *list, struct flmem_error *err)
+static int check_known_malloc(const struct flmem_view *view,
+			      const struct flmem_allocator_list *list, const char *what,
+			      struct flmem_error *err)
 {
 	const struct flmem_module *linkers = find_linkers_malloc(view->modules);
 	int rc = 0;
@@ -196,11 +167,60 @@ static int check_threads_malloc(const struct flmem_view *view,
 		if (linkers && found->module == linkers)
 			linkers = NULL;
 		if (found->serves_malloc && !is_known_malloc(found))
-			return refuse_threads_malloc(view, found->module, err);
+			return refuse_malloc(view, found->module, what, err);
 		if (found->ops->check_malloc_hooks)
 			rc = found->ops->check_malloc_hooks(view, found, err);
 	}
-	return rc || !linkers ? rc : refuse_threads_malloc(view, linkers, err);
+	return rc || !linkers ? rc : refuse_malloc(view, linkers, what, err);
+}
+
+/*
+ * An allocator beside that of malloc() may set up data of the thread at its first call there, for
+ * which the C library allocates (pthread_setspecific(), __tls_get_addr()).
+ */
+static int check_own_data(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			  const struct flmem_allocator *found, struct flmem_error *err)
+{
+	char what[64];
+
+	if (found->serves_malloc || found->ops->kind == FLMEM_ALLOCATOR_GLIBC)
+		return 0;
+	snprintf(what, sizeof(what), "calling the %s of", flmem_allocator_name(found->ops->kind));
+	return check_known_malloc(view, list, what, err);
+}
+
+int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     const struct flmem_allocator *found,
+			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
+			     struct flmem_error *err)
+{
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	int rc = library ? check_replaced_code(view, library, err) : 0;
+
+	if (library && !rc)
+		rc = check_preloaded(view, found, library, err);
+	if (!rc)
+		rc = check_own_data(view, list, found, err);
+	if (!rc && found->ops->check_hooks)
+		rc = found->ops->check_hooks(view, found, err);
+	if (rc || !options || !found->ops->plan_hooks)
+		return rc;
+	return query_hooks(view, found, options, stopped_us, err);
+}
+
+int flmem_target_hooks_check_all(const struct flmem_view *view,
+				 const struct flmem_allocator_list *list,
+				 const struct flmem_borrow_options *options, uint64_t *stopped_us,
+				 struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < list->count && !rc; i++)
+		if (flmem_target_guard_trims(view, &list->rows[i]))
+			rc = flmem_target_hooks_check(view, list, &list->rows[i], options,
+						      stopped_us, err);
+	return rc;
 }
 
 struct hooks_start {
@@ -214,7 +234,7 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct hooks_start *start = calloc(1, sizeof(*start));
-	int rc = check_threads_malloc(view, list, err);
+	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
 	if (rc)
 		return rc;

@@ -12,11 +12,13 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * FLMEM_EUNSUPPORTED if the program has set a hook of the allocator, with its name; else the codes
+ * FLMEM_EUNSUPPORTED if the program has set a hook of this allocator of the list, with its name, or
+ * if the allocator may call a malloc() that is not known; else the codes
  * of flmem_borrow_run(). Some hooks only calls can show: `options` are for these, NULL: only read
  * from outside. Adds the time for which the borrowed thread was stopped to *stopped_us.
  */
-int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_allocator *found,
+int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     const struct flmem_allocator *found,
 			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
 			     struct flmem_error *err);
 

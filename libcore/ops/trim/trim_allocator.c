@@ -228,6 +228,19 @@ static void predict_release(const struct allocator_part *part)
 				 "is included in the stop time");
 }
 
+/* Others may hold their locks while they wait for one of glibc. */
+static bool calls_only_glibc(const struct allocator_part *part)
+{
+	for (size_t i = 0; i < part->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &part->target->allocators.rows[i];
+
+		if (found->ops->kind != FLMEM_ALLOCATOR_GLIBC &&
+		    flmem_target_guard_trims(&part->target->view, found))
+			return false;
+	}
+	return true;
+}
+
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct allocator_part *part = calloc(1, sizeof(*part));
@@ -253,6 +266,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		predict_release(part);
 	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
+	part->borrow.cancels = calls_only_glibc(part);
 	rc = job->options->dry_run
 		     ? flmem_borrow_dry_run(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread whose call waits for a lock that nobody releases leaves it only if it holds no other. */
+#include "borrowed.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+struct page {
+	_Atomic pid_t waiter;
+	_Atomic uint32_t word;
+	_Atomic bool returned, goes_on;
+};
+
+static struct page *page;
+static pid_t child;
+static int bell[2];
+
+#ifdef __x86_64__
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_for_word(void)
+{
+	atomic_store(&page->word, 1);
+	while (atomic_load(&page->word))
+		syscall(SYS_futex, &page->word, FUTEX_WAIT, 1, NULL, NULL, 0);
+	atomic_store(&page->returned, true);
+}
+
+static void *wait_for_bell(void *unused)
+{
+	char byte;
+
+	atomic_store(&page->waiter, (pid_t)syscall(SYS_gettid));
+	while (read(bell[0], &byte, 1) != 1)
+		continue;
+	atomic_store(&page->goes_on, true);
+	return unused;
+}
+
+static void be_child(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_bell, NULL))
+		_exit(1);
+	pthread_join(thread, NULL);
+	for (;;)
+		pause();
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
+}
+
+static int run_call(bool cancels, uint64_t timeout_us, struct flmem_borrow_result *ret_result,
+		    struct flmem_error *err)
+{
+	struct flmem_borrow_options options = {.timeout_us = timeout_us, .cancels = cancels};
+	struct flmem_chain chain = {0};
+	struct target target;
+	int rc;
+
+	await_true(page->waiter && is_blocked_in(page->waiter, SYS_read));
+	options.only = page->waiter;
+	flmem_guard_add_word(&options.guard, (uint64_t)(uintptr_t)&page->word);
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&wait_for_word);
+	rc = flmem_borrow_run(&target.view, &chain, &options, ret_result, err);
+	if (!ret_result->started)
+		expect_borrowed(rc, err);
+	target_close(&target);
+	return rc;
+}
+
+static void assert_goes_on(void)
+{
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->goes_on);
+}
+
+static void a_call_without_other_locks_is_cancelled(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(run_call(true, 60000000, &result, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "was cancelled"));
+	assert_goes_on();
+	assert_false(page->returned);
+}
+
+static void a_call_that_may_hold_others_is_not(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(run_call(false, 3000000, &result, &err), FLMEM_EFAILED);
+	assert_false(page->returned || page->goes_on);
+	atomic_store(&page->word, 0);
+	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(page->returned);
+	assert_goes_on();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_call_without_other_locks_is_cancelled,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(a_call_that_may_hold_others_is_not, start_child,
+						end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_stuck", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
