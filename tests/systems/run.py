@@ -57,6 +57,7 @@ SYSTEMS = {
     "amd64-bullseye": amd64("bullseye"),
     "amd64-bookworm": amd64("bookworm"),
     "amd64-trixie": amd64("trixie"),
+    "amd64-sid": amd64("sid"),
 }
 TAGS = {"arm64": "manylinux_2_28_aarch64", "amd64": "manylinux_2_28_x86_64"}
 
