@@ -58,10 +58,14 @@ def apt(directory, *words, kind="deb-src"):
     listed = os.path.join(state, "sources.list")
     with open(listed, "w", encoding="ascii") as file:
         for place, suite in (("debian", SUITE), ("debian-security", SUITE + "-security")):
+            if suite == "sid-security":
+                continue  # there is none
             file.write(f"{kind} [signed-by={KEYRING}] {MIRROR}/{place} {suite} main\n")
     subprocess.run(
         ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={listed}", "-o", "Dir::Etc::sourceparts=-",
          "-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}/cache",
+         # What is installed here, perhaps of a later release, is no candidate.
+         "-o", "Dir::State::status=/dev/null",
          "-o", "APT::Sandbox::User=", *words], cwd=directory, check=True, stdout=subprocess.DEVNULL)
 
 
