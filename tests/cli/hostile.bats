@@ -15,7 +15,7 @@ setup() {
 
 # Runs flmem with a limit. Nothing may end it but itself, and no sanitizer may speak.
 bounded() {
-	run --separate-stderr timeout -k 5 "${LIMIT:-60}" "$FLMEM" "$@"
+	run --separate-stderr timeout -k 5 "${LIMIT:-180}" "$FLMEM" "$@"
 	show_run "flmem $*"
 	case $status in
 	0 | 3 | 4 | 5 | 6 | 8) ;;
