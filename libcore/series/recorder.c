@@ -54,10 +54,7 @@ static int check_owner(const struct stat *status, const char *path, struct flmem
 /* False when another watch has replaced it with a thinned file, or the user has moved it. */
 static bool is_still_there(int fd, const char *path)
 {
-	struct stat held, named;
-
-	return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
-	       held.st_dev == named.st_dev;
+	return flmem_file_place_is_named(fd, AT_FDCWD, path);
 }
 
 static int prepare_recording_file(int fd, const char *path, uint64_t *ret_size,

@@ -143,12 +143,11 @@ static bool find_place(struct flmem_thin_job *job)
 /* Whether the name still refers to the recording. */
 static bool is_job_in_place(const struct flmem_thin_job *job, int fd)
 {
-	struct stat held, named;
+	struct stat held;
 
 	return fstat(fd, &held) == 0 && held.st_ino == job->status.st_ino &&
 	       held.st_dev == job->status.st_dev &&
-	       fstatat(job->place.directory, job->place.name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+	       flmem_file_place_is_named(fd, job->place.directory, job->place.name);
 }
 
 struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uint64_t budget)

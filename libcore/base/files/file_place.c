@@ -69,6 +69,15 @@ static uint64_t random_name_number(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec + (uint64_t)getpid();
 }
 
+bool flmem_file_place_is_named(int fd, int directory, const char *name)
+{
+	struct stat opened, named;
+
+	return fstat(fd, &opened) == 0 &&
+	       fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
 int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary)
 {
 	struct flmem_temporary new = {.directory = directory, .fd = -1};

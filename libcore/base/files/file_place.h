@@ -46,6 +46,12 @@ void flmem_file_place_close(struct flmem_file_place *place);
 int flmem_file_place_open_regular(int directory, const char *name, int flags,
 				  struct stat *ret_status);
 
+/*
+ * Whether the file of the descriptor, also of a directory, has this name there: a file that is
+ * locked after it was opened may have lost it to another writer. `directory` may be AT_FDCWD.
+ */
+bool flmem_file_place_is_named(int fd, int directory, const char *name);
+
 /* A new file with a temporary name; clearing removes it while it has that name. */
 struct flmem_temporary {
 	int directory; /* the caller's */

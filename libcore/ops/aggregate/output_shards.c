@@ -324,11 +324,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 static bool is_still_unfinished(const struct flmem_output_shards *shards,
 				const struct flmem_part_file *part)
 {
-	struct stat opened, named;
-
-	return fstat(part->place.directory, &opened) == 0 &&
-	       lstat(shards->unfinished, &named) == 0 && opened.st_ino == named.st_ino &&
-	       opened.st_dev == named.st_dev;
+	return flmem_file_place_is_named(part->place.directory, AT_FDCWD, shards->unfinished);
 }
 
 int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *err)

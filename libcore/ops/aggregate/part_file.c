@@ -89,11 +89,7 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 /* False if the file lost its name before it was locked, to a writer that finished. */
 static bool has_name(const struct flmem_part_file *part)
 {
-	struct stat opened, named;
-
-	return fstat(part->fd, &opened) == 0 &&
-	       fstatat(part->place.directory, part->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
 }
 
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)

@@ -62,11 +62,7 @@ static bool is_left_by_user(const struct stat *status)
 /* False if the file lost its name before it was locked, to a process that completed it. */
 static bool has_part_name(const struct flmem_pull_target *target, const struct part_names *names)
 {
-	struct stat opened, named;
-
-	return fstat(target->fd, &opened) == 0 &&
-	       fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+	return flmem_file_place_is_named(target->fd, target->directory, names->part);
 }
 
 /* Negative errno; -EPERM for a file of others. */
