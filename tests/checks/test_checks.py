@@ -18,6 +18,7 @@ CLEAN = {
     "libcore/base/a.h": SPDX + "struct b;\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\n"
                       "pkg_check_modules(ZLIB REQUIRED zlib)\n",
+    "scripts/a.py": "# SPDX-License-Identifier: Apache-2.0\nimport os  # noqa: F401\n",
     "scripts/x": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho\n",
 }
 
@@ -66,6 +67,10 @@ FAULTS = (
     ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
     ("format", "cli/b.c", SPDX + "int  b;\n", "cli/b.c"),
     ("shell", "scripts/y", "#!/bin/sh\necho $1\n", "scripts/y"),
+    ("python", "scripts/y", '#!/usr/bin/env python3\nb = "c\nd"\n', "scripts/y:2: "),
+    ("python", "scripts/b.py", 'b = "\\d"\n', "scripts/b.py:1: invalid escape sequence"),
+    ("python", "scripts/b.py", "import os\n", "'os' imported but unused"),
+    ("python", "scripts/b.py", "def b():\n    return c\n", "undefined name 'c'"),
     ("wording", "cli/b.c", SPDX + 'const char *b = "a release that was "\n\t"foretold";\n', "cli/b.c:2"),
     ("wording", "libcore/include/flmem/b.h", SPDX + "/*\n * It is reckoned\n */\n", "b.h:2: 'reckon'"),
     ("wording", "libcore/base/b.c", SPDX + "/* Looks\n * at b. */\nint b;\n", "b.c:2: 'Looks at'"),

@@ -8,7 +8,6 @@ else, of whatever host, is seen doing so. Only the names of the browser's maker,
 itself, lead nowhere. The browser has a profile of its own.
 """
 import json
-import os
 import socket
 import subprocess
 import sys

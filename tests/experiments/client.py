@@ -96,7 +96,7 @@ def by_appfl(times, address, name, client, rounds, steps):
         model.load_state_dict(state)
         del state
         times.of("train", models.train, torch, name, model, client, number, steps)
-        state = times.of("push", connection.push, model.state_dict())
+        state = times.of("push", connection.push, model.state_dict())  # noqa: F841 read by the next round
     connection.close()
 
 

@@ -17,7 +17,6 @@ thread may stand still, all others have to run on, but for those of an interpret
 for the held one to release a lock.
 """
 import argparse
-import collections
 import concurrent.futures
 import os
 import pty
