@@ -137,6 +137,29 @@ os.read(os.pipe()[0], 1)' "$1"
 	assert_silent
 }
 
+# glibc keeps the arena and the stack of the thread: 72 MiB of what the limit leaves.
+@test "the address space that a limit leaves to the program is not reserved" {
+	requires /usr/bin/python3
+	start_victim /usr/bin/python3 -uc '
+import ctypes, os, resource, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+page = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (page + (150 << 20), -1))
+print("ready", flush=True)
+while not os.path.exists("'"$BATS_TEST_TMPDIR"'/go"):
+    time.sleep(0.02)
+print("got" if libc.malloc(120 << 20) else "refused", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"address space (ulimit -v) leaves less than 256 MiB"* ]]
+	: >"$BATS_TEST_TMPDIR/go"
+	wait_until 20 grep -Eq '^(got|refused)' "$VICTIM_LOG"
+	grep -q '^got' "$VICTIM_LOG" || fail "the program was refused its memory"
+}
+
 @test "a process whose address space is full is refused, idle or computing" {
 	each_python collect_without_memory waits
 	each_python collect_without_memory computes

@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -97,6 +98,30 @@ static void a_full_address_space_is_refused(void **state)
 	start();
 	set_limit(RLIMIT_AS, 1 << 20);
 	expect_refusal("address space");
+	end();
+}
+
+static rlim_t address_space(void)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	assert_int_equal(flmem_io_read_file_at(target.process.dirfd, "statm", 4096, &text), 0);
+	return strtoull(text.data, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* glibc keeps the arena and the stack of a thread, which the program would miss. */
+static void what_a_thread_reserves_is_left_to_the_program(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	start();
+	set_limit(RLIMIT_AS, address_space() + ((rlim_t)255 << 20));
+	expect_refusal("its address space (ulimit -v) leaves less than 256 MiB");
+	set_limit(RLIMIT_AS, address_space() + ((rlim_t)257 << 20));
+	if (flmem_headroom_check(&target.process, BYTES, &err) &&
+	    !strstr(err.message, "vm.overcommit_memory"))
+		fail_msg("%s", err.message);
 	end();
 }
 
@@ -335,6 +360,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_limit_that_is_far_off_refuses_nothing),
 		cmocka_unit_test(a_full_address_space_is_refused),
+		cmocka_unit_test(what_a_thread_reserves_is_left_to_the_program),
 		cmocka_unit_test(full_data_is_refused),
 		cmocka_unit_test(many_mappings_are_refused),
 		cmocka_unit_test(full_locked_memory_is_refused),

@@ -24,6 +24,13 @@
 /* Mappings that a thread and its allocations may need. */
 #define SPARE_MAPPINGS 64U
 
+/*
+ * What a thread reserves counts for the limits on address space and on locked memory
+ * (MCL_FUTURE), and glibc keeps it for the next one: its stack, usually 8 MiB, and an arena of
+ * 64 MiB. The program may need the rest at once.
+ */
+#define SPARE_RESERVED ((uint64_t)256 << 20)
+
 /* Threads and processes that a program may start at about the same time, beside flmem's. */
 #define SPARE_TASKS 16U
 
@@ -155,24 +162,29 @@ static bool is_host_committed(uint64_t bytes)
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err)
 {
+	const uint64_t reserved = bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes;
 	const char *limit = NULL;
+	uint64_t needed = bytes;
 
-	if (is_near_limit(process, "Max address space", "VmSize", bytes))
+	if (is_near_limit(process, "Max address space", "VmSize", reserved)) {
 		limit = "its address space (ulimit -v)";
-	else if (is_near_limit(process, "Max data size", "VmData", bytes))
+		needed = reserved;
+	} else if (is_near_limit(process, "Max data size", "VmData", bytes)) {
 		limit = "its data (ulimit -d)";
-	else if (is_lock_limit_near(process, bytes))
+	} else if (is_lock_limit_near(process, reserved)) {
 		limit = "its locked memory (ulimit -l)";
-	else if (has_many_mappings(process))
+		needed = reserved;
+	} else if (has_many_mappings(process)) {
 		limit = "its mappings (vm.max_map_count)";
-	else if (is_host_committed(bytes))
+	} else if (is_host_committed(bytes)) {
 		limit = "this host (vm.overcommit_memory is 2)";
+	}
 	if (!limit)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "process %d could end for lack of memory: the limit of %s leaves "
 			       "less than %llu MiB, or cannot be read; raise it with prlimit",
-			       (int)process->pid, limit, (unsigned long long)(bytes >> 20));
+			       (int)process->pid, limit, (unsigned long long)(needed >> 20));
 }
 
 /* RLIMIT_NPROC does not hold for it (kernel/fork.c, copy_process). */
