@@ -163,6 +163,28 @@ time.sleep(1000)' "$jemalloc"
 	assert_victim_unharmed
 }
 
+@test "no thread takes the locks that handlers of fork() hold" {
+	local who jemalloc=$LIBRARIES/libjemalloc.so.2
+	requires "$jemalloc" victim:allocators/forking
+	for who in own other before; do
+		INPUT=$BATS_TEST_TMPDIR/input
+		[ -e "$INPUT" ] || mkfifo "$INPUT"
+		GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 start_victim /bin/sh -c \
+			"exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/allocators/forking" "$jemalloc" "$who"
+		if [ $who = before ]; then
+			released
+			continue
+		fi
+		flmem trim --dry-run --pid "$VICTIM"
+		assert_error 6 'thread [0-9]+ of process [0-9]+ is inside fork\(\)'
+		flmem trim --pid "$VICTIM" --timeout 1s
+		assert_error 6 'thread [0-9]+ of process [0-9]+ is inside fork\(\)'
+		allow_victim --moved
+		assert_goes_on
+		stop_victims
+	done
+}
+
 @test "no Python thread is started where the allocation for it might run a hook" {
 	local jemalloc=$LIBRARIES/libjemalloc.so.2
 	requires "$jemalloc" /usr/bin/python3

@@ -69,7 +69,7 @@ static void calls_that_leave_are_known(void)
 
 	CHECK(kind_before(after_stub, &target) == FLMEM_CALL_STUB && target == slot[0]);
 	CHECK(kind_before(after_landing_stub, &target) == FLMEM_CALL_STUB && target == slot[0]);
-	CHECK(kind_before(after_own, &target) == FLMEM_CALL_NONE);
+	CHECK(kind_before(after_own, &target) == FLMEM_CALL_DIRECT);
 	CHECK(kind_before(after_pointer, &target) == FLMEM_CALL_INDIRECT);
 	CHECK(kind_before(after_signed, &target) == FLMEM_CALL_INDIRECT);
 	CHECK(kind_before(after_signed_zero, &target) == FLMEM_CALL_INDIRECT);

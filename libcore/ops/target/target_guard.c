@@ -3,6 +3,9 @@
 
 #include <errno.h>
 
+#include "elf/image.h"
+#include "elf/libc.h"
+#include "elf/modules.h"
 #include "remote/checks/preflight.h"
 
 int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
@@ -53,12 +56,32 @@ static void guard_module(const struct flmem_maps *maps, const struct flmem_modul
 	}
 }
 
+/*
+ * One that serves malloc() was called before any library could register a handler, so that its own
+ * runs last, and nothing waits while it holds its locks.
+ */
+static void guard_fork(const struct flmem_view *view, const struct flmem_allocator *found,
+		       struct flmem_guard *guard)
+{
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	struct flmem_image *image = library ? flmem_module_image(library, NULL) : NULL;
+	struct flmem_symbol symbol;
+	uint64_t start;
+
+	if (!found->serves_malloc && flmem_target_guard_trims(view, found) && image &&
+	    flmem_image_find_dynamic(image, "fork", &symbol) &&
+	    flmem_module_address(library, symbol.value, &start))
+		guard->fork = (struct flmem_range){start, start + symbol.size};
+}
+
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct flmem_allocator *found = &list->rows[i];
 
+		guard_fork(view, found, guard);
 		if (found->ops->guard)
 			found->ops->guard(view, found, guard);
 		else if (found->linkage == FLMEM_LINKAGE_SHARED)

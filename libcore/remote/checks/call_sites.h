@@ -13,7 +13,8 @@
 struct flmem_process;
 
 enum flmem_call_kind {
-	FLMEM_CALL_NONE,     /* no call, or one that stays in the library */
+	FLMEM_CALL_NONE,     /* no call */
+	FLMEM_CALL_DIRECT,   /* of a function of the same library */
 	FLMEM_CALL_STUB,     /* a direct call of a stub of the dynamic linker (PLT) */
 	FLMEM_CALL_INDIRECT, /* through a pointer */
 };

@@ -70,11 +70,12 @@ enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint
 		return FLMEM_CALL_NONE;
 	if ((code & BLR_MASK) == BLR || (code & BLR_SIGNED_MASK) == BLR_SIGNED)
 		return FLMEM_CALL_INDIRECT;
-	if ((code & BL_MASK) == BL &&
-	    read_arm_stub(process, at + (uint64_t)(signed_bits(code, 0, 26) * CODE_BYTES),
-			  ret_target))
-		return FLMEM_CALL_STUB;
-	return FLMEM_CALL_NONE;
+	if ((code & BL_MASK) != BL)
+		return FLMEM_CALL_NONE;
+	return read_arm_stub(process, at + (uint64_t)(signed_bits(code, 0, 26) * CODE_BYTES),
+			     ret_target)
+		       ? FLMEM_CALL_STUB
+		       : FLMEM_CALL_DIRECT;
 }
 
 #else

@@ -9,7 +9,8 @@
 
 #include "proc/process.h"
 
-#define BEFORE	      7U /* bytes of the longest call without prefixes */
+#define BEFORE	      7U   /* bytes of the longest call without prefixes */
+#define CALL	      0xe8 /* SDM volume 2, CALL rel32 */
 #define DIRECT_LENGTH 5U
 #define STUB_BYTES    11U
 
@@ -63,7 +64,7 @@ enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint
 	if (address < BEFORE || flmem_process_read_memory(process, address - BEFORE, code, BEFORE))
 		return FLMEM_CALL_NONE;
 	memcpy(&distance, code + BEFORE - sizeof(distance), sizeof(distance));
-	if (code[BEFORE - DIRECT_LENGTH] == 0xe8 &&
+	if (code[BEFORE - DIRECT_LENGTH] == CALL &&
 	    read_stub(process, address + (uint64_t)(int64_t)distance, ret_target))
 		return FLMEM_CALL_STUB;
 	for (size_t at = 0; at + 1 < BEFORE; at++)
@@ -71,7 +72,7 @@ enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint
 		    operand_length(code[at + 1], at + 2 < BEFORE ? code[at + 2] : 0) ==
 			    BEFORE - 1 - at)
 			return FLMEM_CALL_INDIRECT;
-	return FLMEM_CALL_NONE;
+	return code[BEFORE - DIRECT_LENGTH] == CALL ? FLMEM_CALL_DIRECT : FLMEM_CALL_NONE;
 }
 
 #else

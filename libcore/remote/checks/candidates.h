@@ -33,6 +33,8 @@ struct flmem_guard {
 	size_t lock_count;
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
+	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
+	struct flmem_range fork;
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */
 };
 

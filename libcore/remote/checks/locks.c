@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "remote/checks/forks.h"
 
 #define LOOKS	16U
 #define LOOK_US 250U
@@ -32,7 +33,7 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 				held[left++] = held[i];
 		count = left;
 		if (!count)
-			return 0;
+			return flmem_forks_check(process, guard, err);
 	}
 	return flmem_error_set(
 		err, FLMEM_EUNSAFE, 0,

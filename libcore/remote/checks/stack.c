@@ -77,14 +77,16 @@ static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
 		return true;
 	case FLMEM_CALL_STUB:
 		return depth < INNERMOST && !is_in_ranges(guard->code, guard->code_count, target);
+	case FLMEM_CALL_DIRECT:
 	case FLMEM_CALL_NONE:
 		break;
 	}
 	return false;
 }
 
-static bool is_allocator_frame(struct frames *frames, uint64_t word, uint64_t depth)
+static bool is_allocator_frame(void *context, uint64_t word, uint64_t depth)
 {
+	struct frames *frames = context;
 	const struct flmem_guard *guard = frames->search->needs->guard;
 	const uint64_t address = flmem_arch_plain_address(word);
 
@@ -92,11 +94,13 @@ static bool is_allocator_frame(struct frames *frames, uint64_t word, uint64_t de
 	       is_frame(frames, address, depth);
 }
 
-/* Up to the first page that cannot be read. */
-static bool has_allocator_frame(struct frames *frames, uint64_t end)
+bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint64_t end,
+			  bool (*is_word)(void *context, uint64_t word, uint64_t depth),
+			  void *context)
 {
-	uint64_t words[PAGE / sizeof(uint64_t)], sp = frames->row->at.sp & ~UINT64_C(7);
+	uint64_t words[PAGE / sizeof(uint64_t)];
 
+	sp &= ~UINT64_C(7);
 	if (end - sp > FRAMES_BYTES)
 		end = sp + FRAMES_BYTES;
 	for (uint64_t at = sp; at < end;) {
@@ -104,10 +108,10 @@ static bool has_allocator_frame(struct frames *frames, uint64_t end)
 
 		if (length > end - at)
 			length = end - at;
-		if (flmem_process_read_memory(frames->search->view->process, at, words, length))
+		if (flmem_process_read_memory(process, at, words, length))
 			return false;
 		for (size_t i = 0; i < length / sizeof(*words); i++)
-			if (is_allocator_frame(frames, words[i], at + i * sizeof(*words) - sp))
+			if (is_word(context, words[i], at + i * sizeof(*words) - sp))
 				return true;
 		at += length;
 	}
@@ -125,8 +129,9 @@ static bool is_inside_allocator(const struct stack_search *search,
 	if (row->at.number == SYS_futex &&
 	    is_in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
 		return true;
-	return guard->code_count &&
-	       (is_allocator_frame(&frames, row->link, 0) || has_allocator_frame(&frames, end));
+	return guard->code_count && (is_allocator_frame(&frames, row->link, 0) ||
+				     flmem_stack_has_word(search->view->process, row->at.sp, end,
+							  is_allocator_frame, &frames));
 }
 
 /*

@@ -22,6 +22,14 @@ const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate *row);
 
 /*
+ * True if is_word() is, for one of the words from `sp` to `end`, of which 64 KiB are searched, as
+ * far as they can be read without a gap. `depth`: bytes from `sp`.
+ */
+bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint64_t end,
+			  bool (*is_word)(void *context, uint64_t word, uint64_t depth),
+			  void *context);
+
+/*
  * True if all pages from one address of a mapping to another can be read, so that no guard page
  * divides it. False also if they are farther apart than stacks usually are long.
  */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/forks.h"
+
+#include "proc/task.h"
+#include "remote/arch.h"
+#include "remote/checks/call_sites.h"
+#include "remote/checks/stack.h"
+
+/* So many addresses of one function are on no program's stack. */
+#define DECODED_MAX 64U
+
+struct fork_search {
+	const struct flmem_process *process;
+	struct flmem_range fork;
+	unsigned decoded;
+};
+
+static bool is_fork_frame(void *context, uint64_t word, uint64_t depth)
+{
+	struct fork_search *search = context;
+	const uint64_t address = flmem_arch_plain_address(word);
+	uint64_t target;
+
+	(void)depth;
+	if (address <= search->fork.start || address >= search->fork.end)
+		return false;
+	return search->decoded++ >= DECODED_MAX ||
+	       flmem_call_before(search->process, address, &target) != FLMEM_CALL_NONE;
+}
+
+static bool is_inside_fork(const struct flmem_process *process, const struct flmem_guard *guard,
+			   pid_t tid)
+{
+	struct fork_search search = {.process = process, .fork = guard->fork};
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(process, tid, &wait) == 1 &&
+	       flmem_stack_has_word(process, wait.sp, UINT64_MAX, is_fork_frame, &search);
+}
+
+int flmem_forks_check(const struct flmem_process *process, const struct flmem_guard *guard,
+		      struct flmem_error *err)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+
+	if (guard->fork.start >= guard->fork.end || flmem_tasks_read(process, &tasks))
+		return 0; /* if it has ended, the next step reports that */
+	for (size_t i = 0; i < tasks.count; i++)
+		if (is_inside_fork(process, guard, tasks.ids[i]))
+			return flmem_error_set(
+				err, FLMEM_EUNSAFE, 0,
+				"thread %d of process %d is inside fork(), whose handlers may hold "
+				"locks of the allocator while they wait; try again or give a "
+				"longer --timeout",
+				(int)tasks.ids[i], (int)process->pid);
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_FORKS_H
+#define FLMEM_REMOTE_CHECKS_FORKS_H
+
+/*
+ * Threads inside fork(). An allocator takes its locks in a handler of pthread_atfork(). Handlers
+ * that were registered before its own run after it, with these locks held, and may wait: for a lock
+ * that the borrowed thread holds, or for that thread itself.
+ */
+
+#include <flmem/error.h>
+
+#include "proc/process.h"
+#include "remote/checks/candidates.h"
+
+/*
+ * FLMEM_EUNSAFE if a blocked thread of the process has a return address of guard->fork on its
+ * stack; it may be a leftover of an earlier fork(). A computing thread is not detected.
+ */
+int flmem_forks_check(const struct flmem_process *process, const struct flmem_guard *guard,
+		      struct flmem_error *err);
+
+#endif
