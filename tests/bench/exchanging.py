@@ -51,7 +51,7 @@ print(json.dumps({"pull": pulled - first, "push": time.monotonic() - pulled, "mo
 """
 
 
-class _Process:
+class Process:
     def __init__(self, words, log, **more):
         with open(log, "wb") as file:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file,
@@ -81,7 +81,7 @@ def _nginx(folder, port):
     path = os.path.join(folder, "nginx.conf")
     with open(path, "w", encoding="utf-8") as file:
         file.write(CONFIGURATION.format(user="user root; " if os.geteuid() == 0 else "", port=port, folder=folder))
-    return _Process([shutil.which("nginx", path=PATHS), "-p", folder, "-c", path], os.path.join(folder, "nginx.log"))
+    return Process([shutil.which("nginx", path=PATHS), "-p", folder, "-c", path], os.path.join(folder, "nginx.log"))
 
 
 def _in_python(url):
@@ -114,7 +114,7 @@ def _measure(bench, folder, rounds):
     averaging.write_model(model, 1, tensors=TENSORS)
     words = [bench.flmem, "exchange", "serve", "--model", model, "--clients", "2", "--rounds", str(rounds), "--state",
              os.path.join(folder, "state"), "--listen", "127.0.0.1:0", "--settle", "60s"]
-    with _nginx(folder, port), _Process(words, os.path.join(folder, "serve.log")) as server:
+    with _nginx(folder, port), Process(words, os.path.join(folder, "serve.log")) as server:
         url = server.url()
         for number in range(rounds):
             _round(bench, url, f"http://127.0.0.1:{port}/", (model, output), number, found)
@@ -150,4 +150,4 @@ def exchange(bench):
     yield figures.ratio("push: share of the speed of curl's PUT", seconds["curl PUT to nginx"], seconds["flmem push"])
     yield figures.ratio("pull: share of the speed of curl's GET", seconds["curl GET from nginx"],
                         seconds["flmem pull"])
-    yield from probing.probe(bench, _Process, TENSORS)
+    yield from probing.probe(bench, Process, TENSORS)

@@ -18,6 +18,7 @@ import figures
 import large
 import profilers
 import reading
+import recovering
 import sampling
 import stage
 import transferring
@@ -325,7 +326,7 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
        "disk": diskways.disk,
-       "fetch": fetching.fetch, "exchange": exchanging.exchange,
+       "fetch": fetching.fetch, "exchange": exchanging.exchange, "recover": recovering.recover,
        "transfer": transferring.transfer,
        "sample": sampling.sample, "profilers": profilers.compare,
        "read-profile": reading.read, "truth": truth.truth,
