@@ -39,9 +39,9 @@ RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "re
 
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {
-    "libcore/rules": (*RULE_TESTS, "oom_log", "gpu_oom_log"),
+    "libcore/rules": (*RULE_TESTS, "oom_log", "gpu_oom_log", "kept_variations"),
     "libcore/documents": ("kept_documents", "document", "edit", "toml", "python_calls", "nomem",
-                          "golden", "correct", "recipe_rules"),
+                          "golden", "correct", "recipe_rules", "kept_variations"),
     "libcore/series": ("kept_series", "kept_recordings", "trend", "robust", "policy", "history",
                        "round_stats", "forecast_state", "watch_state", "trend_rules", "recording",
                        "thin", "labelled"),
@@ -49,7 +49,7 @@ CONCERNS = {
                          "launch", "launch_rules", "live_rules"),
     "libcore/frameworks": ("kept_rules", "golden", "kept_live", "kept_rounds", "frameworks",
                            "nomem", "rounds", *RULE_TESTS, "kept_settings", "settings", "plan",
-                           "kept_plans", "log_tail"),
+                           "kept_plans", "log_tail", "kept_variations"),
 }
 
 TOKEN = re.compile(r"""

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is found in the folders of test_kept_rules.c when one of their lines is missing, and when the
+ * last digit of one is another: a checksum of all these findings for each folder. FLMEM_VARIATIONS
+ * names a file that gets the findings themselves, for comparing them before and after a change.
+ */
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bytes/crc32.h"
+#include "kept_rules.h"
+
+enum variation {
+	LINE_MISSING,
+	DIGIT_CHANGED,
+	VARIATIONS
+};
+
+/* False where the line has no digit. */
+static bool put_varied(struct flmem_buf *out, const char *line, size_t length, enum variation how)
+{
+	size_t digit = length;
+
+	if (how == LINE_MISSING)
+		return true;
+	while (digit && !isdigit((unsigned char)line[digit - 1]))
+		digit--;
+	if (!digit)
+		return false;
+	flmem_buf_append(out, line, digit - 1);
+	flmem_buf_putc(out, line[digit - 1] == '9' ? '0' : (char)(line[digit - 1] + 1));
+	flmem_buf_append(out, line + digit, length - digit);
+	return true;
+}
+
+static void find_in(const struct flmem_buf *files, struct flmem_buf *out)
+{
+	char versions[64] = "";
+	struct tree tree;
+
+	tree_init(&tree);
+	write_files(&tree, files->data, files->data + files->length, versions);
+	assert_int_equal(fchdir(tree.fd), 0);
+	put_folder(NULL, out);
+	put_corrections(out);
+	assert_int_equal(chdir("/"), 0);
+	tree_clear(&tree);
+}
+
+static void show(const struct flmem_buf *files, const struct flmem_buf *found)
+{
+	const char *path = getenv("FLMEM_VARIATIONS");
+	FILE *file = path ? fopen(path, "a") : NULL;
+
+	if (!file)
+		return;
+	fprintf(file, "%s%s\n", files->data, found->data);
+	fclose(file);
+}
+
+/* The files from `from` to `end` with one line, at `line`, that is varied. */
+static uint32_t vary_line(const char *from, const char *line, const char *end, enum variation how,
+			  uint32_t sum)
+{
+	FLMEM_AUTO_BUF struct flmem_buf files = FLMEM_BUF_INIT, found = FLMEM_BUF_INIT;
+	const size_t length = strcspn(line, "\n") + 1;
+
+	flmem_buf_append(&files, from, (size_t)(line - from));
+	if (!put_varied(&files, line, length, how))
+		return sum;
+	flmem_buf_append(&files, line + length, (size_t)(end - line) - length);
+	find_in(&files, &found);
+	show(&files, &found);
+	return flmem_crc32(sum, found.data, found.length);
+}
+
+static uint32_t vary_case(const char *from, const char *end)
+{
+	uint32_t sum = 0;
+
+	for (const char *line = from; line < end; line += strcspn(line, "\n") + 1)
+		for (int how = 0; !flmem_text_starts(line, FILE_MARK) && how < VARIATIONS; how++)
+			sum = vary_line(from, line, end, (enum variation)how, sum);
+	return sum;
+}
+
+static void vary_cases(const char *name)
+{
+	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
+	const char *from, *end;
+	char path[128];
+	size_t count = 0;
+
+	snprintf(path, sizeof(path), "rules/%s.cases", name);
+	kept_read(path, &cases);
+	for (from = cases.data; *from; from = end + strlen(SEPARATOR)) {
+		end = strstr(from, SEPARATOR);
+		assert_non_null(end);
+		flmem_buf_printf(&out, "%zu %08x\n", ++count, (unsigned)vary_case(from, end));
+	}
+	assert_true(count > 0);
+	snprintf(path, sizeof(path), "rules/%s.variations", name);
+	kept_compare(path, &out);
+}
+
+static void launches_vary_as_kept(void **state)
+{
+	(void)state;
+	vary_cases("launch");
+}
+
+static void appfl_varies_as_kept(void **state)
+{
+	(void)state;
+	vary_cases("appfl");
+}
+
+static void flower_varies_as_kept(void **state)
+{
+	(void)state;
+	vary_cases("flower");
+}
+
+static void jobs_vary_as_kept(void **state)
+{
+	(void)state;
+	vary_cases("jobs");
+}
+
+static void scripts_vary_as_kept(void **state)
+{
+	(void)state;
+	vary_cases("scripts");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flower_varies_as_kept), cmocka_unit_test(appfl_varies_as_kept),
+		cmocka_unit_test(scripts_vary_as_kept),	 cmocka_unit_test(jobs_vary_as_kept),
+		cmocka_unit_test(launches_vary_as_kept),
+	};
+
+	return cmocka_run_group_tests_name("kept_variations", tests, NULL, NULL);
+}
