@@ -7,7 +7,7 @@ usage: random_faults.py BUILD [--count N] [--seed N] [--in FOLDER ...] [--jobs N
 
 BUILD must be up to date, with its tests. The same seed plants the same faults in the same sources.
 Faults that cannot change what a program does are not planted: a text buffer that is one byte
-larger, and the larger of two values where they are equal. One of which the compiler makes the same
+larger, the larger of two values where they are equal, and another positive result of a comparison. One of which the compiler makes the same
 code is not counted. Others of that kind remain, so the share is held against --least, not against
 all.
 Exit status 1 when fewer than --least percent of them were noticed.
@@ -101,16 +101,25 @@ OPERAND = r"[\w.>\[\]()*&-]+"
 LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*(?:\1\s*:\s*\2|\2\s*:\s*\1)(?!\w)")
 
 
+# if (a > b) b = a;
+KEEPS_LARGER = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\)\s*(?:\1 = \2|\2 = \1);")
+SIGN = re.compile(r"\? -1 : 1;")
+
+
 def is_buffer_size(text, start):
     """Whether a number is the size of a text, or a part of it."""
     return text[start].isdigit() and TEXT_BUFFER.fullmatch(text[text.rfind("\n", 0, start) + 1:start])
 
 
-def is_larger_of_two(text, start):
-    """Whether an operator only compares the two values of which one is the result."""
+def is_in(pattern, text, start):
     line = text.rfind("\n", 0, start) + 1
     return any(match.start() < start < match.end() for match in
-               LARGER_OF_TWO.finditer(text, max(0, line - 100), start + 200))
+               pattern.finditer(text, max(0, line - 100), start + 200))
+
+
+def is_larger_of_two(text, start):
+    """Whether an operator only compares the two values of which one is the result."""
+    return is_in(LARGER_OF_TWO, text, start) or is_in(KEEPS_LARGER, text, start)
 
 
 def sites_in(path):
@@ -120,7 +129,8 @@ def sites_in(path):
     for index, (_, word, start) in enumerate(tokens):
         new = replacement(tokens, index)
         if new is not None and not is_buffer_size(text, start) and \
-                not (word in "<=>=" and is_larger_of_two(text, start)):
+                not (word in "<=>=" and is_larger_of_two(text, start)) and \
+                not (word == "1" and is_in(SIGN, text, start)):
             yield Fault(path, start, start + len(word), new, text.count("\n", 0, start) + 1)
 
 

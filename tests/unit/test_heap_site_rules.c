@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
+#include "rules/heap_rules.h"
 
 #include "profile_maker.h"
 
@@ -47,19 +48,30 @@ static void make_peak(struct profile_maker *m, const struct made_frame *frames, 
 	m->header->totals.peak_bytes += bytes;
 }
 
-/* Findings of all rules about frameworks' code. */
-static void find_in(struct profile_maker *m, const char *release,
-		    struct flmem_recommendations *found)
+/* The profile that was made, as a file is read. */
+static struct flmem_heap_profile *read_made(struct profile_maker *m)
 {
-	struct flmem_version_number number = {0};
 	char path[] = "/tmp/flmem-sites.XXXXXX";
 	const struct flmem_heap_request request = {.path = path, .choose_stacks = true};
 	struct flmem_heap_profile *profile;
 	int fd = mkstemp(path);
 
-	*found = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
 	maker_write(m, path, m->size);
 	assert_int_equal(flmem_heap_profile_read(&request, &profile, NULL), 0);
+	close(fd);
+	unlink(path);
+	maker_clear(m);
+	return profile;
+}
+
+/* Findings of all rules about frameworks' code. */
+static void find_in(struct profile_maker *m, const char *release,
+		    struct flmem_recommendations *found)
+{
+	struct flmem_version_number number = {0};
+	struct flmem_heap_profile *profile = read_made(m);
+
+	*found = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
 	if (release)
 		assert_int_equal(flmem_version_number_parse(release, &number, NULL), 0);
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
@@ -68,9 +80,6 @@ static void find_in(struct profile_maker *m, const char *release,
 								   &number, found, NULL),
 					 0);
 	flmem_heap_profile_free(profile);
-	close(fd);
-	unlink(path);
-	maker_clear(m);
 }
 
 static const struct made_frame others[] = {{"main", "/srv/train.py"}, {0}};
@@ -251,11 +260,51 @@ static void each_row_is_found_at_its_place_and_nowhere_else(void **state)
 	assert_true(checked >= 8);
 }
 
+/* Findings of the rules about any program, in a profile with one stack of so many bytes. */
+static void find_any(const struct made_frame *frames, uint64_t peak,
+		     struct flmem_recommendations *found)
+{
+	struct flmem_heap_profile *profile;
+	struct profile_maker m;
+
+	maker_init(&m);
+	make_peak(&m, frames, peak);
+	make_peak(&m, others, 10 * MIB);
+	profile = read_made(&m);
+	*found = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
+	assert_int_equal(flmem_heap_rules_run(profile, "p", found, NULL), 0);
+	flmem_heap_profile_free(profile);
+}
+
+static void the_line_that_holds_the_peak_is_named(void **state)
+{
+	static const struct made_frame own[] = {{"main", "/srv/train.py"},
+						{"collect", "/srv/train.py"},
+						{"copy", SITE "numpy/core.py"},
+						{0}};
+	struct flmem_recommendations found;
+
+	(void)state;
+	find_any(own, 30 * MIB, &found);
+	assert_int_equal(found.finding_count, 1);
+	assert_string_equal(found.findings[0].rule->id, "PROFILE-HOLDS");
+	assert_string_equal(found.findings[0].path, "peak");
+	assert_non_null(
+		strstr(found.findings[0].message, "/numpy/core.py:3): 30 MiB, 75 % of the peak"));
+	assert_non_null(strstr(found.findings[0].message, "; own line: collect (/srv/train.py:2)"));
+	flmem_recommendations_clear(&found);
+	find_any(own, 9 * MIB, &found);
+	assert_int_equal(found.finding_count, 1); /* main() alone */
+	assert_null(strstr(found.findings[0].message, "own line"));
+	flmem_recommendations_clear(&found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row_is_found_at_its_place_and_nowhere_else),
 		cmocka_unit_test(a_site_names_its_setting),
+		cmocka_unit_test(the_line_that_holds_the_peak_is_named),
 		cmocka_unit_test(short_names_and_native_frames_are_no_obstacle),
 		cmocka_unit_test(what_only_looks_similar_has_no_finding),
 		cmocka_unit_test(recursion_counts_once),
