@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/crc32.h"
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 
@@ -60,6 +61,35 @@ static inline void kept_compare(const char *name, const struct flmem_buf *text)
 		fail_msg("%s: '%.*s' instead of '%.*s'", name,
 			 (int)strcspn(text->data + line, "\n"), text->data + line,
 			 (int)strcspn(kept.data + line, "\n"), kept.data + line);
+}
+
+/* As many texts are in one checksum. */
+#define KEPT_AT_ONCE 100
+
+/*
+ * NAME.txt has the texts for the first seeds, NAME.sums a checksum for each hundred of the others:
+ * they reach states that the first do not, and would fill files that nobody reads.
+ */
+static inline void kept_compare_seeds(const char *name, uint64_t texts, uint64_t last,
+				      void (*put)(uint64_t seed, struct flmem_buf *out))
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT, sums = FLMEM_BUF_INIT;
+	char path[128];
+
+	for (uint64_t seed = 1; seed <= texts; seed++)
+		put(seed, &out);
+	snprintf(path, sizeof(path), "%s.txt", name);
+	kept_compare(path, &out);
+	for (uint64_t first = texts + 1; first <= last; first += KEPT_AT_ONCE) {
+		FLMEM_AUTO_BUF struct flmem_buf some = FLMEM_BUF_INIT;
+
+		for (uint64_t seed = first; seed < first + KEPT_AT_ONCE; seed++)
+			put(seed, &some);
+		flmem_buf_printf(&sums, "%d %08x\n", (int)first,
+				 (unsigned)flmem_crc32(0, some.data, some.length));
+	}
+	snprintf(path, sizeof(path), "%s.sums", name);
+	kept_compare(path, &sums);
 }
 
 #endif

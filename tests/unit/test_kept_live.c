@@ -261,54 +261,53 @@ static void put_found(struct flmem_buf *out, const struct flmem_recommendations 
 	}
 }
 
+static void put_process(uint64_t seed, struct flmem_buf *out)
+{
+	struct flmem_recommendations jobs = {0}, found = {0};
+	struct flmem_recommend_options options = {.beside = &jobs};
+	struct flmem_detect_report report = {.process_count = 1};
+	struct scene s;
+
+	fill_scene(&s, seed);
+	fill_found(&s, &jobs);
+	options.framework_version = s.version;
+	report.processes = &s.process;
+	assert_int_equal(flmem_recommend_processes(&report, &options, &found, NULL), 0);
+	flmem_buf_printf(out, "%d\n", (int)seed);
+	put_found(out, &found);
+	for (size_t i = 0; i < found.problem_count; i++)
+		flmem_buf_printf(out, " %s\n", found.problems[i].message);
+	flmem_recommendations_clear(&found);
+}
+
 static void processes_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= STATES; seed++) {
-		struct flmem_recommendations jobs = {0}, found = {0};
-		struct flmem_recommend_options options = {.beside = &jobs};
-		struct flmem_detect_report report = {.process_count = 1};
-		struct scene s;
+	kept_compare_seeds("live", STATES, 20000, put_process);
+}
 
-		fill_scene(&s, seed);
-		fill_found(&s, &jobs);
-		options.framework_version = s.version;
-		report.processes = &s.process;
-		assert_int_equal(flmem_recommend_processes(&report, &options, &found, NULL), 0);
-		flmem_buf_printf(&out, "%d\n", (int)seed);
-		put_found(&out, &found);
-		for (size_t i = 0; i < found.problem_count; i++)
-			flmem_buf_printf(&out, " %s\n", found.problems[i].message);
-		flmem_recommendations_clear(&found);
-	}
-	kept_compare("live.txt", &out);
+static void put_recording(uint64_t seed, struct flmem_buf *out)
+{
+	struct flmem_recommendations found = {0};
+	struct flmem_version_number release = {0};
+	struct scene s;
+
+	fill_scene(&s, seed);
+	fill_found(&s, &found);
+	if (s.version)
+		assert_int_equal(flmem_version_number_parse(s.version, &release, NULL), 0);
+	assert_int_equal(flmem_recommend_recorded(&s.recorded, chance(&s, 0.5) ? &s.process : NULL,
+						  "r.rec", &release, &found, NULL),
+			 0);
+	flmem_buf_printf(out, "%d\n", (int)seed);
+	put_found(out, &found);
+	flmem_recommendations_clear(&found);
 }
 
 static void recordings_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= STATES; seed++) {
-		struct flmem_recommendations found = {0};
-		struct flmem_version_number release = {0};
-		struct scene s;
-
-		fill_scene(&s, seed);
-		fill_found(&s, &found);
-		if (s.version)
-			assert_int_equal(flmem_version_number_parse(s.version, &release, NULL), 0);
-		assert_int_equal(flmem_recommend_recorded(&s.recorded,
-							  chance(&s, 0.5) ? &s.process : NULL,
-							  "r.rec", &release, &found, NULL),
-				 0);
-		flmem_buf_printf(&out, "%d\n", (int)seed);
-		put_found(&out, &found);
-		flmem_recommendations_clear(&found);
-	}
-	kept_compare("recorded.txt", &out);
+	kept_compare_seeds("recorded", STATES, 20000, put_recording);
 }
 
 static void put_answer(struct flmem_buf *out, size_t step, const struct flmem_trouble_case *one)
@@ -320,33 +319,32 @@ static void put_answer(struct flmem_buf *out, size_t step, const struct flmem_tr
 			 flmem_step_state_name(answer.state), answer.evidence, answer.next);
 }
 
+static void put_answers(uint64_t seed, struct flmem_buf *out)
+{
+	struct flmem_recommendations found = {0};
+	struct flmem_version_number release = {0};
+	struct flmem_trouble_case one = {.place = "process 4711", .pid = 4711};
+	struct scene s;
+
+	fill_scene(&s, seed);
+	fill_found(&s, &found);
+	one.role = s.process.role;
+	one.framework = s.process.framework;
+	one.process = chance(&s, 0.8) ? &s.process : NULL;
+	one.recorded = chance(&s, 0.6) ? &s.recorded : NULL;
+	one.found = &found;
+	assert_int_equal(
+		flmem_live_rules_run(&flmem_live_rules, &s.process, &release, &found, NULL), 0);
+	flmem_buf_printf(out, "%d\n", (int)seed);
+	for (size_t i = seed % 3; flmem_trouble_step(i); i += 3)
+		put_answer(out, i, &one);
+	flmem_recommendations_clear(&found);
+}
+
 static void answers_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 120; seed++) {
-		struct flmem_recommendations found = {0};
-		struct flmem_version_number release = {0};
-		struct flmem_trouble_case one = {.place = "process 4711", .pid = 4711};
-		struct scene s;
-
-		fill_scene(&s, seed);
-		fill_found(&s, &found);
-		one.role = s.process.role;
-		one.framework = s.process.framework;
-		one.process = chance(&s, 0.8) ? &s.process : NULL;
-		one.recorded = chance(&s, 0.6) ? &s.recorded : NULL;
-		one.found = &found;
-		assert_int_equal(
-			flmem_live_rules_run(&flmem_live_rules, &s.process, &release, &found, NULL),
-			0);
-		flmem_buf_printf(&out, "%d\n", (int)seed);
-		for (size_t i = seed % 3; flmem_trouble_step(i); i += 3)
-			put_answer(&out, i, &one);
-		flmem_recommendations_clear(&found);
-	}
-	kept_compare("answers.txt", &out);
+	kept_compare_seeds("answers", 120, 10000, put_answers);
 }
 
 int main(void)

@@ -126,22 +126,22 @@ static void put_trend(struct flmem_buf *out, const struct course *c, enum flmem_
 	flmem_buf_printf(out, " %s\n", t.reason);
 }
 
+static void put_trends(uint64_t seed, struct flmem_buf *out)
+{
+	struct course c = {.state = seed * 2654435761U + 99};
+
+	begin_course(&c);
+	bend_course(&c);
+	if (seed % 3 == 0)
+		bend_course(&c);
+	put_trend(out, &c, FLMEM_TREND_BY_ROUND);
+	put_trend(out, &c, FLMEM_TREND_BY_HOUR);
+}
+
 static void trends_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 260; seed++) {
-		struct course c = {.state = seed * 2654435761U + 99};
-
-		begin_course(&c);
-		bend_course(&c);
-		if (seed % 3 == 0)
-			bend_course(&c);
-		put_trend(&out, &c, FLMEM_TREND_BY_ROUND);
-		put_trend(&out, &c, FLMEM_TREND_BY_HOUR);
-	}
-	kept_compare("trends.txt", &out);
+	kept_compare_seeds("trends", 260, 3000, put_trends);
 }
 
 static void forecasts_have_their_reasons(void **state)
@@ -238,54 +238,54 @@ static void put_steps(struct flmem_buf *out, const struct points *p, double heig
 }
 
 /* Medians, slopes and jumps of short curves. */
+static void put_curve(uint64_t seed, struct flmem_buf *out)
+{
+	struct points points = {.count = 0};
+
+	fill_points(&points, seed);
+	put_slopes(out, &points);
+	put_steps(out, &points, seed % 2 ? 10 : 30);
+	flmem_buf_putc(out, '\n');
+}
+
 static void curves_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 150; seed++) {
-		struct points points = {.count = 0};
+	kept_compare_seeds("curves", 150, 5000, put_curve);
+}
 
-		fill_points(&points, seed);
-		put_slopes(&out, &points);
-		put_steps(&out, &points, seed % 2 ? 10 : 30);
-		flmem_buf_putc(&out, '\n');
+static void put_history(uint64_t seed, struct flmem_buf *out)
+{
+	static const uint64_t widths[] = {1, 1000, 250000};
+	static struct flmem_history history;
+	uint64_t noise = seed * 2654435761U + 3, at_us = 0;
+	size_t samples = (size_t)(seed * seed % 23 * 17);
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	size_t count;
+
+	flmem_history_init(&history, widths[seed % 3]);
+	for (size_t i = 0; i < samples; i++) {
+		double swing = (double)(seed % 4) * 0.4 * MIB * (double)(i % 7);
+
+		at_us += (uint64_t)(noise_uniform(&noise) * 300000);
+		flmem_history_add(&history, at_us,
+				  (uint64_t)((seed % 5 ? 20 : 300) * MIB + swing +
+					     MIB * noise_uniform(&noise)) &
+					  ~UINT64_C(0xffff));
 	}
-	kept_compare("curves.txt", &out);
+	count = flmem_history_points(&history, points);
+	flmem_buf_printf(out, "%zu samples, %zu spans of %" PRIu64 ":", samples, history.count,
+			 history.width_us);
+	for (size_t i = 0; i < count; i++)
+		flmem_buf_printf(out, " %" PRIu64 "/%" PRIu64 "/%" PRIu64, points[i].at_us,
+				 points[i].round, points[i].bytes >> 16);
+	flmem_buf_putc(out, '\n');
 }
 
 static void histories_are_as_kept(void **state)
 {
-	static const uint64_t widths[] = {1, 1000, 250000};
-	static struct flmem_history history;
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 30; seed++) {
-		uint64_t noise = seed * 2654435761U + 3, at_us = 0;
-		size_t samples = (size_t)(seed * seed % 23 * 17);
-		struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
-		size_t count;
-
-		flmem_history_init(&history, widths[seed % 3]);
-		for (size_t i = 0; i < samples; i++) {
-			double swing = (double)(seed % 4) * 0.4 * MIB * (double)(i % 7);
-
-			at_us += (uint64_t)(noise_uniform(&noise) * 300000);
-			flmem_history_add(&history, at_us,
-					  (uint64_t)((seed % 5 ? 20 : 300) * MIB + swing +
-						     MIB * noise_uniform(&noise)) &
-						  ~UINT64_C(0xffff));
-		}
-		count = flmem_history_points(&history, points);
-		flmem_buf_printf(&out, "%zu samples, %zu spans of %" PRIu64 ":", samples,
-				 history.count, history.width_us);
-		for (size_t i = 0; i < count; i++)
-			flmem_buf_printf(&out, " %" PRIu64 "/%" PRIu64 "/%" PRIu64, points[i].at_us,
-					 points[i].round, points[i].bytes >> 16);
-		flmem_buf_putc(&out, '\n');
-	}
-	kept_compare("histories.txt", &out);
+	kept_compare_seeds("histories", 30, 3000, put_history);
 }
 
 static void phases_turn_at_their_bound(void **state)

@@ -198,27 +198,27 @@ static void put_made(struct flmem_buf *out, const struct flmem_settings *setting
 	}
 }
 
+static void put_request(uint64_t seed, struct flmem_buf *out)
+{
+	uint64_t noise = seed * 2654435761U + 23;
+	char *environment[WORDS_MAX + 1];
+	struct flmem_settings settings = {0};
+	struct flmem_settings_request request;
+	struct flmem_error err = {0};
+
+	pick_words(&noise, environment);
+	request = pick_request(&noise, environment);
+	if (flmem_settings_make(&request, &settings, &err))
+		flmem_buf_printf(out, "%s\n", err.message);
+	else
+		put_made(out, &settings);
+	flmem_settings_clear(&settings);
+}
+
 static void made_settings_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 250; seed++) {
-		uint64_t noise = seed * 2654435761U + 23;
-		char *environment[WORDS_MAX + 1];
-		struct flmem_settings settings = {0};
-		struct flmem_settings_request request;
-		struct flmem_error err = {0};
-
-		pick_words(&noise, environment);
-		request = pick_request(&noise, environment);
-		if (flmem_settings_make(&request, &settings, &err))
-			flmem_buf_printf(&out, "%s\n", err.message);
-		else
-			put_made(&out, &settings);
-		flmem_settings_clear(&settings);
-	}
-	kept_compare("made.txt", &out);
+	kept_compare_seeds("made", 250, 10000, put_request);
 }
 
 static void put_printed(struct flmem_buf *out, const struct flmem_settings *settings, int format)
@@ -349,30 +349,30 @@ static void preloads_are_as_kept(void **state)
 	kept_compare("preloads.txt", &out);
 }
 
+static void put_observed(uint64_t seed, struct flmem_buf *out)
+{
+	uint64_t noise = seed * 2654435761U + 41;
+	struct flmem_setting_report *rows;
+	char *environment[WORDS_MAX + 1];
+	const char *values[WORDS_MAX + 1];
+	struct flmem_argv_env env = {.values = values};
+	size_t count;
+
+	env.count = pick_words(&noise, environment);
+	for (size_t i = 0; i < env.count; i++)
+		values[i] = environment[i];
+	assert_int_equal(flmem_settings_observe(&env, &rows, &count, NULL), 0);
+	for (size_t i = 0; i < count; i++)
+		flmem_buf_printf(out, " %s=%s %s %.20s", rows[i].name, rows[i].value,
+				 rows[i].source, rows[i].note ? rows[i].note : "-");
+	flmem_buf_putc(out, '\n');
+	flmem_settings_free(rows, count);
+}
+
 static void observed_settings_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 150; seed++) {
-		uint64_t noise = seed * 2654435761U + 41;
-		struct flmem_setting_report *rows;
-		char *environment[WORDS_MAX + 1];
-		const char *values[WORDS_MAX + 1];
-		struct flmem_argv_env env = {.values = values};
-		size_t count;
-
-		env.count = pick_words(&noise, environment);
-		for (size_t i = 0; i < env.count; i++)
-			values[i] = environment[i];
-		assert_int_equal(flmem_settings_observe(&env, &rows, &count, NULL), 0);
-		for (size_t i = 0; i < count; i++)
-			flmem_buf_printf(&out, " %s=%s %s %.20s", rows[i].name, rows[i].value,
-					 rows[i].source, rows[i].note ? rows[i].note : "-");
-		flmem_buf_putc(&out, '\n');
-		flmem_settings_free(rows, count);
-	}
-	kept_compare("observed.txt", &out);
+	kept_compare_seeds("observed", 150, 10000, put_observed);
 }
 
 int main(void)
