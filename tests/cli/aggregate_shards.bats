@@ -31,6 +31,10 @@ check() {
 	check crashes
 }
 
+@test "what a kill has left of shards of another size is removed" {
+	check resized
+}
+
 @test "what a crash between two renames leaves" {
 	check renamed
 }

@@ -17,7 +17,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import tensors  # noqa: E402
-from harness.aggregate_calls import FLMEM, call, content, put, refused, run  # noqa: E402
+from harness.aggregate_calls import FLMEM, call, content, kill_begun, put, refused, run  # noqa: E402
 
 INDEX = "model.safetensors.index.json"
 
@@ -166,6 +166,19 @@ def renamed():
         put(f"out.part/{INDEX}.part.journal", b"")
         run(*words, *more)
         assert {name: content(f"out/{name}") for name in os.listdir("out")} == files
+
+
+def resized():
+    """What a killed run has left of shards of another size is no part of the result."""
+    names = make_models(4000)
+    run("-o", "want", *names)
+    kill_begun(f"out.part/{INDEX}", "-o", "out", "--shard-size", "100KB", "--chunk", "64KiB", *names)
+    left = [name for name in os.listdir("out.part") if name.endswith(".safetensors")]
+    put("out.part/model-00001-of-00002.bin", b"")
+    run("-o", "out", "--shard-size", "1MB", *names)
+    os.unlink("out/model-00001-of-00002.bin")
+    same(read_folder("out")[0], "want")
+    assert left and not set(left) & set(os.listdir("out")), left
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ FAULTS = (
           "shards that another process has just completed", ("cli.aggregate_shards/waits for the lock",)),
     Fault("part-without-journal", SHARDS, "has_empty_part(shards)))", "false))",
           "going on after a kill before the journal", ("cli.aggregate_shards/waits for the lock",)),
+    Fault("other-shards-published", SHARDS, "if (is_shard_name(entry->d_name) && ", "if (0 && ",
+          "a model without the shards of a killed run", ("cli.aggregate_shards/of another size",)),
     Fault("verified-fractions", VERIFIED, "m->weight == floor(m->weight) && ", "",
           "weights with an exact mean", ("cli.exchange_verified/not named",)),
     Fault("verified-weights-above", VERIFIED, " && m->weight <= (double)most", "",

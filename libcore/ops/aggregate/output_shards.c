@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/output_shards.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/files/io.h"
+#include "base/text/text.h"
 #include "model/shards.h"
 
 /* Each is open while the output is written. */
@@ -378,6 +380,38 @@ static int check_room(const struct flmem_output *output, struct flmem_error *err
 			       (unsigned long long)(output->bytes - free_bytes));
 }
 
+/* Of any model: "model-00001-of-00003.safetensors". */
+static bool is_shard_name(const char *name)
+{
+	static const char pattern[] = "model-#####-of-#####.safetensors";
+	size_t i = 0;
+
+	for (; name[i] && pattern[i]; i++)
+		if (pattern[i] == '#' ? !isdigit((unsigned char)name[i]) : pattern[i] != name[i])
+			return false;
+	return name[i] == pattern[i];
+}
+
+/* The folder is renamed with all that is in it: not with what a killed call had cut otherwise. */
+static int remove_other_shards(const struct flmem_output_shards *shards,
+			       const struct flmem_part_file *part, struct flmem_error *err)
+{
+	const char *of_count = shards->rows[0].name + strlen("model-00001");
+	DIR *list = flmem_io_open_dir(part->place.directory, ".");
+	const struct dirent *entry;
+	bool removed = list;
+
+	while (removed && (entry = readdir(list)))
+		if (is_shard_name(entry->d_name) && !flmem_text_ends(entry->d_name, of_count))
+			removed = unlinkat(part->place.directory, entry->d_name, 0) == 0;
+	if (!removed)
+		flmem_error_set(err, FLMEM_EFAILED, errno, "cannot remove older shards in '%s'",
+				shards->unfinished);
+	if (list)
+		closedir(list);
+	return removed ? 0 : FLMEM_EFAILED;
+}
+
 int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprint,
 				struct flmem_journal_chunk *chunks, size_t count,
 				struct flmem_error *err)
@@ -385,8 +419,10 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 	struct flmem_output_shards *shards = output->shards;
 	struct flmem_part_file *part = output->part;
 	bool complete = have_sizes(shards), left = chunks && part->keep;
-	int rc;
+	int rc = remove_other_shards(shards, part, err);
 
+	if (rc)
+		return rc;
 	/* The index is lost by a crash between its rename and that of the folder: it is written
 	   again in any case. */
 	if (complete && ftruncate(part->fd, (off_t)shards->index.length) < 0)
