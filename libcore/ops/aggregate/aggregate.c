@@ -104,7 +104,7 @@ static void size_run(struct flmem_aggregate_call *call)
 	run->block_bytes = (size_t)(block < run->chunk_bytes ? block : run->chunk_bytes);
 	run->chunk_count = (size_t)((bytes + run->chunk_bytes - 1) / run->chunk_bytes);
 	run->threads = count_threads(request);
-	flmem_shared_call_divide(call);
+	flmem_run_limit(run, 0, bytes);
 }
 
 /* While servers are waited for: whether the caller, or the run, wants to stop. */
@@ -474,6 +474,7 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 	rc = flmem_shared_call_agree(call, rc, err);
 	if (rc)
 		return rc;
+	flmem_shared_call_divide(call);
 	if (!first)
 		rc = flmem_shared_call_join(call, err);
 	if (!rc)

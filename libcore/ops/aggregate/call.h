@@ -28,6 +28,7 @@ struct flmem_aggregate_call {
 	struct flmem_run run;
 	double *weights, *factors; /* of the inputs that are not skipped */
 	uint64_t read_bytes;
+	uint32_t crc32c;	  /* of the output's data */
 	void *reports;		  /* room for one of each process, of shared_call.c */
 	struct flmem_ranks ranks; /* processes that share the work; one without request->mpi */
 };

@@ -72,6 +72,7 @@ int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_
 	rc = flmem_run_pass(run, call->started_us, err);
 	call->reading = false;
 	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
+	call->crc32c = flmem_run_crc32c(run);
 	return rc;
 }
 

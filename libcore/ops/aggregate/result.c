@@ -9,21 +9,12 @@
 
 static uint32_t output_crc32c(const struct flmem_aggregate_call *call)
 {
-	const struct flmem_run *run = &call->run;
-	uint64_t bytes = flmem_layout_bytes(&call->layout);
 	uint32_t crc;
 
 	if (call->output.format != FLMEM_FORMAT_SAFETENSORS)
 		return call->output.crc32c;
 	crc = flmem_crc32c(0, call->layout.header.data, call->layout.header.length);
-
-	for (size_t i = 0; i < run->chunk_count; i++) {
-		uint64_t rest = bytes - i * run->chunk_bytes;
-
-		crc = flmem_crc32c_join(crc, run->chunks[i].crc32c,
-					rest < run->chunk_bytes ? rest : run->chunk_bytes);
-	}
-	return crc;
+	return flmem_crc32c_join(crc, call->crc32c, flmem_layout_bytes(&call->layout));
 }
 
 void flmem_aggregate_result_clear(struct flmem_aggregate_result *result)

@@ -85,14 +85,36 @@ static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_r
 
 static uint64_t chunk_begin(const struct flmem_run *run, size_t chunk)
 {
-	return chunk * run->chunk_bytes;
+	uint64_t begin = chunk * run->chunk_bytes;
+
+	return begin > run->begin ? begin : run->begin;
 }
 
 static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
 {
-	uint64_t end = (chunk + 1) * run->chunk_bytes, bytes = flmem_layout_bytes(run->layout);
+	uint64_t end = (chunk + 1) * run->chunk_bytes;
 
-	return end < bytes ? end : bytes;
+	return end < run->end ? end : run->end;
+}
+
+void flmem_run_limit(struct flmem_run *run, uint64_t begin, uint64_t end)
+{
+	uint64_t chunk = run->chunk_bytes;
+
+	run->begin = begin;
+	run->end = end;
+	run->first_chunk = (size_t)(begin / chunk);
+	run->chunk_limit = begin < end ? (size_t)((end + chunk - 1) / chunk) : run->first_chunk;
+}
+
+uint32_t flmem_run_crc32c(const struct flmem_run *run)
+{
+	uint32_t crc = 0;
+
+	for (size_t i = run->first_chunk; i < run->chunk_limit; i++)
+		crc = flmem_crc32c_join(crc, run->chunks[i].crc32c,
+					chunk_end(run, i) - chunk_begin(run, i));
+	return crc;
 }
 
 /*
@@ -302,19 +324,12 @@ static void sample_memory(struct flmem_run *run)
 		run->peak_anon_bytes = pages[0];
 }
 
-/* Of the output, in this process. */
-static uint64_t run_bytes(const struct flmem_run *run)
-{
-	return run->chunk_limit > run->first_chunk
-		       ? chunk_end(run, run->chunk_limit - 1) - chunk_begin(run, run->first_chunk)
-		       : 0;
-}
-
 static void report_progress(struct flmem_run *run, uint64_t started_us)
 {
 	const struct flmem_aggregate_progress progress = {
 		.done_bytes = run->earlier_bytes + run->done_bytes,
-		.total_bytes = run_bytes(run) * flmem_run_sources(run) * (run->passes - run->pass) +
+		.total_bytes = (run->end - run->begin) * flmem_run_sources(run) *
+				       (run->passes - run->pass) +
 			       run->earlier_bytes,
 		.elapsed_us = flmem_clock_us() - started_us,
 	};

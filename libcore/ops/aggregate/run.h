@@ -46,7 +46,8 @@ struct flmem_run {
 	struct flmem_state *state; /* NULL: the algorithm keeps none */
 	struct flmem_journal_chunk *chunks;
 	size_t chunk_count;
-	size_t first_chunk, chunk_limit; /* those that this process combines */
+	uint64_t begin, end;		 /* of the output's data: what this process combines */
+	size_t first_chunk, chunk_limit; /* those that have bytes of it, perhaps a part of each */
 	uint64_t chunk_bytes;
 	size_t block_bytes;
 	unsigned threads;
@@ -70,6 +71,12 @@ struct flmem_run {
 	struct flmem_error error;
 	uint64_t peak_anon_bytes;
 };
+
+/* Limits the passes to these bytes of the output's data: at tensors or multiples of 8 bytes. */
+void flmem_run_limit(struct flmem_run *run, uint64_t begin, uint64_t end);
+
+/* Of the bytes within the limits, after a pass that combined them. */
+uint32_t flmem_run_crc32c(const struct flmem_run *run);
 
 /*
  * Makes one pass. found_special is set, with 0 returned, if an input has a NaN or an infinity and

@@ -6,13 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/bytes/fnv.h"
 
 /* What a process reports to all. */
 struct report {
 	struct flmem_error error;
 	int rc;
-	uint64_t print; /* of what it writes; 0: not known */
+	uint64_t print;		    /* of what it writes; 0: not known */
+	uint64_t bytes, read_bytes; /* of its part */
+	uint32_t crc32c;
 };
 
 static unsigned own_rank; /* for flmem_aggregate_process() */
@@ -104,7 +107,12 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 			    struct flmem_error *err)
 {
 	const struct flmem_ranks *ranks = &call->ranks;
-	struct report own = {.rc = rc};
+	struct report own = {
+		.rc = rc,
+		.bytes = call->run.end - call->run.begin,
+		.read_bytes = call->read_bytes,
+		.crc32c = call->crc32c,
+	};
 
 	if (ranks->count <= 1)
 		return rc;
@@ -115,18 +123,19 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 	return rc ? rc : compare_reports(call->reports, ranks->count, ranks->rank, err);
 }
 
-static size_t chunks_each(const struct flmem_aggregate_call *call)
+/* The parts are about equal; the last ones are empty if there are more processes than chunks. */
+static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned rank)
 {
-	return (call->run.chunk_count + call->ranks.count - 1) / call->ranks.count;
+	uint64_t bytes = flmem_layout_bytes(&call->layout), chunk = call->run.chunk_bytes;
+	uint64_t at = (bytes / call->ranks.count * rank + chunk - 1) / chunk * chunk;
+
+	return rank == call->ranks.count || at > bytes ? bytes : at;
 }
 
 void flmem_shared_call_divide(struct flmem_aggregate_call *call)
 {
-	struct flmem_run *run = &call->run;
-	size_t each = chunks_each(call), first = each * call->ranks.rank;
-
-	run->first_chunk = first < run->chunk_count ? first : run->chunk_count;
-	run->chunk_limit = first + each < run->chunk_count ? first + each : run->chunk_count;
+	flmem_run_limit(&call->run, part_begin(call, call->ranks.rank),
+			part_begin(call, call->ranks.rank + 1));
 }
 
 int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err)
@@ -137,39 +146,15 @@ int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error
 	return rc;
 }
 
-/* Checksums of the chunks by their places. */
-static int gather_checksums(struct flmem_aggregate_call *call, struct flmem_error *err)
+static void join_parts(struct flmem_aggregate_call *call)
 {
-	struct flmem_run *run = &call->run;
-	size_t each = chunks_each(call);
-	FLMEM_AUTO_FREE uint32_t *mine = calloc(each + 1, sizeof(*mine));
-	FLMEM_AUTO_FREE uint32_t *all = calloc(each * call->ranks.count + 1, sizeof(*all));
-	int rc;
+	const struct report *reports = call->reports;
 
-	if (!mine || !all)
-		return flmem_aggregate_call_nomem(call, err);
-	for (size_t i = run->first_chunk; i < run->chunk_limit; i++)
-		mine[i - run->first_chunk] = run->chunks[i].crc32c;
-	rc = flmem_ranks_gather(&call->ranks, mine, each * sizeof(*mine), all, err);
-	for (size_t i = 0; i < run->chunk_count && !rc; i++)
-		run->chunks[i].crc32c = all[i];
-	return rc;
-}
-
-static int gather_read_bytes(struct flmem_aggregate_call *call, struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE uint64_t *all = calloc(call->ranks.count, sizeof(*all));
-	uint64_t sum = 0;
-	int rc;
-
-	if (!all)
-		return flmem_aggregate_call_nomem(call, err);
-	rc = flmem_ranks_gather(&call->ranks, &call->read_bytes, sizeof(*all), all, err);
-	for (unsigned i = 0; i < call->ranks.count; i++)
-		sum += all[i];
-	if (!rc)
-		call->read_bytes = sum;
-	return rc;
+	call->read_bytes = call->crc32c = 0;
+	for (unsigned i = 0; i < call->ranks.count; i++) {
+		call->read_bytes += reports[i].read_bytes;
+		call->crc32c = flmem_crc32c_join(call->crc32c, reports[i].crc32c, reports[i].bytes);
+	}
 }
 
 int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct flmem_error *err)
@@ -181,6 +166,6 @@ int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct 
 				     "cannot flush '%s.part' to the disk", call->request->output);
 	rc = flmem_shared_call_agree(call, rc, err);
 	if (!rc)
-		rc = gather_checksums(call, err);
-	return rc ? rc : gather_read_bytes(call, err);
+		join_parts(call);
+	return rc;
 }
