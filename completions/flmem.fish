@@ -367,7 +367,7 @@ complete -c flmem -n '__flmem_is aggregate' -l cacert -r -F -d 'for https:// add
 complete -c flmem -n '__flmem_is aggregate' -l retries -x -d 'for addresses: how often to retry after a temporary failure (default 5; 0: never)'
 complete -c flmem -n '__flmem_is aggregate' -l timeout -x -d 'for addresses: how long a server may take to accept a connection, and send less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
-complete -c flmem -n '__flmem_is aggregate' -l mpi -d 'share the work with the other processes that mpirun or srun started with the same command: each writes a range of the output'
+complete -c flmem -n '__flmem_is aggregate' -l mpi -d 'share the work with the other processes that mpirun or srun started with the same command: each writes a range of the output, or shards of it'
 complete -c flmem -n '__flmem_is aggregate' -l chunk -x -d 'unit of reading ahead, writing and resuming (default 4MiB)'
 complete -c flmem -n '__flmem_is aggregate' -l threads -x -d 'threads that read, compute and write (default: two per processor, at most 8)'
 complete -c flmem -n '__flmem_is aggregate' -l quiet -s q -d 'print nothing on success, and no progress'

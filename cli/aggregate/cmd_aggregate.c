@@ -100,7 +100,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, mpi),
 	 .help = "share the work with the other processes that mpirun or srun started with the "
 		 "same "
-		 "command: each writes a range of the output"},
+		 "command: each writes a range of the output, or shards of it"},
 	{.name = "chunk",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct aggregate_options, chunk_bytes),

@@ -40,6 +40,28 @@ check() {
 	check killed
 }
 
+@test "shards have the bytes that one process writes, whatever the number of processes" {
+	check folders
+}
+
+@test "one that fails makes all fail, and leaves no shard" {
+	check folder_failures
+}
+
+@test "one that is killed ends all that write shards, and the next run has whole ones" {
+	check folder_killed
+}
+
+@test "shards on a full disk" {
+	requires root
+	mkdir disk
+	# shellcheck disable=SC2016 # for the inner shell
+	run_command unshare -m sh -c 'mount -t tmpfs -o size=2M tmpfs disk || exit 77
+		exec "$@"' - /usr/bin/python3 -B "$FLMEM_TESTS/harness/mpi_checks.py" "$FLMEM" full
+	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
+	assert_status 0
+}
+
 @test "processes in two network namespaces" {
 	command -v ip >/dev/null || skip "needs ip (iproute2)"
 	unshare --net true 2>/dev/null || skip "may not make a network namespace"

@@ -9,6 +9,7 @@ is empty:
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,79 @@ def same():
     assert not glob.glob("*.part*")
 
 
+INDEX = "model.safetensors.index.json"
+
+
+def files(folder):
+    return {name: content(f"{folder}/{name}") for name in sorted(os.listdir(folder))}
+
+
+def layered():
+    """Layers of one size, which make equal shards, and tensors of other types and sizes."""
+    for number in range(2):
+        normal = numpy.random.default_rng(number).normal
+        tensors.write(f"layered{number}", {
+            **tensors.sample(number, 3001), "z.large": ("F16", normal(size=700001).astype("f2")),
+            **{f"layers.{layer}": ("F32", normal(size=30011).astype("f4")) for layer in range(10, 18)}}, {"format": "pt"})
+    return ["layered0", "layered1"]
+
+
+def folders():
+    """The files that one process writes, with one shard, with more processes than shards, and with a shard per tensor."""
+    names = layered()
+    for size, shards in (("1G", 1), ("2M", 2), ("400K", 6), ("1", 19)):
+        want = run("-o", "want", "--shard-size", size, "--weights", "1,2", *names)
+        assert len(files("want")) == shards + 1, (size, os.listdir("want"))
+        for count, chunk in ((1, "64K"), (2, "64K"), (2, "4M"), (3, "192K"), (4, "64K")):
+            got = share(count, "-o", "out", "--shard-size", size, "--chunk", chunk, "--weights", "1,2", *names)
+            assert files("out") == files("want"), (size, count, chunk)
+            for field in ("crc32c", "read_bytes", "output_bytes", "inputs"):
+                assert got[field] == want[field], (field, got, want)
+            shutil.rmtree("out")
+        shutil.rmtree("want")
+    assert not glob.glob("*.part*")
+
+
+def folder_failures():
+    """All fail, with one reason, and leave nothing; a folder that has files stays."""
+    names = layered()
+    one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
+    sized = [*one, "--shard-size", "400K"]
+    refused("process 1 reads other inputs than process 0", 2, *sized, *names, ":", *one, "--shard-size", "401K", *names)
+    refused("process 1 reads other inputs than process 0", 2, *sized, *names, ":", *one, *names)
+    many = [*sized[:1], "4", *sized[2:]]
+    model = tensors.read(names[1])[0]
+    last = model["z.large"][1].copy()
+    last[-1] = numpy.nan
+    tensors.write("nan", {**model, "z.large": ("F16", last)})
+    refused("'nan' has a NaN", 2, *many, names[0], "nan")
+    os.mkdir("other")
+    for name in names:
+        os.link(name, "other/" + name)
+    elsewhere = [*sized, *names, ":", "-wdir", os.path.abspath("other"), *sized, *names]
+    refused("all of them need the same directory", 7, *elsewhere)
+    assert not glob.glob("out*") and len(os.listdir("other")) == len(names)
+    run("-o", "want", "--shard-size", "400K", *names)
+    os.mkdir("other/out.part")
+    put(f"other/out.part/{INDEX}.part", content(f"want/{INDEX}"))
+    refused("cannot open 'model-0000", 7, *elsewhere)
+    for name in files("want"):
+        put(f"other/out.part/{name}", b"")
+    refused("is not what the first process has made", 7, *elsewhere)
+    os.mkdir("out")
+    put("out/old", b"old")
+    refused("'out' exists and is not an empty folder", 2, *many, *names)
+    assert files("out") == {"old": b"old"} and not glob.glob("*.part*")
+
+
+def full():
+    """`disk` is a file system of 2 MB."""
+    names = layered()
+    refused("but its file system is short by", 7, "-n", "2", FLMEM, "aggregate", "--mpi", "-o", "disk/out",
+            "--shard-size", "400K", *names)
+    assert not os.listdir("disk")
+
+
 def failures():
     """One that fails makes all fail, with its reason; the old output stays and nothing else is left."""
     names = models(".safetensors", 2)
@@ -105,7 +179,7 @@ def failures():
 def refusals():
     """What one process has to do alone."""
     names = models(".safetensors", 3, 10)
-    for words, text in ((["--resume"], "--mpi and --resume exclude"), (["--shard-size", "1M"], "--mpi and --shard-size"),
+    for words, text in ((["--resume"], "--mpi and --resume exclude"),
                         (["-a", "fedavgm", "--state", "s", "--base", names[0]], "--mpi and --state"),
                         (["--nan", "skip-client"], "--mpi and --nan skip-client"), (["-a", "krum"], "'krum' measures")):
         done = subprocess.run([FLMEM, "aggregate", "--mpi", "-o", "x", *words, *names], stdout=subprocess.PIPE,
@@ -150,29 +224,60 @@ def wait_for_end(program, ranks):
         print("SKIP: mpirun did not end after its ranks")
 
 
-def killed():
-    """A process that dies ends all others; the old output stays, and the next run writes a whole one."""
-    header = b'{"w":{"dtype":"F32","shape":[33554432],"data_offsets":[0,134217728]}}'
+def write_hole():
+    """Zeros that take no room, in four tensors."""
+    header = json.dumps({str(i): {"dtype": "F32", "shape": [8 << 20], "data_offsets": [i << 25, i + 1 << 25]}
+                         for i in range(4)}).encode()
     with open("hole", "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + (128 << 20))
-    words = ["-a", "median", "-o", "out", *["hole"] * 32]
+
+
+def kill_one(victim, begun, *words):
+    """Kills this one as soon as the output is begun; all of them end."""
+    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", "--threads", "1", "-a", "median", "-o", "out",
+                           *words, *["hole"] * 32], env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as program:
+        try:
+            while not os.path.exists("out.part") or len(processes_of(program.pid)) < 2:
+                assert program.poll() is None, "it was too fast"
+            begun()
+            ranks = processes_of(program.pid)
+            os.kill(ranks[victim], signal.SIGKILL)
+            wait_for_end(program, ranks.values())
+        finally:
+            program.kill()
+
+
+def killed():
+    """A process that dies ends all others; the old output stays, and the next run writes a whole one."""
+    write_hole()
     for victim in (0, 1):
         put("out", b"old")
-        with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", "--threads", "1", *words],
-                              env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
-            try:
-                while not os.path.exists("out.part") or len(processes_of(program.pid)) < 2:
-                    assert program.poll() is None, "it was too fast"
-                ranks = processes_of(program.pid)
-                os.kill(ranks[victim], signal.SIGKILL)
-                wait_for_end(program, ranks.values())
-            finally:
-                program.kill()
+        kill_one(victim, lambda: None)
         assert content("out") == b"old", victim
     share(2, "-o", "out", "hole", "hole")
     run("-o", "want", "hole", "hole")
     assert content("out") == content("want") and not glob.glob("*.part*")
+
+
+def folder_killed():
+    """The same with shards: a folder of another program that was made since then stays, too."""
+    def appear():
+        os.mkdir("out")
+        put("out/old", b"old")
+
+    write_hole()
+    for victim in (0, 1):
+        kill_one(victim, appear, "--shard-size", "33554432")
+        assert files("out") == {"old": b"old"} and os.path.exists("out.part"), victim
+        shutil.rmtree("out")
+    for size in ("67108864", "33554432"):
+        share(2, "-o", "out", "--shard-size", size, "hole", "hole")
+        run("-o", "want", "--shard-size", size, "hole", "hole")
+        assert files("out") == files("want") and not glob.glob("*.part*")
+        shutil.rmtree("out")
+        shutil.rmtree("want")
 
 
 def connect(far, net):

@@ -12,6 +12,9 @@ TRANSFER = "libcore/ops/exchange/transfer.c"
 PULL = "libcore/ops/exchange/client_pull.c"
 TARGET = "libcore/ops/exchange/client_target.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
+SHARED = "libcore/ops/aggregate/shared_call.c"
+PART = "libcore/ops/aggregate/part_file.c"
+PASS = "libcore/ops/aggregate/run.c"
 VERIFIED = "libcore/ops/exchange/verified_round.c"
 SETTINGS = "libcore/ops/exchange/settings.c"
 HTTP = "libcore/serve/http_server.c"
@@ -54,6 +57,18 @@ FAULTS = (
           "going on after a kill before the journal", ("cli.aggregate_shards/waits for the lock",)),
     Fault("other-shards-published", SHARDS, "if (is_shard_name(entry->d_name) && ", "if (0 && ",
           "a model without the shards of a killed run", ("cli.aggregate_shards/of another size",)),
+    Fault("whole-shards-cut", SHARED, "? near : at;", "? at : at;",
+          "processes that write whole shards", ("unit.test_shared_call",)),
+    Fault("empty-part-has-a-chunk", PASS, "begin < end ? (size_t)", "true ? (size_t)",
+          "more processes than chunks", ("unit.test_shared_call",)),
+    Fault("shards-of-other-sizes", SHARED,
+          "hash = flmem_fnv_mix(hash, &call->request->shard_bytes, sizeof(uint64_t));", ";",
+          "processes that agree about --shard-size", ("cli.aggregate_mpi/leaves no shard",)),
+    Fault("published-by-the-first", SHARED, "rc = flmem_shared_call_agree(call, rc, err);", ";",
+          "the first process waiting for the shards of the others", ("cli.aggregate_mpi/leaves no shard",)),
+    Fault("joined-any-file", PART, "!is_own_file(fd, &status) || (uint64_t)status.st_size != bytes",
+          "!is_own_file(fd, &status)",
+          "processes that write to one folder", ("cli.aggregate_mpi/leaves no shard",)),
     Fault("verified-fractions", VERIFIED, "m->weight == floor(m->weight) && ", "",
           "weights with an exact mean", ("cli.exchange_verified/not named",)),
     Fault("verified-weights-above", VERIFIED, " && m->weight <= (double)most", "",

@@ -476,7 +476,7 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 		return rc;
 	flmem_shared_call_divide(call);
 	if (!first)
-		rc = flmem_shared_call_join(call, err);
+		rc = flmem_output_join(&call->output, call->run.begin, call->run.end, err);
 	if (!rc)
 		rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 	rc = flmem_shared_call_collect(call, rc, err);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes/crc32.h"
 #include "base/bytes/crc32c.h"
@@ -192,6 +194,33 @@ int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
 		return flmem_output_prepare_shards(output, fingerprint, chunks, count, err);
 	return flmem_part_file_prepare(output->part, output->bytes, fingerprint, chunks, count,
 				       err);
+}
+
+int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end,
+		      struct flmem_error *err)
+{
+	int rc;
+
+	if (output->shards)
+		return flmem_output_join_shards(output, begin, end, err);
+	rc = flmem_part_file_join(output->part, output->path, output->bytes, err);
+	output->file.fd = output->part->fd;
+	return rc;
+}
+
+uint64_t flmem_output_nearest_shard(const struct flmem_output *output, uint64_t at)
+{
+	return output->shards ? flmem_output_shards_nearest(output, at) : at;
+}
+
+int flmem_output_flush(const struct flmem_output *output, struct flmem_error *err)
+{
+	if (output->shards)
+		return flmem_output_flush_shards(output, err);
+	if (fdatasync(output->part->fd) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno,
+				       "cannot flush '%s.part' to the disk", output->path);
+	return 0;
 }
 
 int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)

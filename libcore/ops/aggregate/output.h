@@ -94,11 +94,24 @@ int flmem_output_open(struct flmem_output *output, struct flmem_error *err);
 int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
 			 struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err);
 
+/*
+ * Opens what another process has prepared, to write these bytes of the layout's data to it: of
+ * shards only those that have some of them.
+ */
+int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end,
+		      struct flmem_error *err);
+
+/* Of all places in the layout's data where a shard begins, the nearest one; `at` of one file. */
+uint64_t flmem_output_nearest_shard(const struct flmem_output *output, uint64_t at);
+
 /* Starts to write these bytes to the disk. */
 void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end);
 
 /* Waits until they are there, and drops them from the page cache. */
 void flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end);
+
+/* Flushes what this process has written. */
+int flmem_output_flush(const struct flmem_output *output, struct flmem_error *err);
 
 /* Writes all that is no tensor, checksums included. */
 int flmem_output_finish(struct flmem_output *output, struct flmem_error *err);

@@ -351,6 +351,42 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 	return rc;
 }
 
+static uint64_t shard_begin(const struct flmem_output *output, size_t shard)
+{
+	return output->layout->begins[output->shards->rows[shard].first];
+}
+
+uint64_t flmem_output_shards_nearest(const struct flmem_output *output, uint64_t at)
+{
+	size_t next = 1;
+	uint64_t before, after;
+
+	while (next < output->shards->count && shard_begin(output, next) <= at)
+		next++;
+	before = shard_begin(output, next - 1);
+	if (next == output->shards->count)
+		return before;
+	after = shard_begin(output, next);
+	return after - at < at - before ? after : before;
+}
+
+int flmem_output_join_shards(struct flmem_output *output, uint64_t begin, uint64_t end,
+			     struct flmem_error *err)
+{
+	struct flmem_output_shards *shards = output->shards;
+	const uint64_t *begins = output->layout->begins;
+	int rc = flmem_part_file_join(output->part, shards->index_path, shards->index.length, err);
+
+	for (size_t i = 0; i < shards->count && !rc; i++) {
+		const struct shard *shard = &shards->rows[i];
+
+		if (begins[shard->first] < end && begin < begins[shard->first + shard->count])
+			rc = flmem_part_file_join_other(output->part, shard->name, shard->bytes,
+							&shards->files[i].fd, err);
+	}
+	return rc;
+}
+
 static bool have_sizes(const struct flmem_output_shards *shards)
 {
 	struct stat status;
@@ -457,18 +493,26 @@ int flmem_output_write_headers(const struct flmem_output *output, struct flmem_e
 					  err);
 }
 
+int flmem_output_flush_shards(const struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_output_shards *shards = output->shards;
+
+	for (size_t i = 0; i < shards->count; i++)
+		if (shards->files[i].fd >= 0 && fdatasync(shards->files[i].fd) < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "cannot flush '%s/%s' to the disk",
+					       shards->unfinished, shards->rows[i].name);
+	return 0;
+}
+
 int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *err)
 {
 	const struct flmem_output_shards *shards = output->shards;
 	struct flmem_part_file *part = output->part;
-	int rc;
+	int rc = flmem_output_flush_shards(output, err);
 
-	for (size_t i = 0; i < shards->count; i++)
-		if (fdatasync(shards->files[i].fd) < 0)
-			return flmem_error_set(err, FLMEM_EFAILED, errno,
-					       "cannot flush '%s/%s' to the disk",
-					       shards->unfinished, shards->rows[i].name);
-	rc = flmem_part_file_publish(part, err);
+	if (!rc)
+		rc = flmem_part_file_publish(part, err);
 	if (rc)
 		return rc;
 	flmem_file_place_sync(part->place.directory);

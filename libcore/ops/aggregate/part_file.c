@@ -180,31 +180,43 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	return rc ? rc : check_output(part, err);
 }
 
+int flmem_part_file_join_other(const struct flmem_part_file *part, const char *name, uint64_t bytes,
+			       int *ret_fd, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd =
+		openat(part->place.directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+
+	if (fd < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno,
+				       "cannot open '%s' beside '%s', which the first process has "
+				       "made: all of them need the same directory",
+				       name, part->place.path);
+	if (!is_own_file(fd, &status) || (uint64_t)status.st_size != bytes)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "'%s' beside '%s' is not what the first process has made: "
+				       "all of them need the same directory",
+				       name, part->place.path);
+	*ret_fd = FLMEM_TAKE_FD(fd);
+	return 0;
+}
+
 int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_t bytes,
 			 struct flmem_error *err)
 {
 	int rc = flmem_file_place_open(path, &part->place);
-	struct stat status;
 
-	if (!rc && asprintf(&part->name, "%s.part", part->place.name) < 0) {
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "cannot open the directory of '%s', where the first process "
+				       "writes: all of them need the same directory",
+				       path);
+	if (asprintf(&part->name, "%s.part", part->place.name) < 0) {
 		part->name = NULL;
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	}
 	part->keep = true; /* it is the other process's */
-	if (!rc)
-		part->fd = openat(part->place.directory, part->name,
-				  O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (rc || part->fd < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, rc ? -rc : errno,
-				       "cannot open '%s.part', which the first process has made: "
-				       "all of them need the same directory",
-				       path);
-	if (!is_own_file(part->fd, &status) || (uint64_t)status.st_size != bytes)
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s.part' is not what the first process has made: all of "
-				       "them need the same directory",
-				       path);
-	return 0;
+	return flmem_part_file_join_other(part, part->name, bytes, &part->fd, err);
 }
 
 static int report_full(const struct flmem_part_file *part, int fd, uint64_t bytes, int sys_errno,

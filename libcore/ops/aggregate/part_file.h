@@ -59,6 +59,8 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 				const char *bytes, size_t length, struct flmem_error *err);
 int flmem_part_file_open_other(const struct flmem_part_file *part, const char *name, int *ret_fd,
 			       struct flmem_error *err);
+int flmem_part_file_join_other(const struct flmem_part_file *part, const char *name, uint64_t bytes,
+			       int *ret_fd, struct flmem_error *err);
 int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, uint64_t bytes,
 				  struct flmem_error *err);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/shared_call.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bytes/crc32c.h"
 #include "base/bytes/fnv.h"
+
+/* The longest part has at most half as much again as the average: a quarter at each end. */
+#define SHARE_TOLERANCE 4U
 
 /* What a process reports to all. */
 struct report {
@@ -32,7 +33,6 @@ int flmem_shared_call_check(const struct flmem_aggregate_request *request, struc
 		const char *what;
 	} rows[] = {
 		{request->resume, "--resume"},
-		{request->shard_bytes, "--shard-size"},
 		{request->state, "--state"},
 		{request->nan == FLMEM_NAN_SKIP_CLIENT, "--nan skip-client"},
 		{strcmp(request->output, FLMEM_AGGREGATE_VERIFY) == 0, FLMEM_AGGREGATE_VERIFY},
@@ -74,6 +74,7 @@ static uint64_t make_print(const struct flmem_aggregate_call *call)
 	size_t count = call->run.input_count;
 
 	hash = flmem_fnv_mix(hash, &call->run.chunk_bytes, sizeof(call->run.chunk_bytes));
+	hash = flmem_fnv_mix(hash, &call->request->shard_bytes, sizeof(uint64_t));
 	hash = flmem_fnv_mix(hash, call->weights, count * sizeof(*call->weights));
 	for (size_t i = 0; i < call->request->input_count; i++)
 		for (size_t f = 0; f < call->inputs[i].file_count; f++)
@@ -123,27 +124,27 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 	return rc ? rc : compare_reports(call->reports, ranks->count, ranks->rank, err);
 }
 
-/* The parts are about equal; the last ones are empty if there are more processes than chunks. */
+/*
+ * The parts are about equal; the last ones are empty if there are more processes than chunks. A
+ * part begins with a shard if one begins near: then no two processes write to one file.
+ */
 static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned rank)
 {
 	uint64_t bytes = flmem_layout_bytes(&call->layout), chunk = call->run.chunk_bytes;
-	uint64_t at = (bytes / call->ranks.count * rank + chunk - 1) / chunk * chunk;
+	uint64_t share = bytes / call->ranks.count, near;
+	uint64_t at = (share * rank + chunk - 1) / chunk * chunk;
 
-	return rank == call->ranks.count || at > bytes ? bytes : at;
+	if (rank == call->ranks.count)
+		return bytes;
+	at = at < bytes ? at : bytes;
+	near = flmem_output_nearest_shard(&call->output, at);
+	return (near > at ? near - at : at - near) <= share / SHARE_TOLERANCE ? near : at;
 }
 
 void flmem_shared_call_divide(struct flmem_aggregate_call *call)
 {
 	flmem_run_limit(&call->run, part_begin(call, call->ranks.rank),
 			part_begin(call, call->ranks.rank + 1));
-}
-
-int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err)
-{
-	int rc = flmem_part_file_join(&call->part, call->request->output, call->output.bytes, err);
-
-	call->output.file.fd = call->part.fd;
-	return rc;
 }
 
 static void join_parts(struct flmem_aggregate_call *call)
@@ -161,9 +162,8 @@ int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct 
 {
 	for (size_t i = 0; i < call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
-	if (!rc && fdatasync(call->part.fd) < 0)
-		rc = flmem_error_set(err, FLMEM_EFAILED, errno,
-				     "cannot flush '%s.part' to the disk", call->request->output);
+	if (!rc)
+		rc = flmem_output_flush(&call->output, err);
 	rc = flmem_shared_call_agree(call, rc, err);
 	if (!rc)
 		join_parts(call);

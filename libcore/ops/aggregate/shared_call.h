@@ -20,11 +20,8 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 			    struct flmem_error *err);
 
-/* Takes this process's part of the output. */
+/* Takes this process's part of the output, which is planned: whole shards, if they fit. */
 void flmem_shared_call_divide(struct flmem_aggregate_call *call);
-
-/* Opens what the first process has prepared. */
-int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err);
 
 /* After the pass: flushes this part to the disk and gets the checksum of all. */
 int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct flmem_error *err);
