@@ -119,8 +119,8 @@ def folder_failures():
     names = layered()
     one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
     sized = [*one, "--shard-size", "400K"]
-    refused("process 1 reads other inputs than process 0", 2, *sized, *names, ":", *one, "--shard-size", "401K", *names)
-    refused("process 1 reads other inputs than process 0", 2, *sized, *names, ":", *one, *names)
+    refused("process 1 has other options or inputs than process 0", 2, *sized, *names, ":", *one, "--shard-size", "401K", *names)
+    refused("process 1 has other options or inputs than process 0", 2, *sized, *names, ":", *one, *names)
     many = [*sized[:1], "4", *sized[2:]]
     model = tensors.read(names[1])[0]
     last = model["z.large"][1].copy()
@@ -163,8 +163,10 @@ def failures():
     tensors.write("nan", model, {"format": "pt"})
     one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
     many = [*one[:1], "4", *one[2:]]
-    refused("process 1 reads other inputs than process 0", 2, *one, "--weights", "1,2", *names,
+    refused("process 1 has other options or inputs than process 0", 2, *one, "--weights", "1,2", *names,
             ":", *one, "--weights", "1,3", *names)
+    for words in (["-a", "median"], ["--non-float", "first"]):
+        refused("process 1 has other options or inputs than process 0", 2, *one, *names, ":", *one, *words, *names)
     refused("process 1: cannot read 'missing'", 2, *one, *names, ":", *one, names[0], "missing")
     refused("'nan' has a NaN", 2, *many, names[0], "nan")
     refused("cannot read 'missing'", 2, *many, names[0], "missing")

@@ -62,7 +62,7 @@ FAULTS = (
     Fault("empty-part-has-a-chunk", PASS, "begin < end ? (size_t)", "true ? (size_t)",
           "more processes than chunks", ("unit.test_shared_call",)),
     Fault("shards-of-other-sizes", SHARED,
-          "hash = flmem_fnv_mix(hash, &call->request->shard_bytes, sizeof(uint64_t));", ";",
+          "call->run.chunk_bytes,\n\t\t\t\t    call->request->shard_bytes}", "call->run.chunk_bytes}",
           "processes that agree about --shard-size", ("cli.aggregate_mpi/leaves no shard",)),
     Fault("published-by-the-first", SHARED, "rc = flmem_shared_call_agree(call, rc, err);", ";",
           "the first process waiting for the shards of the others", ("cli.aggregate_mpi/leaves no shard",)),

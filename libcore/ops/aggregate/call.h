@@ -55,6 +55,9 @@ int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_
 /* The first of two passes: skips the inputs that the algorithm does not choose. */
 int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err);
 
+/* Of the options that decide the result, which are the same on all machines. */
+uint64_t flmem_aggregate_call_options_print(const struct flmem_aggregate_call *call);
+
 /* Of the request alone, before any pass. */
 uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call);
 

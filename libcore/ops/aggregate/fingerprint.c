@@ -41,7 +41,7 @@ uint64_t flmem_input_mix(const struct flmem_input *input, uint64_t hash)
 	return hash;
 }
 
-uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call)
+uint64_t flmem_aggregate_call_options_print(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	const struct flmem_combination *c = &call->run.combination;
@@ -54,7 +54,14 @@ uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *c
 
 	hash = flmem_fnv_mix(hash, reals, sizeof(reals));
 	hash = flmem_fnv_mix(hash, name, strlen(name));
-	hash = flmem_fnv_mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
+	return flmem_fnv_mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
+}
+
+uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call)
+{
+	const struct flmem_aggregate_request *request = call->request;
+	uint64_t hash = flmem_aggregate_call_options_print(call);
+
 	for (size_t i = 0; i < request->input_count; i++) {
 		hash = flmem_fnv_mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
 		hash = flmem_input_mix(&call->inputs[i], hash);

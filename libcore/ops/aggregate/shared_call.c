@@ -70,13 +70,14 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 static uint64_t make_print(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_buf *header = &call->layout.header;
+	const uint64_t numbers[] = {flmem_aggregate_call_options_print(call), call->run.chunk_bytes,
+				    call->request->shard_bytes};
 	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, header->data, header->length);
 	size_t count = call->run.input_count;
 
-	hash = flmem_fnv_mix(hash, &call->run.chunk_bytes, sizeof(call->run.chunk_bytes));
-	hash = flmem_fnv_mix(hash, &call->request->shard_bytes, sizeof(uint64_t));
+	hash = flmem_fnv_mix(hash, numbers, sizeof(numbers));
 	hash = flmem_fnv_mix(hash, call->weights, count * sizeof(*call->weights));
-	for (size_t i = 0; i < call->request->input_count; i++)
+	for (size_t i = 0; i <= call->request->input_count; i++) /* and the base */
 		for (size_t f = 0; f < call->inputs[i].file_count; f++)
 			hash = flmem_fnv_mix(hash, &call->inputs[i].files[f].status.st_size,
 					     sizeof(off_t));
@@ -98,7 +99,7 @@ static int compare_reports(const struct report *reports, size_t count, unsigned 
 		if (reports[i].print != reports[0].print)
 			return flmem_error_set(
 				err, FLMEM_EUSAGE, 0,
-				"process %zu reads other inputs than process 0: give "
+				"process %zu has other options or inputs than process 0: give "
 				"all of them the same options and the same files",
 				i);
 	return 0;
