@@ -44,6 +44,10 @@ check() {
 	check folders
 }
 
+@test "norms and distances are those of all processes" {
+	check measured
+}
+
 @test "one that fails makes all fail, and leaves no shard" {
 	check folder_failures
 }

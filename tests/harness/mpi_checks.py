@@ -94,12 +94,13 @@ def layered():
         normal = numpy.random.default_rng(number).normal
         tensors.write(f"layered{number}", {
             **tensors.sample(number, 3001), "z.large": ("F16", normal(size=700001).astype("f2")),
-            **{f"layers.{layer}": ("F32", normal(size=30011).astype("f4")) for layer in range(10, 18)}}, {"format": "pt"})
+            **{f"layers.{layer}": ("F32", normal(size=30011).astype("f4")) for layer in range(10, 18)},
+        }, {"format": "pt"})
     return ["layered0", "layered1"]
 
 
 def folders():
-    """The files that one process writes, with one shard, with more processes than shards, and with a shard per tensor."""
+    """The files that one process writes, with one shard, more processes than shards, and a shard per tensor."""
     names = layered()
     for size, shards in (("1G", 1), ("2M", 2), ("400K", 6), ("1", 19)):
         want = run("-o", "want", "--shard-size", size, "--weights", "1,2", *names)
@@ -114,12 +115,40 @@ def folders():
     assert not glob.glob("*.part*")
 
 
+def measured():
+    """Algorithms that measure all inputs first: the same inputs with the same weights, and the same bytes."""
+    names = models(".safetensors", 7, 5001)
+    shards = ["--shard-size", "200K"]
+    for words in (["-a", "norm-clipped-mean"], ["-a", "norm-clipped-mean", "--clip-norm", "3", "--base", names[6]],
+                  ["-a", "krum", "--hostile", "2"], ["-a", "multi-krum", "--hostile", "2"],
+                  ["-a", "bulyan", "--hostile", "1"]):
+        want = run("-o", "want", *words, *names)
+        run("-o", "shards", *words, *shards, *names)
+        for count in (2, 3):
+            got = share(count, "-o", "out", "--chunk", "64K", *words, *names)
+            assert content("out") == content("want"), (words, count)
+            for field in ("crc32c", "read_bytes", "inputs"):
+                assert got[field] == want[field], (field, got, want)
+        got = share(4, "-o", "folder", "--chunk", "64K", *words, *shards, *names)
+        assert files("folder") == files("shards") and got["inputs"] == want["inputs"], words
+        shutil.rmtree("folder")
+        shutil.rmtree("shards")
+    model = tensors.read(names[6])[0]
+    last = model["layers.0.bias"][1].copy()
+    last[-1] = numpy.nan
+    tensors.write("nan", {**model, "layers.0.bias": ("F16", last)})
+    refused("'nan' has a NaN", 2, "-n", "3", FLMEM, "aggregate", "--mpi", "--chunk", "64K", "-o", "none", "-a", "krum",
+            *names[:4], "nan")
+    assert not glob.glob("*.part*") and not os.path.exists("none")
+
+
 def folder_failures():
     """All fail, with one reason, and leave nothing; a folder that has files stays."""
     names = layered()
     one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
     sized = [*one, "--shard-size", "400K"]
-    refused("process 1 has other options or inputs than process 0", 2, *sized, *names, ":", *one, "--shard-size", "401K", *names)
+    refused("process 1 has other options or inputs than process 0", 2, *sized, *names, ":", *one, "--shard-size", "401K",
+            *names)
     refused("process 1 has other options or inputs than process 0", 2, *sized, *names, ":", *one, *names)
     many = [*sized[:1], "4", *sized[2:]]
     model = tensors.read(names[1])[0]
@@ -183,7 +212,7 @@ def refusals():
     names = models(".safetensors", 3, 10)
     for words, text in ((["--resume"], "--mpi and --resume exclude"),
                         (["-a", "fedavgm", "--state", "s", "--base", names[0]], "--mpi and --state"),
-                        (["--nan", "skip-client"], "--mpi and --nan skip-client"), (["-a", "krum"], "'krum' measures")):
+                        (["--nan", "skip-client"], "--mpi and --nan skip-client")):
         done = subprocess.run([FLMEM, "aggregate", "--mpi", "-o", "x", *words, *names], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == 2 and text in done.stderr, (words, done)
@@ -237,9 +266,9 @@ def write_hole():
 
 def kill_one(victim, begun, *words):
     """Kills this one as soon as the output is begun; all of them end."""
-    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", "--threads", "1", "-a", "median", "-o", "out",
-                           *words, *["hole"] * 32], env=ENVIRONMENT, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as program:
+    words = [*words, "--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
+    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         try:
             while not os.path.exists("out.part") or len(processes_of(program.pid)) < 2:
                 assert program.poll() is None, "it was too fast"

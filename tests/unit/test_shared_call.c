@@ -40,7 +40,7 @@ static void take_part(struct flmem_aggregate_call *call, unsigned rank, unsigned
 	call->ranks.rank = rank;
 	call->ranks.count = count;
 	call->run.chunk_bytes = chunk;
-	flmem_shared_call_divide(call);
+	flmem_shared_call_divide(call, FLMEM_RUN_COMBINE);
 }
 
 /* Tensors of these numbers of kilobytes, in this order. */
@@ -94,6 +94,24 @@ static void parts_have_each_byte_once(void **state)
 	}
 }
 
+/* Where the rounded sums of a measuring pass begin depends on the model alone. */
+static void measured_parts_begin_at_whole_units(void **state)
+{
+	struct flmem_aggregate_call call;
+	struct flmem_tensor_list list = {0};
+
+	(void)state;
+	assert_int_equal(flmem_shape_list("resnet18", NULL, &list, NULL), 0);
+	begin_call(&call, &list, MIB(5));
+	for (unsigned rank = 0; rank < 7; rank++) {
+		take_part(&call, rank, 7, KIB(64));
+		flmem_shared_call_divide(&call, FLMEM_RUN_MEASURE);
+		assert_true(call.run.begin % KIB(64) == 0);
+	}
+	assert_true(call.run.end == flmem_layout_bytes(&call.layout));
+	end_call(&call);
+}
+
 static void equal_shards_are_not_cut(void **state)
 {
 	static const unsigned sizes[] = {1000, 1000, 1000, 1000, 1000, 1000, 1000, 900};
@@ -133,6 +151,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_have_each_byte_once),
+		cmocka_unit_test(measured_parts_begin_at_whole_units),
 		cmocka_unit_test(equal_shards_are_not_cut),
 		cmocka_unit_test(shards_that_would_not_divide_the_work_are_cut),
 	};

@@ -128,8 +128,7 @@ struct flmem_aggregate_request {
 	 * Shares the work with the other processes of the same MPI job, which make the same call:
 	 * each writes a range of the output, of shards whole ones where these are about equal, on a
 	 * file system that all of them have. They return the same result or failure. Not with
-	 * `resume`, `state`, algorithms that measure the inputs, or FLMEM_NAN_SKIP_CLIENT.
-	 * FLMEM_EUNSUPPORTED without Open MPI.
+	 * `resume`, `state` or FLMEM_NAN_SKIP_CLIENT. FLMEM_EUNSUPPORTED without Open MPI.
 	 */
 	bool mpi;
 };

@@ -452,12 +452,21 @@ static int open_parts(struct flmem_aggregate_call *call, struct flmem_error *err
 
 	if (!rc && call->run.state)
 		rc = flmem_part_file_open(&call->state.part, call->request->state, err);
-	if (!rc && call->run.combination.algorithm->measures)
-		rc = flmem_aggregate_call_measure(call, err);
-	if (!rc)
-		rc = flmem_output_prepare(&call->output, flmem_aggregate_call_fingerprint(call),
-					  call->request->resume ? call->run.chunks : NULL,
-					  call->run.chunk_count, err);
+	return rc;
+}
+
+static int measure_inputs(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	return call->run.combination.algorithm->measures ? flmem_aggregate_call_measure(call, err)
+							 : 0;
+}
+
+static int prepare_parts(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	int rc = flmem_output_prepare(&call->output, flmem_aggregate_call_fingerprint(call),
+				      call->request->resume ? call->run.chunks : NULL,
+				      call->run.chunk_count, err);
+
 	if (!rc && call->run.state)
 		rc = prepare_state(call, err);
 	return rc;
@@ -474,7 +483,13 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 	rc = flmem_shared_call_agree(call, rc, err);
 	if (rc)
 		return rc;
-	flmem_shared_call_divide(call);
+	rc = measure_inputs(call, err);
+	if (!rc && first)
+		rc = prepare_parts(call, err);
+	rc = flmem_shared_call_agree(call, rc, err);
+	if (rc)
+		return rc;
+	flmem_shared_call_divide(call, FLMEM_RUN_COMBINE);
 	if (!first)
 		rc = flmem_output_join(&call->output, call->run.begin, call->run.end, err);
 	if (!rc)
@@ -502,6 +517,10 @@ static int write_output(struct flmem_aggregate_call *call, struct flmem_error *e
 	rc = plan_output(call, err);
 	if (!rc)
 		rc = open_parts(call, err);
+	if (!rc)
+		rc = measure_inputs(call, err);
+	if (!rc)
+		rc = prepare_parts(call, err);
 	if (rc)
 		return rc;
 	rc = combine_all(call, err);

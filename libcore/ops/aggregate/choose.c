@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "ops/aggregate/call.h"
+#include "ops/aggregate/shared_call.h"
 
 int flmem_aggregate_call_nomem(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
@@ -128,13 +129,17 @@ int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem
 	FLMEM_AUTO_FREE bool *left = calloc(measured, sizeof(*left));
 	int rc;
 
+	flmem_shared_call_divide(call, FLMEM_RUN_MEASURE);
 	run->sums = calloc(flmem_run_measured(run) + 1, sizeof(*run->sums));
-	if (!left || !run->sums)
+	rc = run->sums ? flmem_aggregate_call_pass(call, FLMEM_RUN_MEASURE, err)
+		       : flmem_aggregate_call_nomem(call, err);
+	rc = flmem_shared_call_add_sums(call, rc, err);
+	if (rc)
+		return rc;
+	if (!left)
 		return flmem_aggregate_call_nomem(call, err);
-	rc = flmem_aggregate_call_pass(call, FLMEM_RUN_MEASURE, err);
 	for (size_t i = 0; i < measured; i++)
 		left[i] = run->non_finite[i];
-	if (!rc)
-		rc = flmem_aggregate_call_skip_special(call, err);
+	rc = flmem_aggregate_call_skip_special(call, err);
 	return rc ? rc : judge_inputs(call, measured, left, err);
 }

@@ -47,17 +47,11 @@ int flmem_shared_call_check(const struct flmem_aggregate_request *request, struc
 
 int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
-	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
 	int rc;
 
 	call->ranks.count = 1;
 	if (!call->request->mpi)
 		return 0;
-	if (algorithm->measures)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' measures all inputs first, which one process does; "
-				       "run it without --mpi",
-				       flmem_algorithm_name(algorithm));
 	rc = flmem_ranks_start(&call->ranks, err);
 	if (rc)
 		return rc;
@@ -129,7 +123,8 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
  * The parts are about equal; the last ones are empty if there are more processes than chunks. A
  * part begins with a shard if one begins near: then no two processes write to one file.
  */
-static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned rank)
+static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned rank,
+			   enum flmem_run_kind kind)
 {
 	uint64_t bytes = flmem_layout_bytes(&call->layout), chunk = call->run.chunk_bytes;
 	uint64_t share = bytes / call->ranks.count, near;
@@ -138,14 +133,35 @@ static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned ran
 	if (rank == call->ranks.count)
 		return bytes;
 	at = at < bytes ? at : bytes;
+	/* The sums of that are rounded at places that depend on the model only. */
+	if (kind == FLMEM_RUN_MEASURE)
+		return at;
 	near = flmem_output_nearest_shard(&call->output, at);
 	return (near > at ? near - at : at - near) <= share / SHARE_TOLERANCE ? near : at;
 }
 
-void flmem_shared_call_divide(struct flmem_aggregate_call *call)
+void flmem_shared_call_divide(struct flmem_aggregate_call *call, enum flmem_run_kind kind)
 {
-	flmem_run_limit(&call->run, part_begin(call, call->ranks.rank),
-			part_begin(call, call->ranks.rank + 1));
+	flmem_run_limit(&call->run, part_begin(call, call->ranks.rank, kind),
+			part_begin(call, call->ranks.rank + 1, kind));
+}
+
+int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct flmem_error *err)
+{
+	struct flmem_exact_sum *all = call->reports; /* one of each process */
+	size_t count = call->ranks.count > 1 ? flmem_run_measured(&call->run) : 0;
+
+	_Static_assert(sizeof(*all) <= sizeof(struct report), "no room for a sum");
+	rc = flmem_shared_call_agree(call, rc, err);
+	for (size_t i = 0; i < count && !rc; i++) {
+		struct flmem_exact_sum *sum = &call->run.sums[i];
+
+		rc = flmem_ranks_gather(&call->ranks, sum, sizeof(*sum), all, err);
+		*sum = (struct flmem_exact_sum){0};
+		for (unsigned r = 0; r < call->ranks.count; r++)
+			flmem_exact_sum_merge(sum, &all[r]);
+	}
+	return rc;
 }
 
 static void join_parts(struct flmem_aggregate_call *call)
@@ -161,7 +177,7 @@ static void join_parts(struct flmem_aggregate_call *call)
 
 int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct flmem_error *err)
 {
-	for (size_t i = 0; i < call->request->input_count && !rc; i++)
+	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
 	if (!rc)
 		rc = flmem_output_flush(&call->output, err);

@@ -21,7 +21,10 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 			    struct flmem_error *err);
 
 /* Takes this process's part of the output, which is planned: whole shards, if they fit. */
-void flmem_shared_call_divide(struct flmem_aggregate_call *call);
+void flmem_shared_call_divide(struct flmem_aggregate_call *call, enum flmem_run_kind kind);
+
+/* After a measuring pass: adds what the other processes have measured. */
+int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct flmem_error *err);
 
 /* After the pass: flushes this part to the disk and gets the checksum of all. */
 int flmem_shared_call_collect(struct flmem_aggregate_call *call, int rc, struct flmem_error *err);
