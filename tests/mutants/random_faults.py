@@ -103,7 +103,7 @@ LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*(?:\1\s*:\s*
 
 # if (a > b) b = a;
 KEEPS_LARGER = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\)\s*(?:\1 = \2|\2 = \1);")
-SIGN = re.compile(r"\? -1 : 1;")
+SIGN = re.compile(r"\? -1 : (?:1;|\w+ >)")
 
 
 def is_buffer_size(text, start):

@@ -349,6 +349,57 @@ static void preloads_are_as_kept(void **state)
 	kept_compare("preloads.txt", &out);
 }
 
+/* Each name that is observed, and names that only begin or end like one. */
+static void observed_names_are_as_kept(void **state)
+{
+	static const char *const names[] = {"MALLOC_",
+					    "GLIBC_TUNABLES",
+					    "_RJEM_MALLOC_CONF",
+					    "JE_MALLOC_CONF",
+					    "LD_PRELOAD",
+					    "TCMALLOC_",
+					    "MIMALLOC_",
+					    "PYTHONMALLOC",
+					    "PYTORCH_ALLOC_CONF",
+					    "PYTORCH_CUDA_ALLOC_CONF",
+					    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+					    "TMPDIR",
+					    "GOMEMLIMIT",
+					    "GOGC",
+					    "NVFLARE_",
+					    "NVFLAR",
+					    "APPFL_",
+					    "FLWR_",
+					    "FLOWER_",
+					    "LD_LIBRARY_PATH",
+					    "PATH",
+					    "OMP_NUM_THREADS",
+					    "MALLO"};
+	static const char *const forms[][2] = {
+		{"", "=1"}, {"", "X=1"}, {"X", "=1"}, {"", "="}, {"", ""}};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names) * FLMEM_ARRAY_SIZE(forms); i++) {
+		struct flmem_setting_report *rows;
+		char word[64];
+		const char *const values[] = {word};
+		struct flmem_argv_env env = {.values = (const char **)(uintptr_t)values,
+					     .count = 1};
+		size_t count;
+
+		snprintf(word, sizeof(word), "%s%s%s", forms[i % FLMEM_ARRAY_SIZE(forms)][0],
+			 names[i / FLMEM_ARRAY_SIZE(forms)], forms[i % FLMEM_ARRAY_SIZE(forms)][1]);
+		assert_int_equal(flmem_settings_observe(&env, &rows, &count, NULL), 0);
+		flmem_buf_printf(&out, "%s:", word);
+		for (size_t k = 0; k < count; k++)
+			flmem_buf_printf(&out, " %s=%s", rows[k].name, rows[k].value);
+		flmem_buf_putc(&out, '\n');
+		flmem_settings_free(rows, count);
+	}
+	kept_compare("observed-names.txt", &out);
+}
+
 static void put_observed(uint64_t seed, struct flmem_buf *out)
 {
 	uint64_t noise = seed * 2654435761U + 41;
@@ -384,6 +435,7 @@ int main(void)
 		cmocka_unit_test(formats_are_as_kept),
 		cmocka_unit_test(preloads_are_as_kept),
 		cmocka_unit_test(observed_settings_are_as_kept),
+		cmocka_unit_test(observed_names_are_as_kept),
 	};
 
 	return cmocka_run_group_tests_name("kept_settings", tests, NULL, NULL);
