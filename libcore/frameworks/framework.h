@@ -126,6 +126,8 @@ struct flmem_framework_ops {
 	const struct flmem_heap_site_table *heap_rules;
 	/* Rows that report nothing but record facts about jobs for the rules; or NULL. */
 	const struct flmem_rule_table *facts;
+	/* Puts the reason why these facts are unknown before any job is checked; or NULL. */
+	void (*facts_init)(struct flmem_recommendations *found);
 };
 
 extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NULL */
@@ -135,6 +137,17 @@ void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_id
 
 /* The table of operations of a framework; NULL for NONE. */
 const struct flmem_framework_ops *flmem_framework_ops_of(enum flmem_framework framework);
+
+/* Empty, with the facts about jobs before any job is checked. */
+void flmem_recommendations_init(struct flmem_recommendations *ret_found);
+
+/* The rules about live processes, of any framework and of each, in the order of reports. */
+const struct flmem_live_row *flmem_live_row_at(size_t index);
+
+/* Checks one process against all of them. FLMEM_EFAILED when out of memory. */
+int flmem_live_rules_run(const struct flmem_process_report *process,
+			 const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err);
 
 /*
  * NULL if processes of this framework and role offload tensors to the directory of temporary files;

@@ -41,6 +41,14 @@ const struct flmem_framework_ops *flmem_framework_ops_of(enum flmem_framework fr
 	return NULL;
 }
 
+void flmem_recommendations_init(struct flmem_recommendations *ret_found)
+{
+	*ret_found = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->facts_init)
+			(*f)->facts_init(ret_found);
+}
+
 const char *flmem_offload_unread(enum flmem_framework framework, enum flmem_role role)
 {
 	const struct flmem_framework_ops *own = flmem_framework_ops_of(framework);

@@ -36,7 +36,8 @@ const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_proces
 	return NULL;
 }
 
-static bool malloc_is(const struct flmem_process_report *process, enum flmem_allocator_kind kind)
+bool flmem_live_malloc_is(const struct flmem_process_report *process,
+			  enum flmem_allocator_kind kind)
 {
 	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
 
@@ -48,8 +49,7 @@ static const char *recommended_arenas(const struct flmem_process_report *process
 	return flmem_role_is_server(process->role) ? "4" : "2";
 }
 
-/* The limit that MALLOC_ARENA_MAX sets; false without one. */
-static bool requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
+bool flmem_live_requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 
@@ -97,7 +97,7 @@ static bool is_unlimited(const struct flmem_process_report *process)
 	uint64_t arenas;
 
 	return process->role && !process->settings_unknown &&
-	       malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
+	       flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
 	       !effective_arena_limit(process, &arenas);
 }
 
@@ -140,28 +140,13 @@ static bool live_arena_high(const struct flmem_process_report *process,
 {
 	uint64_t arenas;
 
-	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
-	    !requested_arenas(process, &arenas) ||
+	if (!process->role || !flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    !flmem_live_requested_arenas(process, &arenas) ||
 	    arenas <= (flmem_role_is_server(process->role) ? SERVER_MAX : CLIENT_MAX))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, arenas);
 	PUT(remark->proposed, recommended_arenas(process));
-	return true;
-}
-
-static bool live_arena_client_4(const struct flmem_process_report *process,
-				struct flmem_live_remark *remark)
-{
-	uint64_t arenas;
-
-	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
-	    flmem_role_is_server(process->role) || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
-	    !requested_arenas(process, &arenas) || arenas != 4)
-		return false;
-	remark->path = "MALLOC_ARENA_MAX";
-	PUT(remark->current, "4");
-	PUT(remark->proposed, "2");
 	return true;
 }
 
@@ -173,7 +158,7 @@ static bool arena_exceeded(const struct flmem_process_report *process,
 	uint64_t asked;
 
 	if (!allocator || allocator->kind != FLMEM_ALLOCATOR_GLIBC ||
-	    allocator->heap.arenas.unknown || !requested_arenas(process, &asked) ||
+	    allocator->heap.arenas.unknown || !flmem_live_requested_arenas(process, &asked) ||
 	    allocator->heap.arenas.value <= asked)
 		return false;
 	remark->path = "heap.arenas";
@@ -200,25 +185,6 @@ static bool live_arena_useless(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool jemalloc_not_loaded(const struct flmem_process_report *process,
-				struct flmem_live_remark *remark)
-{
-	static const char enable[] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD";
-	const char *value = flmem_live_setting(process, enable),
-		   *preload = flmem_live_setting(process, "LD_PRELOAD");
-	bool asked = value && strcmp(value, "true") == 0;
-
-	if (!flmem_live_malloc(process) || malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC))
-		return false;
-	if (!asked && !(preload && strstr(preload, "jemalloc")))
-		return false;
-	remark->path = asked ? enable : "LD_PRELOAD";
-	PUT(remark->current, asked ? value : preload);
-	snprintf(remark->detail, sizeof(remark->detail), "malloc is served by %s",
-		 flmem_allocator_name(flmem_live_malloc(process)->kind));
-	return true;
-}
-
 /* jemalloc 5.0 introduced these names; older versions print a warning and ignore them. */
 static bool supports_decay(const struct flmem_process_report *process)
 {
@@ -232,7 +198,7 @@ static bool live_jemalloc_decay(const struct flmem_process_report *process,
 {
 	const char *value = flmem_live_setting(process, "MALLOC_CONF");
 
-	if (process->settings_unknown || !malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
+	if (process->settings_unknown || !flmem_live_malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
 	    !supports_decay(process) ||
 	    (value && strstr(value, "dirty_decay_ms:") && strstr(value, "muzzy_decay_ms:") &&
 	     !strstr(value, "decay_ms:-1")))
@@ -279,7 +245,7 @@ static bool limit_near(const struct flmem_process_report *process, struct flmem_
 static bool live_musl_no_trim(const struct flmem_process_report *process,
 			      struct flmem_live_remark *remark)
 {
-	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_MUSL))
+	if (!process->role || !flmem_live_malloc_is(process, FLMEM_ALLOCATOR_MUSL))
 		return false;
 	remark->path = "allocators";
 	PUT(remark->current, flmem_allocator_name(FLMEM_ALLOCATOR_MUSL));
@@ -309,14 +275,6 @@ static const struct flmem_live_row rows[] = {
 		  .message = "more arenas than recommended: each retains the memory freed in it",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = live_arena_high},
-	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
-		  .severity = FLMEM_SEVERITY_WARNING,
-		  .framework = FLMEM_FRAMEWORK_NVFLARE,
-		  .condition = "a client of NVFlare that runs with 4 arenas",
-		  .message = "sub_start.sh gives clients the server's number of arenas; start the "
-			     "client with MALLOC_ARENA_MAX=2 in the environment",
-		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
-	 .check = live_arena_client_4},
 	{.rule = {.id = "LIVE-ARENA-EXCEEDED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "more of glibc's arenas than MALLOC_ARENA_MAX allows",
@@ -330,16 +288,6 @@ static const struct flmem_live_row rows[] = {
 		  .message = "only glibc's malloc reads MALLOC_ARENA_MAX",
 		  .source = "glibc manual, \"Memory Allocation Tunables\""},
 	 .check = live_arena_useless},
-	{.rule = {.id = "LIVE-JEMALLOC-NOT-LOADED",
-		  .severity = FLMEM_SEVERITY_ERROR,
-		  .condition = "jemalloc requested by NVFLARE_ENABLE_JEMALLOC_PRELOAD or "
-			       "LD_PRELOAD, and another malloc in use",
-		  .message = "jemalloc was requested but does not serve malloc: NVFlare's start "
-			     "script tries three fixed paths and prints nothing when all are "
-			     "missing, and the loader skips a library that it cannot load; flmem "
-			     "start verifies the preload",
-		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
-	 .check = jemalloc_not_loaded},
 	{.rule = {.id = "LIVE-JEMALLOC-DECAY",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "jemalloc 5 in use with a MALLOC_CONF that lacks decay times or has "
@@ -411,23 +359,17 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 	return flmem_error_nomem(err, "cannot hold the finding of %s", rule->id);
 }
 
-int flmem_live_rules_run(const struct flmem_live_table *table,
-			 const struct flmem_process_report *process,
-			 const struct flmem_version_number *release,
-			 struct flmem_recommendations *found, struct flmem_error *err)
+int flmem_live_row_run(const struct flmem_live_row *row, const struct flmem_process_report *process,
+		       const struct flmem_version_number *release,
+		       struct flmem_recommendations *found, struct flmem_error *err)
 {
 	char file[32];
 	const struct flmem_finding_place place = {.file = file};
-	int rc = 0;
+	struct flmem_live_remark remark = {0};
 
+	if ((row->offload && !found->disk_offload) || !flmem_rule_holds(&row->rule, release) ||
+	    !row->check(process, &remark))
+		return 0;
 	snprintf(file, sizeof(file), "process %d", (int)process->pid);
-	for (size_t i = 0; i < table->count && !rc; i++) {
-		const struct flmem_live_row *row = &table->rows[i];
-		struct flmem_live_remark remark = {0};
-
-		if ((!row->offload || found->disk_offload) &&
-		    flmem_rule_holds(&row->rule, release) && row->check(process, &remark))
-			rc = flmem_live_finding_add(&row->rule, &place, &remark, found, err);
-	}
-	return rc;
+	return flmem_live_finding_add(&row->rule, &place, &remark, found, err);
 }

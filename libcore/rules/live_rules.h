@@ -36,6 +36,11 @@ struct flmem_finding_place {
 struct flmem_live_row {
 	struct flmem_rule rule;
 	bool offload; /* applies only if a checked job offloads tensors to disk */
+	/*
+	 * Of a framework's row: the rule about any process that it follows in reports and lists;
+	 * NULL: all of them.
+	 */
+	const char *after;
 	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
 };
 
@@ -65,6 +70,13 @@ const char *flmem_live_setting(const struct flmem_process_report *process, const
 /* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
 
+/* Whether that allocator is known, and of this kind. */
+bool flmem_live_malloc_is(const struct flmem_process_report *process,
+			  enum flmem_allocator_kind kind);
+
+/* The limit that MALLOC_ARENA_MAX sets; false without one. */
+bool flmem_live_requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas);
+
 /* Puts text of the process into a field of a remark, with control characters escaped. */
 void flmem_live_put(char *field, size_t size, const char *text);
 
@@ -76,10 +88,9 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 			   const struct flmem_live_remark *remark,
 			   struct flmem_recommendations *found, struct flmem_error *err);
 
-/* Checks one process against a table. FLMEM_EFAILED when out of memory. */
-int flmem_live_rules_run(const struct flmem_live_table *table,
-			 const struct flmem_process_report *process,
-			 const struct flmem_version_number *release,
-			 struct flmem_recommendations *found, struct flmem_error *err);
+/* Checks one process against a row. FLMEM_EFAILED when out of memory. */
+int flmem_live_row_run(const struct flmem_live_row *row, const struct flmem_process_report *process,
+		       const struct flmem_version_number *release,
+		       struct flmem_recommendations *found, struct flmem_error *err);
 
 #endif

@@ -16,9 +16,8 @@
 #include "base/text/version_number.h"
 #include "documents/document.h"
 
-/* Sources shared by many rules. */
+/* A source shared by many rules, also about processes of any framework. */
 #define FLMEM_SOURCE_NVFLARE_GUIDE "NVFlare guide \"Memory Management\""
-#define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9.0"
 
 /* Shared by the rule about a live process and the one about the script that starts it. */
 #define FLMEM_OFFLOAD_IN_MEMORY                                                              \
@@ -91,13 +90,13 @@ struct flmem_remark {
 	const enum flmem_severity *severity;  /* overrides the row's; NULL: the row's */
 };
 
-/* The facts about jobs before any job is checked. */
-#define FLMEM_RECOMMENDATIONS_INIT                                                            \
-	{                                                                                     \
-		.server_gc_rounds = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
-		.client_gc_rounds = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
-		.clear_cache = FLMEM_UNKNOWN("no checked Python file sends through NVFlare"), \
-		.cuda_empty_cache = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
+/* No facts about jobs; flmem_recommendations_init() also states whose jobs set them. */
+#define FLMEM_RECOMMENDATIONS_INIT                                              \
+	{                                                                       \
+		.server_gc_rounds = FLMEM_UNKNOWN("no checked job sets it"),    \
+		.client_gc_rounds = FLMEM_UNKNOWN("no checked job sets it"),    \
+		.clear_cache = FLMEM_UNKNOWN("no checked Python file sets it"), \
+		.cuda_empty_cache = FLMEM_UNKNOWN("no checked job sets it"),    \
 	}
 
 /* Limit on the findings of one run: hostile files could produce any number. */

@@ -15,7 +15,6 @@
 
 #define ANY_FRAMEWORK (~0U)
 
-#define GUIDE	 "NVFlare guide \"Memory Management\""
 #define TEMPLATE "NVFlare start script sub_start.sh"
 
 #define NOT_GLIBC "only glibc's malloc reads it; jemalloc has its own arenas"
@@ -27,10 +26,10 @@ static bool is_arena_limit(const char *value)
 	return flmem_glibc_arena_max_parse(value, &limit);
 }
 
-#define ARENA_ROW                                                                     \
-	.name = "MALLOC_ARENA_MAX", .allocators = GLIBC, .frameworks = ANY_FRAMEWORK, \
-	.source = GUIDE, .otherwise = NOT_GLIBC, .valid = is_arena_limit,             \
-	.ignored_pattern = "*[!0-9]* | 0",                                            \
+#define ARENA_ROW                                                                              \
+	.name = "MALLOC_ARENA_MAX", .allocators = GLIBC, .frameworks = ANY_FRAMEWORK,          \
+	.source = FLMEM_SOURCE_NVFLARE_GUIDE, .otherwise = NOT_GLIBC, .valid = is_arena_limit, \
+	.ignored_pattern = "*[!0-9]* | 0",                                                     \
 	.invalid = "not a whole number above 0, so glibc sets no limit with it"
 
 static const struct flmem_setting_row rows[] = {
@@ -62,7 +61,7 @@ static const struct flmem_setting_row rows[] = {
 		.allocators = JEMALLOC,
 		.frameworks = ANY_FRAMEWORK,
 		.reason = "replaces glibc's malloc with jemalloc; recommended for PyTorch",
-		.source = GUIDE,
+		.source = FLMEM_SOURCE_NVFLARE_GUIDE,
 	},
 	{
 		.name = "MALLOC_CONF",

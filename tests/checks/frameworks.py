@@ -24,20 +24,12 @@ ALLOWED = (
     ("libcore/frameworks/registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
     ("libcore/settings/print.c", r"FLMEM_SETTINGS_FORMAT_NVFLARE_(DOCKER|SLURM)|nvflare-(docker|slurm)",
      "formats that NVFlare's launchers read, by the names of the public enumeration"),
-    ("libcore/settings/table.c", r'NVFlare guide .*|NVFlare start script .*',
+    ("libcore/settings/table.c", GUIDE + r"|NVFlare start script .*",
      "the sources of rows about processes of any framework"),
-    ("libcore/rules/rules.h", GUIDE + r"|FLMEM_SOURCE_NVFLARE_CODE",
-     "the sources that rules cite, under one name each"),
-    ("libcore/rules/rules.h", r"NVFlare (guide|code\b).*", "their texts"),
-    ("libcore/rules/rules.h", r"no checked .*NVFlare.*",
-     "struct flmem_recommendations holds facts that only NVFlare's jobs set"),
+    ("libcore/rules/rules.h", GUIDE + r"|NVFlare guide .*",
+     "the source that rules about processes of any framework cite"),
     ("libcore/rules/trend_rules.c", GUIDE, "the source of a rule about any process"),
     ("libcore/rules/live_rules.c", GUIDE, "the source of rules about any process"),
-    ("libcore/rules/live_rules.c", r"NVFLARE_ENABLE_JEMALLOC_PRELOAD|jemalloc requested by .*"
-     r"|.*malloc: NVFlare's start |NVFlare's master template, .*",
-     "the variable of start scripts, which flmem start --emit writes for every framework"),
-    ("libcore/rules/live_rules.c", r"FLMEM_FRAMEWORK_NVFLARE|a client of NVFlare .*",
-     "LIVE-ARENA-CLIENT-4 stands between rules about any process: their order is that of reports"),
 )
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*', re.S)

@@ -18,10 +18,10 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
+#include "frameworks/framework.h"
 #include "frameworks/troubles.h"
 #include "kept.h"
 #include "ops/recommend/recommend_recording.h"
-#include "rules/live_rules.h"
 #include "rules/rules.h"
 #include "series.h"
 
@@ -333,8 +333,7 @@ static void put_answers(uint64_t seed, struct flmem_buf *out)
 	one.process = chance(&s, 0.8) ? &s.process : NULL;
 	one.recorded = chance(&s, 0.6) ? &s.recorded : NULL;
 	one.found = &found;
-	assert_int_equal(
-		flmem_live_rules_run(&flmem_live_rules, &s.process, &release, &found, NULL), 0);
+	assert_int_equal(flmem_live_rules_run(&s.process, &release, &found, NULL), 0);
 	flmem_buf_printf(out, "%d\n", (int)seed);
 	for (size_t i = seed % 3; flmem_trouble_step(i); i += 3)
 		put_answer(out, i, &one);

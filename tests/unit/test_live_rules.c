@@ -12,6 +12,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "frameworks/framework.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -327,6 +328,37 @@ static void every_rule_has_both(void **state)
 	}
 }
 
+static bool is_about_any_process(const char *id)
+{
+	const struct flmem_live_table *tables[] = {&flmem_live_rules, &flmem_live_runtime_rules};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++)
+		for (size_t n = 0; n < tables[i]->count; n++)
+			if (strcmp(tables[i]->rows[n].rule.id, id) == 0)
+				return true;
+	return false;
+}
+
+/* One that follows no rule would not run. */
+static void a_rule_of_a_framework_follows_one_that_there_is(void **state)
+{
+	size_t following = 0;
+
+	(void)state;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
+		const struct flmem_live_table *table = (*f)->live_rules;
+
+		for (size_t i = 0; table && i < table->count; i++) {
+			const struct flmem_live_row *row = &table->rows[i];
+
+			if (row->after && !is_about_any_process(row->after))
+				fail_msg("%s follows '%s'", row->rule.id, row->after);
+			following += row->after != NULL;
+		}
+	}
+	assert_true(following > 0);
+}
+
 /* By the command line, which names the database. */
 static void a_superlink_that_keeps_its_store_in_memory_is_reported(void **state)
 {
@@ -417,6 +449,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_is_triggered_and_nearly_missed),
 		cmocka_unit_test(every_rule_has_both),
+		cmocka_unit_test(a_rule_of_a_framework_follows_one_that_there_is),
 		cmocka_unit_test(a_superlink_that_keeps_its_store_in_memory_is_reported),
 		cmocka_unit_test(what_may_not_be_read_is_a_problem),
 		cmocka_unit_test(text_of_the_environment_is_escaped),

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "frameworks/framework.h"
 #include "frameworks/troubles.h"
-#include "rules/live_rules.h"
 #include "rules/rules.h"
 
 #define MIB	 (UINT64_C(1) << 20)
@@ -211,9 +211,7 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 	if (!row->allocator && strcmp(row->says, "environment") == 0)
 		one.process = NULL;
 	if (one.process)
-		assert_int_equal(
-			flmem_live_rules_run(&flmem_live_rules, &process, &release, &found, NULL),
-			0);
+		assert_int_equal(flmem_live_rules_run(&process, &release, &found, NULL), 0);
 	flmem_trouble_answer(index_of(row->step), &one, ret_answer);
 }
 

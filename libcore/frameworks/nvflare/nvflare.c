@@ -268,4 +268,5 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.trend_rules = &flmem_nvflare_trend_rules,
 	.heap_rules = &flmem_nvflare_heap_rules,
 	.facts = &flmem_nvflare_facts,
+	.facts_init = flmem_nvflare_facts_init,
 };

@@ -9,6 +9,14 @@
 static const char differs[] = "the checked jobs differ in this value";
 static const char at_run_time[] = "the value in a checked file is known only when it runs";
 
+void flmem_nvflare_facts_init(struct flmem_recommendations *found)
+{
+	const struct flmem_u64 in_job = FLMEM_UNKNOWN("no checked NVFlare job sets it");
+
+	found->server_gc_rounds = found->client_gc_rounds = found->cuda_empty_cache = in_job;
+	found->clear_cache = FLMEM_UNKNOWN("no checked Python file sends through NVFlare");
+}
+
 /* One interval for all, or none. */
 static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 {

@@ -107,7 +107,62 @@ static bool gc_wrong_allocator(const struct flmem_process_report *process,
 	return true;
 }
 
+static bool live_arena_client_4(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	uint64_t arenas;
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
+	    flmem_role_is_server(process->role) ||
+	    !flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    !flmem_live_requested_arenas(process, &arenas) || arenas != 4)
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	flmem_live_put(remark->current, sizeof(remark->current), "4");
+	flmem_live_put(remark->proposed, sizeof(remark->proposed), "2");
+	return true;
+}
+
+/* Of any framework: scripts that flmem writes for the others have this variable, too. */
+static bool jemalloc_not_loaded(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	const char *value = flmem_live_setting(process, FLMEM_NVFLARE_JEMALLOC_PRELOAD),
+		   *preload = flmem_live_setting(process, "LD_PRELOAD");
+	bool asked = value && strcmp(value, "true") == 0;
+
+	if (!flmem_live_malloc(process) || flmem_live_malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC))
+		return false;
+	if (!asked && !(preload && strstr(preload, "jemalloc")))
+		return false;
+	remark->path = asked ? FLMEM_NVFLARE_JEMALLOC_PRELOAD : "LD_PRELOAD";
+	flmem_live_put(remark->current, sizeof(remark->current), asked ? value : preload);
+	snprintf(remark->detail, sizeof(remark->detail), "malloc is served by %s",
+		 flmem_allocator_name(flmem_live_malloc(process)->kind));
+	return true;
+}
+
 static const struct flmem_live_row live_rows[] = {
+	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .condition = "a client of NVFlare that runs with 4 arenas",
+		  .message = "sub_start.sh gives clients the server's number of arenas; start the "
+			     "client with MALLOC_ARENA_MAX=2 in the environment",
+		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
+	 .after = "LIVE-ARENA-HIGH",
+	 .check = live_arena_client_4},
+	{.rule = {.id = "LIVE-JEMALLOC-NOT-LOADED",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .condition = "jemalloc requested by NVFLARE_ENABLE_JEMALLOC_PRELOAD or "
+			       "LD_PRELOAD, and another malloc in use",
+		  .message = "jemalloc was requested but does not serve malloc: NVFlare's start "
+			     "script tries three fixed paths and prints nothing when all are "
+			     "missing, and the loader skips a library that it cannot load; flmem "
+			     "start verifies the preload",
+		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
+	 .after = "LIVE-ARENA-USELESS",
+	 .check = jemalloc_not_loaded},
 	{.rule = {.id = "LIVE-NVF-GC-WRONG-ALLOCATOR",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,

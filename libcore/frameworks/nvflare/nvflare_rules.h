@@ -12,6 +12,8 @@
 #include "rules/heap_site_rules.h"
 #include "rules/rules.h"
 
+#define FLMEM_SOURCE_NVFLARE_CODE "NVFlare code, 2.7.2 to 2.9.0"
+
 /* The variables of its external trainers and of its start script. */
 #define FLMEM_NVFLARE_GC_ROUNDS	       "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
 #define FLMEM_NVFLARE_CUDA_EMPTY_CACHE "NVFLARE_CUDA_EMPTY_CACHE"
@@ -46,6 +48,10 @@ extern const struct flmem_rule_table flmem_nvflare_call_rules;
 extern const struct flmem_rule_table flmem_nvflare_script_rules;
 extern const struct flmem_rule_table flmem_nvflare_import_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
+
+/* The `facts_init` of NVFlare. */
+void flmem_nvflare_facts_init(struct flmem_recommendations *found);
+
 extern const struct flmem_live_table flmem_nvflare_live_rules;
 extern const struct flmem_leftover_row flmem_nvflare_leftover;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;

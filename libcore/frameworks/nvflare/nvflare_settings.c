@@ -17,8 +17,6 @@
 
 #define NVFLARE FLMEM_BIT(FLMEM_FRAMEWORK_NVFLARE)
 
-#define GUIDE "NVFlare guide \"Memory Management\""
-
 #define REMOVED "NVFlare reads it only from 2.7.2 to 2.8; use the job setting instead"
 
 static bool is_python_int(const char *value)
@@ -37,11 +35,11 @@ static bool is_literal_boolean(const char *value)
 #define TRAINER_VARIABLE                                                                 \
 	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,         \
 	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .before = FLMEM_VERSION_NUMBER(2, 9, 0), \
-	.source = GUIDE, .otherwise = REMOVED, .overrides_job = true
+	.source = FLMEM_SOURCE_NVFLARE_GUIDE, .otherwise = REMOVED, .overrides_job = true
 
 #define JOB_SETTING                                            \
 	.allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE, \
-	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .source = GUIDE
+	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .source = FLMEM_SOURCE_NVFLARE_GUIDE
 
 const struct flmem_setting_row flmem_nvflare_settings[] = {
 	{

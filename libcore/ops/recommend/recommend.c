@@ -372,12 +372,13 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 			 struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_recommendations_clear)
-	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
+	struct flmem_recommendations found = {0};
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
 	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
 	struct flmem_version_number release = {0};
 	int rc = 0;
 
+	flmem_recommendations_init(&found);
 	if (options && options->framework_version)
 		rc = flmem_version_number_parse(options->framework_version, &release, err);
 	if (!rc)

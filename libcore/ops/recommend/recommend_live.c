@@ -38,12 +38,7 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 		rc = add_process_problem(found, process->pid, &why, err);
 	}
 	if (!rc)
-		rc = flmem_live_rules_run(&flmem_live_rules, process, release, found, err);
-	if (!rc)
-		rc = flmem_live_rules_run(&flmem_live_runtime_rules, process, release, found, err);
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
-		if ((*f)->live_rules)
-			rc = flmem_live_rules_run((*f)->live_rules, process, release, found, err);
+		rc = flmem_live_rules_run(process, release, found, err);
 	if (!is_closed(process) || found->finding_count > findings) {
 		found->file_count++;
 		found->process_count++;
@@ -66,10 +61,11 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 			      struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_recommendations_clear)
-	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
+	struct flmem_recommendations found = {0};
 	struct flmem_version_number release = {0};
 	int rc = 0;
 
+	flmem_recommendations_init(&found);
 	found.disk_offload = options && options->beside && options->beside->disk_offload;
 	if (options && options->framework_version)
 		rc = flmem_version_number_parse(options->framework_version, &release, err);

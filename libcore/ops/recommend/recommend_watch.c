@@ -7,6 +7,7 @@
 #include <flmem/detect.h>
 
 #include "base/cleanup.h"
+#include "frameworks/framework.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_live.h"
 #include "ops/recommend/recommend_recording.h"
@@ -126,7 +127,7 @@ int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_
 			  struct flmem_watch_advice *ret_advice, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_watch_advice_clear)
-	struct flmem_watch_advice advice = {.rules = rules, .found = FLMEM_RECOMMENDATIONS_INIT};
+	struct flmem_watch_advice advice = {.rules = rules};
 	FLMEM_AUTO(clear_reading) struct live_reading reading = {0};
 	int rc = 0;
 
@@ -134,6 +135,7 @@ int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_
 		*ret_advice = (struct flmem_watch_advice){0};
 		return 0;
 	}
+	flmem_recommendations_init(&advice.found);
 	advice.found.file_count = summary->count;
 	advice.spans = calloc(summary->count ? summary->count : 1, sizeof(*advice.spans));
 	if (!advice.spans)

@@ -20,11 +20,14 @@ static const struct flmem_rule *framework_rule(const struct flmem_framework_ops 
 	return NULL;
 }
 
-static const struct flmem_rule *live_rule(const struct flmem_live_table *table, size_t *index)
+static const struct flmem_rule *live_rule(size_t *index)
 {
-	if (table && *index < table->count)
-		return &table->rows[*index].rule;
-	*index -= table ? table->count : 0;
+	const struct flmem_live_row *row = flmem_live_row_at(*index);
+
+	if (row)
+		return &row->rule;
+	for (size_t i = 0; flmem_live_row_at(i); i++)
+		--*index;
 	return NULL;
 }
 
@@ -62,11 +65,7 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = framework_rule(*f, &index);
 	if (!rule)
-		rule = live_rule(&flmem_live_rules, &index);
-	if (!rule)
-		rule = live_rule(&flmem_live_runtime_rules, &index);
-	for (f = flmem_frameworks; *f && !rule; f++)
-		rule = live_rule((*f)->live_rules, &index);
+		rule = live_rule(&index);
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = leftover_rule((*f)->leftover, &index);
 	for (f = flmem_frameworks; *f && !rule; f++)
