@@ -31,6 +31,7 @@
 struct flmem_process;
 struct flmem_launch_program;
 struct flmem_setting_row;
+struct flmem_settings_syntax;
 struct flmem_trouble_row;
 
 /*
@@ -100,6 +101,8 @@ struct flmem_framework_ops {
 	const char *variable_prefix;
 	/* Its memory settings, ending in a row without a name; or NULL. */
 	const struct flmem_setting_row *settings;
+	/* The formats of settings that only its programs read, ending in a row of 0; or NULL. */
+	const struct flmem_settings_syntax *setting_syntaxes;
 	/* With one of these, a file that only sets variables is its; ends in NULL; or NULL. */
 	const char *const *variable_words;
 	/* With one of these, so is a file that runs Python; ends in NULL; or NULL. */

@@ -2,12 +2,17 @@
 #ifndef FLMEM_FRAMEWORKS_SETTINGS_H
 #define FLMEM_FRAMEWORKS_SETTINGS_H
 
-/* A memory setting as a row; settings/ has those of any framework, each framework its own. */
+/*
+ * A memory setting as a row, and how a text format writes settings; settings/ has those of any
+ * framework, each framework its own.
+ */
 
 #include <stdbool.h>
 
 #include <flmem/roles.h>
+#include <flmem/settings.h>
 
+#include "base/text/quote.h"
 #include "base/text/version_number.h"
 
 #define FLMEM_BIT(value) (1U << (value))
@@ -41,6 +46,20 @@ struct flmem_setting_row {
 	 */
 	const char *ignored_pattern;
 	bool overrides_job; /* its reader uses it instead of the value in the job */
+};
+
+/* One line per variable: before, NAME, between, quoted value, after. */
+struct flmem_settings_syntax {
+	enum flmem_settings_format format;
+	const char *head; /* once, before all lines */
+	const char *before, *between, *after;
+	flmem_quote_fn *quote;
+	const char *comment_before, *comment_after;
+	const char *tail; /* after all lines, then each name with name_before; NULL: none */
+	const char *name_before;
+	flmem_quote_fn *comment_quote; /* NULL: the text of a comment is not quoted */
+	bool quotes_pair;	       /* the quotes go around NAME=value */
+	bool elsewhere;		       /* used on another machine */
 };
 
 #endif

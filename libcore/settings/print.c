@@ -8,24 +8,13 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
-#include "settings/quote.h"
+#include "base/text/quote.h"
+#include "frameworks/framework.h"
+#include "frameworks/settings.h"
 
-/* One line per variable: before, NAME, between, quoted value, after. */
-struct format {
-	const char *name;
-	const char *head; /* once, before all lines */
-	const char *before, *between, *after;
-	flmem_quote_fn *quote;
-	bool quotes_pair; /* the quotes go around NAME=value */
-	bool elsewhere;
-	const char *comment_before, *comment_after;
-	const char *tail; /* after all lines, then each name with name_before; NULL: none */
-	const char *name_before;
-	flmem_quote_fn *comment_quote; /* NULL: the text of a comment is not quoted */
-};
-
-static const struct format formats[] = {
-	[FLMEM_SETTINGS_FORMAT_SH] = {.name = "sh",
+/* A framework has those that only its programs read. */
+static const struct flmem_settings_syntax syntaxes[] = {
+	[FLMEM_SETTINGS_FORMAT_SH] = {.format = FLMEM_SETTINGS_FORMAT_SH,
 				      .head = "",
 				      .before = "export ",
 				      .between = "=",
@@ -33,7 +22,7 @@ static const struct format formats[] = {
 				      .quote = flmem_quote_sh,
 				      .comment_before = "# ",
 				      .comment_after = "\n"},
-	[FLMEM_SETTINGS_FORMAT_FISH] = {.name = "fish",
+	[FLMEM_SETTINGS_FORMAT_FISH] = {.format = FLMEM_SETTINGS_FORMAT_FISH,
 					.head = "",
 					.before = "set -gx ",
 					.between = " ",
@@ -44,7 +33,7 @@ static const struct format formats[] = {
 	/*
 	 * csh joins the lines for `eval` with spaces, so the output must not depend on line ends.
 	 */
-	[FLMEM_SETTINGS_FORMAT_CSH] = {.name = "csh",
+	[FLMEM_SETTINGS_FORMAT_CSH] = {.format = FLMEM_SETTINGS_FORMAT_CSH,
 				       .head = "",
 				       .before = "setenv ",
 				       .between = " ",
@@ -53,7 +42,7 @@ static const struct format formats[] = {
 				       .comment_before = ": ",
 				       .comment_after = ";\n",
 				       .comment_quote = flmem_quote_csh},
-	[FLMEM_SETTINGS_FORMAT_DOTENV] = {.name = "dotenv",
+	[FLMEM_SETTINGS_FORMAT_DOTENV] = {.format = FLMEM_SETTINGS_FORMAT_DOTENV,
 					  .head = "",
 					  .before = "",
 					  .between = "=",
@@ -61,7 +50,7 @@ static const struct format formats[] = {
 					  .quote = flmem_quote_dotenv,
 					  .comment_before = "# ",
 					  .comment_after = "\n"},
-	[FLMEM_SETTINGS_FORMAT_SYSTEMD] = {.name = "systemd",
+	[FLMEM_SETTINGS_FORMAT_SYSTEMD] = {.format = FLMEM_SETTINGS_FORMAT_SYSTEMD,
 					   .head = "",
 					   .before = "Environment=",
 					   .between = "=",
@@ -70,7 +59,7 @@ static const struct format formats[] = {
 					   .quotes_pair = true,
 					   .comment_before = "# ",
 					   .comment_after = "\n"},
-	[FLMEM_SETTINGS_FORMAT_DOCKER] = {.name = "docker",
+	[FLMEM_SETTINGS_FORMAT_DOCKER] = {.format = FLMEM_SETTINGS_FORMAT_DOCKER,
 					  .head = "",
 					  .before = "",
 					  .between = "=",
@@ -79,7 +68,7 @@ static const struct format formats[] = {
 					  .elsewhere = true,
 					  .comment_before = "# ",
 					  .comment_after = "\n"},
-	[FLMEM_SETTINGS_FORMAT_K8S] = {.name = "k8s",
+	[FLMEM_SETTINGS_FORMAT_K8S] = {.format = FLMEM_SETTINGS_FORMAT_K8S,
 				       .head = "env:\n",
 				       .before = "  - name: ",
 				       .between = "\n    value: ",
@@ -88,60 +77,56 @@ static const struct format formats[] = {
 				       .elsewhere = true,
 				       .comment_before = "  # ",
 				       .comment_after = "\n"},
-	[FLMEM_SETTINGS_FORMAT_NVFLARE_DOCKER] = {.name = "nvflare-docker",
-						  .head = "default_job_env:\n",
-						  .before = "  ",
-						  .between = ": ",
-						  .after = "\n",
-						  .quote = flmem_quote_yaml,
-						  .elsewhere = true,
-						  .comment_before = "  # ",
-						  .comment_after = "\n"},
-	/* A block of YAML, in which nothing is escaped, with lines for bash. */
-	[FLMEM_SETTINGS_FORMAT_NVFLARE_SLURM] = {.name = "nvflare-slurm",
-						 .head = "setup: |\n",
-						 .before = "  export ",
-						 .between = "=",
-						 .after = "\n",
-						 .quote = flmem_quote_sh_in_yaml,
-						 .elsewhere = true,
-						 .comment_before = "  # ",
-						 .comment_after = "\n",
-						 .tail = "forward_env:\n",
-						 .name_before = "  - "},
 };
+
+static const char *const names[] = {
+#define NAME_OF(name, text, meaning) [FLMEM_SETTINGS_FORMAT_##name] = (text),
+	FLMEM_SETTINGS_FORMATS(NAME_OF)
+#undef NAME_OF
+};
+
+static const struct flmem_settings_syntax *syntax_of(enum flmem_settings_format format)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_settings_syntax *own = (*f)->setting_syntaxes;
+		     own && own->before; own++)
+			if (own->format == format)
+				return own;
+	return &syntaxes[format];
+}
 
 int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret_format,
 			       struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(formats); i++) {
-		if (strcmp(formats[i].name, name) == 0) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		if (strcmp(names[i], name) == 0) {
 			*ret_format = (enum flmem_settings_format)i;
 			return 0;
 		}
-		flmem_buf_printf(&list, "%s%s", i ? ", " : "", formats[i].name);
+		flmem_buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
 	}
 	return flmem_parse_invalid_choice(name, NULL, list.data, err);
 }
 
 bool flmem_settings_format_elsewhere(enum flmem_settings_format format)
 {
-	return formats[format].elsewhere;
+	return syntax_of(format)->elsewhere;
 }
 
-static void put_comment(struct flmem_buf *out, const struct format *format, const char *text)
+static void put_comment(struct flmem_buf *out, const struct flmem_settings_syntax *syntax,
+			const char *text)
 {
-	flmem_buf_puts(out, format->comment_before);
-	if (format->comment_quote)
-		format->comment_quote(out, text);
+	flmem_buf_puts(out, syntax->comment_before);
+	if (syntax->comment_quote)
+		syntax->comment_quote(out, text);
 	else
 		flmem_buf_puts(out, text);
-	flmem_buf_puts(out, format->comment_after);
+	flmem_buf_puts(out, syntax->comment_after);
 }
 
-static void put_reason(struct flmem_buf *out, const struct format *format,
+static void put_reason(struct flmem_buf *out, const struct flmem_settings_syntax *syntax,
 		       const struct flmem_setting *s)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -164,45 +149,45 @@ static void put_reason(struct flmem_buf *out, const struct format *format,
 	else if (s->note)
 		flmem_buf_printf(&text, "; but %s", s->note);
 	out->failed |= text.failed;
-	put_comment(out, format, text.data);
+	put_comment(out, syntax, text.data);
 }
 
-static const char *put_assignment(struct flmem_buf *out, const struct format *format,
+static const char *put_assignment(struct flmem_buf *out, const struct flmem_settings_syntax *syntax,
 				  const struct flmem_setting *s)
 {
 	FLMEM_AUTO_BUF struct flmem_buf pair = FLMEM_BUF_INIT;
 	const char *problem;
 
-	flmem_buf_puts(out, format->before);
-	if (format->quotes_pair) {
+	flmem_buf_puts(out, syntax->before);
+	if (syntax->quotes_pair) {
 		flmem_buf_printf(&pair, "%s=%s", s->name, s->value);
 		out->failed |= pair.failed;
-		problem = format->quote(out, pair.data);
+		problem = syntax->quote(out, pair.data);
 	} else {
 		flmem_buf_puts(out, s->name);
-		flmem_buf_puts(out, format->between);
-		problem = format->quote(out, s->value);
+		flmem_buf_puts(out, syntax->between);
+		problem = syntax->quote(out, s->value);
 	}
-	flmem_buf_puts(out, format->after);
+	flmem_buf_puts(out, syntax->after);
 	return problem;
 }
 
-static int put_setting(struct flmem_buf *out, const struct format *format,
+static int put_setting(struct flmem_buf *out, const struct flmem_settings_syntax *syntax,
 		       const struct flmem_setting *s, bool with_reason, struct flmem_error *err)
 {
 	const char *problem;
 
 	if (with_reason)
-		put_reason(out, format, s);
+		put_reason(out, syntax, s);
 	if (s->where || s->origin == FLMEM_SETTING_OMITTED)
 		return 0;
-	problem = put_assignment(out, format, s);
+	problem = put_assignment(out, syntax, s);
 	if (!problem)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "the value of %s cannot be written as %s, which cannot hold %s; "
 			       "unset it, or use another format",
-			       s->name, format->name, problem);
+			       s->name, names[syntax->format], problem);
 }
 
 static bool has_variables(const struct flmem_settings *settings)
@@ -213,13 +198,13 @@ static bool has_variables(const struct flmem_settings *settings)
 	return false;
 }
 
-static void put_names(struct flmem_buf *out, const struct format *format,
+static void put_names(struct flmem_buf *out, const struct flmem_settings_syntax *syntax,
 		      const struct flmem_settings *settings)
 {
-	flmem_buf_puts(out, format->tail);
+	flmem_buf_puts(out, syntax->tail);
 	for (size_t i = 0; i < settings->count; i++)
 		if (!settings->rows[i].where && settings->rows[i].value)
-			flmem_buf_printf(out, "%s%s\n", format->name_before,
+			flmem_buf_printf(out, "%s%s\n", syntax->name_before,
 					 settings->rows[i].name);
 }
 
@@ -227,18 +212,18 @@ int flmem_settings_print(const struct flmem_settings *settings, enum flmem_setti
 			 bool with_reasons, char **ret_text, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
-	const struct format *format = &formats[which];
+	const struct flmem_settings_syntax *syntax = syntax_of(which);
 	char *text;
 	int rc = 0;
 
 	if (has_variables(settings))
-		flmem_buf_puts(&out, format->head);
+		flmem_buf_puts(&out, syntax->head);
 	for (size_t i = 0; i < settings->count && !rc; i++)
-		rc = put_setting(&out, format, &settings->rows[i], with_reasons, err);
+		rc = put_setting(&out, syntax, &settings->rows[i], with_reasons, err);
 	if (rc)
 		return rc;
-	if (format->tail && has_variables(settings))
-		put_names(&out, format, settings);
+	if (syntax->tail && has_variables(settings))
+		put_names(&out, syntax, settings);
 	text = flmem_buf_take(&out);
 	if (!text)
 		return flmem_error_nomem(err, "cannot print the settings");

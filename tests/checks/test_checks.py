@@ -85,6 +85,7 @@ FAULTS = (
      "names a framework"),
     ("frameworks", "libcore/frameworks/launch/b.c", SPDX + 'const char *b = "flwr-serverapp";\n',
      "names a framework"),
+    ("frameworks", "libcore/proc/b.c", SPDX + 'const char *b = "nvflare.b";\n', "names a framework"),
     ("frameworks", "libcore/settings/b.c", SPDX + 'const char *b = "NVFLARE_B";\n',
      "names a framework"),
     ("frameworks", "libcore/report/b.c", SPDX + "/* Flower */\nint flwr;\n", "b.c:3: 'flwr'"),

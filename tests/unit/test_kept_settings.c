@@ -18,12 +18,12 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
+#include "base/text/quote.h"
 #include "kept.h"
 #include "proc/argv_env.h"
 #include "series.h"
 #include "settings/observed.h"
 #include "settings/preload.h"
-#include "settings/quote.h"
 
 static void put_shown(struct flmem_buf *out, const char *text)
 {

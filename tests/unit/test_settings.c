@@ -12,9 +12,9 @@
 #include <flmem/settings.h>
 
 #include "base/cleanup.h"
+#include "base/text/quote.h"
 #include "base/text/version_number.h"
 #include "settings/preload.h"
-#include "settings/quote.h"
 #include "settings/table.h"
 
 #define AUTO_SETTINGS FLMEM_AUTO(flmem_settings_clear)

@@ -255,6 +255,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.script_words = script_words,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
+	.setting_syntaxes = flmem_nvflare_setting_syntaxes,
 	.start = &flmem_nvflare_start,
 	.exit_us = EXIT_US,
 	.offloads = flmem_role_is_server,

@@ -62,5 +62,6 @@ struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *
 
 extern const struct flmem_strategies flmem_nvflare_strategies;
 extern const struct flmem_setting_row flmem_nvflare_settings[];
+extern const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[];
 
 #endif

@@ -92,3 +92,29 @@ const struct flmem_setting_row flmem_nvflare_settings[] = {
 	},
 	{0},
 };
+
+/* Parts of the YAML of its launchers. */
+const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[] = {
+	{.format = FLMEM_SETTINGS_FORMAT_NVFLARE_DOCKER,
+	 .head = "default_job_env:\n",
+	 .before = "  ",
+	 .between = ": ",
+	 .after = "\n",
+	 .quote = flmem_quote_yaml,
+	 .elsewhere = true,
+	 .comment_before = "  # ",
+	 .comment_after = "\n"},
+	/* A block of YAML, in which nothing is escaped, with lines for bash. */
+	{.format = FLMEM_SETTINGS_FORMAT_NVFLARE_SLURM,
+	 .head = "setup: |\n",
+	 .before = "  export ",
+	 .between = "=",
+	 .after = "\n",
+	 .quote = flmem_quote_sh_in_yaml,
+	 .elsewhere = true,
+	 .comment_before = "  # ",
+	 .comment_after = "\n",
+	 .tail = "forward_env:\n",
+	 .name_before = "  - "},
+	{0},
+};

@@ -10,10 +10,10 @@
 #include "base/cleanup.h"
 #include "base/files/io.h"
 #include "base/text/buf.h"
+#include "base/text/quote.h"
 #include "frameworks/start.h"
 #include "ops/start/emit_place.h"
 #include "settings/preload.h"
-#include "settings/quote.h"
 #include "settings/table.h"
 
 /* State of the text that is written. */

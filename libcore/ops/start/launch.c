@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
+#include "base/text/quote.h"
 #include "proc/command.h"
 #include "settings/preload.h"
-#include "settings/quote.h"
 
 #define SCRUBBER "libflmem_scrub.so"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "settings/quote.h"
+#include "base/text/quote.h"
 
 #include <stdbool.h>
 #include <string.h>

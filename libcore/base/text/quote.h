@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_SETTINGS_QUOTE_H
-#define FLMEM_SETTINGS_QUOTE_H
+#ifndef FLMEM_BASE_QUOTE_H
+#define FLMEM_BASE_QUOTE_H
 
 /*
  * Quotes a value so that the reader of a format gets the same bytes. Each function appends the
