@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "aggregate/choice.h"
-#include "aggregate/sort.h"
+#include "aggregate/sort_inputs.h"
 
 static int prepare_bulyan(struct flmem_combination *c, struct flmem_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The median of each element (Yin et al., 2018); of an even number the mean of the middle two. */
-#include "aggregate/sort.h"
+#include "aggregate/sort_inputs.h"
 
 static void combine_median(const struct flmem_combination *c, double *const *rows, size_t count,
 			   double *ret_result)

@@ -2,7 +2,7 @@
 /* The mean of each element without its largest and its smallest values (Yin et al., 2018). */
 #include <math.h>
 
-#include "aggregate/sort.h"
+#include "aggregate/sort_inputs.h"
 
 #define TRIM_DEFAULT 0.2
 #define INPUTS_MIN   3U

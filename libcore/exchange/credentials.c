@@ -12,7 +12,7 @@
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "exchange/digest.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 
 #define FILE_MAX    ((size_t)4 << 20)
 #define ENTRIES_MAX 100000U

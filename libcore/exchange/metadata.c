@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "exchange/base64.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 
 #define VALUE_MAX 256U /* of the keys that are used, decoded */
 #define ROUND_MAX UINT64_C(1000000000)

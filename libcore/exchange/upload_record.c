@@ -9,7 +9,7 @@
 #include "base/bytes/crc32c.h"
 #include "base/bytes/little_endian.h"
 #include "base/cleanup.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 
 #define HEAD "flmem-upload 1\n"
 

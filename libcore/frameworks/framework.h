@@ -19,7 +19,7 @@
 #include "frameworks/files.h"
 #include "frameworks/program.h"
 #include "frameworks/rounds.h"
-#include "frameworks/start.h"
+#include "frameworks/start_ops.h"
 #include "frameworks/strategies.h"
 #include "proc/argv_env.h"
 #include "proc/scan.h"

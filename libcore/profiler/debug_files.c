@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
 #include "elf/image_private.h"
-#include "elf/names.h"
+#include "elf/symbolize.h"
 
 #define DEBUG_PATH_MAX 128
 #define DEBUG_ROOT     "/usr/lib/debug"

@@ -3,7 +3,7 @@
 #define FLMEM_PROFILER_DEBUG_FILES_H
 
 #include "elf/image.h"
-#include "profiler/symbols.h"
+#include "profiler/frame_names.h"
 
 /* A regular file; NULL where it cannot be read or is no ELF file. */
 struct flmem_image *flmem_symbol_image_open(const char *path);

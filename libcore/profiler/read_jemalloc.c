@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
 #include "base/text/text.h"
-#include "elf/names.h"
+#include "elf/symbolize.h"
 #include "profiler/debug_files.h"
 #include "profiler/jemalloc_dump.h"
 #include "profiler/read_private.h"

@@ -6,8 +6,8 @@
 
 #include <flmem/heap_profile.h>
 
+#include "profiler/frame_names.h"
 #include "profiler/profile_file.h"
-#include "profiler/symbols.h"
 #include "profiler/texts.h"
 
 struct flmem_profile_reader {

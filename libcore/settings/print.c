@@ -10,7 +10,7 @@
 #include "base/text/buf.h"
 #include "base/text/quote.h"
 #include "frameworks/framework.h"
-#include "frameworks/settings.h"
+#include "frameworks/setting_rows.h"
 
 /* A framework has those that only its programs read. */
 static const struct flmem_settings_syntax syntaxes[] = {

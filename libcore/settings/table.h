@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "frameworks/settings.h"
+#include "frameworks/setting_rows.h"
 
 /* The rows of any framework, then those of each; NULL after the last. */
 const struct flmem_setting_row *flmem_setting_row_at(size_t index);

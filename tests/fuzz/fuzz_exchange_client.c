@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Documents that the server of an exchange sends: what is accepted keeps its bounds. */
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "fuzz.h"
 #include "ops/exchange/client_json.h"
 

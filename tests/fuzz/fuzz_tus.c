@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "exchange/metadata.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "fuzz.h"
 
 static void check_metadata(const char *text)

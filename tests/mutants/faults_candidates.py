@@ -3,7 +3,7 @@
 from faults import Fault
 
 CANDIDATES = "libcore/remote/checks/candidates.c"
-STACK = "libcore/remote/checks/stack.c"
+STACK = "libcore/remote/checks/thread_stack.c"
 WAITS = "libcore/remote/checks/waits.c"
 HANDLERS = "libcore/remote/checks/handlers.c"
 STOPPED = "libcore/remote/checks/stopped_thread.c"

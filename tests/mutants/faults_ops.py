@@ -80,7 +80,7 @@ FAULTS = (
           "rc = flmem_huge_pages_check(view->process, &target, err);", "rc = 0;",
           "refusing huge pages of which the kernel drops more than it is asked to",
           ("unit.test_preflight",)),
-    Fault("huge-pages-of-any-kernel", "libcore/remote/checks/huge_pages.c",
+    Fault("huge-pages-of-any-kernel", "libcore/remote/checks/hugetlb.c",
           "flmem_version_number_compare(&release, &mended) < 0", "1",
           "trimming programs with huge pages on kernels that drop them as asked",
           ("unit.test_preflight",)),

@@ -10,8 +10,8 @@ ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
 MAPPINGS = "libcore/preload/sampler/mappings.c"
 TABLES = "libcore/preload/sampler/tables.c"
 LIVE = "libcore/preload/sampler/live.c"
-MEMORY = "libcore/preload/sampler/memory.c"
-PYTHON = "libcore/preload/sampler/python.c"
+MEMORY = "libcore/preload/sampler/safe_reads.c"
+PYTHON = "libcore/preload/sampler/python_frames.c"
 LAYOUT = "libcore/preload/sampler/python_layout.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)

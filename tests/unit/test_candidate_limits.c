@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "remote/checks/candidates.h"
-#include "remote/checks/stack.h"
 #include "remote/checks/stopped_thread.h"
+#include "remote/checks/thread_stack.h"
 #include "remote/gadgets.h"
 
 #define CALLS_BYTES ((size_t)1 << 20) /* more than is mapped of a main stack */

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "exchange/base64.h"
 #include "exchange/metadata.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 
 #define DIGITS64 "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef"
 #define ID_A	 "00000000000000000000000000000001"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "preload/sampler/python.h"
+#include "preload/sampler/python_frames.h"
 
 #define DRAWS 1000000
 

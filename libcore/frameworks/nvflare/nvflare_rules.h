@@ -7,7 +7,7 @@
 #include <flmem/process_report.h>
 
 #include "frameworks/files.h"
-#include "frameworks/settings.h"
+#include "frameworks/setting_rows.h"
 #include "frameworks/strategies.h"
 #include "rules/heap_site_rules.h"
 #include "rules/rules.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVFlare's own variables and the settings of its jobs. */
-#include "frameworks/settings.h"
+#include "frameworks/setting_rows.h"
 
 #include <string.h>
 

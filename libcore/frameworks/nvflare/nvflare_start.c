@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVFlare's start commands, and the start script of its kits. */
-#include "frameworks/start.h"
+#include "frameworks/start_ops.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <flmem/error.h>
 
 #include "aggregate/generator.h"
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/run.h"
 
 struct flmem_generated {

@@ -15,7 +15,7 @@
 #include <flmem/error.h>
 
 #include "model/tensor_file.h"
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 
 struct flmem_generated;
 struct flmem_http;

@@ -14,7 +14,7 @@
 
 #include "base/text/buf.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/part_file.h"
 
 /* An entry of an archive that has tensors, and the places where its checksum belongs. */

@@ -20,8 +20,8 @@
 #include "aggregate/exact_sum.h"
 #include "aggregate/journal.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/layout.h"
 #include "ops/aggregate/output.h"
+#include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/part_file.h"
 #include "ops/aggregate/state.h"
 

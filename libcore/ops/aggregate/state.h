@@ -17,7 +17,7 @@
 
 #include "aggregate/algorithm.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/part_file.h"
 
 struct flmem_state {

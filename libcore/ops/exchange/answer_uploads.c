@@ -9,7 +9,7 @@
 #include "ops/exchange/answers.h"
 #include "ops/exchange/concatenate.h"
 #include "ops/exchange/lockstep.h"
-#include "ops/exchange/transfer.h"
+#include "ops/exchange/upload_body.h"
 #include "ops/exchange/uploads.h"
 #include "ops/exchange/verified_round.h"
 

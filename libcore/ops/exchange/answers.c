@@ -7,11 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "exchange/wire.h"
 #include "ops/exchange/lane_transfer.h"
 #include "ops/exchange/openapi.h"
-#include "ops/exchange/transfer.h"
+#include "ops/exchange/upload_body.h"
 
 #define DETAIL_MAX 700
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "model/json_scan.h"
 
 /* A member of an object that is read; others are skipped. */

@@ -11,7 +11,7 @@
 #include "base/text/buf.h"
 #include "exchange/base64.h"
 #include "exchange/metadata.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "exchange/wire.h"
 #include "ops/exchange/client.h"
 #include "ops/exchange/client_files.h"

@@ -11,8 +11,8 @@
 #include "base/cleanup.h"
 #include "base/files/io.h"
 #include "ops/exchange/answers.h"
-#include "ops/exchange/transfer.h"
 #include "ops/exchange/update.h"
+#include "ops/exchange/upload_body.h"
 #include "ops/exchange/uploads.h"
 
 #define BLOCK_BYTES ((size_t)1 << 20)

@@ -17,7 +17,7 @@
 #include "base/files/file_place.h"
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/lockstep_combine.h"
 #include "ops/exchange/publish.h"

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "ops/exchange/lockstep.h"
-#include "ops/exchange/transfer.h"
 #include "ops/exchange/update.h"
+#include "ops/exchange/upload_body.h"
 #include "ops/exchange/uploads.h"
 
 #define LENGTH_BYTES 8U			 /* in front of a safetensors header */

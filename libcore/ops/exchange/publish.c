@@ -15,7 +15,7 @@
 #include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "model/shards.h"
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/output.h"

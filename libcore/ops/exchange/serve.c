@@ -17,7 +17,7 @@
 #include "ops/exchange/fuse.h"
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
-#include "ops/exchange/settings.h"
+#include "ops/exchange/server_options.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
 #include "ops/exchange/verified_round.h"

@@ -19,7 +19,7 @@
 #include "exchange/spool.h"
 #include "exchange/upload_record.h"
 #include "ops/aggregate/input.h"
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 #include "serve/http_server.h"
 
 enum flmem_server_phase {

@@ -10,7 +10,7 @@
 #include "aggregate/exact_mean.h"
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 #include "ops/aggregate/generated.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/update.h"

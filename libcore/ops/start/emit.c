@@ -11,7 +11,7 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/quote.h"
-#include "frameworks/start.h"
+#include "frameworks/start_ops.h"
 #include "ops/start/emit_place.h"
 #include "settings/preload.h"
 #include "settings/table.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "preload/sampler/python.h"
+#include "preload/sampler/python_frames.h"
 
 #define NONE SAMPLER_NO_OFFSET
 

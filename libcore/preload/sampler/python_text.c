@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "preload/sampler/python.h"
+#include "preload/sampler/python_frames.h"
 
 #define STATE_OFFSET  32U
 #define INTERNED_BITS 2U  /* then three of the kind, compact, ascii: 3.8 to 3.15 */

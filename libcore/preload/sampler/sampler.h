@@ -258,7 +258,7 @@ HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
 HIDDEN void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
 			  uint64_t *ret_count);
 
-/* memory.c: false where not all of it can be read. */
+/* safe_reads.c: false where not all of it can be read. */
 HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
 /* The same within a sample, by way of `lines` of the thread. */
 HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
@@ -282,7 +282,7 @@ HIDDEN uint32_t sampler_cell_find(uint32_t site, uint32_t round);
 HIDDEN uint32_t sampler_section_add(unsigned section);
 HIDDEN void sampler_drop(enum flmem_profile_drop drop);
 
-/* rounds.c */
+/* round_records.c */
 HIDDEN uint32_t sampler_round_find(uint32_t now_ms);
 HIDDEN uint32_t sampler_thread_find(uint32_t now_ms);
 
@@ -303,7 +303,7 @@ HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t a
 /* unwind.c: how to leave the frame whose code is at `pc`. */
 HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
 
-/* python.c */
+/* python_frames.c */
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);
 HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
 

@@ -12,7 +12,7 @@
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
 #include "remote/checks/handlers.h"
-#include "remote/checks/stack.h"
+#include "remote/checks/thread_stack.h"
 
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {

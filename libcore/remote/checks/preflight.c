@@ -14,7 +14,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
-#include "remote/checks/huge_pages.h"
+#include "remote/checks/hugetlb.h"
 #include "remote/checks/libc_threads.h"
 #include "remote/checks/userfaults.h"
 

@@ -8,7 +8,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "remote/checks/rseq.h"
-#include "remote/checks/stack.h"
+#include "remote/checks/thread_stack.h"
 
 #define SEARCH_US_MIN 500000U
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exchange/names.h"
+#include "exchange/valid_names.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_FRAMEWORKS_START_H
-#define FLMEM_FRAMEWORKS_START_H
+#ifndef FLMEM_FRAMEWORKS_START_OPS_H
+#define FLMEM_FRAMEWORKS_START_OPS_H
 
 /* How to start the roles of a framework if the user gives no command. */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/symbols.h"
+#include "profiler/frame_names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "elf/names.h"
+#include "elf/symbolize.h"
 #include "profiler/debug_files.h"
 #include "profiler/demangle.h"
 

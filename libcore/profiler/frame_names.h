@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_PROFILER_SYMBOLS_H
-#define FLMEM_PROFILER_SYMBOLS_H
+#ifndef FLMEM_PROFILER_FRAME_NAMES_H
+#define FLMEM_PROFILER_FRAME_NAMES_H
 
 /*
  * Names of native functions, from the symbol tables of the files that the process had mapped, or of

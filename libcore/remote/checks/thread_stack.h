@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_REMOTE_CHECKS_STACK_H
-#define FLMEM_REMOTE_CHECKS_STACK_H
+#ifndef FLMEM_REMOTE_CHECKS_THREAD_STACK_H
+#define FLMEM_REMOTE_CHECKS_THREAD_STACK_H
 
 /*
  * Whether calls may run on the stack of a thread: what kind of mapping it is, its room, frames of

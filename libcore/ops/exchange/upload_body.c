@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/exchange/transfer.h"
+#include "ops/exchange/upload_body.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * the end of the interpreter: then the kernel copies them.
  */
 
-#include "preload/sampler/python.h"
+#include "preload/sampler/python_frames.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_EXCHANGE_NAMES_H
-#define FLMEM_EXCHANGE_NAMES_H
+#ifndef FLMEM_EXCHANGE_VALID_NAMES_H
+#define FLMEM_EXCHANGE_VALID_NAMES_H
 
 /* Names that the other side sends, before they become part of a path. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "remote/checks/huge_pages.h"
+#include "remote/checks/hugetlb.h"
 
 #include <stdbool.h>
 #include <sys/utsname.h>

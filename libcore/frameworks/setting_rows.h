@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_FRAMEWORKS_SETTINGS_H
-#define FLMEM_FRAMEWORKS_SETTINGS_H
+#ifndef FLMEM_FRAMEWORKS_SETTING_ROWS_H
+#define FLMEM_FRAMEWORKS_SETTING_ROWS_H
 
 /*
  * A memory setting as a row, and how a text format writes settings; settings/ has those of any

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_AGGREGATE_SORT_H
-#define FLMEM_AGGREGATE_SORT_H
+#ifndef FLMEM_AGGREGATE_SORT_INPUTS_H
+#define FLMEM_AGGREGATE_SORT_INPUTS_H
 
 /* Sorts the inputs of each element, for algorithms that use their order. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_ELF_NAMES_H
-#define FLMEM_ELF_NAMES_H
+#ifndef FLMEM_ELF_SYMBOLIZE_H
+#define FLMEM_ELF_SYMBOLIZE_H
 
 /* From addresses in a file to the functions that contain them. */
 

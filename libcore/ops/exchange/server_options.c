@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/exchange/settings.h"
+#include "ops/exchange/server_options.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_REMOTE_CHECKS_HUGE_PAGES_H
-#define FLMEM_REMOTE_CHECKS_HUGE_PAGES_H
+#ifndef FLMEM_REMOTE_CHECKS_HUGETLB_H
+#define FLMEM_REMOTE_CHECKS_HUGETLB_H
 
 /*
  * Linux 5.18 to 6.0 rounds the end of a range up to a whole huge page where madvise() drops memory

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/aggregate/layout.h"
+#include "ops/aggregate/output_layout.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_OPS_EXCHANGE_SETTINGS_H
-#define FLMEM_OPS_EXCHANGE_SETTINGS_H
+#ifndef FLMEM_OPS_EXCHANGE_SERVER_OPTIONS_H
+#define FLMEM_OPS_EXCHANGE_SERVER_OPTIONS_H
 
 /* The options of a server: whether they are valid, and the same as those of the state directory. */
 

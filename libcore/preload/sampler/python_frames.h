@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_PRELOAD_SAMPLER_PYTHON_H
-#define FLMEM_PRELOAD_SAMPLER_PYTHON_H
+#ifndef FLMEM_PRELOAD_SAMPLER_PYTHON_FRAMES_H
+#define FLMEM_PRELOAD_SAMPLER_PYTHON_FRAMES_H
 
 /* Where a CPython keeps what a stack is made of: byte offsets on a 64-bit machine. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_OPS_AGGREGATE_LAYOUT_H
-#define FLMEM_OPS_AGGREGATE_LAYOUT_H
+#ifndef FLMEM_OPS_AGGREGATE_OUTPUT_LAYOUT_H
+#define FLMEM_OPS_AGGREGATE_OUTPUT_LAYOUT_H
 
 /*
  * The tensors of the output and their places in it. They are in the order of the format's own

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "remote/checks/stack.h"
+#include "remote/checks/thread_stack.h"
 
 #include <linux/futex.h>
 #include <string.h>

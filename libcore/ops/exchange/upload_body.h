@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_OPS_EXCHANGE_TRANSFER_H
-#define FLMEM_OPS_EXCHANGE_TRANSFER_H
+#ifndef FLMEM_OPS_EXCHANGE_UPLOAD_BODY_H
+#define FLMEM_OPS_EXCHANGE_UPLOAD_BODY_H
 
 /* One body of an upload, from the first byte to its commit. */
 

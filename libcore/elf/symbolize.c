@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/names.h"
+#include "elf/symbolize.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregate/sort.h"
+#include "aggregate/sort_inputs.h"
 
 #include <math.h>
 #include <string.h>
