@@ -3,10 +3,10 @@
 from faults import Fault
 
 ANSWERS = "libcore/ops/exchange/answer_uploads.c"
-LANES = "libcore/ops/exchange/lane_transfer.c"
+LANES = "libcore/ops/exchange/lockstep_upload.c"
 LOCKSTEP = "libcore/ops/exchange/lockstep.c"
 COMBINE = "libcore/ops/exchange/lockstep_combine.c"
-FUSE = "libcore/ops/exchange/fuse.c"
+COMBINER = "libcore/ops/exchange/round_combiner.c"
 PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/upload_body.c"
 PULL = "libcore/ops/exchange/client_pull.c"
@@ -32,7 +32,7 @@ FAULTS = (
           "updates that cannot be checked now", ("cli.exchange_attack/checked",)),
     Fault("unchecked-confirmed", TRANSFER, "if (status >= 500)", "if (0)",
           "not confirming what was not checked", ("cli.exchange_attack/checked",)),
-    Fault("fewer-inputs", FUSE, "return count && x->update_count == count;", "return count;",
+    Fault("fewer-inputs", COMBINER, "return count && x->update_count == count;", "return count;",
           "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
     Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",
           "noticing a published model that was cut", ("cli.exchange_mistakes/damaged",)),

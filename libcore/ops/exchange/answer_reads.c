@@ -20,7 +20,7 @@
 
 static const char *const phases[] = {
 	[FLMEM_PHASE_COLLECTING] = "collecting",
-	[FLMEM_PHASE_FUSING] = "fusing",
+	[FLMEM_PHASE_COMBINING] = "fusing",
 	[FLMEM_PHASE_DONE] = "done",
 	[FLMEM_PHASE_FAILED] = "failed",
 };
@@ -296,7 +296,7 @@ void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request 
 	METRIC("checksum_errors", "counter", "Bodies whose checksum did not match.", "_total",
 	       x->counters.checksum_errors);
 	METRIC("fused_rounds", "counter", "Rounds that were combined.", "_total",
-	       x->counters.fused_rounds);
+	       x->counters.combined_rounds);
 	METRIC("slow_connections", "counter", "Connections that were ended without progress.",
 	       "_total", load.cut);
 	METRIC("overloaded", "counter", "Requests refused because of too many connections.",

@@ -302,7 +302,7 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	}
 	memcpy(id, upload->id, sizeof(id));
 	/* An empty file is complete with its first byte, which is none. */
-	if (upload->offset || upload->placed || upload->fused || (!has_body && record->length) ||
+	if (upload->offset || upload->placed || upload->combined || (!has_body && record->length) ||
 	    !flmem_uploads_seize(x, id, request)) {
 		upload = flmem_uploads_find(x, id);
 		if (upload) {

@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "exchange/valid_names.h"
 #include "exchange/wire.h"
-#include "ops/exchange/lane_transfer.h"
+#include "ops/exchange/lockstep_upload.h"
 #include "ops/exchange/openapi.h"
 #include "ops/exchange/upload_body.h"
 
@@ -242,7 +242,7 @@ void flmem_exchange_receive(struct flmem_exchange *x, struct flmem_http_request 
 			    const struct flmem_transfer_start *start)
 {
 	if (x->lockstep)
-		flmem_lane_transfer_begin(x, request, start);
+		flmem_lockstep_upload_begin(x, request, start);
 	else
 		flmem_transfer_begin(x, request, start);
 }
@@ -254,7 +254,7 @@ static bool add_body(void *context, struct flmem_http_request *request, const ch
 	void *transfer = flmem_http_request_get(request);
 
 	if (transfer && x->lockstep)
-		flmem_lane_transfer_add(transfer, bytes, length);
+		flmem_lockstep_upload_add(transfer, bytes, length);
 	return !transfer || x->lockstep || flmem_transfer_add(transfer, bytes, length);
 }
 
@@ -264,7 +264,7 @@ static void end_exchange(void *context, struct flmem_http_request *request)
 	void *transfer = flmem_http_request_get(request);
 
 	if (transfer && x->lockstep)
-		flmem_lane_transfer_end(transfer, request);
+		flmem_lockstep_upload_end(transfer, request);
 	else if (transfer)
 		flmem_transfer_end(transfer, request);
 }
@@ -275,7 +275,7 @@ static void finish_exchange(void *context, struct flmem_http_request *request, b
 
 	(void)whole;
 	if (x->lockstep)
-		flmem_lane_transfer_free(flmem_http_request_get(request));
+		flmem_lockstep_upload_free(flmem_http_request_get(request));
 	else
 		flmem_transfer_free(flmem_http_request_get(request));
 }

@@ -4,7 +4,7 @@
 
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
-#include "ops/exchange/fuse.h"
+#include "ops/exchange/round_combiner.h"
 #include "ops/exchange/verified_round.h"
 
 #define TRIAL	    "trial"
@@ -18,7 +18,7 @@ static bool stop_trial(void *context, const struct flmem_aggregate_progress *pro
 	return false;
 }
 
-int flmem_fuse_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
+int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm =
 		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");

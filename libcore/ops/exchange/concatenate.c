@@ -174,7 +174,7 @@ static bool obtain_final(struct flmem_exchange *x, struct flmem_http_request *re
 	if (!upload)
 		return false;
 	memcpy(id, upload->id, sizeof(upload->id));
-	if (upload->placed || upload->fused || upload->counted)
+	if (upload->placed || upload->combined || upload->counted)
 		return true;
 	if (flmem_uploads_seize(x, id, request)) {
 		if (measure_parts(x, request, record, concat)) {

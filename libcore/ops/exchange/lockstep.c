@@ -22,7 +22,7 @@
 /* Memory of all rings; and the step of the aggregation. */
 #define WINDOWS_BYTES	  (UINT64_C(128) << 20)
 #define STEP_BYTES	  (UINT64_C(64) << 10)
-#define FUSE_LARGEST	  (UINT64_C(1) << 20)
+#define COMBINE_LARGEST	  (UINT64_C(1) << 20)
 #define CLIENTS_MOST	  1024U
 #define SAFETENSORS_LEAST UINT64_C(10) /* the size of a header, and {} */
 #define POSITION_US	  20000000U
@@ -75,12 +75,12 @@ static uint64_t to_step(uint64_t bytes)
 static void size_windows(struct flmem_exchange *x, struct flmem_lockstep *lockstep)
 {
 	uint64_t each = WINDOWS_BYTES / x->options->clients;
-	uint64_t fuse = to_step(each / 4 < FUSE_LARGEST ? each / 4 : FUSE_LARGEST);
-	uint64_t room = each > fuse ? (each - fuse) / 2 : 0;
+	uint64_t combine = to_step(each / 4 < COMBINE_LARGEST ? each / 4 : COMBINE_LARGEST);
+	uint64_t room = each > combine ? (each - combine) / 2 : 0;
 
-	lockstep->fuse_bytes = fuse;
+	lockstep->combine_bytes = combine;
 	lockstep->request_bytes = to_step(room < x->chunk_bytes ? room : x->chunk_bytes);
-	lockstep->window_bytes = fuse + 2 * lockstep->request_bytes;
+	lockstep->window_bytes = combine + 2 * lockstep->request_bytes;
 	if (lockstep->request_bytes < x->chunk_bytes)
 		x->chunk_bytes = lockstep->request_bytes;
 }
@@ -114,7 +114,7 @@ void flmem_lockstep_close(struct flmem_exchange *x)
 
 static bool is_of_round(const struct flmem_exchange *x, const struct flmem_upload *upload)
 {
-	return upload->lane && !upload->fused && upload->record.metadata.round == x->round;
+	return upload->lane && !upload->combined && upload->record.metadata.round == x->round;
 }
 
 bool flmem_lane_is_member(const struct flmem_exchange *x, const struct flmem_upload *upload)
@@ -235,7 +235,7 @@ static void recover_lane(struct flmem_exchange *x, struct flmem_upload *upload)
 	FLMEM_AUTO_FREE char *path = NULL;
 	struct flmem_lane *lane;
 
-	if (upload->fused || !upload->offset)
+	if (upload->combined || !upload->offset)
 		return;
 	if (asprintf(&path, "%s/uploads/%s.data", x->spool.path, upload->id) < 0)
 		path = NULL;

@@ -27,7 +27,7 @@ struct flmem_lane {
 };
 
 struct flmem_lockstep {
-	uint64_t fuse_bytes;	/* that are combined at once */
+	uint64_t combine_bytes; /* that are combined at once */
 	uint64_t request_bytes; /* of a body with a checksum, at most */
 	uint64_t window_bytes;	/* of a ring */
 	pthread_mutex_t

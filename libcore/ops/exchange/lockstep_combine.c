@@ -157,7 +157,7 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 				       "an update of round %" PRIu64 " is missing in '%s'",
 				       x->round, x->spool.path);
 	request->threads = 1;
-	request->chunk_bytes = x->lockstep->fuse_bytes;
+	request->chunk_bytes = x->lockstep->combine_bytes;
 	rc = flmem_aggregate_streamed(request, streams, ret_result, err);
 	if (rc)
 		name_clients(x, request, err);

@@ -14,9 +14,9 @@
 #include "base/files/io.h"
 #include "base/portable.h"
 #include "ops/exchange/answers.h"
-#include "ops/exchange/fuse.h"
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/publish.h"
+#include "ops/exchange/round_combiner.h"
 #include "ops/exchange/server_options.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
@@ -91,12 +91,12 @@ static int recover_round(struct flmem_exchange *x, struct flmem_error *err)
 	int rc = 0;
 
 	pthread_mutex_lock(&x->lock);
-	flmem_fuse_begin_round(x);
+	flmem_combiner_begin_round(x);
 	if (x->phase == FLMEM_PHASE_COLLECTING)
-		rc = flmem_fuse_recover(x, &found, err);
+		rc = flmem_combiner_recover(x, &found, err);
 	if (found) {
 		x->gathered = x->lockstep;
-		x->phase = x->lockstep ? x->phase : FLMEM_PHASE_FUSING;
+		x->phase = x->lockstep ? x->phase : FLMEM_PHASE_COMBINING;
 	}
 	pthread_mutex_unlock(&x->lock);
 	return rc;
@@ -119,7 +119,7 @@ static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	if (rc)
 		return rc;
 	if (x->round)
-		flmem_fuse_remove_old(x, x->round - 1);
+		flmem_combiner_remove_old(x, x->round - 1);
 	rc = recover_round(x, err);
 	if (rc)
 		return rc;
@@ -152,7 +152,7 @@ static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	if (!rc)
 		rc = flmem_verified_check_models(x, err);
 	if (!rc)
-		rc = flmem_fuse_check_algorithm(x, err);
+		rc = flmem_combiner_check_algorithm(x, err);
 	if (!rc)
 		rc = flmem_published_begin(x, err);
 	if (!rc)
@@ -216,12 +216,12 @@ static void check_deadline(struct flmem_exchange *x)
 	if (x->lockstep) {
 		if (!flmem_lockstep_check_deadline(x, &err))
 			return;
-		flmem_fuse_fail(x, FLMEM_EFAILED, &err);
-		flmem_fuse_forget_deadline(x);
+		flmem_combiner_fail(x, FLMEM_EFAILED, &err);
+		flmem_combiner_forget_deadline(x);
 		return;
 	}
 	if (x->update_count >= x->quorum) {
-		x->phase = FLMEM_PHASE_FUSING;
+		x->phase = FLMEM_PHASE_COMBINING;
 		return;
 	}
 	flmem_error_set(&err, FLMEM_EFAILED, 0,
@@ -229,8 +229,8 @@ static void check_deadline(struct flmem_exchange *x)
 			"gives it that time again",
 			(unsigned long long)x->round, x->update_count,
 			(unsigned long long)x->quorum);
-	flmem_fuse_fail(x, FLMEM_EFAILED, &err);
-	flmem_fuse_forget_deadline(x);
+	flmem_combiner_fail(x, FLMEM_EFAILED, &err);
+	flmem_combiner_forget_deadline(x);
 }
 
 /* One step of the main loop. */
@@ -241,15 +241,15 @@ static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	pthread_mutex_lock(&x->lock);
 	check_deadline(x);
 	flmem_uploads_expire(x);
-	if (x->fusing && x->fused) {
+	if (x->combining && x->combined) {
 		pthread_mutex_unlock(&x->lock);
-		flmem_fuse_join(x);
+		flmem_combiner_join(x);
 		pthread_mutex_lock(&x->lock);
 	}
-	if ((x->phase == FLMEM_PHASE_FUSING ||
+	if ((x->phase == FLMEM_PHASE_COMBINING ||
 	     (x->gathered && x->phase == FLMEM_PHASE_COLLECTING)) &&
-	    !x->fusing)
-		rc = flmem_fuse_start(x, err);
+	    !x->combining)
+		rc = flmem_combiner_start(x, err);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_server_sweep(x->server);
 	return rc;
@@ -264,7 +264,7 @@ static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 	bool ended;
 
 	pthread_mutex_lock(&x->lock);
-	ended = (x->phase == FLMEM_PHASE_DONE || x->phase == FLMEM_PHASE_FAILED) && !x->fusing;
+	ended = (x->phase == FLMEM_PHASE_DONE || x->phase == FLMEM_PHASE_FAILED) && !x->combining;
 	pthread_mutex_unlock(&x->lock);
 	if (!ended)
 		return false;
@@ -306,7 +306,7 @@ static void stop_exchange(struct flmem_exchange *x)
 	flmem_lockstep_end(x);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_server_close(x->server);
-	flmem_fuse_join(x);
+	flmem_combiner_join(x);
 }
 
 void flmem_exchange_served_clear(struct flmem_exchange_served *served)

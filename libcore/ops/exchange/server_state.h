@@ -24,7 +24,7 @@
 
 enum flmem_server_phase {
 	FLMEM_PHASE_COLLECTING,
-	FLMEM_PHASE_FUSING,
+	FLMEM_PHASE_COMBINING,
 	FLMEM_PHASE_DONE,
 	FLMEM_PHASE_FAILED,
 };
@@ -40,7 +40,7 @@ struct flmem_upload {
 	bool placed;	  /* complete, and at its place in the update */
 	bool checking;	  /* its update is compared with the model, or it is assembled */
 	bool counted;	  /* its update counts */
-	bool fused;	  /* its round is over; the bytes are gone */
+	bool combined;	  /* its round is over; the bytes are gone */
 	struct flmem_http_request *writer;
 	struct flmem_lane *lane; /* in lockstep, from its first byte on; or NULL */
 	uint64_t touched_us;	 /* monotonic */
@@ -64,7 +64,7 @@ struct flmem_published {
 
 struct flmem_exchange_counters {
 	uint64_t received_bytes, updates, refused_updates, uploads, checksum_errors;
-	uint64_t fuse_us, fused_rounds;
+	uint64_t combine_us, combined_rounds;
 };
 
 struct flmem_exchange {
@@ -99,9 +99,9 @@ struct flmem_exchange {
 	struct flmem_exchange_counters counters;
 	bool stopping;
 	int wake; /* eventfd: the main loop has something to do */
-	pthread_t fuser;
-	bool fusing; /* the thread was started */
-	bool fused;  /* and is about to end */
+	pthread_t combiner;
+	bool combining; /* the thread was started */
+	bool combined;	/* and is about to end */
 };
 
 /* Calls options->log. */

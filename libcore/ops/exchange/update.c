@@ -175,7 +175,7 @@ static void end_round(struct flmem_exchange *x)
 {
 	if (x->phase != FLMEM_PHASE_COLLECTING || x->update_count < x->options->clients)
 		return;
-	x->phase = FLMEM_PHASE_FUSING;
+	x->phase = FLMEM_PHASE_COMBINING;
 	flmem_exchange_wake(x);
 }
 
@@ -348,7 +348,7 @@ static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
 		struct update_key key = {.round = u->record.metadata.round};
 
 		memcpy(key.client, u->record.metadata.client, sizeof(key.client));
-		if (u->record.partial || u->fused || u->counted || u->offset != u->record.length)
+		if (u->record.partial || u->combined || u->counted || u->offset != u->record.length)
 			continue;
 		if (!u->placed || count_placed(x, &key) == u->record.metadata.files)
 			return u;

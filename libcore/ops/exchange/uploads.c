@@ -55,7 +55,7 @@ uint64_t flmem_uploads_announced(const struct flmem_exchange *x, const char *cli
 
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
 		bytes = client ? u->record.length : u->record.length - u->offset;
-		if (u->fused || (client && strcmp(u->record.metadata.client, client) != 0))
+		if (u->combined || (client && strcmp(u->record.metadata.client, client) != 0))
 			continue;
 		if (__builtin_add_overflow(sum, bytes, &sum))
 			return UINT64_MAX;
@@ -68,7 +68,7 @@ size_t flmem_uploads_count(const struct flmem_exchange *x, const char *client)
 	size_t count = 0;
 
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
-		count += !u->fused && strcmp(u->record.metadata.client, client) == 0;
+		count += !u->combined && strcmp(u->record.metadata.client, client) == 0;
 	return count;
 }
 
@@ -362,25 +362,25 @@ static bool load_upload(struct flmem_exchange *x, const char *id)
 	upload = add_upload(x, id, &record);
 	if (!upload)
 		return false;
-	upload->fused = m->round != x->round || x->verified;
-	if (data < 0 && !upload->fused) {
+	upload->combined = m->round != x->round || x->verified;
+	if (data < 0 && !upload->combined) {
 		FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
 		FLMEM_AUTO_CLOSE int placed =
 			client < 0 ? -1 : flmem_spool_open_file(client, m->filename, O_RDONLY);
 
 		upload->placed = placed >= 0;
 	}
-	if ((data < 0 && !upload->fused && !upload->placed) || load_journal(x, upload, data)) {
+	if ((data < 0 && !upload->combined && !upload->placed) || load_journal(x, upload, data)) {
 		drop_upload(x, upload);
 		return false;
 	}
 	/* Only what counted is kept beyond its round, without its bytes. */
-	if (upload->fused && data >= 0 && !flmem_lockstep_was_combined(x, upload)) {
+	if (upload->combined && data >= 0 && !flmem_lockstep_was_combined(x, upload)) {
 		drop_upload(x, upload);
 		return false;
 	}
-	upload->counted = upload->fused;
-	if (upload->fused)
+	upload->counted = upload->combined;
+	if (upload->combined)
 		upload->offset = record.length; /* whatever was journalled */
 	return true;
 }
@@ -430,7 +430,7 @@ void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 	if (upload && (!request || upload->writer == request)) {
 		flmem_uploads_release(x, upload);
 		/* Its round ended while it was in use. */
-		if (upload->record.metadata.round < x->round && !upload->fused)
+		if (upload->record.metadata.round < x->round && !upload->combined)
 			flmem_uploads_remove(x, upload);
 	}
 	pthread_mutex_unlock(&x->lock);
@@ -442,7 +442,7 @@ void flmem_uploads_expire(struct flmem_exchange *x)
 
 	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
 		next = u->next;
-		if (u->writer || u->checking || u->placed || u->fused ||
+		if (u->writer || u->checking || u->placed || u->combined ||
 		    flmem_lockstep_holds(x, u) || now_us - u->touched_us < x->expire_us)
 			continue;
 		flmem_exchange_log(x, &(struct flmem_exchange_note){
@@ -463,7 +463,7 @@ void flmem_uploads_retire(struct flmem_exchange *x, uint64_t round)
 		if (u->record.metadata.round > round)
 			continue;
 		if (u->record.metadata.round == round && u->counted) {
-			u->fused = true;
+			u->combined = true;
 			u->placed = false;
 		} else if (!u->writer && !u->checking) {
 			flmem_uploads_remove(x, u);

@@ -15,7 +15,7 @@ struct flmem_upload *flmem_uploads_find_file(struct flmem_exchange *x,
 /* Bytes that a client announced in the current round; `client` NULL: all that are yet to come. */
 uint64_t flmem_uploads_announced(const struct flmem_exchange *x, const char *client);
 
-/* How many a client has, fused ones excepted. */
+/* How many a client has, combined ones excepted. */
 size_t flmem_uploads_count(const struct flmem_exchange *x, const char *client);
 
 /*

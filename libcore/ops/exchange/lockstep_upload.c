@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/exchange/lane_transfer.h"
+#include "ops/exchange/lockstep_upload.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 #define ROOM_US	   20000000U
 #define PUBLISH_US 45000000U
 
-struct flmem_lane_transfer {
+struct flmem_lockstep_upload {
 	struct flmem_exchange *x;
 	struct flmem_http_request *request;
 	struct flmem_lane *lane;
@@ -41,7 +41,7 @@ struct flmem_lane_transfer {
 	struct flmem_error error;
 };
 
-static void fail_lane(struct flmem_lane_transfer *transfer, unsigned status, const char *title,
+static void fail_lane(struct flmem_lockstep_upload *transfer, unsigned status, const char *title,
 		      const char *why)
 {
 	if (transfer->failure)
@@ -51,14 +51,14 @@ static void fail_lane(struct flmem_lane_transfer *transfer, unsigned status, con
 	flmem_error_set(&transfer->error, FLMEM_EFAILED, 0, "%s", why);
 }
 
-static void fail_lane_file(struct flmem_lane_transfer *transfer, int error)
+static void fail_lane_file(struct flmem_lockstep_upload *transfer, int error)
 {
 	fail_lane(transfer, error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500, NULL,
 		  "the server cannot write the upload; try again later");
 }
 
 /* Updates the lane, and wakes threads that wait for bytes or room. */
-static void set_received(struct flmem_lane_transfer *transfer)
+static void set_received(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
 
@@ -70,7 +70,7 @@ static void set_received(struct flmem_lane_transfer *transfer)
 }
 
 /* A commit that has the whole header, so that a restarted server knows it. */
-static int keep_head(struct flmem_lane_transfer *transfer)
+static int keep_head(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_upload_commit commit = {.end = transfer->head};
 	FLMEM_AUTO_FREE char *text = malloc(transfer->head);
@@ -85,7 +85,7 @@ static int keep_head(struct flmem_lane_transfer *transfer)
 }
 
 /* The header is complete: compares it with that of the model, and joins the round. */
-static void settle_head(struct flmem_lane_transfer *transfer)
+static void settle_head(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
 	FLMEM_AUTO_FREE char *path = NULL;
@@ -122,7 +122,7 @@ static void settle_head(struct flmem_lane_transfer *transfer)
 }
 
 /* The bytes that have arrived are right. */
-static void settle_bytes(struct flmem_lane_transfer *transfer)
+static void settle_bytes(struct flmem_lockstep_upload *transfer)
 {
 	if (!transfer->failure && !transfer->lane->head && transfer->head &&
 	    transfer->at >= transfer->head)
@@ -131,7 +131,7 @@ static void settle_bytes(struct flmem_lane_transfer *transfer)
 		set_received(transfer);
 }
 
-static void read_head_length(struct flmem_lane_transfer *transfer)
+static void read_head_length(struct flmem_lockstep_upload *transfer)
 {
 	unsigned char bytes[LENGTH_BYTES];
 	uint64_t most = transfer->x->layout.header.length + HEAD_MORE, length;
@@ -150,7 +150,7 @@ static void read_head_length(struct flmem_lane_transfer *transfer)
 }
 
 /* Bytes up to `end` of the header go to the file. Returns how many. */
-static size_t write_head(struct flmem_lane_transfer *transfer, const char *bytes, size_t length,
+static size_t write_head(struct flmem_lockstep_upload *transfer, const char *bytes, size_t length,
 			 uint64_t end)
 {
 	size_t some = end - transfer->at < length ? (size_t)(end - transfer->at) : length;
@@ -169,7 +169,7 @@ static size_t write_head(struct flmem_lane_transfer *transfer, const char *bytes
 }
 
 /* With the lock of lockstep; false if it cannot go on, or has waited too long. */
-static bool wait_moved(struct flmem_lane_transfer *transfer, const struct timespec *end)
+static bool wait_moved(struct flmem_lockstep_upload *transfer, const struct timespec *end)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
 
@@ -179,7 +179,7 @@ static bool wait_moved(struct flmem_lane_transfer *transfer, const struct timesp
 }
 
 /* Of the ring. With the lock of lockstep. */
-static uint64_t lane_room(const struct flmem_lane_transfer *transfer)
+static uint64_t lane_room(const struct flmem_lockstep_upload *transfer)
 {
 	const struct flmem_lane *lane = transfer->lane;
 	uint64_t base = lane->head ? lane->base : transfer->head;
@@ -188,7 +188,7 @@ static uint64_t lane_room(const struct flmem_lane_transfer *transfer)
 }
 
 /* Waits until the ring has room for `wanted` bytes more, at most for some seconds. */
-static uint64_t await_room(struct flmem_lane_transfer *transfer, uint64_t wanted)
+static uint64_t await_room(struct flmem_lockstep_upload *transfer, uint64_t wanted)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
 	struct timespec end = flmem_clock_after_us(ROOM_US);
@@ -209,7 +209,7 @@ static uint64_t await_room(struct flmem_lane_transfer *transfer, uint64_t wanted
 	return room;
 }
 
-static size_t put_ring(struct flmem_lane_transfer *transfer, const char *bytes, size_t length)
+static size_t put_ring(struct flmem_lockstep_upload *transfer, const char *bytes, size_t length)
 {
 	uint64_t window = transfer->x->lockstep->window_bytes, at = transfer->at % window;
 	uint64_t room = await_room(transfer, 1), some = window - at;
@@ -227,7 +227,7 @@ static size_t put_ring(struct flmem_lane_transfer *transfer, const char *bytes, 
 }
 
 /* Some of the bytes; returns how many. */
-static size_t take_body_bytes(struct flmem_lane_transfer *transfer, const char *bytes,
+static size_t take_body_bytes(struct flmem_lockstep_upload *transfer, const char *bytes,
 			      size_t length)
 {
 	uint64_t received = transfer->lane->received; /* only this thread adds to it */
@@ -249,7 +249,8 @@ static size_t take_body_bytes(struct flmem_lane_transfer *transfer, const char *
 	return some;
 }
 
-void flmem_lane_transfer_add(struct flmem_lane_transfer *transfer, const char *bytes, size_t length)
+void flmem_lockstep_upload_add(struct flmem_lockstep_upload *transfer, const char *bytes,
+			       size_t length)
 {
 	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
 
@@ -268,8 +269,8 @@ void flmem_lane_transfer_add(struct flmem_lane_transfer *transfer, const char *b
 	}
 }
 
-static bool open_lane_transfer(struct flmem_lane_transfer *transfer,
-			       const struct flmem_transfer_start *start)
+static bool open_lockstep_upload(struct flmem_lockstep_upload *transfer,
+				 const struct flmem_transfer_start *start)
 {
 	transfer->fd = flmem_uploads_open(transfer->x, transfer->id);
 	if (transfer->fd < 0)
@@ -321,7 +322,7 @@ static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *req
 }
 
 /* Room for a body with a checksum, all of which is taken or nothing. */
-static bool has_room_for_body(struct flmem_lane_transfer *transfer,
+static bool has_room_for_body(struct flmem_lockstep_upload *transfer,
 			      struct flmem_http_request *request)
 {
 	const char *text = flmem_http_request_header(request, "Content-Length");
@@ -339,13 +340,13 @@ static bool has_room_for_body(struct flmem_lane_transfer *transfer,
 	return false;
 }
 
-void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_request *request,
-			       const struct flmem_transfer_start *start)
+void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_request *request,
+				 const struct flmem_transfer_start *start)
 {
 	uint64_t published;
 	bool late;
 	struct flmem_lane *lane = seize_lane(x, start->id, &published, &late);
-	struct flmem_lane_transfer *transfer;
+	struct flmem_lockstep_upload *transfer;
 
 	if (!lane || late) {
 		refuse_lane(x, request, start->id, late);
@@ -356,7 +357,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 		refuse_lane(x, request, start->id, false);
 		return;
 	}
-	*transfer = (struct flmem_lane_transfer){
+	*transfer = (struct flmem_lockstep_upload){
 		.x = x,
 		.request = request,
 		.lane = lane,
@@ -369,7 +370,7 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 		.digest = {.kind = FLMEM_DIGEST_NONE},
 	};
 	memcpy(transfer->id, start->id, sizeof(transfer->id));
-	if (open_lane_transfer(transfer, start)) {
+	if (open_lockstep_upload(transfer, start)) {
 		if (has_room_for_body(transfer, request)) {
 			flmem_http_request_set(request, transfer);
 			return;
@@ -379,11 +380,11 @@ void flmem_lane_transfer_begin(struct flmem_exchange *x, struct flmem_http_reque
 		flmem_exchange_refuse(request, 500, NULL, "%s", transfer->error.message);
 	}
 	transfer->ended = true;
-	flmem_lane_transfer_free(transfer);
+	flmem_lockstep_upload_free(transfer);
 }
 
 /* The last byte is confirmed when the result is published. */
-static void await_published(struct flmem_lane_transfer *transfer)
+static void await_published(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
 	struct timespec end = flmem_clock_after_us(PUBLISH_US);
@@ -401,7 +402,7 @@ static void await_published(struct flmem_lane_transfer *transfer)
 	pthread_mutex_unlock(&lockstep->lock);
 }
 
-static void note_refused(struct flmem_lane_transfer *transfer,
+static void note_refused(struct flmem_lockstep_upload *transfer,
 			 const struct flmem_http_request *request)
 {
 	struct flmem_exchange *x = transfer->x;
@@ -426,9 +427,9 @@ static void note_refused(struct flmem_lane_transfer *transfer,
 }
 
 /* Makes known what has arrived, and lets the next request work on the upload. */
-static void release_lane_transfer(struct flmem_lane_transfer *transfer,
-				  const struct flmem_http_request *request,
-				  struct flmem_http_answer *answer)
+static void release_lockstep_upload(struct flmem_lockstep_upload *transfer,
+				    const struct flmem_http_request *request,
+				    struct flmem_http_answer *answer)
 {
 	struct flmem_exchange *x = transfer->x;
 	struct flmem_upload *upload;
@@ -447,7 +448,7 @@ static void release_lane_transfer(struct flmem_lane_transfer *transfer,
 	transfer->lane = NULL;
 }
 
-static bool is_right_body(struct flmem_lane_transfer *transfer)
+static bool is_right_body(struct flmem_lockstep_upload *transfer)
 {
 	unsigned char value[FLMEM_DIGEST_MAX];
 
@@ -458,8 +459,8 @@ static bool is_right_body(struct flmem_lane_transfer *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
-void flmem_lane_transfer_end(struct flmem_lane_transfer *transfer,
-			     struct flmem_http_request *request)
+void flmem_lockstep_upload_end(struct flmem_lockstep_upload *transfer,
+			       struct flmem_http_request *request)
 {
 	struct flmem_http_answer answer = {.status = transfer->creates ? 201 : 204};
 	struct flmem_exchange *x = transfer->x;
@@ -479,7 +480,7 @@ void flmem_lane_transfer_end(struct flmem_lane_transfer *transfer,
 	if (transfer->failure == 422)
 		note_refused(transfer, request);
 	else
-		release_lane_transfer(transfer, request, transfer->failure ? NULL : &answer);
+		release_lockstep_upload(transfer, request, transfer->failure ? NULL : &answer);
 	if (transfer->failure)
 		flmem_exchange_refuse(request, transfer->failure, transfer->title, "%s",
 				      transfer->error.message);
@@ -487,13 +488,13 @@ void flmem_lane_transfer_end(struct flmem_lane_transfer *transfer,
 		flmem_http_request_answer(request, &answer);
 }
 
-void flmem_lane_transfer_free(struct flmem_lane_transfer *transfer)
+void flmem_lockstep_upload_free(struct flmem_lockstep_upload *transfer)
 {
 	if (!transfer)
 		return;
 	/* Cut off: without a checksum what arrived is as good as a whole body. */
 	if (!transfer->ended)
-		release_lane_transfer(transfer, NULL, NULL);
+		release_lockstep_upload(transfer, NULL, NULL);
 	flmem_digest_end(&transfer->digest, NULL);
 	flmem_cleanup_close(&transfer->fd);
 	free(transfer);

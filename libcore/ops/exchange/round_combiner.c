@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/exchange/fuse.h"
+#include "ops/exchange/round_combiner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static bool parse_inputs(struct flmem_exchange *x, char *text)
 	return count && x->update_count == count;
 }
 
-int flmem_fuse_recover(struct flmem_exchange *x, bool *ret_found, struct flmem_error *err)
+int flmem_combiner_recover(struct flmem_exchange *x, bool *ret_found, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	FLMEM_AUTO_CLOSE int round = flmem_spool_open_round(&x->spool, x->round);
@@ -150,14 +150,14 @@ static int prepare_optimizer(struct flmem_exchange *x, int next, struct flmem_er
 	return 0;
 }
 
-struct fuse_call {
+struct combine_call {
 	struct flmem_aggregate_request request;
 	const char **inputs;
 	double *weights;
 	char *output, *base, *state;
 };
 
-static void clear_call_texts(struct fuse_call *call)
+static void clear_call_texts(struct combine_call *call)
 {
 	free(call->inputs);
 	free(call->weights);
@@ -166,7 +166,7 @@ static void clear_call_texts(struct fuse_call *call)
 	free(call->state);
 }
 
-static bool continue_fusing(void *context, const struct flmem_aggregate_progress *progress)
+static bool continue_combining(void *context, const struct flmem_aggregate_progress *progress)
 {
 	struct flmem_exchange *x = context;
 	bool stopping;
@@ -178,8 +178,8 @@ static bool continue_fusing(void *context, const struct flmem_aggregate_progress
 	return !stopping;
 }
 
-static bool fill_fuse_call(struct flmem_exchange *x, const struct flmem_algorithm *algorithm,
-			   struct fuse_call *call)
+static bool fill_combine_call(struct flmem_exchange *x, const struct flmem_algorithm *algorithm,
+			      struct combine_call *call)
 {
 	struct flmem_aggregate_request *request = &call->request;
 
@@ -210,7 +210,7 @@ static bool fill_fuse_call(struct flmem_exchange *x, const struct flmem_algorith
 	request->base = algorithm->takes_base || algorithm->slots ? call->base : NULL;
 	request->shard_bytes = x->shard_bytes;
 	request->resume = !algorithm->slots && !flmem_exchange_verifies(x);
-	request->progress = continue_fusing;
+	request->progress = continue_combining;
 	request->context = x;
 	return true;
 }
@@ -261,15 +261,15 @@ static int end_verified_round(struct flmem_exchange *x, uint64_t elements, struc
 	return rc;
 }
 
-static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
+static int combine_round(struct flmem_exchange *x, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm =
 		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");
-	FLMEM_AUTO(clear_call_texts) struct fuse_call call = {0};
+	FLMEM_AUTO(clear_call_texts) struct combine_call call = {0};
 	struct flmem_aggregate_result result = {0};
 	int rc = prepare_round(x, algorithm, err);
 
-	if (!rc && !fill_fuse_call(x, algorithm, &call))
+	if (!rc && !fill_combine_call(x, algorithm, &call))
 		rc = flmem_error_nomem(err, "cannot combine the updates");
 	if (!rc && call.request.base)
 		rc = flmem_published_check_base(x, err);
@@ -290,7 +290,7 @@ static int fuse_round(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
-void flmem_fuse_remove_old(struct flmem_exchange *x, uint64_t round)
+void flmem_combiner_remove_old(struct flmem_exchange *x, uint64_t round)
 {
 	char name[40];
 
@@ -341,7 +341,7 @@ static void set_deadline(struct flmem_exchange *x)
 		(passed_us < x->options->deadline_us ? x->options->deadline_us - passed_us : 1);
 }
 
-void flmem_fuse_forget_deadline(struct flmem_exchange *x)
+void flmem_combiner_forget_deadline(struct flmem_exchange *x)
 {
 	FLMEM_AUTO_CLOSE int round = flmem_spool_open_round(&x->spool, x->round);
 
@@ -349,7 +349,7 @@ void flmem_fuse_forget_deadline(struct flmem_exchange *x)
 		flmem_spool_remove(round, "opened");
 }
 
-void flmem_fuse_begin_round(struct flmem_exchange *x)
+void flmem_combiner_begin_round(struct flmem_exchange *x)
 {
 	x->phase = x->published_round == x->options->rounds || x->verified ? FLMEM_PHASE_DONE
 									   : FLMEM_PHASE_COLLECTING;
@@ -359,7 +359,7 @@ void flmem_fuse_begin_round(struct flmem_exchange *x)
 	flmem_exchange_wake(x);
 }
 
-void flmem_fuse_fail(struct flmem_exchange *x, int code, const struct flmem_error *err)
+void flmem_combiner_fail(struct flmem_exchange *x, int code, const struct flmem_error *err)
 {
 	if (x->stopping || x->phase == FLMEM_PHASE_FAILED)
 		return;
@@ -378,8 +378,8 @@ void flmem_fuse_fail(struct flmem_exchange *x, int code, const struct flmem_erro
 
 static void publish_round(struct flmem_exchange *x, uint64_t took_us)
 {
-	x->counters.fuse_us += took_us;
-	x->counters.fused_rounds++;
+	x->counters.combine_us += took_us;
+	x->counters.combined_rounds++;
 	flmem_update_clear(x);
 	flmem_lockstep_publish(x);
 	flmem_uploads_retire(x, x->round);
@@ -392,10 +392,10 @@ static void publish_round(struct flmem_exchange *x, uint64_t took_us)
 				      .took_us = took_us,
 				      .detail = x->verified ? "nothing was written" : NULL,
 			      });
-	flmem_fuse_begin_round(x);
+	flmem_combiner_begin_round(x);
 }
 
-static void *run_fuser(void *context)
+static void *run_combiner(void *context)
 {
 	struct flmem_exchange *x = context;
 	uint64_t begin_us = flmem_clock_us(), round = x->round;
@@ -403,23 +403,23 @@ static void *run_fuser(void *context)
 	int rc = write_inputs(x, &err);
 
 	if (!rc)
-		rc = fuse_round(x, &err);
+		rc = combine_round(x, &err);
 	pthread_mutex_lock(&x->lock);
 	if (rc)
-		flmem_fuse_fail(x, rc, &err);
+		flmem_combiner_fail(x, rc, &err);
 	else
 		publish_round(x, flmem_clock_us() - begin_us);
 	pthread_mutex_unlock(&x->lock);
 	if (!rc)
-		flmem_fuse_remove_old(x, round);
+		flmem_combiner_remove_old(x, round);
 	pthread_mutex_lock(&x->lock);
-	x->fused = true;
+	x->combined = true;
 	flmem_exchange_wake(x);
 	pthread_mutex_unlock(&x->lock);
 	return NULL;
 }
 
-int flmem_fuse_start(struct flmem_exchange *x, struct flmem_error *err)
+int flmem_combiner_start(struct flmem_exchange *x, struct flmem_error *err)
 {
 	int rc;
 
@@ -427,17 +427,17 @@ int flmem_fuse_start(struct flmem_exchange *x, struct flmem_error *err)
 				      .event = "fusing",
 				      .round = x->round,
 			      });
-	x->fused = false;
-	rc = flmem_thread_start(&x->fuser, run_fuser, x);
+	x->combined = false;
+	rc = flmem_thread_start(&x->combiner, run_combiner, x);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");
-	x->fusing = true;
+	x->combining = true;
 	return 0;
 }
 
-void flmem_fuse_join(struct flmem_exchange *x)
+void flmem_combiner_join(struct flmem_exchange *x)
 {
-	if (x->fusing)
-		pthread_join(x->fuser, NULL);
-	x->fusing = false;
+	if (x->combining)
+		pthread_join(x->combiner, NULL);
+	x->combining = false;
 }
