@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/text/buf.h"
 
@@ -175,15 +176,6 @@ struct installed_search {
 	size_t count, room;
 };
 
-static bool was_seen(const struct installed_search *search, const struct stat *status)
-{
-	for (size_t i = 0; i < search->count; i++)
-		if (search->files[i].st_dev == status->st_dev &&
-		    search->files[i].st_ino == status->st_ino)
-			return true;
-	return false;
-}
-
 static int check_library(struct installed_search *search, const char *directory, size_t name)
 {
 	char path[4200];
@@ -194,7 +186,7 @@ static int check_library(struct installed_search *search, const char *directory,
 	    (int)sizeof(path))
 		return 0;
 	if (search->count == search->room || !is_library(search->rootfd, path, &status) ||
-	    was_seen(search, &status))
+	    flmem_file_is_among(&status, search->files, search->count))
 		return 0;
 	if (asprintf(&search->rows[search->count].path, "/%s", path) < 0)
 		return -ENOMEM;

@@ -145,8 +145,7 @@ static bool is_job_in_place(const struct flmem_thin_job *job, int fd)
 {
 	struct stat held;
 
-	return fstat(fd, &held) == 0 && held.st_ino == job->status.st_ino &&
-	       held.st_dev == job->status.st_dev &&
+	return fstat(fd, &held) == 0 && flmem_file_is_same(&held, &job->status) &&
 	       flmem_file_place_is_named(fd, job->place.directory, job->place.name);
 }
 

@@ -19,7 +19,7 @@ FAULTS = (
           "status.uid.effective == own && status.uid.saved == own &&", "1 &&",
           "leaving alone what can become another user again", ADOPTED),
     Fault("adopted-elsewhere", ADOPT,
-          "own.st_ino == its.st_ino &&\n\t       own.st_dev == its.st_dev", "1",
+          "flmem_file_is_same(&own, &its);", "1;",
           "leaving alone what is in another pid namespace", ADOPTED),
     Fault("adopted-any-command", ADOPT, "if (strcmp(words.values[before + i], argv[i]) != 0)",
           "if (0)", "leaving alone what runs another command", ADOPTED),

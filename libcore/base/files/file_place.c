@@ -69,13 +69,26 @@ static uint64_t random_name_number(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec + (uint64_t)getpid();
 }
 
+bool flmem_file_is_same(const struct stat *one, const struct stat *other)
+{
+	return one->st_ino == other->st_ino && one->st_dev == other->st_dev;
+}
+
+bool flmem_file_is_among(const struct stat *file, const struct stat *files, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (flmem_file_is_same(file, &files[i]))
+			return true;
+	return false;
+}
+
 bool flmem_file_place_is_named(int fd, int directory, const char *name)
 {
 	struct stat opened, named;
 
 	return fstat(fd, &opened) == 0 &&
 	       fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+	       flmem_file_is_same(&opened, &named);
 }
 
 int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary)

@@ -52,6 +52,12 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
  */
 bool flmem_file_place_is_named(int fd, int directory, const char *name);
 
+/* Whether both are of the same file. */
+bool flmem_file_is_same(const struct stat *one, const struct stat *other);
+
+/* Whether one of `files` is the same file. */
+bool flmem_file_is_among(const struct stat *file, const struct stat *files, size_t count);
+
 /* A new file with a temporary name; clearing removes it while it has that name. */
 struct flmem_temporary {
 	int directory; /* the caller's */

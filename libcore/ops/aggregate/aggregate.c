@@ -8,6 +8,7 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
+#include "base/files/file_place.h"
 #include "base/portable.h"
 #include "base/text/url.h"
 #include "ops/aggregate/call.h"
@@ -127,8 +128,7 @@ static bool is_same_file(const char *one, const char *other)
 {
 	struct stat a, b;
 
-	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && flmem_file_is_same(&a, &b);
 }
 
 static bool is_name_or_part(const char *name, const char *other)
@@ -155,8 +155,8 @@ static bool is_written_with(const char *one, const char *other)
 	if (is_same_file(one, other))
 		return true;
 	return !flmem_file_place_open(one, &a) && !flmem_file_place_open(other, &b) &&
-	       fstat(a.directory, &x) == 0 && fstat(b.directory, &y) == 0 && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino && is_name_or_part(a.name, b.name);
+	       fstat(a.directory, &x) == 0 && fstat(b.directory, &y) == 0 &&
+	       flmem_file_is_same(&x, &y) && is_name_or_part(a.name, b.name);
 }
 
 /* A round that is interrupted between its two renames is repeated with the same inputs. */

@@ -10,6 +10,7 @@
 #include "base/bytes/crc32.h"
 #include "base/bytes/crc32c.h"
 #include "base/bytes/little_endian.h"
+#include "base/files/file_place.h"
 #include "base/text/text.h"
 #include "ops/aggregate/output_shards.h"
 
@@ -103,8 +104,7 @@ static int plan_safetensors(struct flmem_output *output, struct flmem_error *err
 static bool would_replace(const struct stat *output, const struct flmem_input *input)
 {
 	for (size_t i = 0; i < input->file_count; i++)
-		if (input->files[i].fd >= 0 && input->files[i].status.st_dev == output->st_dev &&
-		    input->files[i].status.st_ino == output->st_ino)
+		if (input->files[i].fd >= 0 && flmem_file_is_same(&input->files[i].status, output))
 			return true;
 	return false;
 }

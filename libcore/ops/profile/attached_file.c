@@ -134,8 +134,7 @@ static bool is_seen_by(const struct flmem_process *process, const char *path,
 	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
 	struct stat seen;
 
-	return fd >= 0 && fstat(fd, &seen) == 0 && seen.st_dev == created->st_dev &&
-	       seen.st_ino == created->st_ino;
+	return fd >= 0 && fstat(fd, &seen) == 0 && flmem_file_is_same(&seen, created);
 }
 
 static struct profile_work *make_profile_work(const struct flmem_process *process,

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/files/file_place.h"
 #include "base/text/buf.h"
 #include "ops/recommend/leftover_owner.h"
 #include "proc/files/mounts.h"
@@ -54,15 +55,6 @@ static int open_resolved(int root, const char *path)
 	};
 
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-}
-
-static bool is_searched(const struct leftover_search *search, const struct stat *status)
-{
-	for (size_t i = 0; i < search->seen_count; i++)
-		if (search->seen[i].st_dev == status->st_dev &&
-		    search->seen[i].st_ino == status->st_ino)
-			return true;
-	return false;
 }
 
 /* True if paths mean the same to flmem. */
@@ -195,7 +187,8 @@ static int search_paths_of(struct leftover_search *search, const struct flmem_pr
 	    flmem_path_resolve(root, &mounts, path, place.path))
 		return 0;
 	fd = open_resolved(root, place.path);
-	if (fd < 0 || fstat(fd, &status) < 0 || is_searched(search, &status))
+	if (fd < 0 || fstat(fd, &status) < 0 ||
+	    flmem_file_is_among(&status, search->seen, search->seen_count))
 		return 0;
 	search->seen[search->seen_count++] = status;
 	if (!sees_same_paths(process))

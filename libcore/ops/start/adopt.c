@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/file_place.h"
 #include "base/text/text.h"
 #include "proc/argv_env.h"
 #include "proc/status.h"
@@ -29,8 +30,7 @@ static bool is_in_same_namespace(const struct flmem_process *process)
 	struct stat own, its;
 
 	return stat("/proc/self/ns/pid", &own) == 0 &&
-	       fstatat(process->dirfd, "ns/pid", &its, 0) == 0 && own.st_ino == its.st_ino &&
-	       own.st_dev == its.st_dev;
+	       fstatat(process->dirfd, "ns/pid", &its, 0) == 0 && flmem_file_is_same(&own, &its);
 }
 
 /* Checks the ancestors that this user may read. */
@@ -104,7 +104,7 @@ static bool is_in_same_directory(const struct flmem_process *process)
 	struct stat own, its;
 
 	return (stat(".", &own) == 0 && fstatat(process->dirfd, "cwd", &its, 0) == 0 &&
-		own.st_ino == its.st_ino && own.st_dev == its.st_dev) ||
+		flmem_file_is_same(&own, &its)) ||
 	       has_started_here(process);
 }
 
