@@ -156,7 +156,7 @@ FAULTS = (
           "refusing where mi_collect() calls the program",
           ("unit.test_hooks",)),
     Fault("hooks-of-tcmalloc", TCMALLOC,
-          "flmem_modules_find(view->modules, functions) == found->module", "1",
+          "is_library_function(view, found, functions)", "1",
           "refusing where tcmalloc gets its memory from the program",
           ("unit.test_hooks",)),
     Fault("extension-of-tcmalloc", TCMALLOC, "if (has_own_extension(view, found))", "if (0)",

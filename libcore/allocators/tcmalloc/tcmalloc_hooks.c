@@ -43,14 +43,22 @@ static const char *const extensions[] = {
 	NULL,
 };
 
-/* In a program that gperftools is built into, its module holds the classes of both. */
+/* Where gperftools is built into the program, its module holds the functions of both. */
+static bool is_library_function(const struct flmem_view *view, const struct flmem_allocator *found,
+				uint64_t address)
+{
+	return found->linkage == FLMEM_LINKAGE_SHARED &&
+	       flmem_modules_find(view->modules, address) == found->module;
+}
+
+/* In a program that it is built into, by the names of its classes. */
 static bool is_own_class(const struct flmem_view *view, const struct flmem_allocator *found,
 			 uint64_t functions, const char *const *names)
 {
 	uint64_t table;
 
 	if (found->linkage == FLMEM_LINKAGE_SHARED)
-		return flmem_modules_find(view->modules, functions) == found->module;
+		return is_library_function(view, found, functions);
 	for (; *names; names++)
 		if (flmem_module_symbol_any(found->module, *names, &table) &&
 		    functions == table + TABLE_HEAD)
@@ -154,9 +162,7 @@ static bool has_own_function(const struct flmem_view *view, const struct flmem_a
 			     const struct hook_list *list)
 {
 	for (size_t i = 0; list->end && i < FLMEM_ARRAY_SIZE(list->functions); i++)
-		if (list->functions[i] &&
-		    (found->linkage != FLMEM_LINKAGE_SHARED ||
-		     flmem_modules_find(view->modules, list->functions[i]) != found->module))
+		if (list->functions[i] && !is_library_function(view, found, list->functions[i]))
 			return true;
 	return false;
 }
