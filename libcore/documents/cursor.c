@@ -194,6 +194,19 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
 	return at == length ? kind : FLMEM_NODE_STRING;
 }
 
+/* Of the letter of a prefix, in any case. */
+static unsigned letter_base_of(char letter)
+{
+	switch (letter | 0x20) {
+	case 'x':
+		return 16;
+	case 'o':
+		return 8;
+	default:
+		return 2;
+	}
+}
+
 /* Of "0x1f" and the like, and 0 for other words; `letters` as below. */
 static unsigned number_base_of(const char *text, const char *letters, size_t *ret_prefix)
 {
@@ -203,7 +216,7 @@ static unsigned number_base_of(const char *text, const char *letters, size_t *re
 	if (!letter)
 		return 0;
 	if (letter > '9' && strchr(letters, letter))
-		return letter == 'x' || letter == 'X' ? 16 : letter == 'o' || letter == 'O' ? 8 : 2;
+		return letter_base_of(letter);
 	*ret_prefix = 1;
 	return strchr(letters, '0') ? 8 : 0;
 }
