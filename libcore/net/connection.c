@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/connection.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,10 +11,8 @@
 #include "base/clock.h"
 #include "net/curl.h"
 
-#define SLICE_MS	 200
-#define BUFFER_BYTES	 (512L << 10)
-#define BYTES_PER_SECOND 1024U
-#define US_PER_SECOND	 UINT64_C(1000000)
+#define SLICE_MS     200
+#define BUFFER_BYTES (512L << 10)
 
 struct flmem_connection {
 	const struct flmem_connection_options *options;
@@ -112,22 +111,16 @@ static bool set_connection_options(struct flmem_connection *connection)
 	CURL *easy = connection->easy;
 	CURLcode failed = CURLE_OK;
 
-	failed |= curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	failed |= curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	failed |= curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	failed |= curl->easy_setopt(easy, CURLOPT_USERAGENT, "flmem");
-	failed |= curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
 	failed |= curl->easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
-	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
-	failed |= curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
-				    (long)connection->options->timeout_seconds);
 	failed |= curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	failed |= curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	failed |= curl->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, note_progress);
 	failed |= curl->easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
 	failed |= curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, connection->message);
-	return !failed && set_credentials(connection);
+	return !failed &&
+	       flmem_curl_set_common(curl, easy, BUFFER_BYTES,
+				     connection->options->timeout_seconds) &&
+	       set_credentials(connection);
 }
 
 static void close_connection(struct flmem_connection **connection)
@@ -237,30 +230,12 @@ static void perform_messages(struct exchange_of_messages *sent)
 	flmem_curl_sigpipe_end(&sigpipe);
 }
 
-/* A span of the timeout in which too little moves is a failure. */
-struct message_patience {
-	uint64_t since_us, moved;
-};
-
-static bool is_too_slow(const struct exchange_of_messages *sent, struct message_patience *patience)
-{
-	uint64_t seconds = sent->connection->options->timeout_seconds;
-	uint64_t now = flmem_clock_us();
-
-	seconds += sent->request->wait_seconds;
-	if (now - patience->since_us < seconds * US_PER_SECOND)
-		return false;
-	if (sent->moved - patience->moved < seconds * BYTES_PER_SECOND)
-		return true;
-	*patience = (struct message_patience){.since_us = now, .moved = sent->moved};
-	return false;
-}
-
 static enum flmem_connection_step drive_messages(struct exchange_of_messages *sent,
 						 struct flmem_error *err)
 {
 	const struct flmem_connection_options *options = sent->connection->options;
-	struct message_patience patience = {.since_us = flmem_clock_us()};
+	struct flmem_curl_pace pace = {.since_us = flmem_clock_us()};
+	uint64_t limit = (uint64_t)options->timeout_seconds + sent->request->wait_seconds;
 
 	for (;;) {
 		perform_messages(sent);
@@ -271,12 +246,12 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 					sent->request->name);
 			return FLMEM_CONNECTION_FAIL;
 		}
-		if (is_too_slow(sent, &patience)) {
+		if (flmem_curl_is_too_slow(&pace, sent->moved, limit)) {
 			flmem_error_set(err, FLMEM_EFAILED, 0,
-					"the server of '%s' did not answer within %u seconds, or "
+					"the server of '%s' did not answer within %" PRIu64
+					" seconds, or "
 					"moves less than 1 KiB a second",
-					sent->request->name,
-					options->timeout_seconds + sent->request->wait_seconds);
+					sent->request->name, limit);
 			return FLMEM_CONNECTION_RETRY;
 		}
 		sent->connection->curl->multi_poll(sent->connection->multi, NULL, 0, SLICE_MS,

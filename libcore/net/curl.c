@@ -8,6 +8,10 @@
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+
+#define BYTES_PER_SECOND 1024U
+#define US_PER_SECOND	 UINT64_C(1000000)
 
 static const struct flmem_plugin plugin = {
 	.sonames = {"libcurl.so.4", "libcurl-gnutls.so.4"},
@@ -41,6 +45,34 @@ int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err)
 	if (!loaded)
 		*ret_curl = &functions;
 	return loaded;
+}
+
+bool flmem_curl_set_common(const struct flmem_curl *curl, CURL *easy, long buffer_bytes,
+			   unsigned timeout_seconds)
+{
+	CURLcode failed = CURLE_OK;
+
+	failed |= curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	failed |= curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	failed |= curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	failed |= curl->easy_setopt(easy, CURLOPT_USERAGENT, "flmem");
+	failed |= curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer_bytes);
+	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
+	failed |= curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)timeout_seconds);
+	return !failed;
+}
+
+bool flmem_curl_is_too_slow(struct flmem_curl_pace *pace, uint64_t bytes, uint64_t seconds)
+{
+	uint64_t now = flmem_clock_us();
+
+	if (now - pace->since_us < seconds * US_PER_SECOND)
+		return false;
+	if (bytes - pace->bytes < seconds * BYTES_PER_SECOND)
+		return true;
+	*pace = (struct flmem_curl_pace){.since_us = now, .bytes = bytes};
+	return false;
 }
 
 void flmem_curl_sigpipe_begin(struct flmem_curl_sigpipe *ret_sigpipe)

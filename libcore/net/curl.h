@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <curl/curl.h>
 
@@ -44,6 +45,21 @@ struct flmem_curl {
 
 /* Loads it once for the process. FLMEM_EUNSUPPORTED where it is absent. */
 int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err);
+
+/*
+ * The options that every connection has: HTTP 1.1 without redirects and without decoding of bodies.
+ * False if this libcurl lacks one.
+ */
+bool flmem_curl_set_common(const struct flmem_curl *curl, CURL *easy, long buffer_bytes,
+			   unsigned timeout_seconds);
+
+/* The time since which the bytes of a request are counted. */
+struct flmem_curl_pace {
+	uint64_t since_us, bytes;
+};
+
+/* Whether a span of this length has passed in which less than 1 KiB a second moved. */
+bool flmem_curl_is_too_slow(struct flmem_curl_pace *pace, uint64_t bytes, uint64_t seconds);
 
 /* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */
 struct flmem_curl_sigpipe {

@@ -10,10 +10,8 @@
 
 #define POLL_MS		  200
 #define RECEIVE_BYTES	  65536L
-#define BYTES_PER_SECOND  1024U
 #define CLOSING_POLLS_MAX 5U
 #define REDIRECT_MAX	  65536U
-#define US_PER_SECOND	  UINT64_C(1000000)
 
 static unsigned timeout_seconds(const struct flmem_transfer *transfer)
 {
@@ -95,14 +93,6 @@ static bool set_options(struct flmem_transfer *transfer)
 	CURL *easy = transfer->easy;
 	CURLcode failed = CURLE_OK;
 
-	failed |= curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	failed |= curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	failed |= curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	failed |= curl->easy_setopt(easy, CURLOPT_USERAGENT, "flmem");
-	failed |= curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES);
-	failed |= curl->easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
-	failed |= curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)timeout_seconds(transfer));
 	failed |= curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, receive_header);
 	failed |= curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
 	failed |= curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive_body);
@@ -110,7 +100,8 @@ static bool set_options(struct flmem_transfer *transfer)
 	failed |= curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->message);
 	if (cacert)
 		failed |= curl->easy_setopt(easy, CURLOPT_CAINFO, cacert);
-	return !failed;
+	return !failed &&
+	       flmem_curl_set_common(curl, easy, RECEIVE_BYTES, timeout_seconds(transfer));
 }
 
 int flmem_transfer_init(struct flmem_transfer *transfer, const struct flmem_http_access *access,
@@ -204,29 +195,13 @@ static bool is_transfer_cancelled(const struct flmem_transfer *transfer)
 	return transfer->access->ended && transfer->access->ended(transfer->access->context);
 }
 
-/* A time in which too little arrives is a failure. */
-struct patience {
-	uint64_t since_us, at;
-};
-
-static bool is_slow(const struct flmem_transfer *transfer, struct patience *patience)
-{
-	uint64_t limit = timeout_seconds(transfer), now = flmem_clock_us();
-
-	if (now - patience->since_us < limit * US_PER_SECOND)
-		return false;
-	if (transfer->at - patience->at < limit * BYTES_PER_SECOND)
-		return true;
-	*patience = (struct patience){.since_us = now, .at = transfer->at};
-	return false;
-}
-
 /* Drives the transfer until `enough` is true for it or it is complete. */
 static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, const char *name,
 					       bool (*enough)(const struct flmem_transfer *),
 					       struct flmem_error *err)
 {
-	struct patience patience = {.since_us = flmem_clock_us(), .at = transfer->at};
+	struct flmem_curl_pace pace = {.since_us = flmem_clock_us(), .bytes = transfer->at};
+	unsigned limit = timeout_seconds(transfer);
 
 	for (;;) {
 		perform_transfer(transfer);
@@ -236,11 +211,11 @@ static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, 
 			flmem_error_set(err, FLMEM_EFAILED, 0, "stopped while '%s' was read", name);
 			return FLMEM_TRANSFER_FAIL;
 		}
-		if (is_slow(transfer, &patience)) {
+		if (flmem_curl_is_too_slow(&pace, transfer->at, limit)) {
 			flmem_error_set(err, FLMEM_EFAILED, 0,
 					"the server of '%s' sends less than 1 KiB a second for %u "
 					"seconds",
-					name, timeout_seconds(transfer));
+					name, limit);
 			return FLMEM_TRANSFER_RETRY;
 		}
 		transfer->curl->multi_poll(transfer->multi, NULL, 0, POLL_MS, NULL);
