@@ -14,11 +14,22 @@
 #define WHOLE_MAX   (UINT64_C(1) << 30) /* as APPFL-CHUNK-OFF */
 #define RUNTIME	    (UINT64_C(300) << 20)
 
+/* Steps of every strategy. */
+#define SERVER_WAITS                                                                    \
+	{                                                                               \
+		.role = FLMEM_ROLE_SERVER, .name = "wait",                              \
+		.contents = "the model and the global state", .models = 2 * FLMEM_WHOLE \
+	}
+
+#define CLIENT_TRAINS                                                    \
+	{                                                                \
+		.role = FLMEM_ROLE_CLIENT, .name = "train",              \
+		.contents = "the model and the state that was received", \
+		.models = 2 * FLMEM_WHOLE, .trains = true                \
+	}
+
 static const struct flmem_strategy_step whole_steps[] = {
-	{.role = FLMEM_ROLE_SERVER,
-	 .name = "wait",
-	 .contents = "the model and the global state",
-	 .models = 2 * FLMEM_WHOLE},
+	SERVER_WAITS,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "send the model",
 	 .contents = "and, for each client, the model as bytes, written and copied",
@@ -38,11 +49,7 @@ static const struct flmem_strategy_step whole_steps[] = {
 	 .name = "receive the model",
 	 .contents = "the model, the messages, joined, and loaded",
 	 .models = 4 * FLMEM_WHOLE},
-	{.role = FLMEM_ROLE_CLIENT,
-	 .name = "train",
-	 .contents = "the model and the state that was received",
-	 .models = 2 * FLMEM_WHOLE,
-	 .trains = true},
+	CLIENT_TRAINS,
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "send the result",
 	 .contents = "and the result as bytes, written and copied",
@@ -50,20 +57,13 @@ static const struct flmem_strategy_step whole_steps[] = {
 };
 
 static const struct flmem_strategy_step chunked_steps[] = {
-	{.role = FLMEM_ROLE_SERVER,
-	 .name = "wait",
-	 .contents = "the model and the global state",
-	 .models = 2 * FLMEM_WHOLE},
+	SERVER_WAITS,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "aggregate a chunk",
 	 .contents = "and, for each client, the chunk's messages, joined, and loaded",
 	 .models = 2 * FLMEM_WHOLE,
 	 .chunks_per_client = 3 * FLMEM_WHOLE},
-	{.role = FLMEM_ROLE_CLIENT,
-	 .name = "train",
-	 .contents = "the model and the state that was received",
-	 .models = 2 * FLMEM_WHOLE,
-	 .trains = true},
+	CLIENT_TRAINS,
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "exchange a chunk",
 	 .contents = "and the chunk as bytes, written and copied, and the answer as messages, "
