@@ -4,7 +4,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/call_sites.h"
-#include "remote/checks/stack.h"
+#include "remote/checks/thread_stack.h"
 
 /* So many addresses of one function are on no program's stack. */
 #define DECODED_MAX 64U
