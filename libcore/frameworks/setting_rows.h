@@ -50,7 +50,6 @@ struct flmem_setting_row {
 
 /* One line per variable: before, NAME, between, quoted value, after. */
 struct flmem_settings_syntax {
-	enum flmem_settings_format format;
 	const char *head; /* once, before all lines */
 	const char *before, *between, *after;
 	flmem_quote_fn *quote;
@@ -58,8 +57,9 @@ struct flmem_settings_syntax {
 	const char *tail; /* after all lines, then each name with name_before; NULL: none */
 	const char *name_before;
 	flmem_quote_fn *comment_quote; /* NULL: the text of a comment is not quoted */
-	bool quotes_pair;	       /* the quotes go around NAME=value */
-	bool elsewhere;		       /* used on another machine */
+	enum flmem_settings_format format;
+	bool quotes_pair; /* the quotes go around NAME=value */
+	bool elsewhere;	  /* used on another machine */
 };
 
 #endif
