@@ -14,6 +14,14 @@ start_hooked() {
 		sh "$FLMEM_VICTIMS/allocators/$2" "$3"
 }
 
+# start_forking LIBRARY WHO
+start_forking() {
+	INPUT=$BATS_TEST_TMPDIR/input
+	[ -e "$INPUT" ] || mkfifo "$INPUT"
+	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 start_victim /bin/sh -c \
+		"exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/allocators/forking" "$1" "$2"
+}
+
 says_go_on() {
 	grep -q '^go on' "$VICTIM_LOG"
 }
@@ -167,10 +175,7 @@ time.sleep(1000)' "$jemalloc"
 	local who jemalloc=$LIBRARIES/libjemalloc.so.2
 	requires "$jemalloc" victim:allocators/forking
 	for who in own other before; do
-		INPUT=$BATS_TEST_TMPDIR/input
-		[ -e "$INPUT" ] || mkfifo "$INPUT"
-		GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 start_victim /bin/sh -c \
-			"exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/allocators/forking" "$jemalloc" "$who"
+		start_forking "$jemalloc" "$who"
 		if [ $who = before ]; then
 			released
 			continue

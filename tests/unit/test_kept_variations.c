@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is found in the folders of test_kept_rules.c when one of their lines is missing, and when the
- * last digit of one is another: a checksum of all these findings for each folder. FLMEM_VARIATIONS
- * names a file that gets the findings themselves, for comparing them before and after a change.
+ * What is found in the folders of test_kept_rules.c when one of their lines is missing, and when
+ * the last digit of one is another: a checksum of all these findings for each folder.
+ * FLMEM_VARIATIONS names a file that gets the findings themselves, to compare them before and after
+ * a change.
  */
 #include <ctype.h>
 #include <setjmp.h>

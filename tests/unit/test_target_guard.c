@@ -56,16 +56,18 @@ static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
 	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JEMALLOC,
 					  .plan_trim = plan_nothing};
 	struct flmem_allocator_list list = {.count = 1};
+	struct flmem_modules modules = {0}; /* no C library */
+	const struct flmem_view view = {.modules = &modules};
 	struct flmem_guard guard = {0};
 
 	(void)state;
 	list.rows[0].ops = &ops;
 	list.rows[0].linkage = FLMEM_LINKAGE_STATIC;
-	flmem_target_guard_fill(NULL, &list, &guard);
+	flmem_target_guard_fill(&view, &list, &guard);
 	assert_true(guard.may_join_threads);
 	guard.may_join_threads = false;
 	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* has no threads */
-	flmem_target_guard_fill(NULL, &list, &guard);
+	flmem_target_guard_fill(&view, &list, &guard);
 	assert_false(guard.may_join_threads);
 }
 

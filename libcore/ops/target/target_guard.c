@@ -64,13 +64,16 @@ static void guard_fork(const struct flmem_view *view, const struct flmem_allocat
 		       struct flmem_guard *guard)
 {
 	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	struct flmem_image *image = library ? flmem_module_image(library, NULL) : NULL;
+	const struct flmem_module *library;
+	struct flmem_image *image;
 	struct flmem_symbol symbol;
 	uint64_t start;
 
-	if (!found->serves_malloc && flmem_target_guard_trims(view, found) && image &&
-	    flmem_image_find_dynamic(image, "fork", &symbol) &&
+	if (found->serves_malloc || !flmem_target_guard_trims(view, found))
+		return;
+	library = flmem_libc_module(view->modules, &is_glibc);
+	image = library ? flmem_module_image(library, NULL) : NULL;
+	if (image && flmem_image_find_dynamic(image, "fork", &symbol) &&
 	    flmem_module_address(library, symbol.value, &start))
 		guard->fork = (struct flmem_range){start, start + symbol.size};
 }
