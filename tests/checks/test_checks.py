@@ -48,6 +48,7 @@ FAULTS = (
      SPDX + 'int f(void)\n{\n\treturn flmem_error_set(0, 1, ENOMEM,\n\t\t\t       "cannot");\n}\n',
      "b.c:4: a failed allocation: use flmem_error_nomem()"),
     ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
+    ("lengths", "README.md", "b\n" * 161, "README.md: 161 lines; at most 160"),
     ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 61 + "}\n", "61 lines in 'int f"),
     ("lengths", "cli/b.c", SPDX + "/* " + "b" * 95 + " */\n", "101 columns"),
     ("names", "cli/b.c", SPDX + "static int go(void)\n{\n\treturn 1;\n}\n",
