@@ -245,14 +245,25 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
 	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
-/* Of kernel/seccomp.c; a compiler may append to the name. */
-bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
+/* The function of the kernel in which the thread waits; a compiler may append to its name. */
+static bool waits_in(const struct flmem_process *process, pid_t tid, const char *function)
 {
-	static const char waits[] = "seccomp_do_user_notification";
 	char text[64];
 
 	return read_task_file(process, tid, "wchan", text, sizeof(text)) == 0 &&
-	       strncmp(text, waits, sizeof(waits) - 1) == 0;
+	       strncmp(text, function, strlen(function)) == 0;
+}
+
+/* kernel/seccomp.c */
+bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
+{
+	return waits_in(process, tid, "seccomp_do_user_notification");
+}
+
+/* kernel/signal.c; the compiler puts the one into the other. */
+bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid)
+{
+	return waits_in(process, tid, "do_freezer_trap") || waits_in(process, tid, "get_signal");
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)

@@ -74,6 +74,9 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
  */
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid);
 
+/* True for a thread that its control group (version 2) has frozen, where the kernel shows that. */
+bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid);
+
 /* Name of the thread (comm), always terminated; "" when it cannot be read. */
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size);
 

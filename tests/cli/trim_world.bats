@@ -62,3 +62,24 @@ says_go_on() {
 	done
 	[ "$made" -gt 0 ] || fail "no trim was made"
 }
+
+@test "a process that its control group has frozen is left alone" {
+	local root=$BATS_TEST_TMPDIR/groups group=$BATS_TEST_TMPDIR/groups/flmem-frozen-$$
+	requires root victim:safe_threads
+	mkdir "$root"
+	mount -t cgroup2 none "$root" 2>/dev/null || skip "no control groups of version 2 can be mounted"
+	start_victim safe_threads -c 0 -i 2
+	if ! { mkdir "$group" && echo "$VICTIM" >"$group/cgroup.procs" && echo 1 >"$group/cgroup.freeze"; } 2>/dev/null; then
+		rmdir "$group" 2>/dev/null
+		umount "$root"
+		skip "no group of version 2 can be frozen"
+	fi
+	wait_until 20 grep -q 'frozen 1' "$group/cgroup.events"
+	flmem trim --pid "$VICTIM" --timeout 1s
+	echo 0 >"$group/cgroup.freeze"
+	echo "$VICTIM" >"$root/cgroup.procs"
+	rmdir "$group"
+	umount "$root"
+	assert_error 6 'is frozen by its control group'
+	assert_victim_unharmed
+}

@@ -13,6 +13,10 @@ ARCH = "libcore/remote/arch_x86_64.c"
 LIMITS = ("unit.test_candidate_limits",)
 
 FAULTS = (
+    Fault("frozen-borrowed", CANDIDATES,
+          "if (flmem_task_is_frozen(search->view->process, row->tid))", "if (0)",
+          "a process that makes the calls when it is thawed",
+          ("cli.trim_world/has frozen",)),
     Fault("inside-allocator", STACK, "if (is_inside_allocator(search, row, stack->end))", "if (0)",
           "refusing a thread that waits inside the allocator",
           ("unit.test_candidates",)),

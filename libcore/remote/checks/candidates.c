@@ -119,6 +119,9 @@ static const char *examine_further(const struct candidate_search *search,
 		return "cannot be read";
 	if (status.shadow_stack) /* a thread may have one that the first thread has not */
 		return "has a shadow stack";
+	/* A tracer stops it nevertheless, and it makes the calls when it is thawed. */
+	if (flmem_task_is_frozen(search->view->process, row->tid))
+		return "is frozen by its control group";
 	/* An interrupt would have it begin again, and the other process make it twice. */
 	if (flmem_u64_or(status.seccomp_mode, 0) &&
 	    flmem_task_is_supervised(search->view->process, row->tid))
