@@ -138,6 +138,25 @@ def compile_programs(system, folder):
                         os.path.join(HERE, name + ".c")], check=True)
 
 
+# A program that may trace nobody.
+PROFILE = """abi <abi/3.0>,
+profile flmem_confined {
+  file,
+  signal,
+  capability,
+}
+"""
+FEATURES = "/usr/share/apparmor-features/features"
+
+
+def compile_policy(system, path):
+    """What the kernel reads of AppArmor's profile; without apparmor_parser the step is skipped there."""
+    parser = shutil.which("apparmor_parser", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if not parser or not os.path.exists(FEATURES) or system.architecture != "amd64":
+        return
+    subprocess.run([parser, "-Q", "-K", "-M", FEATURES, "-o", path], check=True, input=PROFILE, text=True)
+
+
 def make_root(directory, place, system, tree):
     unpacked = os.path.join(place, "root")
     for name in ("lib", "lib64", "usr/lib"):
@@ -151,6 +170,7 @@ def make_root(directory, place, system, tree):
     shutil.copy(found[0], os.path.join(tree, "bin"))
     wheels.unpack(wheels.wheel_of(directory, TAGS[system.architecture]), tree)
     compile_programs(system, os.path.join(tree, "bin"))
+    compile_policy(system, os.path.join(tree, "confined.policy"))
     shutil.copy(os.path.join(HERE, "init"), tree)
 
 
