@@ -24,6 +24,8 @@ struct journal_record {
 
 #define RECORDS_AT_ONCE 256U
 
+#define MARK (UINT64_C(1) << 63) /* no chunk has such a number */
+
 static uint32_t check_of(const struct journal_record *record)
 {
 	return flmem_crc32c(0, record, offsetof(struct journal_record, check));
@@ -87,4 +89,19 @@ int flmem_journal_append(int fd, uint64_t chunk, uint32_t crc32c)
 
 	record.check = check_of(&record);
 	return flmem_io_write_all(fd, &record, sizeof(record));
+}
+
+int flmem_journal_mark(int fd, uint64_t number)
+{
+	return flmem_journal_append(fd, MARK | number, 0);
+}
+
+bool flmem_journal_has_mark(int fd, uint64_t number)
+{
+	struct journal_record record;
+	uint64_t magic;
+
+	return flmem_io_read_at(fd, 0, &magic, sizeof(magic)) && magic == MAGIC &&
+	       flmem_io_read_at(fd, sizeof(struct journal_head), &record, sizeof(record)) &&
+	       record.chunk == (MARK | number) && record.check == check_of(&record);
 }

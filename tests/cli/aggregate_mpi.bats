@@ -56,6 +56,14 @@ check() {
 	check folder_killed
 }
 
+@test "no other job takes an output that a process may still write to" {
+	check outlived
+}
+
+@test "leftovers in a directory that the first process does not see" {
+	check left
+}
+
 @test "shards on a full disk" {
 	requires root
 	mkdir disk

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -165,9 +166,6 @@ def folder_failures():
     run("-o", "want", "--shard-size", "400K", *names)
     os.mkdir("other/out.part")
     put(f"other/out.part/{INDEX}.part", content(f"want/{INDEX}"))
-    refused("cannot open 'model-0000", 7, *elsewhere)
-    for name in files("want"):
-        put(f"other/out.part/{name}", b"")
     refused("is not what the first process has made", 7, *elsewhere)
     os.mkdir("out")
     put("out/old", b"old")
@@ -309,6 +307,65 @@ def folder_killed():
         assert files("out") == files("want") and not glob.glob("*.part*")
         shutil.rmtree("out")
         shutil.rmtree("want")
+
+
+def has_open(pid, name):
+    try:
+        return any(os.readlink(path).endswith(name) for path in glob.glob(f"/proc/{pid}/fd/*"))
+    except OSError:
+        return False
+
+
+def outlived():
+    """No other job takes an output while a process of a job whose first one was killed may still write to it."""
+    write_hole()
+    words = ["--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
+    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        ranks = {}
+        try:
+            while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
+                assert program.poll() is None, "it was too fast"
+                ranks = processes_of(program.pid)
+            for pid, number in ((ranks[1], signal.SIGSTOP), (program.pid, signal.SIGSTOP), (ranks[0], signal.SIGKILL)):
+                os.kill(pid, number)
+            while is_running(ranks[0]):
+                time.sleep(0.01)
+            for more in (["-n", "1", FLMEM, "aggregate"], ["-n", "2", FLMEM, "aggregate", "--mpi"]):
+                refused("another aggregation is writing 'out'", 7, *more, "-o", "out", "hole")
+        finally:
+            for pid in ranks.values():
+                os.kill(pid, signal.SIGKILL)
+            program.kill()
+    share(2, "-o", "out", "hole", "hole")
+    assert not glob.glob("*.part*")
+
+
+def left():
+    """What a killed call has left in another directory is not taken for what the first process has made."""
+    names = models(".safetensors", 2)
+    os.mkdir("other")
+    for name in names:
+        os.link(name, "other/" + name)
+    for out, words in (("out", []), ("folder", ["--shard-size", "64K"])):
+        run("-o", "like-" + out, *words, *names)
+        begin_output("other/" + out, "like-" + out)
+        one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", out, "--chunk", "64K", *words]
+        refused("is not what the first process has made: all of them need the same directory", 7, *one, *names,
+                ":", "-wdir", os.path.abspath("other"), *one, *names)
+        assert not glob.glob(out + "*")
+
+
+def begin_output(name, like):
+    """As a call with such an output leaves it."""
+    journal = struct.pack("<QQ", 0x314a41454d4c46, 1)
+    if os.path.isdir(like):
+        shutil.copytree(like, name + ".part")
+        name += ".part/model.safetensors.index.json"
+        os.rename(name, name + ".part")
+    else:
+        shutil.copy(like, name + ".part")
+    put(name + ".part.journal", journal)
 
 
 def connect(far, net):

@@ -128,6 +128,27 @@ static void an_empty_or_foreign_file_is_no_journal(void **state)
 	assert_false(flmem_journal_read(fd, 0, chunks, CHUNKS));
 }
 
+static void a_mark_is_known_and_is_no_chunk(void **state)
+{
+	FLMEM_AUTO_CLOSE int fd = make_file();
+	struct flmem_journal_chunk chunks[CHUNKS] = {0};
+
+	(void)state;
+	assert_false(flmem_journal_has_mark(fd, 3));
+	assert_int_equal(flmem_journal_start(fd, 77), 0);
+	assert_false(flmem_journal_has_mark(fd, 3));
+	assert_int_equal(flmem_journal_mark(fd, 3), 0);
+	assert_int_equal(flmem_journal_append(fd, 5, 9), 0);
+	assert_true(flmem_journal_has_mark(fd, 3));
+	assert_false(flmem_journal_has_mark(fd, 2));
+	assert_true(flmem_journal_read(fd, 77, chunks, CHUNKS));
+	for (size_t i = 0; i < CHUNKS; i++)
+		assert_int_equal(chunks[i].done, i == 5);
+	assert_int_equal(flmem_journal_start(fd, 77), 0);
+	assert_int_equal(flmem_journal_append(fd, 3, 0), 0);
+	assert_false(flmem_journal_has_mark(fd, 3));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +158,7 @@ int main(void)
 		cmocka_unit_test(records_are_read_back),
 		cmocka_unit_test(damaged_and_torn_records_are_skipped),
 		cmocka_unit_test(an_empty_or_foreign_file_is_no_journal),
+		cmocka_unit_test(a_mark_is_known_and_is_no_chunk),
 	};
 
 	return cmocka_run_group_tests_name("journal", tests, NULL, NULL);

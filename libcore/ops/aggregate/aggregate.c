@@ -486,12 +486,14 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 	rc = measure_inputs(call, err);
 	if (!rc && first)
 		rc = prepare_parts(call, err);
+	if (!rc && first)
+		rc = flmem_shared_call_share(call, err);
 	rc = flmem_shared_call_agree(call, rc, err);
 	if (rc)
 		return rc;
 	flmem_shared_call_divide(call, FLMEM_RUN_COMBINE);
 	if (!first)
-		rc = flmem_output_join(&call->output, call->run.begin, call->run.end, err);
+		rc = flmem_shared_call_join(call, err);
 	if (!rc)
 		rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 	rc = flmem_shared_call_collect(call, rc, err);

@@ -196,14 +196,14 @@ int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
 				       err);
 }
 
-int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end,
+int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end, uint64_t mark,
 		      struct flmem_error *err)
 {
 	int rc;
 
 	if (output->shards)
-		return flmem_output_join_shards(output, begin, end, err);
-	rc = flmem_part_file_join(output->part, output->path, output->bytes, err);
+		return flmem_output_join_shards(output, begin, end, mark, err);
+	rc = flmem_part_file_join(output->part, output->path, output->bytes, mark, err);
 	output->file.fd = output->part->fd;
 	return rc;
 }

@@ -98,7 +98,7 @@ int flmem_output_prepare(struct flmem_output *output, uint64_t fingerprint,
  * Opens what another process has prepared, to write these bytes of the layout's data to it: of
  * shards only those that have some of them.
  */
-int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end,
+int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end, uint64_t mark,
 		      struct flmem_error *err);
 
 /* Of all places in the layout's data where a shard begins, the nearest one; `at` of one file. */

@@ -371,11 +371,12 @@ uint64_t flmem_output_shards_nearest(const struct flmem_output *output, uint64_t
 }
 
 int flmem_output_join_shards(struct flmem_output *output, uint64_t begin, uint64_t end,
-			     struct flmem_error *err)
+			     uint64_t mark, struct flmem_error *err)
 {
 	struct flmem_output_shards *shards = output->shards;
 	const uint64_t *begins = output->layout->begins;
-	int rc = flmem_part_file_join(output->part, shards->index_path, shards->index.length, err);
+	int rc = flmem_part_file_join(output->part, shards->index_path, shards->index.length, mark,
+				      err);
 
 	for (size_t i = 0; i < shards->count && !rc; i++) {
 		const struct shard *shard = &shards->rows[i];

@@ -18,7 +18,7 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 
 /* For several processes: see output.h. The first one has all files open. */
 int flmem_output_join_shards(struct flmem_output *output, uint64_t begin, uint64_t end,
-			     struct flmem_error *err);
+			     uint64_t mark, struct flmem_error *err);
 uint64_t flmem_output_shards_nearest(const struct flmem_output *output, uint64_t at);
 int flmem_output_flush_shards(const struct flmem_output *output, struct flmem_error *err);
 

@@ -92,10 +92,26 @@ static bool has_name(const struct flmem_part_file *part)
 	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
 }
 
+static bool name_files(struct flmem_part_file *part)
+{
+	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
+		part->name = NULL;
+	if (asprintf(&part->journal_name, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, part->place.name) <
+	    0)
+		part->journal_name = NULL;
+	return part->name && part->journal_name;
+}
+
+static int report_other(const struct flmem_part_file *part, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "another aggregation is writing '%s'",
+			       part->place.path);
+}
+
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 {
 	for (int i = 0; i < TRIES; i++) {
-		int fd, rc = open_own(part, part->name, 0, &fd, err);
+		int fd = -1, rc = open_own(part, part->name, 0, &fd, err);
 
 		if (rc)
 			return rc;
@@ -108,8 +124,7 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 			return 0;
 		release_files(part);
 	}
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "another aggregation is writing '%s'",
-			       part->place.path);
+	return report_other(part, err);
 }
 
 /*
@@ -163,12 +178,7 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	if (rc)
 		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
 				       "cannot write '%s'", path);
-	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
-		part->name = NULL;
-	if (asprintf(&part->journal_name, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, part->place.name) <
-	    0)
-		part->journal_name = NULL;
-	if (!part->name || !part->journal_name)
+	if (!name_files(part))
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	rc = open_locked(part, err);
 	if (!rc && fstat(part->fd, &status) == 0)
@@ -178,6 +188,15 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	if (!rc)
 		rc = check_part(part, err);
 	return rc ? rc : check_output(part, err);
+}
+
+static int report_unshared(const struct flmem_part_file *part, const char *name,
+			   struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "'%s' beside '%s' is not what the first process has made: all of "
+			       "them need the same directory",
+			       name, part->place.path);
 }
 
 int flmem_part_file_join_other(const struct flmem_part_file *part, const char *name, uint64_t bytes,
@@ -193,16 +212,41 @@ int flmem_part_file_join_other(const struct flmem_part_file *part, const char *n
 				       "made: all of them need the same directory",
 				       name, part->place.path);
 	if (!is_own_file(fd, &status) || (uint64_t)status.st_size != bytes)
-		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "'%s' beside '%s' is not what the first process has made: "
-				       "all of them need the same directory",
-				       name, part->place.path);
+		return report_unshared(part, name, err);
 	*ret_fd = FLMEM_TAKE_FD(fd);
 	return 0;
 }
 
+int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct flmem_error *err)
+{
+	int rc = flmem_journal_mark(part->journal, mark);
+
+	if (!rc && fdatasync(part->journal) < 0)
+		rc = -errno;
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
+				       part->place.path);
+	if (flock(part->fd, LOCK_SH | LOCK_NB) == 0 && has_name(part))
+		return 0;
+	release_files(part); /* they are another's: the lock was free for a moment */
+	return report_other(part, err);
+}
+
+static int check_joined(struct flmem_part_file *part, uint64_t mark, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int journal = -1;
+
+	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return report_other(part, err);
+	journal = openat(part->place.directory, part->journal_name,
+			 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (journal >= 0 && flmem_journal_has_mark(journal, mark) && has_name(part))
+		return 0;
+	return report_unshared(part, part->name, err);
+}
+
 int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_t bytes,
-			 struct flmem_error *err)
+			 uint64_t mark, struct flmem_error *err)
 {
 	int rc = flmem_file_place_open(path, &part->place);
 
@@ -211,12 +255,11 @@ int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_
 				       "cannot open the directory of '%s', where the first process "
 				       "writes: all of them need the same directory",
 				       path);
-	if (asprintf(&part->name, "%s.part", part->place.name) < 0) {
-		part->name = NULL;
-		return flmem_error_nomem(err, "cannot write '%s'", path);
-	}
 	part->keep = true; /* it is the other process's */
-	return flmem_part_file_join_other(part, part->name, bytes, &part->fd, err);
+	if (!name_files(part))
+		return flmem_error_nomem(err, "cannot write '%s'", path);
+	rc = flmem_part_file_join_other(part, part->name, bytes, &part->fd, err);
+	return rc ? rc : check_joined(part, mark, err);
 }
 
 static int report_full(const struct flmem_part_file *part, int fd, uint64_t bytes, int sys_errno,

@@ -43,9 +43,19 @@ int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64
 			    struct flmem_journal_chunk *chunks, size_t count,
 			    struct flmem_error *err);
 
-/* Opens what another process has prepared with `bytes`, to write to it: nothing else. */
+/*
+ * For several processes of one job, after the first one has prepared the file: it marks its journal
+ * with a number that the others know, and from then on each of them holds the lock. So no other job
+ * takes the file while one of them may still write to it, even if the first one is dead.
+ */
+int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct flmem_error *err);
+
+/*
+ * Opens what the first process has prepared with `bytes` and marked, to write to it: nothing else,
+ * such as what a killed call has left on a disk that the first process does not see.
+ */
 int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_t bytes,
-			 struct flmem_error *err);
+			 uint64_t mark, struct flmem_error *err);
 
 /* Marks no chunk as written. */
 int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,

@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/bytes/crc32c.h"
 #include "base/bytes/fnv.h"
+#include "base/clock.h"
 
 /* The longest part has at most half as much again as the average: a quarter at each end. */
 #define SHARE_TOLERANCE 4U
@@ -17,6 +19,7 @@ struct report {
 	uint64_t print;		    /* of what it writes; 0: not known */
 	uint64_t bytes, read_bytes; /* of its part */
 	uint32_t crc32c;
+	uint64_t mark; /* of the journal, from the first process */
 };
 
 static unsigned own_rank; /* for flmem_aggregate_process() */
@@ -108,6 +111,7 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 		.bytes = call->run.end - call->run.begin,
 		.read_bytes = call->read_bytes,
 		.crc32c = call->crc32c,
+		.mark = call->mark,
 	};
 
 	if (ranks->count <= 1)
@@ -144,6 +148,21 @@ void flmem_shared_call_divide(struct flmem_aggregate_call *call, enum flmem_run_
 {
 	flmem_run_limit(&call->run, part_begin(call, call->ranks.rank, kind),
 			part_begin(call, call->ranks.rank + 1, kind));
+}
+
+int flmem_shared_call_share(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	if (getrandom(&call->mark, sizeof(call->mark), GRND_NONBLOCK) !=
+	    (ssize_t)sizeof(call->mark))
+		call->mark = flmem_clock_wall_us();
+	return flmem_part_file_share(&call->part, call->mark, err);
+}
+
+int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	const struct report *first = call->reports;
+
+	return flmem_output_join(&call->output, call->run.begin, call->run.end, first->mark, err);
 }
 
 int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct flmem_error *err)

@@ -23,6 +23,13 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 /* Takes this process's part of the output, which is planned: whole shards, if they fit. */
 void flmem_shared_call_divide(struct flmem_aggregate_call *call, enum flmem_run_kind kind);
 
+/*
+ * Opens the output for all: the first process, which has prepared it, before they agree on that;
+ * any other one after that, to write its part.
+ */
+int flmem_shared_call_share(struct flmem_aggregate_call *call, struct flmem_error *err);
+int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err);
+
 /* After a measuring pass: adds what the other processes have measured. */
 int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct flmem_error *err);
 
