@@ -194,6 +194,9 @@ def failures():
             ":", *one, "--weights", "1,3", *names)
     for words in (["-a", "median"], ["--non-float", "first"]):
         refused("process 1 has other options or inputs than process 0", 2, *one, *names, ":", *one, *words, *names)
+    generated = "generate:resnet18?client="
+    for words, others in ((names, names[::-1]), ([generated + "1"], [generated + "2"])):
+        refused("process 1 has other options or inputs than process 0", 2, *one, *words, ":", *one, *others)
     refused("process 1: cannot read 'missing'", 2, *one, *names, ":", *one, names[0], "missing")
     refused("'nan' has a NaN", 2, *many, names[0], "nan")
     refused("cannot read 'missing'", 2, *many, names[0], "missing")

@@ -577,6 +577,8 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 		rc = check_types(&call, err);
 	if (!rc)
 		rc = flmem_aggregate_call_choose(&call, err);
+	if (!rc && call.ranks.count > 1)
+		rc = flmem_shared_call_sample(&call, err);
 	rc = flmem_shared_call_agree(&call, rc, err);
 	if (!rc)
 		rc = write_output(&call, err);

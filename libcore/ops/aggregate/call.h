@@ -30,6 +30,7 @@ struct flmem_aggregate_call {
 	uint64_t read_bytes;
 	uint32_t crc32c;	  /* of the output's data */
 	uint64_t mark;		  /* of the journal, by which other processes know it */
+	uint64_t samples;	  /* a hash of places of all inputs */
 	void *reports;		  /* room for one of each process, of shared_call.c */
 	struct flmem_ranks ranks; /* processes that share the work; one without request->mpi */
 };

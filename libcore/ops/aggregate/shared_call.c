@@ -12,6 +12,10 @@
 /* The longest part has at most half as much again as the average: a quarter at each end. */
 #define SHARE_TOLERANCE 4U
 
+/* Of each input, from its first bytes to its last ones. */
+#define SAMPLES	     4U
+#define SAMPLE_BYTES 4096U
+
 /* What a process reports to all. */
 struct report {
 	struct flmem_error error;
@@ -64,11 +68,34 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 	return call->reports ? 0 : flmem_aggregate_call_nomem(call, err);
 }
 
+int flmem_shared_call_sample(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	uint64_t bytes = flmem_layout_bytes(&call->layout), hash = FLMEM_FNV_START;
+	uint64_t last = bytes < SAMPLE_BYTES ? 0 : (bytes - SAMPLE_BYTES) / 8 * 8;
+	char sample[SAMPLE_BYTES];
+
+	for (size_t i = 0; i < (call->request->input_count + 1) * SAMPLES; i++) {
+		const struct flmem_input *input = &call->inputs[i / SAMPLES];
+		uint64_t begin = last / (SAMPLES - 1) / 8 * 8 * (i % SAMPLES);
+		uint64_t end = begin + SAMPLE_BYTES < bytes ? begin + SAMPLE_BYTES : bytes;
+		int rc = input->file_count
+				 ? flmem_input_read(input, &call->layout, begin, end, sample, err)
+				 : 0;
+
+		if (rc)
+			return rc;
+		if (input->file_count)
+			hash = flmem_fnv_mix(hash, sample, (size_t)(end - begin));
+	}
+	call->samples = hash;
+	return 0;
+}
+
 static uint64_t make_print(const struct flmem_aggregate_call *call)
 {
 	const struct flmem_buf *header = &call->layout.header;
 	const uint64_t numbers[] = {flmem_aggregate_call_options_print(call), call->run.chunk_bytes,
-				    call->request->shard_bytes};
+				    call->request->shard_bytes, call->samples};
 	uint64_t hash = flmem_fnv_mix(FLMEM_FNV_START, header->data, header->length);
 	size_t count = call->run.input_count;
 

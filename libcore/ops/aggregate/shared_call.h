@@ -16,6 +16,12 @@ int flmem_shared_call_check(const struct flmem_aggregate_request *request, struc
 /* Finds the other processes. */
 int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_error *err);
 
+/*
+ * Reads a few places of each input, by which the processes see that they have the same ones, in the
+ * same order: the files of clients differ in nothing else, and one may be replaced in between.
+ */
+int flmem_shared_call_sample(struct flmem_aggregate_call *call, struct flmem_error *err);
+
 /* The first failure of all, in every process; `rc` is that of this one, with its reason. */
 int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 			    struct flmem_error *err);
