@@ -56,6 +56,14 @@ check() {
 	check folder_killed
 }
 
+@test "a folder that another program makes meanwhile stays" {
+	check folder_taken
+}
+
+@test "one that is stopped stops all" {
+	check stopped
+}
+
 @test "no other job takes an output that a process may still write to" {
 	check outlived
 }

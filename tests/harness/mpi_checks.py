@@ -312,6 +312,37 @@ def folder_killed():
         shutil.rmtree("want")
 
 
+def folder_taken():
+    """A folder of another program that appears meanwhile stays; nothing of the new one is left."""
+    write_hole()
+    words = ["--threads", "1", "-a", "median", "--shard-size", "33554432", "-o", "out", *["hole"] * 32]
+    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
+        while not os.path.exists("out.part"):
+            assert program.poll() is None, "it was too fast"
+        os.mkdir("out")
+        put("out/old", b"old")
+        said = program.communicate()[1]
+    assert "cannot rename 'out.part'" in said and program.returncode == 7, said
+    assert files("out") == {"old": b"old"} and not glob.glob("*.part*")
+
+
+def stopped():
+    """One that is stopped stops all; nothing is left, and no resuming is promised, which is not possible."""
+    write_hole()
+    words = ["--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
+    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
+        ranks = {}
+        while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
+            assert program.poll() is None, "it was too fast"
+            ranks = processes_of(program.pid)
+        os.kill(ranks[1], signal.SIGTERM)
+        said = program.communicate()[1]
+    assert "process 1: stopped before 'out' was complete" in said and "--resume" not in said, said
+    assert program.returncode == 7 and not glob.glob("out*")
+
+
 def has_open(pid, name):
     try:
         return any(os.readlink(path).endswith(name) for path in glob.glob(f"/proc/{pid}/fd/*"))

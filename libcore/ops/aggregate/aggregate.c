@@ -475,7 +475,7 @@ static int prepare_parts(struct flmem_aggregate_call *call, struct flmem_error *
 /* Each process writes a part; all of them pass the same steps. */
 static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
-	bool first = call->ranks.rank == 0;
+	bool first = call->ranks.rank == 0, written = false;
 	int rc = plan_output(call, err);
 
 	if (!rc && first)
@@ -497,10 +497,12 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 	if (!rc)
 		rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
 	rc = flmem_shared_call_collect(call, rc, err);
-	if (!rc && first)
+	if (!rc && first) {
 		rc = finish_output(call, err);
+		written = !rc;
+	}
 	rc = flmem_shared_call_agree(call, rc, err);
-	if (rc && first) /* there is no resuming, so nothing is kept for it */
+	if (rc && first && !written) /* there is no resuming, so nothing is kept for it */
 		call->part.keep = false;
 	return rc;
 }

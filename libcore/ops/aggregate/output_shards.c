@@ -30,6 +30,7 @@ struct flmem_output_shards {
 	struct flmem_input_file *files;
 	size_t count;
 	struct flmem_buf index;
+	bool index_named; /* by this call; the folder has not got its name after that */
 	char *folder, *unfinished, *index_path; /* of which the second has the third */
 	struct flmem_file_place place;		/* of the folder */
 };
@@ -52,6 +53,8 @@ void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_p
 	for (size_t i = 0; remove && i < shards->count; i++)
 		if (shards->files[i].fd >= 0)
 			unlinkat(part->place.directory, shards->rows[i].name, 0);
+	if (remove && shards->index_named)
+		unlinkat(part->place.directory, FLMEM_SHARDS_INDEX, 0);
 	flmem_part_file_clear(part);
 	if (remove)
 		rmdir(shards->unfinished);
@@ -508,7 +511,7 @@ int flmem_output_flush_shards(const struct flmem_output *output, struct flmem_er
 
 int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *err)
 {
-	const struct flmem_output_shards *shards = output->shards;
+	struct flmem_output_shards *shards = output->shards;
 	struct flmem_part_file *part = output->part;
 	int rc = flmem_output_flush_shards(output, err);
 
@@ -516,10 +519,12 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 		rc = flmem_part_file_publish(part, err);
 	if (rc)
 		return rc;
+	shards->index_named = true;
 	flmem_file_place_sync(part->place.directory);
 	if (rename(shards->unfinished, shards->folder) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
 				       shards->unfinished);
+	shards->index_named = false;
 	flmem_part_file_end(part);
 	flmem_file_place_sync(shards->place.directory);
 	return 0;

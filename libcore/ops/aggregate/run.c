@@ -339,7 +339,9 @@ static void report_progress(struct flmem_run *run, uint64_t started_us)
 		return;
 	flmem_error_set(&error, FLMEM_EFAILED, 0,
 			run->verifies ? "stopped before all of '%s' was compared"
-				      : "stopped before '%s' was complete; continue with --resume",
+			: run->request->mpi
+				? "stopped before '%s' was complete"
+				: "stopped before '%s' was complete; continue with --resume",
 			run->request->output);
 	fail_run(run, FLMEM_EFAILED, &error);
 }
