@@ -112,6 +112,12 @@ def refusals():
     os.mkdir("other.part")
     put("other.part/mine", b"3")
     refused("is not from an unfinished aggregation", "-o", "other", *size, *names)
+    os.mkdir("loading.part")
+    for name in (f"{INDEX}.part", "model-00001-of-00009.safetensors", "model-00001-of-00002.safetensors"):
+        put("loading.part/" + name, b"" if name.startswith(INDEX) else b"4")
+    refused("is not from an unfinished aggregation", "-o", "loading", *size, *names)
+    assert content("loading.part/model-00001-of-00009.safetensors") == b"4"
+    assert content("loading.part/model-00001-of-00002.safetensors") == b"4"
     os.symlink("full", "link.part")
     refused("is not from an unfinished aggregation", "-o", "link", *size, *names)
     assert os.listdir("other.part") == ["mine"] and os.listdir("full") == ["mine"]

@@ -191,7 +191,7 @@ static int print_index(const struct flmem_output *output, struct flmem_output_sh
 {
 	const struct flmem_layout *layout = output->layout;
 	size_t count = layout->list.count;
-	FLMEM_AUTO_FREE struct named *named = calloc(count, sizeof(*named));
+	FLMEM_AUTO_FREE struct named *named = calloc(count + 1, sizeof(*named));
 
 	if (!named)
 		return shards_nomem(output, err);
@@ -262,15 +262,16 @@ int flmem_output_plan_shards(struct flmem_output *output, struct flmem_error *er
 	return rc;
 }
 
-/* False for one that cannot be listed. */
-static bool is_empty(int directory, const char *name)
+/* With nothing in it but a file of this name, perhaps. False for one that cannot be listed. */
+static bool is_empty_but(int directory, const char *name, const char *but)
 {
 	DIR *list = flmem_io_open_dir(directory, name);
 	const struct dirent *entry;
 	bool empty = list;
 
 	while (empty && (entry = readdir(list)))
-		empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+		empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+			strcmp(entry->d_name, but) == 0;
 	if (list)
 		closedir(list);
 	return empty;
@@ -283,22 +284,25 @@ static int check_output_folder(const struct flmem_output_shards *shards, struct 
 
 	if (fstatat(shards->place.directory, shards->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	if (S_ISDIR(status.st_mode) && is_empty(shards->place.directory, shards->place.name))
+	if (S_ISDIR(status.st_mode) &&
+	    is_empty_but(shards->place.directory, shards->place.name, ""))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' exists and is not an empty folder; name another output",
 			       shards->folder);
 }
 
-/* False for a part that was written to: what a call leaves before its journal is empty. */
-static bool has_empty_part(const struct flmem_output_shards *shards)
+/* What a call leaves before its journal: shards are later. A part that was written to has one. */
+static bool is_just_begun(const struct flmem_output_shards *shards)
 {
 	FLMEM_AUTO_FREE char *part = NULL;
 	struct stat status;
 
 	if (asprintf(&part, "%s.part", shards->index_path) < 0)
 		part = NULL;
-	return part && lstat(part, &status) == 0 && S_ISREG(status.st_mode) && !status.st_size;
+	if (!part || !is_empty_but(AT_FDCWD, shards->unfinished, FLMEM_SHARDS_INDEX ".part"))
+		return false;
+	return lstat(part, &status) < 0 || (S_ISREG(status.st_mode) && !status.st_size);
 }
 
 /* A folder of another program may have the name of an unfinished one: it has no journal. */
@@ -315,9 +319,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0)
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
-	    status.st_uid == geteuid() &&
-	    (is_empty(AT_FDCWD, shards->unfinished) || access(journal, F_OK) == 0 ||
-	     has_empty_part(shards)))
+	    status.st_uid == geteuid() && (is_just_begun(shards) || access(journal, F_OK) == 0))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not from an unfinished aggregation of this user; remove "
