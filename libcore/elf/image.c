@@ -137,6 +137,9 @@ static void keep_tag(struct flmem_dynamic *dynamic, const Elf64_Dyn *entry)
 	case DT_RELA:
 		dynamic->rela = entry->d_un.d_ptr;
 		break;
+	case DT_PREINIT_ARRAYSZ:
+		dynamic->preinit_size = entry->d_un.d_val;
+		break;
 	case DT_RELASZ:
 		dynamic->rela_size = entry->d_un.d_val;
 		break;
@@ -274,6 +277,11 @@ void flmem_image_set_note(struct flmem_image *image, void *note)
 bool flmem_image_has_interpreter(const struct flmem_image *image)
 {
 	return image->interpreter.p_type == PT_INTERP;
+}
+
+bool flmem_image_runs_first(const struct flmem_image *image)
+{
+	return image->dynamic.preinit_size;
 }
 
 bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size)

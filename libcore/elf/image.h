@@ -62,6 +62,9 @@ static inline void flmem_cleanup_image(struct flmem_image **image)
  */
 bool flmem_image_has_interpreter(const struct flmem_image *image);
 
+/* It has functions that are called before those of any library (DT_PREINIT_ARRAY). */
+bool flmem_image_runs_first(const struct flmem_image *image);
+
 /* Path of that dynamic linker; false when the file names none or the path does not fit. */
 bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size);
 

@@ -23,7 +23,7 @@ struct flmem_extent {
 /* Values of the dynamic section; addresses are unrelocated, 0 where absent. */
 struct flmem_dynamic {
 	uint64_t gnu_hash, hash, symtab, strtab, strtab_size;
-	uint64_t jmprel, jmprel_size, rela, rela_size;
+	uint64_t jmprel, jmprel_size, rela, rela_size, preinit_size;
 };
 
 struct flmem_gnu_hash {

@@ -14,12 +14,12 @@ start_hooked() {
 		sh "$FLMEM_VICTIMS/allocators/$2" "$3"
 }
 
-# start_forking LIBRARY WHO
+# start_forking PROGRAM PRELOADED LIBRARY WHO
 start_forking() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
 	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 start_victim /bin/sh -c \
-		"exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/allocators/forking" "$1" "$2"
+		"LD_PRELOAD=$2 exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/$1" "$3" "$4"
 }
 
 says_go_on() {
@@ -171,11 +171,12 @@ time.sleep(1000)' "$jemalloc"
 	assert_victim_unharmed
 }
 
-@test "no thread takes the locks that handlers of fork() hold" {
-	local who jemalloc=$LIBRARIES/libjemalloc.so.2
-	requires "$jemalloc" victim:allocators/forking
+# As malloc() (`forking_first`), or beside it.
+each_fork() {
+	local who jemalloc=$LIBRARIES/libjemalloc.so.2 program=allocators/$1 preload=$2
+	requires "$jemalloc" "victim:$program"
 	for who in own other before; do
-		start_forking "$jemalloc" "$who"
+		start_forking "$program" "$preload" "$jemalloc" "$who"
 		if [ $who = before ]; then
 			released
 			continue
@@ -188,6 +189,14 @@ time.sleep(1000)' "$jemalloc"
 		assert_goes_on
 		stop_victims
 	done
+}
+
+@test "no thread takes the locks that handlers of fork() hold" {
+	each_fork forking ""
+}
+
+@test "nor those of malloc(), where the program registers a handler before all libraries" {
+	each_fork forking_first "$LIBRARIES/libjemalloc.so.2"
 }
 
 @test "no Python thread is started where the allocation for it might run a hook" {

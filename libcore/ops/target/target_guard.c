@@ -58,8 +58,18 @@ static void guard_module(const struct flmem_maps *maps, const struct flmem_modul
 
 /*
  * One that serves malloc() was called before any library could register a handler, so that its own
- * runs last, and nothing waits while it holds its locks.
+ * runs last, and nothing waits while it holds its locks. Only functions of the program's
+ * .preinit_array come before it. glibc takes those of its malloc() after all handlers.
  */
+static bool may_fork_with_locks(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	const struct flmem_module *program = flmem_modules_main(view->modules);
+	struct flmem_image *image = program ? flmem_module_image(program, NULL) : NULL;
+
+	return found->ops->kind != FLMEM_ALLOCATOR_GLIBC &&
+	       (!found->serves_malloc || (image && flmem_image_runs_first(image)));
+}
+
 static void guard_fork(const struct flmem_view *view, const struct flmem_allocator *found,
 		       struct flmem_guard *guard)
 {
@@ -69,7 +79,7 @@ static void guard_fork(const struct flmem_view *view, const struct flmem_allocat
 	struct flmem_symbol symbol;
 	uint64_t start;
 
-	if (found->serves_malloc || !flmem_target_guard_trims(view, found))
+	if (!flmem_target_guard_trims(view, found) || !may_fork_with_locks(view, found))
 		return;
 	library = flmem_libc_module(view->modules, &is_glibc);
 	image = library ? flmem_module_image(library, NULL) : NULL;

@@ -3,7 +3,8 @@
  * Forks with an allocator that it has opened: forking LIBRARY WHO. The handler of fork() that the
  * program has registered before waits for a byte of the input, with the allocator's locks held. It
  * reads the byte itself (`own`), or another thread does (`other`); `before`: the program has forked
- * already, and no handler waits. "go on" for each byte.
+ * already, and no handler waits. "go on" for each byte. Built with FIRST it registers the handler
+ * before any library's functions are called, so that LIBRARY may be its malloc().
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -83,16 +84,28 @@ static void fork_once(void)
 		exit(1);
 }
 
+static void register_handler(void)
+{
+	pthread_atfork(prepare, NULL, NULL);
+}
+
+#ifdef FIRST
+__attribute__((section(".preinit_array"), used)) static void (*first)(void) = register_handler;
+#endif
+
 int main(int argc, char **argv)
 {
+	static char line[100];
 	pthread_t thread;
 
 	if (argc != 3)
 		return 2;
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdout, line, _IOLBF, sizeof(line)); /* the handler must not allocate one */
 	sem_init(&asked, 0, 0);
 	sem_init(&answered, 0, 0);
-	pthread_atfork(prepare, NULL, NULL);
+#ifndef FIRST
+	register_handler();
+#endif
 	use_allocator(argv[1]);
 	fork_once();
 	who = strcmp(argv[2], "own") == 0 ? OWN : strcmp(argv[2], "other") == 0 ? OTHER : BEFORE;
