@@ -108,7 +108,8 @@ static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor
 		return bad_array(npz, "has no valid header");
 	tensor->dtype = parse_npy_type(&at, &big);
 	if (big)
-		return bad_array(npz, "is big-endian; save it with .astype(.newbyteorder('<'))");
+		return bad_array(npz, "is big-endian; save it with "
+				      "a.astype(a.dtype.newbyteorder('<'))");
 	if (!tensor->dtype)
 		return bad_array(npz, "has elements of a type that is not supported");
 	if (!take_npy_text(&at, ",") || !take_npy_text(&at, "'fortran_order'") ||

@@ -90,7 +90,7 @@ def refusals():
         file.write(b"old")
     for data, why in (
             (npy(numpy.asfortranarray(numpy.zeros((2, 3)))), "is in Fortran order"),
-            (npy(numpy.zeros(3, ">f4")), "is big-endian"),
+            (npy(numpy.zeros(3, ">f4")), "is big-endian; save it with a.astype(a.dtype.newbyteorder('<'))"),
             (npy(numpy.array(["text"])), "has elements of a type that is not supported"),
             (npy(numpy.zeros(2, "c16")), "has elements of a type that is not supported"),
             (npy(numpy.array([{}], dtype=object)), "has elements of a type that is not supported"),
