@@ -145,7 +145,9 @@ out" ]
 	flmem aggregate -o folder a
 	assert_error 2 "'folder' is not a regular file"
 	flmem aggregate -o missing/out a
-	assert_error 2 "cannot write 'missing/out'"
+	assert_error 2 "cannot write 'missing/out': its directory does not exist; create it first"
+	flmem aggregate -o missing/out --shard-size 1M a
+	assert_error 2 "cannot write 'missing/out': its directory does not exist; create it first"
 	flmem aggregate -o /dev/null a
 	assert_status 2
 	[ -c /dev/null ] && [ ! -e /dev/null.part ]

@@ -340,8 +340,7 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 	int rc = flmem_file_place_open(shards->folder, &shards->place);
 
 	if (rc)
-		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
-				       "cannot write '%s'", output->path);
+		return flmem_part_file_report_place(output->path, rc, err);
 	rc = check_output_folder(shards, err);
 	if (!rc)
 		rc = make_unfinished(shards, err);

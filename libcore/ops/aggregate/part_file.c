@@ -170,14 +170,23 @@ static int check_output(const struct flmem_part_file *part, struct flmem_error *
 	return 0;
 }
 
+int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *err)
+{
+	if (rc == -ENOENT)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"cannot write '%s': its directory does not exist; create it first", path);
+	return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
+			       "cannot write '%s'", path);
+}
+
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err)
 {
 	int rc = flmem_file_place_open(path, &part->place);
 	struct stat status;
 
 	if (rc)
-		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
-				       "cannot write '%s'", path);
+		return flmem_part_file_report_place(path, rc, err);
 	if (!name_files(part))
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	rc = open_locked(part, err);

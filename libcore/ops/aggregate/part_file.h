@@ -32,6 +32,9 @@ struct flmem_part_file {
 		.place = FLMEM_FILE_PLACE_INIT, .fd = -1, .journal = -1 \
 	}
 
+/* That flmem_file_place_open() returned `rc` for the output. */
+int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *err);
+
 /* Opens or creates both files and takes the lock. `path` is kept. */
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err);
 
