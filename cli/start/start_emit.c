@@ -47,9 +47,13 @@ static char **make_aggregate_command(char *const *argv, bool shared)
 	return command;
 }
 
-static int check_tasks(const struct start_options *options, enum flmem_emit_kind kind,
-		       struct flmem_error *err)
+static int check_command(const struct start_options *options, char *const *argv,
+			 enum flmem_emit_kind kind, struct flmem_error *err)
 {
+	if (options->command && !(argv && argv[0]))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--command=aggregate: name the arguments of 'flmem "
+				       "aggregate' after --");
 	if (!options->tasks)
 		return 0;
 	if (kind != FLMEM_EMIT_SLURM && kind != FLMEM_EMIT_PBS)
@@ -76,7 +80,7 @@ int start_emit(const struct start_options *options, char *const *argv, struct fl
 	int rc = role_request(&options->role, &o.settings, err);
 
 	if (!rc)
-		rc = check_tasks(options, o.kind, err);
+		rc = check_command(options, argv, o.kind, err);
 	if (!rc && options->command) {
 		o.argv = command = make_aggregate_command(argv, options->tasks > 1);
 		if (!command)

@@ -342,6 +342,8 @@ end_script() {
 	assert_error 2 'invalid number of tasks'
 	flmem start --role server --tasks 2 -- true
 	assert_error 2 'need --emit'
+	flmem start --role server --emit slurm --command aggregate --tasks 2
+	assert_error 2 "name the arguments of 'flmem aggregate' after --"
 }
 
 @test "batch scripts find a relative workspace from where they were submitted" {
