@@ -88,7 +88,7 @@ class Aggregate(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(*arguments)
         for options, words in (({"nan": "maybe"}, "choose from"), ({"threads": -1}, "invalid threads"),
-                               ({"algorithm": "x"}, "unknown algorithm")):
+                               ({"algorithm": "x"}, "unknown algorithm 'x'; choose from fedavg, .*, bulyan$")):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(self.inputs, None, self.out, **options)
         with self.assertRaises(TypeError):

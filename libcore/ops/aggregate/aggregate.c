@@ -15,6 +15,8 @@
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/shared_call.h"
 
+#define ALGORITHM_WORD(identifier, name, meaning) ", " name
+
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
 #define INPUTS_MAX	  10000U
@@ -308,7 +310,9 @@ static int find_algorithm(struct flmem_aggregate_call *call, struct flmem_error 
 
 	combination->algorithm = flmem_algorithm_find(name);
 	if (!combination->algorithm)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "unknown algorithm '%.60s'", name);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "unknown algorithm '%.60s'; choose from %s", name,
+				       &(FLMEM_ALGORITHMS(ALGORITHM_WORD))[2]);
 	combination->trim = request->trim;
 	combination->hostile = request->hostile;
 	combination->keep = request->keep;
