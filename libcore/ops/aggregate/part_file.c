@@ -104,8 +104,11 @@ static bool name_files(struct flmem_part_file *part)
 
 static int report_other(const struct flmem_part_file *part, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "another aggregation is writing '%s'",
-			       part->place.path);
+	return flmem_error_set(
+		err, FLMEM_EFAILED, 0,
+		"another aggregation is writing '%s'; wait for its end, or name another "
+		"output (processes of one MPI job need --mpi)",
+		part->place.path);
 }
 
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
