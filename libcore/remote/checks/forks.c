@@ -50,8 +50,9 @@ int flmem_forks_check(const struct flmem_process *process, const struct flmem_gu
 			return flmem_error_set(
 				err, FLMEM_EUNSAFE, 0,
 				"thread %d of process %d is inside fork(), whose handlers may hold "
-				"locks of the allocator while they wait; try again or give a "
-				"longer --timeout",
+				"locks of the allocator while they wait, or an earlier fork() has "
+				"left its address on the stack; try again or give a longer "
+				"--timeout",
 				(int)tasks.ids[i], (int)process->pid);
 	return 0;
 }
