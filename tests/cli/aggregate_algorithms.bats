@@ -34,6 +34,7 @@ check() {
 	check same_bits
 }
 
+# bats test_tags=unsanitised
 @test "memory of algorithms with two passes does not grow with the model" {
 	! sanitized || skip "AddressSanitizer has memory of its own"
 	check memory

@@ -26,6 +26,7 @@ check() {
 	check refusals
 }
 
+# bats test_tags=unsanitised
 @test "memory does not grow with the model" {
 	! sanitized || skip "AddressSanitizer has memory of its own"
 	check memory

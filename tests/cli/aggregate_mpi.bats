@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # flmem aggregate --mpi; harness/mpi_checks.py has the checks.
+# bats file_tags=unsanitised
 
 load helpers
 

@@ -248,6 +248,7 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
 }
 
+# bats test_tags=unsanitised
 @test "the user's own preloads stay in front and are never doubled" {
 	requires "$JEMALLOC"
 	local mine

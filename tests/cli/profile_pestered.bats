@@ -31,11 +31,13 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	pester cancel
 }
 
+# bats test_tags=unsanitised
 @test "a frame pointer into memory that was unmapped unseen" {
 	! sanitized || skip "the register of the frame pointer is AddressSanitizer's"
 	pester stale
 }
 
+# bats test_tags=unsanitised
 @test "a coroutine whose frame pointer leads to memory that another thread unmaps in a loop" {
 	! sanitized || skip "the register of the frame pointer is AddressSanitizer's"
 	pester unmapping

@@ -354,6 +354,7 @@ mappings = sum(s.allocated_bytes for s in p.sites.values() if s.kind == 1)
 assert mappings == 2000 * 4096, mappings' "$PROFILE" "$1"
 }
 
+# bats test_tags=unsanitised
 @test "calls are passed on to a preloaded jemalloc, tcmalloc or mimalloc" {
 	! sanitized || skip "a preloaded allocator and AddressSanitizer do not go together"
 	each_allocator under_allocator

@@ -179,6 +179,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	[ "$output" = $'True None\nFalse None' ]
 }
 
+# bats test_tags=unsanitised
 @test "a preload that the user has already is kept, proven and not doubled" {
 	requires "$JEMALLOC"
 	! sanitized || skip "flmem is built with AddressSanitizer; unit.test_launch has the same"
