@@ -336,14 +336,16 @@ static void test_line_tables_of_anything(void **state)
 static void test_texts_that_are_not_there(void **state)
 {
 	const struct sampler_python python = {.ascii_size = 40, .compact_size = 56};
-	char *page = mmap(NULL, SAMPLER_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	/* The second page is never readable, whatever the kernel maps next to them. */
+	char *page = mmap(NULL, 2 * SAMPLER_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *text = page + SAMPLER_PAGE - 48, out[FLMEM_PROFILE_STRING_MAX];
 	uint64_t length = 8;
 	uint32_t flags = (1 | 8 | 16) << 2;
 
 	(void)state;
 	assert_true(page != MAP_FAILED);
+	assert_int_equal(mprotect(page + SAMPLER_PAGE, SAMPLER_PAGE, PROT_NONE), 0);
 	memcpy(text + 16, &length, sizeof(length));
 	memcpy(text + 32, &flags, sizeof(flags));
 	memcpy(text + 40, "function", 8);
@@ -356,7 +358,7 @@ static void test_texts_that_are_not_there(void **state)
 	flags = 3 << 2;
 	memcpy(text + 32, &flags, sizeof(flags));
 	assert_int_equal(sampler_python_text(&python, (uintptr_t)text, out), -1);
-	munmap(page, SAMPLER_PAGE);
+	munmap(page, 2 * SAMPLER_PAGE);
 	sampler_memory_refresh();
 	assert_int_equal(sampler_python_text(&python, (uintptr_t)text, out), -1);
 }
