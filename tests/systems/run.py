@@ -159,11 +159,15 @@ def compile_policy(system, path):
 
 def make_root(directory, place, system, tree):
     unpacked = os.path.join(place, "root")
-    for name in ("lib", "lib64", "usr/lib"):
+    for name in ("lib", "lib64", "usr/lib", "usr/lib64"):
         source = os.path.join(unpacked, name)
-        if os.path.isdir(source):
+        if os.path.isdir(source) and not os.path.islink(source):
             shutil.copytree(source, os.path.join(tree, name), symlinks=True, dirs_exist_ok=True,
                             ignore=shutil.ignore_patterns("modules", "gconv", "audit", "linux-image*"))
+    # Since Debian 13 the packages have everything below /usr; programs name their linker in /lib64.
+    for name in ("lib", "lib64"):
+        if not os.path.lexists(os.path.join(tree, name)):
+            os.symlink(os.path.join("usr", name), os.path.join(tree, name))
     os.makedirs(os.path.join(tree, "bin"), exist_ok=True)
     found = glob.glob(os.path.join(unpacked, "bin", "busybox")) + \
         glob.glob(os.path.join(unpacked, "usr", "bin", "busybox"))
