@@ -80,10 +80,22 @@ def download(place, system, packages):
         raise Absent(f"{', '.join(packages)}: not in Debian {system.suite}, or no network") from problem
 
 
-def depended_kernel(package):
+def depended_kernel(package, kind="image"):
+    """The package of a kernel that another one depends on; None: it has the kernel itself."""
     shown = subprocess.run(["dpkg-deb", "-f", package, "Depends"], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
-    return re.search(r"linux-image-\d[^ ,]*", shown).group(0)
+    found = re.search(rf"linux-{kind}-\d[^ ,]*", shown)
+    return found and found.group(0)
+
+
+def kernel_in(place):
+    """Later than Debian 13 it is beside its modules."""
+    root = os.path.join(place, "root")
+    found = glob.glob(os.path.join(root, "boot", "vmlinuz-*")) + \
+        glob.glob(os.path.join(root, "usr", "lib", "modules", "*", "vmlinuz"))
+    if not found:
+        raise Absent(f"no kernel in the packages below {place}")
+    return found[0]
 
 
 def unpack_system(directory, system):
@@ -95,6 +107,9 @@ def unpack_system(directory, system):
         download(place, system, ("libc6", "busybox-static", system.kernel))
         name = depended_kernel(glob.glob(os.path.join(place, system.kernel + "_*.deb"))[0])
         download(place, system, (name,))
+        binary = depended_kernel(glob.glob(os.path.join(place, name + "_*.deb"))[0], "binary")
+        if binary:
+            download(place, system, (binary,))
         for package in glob.glob(os.path.join(place, "*.deb")):
             subprocess.run(["dpkg-deb", "-x", package, os.path.join(place, "root")], check=True)
         with open(done, "w", encoding="ascii"):
@@ -130,12 +145,14 @@ def pack_tree(tree):
     return gzip.compress(b"".join(parts) + entry("TRAILER!!!", 0), compresslevel=1)
 
 
-def compile_programs(system, folder):
+def compile_programs(system, unpacked, folder):
+    """Linked with the C library of the system, which may be older than the one here."""
     if not shutil.which(system.compiler):
         raise Absent(f"{system.compiler} is not installed")
+    library = glob.glob(os.path.join(unpacked, "**", "libc.so.6"), recursive=True)[0]
     for name in ("victim", "as_user"):
-        subprocess.run([system.compiler, "-O1", "-o", os.path.join(folder, name),
-                        os.path.join(HERE, name + ".c")], check=True)
+        subprocess.run([system.compiler, "-O1", "-o", os.path.join(folder, name), os.path.join(HERE, name + ".c"),
+                        "-nodefaultlibs", library, "-lgcc", "-Wl,--allow-shlib-undefined"], check=True)
 
 
 # A program that may trace nobody.
@@ -173,14 +190,14 @@ def make_root(directory, place, system, tree):
         glob.glob(os.path.join(unpacked, "usr", "bin", "busybox"))
     shutil.copy(found[0], os.path.join(tree, "bin"))
     wheels.unpack(wheels.wheel_of(directory, TAGS[system.architecture]), tree)
-    compile_programs(system, os.path.join(tree, "bin"))
+    compile_programs(system, unpacked, os.path.join(tree, "bin"))
     compile_policy(system, os.path.join(tree, "confined.policy"))
     shutil.copy(os.path.join(HERE, "init"), tree)
 
 
 def boot(place, system, disk):
     """no_timer_check: on a busy host the test of an emulated timer fails, and interrupts are lost."""
-    kernel = glob.glob(os.path.join(place, "root", "boot", "vmlinuz-*"))[0]
+    kernel = kernel_in(place)
     words = [system.emulator, *system.options, "-m", "1536", "-nographic", "-no-reboot", "-nic", "none",
              "-kernel", kernel, "-initrd", disk, "-append",
              f"console={system.console} quiet panic=-1 no_timer_check rdinit=/init"]
