@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/io.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 #include "proc/stat.h"
 #include "proc/status.h"
@@ -245,25 +246,32 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
 	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
-/* The function of the kernel in which the thread waits; a compiler may append to its name. */
-static bool waits_in(const struct flmem_process *process, pid_t tid, const char *function)
+/* Whether the thread waits in one of these functions of the kernel; compilers append to names. */
+static bool waits_in(const struct flmem_process *process, pid_t tid, const char *const *functions)
 {
 	char text[64];
 
-	return read_task_file(process, tid, "wchan", text, sizeof(text)) == 0 &&
-	       strncmp(text, function, strlen(function)) == 0;
+	if (read_task_file(process, tid, "wchan", text, sizeof(text)))
+		return false;
+	for (; *functions; functions++)
+		if (flmem_text_starts(text, *functions))
+			return true;
+	return false;
 }
 
-/* kernel/seccomp.c */
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
 {
-	return waits_in(process, tid, "seccomp_do_user_notification");
+	static const char *const notification[] = {"seccomp_do_user_notification", NULL};
+
+	return waits_in(process, tid, notification); /* kernel/seccomp.c */
 }
 
-/* kernel/signal.c; the compiler puts the one into the other. */
 bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid)
 {
-	return waits_in(process, tid, "do_freezer_trap") || waits_in(process, tid, "get_signal");
+	/* kernel/signal.c; compilers put the first into the second. */
+	static const char *const freezer[] = {"do_freezer_trap", "get_signal", NULL};
+
+	return waits_in(process, tid, freezer);
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)
