@@ -63,11 +63,16 @@ static void guard_module(const struct flmem_maps *maps, const struct flmem_modul
  */
 static bool may_fork_with_locks(const struct flmem_view *view, const struct flmem_allocator *found)
 {
-	const struct flmem_module *program = flmem_modules_main(view->modules);
-	struct flmem_image *image = program ? flmem_module_image(program, NULL) : NULL;
+	const struct flmem_module *program;
+	struct flmem_image *image;
 
-	return found->ops->kind != FLMEM_ALLOCATOR_GLIBC &&
-	       (!found->serves_malloc || (image && flmem_image_runs_first(image)));
+	if (found->ops->kind == FLMEM_ALLOCATOR_GLIBC)
+		return false;
+	if (!found->serves_malloc)
+		return true;
+	program = flmem_modules_main(view->modules);
+	image = program ? flmem_module_image(program, NULL) : NULL;
+	return image && flmem_image_runs_first(image);
 }
 
 static void guard_fork(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -79,7 +84,7 @@ static void guard_fork(const struct flmem_view *view, const struct flmem_allocat
 	struct flmem_symbol symbol;
 	uint64_t start;
 
-	if (!flmem_target_guard_trims(view, found) || !may_fork_with_locks(view, found))
+	if (!may_fork_with_locks(view, found) || !flmem_target_guard_trims(view, found))
 		return;
 	library = flmem_libc_module(view->modules, &is_glibc);
 	image = library ? flmem_module_image(library, NULL) : NULL;
