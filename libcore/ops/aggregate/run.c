@@ -337,12 +337,13 @@ static void report_progress(struct flmem_run *run, uint64_t started_us)
 
 	if (!run->request->progress || run->request->progress(run->request->context, &progress))
 		return;
-	flmem_error_set(&error, FLMEM_EFAILED, 0,
-			run->verifies ? "stopped before all of '%s' was compared"
-			: run->request->mpi
-				? "stopped before '%s' was complete"
-				: "stopped before '%s' was complete; continue with --resume",
-			run->request->output);
+	if (run->verifies)
+		flmem_error_set(&error, FLMEM_EFAILED, 0, "stopped before all of '%s' was compared",
+				run->request->output);
+	else
+		flmem_error_set(&error, FLMEM_EFAILED, 0, "stopped before '%s' was complete%s",
+				run->request->output,
+				run->request->mpi ? "" : "; continue with --resume");
 	fail_run(run, FLMEM_EFAILED, &error);
 }
 
