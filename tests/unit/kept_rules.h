@@ -142,4 +142,34 @@ static inline void write_files(const struct tree *tree, const char *from, const 
 	}
 }
 
+/* A test of each file of cases; the test gets the name as its state. */
+#define KEPT_RULE_TESTS(test)                                                                 \
+	{"flower", test, NULL, NULL, "flower"}, {"appfl", test, NULL, NULL, "appfl"},         \
+		{"scripts", test, NULL, NULL, "scripts"}, {"jobs", test, NULL, NULL, "jobs"}, \
+	{                                                                                     \
+		"launch", test, NULL, NULL, "launch"                                          \
+	}
+
+/* What `put` writes for each case of rules/NAME.cases, held against rules/NAME.ENDING. */
+static inline void compare_cases(const char *name, const char *ending,
+				 void (*put)(size_t number, const char *from, const char *end,
+					     struct flmem_buf *out))
+{
+	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
+	char path[128];
+	const char *from, *end;
+	size_t count = 0;
+
+	snprintf(path, sizeof(path), "rules/%s.cases", name);
+	kept_read(path, &cases);
+	for (from = cases.data; *from; from = end + strlen(SEPARATOR)) {
+		end = strstr(from, SEPARATOR);
+		assert_non_null(end);
+		put(++count, from, end, &out);
+	}
+	assert_true(count > 0);
+	snprintf(path, sizeof(path), "rules/%s.%s", name, ending);
+	kept_compare(path, &out);
+}
+
 #endif

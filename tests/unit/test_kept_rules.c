@@ -23,11 +23,13 @@
 #include "kept_rules.h"
 #include "tree.h"
 
-static void keep_case(const char *from, const char *end, struct flmem_buf *out)
+static void keep_case(size_t number, const char *from, const char *end, struct flmem_buf *out)
 {
 	char versions[64] = "", *rest = versions, *version;
 	struct tree tree;
 
+	flmem_buf_printf(out, "%zu ", number);
+	flmem_buf_append(out, from, strcspn(from, "\n") + 1);
 	tree_init(&tree);
 	write_files(&tree, from, end, versions);
 	assert_int_equal(fchdir(tree.fd), 0);
@@ -42,54 +44,9 @@ static void keep_case(const char *from, const char *end, struct flmem_buf *out)
 	tree_clear(&tree);
 }
 
-static void keep_cases(const char *name)
+static void cases_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
-	char path[128];
-	const char *from, *end;
-	size_t count = 0;
-
-	snprintf(path, sizeof(path), "rules/%s.cases", name);
-	kept_read(path, &cases);
-	for (from = cases.data; *from; from = end + strlen(SEPARATOR)) {
-		end = strstr(from, SEPARATOR);
-		assert_non_null(end);
-		flmem_buf_printf(&out, "%zu ", ++count);
-		flmem_buf_append(&out, from, strcspn(from, "\n") + 1);
-		keep_case(from, end, &out);
-	}
-	snprintf(path, sizeof(path), "rules/%s.txt", name);
-	kept_compare(path, &out);
-}
-
-static void launches_are_as_kept(void **state)
-{
-	(void)state;
-	keep_cases("launch");
-}
-
-static void appfl_is_as_kept(void **state)
-{
-	(void)state;
-	keep_cases("appfl");
-}
-
-static void flower_is_as_kept(void **state)
-{
-	(void)state;
-	keep_cases("flower");
-}
-
-static void jobs_are_as_kept(void **state)
-{
-	(void)state;
-	keep_cases("jobs");
-}
-
-static void scripts_are_as_kept(void **state)
-{
-	(void)state;
-	keep_cases("scripts");
+	compare_cases(*state, "txt", keep_case);
 }
 
 /* The arguments of one check of a class. */
@@ -215,11 +172,7 @@ static void calls_are_as_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(launches_are_as_kept),
-		cmocka_unit_test(appfl_is_as_kept),
-		cmocka_unit_test(flower_is_as_kept),
-		cmocka_unit_test(jobs_are_as_kept),
-		cmocka_unit_test(scripts_are_as_kept),
+		KEPT_RULE_TESTS(cases_are_as_kept),
 		cmocka_unit_test(configurations_are_as_kept),
 		cmocka_unit_test(calls_are_as_kept),
 	};

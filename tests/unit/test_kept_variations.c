@@ -84,72 +84,24 @@ static uint32_t vary_line(const char *from, const char *line, const char *end, e
 	return flmem_crc32(sum, found.data, found.length);
 }
 
-static uint32_t vary_case(const char *from, const char *end)
+static void vary_case(size_t number, const char *from, const char *end, struct flmem_buf *out)
 {
 	uint32_t sum = 0;
 
 	for (const char *line = from; line < end; line += strcspn(line, "\n") + 1)
 		for (int how = 0; !flmem_text_starts(line, FILE_MARK) && how < VARIATIONS; how++)
 			sum = vary_line(from, line, end, (enum variation)how, sum);
-	return sum;
+	flmem_buf_printf(out, "%zu %08x\n", number, (unsigned)sum);
 }
 
-static void vary_cases(const char *name)
+static void variations_are_as_kept(void **state)
 {
-	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
-	const char *from, *end;
-	char path[128];
-	size_t count = 0;
-
-	snprintf(path, sizeof(path), "rules/%s.cases", name);
-	kept_read(path, &cases);
-	for (from = cases.data; *from; from = end + strlen(SEPARATOR)) {
-		end = strstr(from, SEPARATOR);
-		assert_non_null(end);
-		flmem_buf_printf(&out, "%zu %08x\n", ++count, (unsigned)vary_case(from, end));
-	}
-	assert_true(count > 0);
-	snprintf(path, sizeof(path), "rules/%s.variations", name);
-	kept_compare(path, &out);
-}
-
-static void launches_vary_as_kept(void **state)
-{
-	(void)state;
-	vary_cases("launch");
-}
-
-static void appfl_varies_as_kept(void **state)
-{
-	(void)state;
-	vary_cases("appfl");
-}
-
-static void flower_varies_as_kept(void **state)
-{
-	(void)state;
-	vary_cases("flower");
-}
-
-static void jobs_vary_as_kept(void **state)
-{
-	(void)state;
-	vary_cases("jobs");
-}
-
-static void scripts_vary_as_kept(void **state)
-{
-	(void)state;
-	vary_cases("scripts");
+	compare_cases(*state, "variations", vary_case);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flower_varies_as_kept), cmocka_unit_test(appfl_varies_as_kept),
-		cmocka_unit_test(scripts_vary_as_kept),	 cmocka_unit_test(jobs_vary_as_kept),
-		cmocka_unit_test(launches_vary_as_kept),
-	};
+	const struct CMUnitTest tests[] = {KEPT_RULE_TESTS(variations_are_as_kept)};
 
 	return cmocka_run_group_tests_name("kept_variations", tests, NULL, NULL);
 }
