@@ -6,6 +6,7 @@ is empty:
 
     mpi_checks.py FLMEM CHECK
 """
+import contextlib
 import glob
 import json
 import os
@@ -265,20 +266,40 @@ def write_hole():
         file.truncate(8 + len(header) + (128 << 20))
 
 
-def kill_one(victim, begun, *words):
-    """Kills this one as soon as the output is begun; all of them end."""
+@contextlib.contextmanager
+def two_at_work(*words, stderr=subprocess.DEVNULL):
+    """mpirun of two processes that take a while for `out`; it is ended at the end."""
     words = [*words, "--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
     with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+                          stdout=subprocess.DEVNULL, stderr=stderr, text=True) as program:
         try:
-            while not os.path.exists("out.part") or len(processes_of(program.pid)) < 2:
-                assert program.poll() is None, "it was too fast"
-            begun()
-            ranks = processes_of(program.pid)
-            os.kill(ranks[victim], signal.SIGKILL)
-            wait_for_end(program, ranks.values())
+            yield program
         finally:
             program.kill()
+
+
+def await_begun(program, is_begun):
+    while not is_begun():
+        assert program.poll() is None, "it was too fast"
+
+
+def await_second(program):
+    """The processes, when the second one has opened the output."""
+    ranks = {}
+    while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
+        assert program.poll() is None, "it was too fast"
+        ranks = processes_of(program.pid)
+    return ranks
+
+
+def kill_one(victim, begun, *words):
+    """Kills this one as soon as the output is begun; all of them end."""
+    with two_at_work(*words) as program:
+        await_begun(program, lambda: os.path.exists("out.part") and len(processes_of(program.pid)) == 2)
+        begun()
+        ranks = processes_of(program.pid)
+        os.kill(ranks[victim], signal.SIGKILL)
+        wait_for_end(program, ranks.values())
 
 
 def killed():
@@ -315,11 +336,8 @@ def folder_killed():
 def folder_taken():
     """A folder of another program that appears meanwhile stays; nothing of the new one is left."""
     write_hole()
-    words = ["--threads", "1", "-a", "median", "--shard-size", "33554432", "-o", "out", *["hole"] * 32]
-    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
-        while not os.path.exists("out.part"):
-            assert program.poll() is None, "it was too fast"
+    with two_at_work("--shard-size", "33554432", stderr=subprocess.PIPE) as program:
+        await_begun(program, lambda: os.path.exists("out.part"))
         os.mkdir("out")
         put("out/old", b"old")
         said = program.communicate()[1]
@@ -330,14 +348,8 @@ def folder_taken():
 def stopped():
     """One that is stopped stops all; nothing is left, and no resuming is promised, which is not possible."""
     write_hole()
-    words = ["--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
-    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
-        ranks = {}
-        while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
-            assert program.poll() is None, "it was too fast"
-            ranks = processes_of(program.pid)
-        os.kill(ranks[1], signal.SIGTERM)
+    with two_at_work(stderr=subprocess.PIPE) as program:
+        os.kill(await_second(program)[1], signal.SIGTERM)
         said = program.communicate()[1]
     assert "process 1: stopped before 'out' was complete" in said and "--resume" not in said, said
     assert program.returncode == 7 and not glob.glob("out*")
@@ -353,14 +365,10 @@ def has_open(pid, name):
 def outlived():
     """No other job takes an output while a process of a job whose first one was killed may still write to it."""
     write_hole()
-    words = ["--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
-    with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+    with two_at_work() as program:
         ranks = {}
         try:
-            while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
-                assert program.poll() is None, "it was too fast"
-                ranks = processes_of(program.pid)
+            ranks = await_second(program)
             for pid, number in ((ranks[1], signal.SIGSTOP), (program.pid, signal.SIGSTOP), (ranks[0], signal.SIGKILL)):
                 os.kill(pid, number)
             while is_running(ranks[0]):
@@ -370,7 +378,6 @@ def outlived():
         finally:
             for pid in ranks.values():
                 os.kill(pid, signal.SIGKILL)
-            program.kill()
     share(2, "-o", "out", "hole", "hole")
     assert not glob.glob("*.part*")
 
