@@ -61,6 +61,7 @@ enum flmem_measure {
 
 struct flmem_algorithm {
 	bool weighted; /* uses the weights */
+	bool is_mean;  /* combine() is the weighted mean, for which kernels have a shorter way */
 	bool trims;    /* uses the share to drop */
 	bool compares; /* limits what single inputs can do by comparing them with the others */
 	bool keeps;    /* uses the number of inputs to choose */

@@ -113,12 +113,28 @@ static bool combine_rows(const struct flmem_combination *c, struct flmem_combine
 	return finite;
 }
 
+static bool put_mean(const struct flmem_combination *c, const struct flmem_combine_array *array)
+{
+	const struct flmem_mean mean = {
+		.from = array->buffers,
+		.weights = c->weights,
+		.inputs = c->inputs,
+		.total = c->total,
+	};
+
+	return c->kernels->mean[array->element](
+		&mean, array->at, array->buffers[flmem_combination_sources(c)] + array->at,
+		array->count);
+}
+
 bool flmem_combine(const struct flmem_combination *c, struct flmem_combine_rows *rows,
 		   const struct flmem_combine_array *array)
 {
 	size_t bytes = flmem_element_bytes(array->element), some;
 	bool finite = true;
 
+	if (c->algorithm->is_mean && c->kernels->mean[array->element])
+		return put_mean(c, array);
 	for (size_t done = 0; done < array->count; done += some) {
 		some = array->count - done < rows->length ? array->count - done : rows->length;
 		finite &= combine_rows(c, rows, array, done, some);

@@ -17,6 +17,7 @@ static void combine_fedavg(const struct flmem_combination *c, double *const *row
 
 const struct flmem_algorithm flmem_fedavg = {
 	.weighted = true,
+	.is_mean = true,
 	.passes_special = true,
 	.combine = combine_fedavg,
 };

@@ -54,12 +54,27 @@ static inline bool flmem_element_is_integer(enum flmem_element element)
 
 struct flmem_generator;
 
+/* A weighted mean of elements of one type. */
+struct flmem_mean {
+	char *const *from; /* one buffer per input */
+	const double *weights;
+	size_t inputs; /* at least one */
+	double total;  /* the sum is divided by it */
+};
+
 struct flmem_kernels {
 	const char *name;
 	bool (*supported)(void); /* by this processor */
 	/* NaNs of every kind are stored as the one quiet NaN of the type with a clear sign. */
 	void (*load[FLMEM_ELEMENTS_COUNT])(const void *from, double *to, size_t count);
 	void (*store[FLMEM_ELEMENTS_COUNT])(const double *from, void *to, size_t count);
+	/*
+	 * Puts the mean of `count` elements from byte `at` of each buffer, as load, scale, add, divide
+	 * and store give it, but without arrays of doubles in between. True if all are finite before
+	 * they are rounded. NULL for types without it.
+	 */
+	bool (*mean[FLMEM_ELEMENTS_COUNT])(const struct flmem_mean *mean, size_t at, void *to,
+					   size_t count);
 	void (*scale)(const double *from, double factor, double *to, size_t count);
 	void (*add)(const double *from, double factor, double *to, size_t count); /* to += */
 	void (*divide)(double *values, double divisor, size_t count);

@@ -252,6 +252,84 @@ static void dividing_has_the_bits_of_the_operator(void **state)
 		}
 }
 
+/* The mean by way of arrays of doubles: what the shorter way has to give. */
+static bool mean_by_rows(const struct flmem_kernels *kernels, enum flmem_element element,
+			 const struct flmem_mean *mean, size_t at, void *to, size_t count)
+{
+	static double row[COUNT], sum[COUNT];
+
+	for (size_t i = 0; i < mean->inputs; i++) {
+		kernels->load[element](mean->from[i] + at, row, count);
+		if (i)
+			kernels->add(row, mean->weights[i], sum, count);
+		else
+			kernels->scale(row, mean->weights[i], sum, count);
+	}
+	kernels->divide(sum, mean->total, count);
+	kernels->store[element](sum, to, count);
+	return kernels->finite(sum, count);
+}
+
+/* Numbers of a type, or its bits at random, of which some are NaN or infinite. */
+static void fill_input(enum flmem_element element, char *input, bool special)
+{
+	double values[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++)
+		values[i] = special ? random_double() : (double)(int)(random_bits() % 401) / 8 - 25;
+	portable()->store[element](values, input, COUNT);
+}
+
+static void check_mean(const struct flmem_kernels *kernels, enum flmem_element element,
+		       const struct flmem_mean *mean)
+{
+	static const size_t counts[] = {0, 1, 7, 255, 256, 257, COUNT - 3};
+	static uint64_t expected[COUNT], found[COUNT];
+	size_t bytes = flmem_element_bytes(element);
+
+	for (size_t n = 0; n < FLMEM_ARRAY_SIZE(counts); n++) {
+		size_t at = n % 3 * bytes;
+		bool finite;
+
+		memset(expected, 0x55, sizeof(expected));
+		memset(found, 0x55, sizeof(found));
+		finite = mean_by_rows(portable(), element, mean, at, expected, counts[n]);
+		assert_int_equal(kernels->mean[element](mean, at, found, counts[n]), finite);
+		assert_memory_equal(found, expected, sizeof(found));
+	}
+}
+
+static void means_have_the_bits_of_their_steps(void **state)
+{
+	enum {
+		INPUTS = 9
+	};
+	static char inputs[INPUTS][COUNT * sizeof(double)];
+	static const double weights[INPUTS] = {0.3, 0.25, 1, 0.7, 0x1p-40, 3, 0.1, 0.9, 0.5};
+	static const double totals[] = {1, 0.5, 0.75, 0.9};
+	char *from[INPUTS];
+	const struct flmem_kernels *kernels;
+
+	(void)state;
+	for (size_t i = 0; i < INPUTS; i++)
+		from[i] = inputs[i];
+	for (size_t k = 0; (kernels = flmem_kernels_at(k)); k++)
+		for (int e = 0; kernels->supported() && e < FLMEM_ELEMENTS_COUNT; e++)
+			for (size_t n = 1; kernels->mean[e] && n <= INPUTS; n++) {
+				const struct flmem_mean mean = {
+					.from = from,
+					.weights = weights,
+					.inputs = n,
+					.total = totals[n % FLMEM_ARRAY_SIZE(totals)],
+				};
+
+				for (size_t i = 0; i < n; i++)
+					fill_input((enum flmem_element)e, inputs[i], n % 2);
+				check_mean(kernels, (enum flmem_element)e, &mean);
+			}
+	assert_non_null(portable()->mean[FLMEM_ELEMENT_F32]);
+}
+
 static void every_instruction_set_gives_the_same_bits(void **state)
 {
 	const struct flmem_kernels *kernels;
@@ -345,6 +423,7 @@ int main(void)
 		cmocka_unit_test(doubles_are_rounded_to_the_nearest_even),
 		cmocka_unit_test(whole_numbers_are_rounded_and_limited),
 		cmocka_unit_test(dividing_has_the_bits_of_the_operator),
+		cmocka_unit_test(means_have_the_bits_of_their_steps),
 		cmocka_unit_test(every_instruction_set_gives_the_same_bits),
 		cmocka_unit_test(special_values_are_found),
 		cmocka_unit_test(the_mean_of_equal_models_is_that_model),
