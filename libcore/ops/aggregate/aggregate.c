@@ -51,6 +51,7 @@ static void clear_call(struct flmem_aggregate_call *call)
 	free(run->cached);
 	free(run->non_finite);
 	pthread_cond_destroy(&run->changed);
+	pthread_mutex_destroy(&run->writing);
 	pthread_mutex_destroy(&run->lock);
 }
 
@@ -568,6 +569,7 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 
 	flmem_buf_init(&call.layout.header);
 	flmem_buf_init(&call.output.text);
+	pthread_mutex_init(&call.run.writing, NULL);
 	pthread_mutex_init(&call.run.lock, NULL);
 	flmem_cond_init_monotonic(&call.run.changed);
 	if (!rc)

@@ -278,6 +278,21 @@ static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *bu
 	};
 }
 
+/*
+ * The kernel lets one thread at a time write to a file and the others spin meanwhile (inode lock); one
+ * that sleeps instead leaves its processor to the arithmetic.
+ */
+static int write_block(struct flmem_run *run, const struct block *block, const char *bytes,
+		       struct flmem_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&run->writing);
+	rc = flmem_output_write(run->output, block->begin, block->end, bytes, err);
+	pthread_mutex_unlock(&run->writing);
+	return rc;
+}
+
 int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
 		      uint64_t end, uint32_t *ret_crc32c, struct flmem_error *err)
 {
@@ -297,7 +312,7 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 		crc = flmem_crc32c(crc, out, bytes);
 		rc = run->verifies
 			     ? flmem_verify_block(run, at, block.end, buffers->inputs, out, err)
-			     : flmem_output_write(run->output, at, block.end, out, err);
+			     : write_block(run, &block, out, err);
 		run->done_bytes += bytes * sources;
 		at = block.end;
 	}

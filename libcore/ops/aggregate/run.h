@@ -64,6 +64,7 @@ struct flmem_run {
 	atomic_uint_fast64_t done_bytes, resumed_bytes;
 	atomic_uint_fast64_t verified; /* elements */
 	atomic_bool *cached;	       /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
+	pthread_mutex_t writing;       /* held while an output is written to */
 	pthread_mutex_t lock;	       /* of what follows */
 	pthread_cond_t changed;
 	unsigned running;
