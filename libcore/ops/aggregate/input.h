@@ -101,6 +101,9 @@ int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, 
 /* Its files are read in chunks that flmem_input_advise() announces, and nothing beyond them. */
 void flmem_input_read_exactly(const struct flmem_input *input);
 
+/* Whether its bytes are those of files of this host, which the page cache has pages of. */
+bool flmem_input_has_pages(const struct flmem_input *input);
+
 /*
  * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if those in the middle
  * were not in the page cache before.

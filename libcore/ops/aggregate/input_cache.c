@@ -27,18 +27,25 @@ static bool is_present(const struct flmem_input_piece *piece)
 	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
 }
 
+static bool has_pages(const struct flmem_input_file *file)
+{
+	return !file->generated && !file->stream && !file->remote;
+}
+
+bool flmem_input_has_pages(const struct flmem_input *input)
+{
+	return has_pages(input->files); /* one of a kind, or several files of a folder */
+}
+
 /*
  * By itself the kernel reads on behind what is read, up to the read_ahead_kb of the device, also
  * behind a test with RWF_NOWAIT. That would make later chunks look as if others had read them.
  */
 void flmem_input_read_exactly(const struct flmem_input *input)
 {
-	for (size_t i = 0; i < input->file_count; i++) {
-		const struct flmem_input_file *file = &input->files[i];
-
-		if (!file->generated && !file->stream && !file->remote)
-			posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
-	}
+	for (size_t i = 0; i < input->file_count; i++)
+		if (has_pages(&input->files[i]))
+			posix_fadvise(input->files[i].fd, 0, 0, POSIX_FADV_RANDOM);
 }
 
 /* Advises a source that is no open file; false: the piece has one, or is fetched by parts. */

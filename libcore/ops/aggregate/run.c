@@ -157,20 +157,37 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
 					   chunk_end(run, chunk), POSIX_FADV_DONTNEED);
 }
 
+/* Whether the page cache had these bytes of all inputs before. */
+static bool had_inputs(const struct flmem_run *run, size_t chunk)
+{
+	size_t sources = flmem_run_sources(run);
+	const atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
+
+	for (size_t i = 0; i < sources; i++)
+		if (!cached[i] || !flmem_input_has_pages(run->inputs[i]))
+			return false;
+	return true;
+}
+
 /*
  * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Without
- * that the disk would start late, and the output would fill the page cache.
+ * that the disk would start late, and the output would fill the page cache. Where the cache had the
+ * inputs it has room for the output, a fraction of them, which is often read next.
  */
-static void write_behind(struct worker *worker, uint64_t chunk_begin, uint64_t chunk_end)
+static void write_behind(struct worker *worker, size_t chunk)
 {
-	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING];
-	const struct flmem_output *output = worker->run->output;
+	const struct flmem_run *run = worker->run;
+	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t *oldest;
 
-	flmem_output_push(output, chunk_begin, chunk_end);
+	flmem_output_push(run->output, begin, end);
+	if (had_inputs(run, chunk))
+		return;
+	oldest = worker->written[worker->writes++ % WRITES_PENDING];
 	if (oldest[1])
-		flmem_output_drop(output, oldest[0], oldest[1]);
-	oldest[0] = chunk_begin;
-	oldest[1] = chunk_end;
+		flmem_output_drop(run->output, oldest[0], oldest[1]);
+	oldest[0] = begin;
+	oldest[1] = end;
 }
 
 /* Whether a chunk that the journal lists is in the file as it was written. */
@@ -238,7 +255,7 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 	if (rc)
 		return rc;
 	run->chunks[chunk] = (struct flmem_journal_chunk){.crc32c = crc, .done = true};
-	write_behind(worker, begin, end);
+	write_behind(worker, chunk);
 	return 0;
 }
 
