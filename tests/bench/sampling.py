@@ -73,6 +73,12 @@ def _spent_ms(words):
     return int(done.stdout.split()[-1]) / MS
 
 
+def _ready_sampler(bench):
+    """What `start --profile-ready` preloads, without the other settings that it makes."""
+    words = [bench.flmem, "start", "--role", "client", "--profile-ready", "--", "printenv", "LD_PRELOAD"]
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
 def _samples(bench, profile):
     done = subprocess.run([bench.flmem, "profile", "stats", "--json", profile], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)["profile"]["samples"]
@@ -83,8 +89,7 @@ def sample(bench):
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
         run = [bench.flmem, "profile", "run", "--force", "-o", profile]
-        # A child of the process that is sampled does not sample itself.
-        dormant = run + ["--", "/bin/sh", "-c", '"$@"; exit $?', "sh"]
+        dormant = ["env", f"LD_PRELOAD={_ready_sampler(bench)}"]
         for name, words, limit in _loops(bench):
             stage.progress(f"sample: {name}")
             plain, sampled, often, asleep = [], [], [], []
@@ -97,7 +102,7 @@ def sample(bench):
                 asleep.append(_spent_ms(dormant + words))
             yield figures.of_values(f"{name}, alone", plain)
             yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
-            yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, None)
+            yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, 1)
             yield _per_sample(name, sampled, often, more)
             yield _share(name, plain, sampled, often, count / more)
 

@@ -500,18 +500,23 @@ detaches() {
 	assert_sound
 }
 
-@test "start --profile-ready: dormant until attach, which redirects nothing" {
+@test "start --profile-ready: nobody calls the sampler until attach, which loads nothing" {
 	start_attachable "$FLMEM" start --profile-ready --role client --
+	local ready
+	ready=$(awk '/libflmem-sampler-ready/ { print $6; exit }' "/proc/$VICTIM/maps")
+	nm -D --defined-only "$ready" | grep -qw flmem_sampler_order
+	run -1 grep -wE 'malloc|free|mmap' <(nm -D --defined-only "$ready")
 	flmem profile detach --pid "$VICTIM"
 	assert_error 5 'is not sampled'
-	attach --interval 64KiB --json
-	[ "$(field '[r["preloaded"], r["entries"]["redirected"]]')" = '[True, 0]' ]
-	assert_sound
-	detach
-	attach --interval 64KiB
-	assert_sound
-	detach
-	assert_sound
+	for _ in 1 2; do
+		attach --interval 64KiB --json
+		[ "$(field '[r["preloaded"], r["entries"]["redirected"] > 0]')" = '[False, True]' ]
+		assert_sound
+		[ "$(awk '/flmem/ { print $6 }' "/proc/$VICTIM/maps" | sort -u | grep -v '\.prof' |
+			grep -c .)" = 1 ]
+		detach
+		assert_sound
+	done
 	flmem profile stats "$PROFILE"
 	assert_output ': ended'
 	assert_output 'attached\.py'

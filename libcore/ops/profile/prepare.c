@@ -245,7 +245,7 @@ int flmem_profile_ready(char *const *environment, char ***ret_environment, struc
 	FLMEM_AUTO_FREE char *preload = NULL;
 	struct flmem_setting row = {.name = "LD_PRELOAD"};
 	const struct flmem_settings settings = {.rows = &row, .count = 1};
-	int rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_READY_LIBRARY, sampler, err);
 
 	if (rc)
 		return rc;

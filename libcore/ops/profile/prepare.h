@@ -9,6 +9,8 @@
 #include "preload/profile_format.h"
 
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
+/* The same sampler, whose functions nobody calls before it is attached to. */
+#define FLMEM_SAMPLER_READY_LIBRARY "libflmem-sampler-ready.so"
 
 /* FLMEM_EUSAGE for an invalid size. */
 int flmem_profile_sizes_check(const struct flmem_profile_request *request, struct flmem_error *err);

@@ -15,7 +15,15 @@
 #include "preload/sampler/got.h"
 #include "preload/sampler/sampler.h"
 
-#define EXPORT	     __attribute__((visibility("default")))
+/*
+ * Of a process that is only prepared no call comes here before flmem attaches, which redirects the
+ * entries of all objects: until then the sampler costs nothing.
+ */
+#ifdef SAMPLER_HIDES_HOOKS
+#define EXPORT __attribute__((visibility("hidden")))
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
 #define SLOW	     __attribute__((noinline, cold))
 #define LIKELY(x)    __builtin_expect(!!(x), 1)
 #define CALLER_FRAME ((const void *const *)__builtin_frame_address(0))
