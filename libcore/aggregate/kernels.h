@@ -69,9 +69,9 @@ struct flmem_kernels {
 	void (*load[FLMEM_ELEMENTS_COUNT])(const void *from, double *to, size_t count);
 	void (*store[FLMEM_ELEMENTS_COUNT])(const double *from, void *to, size_t count);
 	/*
-	 * Puts the mean of `count` elements from byte `at` of each buffer, as load, scale, add, divide
-	 * and store give it, but without arrays of doubles in between. True if all are finite before
-	 * they are rounded. NULL for types without it.
+	 * Puts the mean of `count` elements from byte `at` of each buffer, as load, scale, add,
+	 * divide and store give it, but without arrays of doubles in between. True if all are
+	 * finite before they are rounded. NULL for types without it.
 	 */
 	bool (*mean[FLMEM_ELEMENTS_COUNT])(const struct flmem_mean *mean, size_t at, void *to,
 					   size_t count);

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/files/file_place.h"
-#include "base/portable.h"
 #include "base/text/url.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
@@ -50,9 +49,7 @@ static void clear_call(struct flmem_aggregate_call *call)
 	free(run->chunks);
 	free(run->cached);
 	free(run->non_finite);
-	pthread_cond_destroy(&run->changed);
-	pthread_mutex_destroy(&run->writing);
-	pthread_mutex_destroy(&run->lock);
+	flmem_run_locks_clear(run);
 }
 
 #define AUTO_CALL FLMEM_AUTO(clear_call)
@@ -569,9 +566,7 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 
 	flmem_buf_init(&call.layout.header);
 	flmem_buf_init(&call.output.text);
-	pthread_mutex_init(&call.run.writing, NULL);
-	pthread_mutex_init(&call.run.lock, NULL);
-	flmem_cond_init_monotonic(&call.run.changed);
+	flmem_run_locks_init(&call.run);
 	if (!rc)
 		rc = find_algorithm(&call, err);
 	if (!rc)

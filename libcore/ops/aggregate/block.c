@@ -279,11 +279,11 @@ static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *bu
 }
 
 /*
- * The kernel lets one thread at a time write to a file and the others spin meanwhile (inode lock); one
- * that sleeps instead leaves its processor to the arithmetic.
+ * The kernel lets one thread at a time write to a file and the others spin meanwhile (inode lock);
+ * one that sleeps instead leaves its processor to the arithmetic.
  */
-static int write_block(struct flmem_run *run, const struct block *block, const char *bytes,
-		       struct flmem_error *err)
+static int write_output_block(struct flmem_run *run, const struct block *block, const char *bytes,
+			      struct flmem_error *err)
 {
 	int rc;
 
@@ -312,7 +312,7 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 		crc = flmem_crc32c(crc, out, bytes);
 		rc = run->verifies
 			     ? flmem_verify_block(run, at, block.end, buffers->inputs, out, err)
-			     : write_block(run, &block, out, err);
+			     : write_output_block(run, &block, out, err);
 		run->done_bytes += bytes * sources;
 		at = block.end;
 	}

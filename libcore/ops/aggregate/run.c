@@ -10,6 +10,7 @@
 #include "base/bytes/crc32c.h"
 #include "base/clock.h"
 #include "base/files/io.h"
+#include "base/portable.h"
 #include "base/text/text.h"
 #include "base/thread.h"
 
@@ -26,6 +27,20 @@ struct worker {
 	uint64_t written[WRITES_PENDING][2];
 	size_t writes;
 };
+
+void flmem_run_locks_init(struct flmem_run *run)
+{
+	pthread_mutex_init(&run->writing, NULL);
+	pthread_mutex_init(&run->lock, NULL);
+	flmem_cond_init_monotonic(&run->changed);
+}
+
+void flmem_run_locks_clear(struct flmem_run *run)
+{
+	pthread_cond_destroy(&run->changed);
+	pthread_mutex_destroy(&run->writing);
+	pthread_mutex_destroy(&run->lock);
+}
 
 static void clear_buffers(struct flmem_run_buffers *buffers)
 {

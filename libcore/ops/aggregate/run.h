@@ -73,6 +73,9 @@ struct flmem_run {
 	uint64_t peak_anon_bytes;
 };
 
+void flmem_run_locks_init(struct flmem_run *run);
+void flmem_run_locks_clear(struct flmem_run *run);
+
 /* Limits the passes to these bytes of the output's data: at tensors or multiples of 8 bytes. */
 void flmem_run_limit(struct flmem_run *run, uint64_t begin, uint64_t end);
 
