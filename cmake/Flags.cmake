@@ -17,6 +17,10 @@ if(FLMEM_SANITIZE)
 	target_compile_options(flmem_flags INTERFACE
 		-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 	target_link_options(flmem_flags INTERFACE -fsanitize=address,undefined)
+	# The places of all checks are two thirds of a program, and 340,000 relocations of the library that
+	# every start makes. A trap needs none; AddressSanitizer shows where it was (CMakePresets.json).
+	target_compile_options(flmem_flags INTERFACE
+		$<$<C_COMPILER_ID:GNU>:-fsanitize-undefined-trap-on-error>)
 else()
 	target_compile_options(flmem_flags INTERFACE
 		-fstack-protector-strong -fstack-clash-protection

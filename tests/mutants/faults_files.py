@@ -19,7 +19,7 @@ FAULTS = (
           "searching only so much of a file for code",
           ("cli.hostile/64 GiB of code",), slow=True),
     Fault("waited-for-ever", ATTEMPT, "same < patience && ", "",
-          "giving up a read that is not answered", ATTEMPTS),
+          "giving up a read that is not answered", ATTEMPTS, slow=True),
     Fault("late-for-ever", ATTEMPT, " && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR", "",
           "giving up reads without end that are answered late", ATTEMPTS),
     Fault("any-call-is-a-read", ATTEMPT, "*end == ' ' && can_block_forever(number);",

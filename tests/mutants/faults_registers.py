@@ -128,7 +128,7 @@ FAULTS = (
           "return is_job_control(signal) ? FLMEM_TRACEE_GROUP : FLMEM_TRACEE_STOPPED;",
           "return FLMEM_TRACEE_STOPPED;",
           "distinguishing a stop of the whole process from flmem's",
-          ("unit.test_borrow_refused",)),
+          ("unit.test_borrow_refused",), slow=True),
     Fault("signal-swallowed", TRACEE,
           "request(PTRACE_CONT, tracee->tid, event ? 0 : signal);",
           "request(PTRACE_CONT, tracee->tid, 0);",

@@ -220,7 +220,7 @@ FAULTS = (
           "send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0",
           "send_request(PTRACE_DETACH, tid, 0) == 0",
           "passing on a signal that is being delivered to a program which was just executed",
-          ("unit.test_tracee_threads",)),
+          ("unit.test_tracee_threads",), slow=True),
     Fault("cut-status", "libcore/proc/status.c",
           "if ((size_t)length == sizeof(text))\n\t\treturn -EPROTO;",
           "length -= (size_t)length == sizeof(text);",
