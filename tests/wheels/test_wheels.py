@@ -18,6 +18,7 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(TOP, "scripts", "wheels"))
 import check  # noqa: E402
 import pack  # noqa: E402
+import run as use  # noqa: E402
 import sources  # noqa: E402
 
 VERSION = check.project_version(TOP)
@@ -161,6 +162,20 @@ class Wheels(unittest.TestCase):
         for debian, upstream in (("1:1.2.13.dfsg-1", "1.2.13"), ("0.2.5-1", "0.2.5"),
                                  ("1.7.15-1+deb12u4", "1.7.15")):
             self.assertEqual(sources.upstream_of(debian), upstream)
+
+
+class Figures(unittest.TestCase):
+    def test_order_does_not_count(self):
+        """Whichever program starts a pair takes longer; two equal ones have to come out equal."""
+        calls = iter(range(60))
+
+        def measure(_):
+            return ((20.0, 12.0), (10.0, 6.0))[next(calls) % 2]
+        self.assertEqual(use.compare("one", "other", measure, 30), [[15.0, 9.0], [15.0, 9.0]])
+
+    def test_waiting_is_no_processor_time(self):
+        wall, processor = use.spent(["sleep", "0.2"])
+        self.assertLess(processor, wall)
 
 
 if __name__ == "__main__":
