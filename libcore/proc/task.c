@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
+#include "proc/limits/cgroup.h"
 #include "proc/process.h"
 #include "proc/stat.h"
 #include "proc/status.h"
@@ -246,32 +247,56 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
 	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
-/* Whether the thread waits in one of these functions of the kernel; compilers append to names. */
-static bool waits_in(const struct flmem_process *process, pid_t tid, const char *const *functions)
+/*
+ * The function of the kernel in which the thread waits; NULL where the kernel does not show it.
+ * Before Linux 5.16, wchan has no names on x86-64 unless the kernel is built with frame pointers
+ * (bc9bbb81730e, "x86: Fix get_wchan() to support the ORC unwinder"). The stack has them; it needs
+ * CAP_SYS_ADMIN.
+ */
+static const char *read_wait_function(const struct flmem_process *process, pid_t tid, char *text,
+				      size_t size)
 {
-	char text[64];
+	const char *name;
 
-	if (read_task_file(process, tid, "wchan", text, sizeof(text)))
-		return false;
+	if (read_task_file(process, tid, "wchan", text, size) == 0 && strcmp(text, "0") != 0)
+		return text;
+	/* "[<0>] pipe_read+0x2fa/0x400", the innermost first */
+	if (read_task_file(process, tid, "stack", text, size))
+		return NULL;
+	name = strchr(text, ' ');
+	return name ? name + 1 : NULL;
+}
+
+/* Compilers append to names. */
+static bool is_one_of(const char *function, const char *const *functions)
+{
 	for (; *functions; functions++)
-		if (flmem_text_starts(text, *functions))
+		if (flmem_text_starts(function, *functions))
 			return true;
 	return false;
 }
 
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
 {
+	/* kernel/seccomp.c */
 	static const char *const notification[] = {"seccomp_do_user_notification", NULL};
+	char text[128];
+	const char *function = read_wait_function(process, tid, text, sizeof(text));
 
-	return waits_in(process, tid, notification); /* kernel/seccomp.c */
+	return function && is_one_of(function, notification);
 }
 
 bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid)
 {
 	/* kernel/signal.c; compilers put the first into the second. */
 	static const char *const freezer[] = {"do_freezer_trap", "get_signal", NULL};
+	char text[128];
+	const char *function = read_wait_function(process, tid, text, sizeof(text));
 
-	return waits_in(process, tid, freezer);
+	if (function)
+		return is_one_of(function, freezer);
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root >= 0 && flmem_cgroups_freeze(root, process);
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)

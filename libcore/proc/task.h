@@ -74,7 +74,10 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
  */
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid);
 
-/* True for a thread that its control group (version 2) has frozen, where the kernel shows that. */
+/*
+ * True for a blocked thread that its control group (version 2) has frozen. Where the kernel does
+ * not show what the thread waits in: true if its group is to be frozen, as far as visible here.
+ */
 bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid);
 
 /* Name of the thread (comm), always terminated; "" when it cannot be read. */

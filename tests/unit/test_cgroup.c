@@ -116,6 +116,36 @@ static void version_1_counts_tasks_in_groups_of_their_own(void **state)
 	assert_true(read_tasks_left(tree) == UINT64_MAX);
 }
 
+static bool read_freeze(const struct tree *tree)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
+
+	assert_int_equal(flmem_process_open_at(proc, PID, &process, NULL), 0);
+	return flmem_cgroups_freeze(tree->fd, &process);
+}
+
+static void a_group_is_frozen_with_one_above(void **state)
+{
+	const struct tree *tree = *state;
+
+	tree_puts(tree, "proc/self/mountinfo", V1_MOUNT V2_HYBRID_MOUNT);
+	tree_puts(tree, "proc/77/cgroup", "5:memory:/m\n0::/a/b\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/cgroup.procs", "1\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/a/cgroup.procs", "\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/a/cgroup.freeze", "0\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/a/b/cgroup.procs", "77\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/a/b/cgroup.freeze", "0\n");
+	assert_false(read_freeze(tree));
+	tree_puts(tree, "sys/fs/cgroup/unified/a/b/cgroup.freeze", "1\n");
+	assert_true(read_freeze(tree));
+	tree_puts(tree, "sys/fs/cgroup/unified/a/b/cgroup.freeze", "0\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/a/cgroup.freeze", "1\n");
+	assert_true(read_freeze(tree));
+	tree_puts(tree, "proc/self/mountinfo", V1_MOUNT);
+	assert_false(read_freeze(tree));
+}
+
 static void version_2_takes_the_lowest_limit_on_the_way_up(void **state)
 {
 	const struct tree *tree = *state;
@@ -288,6 +318,8 @@ int main(void)
 						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_counts_tasks_in_groups_of_their_own,
 						setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(a_group_is_frozen_with_one_above, setup,
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(version_2_takes_the_lowest_limit_on_the_way_up,
 						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(more_used_than_allowed_is_no_headroom, setup,

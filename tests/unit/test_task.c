@@ -15,6 +15,10 @@
 #include "proc/process.h"
 #include "proc/task.h"
 
+#include "tree.h"
+
+#define PID 77
+
 static void a_blocked_thread_is_read_in_full(void **state)
 {
 	struct flmem_task_wait wait = {0};
@@ -85,6 +89,51 @@ static void the_own_threads_are_listed(void **state)
 	assert_int_equal(flmem_task_read_wait(&self, 1, &wait), -ENOENT);
 }
 
+struct shown {
+	const char *wchan, *stack; /* NULL: not shown */
+	bool frozen, supervised;
+};
+
+static void what_a_thread_waits_in_is_also_found_in_its_stack(void **state)
+{
+	/* The stacks are those of Linux 5.10, which has no names in wchan on x86-64. */
+	static const struct shown rows[] = {
+		{"do_freezer_trap", NULL, true, false},
+		{"get_signal.isra.0", NULL, true, false},
+		{"seccomp_do_user_notification.constprop.0", NULL, false, true},
+		{"pipe_read", "[<0>] get_signal+0x4b1/0x8c0\n", false, false},
+		{"0", "[<0>] get_signal+0x4b1/0x8c0\n[<0>] arch_do_signal_or_restart+0xf1/0x7e0\n",
+		 true, false},
+		{"0", "[<0>] seccomp_do_user_notification.constprop.0+0x12a/0x1f0\n", false, true},
+		{"0", "[<0>] pipe_read+0x2fa/0x400\n[<0>] get_signal+0x4b1/0x8c0\n", false, false},
+		{"0", "", false, false},
+		{"0", NULL, false, false},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+		const struct tree *tree = *state;
+		FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
+
+		tree_puts(tree, "proc/77/task/78/wchan", rows[i].wchan);
+		unlinkat(tree->fd, "proc/77/task/78/stack", 0);
+		if (rows[i].stack)
+			tree_puts(tree, "proc/77/task/78/stack", rows[i].stack);
+		assert_int_equal(flmem_process_open_at(proc, PID, &process, NULL), 0);
+		assert_int_equal(flmem_task_is_frozen(&process, 78), rows[i].frozen);
+		assert_int_equal(flmem_task_is_supervised(&process, 78), rows[i].supervised);
+	}
+}
+
+static int setup(void **state)
+{
+	int rc = tree_setup(state);
+
+	if (!rc)
+		tree_process(*state, PID, 1);
+	return rc;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -92,6 +141,8 @@ int main(void)
 		cmocka_unit_test(running_and_faulting_threads_are_told_apart),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(the_own_threads_are_listed),
+		cmocka_unit_test_setup_teardown(what_a_thread_waits_in_is_also_found_in_its_stack,
+						setup, tree_teardown),
 	};
 
 	return cmocka_run_group_tests_name("task", tests, NULL, NULL);

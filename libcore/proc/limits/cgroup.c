@@ -468,7 +468,7 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 }
 
 /* The number in a file of one line; UINT64_MAX for "max", and where there is none. */
-static uint64_t read_task_number(int group, const struct flmem_buf *above, const char *name)
+static uint64_t read_number_above(int group, const struct flmem_buf *above, const char *name)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -501,8 +501,8 @@ static uint64_t find_tasks_left(int group)
 
 		if (!is_group(group, &above))
 			break;
-		most = read_task_number(group, &above, "pids.max");
-		used = read_task_number(group, &above, "pids.current");
+		most = read_number_above(group, &above, "pids.max");
+		used = read_number_above(group, &above, "pids.current");
 		left = used < most ? most - used : 0;
 		if (most != UINT64_MAX && used != UINT64_MAX && left < least)
 			least = left;
@@ -522,6 +522,32 @@ uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *proces
 	if (place.memory < 0 && place.unified < 0)
 		return UINT64_MAX;
 	return find_tasks_left(place.memory >= 0 ? place.memory : place.unified);
+}
+
+static bool find_freezing_group(int group)
+{
+	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&above, "./");
+	for (int level = 0; level < LEVELS_MAX && !above.failed && is_group(group, &above);
+	     level++) {
+		/* The root has no such file. */
+		if (read_number_above(group, &above, "cgroup.freeze") == 1)
+			return true;
+		flmem_buf_puts(&above, "../");
+	}
+	return false;
+}
+
+bool flmem_cgroups_freeze(int rootfd, const struct flmem_process *process)
+{
+	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
+	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
+
+	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
+		return false;
+	flmem_cgroups_open_place(cgroups, process, &place);
+	return place.unified >= 0 && find_freezing_group(place.unified);
 }
 
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path)

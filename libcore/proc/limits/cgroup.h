@@ -10,6 +10,9 @@
  * group cost one read. One thread at a time.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <flmem/error.h>
 #include <flmem/value.h>
 
@@ -66,6 +69,12 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
  * UINT64_MAX: no limit, or none that is visible here. The mounts are those below `rootfd`.
  */
 uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *process);
+
+/*
+ * Whether the group (version 2) of a process, or one above it, is to be frozen. The mounts are
+ * those below `rootfd`; false where no group is visible there.
+ */
+bool flmem_cgroups_freeze(int rootfd, const struct flmem_process *process);
 
 /* Opens a file below the root of the groups for reading; -1 when there is none. */
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path);
