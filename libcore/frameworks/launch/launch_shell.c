@@ -213,8 +213,7 @@ static void note_sudo_option(struct flmem_launch_scan *scan, const struct flmem_
 		note_sudo_keeps(scan, word, strchr(text, '=') ? strchr(text, '=') + 1 : NULL);
 	else if (has_letter(text, 'E'))
 		note_sudo_keeps(scan, word, NULL);
-	else if (strcmp(text, "-u") != 0 && *text != '-' && !strchr(text, '=') &&
-		 *scan->now.previous != '-')
+	else if (*text != '-' && !strchr(text, '=') && *scan->now.previous != '-')
 		scan->now.runner = FLMEM_LAUNCH_DIRECTLY;
 }
 
