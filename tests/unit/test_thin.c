@@ -287,8 +287,11 @@ static void what_comes_meanwhile_is_kept(void **state)
 	while (flmem_thin_job_state(job) == FLMEM_THIN_RUNS)
 		flmem_clock_sleep_us(1000);
 	assert_int_equal(flmem_thin_job_state(job), FLMEM_THIN_DONE);
+	/* as of a block that was not written to its end */
+	assert_int_equal(pwrite(recorder.fd, "torn", 4, (off_t)recorder.size), 4);
 	fd = flmem_thin_job_replace(job, recorder.fd, recorder.size, &size);
 	assert_true(fd >= 0);
+	assert_true(lseek(fd, 0, SEEK_END) == (off_t)size);
 	flmem_thin_job_free(job);
 	close(recorder.fd);
 	recorder.fd = fd;
