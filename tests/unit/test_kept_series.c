@@ -42,11 +42,14 @@ static double pick(struct course *c, const double *values, size_t count)
 #define PICK(c, ...) \
 	pick((c), (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
+static uint64_t whole_bytes(double bytes)
+{
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static void add(struct course *c, size_t at, double bytes)
 {
-	double sum = (double)c->points[at].bytes + bytes;
-
-	c->points[at].bytes = sum > 0 ? (uint64_t)sum : 0;
+	c->points[at].bytes = whole_bytes((double)c->points[at].bytes + bytes);
 }
 
 /* Level, slope and noise. */
@@ -63,8 +66,8 @@ static void begin_course(struct course *c)
 		c->points[i] = (struct flmem_trend_point){
 			.at_us = (uint64_t)(step_us * (double)i),
 			.round = (uint64_t)(round_s * (double)i),
-			.bytes = (uint64_t)(LEVEL + growth * (double)i +
-					    noise * noise_normal(&c->state)),
+			.bytes = whole_bytes(LEVEL + growth * (double)i +
+					     noise * noise_normal(&c->state)),
 		};
 }
 
@@ -142,6 +145,27 @@ static void trends_are_as_kept(void **state)
 {
 	(void)state;
 	kept_compare_seeds("trends", 260, 3000, put_trends);
+}
+
+/* Memory that moves in large pieces: most slopes are 0, and so are bounds of the interval. */
+static void put_plateaus(uint64_t seed, struct flmem_buf *out)
+{
+	struct course c = {.state = seed * 2654435761U + 41};
+	uint64_t piece;
+
+	begin_course(&c);
+	piece = (uint64_t)(PICK(&c, 2, 4, 8, 16, 64) * MIB);
+	/* No point is at the bound of a piece, where rounding would decide. */
+	for (size_t i = 0; i < c.count; i++)
+		c.points[i].bytes = (c.points[i].bytes + (1U << 15)) / piece * piece;
+	put_trend(out, &c, FLMEM_TREND_BY_ROUND);
+	put_trend(out, &c, FLMEM_TREND_BY_HOUR);
+}
+
+static void plateaus_are_as_kept(void **state)
+{
+	(void)state;
+	kept_compare_seeds("plateaus", 100, 2000, put_plateaus);
 }
 
 static void forecasts_have_their_reasons(void **state)
@@ -389,6 +413,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trends_are_as_kept),
+		cmocka_unit_test(plateaus_are_as_kept),
 		cmocka_unit_test(forecasts_have_their_reasons),
 		cmocka_unit_test(curves_are_as_kept),
 		cmocka_unit_test(histories_are_as_kept),
