@@ -63,6 +63,21 @@ static inline void kept_compare(const char *name, const struct flmem_buf *text)
 			 (int)strcspn(kept.data + line, "\n"), kept.data + line);
 }
 
+/*
+ * FLMEM_VARIATIONS names a file that gets what is only in a checksum, to compare it before and after
+ * a change.
+ */
+static inline void kept_show(const char *text, const struct flmem_buf *found)
+{
+	const char *path = getenv("FLMEM_VARIATIONS");
+	FILE *file = path ? fopen(path, "a") : NULL;
+
+	if (!file)
+		return;
+	fprintf(file, "%s%s\n", text, found->data);
+	fclose(file);
+}
+
 /* As many texts are in one checksum. */
 #define KEPT_AT_ONCE 100
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The trees of many small documents of each syntax, with the place of every value, the reasons of
- * those that are refused, and every edit at every value, held against kept texts (kept.h).
+ * those that are refused, and every edit at every value, held against kept texts (kept.h); and a
+ * checksum of the trees of each document with every byte varied in turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 
 struct subject {
 	enum flmem_syntax syntax;
+	bool edited; /* every edit at every value, too */
 	struct flmem_document document;
 	struct flmem_buf *out;
 };
@@ -89,7 +91,8 @@ static void put_node(const struct subject *s, const struct flmem_node *node)
 	if (flmem_node_integer(node, &number))
 		flmem_buf_printf(s->out, " = %lld", (long long)number);
 	flmem_buf_puts(s->out, flmem_node_is_true(node) ? " true\n" : "\n");
-	put_edits(s, node);
+	if (s->edited)
+		put_edits(s, node);
 	for (const struct flmem_node *n = node->first; n; n = n->next)
 		if (n->parent == node)
 			put_node(s, n);
@@ -98,9 +101,10 @@ static void put_node(const struct subject *s, const struct flmem_node *node)
 }
 
 /* Reads a text, of which the buffer is taken. */
-static void put_document(enum flmem_syntax syntax, struct flmem_buf *text, struct flmem_buf *out)
+static void put_document(enum flmem_syntax syntax, bool edited, struct flmem_buf *text,
+			 struct flmem_buf *out)
 {
-	struct subject s = {.syntax = syntax, .out = out};
+	struct subject s = {.syntax = syntax, .edited = edited, .out = out};
 	struct flmem_error err = {0};
 
 	if (flmem_document_read(syntax, text, &s.document, &err))
@@ -141,7 +145,65 @@ static void put_bytes(struct flmem_buf *text, const char *from, size_t length)
 	}
 }
 
-static void keep_documents(enum flmem_syntax syntax, const char *name)
+static void keep_document(enum flmem_syntax syntax, struct flmem_buf *text, struct flmem_buf *out)
+{
+	put_shown(out, text->data, text->length < 60 ? text->length : 60);
+	flmem_buf_putc(out, '\n');
+	put_document(syntax, true, text, out);
+}
+
+enum variation {
+	BYTE_MISSING,
+	BYTE_TWICE,
+	BYTES_EXCHANGED,
+	REST_MISSING,
+	VARIATIONS
+};
+
+/* The text with another byte at `at`, or without what is from there. */
+static struct flmem_buf vary(const struct flmem_buf *text, size_t at, enum variation how)
+{
+	struct flmem_buf varied = FLMEM_BUF_INIT;
+	size_t rest = at + 1 + (how == BYTES_EXCHANGED && at + 1 < text->length);
+
+	flmem_buf_append(&varied, text->data, at);
+	if (how == REST_MISSING)
+		return varied;
+	if (how == BYTE_TWICE)
+		flmem_buf_append(&varied, text->data + at, 1);
+	if (how != BYTE_MISSING)
+		flmem_buf_append(&varied, text->data + rest - 1, 1);
+	if (rest == at + 2)
+		flmem_buf_append(&varied, text->data + at, 1);
+	flmem_buf_append(&varied, text->data + rest, text->length - rest);
+	return varied;
+}
+
+/* A checksum of the trees of the text with each of its bytes varied. */
+static void vary_document(enum flmem_syntax syntax, struct flmem_buf *text, struct flmem_buf *out)
+{
+	for (int how = 0; how < VARIATIONS; how++) {
+		uint32_t sum = 0;
+
+		for (size_t at = 0; at < text->length; at++) {
+			FLMEM_AUTO_BUF struct flmem_buf found = FLMEM_BUF_INIT;
+			struct flmem_buf varied = vary(text, at, (enum variation)how);
+
+			put_shown(&found, varied.data, varied.length);
+			flmem_buf_putc(&found, '\n');
+			put_document(syntax, false, &varied, &found);
+			kept_show("", &found);
+			sum = flmem_crc32(sum, found.data, found.length);
+		}
+		flmem_buf_printf(out, "%08x%c", (unsigned)sum, how + 1 < VARIATIONS ? ' ' : '\n');
+	}
+	flmem_buf_clear(text);
+}
+
+/* `keep` takes the text. */
+static void compare_documents(enum flmem_syntax syntax, const char *name, const char *ending,
+			      void (*keep)(enum flmem_syntax syntax, struct flmem_buf *text,
+					   struct flmem_buf *out))
 {
 	FLMEM_AUTO_BUF struct flmem_buf cases = FLMEM_BUF_INIT, out = FLMEM_BUF_INIT;
 	char path[128];
@@ -155,12 +217,16 @@ static void keep_documents(enum flmem_syntax syntax, const char *name)
 		end = strstr(from, SEPARATOR);
 		assert_non_null(end);
 		put_bytes(&text, from, (size_t)(end - from));
-		put_shown(&out, text.data, text.length < 60 ? text.length : 60);
-		flmem_buf_putc(&out, '\n');
-		put_document(syntax, &text, &out);
+		keep(syntax, &text, &out);
 	}
-	snprintf(path, sizeof(path), "documents/%s.txt", name);
+	snprintf(path, sizeof(path), "documents/%s.%s", name, ending);
 	kept_compare(path, &out);
+}
+
+static void keep_documents(enum flmem_syntax syntax, const char *name)
+{
+	compare_documents(syntax, name, "txt", keep_document);
+	compare_documents(syntax, name, "variations", vary_document);
 }
 
 static void json_is_as_kept(void **state)
@@ -288,7 +354,7 @@ static void put_deep(struct flmem_buf *out, const char *unit, size_t count)
 		flmem_buf_puts(&text, unit);
 	flmem_buf_puts(&text, "\nf(z=1)\nx.g(1)\n");
 	flmem_buf_printf(out, "%zu '%s'\n", count, unit);
-	put_document(FLMEM_SYNTAX_PYTHON, &text, out);
+	put_document(FLMEM_SYNTAX_PYTHON, true, &text, out);
 }
 
 static void open_brackets_are_as_kept(void **state)

@@ -2,8 +2,6 @@
 /*
  * What is found in the folders of test_kept_rules.c when one of their lines is missing, and when
  * the last digit of one is another: a checksum of all these findings for each folder.
- * FLMEM_VARIATIONS names a file that gets the findings themselves, to compare them before and after
- * a change.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -57,17 +55,6 @@ static void find_in(const struct flmem_buf *files, struct flmem_buf *out)
 	tree_clear(&tree);
 }
 
-static void show(const struct flmem_buf *files, const struct flmem_buf *found)
-{
-	const char *path = getenv("FLMEM_VARIATIONS");
-	FILE *file = path ? fopen(path, "a") : NULL;
-
-	if (!file)
-		return;
-	fprintf(file, "%s%s\n", files->data, found->data);
-	fclose(file);
-}
-
 /* The files from `from` to `end` with one line, at `line`, that is varied. */
 static uint32_t vary_line(const char *from, const char *line, const char *end, enum variation how,
 			  uint32_t sum)
@@ -80,7 +67,7 @@ static uint32_t vary_line(const char *from, const char *line, const char *end, e
 		return sum;
 	flmem_buf_append(&files, line + length, (size_t)(end - line) - length);
 	find_in(&files, &found);
-	show(&files, &found);
+	kept_show(files.data, &found);
 	return flmem_crc32(sum, found.data, found.length);
 }
 
