@@ -324,6 +324,27 @@ static void a_cancelled_thinning_changes_nothing(void **state)
 	assert_int_equal(access(beside, F_OK), -1);
 }
 
+/* A program whose standard input is closed gets descriptor 0. */
+static void a_recorder_may_have_descriptor_0(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	struct flmem_recorder recorder;
+	int input = dup(STDIN_FILENO);
+
+	(void)state;
+	close(STDIN_FILENO);
+	begin(&recorder);
+	assert_int_equal(recorder.fd, STDIN_FILENO);
+	feed(&recorder, &series, 0, 5);
+	flmem_recorder_close(&recorder);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	if (input >= 0) {
+		assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+		close(input);
+	}
+	assert_true(look().samples == 5);
+}
+
 static void a_folder_that_may_not_be_written_to_stops_nothing(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -575,6 +596,7 @@ int main(void)
 		FILE_TEST(the_file_is_bounded_and_its_extremes_stay),
 		FILE_TEST(what_comes_meanwhile_is_kept),
 		FILE_TEST(a_cancelled_thinning_changes_nothing),
+		FILE_TEST(a_recorder_may_have_descriptor_0),
 		FILE_TEST(a_folder_that_may_not_be_written_to_stops_nothing),
 		FILE_TEST(a_file_of_the_user_beside_it_is_left_alone),
 		FILE_TEST(a_file_that_is_only_linked_beside_it_is_left_alone),
