@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/text/quote.h"
 #include "base/text/version_number.h"
+#include "runtimes/gpu_devices.h"
 #include "settings/preload.h"
 #include "settings/table.h"
 
@@ -349,11 +350,18 @@ static void quoting_is_exact(void **state)
 	}
 }
 
+static void a_gpu_is_present_where_one_is_found(void **state)
+{
+	(void)state;
+	assert_int_equal(flmem_settings_gpu_present(), flmem_gpu_devices_find("/dev") > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(roles_have_their_values),
+		cmocka_unit_test(a_gpu_is_present_where_one_is_found),
 		cmocka_unit_test(a_missing_gpu_is_a_reason_of_its_settings_alone),
 		cmocka_unit_test(other_roles_have_no_settings),
 		cmocka_unit_test(a_value_that_its_reader_ignores_counts_as_not_set),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -305,6 +306,30 @@ static void what_comes_meanwhile_is_kept(void **state)
 	assert_true(seen.samples > 2000 && seen.samples < 42000);
 }
 
+/* Only a privileged process changes the owner. */
+static void owner_and_mode_stay(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	struct flmem_recorder recorder;
+	struct stat before, after;
+
+	(void)state;
+	begin(&recorder);
+	recorder.budget = recorder.thin_at = 20000;
+	if (fchown(recorder.fd, 12, 34) != 0)
+		assert_int_equal(errno, EPERM);
+	assert_int_equal(fchmod(recorder.fd, 0644), 0);
+	assert_int_equal(fstat(recorder.fd, &before), 0);
+	feed(&recorder, &series, 0, 20000);
+	settle(&recorder);
+	assert_int_equal(fstat(recorder.fd, &after), 0);
+	flmem_recorder_close(&recorder);
+	assert_true(after.st_ino != before.st_ino);
+	assert_int_equal(after.st_mode, before.st_mode);
+	assert_int_equal(after.st_uid, before.st_uid);
+	assert_int_equal(after.st_gid, before.st_gid);
+}
+
 /* A thinning that is cut short leaves the recording as it was, and nothing beside it. */
 static void a_cancelled_thinning_changes_nothing(void **state)
 {
@@ -595,6 +620,7 @@ int main(void)
 		FILE_TEST(a_month_of_real_samples_stays_whole),
 		FILE_TEST(the_file_is_bounded_and_its_extremes_stay),
 		FILE_TEST(what_comes_meanwhile_is_kept),
+		FILE_TEST(owner_and_mode_stay),
 		FILE_TEST(a_cancelled_thinning_changes_nothing),
 		FILE_TEST(a_recorder_may_have_descriptor_0),
 		FILE_TEST(a_folder_that_may_not_be_written_to_stops_nothing),
