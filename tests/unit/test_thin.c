@@ -537,6 +537,39 @@ static void a_process_keeps_the_name_that_it_took(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
+static void introduce(struct flmem_recorder *recorder, uint64_t process, const char *command)
+{
+	const struct flmem_record record = {.kind = FLMEM_RECORD_PROCESS,
+					    .process = process,
+					    .pid = 77 + process,
+					    .start_time = 5,
+					    .command = command,
+					    .site = "site"};
+
+	flmem_recorder_add(recorder, &record);
+}
+
+/* Every block repeats the introduction: with all names that processes had, blocks would grow. */
+static void an_introduction_has_each_process_once(void **state)
+{
+	struct flmem_recorder recorder;
+	size_t length;
+
+	(void)state;
+	begin(&recorder);
+	for (uint64_t process = 0; process < 4; process++)
+		introduce(&recorder, process, "first");
+	length = recorder.intro.length;
+	for (int i = 0; i < 3; i++)
+		for (uint64_t process = 4; process-- > 0;) {
+			introduce(&recorder, process, "other");
+			assert_int_equal(recorder.intro.length, length);
+			assert_non_null(memmem(recorder.intro.data, length, "other", 5));
+		}
+	assert_null(memmem(recorder.intro.data, length, "first", 5));
+	flmem_recorder_close(&recorder);
+}
+
 /* Marks of rounds stay where they were, with their times. */
 static void rounds_and_ends_stay(void **state)
 {
@@ -629,6 +662,7 @@ int main(void)
 		FILE_TEST(a_recording_is_begun_in_no_file_of_others),
 		FILE_TEST(what_took_the_name_of_a_moved_one_is_left_alone),
 		FILE_TEST(a_process_keeps_the_name_that_it_took),
+		FILE_TEST(an_introduction_has_each_process_once),
 		FILE_TEST(rounds_and_ends_stay),
 		FILE_TEST(a_killed_writer_leaves_a_recording),
 	};
