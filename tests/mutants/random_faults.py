@@ -7,9 +7,10 @@ usage: random_faults.py BUILD [--count N] [--seed N] [--in FOLDER ...] [--jobs N
 
 BUILD must be up to date, with its tests. The same seed plants the same faults in the same sources.
 Faults that cannot change what a program does are not planted: a text buffer that is one byte
-larger, the larger of two values where they are equal, and another positive result of a comparison. One of which the compiler makes the same
-code is not counted. Others of that kind remain, so the share is held against --least, not against
-all.
+larger, the larger of two values where they are equal, and another positive result of a comparison.
+One of which the compiler makes the same code is not counted. Others of that kind remain, so the
+share is held against --least, not against all. A test that reaches its time limit has noticed a
+fault; these are counted apart, because on a very busy machine the limit may be reached without one.
 Exit status 1 when fewer than --least percent of them were noticed.
 """
 import argparse
@@ -31,6 +32,7 @@ from harness import skip  # noqa: E402
 import shadow  # noqa: E402
 
 LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
+HUNG = ", time limit"
 
 RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "recipe_rules",
               "script_rules", "python_rules", "launch_rules", "launch_shell", "appfl_rules",
@@ -98,7 +100,8 @@ def replacement(tokens, index):
 # The line up to the "[" of a size: char path[128], name[
 TEXT_BUFFER = re.compile(r'\s*(static )?char \w+(\[[^][]*\]( = "[^"]*")?, \w+)*\[[^][]*')
 OPERAND = r"[\w.>\[\]()*&-]+"
-LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*(?:\1\s*:\s*\2|\2\s*:\s*\1)(?!\w)")
+LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*"
+                           r"(?:\1\s*:\s*\2|\2\s*:\s*\1)(?!\w)")
 
 
 # if (a > b) b = a;
@@ -108,7 +111,8 @@ SIGN = re.compile(r"\? -1 : (?:1;|\w+ >)")
 
 def is_buffer_size(text, start):
     """Whether a number is the size of a text, or a part of it."""
-    return text[start].isdigit() and TEXT_BUFFER.fullmatch(text[text.rfind("\n", 0, start) + 1:start])
+    line = text.rfind("\n", 0, start) + 1
+    return text[start].isdigit() and TEXT_BUFFER.fullmatch(text[line:start])
 
 
 def is_in(pattern, text, start):
@@ -189,8 +193,9 @@ def try_fault(task):
         if test not in usable:
             continue
         worker.link(test, changed)
-        if worker.run(test, LIMIT_S, hasty=True)[0] in ("failed", "time limit"):
-            return fault, test
+        result = worker.run(test, LIMIT_S, hasty=True)[0]
+        if result in ("failed", "time limit"):
+            return fault, test + (HUNG if result == "time limit" else "")
     return fault, "" if worker.is_same_code(Planted(fault), changed[0]) else None
 
 
@@ -218,6 +223,7 @@ def work(options, directory):
         for fault, by in pool.imap_unordered(try_fault, [(f, usable) for f in chosen]):
             show(fault, by)
             found["noticed" if by else "missed" if by is None else "none"] += 1
+            found["hung"] += bool(by) and by.endswith(HUNG)
         pool.close()
         pool.join()
     return found
@@ -248,8 +254,8 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
     tried = found["noticed"] + found["missed"]
     share = 100 * found["noticed"] // tried if tried else 0
-    print(f"{found['noticed']} of {tried} noticed, {share} %, seed {options.seed}; "
-          f"{found['none']} did not compile or changed nothing")
+    print(f"{found['noticed']} of {tried} noticed, {share} %, {found['hung']} of them by the time "
+          f"limit, seed {options.seed}; {found['none']} did not compile or changed nothing")
     sys.exit(share < options.least)
 
 
