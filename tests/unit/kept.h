@@ -64,8 +64,8 @@ static inline void kept_compare(const char *name, const struct flmem_buf *text)
 }
 
 /*
- * FLMEM_VARIATIONS names a file that gets what is only in a checksum, to compare it before and after
- * a change.
+ * FLMEM_VARIATIONS names a file that gets what is only in a checksum, to compare it before and
+ * after a change.
  */
 static inline void kept_show(const char *text, const struct flmem_buf *found)
 {

@@ -103,6 +103,15 @@ static const struct row scripts[] = {
 	{UNSET, "sudo bash -c \"\n" SET CLIENT "\"\n", 0, NULL},
 	{UNSET, "echo \"it's\nfine\n" SET CLIENT, 0, NULL},
 
+	/* texts with variables, for commands that may run them */
+	{UNCLEAR, "parallel 'MALLOC_ARENA_MAX=2 ./run {}' ::: 1\n" CLIENT, 1, "in quotes"},
+	{UNCLEAR, "all-hosts 'cd a; MALLOC_ARENA_MAX=2 ./run'\n" CLIENT, 1, "in quotes"},
+	{UNCLEAR, "all-hosts 'MALLOC_ARENA_MAX=2 ./run'\n" CLIENT, 0, NULL},
+	{UNCLEAR, "all-hosts 'cd a; MALLOC_ARENA_MAX ./run'\n" CLIENT, 0, NULL},
+	{UNCLEAR, "all-hosts 'MALLOC_ARENA_MAX;MALLOC_ARENA_MAX=2'\n" CLIENT, 0, NULL},
+	{UNCLEAR, "echo 'set MALLOC_ARENA_MAX=2 first'\n" CLIENT, 0, NULL},
+	{UNCLEAR, "logger 'set MALLOC_ARENA_MAX=2 first'\n" CLIENT, 0, NULL},
+
 	/* heredocs */
 	{UNSET, "cat >x.sh <<EOF\n" SET "EOF\n" CLIENT, 1, NULL},
 	{UNSET, "cat >x.sh <<EOF\n" CLIENT "EOF\n", 0, NULL},

@@ -427,6 +427,60 @@ static void only_regular_files_are_read(void **state)
 	}
 }
 
+/* A program whose standard input is closed gets descriptor 0. */
+static void a_recorder_may_have_descriptor_0(void **state)
+{
+	struct flmem_recorder recorder;
+	uint64_t skipped;
+	int input = dup(STDIN_FILENO);
+
+	(void)state;
+	close(STDIN_FILENO);
+	recorder = begin(1000000 * SECOND);
+	assert_int_equal(recorder.fd, STDIN_FILENO);
+	add_samples(&recorder, 0, 5);
+	flmem_recorder_close(&recorder);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	if (input >= 0) {
+		assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+		close(input);
+	}
+	assert_true(count_samples(&skipped) == 5);
+}
+
+static void introduce(struct flmem_recorder *recorder, uint64_t process, const char *command)
+{
+	const struct flmem_record record = {.kind = FLMEM_RECORD_PROCESS,
+					    .process = process,
+					    .pid = 77 + process,
+					    .start_time = 5,
+					    .command = command,
+					    .site = "site"};
+
+	flmem_recorder_add(recorder, &record);
+}
+
+/* Every block repeats the introduction: with all names that processes had, blocks would grow. */
+static void an_introduction_has_each_process_once(void **state)
+{
+	struct flmem_recorder recorder;
+	size_t length;
+
+	(void)state;
+	recorder = begin(1000000 * SECOND);
+	for (uint64_t process = 0; process < 4; process++)
+		introduce(&recorder, process, "first");
+	length = recorder.intro.length;
+	for (int i = 0; i < 3; i++)
+		for (uint64_t process = 4; process-- > 0;) {
+			introduce(&recorder, process, "other");
+			assert_int_equal(recorder.intro.length, length);
+			assert_non_null(memmem(recorder.intro.data, length, "other", 5));
+		}
+	assert_null(memmem(recorder.intro.data, length, "first", 5));
+	flmem_recorder_close(&recorder);
+}
+
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -435,6 +489,8 @@ int main(void)
 		cmocka_unit_test(varints_come_back),
 		FILE_TEST(what_is_written_comes_back),
 		FILE_TEST(a_month_stays_below_50_megabytes),
+		FILE_TEST(a_recorder_may_have_descriptor_0),
+		FILE_TEST(an_introduction_has_each_process_once),
 		FILE_TEST(sessions_are_appended),
 		FILE_TEST(a_torn_end_costs_one_block),
 		FILE_TEST(a_torn_beginning_is_gone_on_with),

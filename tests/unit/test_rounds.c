@@ -301,6 +301,17 @@ static void a_regular_expression_instead(void **state)
 	assert_non_null(strstr(err.message, "regular expression"));
 }
 
+static void rounds_may_be_cleared_twice(void **state)
+{
+	struct flmem_rounds rounds;
+
+	(void)state;
+	assert_int_equal(flmem_rounds_init(&rounds, "epoch ([0-9]+)", NULL), 0);
+	flmem_rounds_clear(&rounds);
+	assert_false(rounds.has_regex);
+	flmem_rounds_clear(&rounds);
+}
+
 static void bytes_of_any_kind_are_read(void **state)
 {
 	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
@@ -331,6 +342,7 @@ int main(void)
 		cmocka_unit_test(a_new_job_starts_again),
 		cmocka_unit_test(what_merely_looks_similar_is_no_round),
 		cmocka_unit_test(a_regular_expression_instead),
+		cmocka_unit_test(rounds_may_be_cleared_twice),
 		cmocka_unit_test(bytes_of_any_kind_are_read),
 	};
 

@@ -350,6 +350,16 @@ static void quoting_is_exact(void **state)
 	}
 }
 
+static void a_library_of_flmem_that_is_nowhere_is_missing(void **state)
+{
+	char found[FLMEM_PRELOAD_PATH_MAX];
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(flmem_preload_find_own("libnone.so", found, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "/flmem/libnone.so is missing"));
+}
+
 static void a_gpu_is_present_where_one_is_found(void **state)
 {
 	(void)state;
@@ -361,6 +371,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(roles_have_their_values),
+		cmocka_unit_test(a_library_of_flmem_that_is_nowhere_is_missing),
 		cmocka_unit_test(a_gpu_is_present_where_one_is_found),
 		cmocka_unit_test(a_missing_gpu_is_a_reason_of_its_settings_alone),
 		cmocka_unit_test(other_roles_have_no_settings),
