@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_search.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 #include "kept_rules.h"
 #include "tree.h"
@@ -169,12 +170,45 @@ static void calls_are_as_kept(void **state)
 	keep_classes(true, "calls");
 }
 
+/* Scripts, and templates of them that are no YAML, under each name that a launch file may have. */
+static void put_named(const struct flmem_file_name *row, const char *text, struct flmem_buf *out)
+{
+	struct tree tree;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s%s", row->match == FLMEM_NAME_SUFFIX ? "run" : "",
+		 row->text, row->match == FLMEM_NAME_START ? ".x" : "");
+	tree_init(&tree);
+	tree_puts(&tree, name, text);
+	assert_int_equal(fchdir(tree.fd), 0);
+	flmem_buf_printf(out, "%s\n", name);
+	put_folder(NULL, out);
+	assert_int_equal(chdir("/"), 0);
+	tree_clear(&tree);
+}
+
+static void names_of_launch_files_are_as_kept(void **state)
+{
+	static const char *const texts[] = {
+		"python3 -m nvflare.private.fed.app.client.client_train -m ws\n",
+		"{% if a %}\n- run: nvflare simulator job\n{% endif %}\n",
+	};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(texts); i++)
+		for (const struct flmem_file_name *row = flmem_launch_file_names; row->text; row++)
+			put_named(row, texts[i], &out);
+	kept_compare("rules/names.txt", &out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		KEPT_RULE_TESTS(cases_are_as_kept),
 		cmocka_unit_test(configurations_are_as_kept),
 		cmocka_unit_test(calls_are_as_kept),
+		cmocka_unit_test(names_of_launch_files_are_as_kept),
 	};
 
 	return cmocka_run_group_tests_name("kept_rules", tests, NULL, NULL);
