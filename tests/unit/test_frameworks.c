@@ -8,6 +8,7 @@
 
 #include "base/text/buf.h"
 #include "frameworks/framework.h"
+#include "frameworks/start_ops.h"
 #include "proc/process.h"
 
 #include "tree.h"
@@ -400,11 +401,27 @@ static void long_site_names_are_cut(void **state)
 	assert_int_equal(strlen(identify(*state, 10).site), FLMEM_SITE_MAX - 1);
 }
 
+/* A framework without a start script of its own gets another one's. */
+static void every_framework_has_a_start_script(void **state)
+{
+	(void)state;
+	assert_null(flmem_start_of(FLMEM_FRAMEWORK_NONE));
+	assert_non_null(flmem_start_script_of(FLMEM_FRAMEWORK_NONE));
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
+		const struct flmem_start_ops *own = flmem_start_of((*f)->framework);
+
+		assert_ptr_equal(own, (*f)->start);
+		assert_ptr_equal(flmem_start_script_of((*f)->framework),
+				 own ? own : flmem_start_script_of(FLMEM_FRAMEWORK_NONE));
+	}
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, tree_setup, tree_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_framework_has_a_start_script),
 		CASE(nvflare_is_told_by_its_modules),
 		CASE(what_merely_mentions_a_framework_is_none_of_it),
 		CASE(flower_is_told_by_its_programs),
