@@ -265,7 +265,7 @@ static void the_file_is_bounded_and_its_extremes_stay(void **state)
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-/* What comes while the thread is at work is in the new file, too, which others may read as before. */
+/* What comes while the thread is at work is in the new file, too, of the same owner and mode. */
 static void what_comes_meanwhile_is_kept(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
