@@ -263,12 +263,12 @@ bool flmem_edit_insert(const struct flmem_document *document, const struct flmem
 {
 	char first = byte_at(document, map->place.start);
 
-	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP) || is_code(document) ||
-	    (document->syntax == FLMEM_SYNTAX_YAML && first == '*'))
+	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP) || is_code(document))
 		return false;
 	if (first == '{' && byte_at(document, map->place.end - 1) == '}')
 		return map->first ? append_in_braces(document, map, key, value, ret_edit)
 				  : fill_empty(document, map, key, value, ret_edit);
+	/* An alias shows the children of its anchor. */
 	if (document->syntax == FLMEM_SYNTAX_YAML && map->last && map->last->parent == map)
 		return append_in_block(document, map, key, value, ret_edit);
 	return false;
