@@ -369,6 +369,38 @@ static void open_brackets_are_as_kept(void **state)
 	kept_compare("documents/open.txt", &out);
 }
 
+/* How many of a line are in a list of a Python file, behind so many imports. */
+static size_t count_listed(const char *line, const char *list, size_t imports)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	size_t count = 0;
+
+	for (size_t i = 0; i < imports; i++)
+		flmem_buf_printf(&text, "import a%zu\n", i);
+	for (size_t i = 0; i < FLMEM_DOCUMENT_NODES_MAX / 2; i++)
+		flmem_buf_puts(&text, line);
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_PYTHON, &text, &document, NULL), 0);
+	for (const struct flmem_node *n = flmem_node_first(flmem_node_get(document.root, list)); n;
+	     n = n->next)
+		count++;
+	return count;
+}
+
+/* What nothing imported needs is left out when half of the nodes are used. */
+static void half_of_the_nodes_is_as_kept(void **state)
+{
+	static const char *const rows[][2] = {{"x.f()\n", "methods"}, {"{'a': 1}\n", "keys"}};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		for (size_t imports = 0; imports < 4; imports++)
+			flmem_buf_printf(&out, "%s %zu: %zu\n", rows[i][1], imports,
+					 count_listed(rows[i][0], rows[i][1], imports));
+	kept_compare("documents/half.txt", &out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +413,7 @@ int main(void)
 		cmocka_unit_test(plain_texts_are_as_kept),
 		cmocka_unit_test(limits_are_as_kept),
 		cmocka_unit_test(open_brackets_are_as_kept),
+		cmocka_unit_test(half_of_the_nodes_is_as_kept),
 	};
 
 	return cmocka_run_group_tests_name("kept_documents", tests, NULL, NULL);
