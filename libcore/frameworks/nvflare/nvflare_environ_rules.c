@@ -74,12 +74,12 @@ static void visit_name(struct flmem_check *check, enum place_of_variable place, 
 		note(check, place, name, node);
 }
 
-/* Keys of a dictionary; "**" and "0" of dict() are taken over as they are. */
+/* Keys of a dictionary; "**" and "0" of dict() are names of no variable. */
 static void visit_map(struct flmem_check *check, enum place_of_variable place,
 		      const struct flmem_node *map, note_variable *note)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
-		if (n->key && strcmp(n->key, "**") != 0)
+		if (n->key)
 			visit_name(check, place, n->key, n, note);
 }
 
