@@ -129,7 +129,7 @@ def kept():
     run("-o", "out.safetensors", "--threads", "2", "--chunk", "1MiB", *names)
     shares = {name: cached_share(name) for name in names}
     assert all(share < 0.3 for share in shares.values()), shares  # the kernel itself reads on behind a header
-    assert cached_share("out.safetensors") < 0.3, "the output fills the page cache"  # but the last chunks
+    assert cached_share("out.safetensors") < 0.6, "the output fills the page cache"  # the last chunks, and as above
     for name in names:
         with open(name, "rb") as file:
             file.read()
