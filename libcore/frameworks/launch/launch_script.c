@@ -29,7 +29,7 @@ static bool skip_to_word(struct flmem_launch_scan *scan)
 		if (*p == '\\' && (p[1] == '\n' || (p[1] == '\r' && p[2] == '\n')))
 			flmem_launch_skip(scan, p[1] == '\n' ? 2 : 3);
 		else if (*p == '#')
-			flmem_launch_skip(scan, strcspn(p, "\n"));
+			flmem_launch_note_comment(scan);
 		else if (*p == '\n' || *p == ';' || *p == '&' || *p == '|')
 			flmem_launch_note_separator(scan);
 		else if (strchr("[](){}", *p))
@@ -152,42 +152,6 @@ static const struct flmem_launch_program *find_launch_program(const struct flmem
 	return NULL;
 }
 
-/* NAME=VALUE,NAME: the list is changed. */
-static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
-				 const struct flmem_place *place)
-{
-	char *rest = NULL;
-
-	for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
-		char *equals = strchr(one, '=');
-		const char *name = flmem_launch_variable_name(one, equals ? (size_t)(equals - one)
-									  : strlen(one));
-
-		if (name)
-			flmem_launch_add_variable(scan->launches, name, equals ? equals + 1 : NULL,
-						  -1, place);
-	}
-}
-
-/*
- * --export=ALL,NAME=VALUE of srun and sbatch, and without ALL it is all that they pass on;
- * environment=NAME="VALUE",NAME="VALUE" of supervisord.
- */
-static bool note_variable_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
-{
-	static const char option[] = "--export=", key[] = "environment=";
-	bool slurm = flmem_text_starts(word->text, option);
-	char list[FLMEM_LAUNCH_WORD_MAX];
-
-	if (!slurm && (scan->shell || !flmem_text_starts(word->text, key)))
-		return false;
-	snprintf(list, sizeof(list), "%s", strchr(word->text, '=') + 1);
-	if (slurm && !flmem_text_starts(list, "ALL"))
-		flmem_launch_drop(scan, &word->place, "srun --export");
-	add_listed_variables(scan, list, &word->place);
-	return true;
-}
-
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -203,7 +167,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 	equals = strchr(text, '=');
 	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text)) : NULL;
 	if (!name)
-		return note_variable_list(scan, word);
+		return flmem_launch_note_list(scan, word);
 	flmem_launch_add_variable(scan->launches, name, equals + 1, -1, &word->place);
 	return true;
 }
