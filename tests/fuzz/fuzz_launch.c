@@ -14,6 +14,7 @@ static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)
 		flmem_launches_read(&input, &launches);
 		for (size_t i = 0; i < launches.variable_count; i++)
 			if (launches.variables[i].place.end > size ||
+			    launches.variables[i].place.end < launches.variables[i].place.start ||
 			    launches.variables[i].launch >= (int)launches.launch_count)
 				abort();
 		for (size_t i = 0; i < launches.launch_count; i++)

@@ -21,6 +21,7 @@
 #define SET	"export MALLOC_ARENA_MAX=2\n"
 #define UNSET	"NVF-ARENA-UNSET"
 #define UNCLEAR "NVF-LAUNCH-CANNOT-TELL"
+#define IGNORED "ENV-ARENA-IGNORED"
 
 #define KIT_SERVICE(rest) \
 	"services:\n  a:\n    image: fl\n    command: [bash, -c, ./startup/start.sh]\n" rest
@@ -109,6 +110,20 @@ static const struct row scripts[] = {
 	{UNSET, "#PBS --export=MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 	{UNSET, "#SBATCH --export=ALL,MALLOC_ARENA_MAX\n" CLIENT, 0, NULL},
 	{UNSET, "#SBATCH --export\n" CLIENT, 1, NULL},
+	/* schedulers take quotes off */
+	{UNSET, "#SBATCH --export=\"ALL,MALLOC_ARENA_MAX=2\"\n" CLIENT, 0, NULL},
+	{IGNORED, "#SBATCH --export=\"ALL,MALLOC_ARENA_MAX=2\"\n" CLIENT, 0, NULL},
+	{IGNORED, "#SBATCH --export 'MALLOC_ARENA_MAX=2'\r\n" CLIENT, 0, NULL},
+	{IGNORED, "#PBS -v A='1',MALLOC_ARENA_MAX='0'\n" CLIENT, 1, NULL},
+	{UNSET, "#PBS -v 'A=1 2,MALLOC_ARENA_MAX=2'\n" CLIENT, 0, NULL},
+	{UNSET, "#SBATCH --comment=\"# --export=MALLOC_ARENA_MAX=2\"\n" CLIENT, 1, NULL},
+	{UNSET, "#SBATCH (;) --export=MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL},
+	{UNSET, "#SBATCH \n" CLIENT, 1, NULL},
+	{UNSET, "#SBATCH --export \"\n" CLIENT "\"\n", 1, NULL},
+	/* and read them until the first command; Grid Engine in all of the script */
+	{UNSET, "cd ws\n#SBATCH --export=ALL,MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
+	{UNSET, "cd ws\n#PBS -v MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
+	{UNSET, "cd ws\n#$ -v MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL},
 	{UNSET, "bash -c '" CLIENT ";" SERVER "'\n", 2, NULL},
 	{UNSET, "bash -c 'MALLOC_ARENA_MAX=2; " CLIENT "'\n", 1, NULL},
 
@@ -491,6 +506,27 @@ static void a_file_that_is_checked_leaves_no_doubt(void **state)
 	}
 }
 
+/* Not what follows it, among which may be a token. */
+static void what_a_directive_sets_is_shown_alone(void **state)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	struct tree tree;
+	const char *path;
+
+	(void)state;
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, "run.sh",
+		  "#!/bin/sh\n#SBATCH -n 1 --export=MALLOC_ARENA_MAX=0 -J a\nT=1\n" CLIENT);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(findings_of(&found, IGNORED, &last), 1);
+	assert_string_equal(last->current, "--export=MALLOC_ARENA_MAX=0");
+	assert_int_equal(last->line, 2);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
 static void variables_reach_what_they_are_set_for(void **state)
 {
 	bool right = true;
@@ -556,6 +592,7 @@ static void what_there_is_no_room_for_is_said(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_directive_sets_is_shown_alone),
 		cmocka_unit_test(variables_reach_what_they_are_set_for),
 		cmocka_unit_test(a_file_that_is_checked_leaves_no_doubt),
 		cmocka_unit_test(the_start_script_of_nvflare_leaves_nothing_open),

@@ -46,43 +46,57 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 /* The option of a batch script whose value is a list of variables, by what its comments begin with. */
 static const struct directive {
 	const char *mark, *option;
+	bool anywhere; /* also behind commands */
 } directives[] = {
-	{"#SBATCH", "--export"}, /* sbatch(1) */
-	{"#PBS", "-v"},		 /* qsub(1) of PBS */
-	{"#$", "-v"},		 /* qsub(1) of Grid Engine */
+	{"#SBATCH", "--export", false}, /* sbatch(1) */
+	{"#PBS", "-v", false},		/* qsub(1) of PBS */
+	{"#$", "-v", true},		/* qsub(1) of Grid Engine */
 };
 
-/* The list of the option in the arguments of a directive, cut off behind it; NULL without one. */
-static char *find_directive_list(char *arguments, const char *option)
+/* Reads an argument of a directive without its quotes. False at the end and at a comment. */
+static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
-	size_t length = strlen(option);
-	char *rest = NULL;
+	size_t start;
 
-	for (char *one = strtok_r(arguments, " \t\r", &rest); one && *one != '#';
-	     one = strtok_r(NULL, " \t\r", &rest)) {
-		if (strncmp(one, option, length) != 0)
-			continue;
-		if (!one[length])
-			return strtok_r(NULL, " \t\r", &rest);
-		if (one[length] == '=' || option[1] != '-')
-			return one + length + (one[length] == '=');
-	}
-	return NULL;
+	flmem_launch_skip(scan, strspn(scan->text + scan->at, " \t\r,"));
+	start = scan->at;
+	if (!scan->text[start] || strchr("\n#", scan->text[start]))
+		return false;
+	flmem_launch_read_word(scan, word);
+	if (scan->at == start) /* a bracket or a similar character */
+		flmem_launch_skip(scan, 1);
+	return true;
+}
+
+/* What is behind an option in the same argument, "" for one alone; NULL: it is another one. */
+static char *find_option_value(char *argument, const char *option)
+{
+	char *value = argument + strlen(option);
+
+	if (!flmem_text_starts(argument, option))
+		return NULL;
+	if (*value == '=')
+		return value + 1;
+	return !*value || option[1] != '-' ? value : NULL;
 }
 
 static void note_directive(struct flmem_launch_scan *scan, const struct directive *directive)
 {
-	const struct flmem_place place = {.start = scan->at, .line = scan->line, .column = 1};
-	const char *arguments = scan->text + scan->at + strlen(directive->mark);
-	char line[FLMEM_LAUNCH_WORD_MAX], *list;
+	struct flmem_launch_word word;
+	bool goes_on = false; /* the next argument belongs to the list, too */
 
-	snprintf(line, sizeof(line), "%.*s", (int)strcspn(arguments, "\n"), arguments);
-	list = find_directive_list(line, directive->option);
-	if (!list)
-		return;
-	scan->now.exports = true; /* the whole script has them */
-	add_listed_variables(scan, list, &place);
-	flmem_launch_end_statement(scan);
+	flmem_launch_skip(scan, strlen(directive->mark));
+	while (next_argument(scan, &word)) {
+		char *list = goes_on ? word.text : find_option_value(word.text, directive->option);
+
+		goes_on = list && (scan->text[scan->at] == ',' || (!goes_on && !*list));
+		if (!list)
+			continue;
+		scan->now.exports = true; /* the whole script has them */
+		scan->launches->cut |= word.cut;
+		add_listed_variables(scan, list, &word.place);
+		flmem_launch_end_statement(scan);
+	}
 }
 
 void flmem_launch_note_comment(struct flmem_launch_scan *scan)
@@ -94,8 +108,11 @@ void flmem_launch_note_comment(struct flmem_launch_scan *scan)
 		size_t length = strlen(directives[i].mark);
 
 		if (flmem_text_starts(text, directives[i].mark) &&
-		    (text[length] == ' ' || text[length] == '\t'))
+		    (text[length] == ' ' || text[length] == '\t') &&
+		    (directives[i].anywhere || !scan->runs)) {
 			note_directive(scan, &directives[i]);
+			break;
+		}
 	}
-	flmem_launch_skip(scan, strcspn(text, "\n"));
+	flmem_launch_skip(scan, strcspn(scan->text + scan->at, "\n"));
 }

@@ -57,6 +57,7 @@ struct flmem_launch_scan {
 	struct flmem_launches *launches;
 	struct flmem_launch_statement now;
 	unsigned char scope;
+	bool runs;		 /* there was a word that is no comment */
 	bool function;		 /* the next group is one */
 	bool shell;		 /* the file is a script: its variables have to be exported */
 	bool exports_all;	 /* set -a */
@@ -131,6 +132,9 @@ void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place 
 		       const char *dropper);
 
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count);
+
+/* Reads a word and removes its quotes; ${...} is kept whole. */
+void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word);
 
 /* Variables in front of a command apply only to that command. */
 void flmem_launch_end_statement(struct flmem_launch_scan *scan);

@@ -57,8 +57,7 @@ static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
 	return *p == '\n' && (scan->now.runner == FLMEM_LAUNCH_DIRECTLY || !strchr(p, quote));
 }
 
-/* Reads a word and removes its quotes; ${...} is kept whole. */
-static void read_launch_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
+void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
 	size_t length = 0;
 	char quote = '\0';
@@ -551,7 +550,8 @@ void flmem_launch_read_script(const char *text, bool shell, struct flmem_launche
 		struct flmem_launch_word word;
 		size_t start = scan.at;
 
-		read_launch_word(&scan, &word);
+		scan.runs = true;
+		flmem_launch_read_word(&scan, &word);
 		if (scan.at == start) /* a bracket or a similar character */
 			flmem_launch_skip(&scan, 1);
 		note_word(&scan, &word, before);
