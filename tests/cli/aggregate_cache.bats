@@ -26,3 +26,7 @@ check() {
 @test "what was in the page cache stays there, and what was not does not fill it" {
 	check kept
 }
+
+@test "a run that is continued drops nothing that was in the page cache" {
+	check resumed
+}

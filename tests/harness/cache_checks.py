@@ -22,7 +22,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import tensors  # noqa: E402
-from harness.aggregate_calls import FLMEM, run  # noqa: E402
+from harness.aggregate_calls import FLMEM, kill_begun, run  # noqa: E402
 
 UNTIL_S = 120
 ROUNDS = 20
@@ -141,6 +141,21 @@ def kept():
     assert cached_share("out.safetensors") > 0.7, "the output is dropped though there is room for it"
 
 
+def resumed():
+    """A run that is continued keeps what was in the page cache, too."""
+    names = write_inputs(LARGE_MIB)
+    words = ["out.safetensors", "--threads", "2", "--chunk", "4MiB", *names]
+    kill_begun("out.safetensors", "-o", *words)
+    for name in names:
+        with open(name, "rb") as file:
+            file.read()
+    if not all(cached_share(name) == 1 for name in names):
+        skip("the page cache does not keep files here")
+    assert run("--resume", "-o", *words)["resumed_bytes"] > 0
+    shares = [cached_share(name) for name in names]
+    assert all(share > 0.99 for share in shares), f"dropped by a run that was continued: {shares}"
+
+
 def tasks(pid):
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
@@ -179,7 +194,7 @@ def count_running(expected):
             process.kill()
 
 
-CHECKS = (threads, read_ahead, kept)
+CHECKS = (threads, read_ahead, kept, resumed)
 
 if __name__ == "__main__":
     {check.__name__: check for check in CHECKS}[sys.argv[2]]()

@@ -147,17 +147,22 @@ static size_t chunks_ahead(const struct flmem_run *run)
 	return fit > run->threads ? fit : run->threads;
 }
 
-/* Lets the kernel read a chunk of all inputs in the background. */
-static void read_ahead(struct flmem_run *run, size_t chunk)
+/* Lets the kernel read a chunk of all inputs in the background, and notes what it had before. */
+static void read_soon(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
 	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
 
-	if (chunk >= run->chunk_limit)
-		return;
 	for (size_t i = 0; i < sources; i++)
 		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
 					       chunk_end(run, chunk), POSIX_FADV_WILLNEED);
+}
+
+/* Of those of an earlier run it is not known yet whether they are needed. */
+static void read_ahead(struct flmem_run *run, size_t chunk)
+{
+	if (chunk >= run->resumed_limit && chunk < run->chunk_limit)
+		read_soon(run, chunk);
 }
 
 /* Drops the inputs' pages of a chunk from the page cache, unless they had been there before. */
@@ -280,6 +285,7 @@ static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error
 	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
 	int rc = 0;
 
+	read_ahead(run, chunk + chunks_ahead(run));
 	if (run->kind == FLMEM_RUN_COMBINE && is_done(run, chunk)) {
 		if (is_intact(worker, chunk) && is_state_intact(worker, chunk)) {
 			run->resumed_bytes += end - begin;
@@ -288,7 +294,8 @@ static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error
 		}
 		run->chunks[chunk].done = false;
 	}
-	read_ahead(run, chunk + chunks_ahead(run));
+	if (chunk < run->resumed_limit)
+		read_soon(run, chunk);
 	switch (run->kind) {
 	case FLMEM_RUN_COMBINE:
 		rc = write_chunk(worker, chunk, err);
@@ -420,6 +427,18 @@ static int start_workers(struct flmem_run *run, struct worker *workers, pthread_
 	return i ? 0 : flmem_error_nomem(err, "cannot start a thread");
 }
 
+/* Behind the last chunk that an earlier run has written. */
+static size_t find_resumed_limit(const struct flmem_run *run)
+{
+	size_t limit = run->chunk_limit;
+
+	if (run->kind != FLMEM_RUN_COMBINE)
+		return run->first_chunk;
+	while (limit > run->first_chunk && !is_done(run, limit - 1))
+		limit--;
+	return limit;
+}
+
 int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct worker *workers = calloc(run->threads, sizeof(*workers));
@@ -430,6 +449,7 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 	if (!workers || !threads)
 		return flmem_error_nomem(err, "cannot start a thread");
 	run->next = run->first_chunk;
+	run->resumed_limit = find_resumed_limit(run);
 	run->stop = run->found_special = false;
 	run->done_bytes = run->resumed_bytes = 0;
 	for (size_t i = 0; i < flmem_run_sources(run); i++)

@@ -63,6 +63,7 @@ struct flmem_run {
 	atomic_bool stop, found_special;
 	atomic_uint_fast64_t done_bytes, resumed_bytes;
 	atomic_uint_fast64_t verified; /* elements */
+	size_t resumed_limit;	       /* of the chunks that an earlier run has written */
 	atomic_bool *cached;	       /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
 	pthread_mutex_t writing;       /* held while an output is written to */
 	pthread_mutex_t lock;	       /* of what follows */
