@@ -162,6 +162,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	assert_output 'True /usr'
 }
 
+# bats test_tags=unsanitised
 @test "without inheriting, only the command has it" {
 	requires "$JEMALLOC"
 	local parent_and_child="$WHOAMI
