@@ -42,7 +42,7 @@ check() {
 @test "a run that waits for the lock while another one finishes does not touch what that has written" {
 	local model=generate:resnet18
 	touch slow
-	ASAN_OPTIONS=verify_asan_link_order=0 SLOW_FLOCK=$PWD/slow \
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 SLOW_FLOCK=$PWD/slow \
 		LD_PRELOAD=$FLMEM_VICTIMS/sampled/slow_flock.so \
 		"$FLMEM" aggregate -q -o out --shard-size 20MB "$model?client=1" 2>late 3>&- &
 	wait_until 60 test -e slow.begun

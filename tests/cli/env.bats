@@ -11,7 +11,7 @@ setup() {
 	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
 	unset NVFLARE_CLIENT_MEMORY_GC_ROUNDS NVFLARE_CUDA_EMPTY_CACHE
 	# The sanitizers of a dev build want to come first, also where a test preloads something.
-	export ASAN_OPTIONS=verify_asan_link_order=0
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 }
 
 # A preload that does nothing: a second libm.

@@ -12,7 +12,7 @@ JEMALLOC=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
 setup() {
 	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
 	# The sanitizers of a dev build want to come first, also where a test preloads something.
-	export ASAN_OPTIONS=verify_asan_link_order=0
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
@@ -410,7 +410,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 
 @test "a second tracer in the way is named" {
 	requires "$JEMALLOC" strace
-	run_command env ASAN_OPTIONS=detect_leaks=0 strace -f -o trace "$FLMEM" start --role client --jemalloc -- "$PYTHON" -c pass
+	run_command env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" strace -f -o trace "$FLMEM" start --role client --jemalloc -- "$PYTHON" -c pass
 	assert_status 4
 	assert_stderr 'cannot trace a child process \(another tracer'
 }

@@ -11,7 +11,7 @@ OUTCOMES_OK = ("released", "nothing-to-release")
 PARTLY = 8  # some steps were refused, the others done
 HANG_S = 120  # flmem has timeouts of its own; this one means that it hangs
 # A sanitised flmem that is traced itself cannot look for leaks.
-ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0"}
+ENVIRONMENT = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
 class Trim:
