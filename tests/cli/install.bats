@@ -19,6 +19,18 @@ setup_file() {
 	assert_output '^flmem [0-9]'
 }
 
+@test "the installed command finds what it preloads into other programs" {
+	local ready=$LIBRARIES/flmem/libflmem-sampler-ready.so
+	run_command env "LD_LIBRARY_PATH=$LIBRARIES" "$ROOT/usr/bin/flmem" start --profile-ready --role client -- \
+		printenv LD_PRELOAD
+	assert_status 0
+	[ "$(realpath "$output")" = "$(realpath "$ready")" ]
+	run_command env "LD_LIBRARY_PATH=$LIBRARIES" "$ROOT/usr/bin/flmem" profile run \
+		-o "$BATS_TEST_TMPDIR/p.prof" -- printenv LD_PRELOAD
+	assert_status 0
+	assert_output "/flmem/libflmem-sampler.so"
+}
+
 @test "every man page and completion is there" {
 	local page
 	for page in "$FLMEM_TESTS"/../docs/man/*.1; do
