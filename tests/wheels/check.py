@@ -171,7 +171,8 @@ def check_licences(files):
 
 def check_contents(files):
     for wanted in (".data/scripts/flmem", ".data/data/lib/libflmem.so.0",
-                   ".data/data/lib/flmem/libflmem_scrub.so", ".data/data/share/man/man1/flmem.1",
+                   ".data/data/lib/flmem/libflmem_scrub.so", ".data/data/lib/flmem/libflmem-sampler.so",
+                   ".data/data/lib/flmem/libflmem-sampler-ready.so", ".data/data/share/man/man1/flmem.1",
                    ".data/data/share/bash-completion/completions/flmem", "flmem/__main__.py",
                    "flmem/_install.py", "/licenses/LICENSE"):
         if not any(name.endswith(wanted) for name in files):

@@ -47,7 +47,8 @@ class Wheels(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.place)
         self.stage = os.path.join(self.place, "stage")
         self.library("lib/libflmem.so.0")
-        self.library("lib/flmem/libflmem_scrub.so")
+        for name in ("libflmem_scrub.so", "libflmem-sampler.so", "libflmem-sampler-ready.so"):
+            self.library("lib/flmem/" + name)
         self.program()
         for name in ("share/man/man1/flmem.1", "share/bash-completion/completions/flmem",
                      "share/doc/flmem/README.md", "python/flmem/__main__.py",
@@ -155,8 +156,9 @@ class Wheels(unittest.TestCase):
         self.assert_finding(self.rewrite(lambda files: files.pop(name)), "there is no licence of cjson")
 
     def test_contents(self):
-        name = f"flmem-{VERSION}.data/data/share/man/man1/flmem.1"
-        self.assert_finding(self.rewrite(lambda files: files.pop(name)), "flmem.1 is missing")
+        for name in ("share/man/man1/flmem.1", "lib/flmem/libflmem-sampler-ready.so"):
+            path = self.rewrite(lambda files, name=name: files.pop(f"flmem-{VERSION}.data/data/{name}"))
+            self.assert_finding(path, name + " is missing")
 
     def test_upstream_version(self):
         for debian, upstream in (("1:1.2.13.dfsg-1", "1.2.13"), ("0.2.5-1", "0.2.5"),
