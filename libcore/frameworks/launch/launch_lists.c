@@ -43,7 +43,7 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 	return true;
 }
 
-/* The option of a batch script whose value is a list of variables, by what its comments begin with. */
+/* Options of batch scripts whose value is a list of variables, by what the comments begin with. */
 static const struct directive {
 	const char *mark, *option;
 	bool anywhere; /* also behind commands */

@@ -142,7 +142,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 /* Variables in a list of srun, sbatch and supervisord. False if the word has none. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
-/* Skips a comment, with what it tells a scheduler: #SBATCH --export=ALL,NAME=VALUE. */
+/* Skips a comment, with what a scheduler reads in it: #SBATCH --export=ALL,NAME=VALUE. */
 void flmem_launch_note_comment(struct flmem_launch_scan *scan);
 
 /* The shell's exports, and what runs commands in another environment (launch_shell.c). */
