@@ -359,6 +359,7 @@ static const struct {
 	  NULL}},
 	{"fl.conf", {UNSET, "[program:a]\ncommand=nvflare simulator job\n", 1, NULL}},
 	{"run.pbs", {UNSET, "#PBS -l select=1\nnvflare simulator job\n", 1, NULL}},
+	{"run.pbs", {UNSET, "#PBS -v MALLOC_ARENA_MAX=2\nnvflare simulator job\n", 0, NULL}},
 	{"Procfile", {UNSET, "fl: nvflare simulator job\n", 1, NULL}},
 	{"fl.conf", {UNCLEAR, "; nvflare\n[program:a]\ncommand=python3 job.py\n", 1, NULL}},
 	{"fl.service", {UNSET, "[Service]\nExecStart=-nvflare simulator job\n", 1, NULL}},

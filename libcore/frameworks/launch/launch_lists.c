@@ -103,8 +103,8 @@ void flmem_launch_note_comment(struct flmem_launch_scan *scan)
 {
 	const char *text = scan->text + scan->at;
 
-	for (size_t i = 0;
-	     scan->shell && scan->at == scan->line_start && i < FLMEM_ARRAY_SIZE(directives); i++) {
+	/* Also in files that do not begin with "#!": qsub takes them. */
+	for (size_t i = 0; scan->at == scan->line_start && i < FLMEM_ARRAY_SIZE(directives); i++) {
 		size_t length = strlen(directives[i].mark);
 
 		if (flmem_text_starts(text, directives[i].mark) &&
