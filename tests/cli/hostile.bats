@@ -337,3 +337,15 @@ blocks_nothing() {
 	assert_stderr 'lacks the instructions that a borrowed thread needs'
 	assert_victim_unharmed
 }
+
+@test "a fault that a sanitizer finds has a status that no result has" {
+	local pid
+	sanitized || skip "flmem is not sanitised"
+	"$FLMEM" watch --pid $$ --interval 1s >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+	pid=$!
+	wait_until 60 [ -s "$BATS_TEST_TMPDIR/out" ]
+	kill -ILL "$pid"
+	status=0
+	wait "$pid" || status=$?
+	[ "$status" -gt 8 ]
+}
