@@ -56,15 +56,10 @@ static const struct directive {
 /* Reads an argument of a directive without its quotes. False at the end and at a comment. */
 static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
-	size_t start;
-
 	flmem_launch_skip(scan, strspn(scan->text + scan->at, " \t\r,"));
-	start = scan->at;
-	if (!scan->text[start] || strchr("\n#", scan->text[start]))
+	if (!scan->text[scan->at] || strchr("\n#", scan->text[scan->at]))
 		return false;
 	flmem_launch_read_word(scan, word);
-	if (scan->at == start) /* a bracket or a similar character */
-		flmem_launch_skip(scan, 1);
 	return true;
 }
 

@@ -133,7 +133,7 @@ void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place 
 
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count);
 
-/* Reads a word and removes its quotes; ${...} is kept whole. */
+/* Reads a word and removes its quotes; ${...} is kept whole. Not at the end of the text. */
 void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word);
 
 /* Variables in front of a command apply only to that command. */

@@ -94,6 +94,8 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 	}
 	word->text[length] = '\0';
 	word->place.end = scan->at;
+	if (word->place.end == word->place.start) /* a bracket or a similar character */
+		flmem_launch_skip(scan, 1);
 }
 
 /* "start.sh" in the folder "startup" for "startup/start.sh". */
@@ -548,12 +550,9 @@ void flmem_launch_read_script(const char *text, bool shell, struct flmem_launche
 	scan.now.launch = -1;
 	while (skip_to_word(&scan)) {
 		struct flmem_launch_word word;
-		size_t start = scan.at;
 
 		scan.runs = true;
 		flmem_launch_read_word(&scan, &word);
-		if (scan.at == start) /* a bracket or a similar character */
-			flmem_launch_skip(&scan, 1);
 		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);
 	}
