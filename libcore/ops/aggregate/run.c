@@ -147,11 +147,17 @@ static size_t chunks_ahead(const struct flmem_run *run)
 	return fit > run->threads ? fit : run->threads;
 }
 
+/* Of each input: whether the page cache had its bytes of a chunk when they were read ahead. */
+static atomic_bool *cached_of(const struct flmem_run *run, size_t chunk)
+{
+	return run->cached + chunk % FLMEM_RUN_AHEAD * flmem_run_sources(run);
+}
+
 /* Lets the kernel read a chunk of all inputs in the background, and notes what it had before. */
 static void read_soon(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
+	atomic_bool *cached = cached_of(run, chunk);
 
 	for (size_t i = 0; i < sources; i++)
 		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
@@ -169,7 +175,7 @@ static void read_ahead(struct flmem_run *run, size_t chunk)
 static void drop_inputs(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
+	atomic_bool *cached = cached_of(run, chunk);
 
 	for (size_t i = 0; i < sources; i++)
 		if (!cached[i])
@@ -181,7 +187,7 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
 static bool had_inputs(const struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	const atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
+	const atomic_bool *cached = cached_of(run, chunk);
 
 	for (size_t i = 0; i < sources; i++)
 		if (!cached[i] || !flmem_input_has_pages(run->inputs[i]))
