@@ -23,6 +23,10 @@ check() {
 	check read_ahead
 }
 
+@test "files that are not in the page cache are read past it" {
+	check past
+}
+
 @test "what was in the page cache stays there, and what was not does not fill it" {
 	check kept
 }

@@ -247,11 +247,22 @@ static int combine_span(const struct block *block, const struct span *span, stru
 
 static int read_inputs(const struct block *block, struct flmem_error *err)
 {
+	const struct flmem_run *run = block->run;
+	struct flmem_direct_windows *direct = &block->buffers->direct;
+	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
+	const atomic_bool *cached = flmem_run_cached(run, chunk);
+	uint64_t limit = (chunk + 1) * run->chunk_bytes;
 	int rc = 0;
 
-	for (size_t i = 0; i < flmem_run_sources(block->run) && !rc; i++)
-		rc = flmem_input_read(block->run->inputs[i], block->run->layout, block->begin,
-				      block->end, block->buffers->inputs[i], err);
+	limit = limit < run->end ? limit : run->end;
+	for (size_t i = 0; i < flmem_run_sources(run) && !rc; i++)
+		rc = !direct->windows || cached[i]
+			     ? flmem_input_read(run->inputs[i], run->layout, block->begin,
+						block->end, block->buffers->inputs[i], err)
+			     : flmem_direct_read(run->inputs[i], run->layout, block->begin,
+						 block->end, limit, &direct->windows[i],
+						 direct->window_bytes, block->buffers->inputs[i],
+						 err);
 	return rc;
 }
 

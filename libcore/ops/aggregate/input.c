@@ -14,6 +14,7 @@
 #include "model/shards.h"
 #include "net/http.h"
 #include "ops/aggregate/generated.h"
+#include "ops/aggregate/input_direct.h"
 #include "ops/aggregate/remote.h"
 
 #define SHOWN_MAX 100U
@@ -24,6 +25,7 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		for (size_t f = 0; f < inputs[i].file_count; f++) {
 			flmem_cleanup_close(&inputs[i].files[f].fd);
+			flmem_direct_close(inputs[i].files[f].direct);
 			flmem_generated_free(inputs[i].files[f].generated);
 			flmem_http_file_close(inputs[i].files[f].remote);
 			free(inputs[i].files[f].path);

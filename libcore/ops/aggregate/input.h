@@ -17,6 +17,7 @@
 #include "model/tensor_file.h"
 #include "ops/aggregate/output_layout.h"
 
+struct flmem_direct_file;
 struct flmem_generated;
 struct flmem_http;
 struct flmem_http_access;
@@ -40,6 +41,7 @@ struct flmem_input_file {
 	struct flmem_generated *generated;
 	struct flmem_http_file *remote;		 /* on a web server */
 	const struct flmem_input_stream *stream; /* has the data in place of the above; or NULL */
+	struct flmem_direct_file *direct;	 /* of flmem_direct_open(), or NULL */
 };
 
 struct flmem_input {
@@ -98,18 +100,30 @@ void flmem_input_file_expect(const struct flmem_input_file *file, uint64_t offse
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
 			  char *out, struct flmem_error *err);
 
-/* Its files are read in chunks that flmem_input_advise() announces, and nothing beyond them. */
+/* Its files are read in chunks that flmem_input_expect() announces, and nothing beyond them. */
 void flmem_input_read_exactly(const struct flmem_input *input);
 
-/* Whether its bytes are those of files of this host, which the page cache has pages of. */
+/* Whether it is on this host, and the page cache may have pages of it. */
+bool flmem_input_file_has_pages(const struct flmem_input_file *file);
 bool flmem_input_has_pages(const struct flmem_input *input);
 
 /*
- * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if those in the middle
- * were not in the page cache before.
+ * Whether the page cache has the bytes in the middle of these of the output's data. Also true of
+ * sources that have no pages, but false of streams.
  */
-bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
-			uint64_t begin, uint64_t end, int advice);
+bool flmem_input_is_cached(const struct flmem_input *input, const struct flmem_layout *layout,
+			   uint64_t begin, uint64_t end);
+
+/*
+ * Announces that these bytes will be read. Unless they are `cached`, those that flmem_direct_read()
+ * reads past the page cache are left out.
+ */
+void flmem_input_expect(const struct flmem_input *input, const struct flmem_layout *layout,
+			uint64_t begin, uint64_t end, bool cached);
+
+/* Drops these bytes from the page cache, or from what a stream keeps. */
+void flmem_input_drop(const struct flmem_input *input, const struct flmem_layout *layout,
+		      uint64_t begin, uint64_t end);
 
 /* FLMEM_EUSAGE if a file has another size or time than when it was opened. */
 int flmem_input_check(const struct flmem_input *input, struct flmem_error *err);

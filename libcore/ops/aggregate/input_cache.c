@@ -6,6 +6,7 @@
 #include "base/portable.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/input_direct.h"
 
 /* A kernel or file system that does not support the flag counts as one without the page. */
 static bool is_cached(int fd, uint64_t offset)
@@ -27,14 +28,14 @@ static bool is_present(const struct flmem_input_piece *piece)
 	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
 }
 
-static bool has_pages(const struct flmem_input_file *file)
+bool flmem_input_file_has_pages(const struct flmem_input_file *file)
 {
 	return !file->generated && !file->stream && !file->remote;
 }
 
 bool flmem_input_has_pages(const struct flmem_input *input)
 {
-	return has_pages(input->files); /* one of a kind, or several files of a folder */
+	return flmem_input_file_has_pages(input->files); /* one of a kind, or several files of a folder */
 }
 
 /*
@@ -44,45 +45,69 @@ bool flmem_input_has_pages(const struct flmem_input *input)
 void flmem_input_read_exactly(const struct flmem_input *input)
 {
 	for (size_t i = 0; i < input->file_count; i++)
-		if (has_pages(&input->files[i]))
+		if (flmem_input_file_has_pages(&input->files[i]))
 			posix_fadvise(input->files[i].fd, 0, 0, POSIX_FADV_RANDOM);
 }
 
-/* Advises a source that is no open file; false: the piece has one, or is fetched by parts. */
-static bool advise_source(const struct flmem_input_piece *piece, int advice)
+bool flmem_input_is_cached(const struct flmem_input *input, const struct flmem_layout *layout,
+			   uint64_t begin, uint64_t end)
 {
-	const struct flmem_input_file *file = piece->file;
-
-	if (file->stream && advice == POSIX_FADV_DONTNEED)
-		file->stream->release(file->stream->context, piece->offset + piece->bytes);
-	if (file->remote && advice == POSIX_FADV_WILLNEED)
-		flmem_http_file_expect(file->remote, piece->offset, piece->bytes);
-	return file->generated || file->stream;
-}
-
-bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
-			uint64_t begin, uint64_t end, int advice)
-{
-	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
 	/* Pages at the ends are also those of other chunks. */
 	uint64_t middle = begin + (end - begin) / 2;
-	bool cached = true;
+	size_t tensor = input->offsets ? flmem_layout_find(layout, middle) : 0;
+	struct flmem_input_piece piece = flmem_input_piece(input, layout, middle, end, &tensor);
+
+	if (flmem_input_file_has_pages(piece.file))
+		return is_cached(piece.file->fd, piece.offset);
+	return !piece.file->stream;
+}
+
+static void expect_piece(const struct flmem_input_piece *piece, bool cached)
+{
+	if (piece->file->remote)
+		flmem_http_file_expect(piece->file->remote, piece->offset, piece->bytes);
+	else if ((cached || !flmem_direct_takes(piece)) && !is_present(piece))
+		posix_fadvise(piece->file->fd, (off_t)piece->offset, (off_t)piece->bytes,
+			      POSIX_FADV_WILLNEED);
+}
+
+void flmem_input_expect(const struct flmem_input *input, const struct flmem_layout *layout,
+			uint64_t begin, uint64_t end, bool cached)
+{
+	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
 
 	while (begin < end) {
 		struct flmem_input_piece piece =
 			flmem_input_piece(input, layout, begin, end, &tensor);
 
-		if (advise_source(&piece, advice))
-			return !piece.file->stream;
-		if (!piece.file->remote) {
-			if (advice == POSIX_FADV_WILLNEED && begin <= middle &&
-			    middle - begin < piece.bytes)
-				cached = is_cached(piece.file->fd, piece.offset + middle - begin);
-			if (advice != POSIX_FADV_WILLNEED || !is_present(&piece))
-				posix_fadvise(piece.file->fd, (off_t)piece.offset,
-					      (off_t)piece.bytes, advice);
-		}
+		if (piece.file->generated || piece.file->stream)
+			return;
+		expect_piece(&piece, cached);
 		begin += piece.bytes;
 	}
-	return cached;
+}
+
+static void drop_piece(const struct flmem_input_piece *piece)
+{
+	const struct flmem_input_stream *stream = piece->file->stream;
+
+	if (stream)
+		stream->release(stream->context, piece->offset + piece->bytes);
+	else if (flmem_input_file_has_pages(piece->file))
+		posix_fadvise(piece->file->fd, (off_t)piece->offset, (off_t)piece->bytes,
+			      POSIX_FADV_DONTNEED);
+}
+
+void flmem_input_drop(const struct flmem_input *input, const struct flmem_layout *layout,
+		      uint64_t begin, uint64_t end)
+{
+	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
+
+	while (begin < end) {
+		struct flmem_input_piece piece =
+			flmem_input_piece(input, layout, begin, end, &tensor);
+
+		drop_piece(&piece);
+		begin += piece.bytes;
+	}
 }

@@ -45,6 +45,7 @@ void flmem_run_locks_clear(struct flmem_run *run)
 static void clear_buffers(struct flmem_run_buffers *buffers)
 {
 	flmem_combine_rows_clear(&buffers->rows);
+	flmem_direct_windows_clear(&buffers->direct);
 	free(buffers->inputs);
 	free(buffers->memory);
 	free(buffers->sums);
@@ -89,6 +90,7 @@ static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_r
 		buffers->sums = calloc(flmem_run_measured(run) + 1, sizeof(*buffers->sums));
 	if (!buffers->inputs || !buffers->memory ||
 	    (run->kind == FLMEM_RUN_MEASURE && !buffers->sums) || !make_state(buffers, run) ||
+	    !flmem_direct_windows_init(&buffers->direct, count - 1, run->window_bytes) ||
 	    !flmem_combine_rows_init(&buffers->rows, count - 1 + slots)) {
 		clear_buffers(buffers);
 		return false;
@@ -147,21 +149,18 @@ static size_t chunks_ahead(const struct flmem_run *run)
 	return fit > run->threads ? fit : run->threads;
 }
 
-/* Of each input: whether the page cache had its bytes of a chunk when they were read ahead. */
-static atomic_bool *cached_of(const struct flmem_run *run, size_t chunk)
-{
-	return run->cached + chunk % FLMEM_RUN_AHEAD * flmem_run_sources(run);
-}
-
 /* Lets the kernel read a chunk of all inputs in the background, and notes what it had before. */
 static void read_soon(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	atomic_bool *cached = cached_of(run, chunk);
+	atomic_bool *cached = flmem_run_cached(run, chunk);
 
-	for (size_t i = 0; i < sources; i++)
-		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
-					       chunk_end(run, chunk), POSIX_FADV_WILLNEED);
+	for (size_t i = 0; i < sources; i++) {
+		uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+
+		cached[i] = flmem_input_is_cached(run->inputs[i], run->layout, begin, end);
+		flmem_input_expect(run->inputs[i], run->layout, begin, end, cached[i]);
+	}
 }
 
 /* Of those of an earlier run it is not known yet whether they are needed. */
@@ -175,19 +174,19 @@ static void read_ahead(struct flmem_run *run, size_t chunk)
 static void drop_inputs(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	atomic_bool *cached = cached_of(run, chunk);
+	atomic_bool *cached = flmem_run_cached(run, chunk);
 
 	for (size_t i = 0; i < sources; i++)
 		if (!cached[i])
-			flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
-					   chunk_end(run, chunk), POSIX_FADV_DONTNEED);
+			flmem_input_drop(run->inputs[i], run->layout, chunk_begin(run, chunk),
+					 chunk_end(run, chunk));
 }
 
 /* Whether the page cache had these bytes of all inputs before. */
 static bool had_inputs(const struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
-	const atomic_bool *cached = cached_of(run, chunk);
+	const atomic_bool *cached = flmem_run_cached(run, chunk);
 
 	for (size_t i = 0; i < sources; i++)
 		if (!cached[i] || !flmem_input_has_pages(run->inputs[i]))
@@ -445,6 +444,18 @@ static size_t find_resumed_limit(const struct flmem_run *run)
 	return limit;
 }
 
+static void prepare_inputs(struct flmem_run *run)
+{
+	size_t sources = flmem_run_sources(run);
+
+	run->window_bytes = flmem_direct_window_bytes(run->threads, sources);
+	for (size_t i = 0; i < sources; i++) {
+		flmem_input_read_exactly(run->inputs[i]);
+		if (run->window_bytes)
+			flmem_direct_open(run->inputs[i]);
+	}
+}
+
 int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct worker *workers = calloc(run->threads, sizeof(*workers));
@@ -458,8 +469,7 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 	run->resumed_limit = find_resumed_limit(run);
 	run->stop = run->found_special = false;
 	run->done_bytes = run->resumed_bytes = 0;
-	for (size_t i = 0; i < flmem_run_sources(run); i++)
-		flmem_input_read_exactly(run->inputs[i]);
+	prepare_inputs(run);
 	for (size_t i = 0; i < chunks_ahead(run); i++)
 		read_ahead(run, run->first_chunk + i);
 	rc = start_workers(run, workers, threads, &started, err);

@@ -20,6 +20,7 @@
 #include "aggregate/exact_sum.h"
 #include "aggregate/journal.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/input_direct.h"
 #include "ops/aggregate/output.h"
 #include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/part_file.h"
@@ -65,6 +66,7 @@ struct flmem_run {
 	atomic_uint_fast64_t verified; /* elements */
 	size_t resumed_limit;	       /* of the chunks that an earlier run has written */
 	atomic_bool *cached;	       /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
+	size_t window_bytes;	       /* of flmem_direct_windows_init() */
 	pthread_mutex_t writing;       /* held while an output is written to */
 	pthread_mutex_t lock;	       /* of what follows */
 	pthread_cond_t changed;
@@ -93,6 +95,7 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 struct flmem_run_buffers {
 	char **inputs; /* the last one is for the output */
 	char *memory;
+	struct flmem_direct_windows direct;
 	struct flmem_combine_rows rows;
 	struct flmem_exact_sum *sums; /* of a measuring pass */
 	struct flmem_combine_state state;
@@ -104,6 +107,12 @@ struct flmem_run_buffers {
 static inline size_t flmem_run_sources(const struct flmem_run *run)
 {
 	return run->input_count + run->combination.has_base;
+}
+
+/* Of each input: whether the page cache had its bytes of a chunk when they were read ahead. */
+static inline atomic_bool *flmem_run_cached(const struct flmem_run *run, size_t chunk)
+{
+	return run->cached + chunk % FLMEM_RUN_AHEAD * flmem_run_sources(run);
 }
 
 /* How many numbers a measuring pass measures. */
