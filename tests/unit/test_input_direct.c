@@ -247,7 +247,8 @@ static void cut_while_it_is_read(void **state)
 	check_chunk(world, 0, 64 * KIB, 64 * KIB);
 	assert_int_equal(ftruncate(world->input.files[0].fd, 5 * MIB), 0);
 	assert_int_not_equal(read_some(world, CHUNK, 2 * CHUNK, 2 * CHUNK, out, &error), 0);
-	assert_non_null(strstr(error.message, "truncated while it was read: it ends at byte 5242880"));
+	assert_non_null(
+		strstr(error.message, "truncated while it was read: it ends at byte 5242880"));
 	free(out);
 }
 

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 
 /* Of offsets, lengths and addresses: the largest block of the devices that take fewer bytes. */
-#define ALIGNMENT UINT64_C(4096)
+#define ALIGNMENT      UINT64_C(4096)
 #define WINDOW_LARGEST (2UL << 20)
 /* Smaller pieces would be seeks on a disk that turns. */
 #define WINDOW_SMALLEST (256UL << 10)
@@ -82,7 +82,7 @@ static bool is_scarce(int fd)
 }
 
 /*
- * File systems without a block device of their own (network, FUSE, overlay, memory) have device
+ * File systems that are on no block device themselves (network, FUSE, overlay, memory) have device
  * numbers with the major number 0. What reading past the cache costs there was not measured.
  */
 static struct flmem_direct_file *open_direct(const struct flmem_input_file *file)
@@ -128,7 +128,8 @@ bool flmem_direct_takes(const struct flmem_input_piece *piece)
 	return piece->bytes >= PIECE_SMALLEST && is_usable(piece->file);
 }
 
-static bool has_byte(const struct flmem_direct_window *window, const struct flmem_input_piece *piece)
+static bool has_byte(const struct flmem_direct_window *window,
+		     const struct flmem_input_piece *piece)
 {
 	return window->file == piece->file && piece->offset >= window->begin &&
 	       piece->offset < window->end;
@@ -143,8 +144,8 @@ static bool continues_window(const struct flmem_direct_window *window,
 }
 
 /* A file that ends too early is reported by who reads it through the page cache. */
-static void fill_window(struct flmem_direct_window *window, size_t window_bytes,
-			const struct flmem_input_piece *piece)
+static void fill_direct_window(struct flmem_direct_window *window, size_t window_bytes,
+			       const struct flmem_input_piece *piece)
 {
 	struct flmem_direct_file *direct = piece->file->direct;
 	uint64_t begin = piece->offset / ALIGNMENT * ALIGNMENT;
@@ -186,7 +187,8 @@ int flmem_direct_read(const struct flmem_input *input, const struct flmem_layout
 	int rc = 0;
 
 	while (begin < end && !rc) {
-		size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0, same = tensor;
+		size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0,
+		       same = tensor;
 		struct flmem_input_piece piece =
 			flmem_input_piece(input, layout, begin, end, &same);
 
@@ -195,7 +197,7 @@ int flmem_direct_read(const struct flmem_input *input, const struct flmem_layout
 				flmem_input_piece(input, layout, begin, limit, &tensor);
 
 			if (flmem_direct_takes(&rest) || continues_window(window, &piece))
-				fill_window(window, window_bytes, &rest);
+				fill_direct_window(window, window_bytes, &rest);
 		}
 		rc = read_some(window, &piece, out, err);
 		out += piece.bytes;

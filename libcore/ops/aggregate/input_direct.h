@@ -25,7 +25,7 @@ struct flmem_direct_windows {
 	size_t memory_bytes, window_bytes;
 };
 
-/* Bytes that each window of `threads` x `inputs` may have; 0: too few for reads of their own. */
+/* Bytes that each window of `threads` x `inputs` may have; 0: too few for separate reads. */
 size_t flmem_direct_window_bytes(unsigned threads, size_t inputs);
 
 /* Memory is taken when it is written to. Clear them also after a failure. */
