@@ -109,8 +109,9 @@ static void need_direct(const struct world *world)
 static int read_some(struct world *world, uint64_t begin, uint64_t end, uint64_t limit, char *out,
 		     struct flmem_error *err)
 {
-	return flmem_direct_read(&world->input, &world->layout, begin, end, limit,
-				 world->windows.windows, world->windows.window_bytes, out, err);
+	world->windows.windows->input = &world->input;
+	world->windows.windows->limit = limit;
+	return flmem_direct_read(world->windows.windows, &world->layout, begin, end, out, err);
 }
 
 /* One chunk in blocks, as a thread reads it. */
@@ -153,7 +154,7 @@ static void any_place_and_length(void **state)
 		uint64_t limit = begin + 1 + (uint64_t)nrand48(seed) % (DATA_BYTES - begin);
 		uint64_t block = 1 + (uint64_t)nrand48(seed) % (700 * KIB);
 
-		world->windows.window_bytes = windows[i % FLMEM_ARRAY_SIZE(windows)];
+		world->windows.windows->room = windows[i % FLMEM_ARRAY_SIZE(windows)];
 		check_chunk(world, begin, limit, block < 4 * KIB ? 4 * KIB : block);
 	}
 	assert_true(direct_reads > 300);

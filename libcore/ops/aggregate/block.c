@@ -245,24 +245,30 @@ static int combine_span(const struct block *block, const struct span *span, stru
 	return combine_array(block, span, err);
 }
 
-static int read_inputs(const struct block *block, struct flmem_error *err)
+/* A window is of what the page cache did not have when the chunk was read ahead. */
+static int read_input(const struct block *block, size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
-	struct flmem_direct_windows *direct = &block->buffers->direct;
 	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
-	const atomic_bool *cached = flmem_run_cached(run, chunk);
 	uint64_t limit = (chunk + 1) * run->chunk_bytes;
+	char *out = block->buffers->inputs[input];
+	struct flmem_direct_window *window;
+
+	if (!block->buffers->direct.windows || flmem_run_cached(run, chunk)[input])
+		return flmem_input_read(run->inputs[input], run->layout, block->begin, block->end,
+					out, err);
+	window = &block->buffers->direct.windows[input];
+	window->input = run->inputs[input];
+	window->limit = limit < run->end ? limit : run->end;
+	return flmem_direct_read(window, run->layout, block->begin, block->end, out, err);
+}
+
+static int read_inputs(const struct block *block, struct flmem_error *err)
+{
 	int rc = 0;
 
-	limit = limit < run->end ? limit : run->end;
-	for (size_t i = 0; i < flmem_run_sources(run) && !rc; i++)
-		rc = !direct->windows || cached[i]
-			     ? flmem_input_read(run->inputs[i], run->layout, block->begin,
-						block->end, block->buffers->inputs[i], err)
-			     : flmem_direct_read(run->inputs[i], run->layout, block->begin,
-						 block->end, limit, &direct->windows[i],
-						 direct->window_bytes, block->buffers->inputs[i],
-						 err);
+	for (size_t i = 0; i < flmem_run_sources(block->run) && !rc; i++)
+		rc = read_input(block, i, err);
 	return rc;
 }
 

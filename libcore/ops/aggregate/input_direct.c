@@ -59,9 +59,11 @@ bool flmem_direct_windows_init(struct flmem_direct_windows *windows, size_t inpu
 	madvise(memory, bytes, MADV_HUGEPAGE);
 	windows->memory = memory;
 	windows->memory_bytes = bytes;
-	windows->window_bytes = window_bytes;
 	for (size_t i = 0; i < inputs; i++)
-		windows->windows[i].memory = windows->memory + i * window_bytes;
+		windows->windows[i] = (struct flmem_direct_window){
+			.memory = windows->memory + i * window_bytes,
+			.room = window_bytes,
+		};
 	return true;
 }
 
@@ -143,15 +145,23 @@ static bool continues_window(const struct flmem_direct_window *window,
 	       is_usable(piece->file);
 }
 
+static bool is_worth_filling(const struct flmem_direct_window *window,
+			     const struct flmem_input_piece *piece,
+			     const struct flmem_input_piece *rest)
+{
+	return !has_byte(window, piece) &&
+	       (flmem_direct_takes(rest) || continues_window(window, piece));
+}
+
 /* A file that ends too early is reported by who reads it through the page cache. */
-static void fill_direct_window(struct flmem_direct_window *window, size_t window_bytes,
+static void fill_direct_window(struct flmem_direct_window *window,
 			       const struct flmem_input_piece *piece)
 {
 	struct flmem_direct_file *direct = piece->file->direct;
 	uint64_t begin = piece->offset / ALIGNMENT * ALIGNMENT;
 	uint64_t end = (piece->offset + piece->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	/* In equal parts; otherwise a few pages of each chunk would be left for the last one. */
-	uint64_t reads = (end - begin + window_bytes - 1) / window_bytes;
+	uint64_t reads = (end - begin + window->room - 1) / window->room;
 	size_t bytes = (size_t)((end - begin) / reads + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	ssize_t got = pread(direct->fd, window->memory, bytes, (off_t)begin);
 
@@ -179,26 +189,22 @@ static int read_some(struct flmem_direct_window *window, struct flmem_input_piec
 	return 0;
 }
 
-int flmem_direct_read(const struct flmem_input *input, const struct flmem_layout *layout,
-		      uint64_t begin, uint64_t end, uint64_t limit,
-		      struct flmem_direct_window *window, size_t window_bytes, char *out,
-		      struct flmem_error *err)
+int flmem_direct_read(struct flmem_direct_window *window, const struct flmem_layout *layout,
+		      uint64_t begin, uint64_t end, char *out, struct flmem_error *err)
 {
+	const struct flmem_input *input = window->input;
 	int rc = 0;
 
 	while (begin < end && !rc) {
-		size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0,
-		       same = tensor;
+		size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
+		size_t same = tensor;
 		struct flmem_input_piece piece =
-			flmem_input_piece(input, layout, begin, end, &same);
+			flmem_input_piece(input, layout, begin, end, &tensor);
+		struct flmem_input_piece rest =
+			flmem_input_piece(input, layout, begin, window->limit, &same);
 
-		if (!has_byte(window, &piece)) {
-			struct flmem_input_piece rest =
-				flmem_input_piece(input, layout, begin, limit, &tensor);
-
-			if (flmem_direct_takes(&rest) || continues_window(window, &piece))
-				fill_direct_window(window, window_bytes, &rest);
-		}
+		if (is_worth_filling(window, &piece, &rest))
+			fill_direct_window(window, &rest);
 		rc = read_some(window, &piece, out, err);
 		out += piece.bytes;
 		begin += piece.bytes;

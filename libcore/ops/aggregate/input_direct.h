@@ -13,7 +13,12 @@
 
 /* What a thread has read of an input, more than it needs at once. */
 struct flmem_direct_window {
+	/* Set by the caller. */
+	const struct flmem_input *input;
+	uint64_t limit; /* of what is read along, in the output's data */
+
 	char *memory;
+	size_t room;
 	const struct flmem_input_file *file; /* NULL: nothing yet */
 	uint64_t begin, end;		     /* in the file */
 };
@@ -22,7 +27,7 @@ struct flmem_direct_window {
 struct flmem_direct_windows {
 	struct flmem_direct_window *windows; /* NULL: none */
 	char *memory;
-	size_t memory_bytes, window_bytes;
+	size_t memory_bytes;
 };
 
 /* Bytes that each window of `threads` x `inputs` may have; 0: too few for separate reads. */
@@ -42,12 +47,10 @@ bool flmem_direct_takes(const struct flmem_input_piece *piece);
 
 /*
  * flmem_input_read() of bytes that are not in the page cache, or a few of them; what follows in the
- * file, up to `limit` of the output's data, is read along. What cannot be read so is read through
+ * file is read along. What cannot be read so is read through
  * the page cache.
  */
-int flmem_direct_read(const struct flmem_input *input, const struct flmem_layout *layout,
-		      uint64_t begin, uint64_t end, uint64_t limit,
-		      struct flmem_direct_window *window, size_t window_bytes, char *out,
-		      struct flmem_error *err);
+int flmem_direct_read(struct flmem_direct_window *window, const struct flmem_layout *layout,
+		      uint64_t begin, uint64_t end, char *out, struct flmem_error *err);
 
 #endif
