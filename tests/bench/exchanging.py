@@ -100,10 +100,13 @@ def _round(bench, url, base, names, number, found):
              "flmem pull": [bench.flmem, "exchange", "pull", url, "-o", output, "--round", str(number)]}
     for way, command in words.items():
         stage.progress(f"exchanging: round {number + 1}, {way}")
+        stage.touch_memory(probing.TOUCHED_GIB)
         found.setdefault(way, []).append(bench.tools.time(*command))
     stage.progress(f"exchanging: round {number + 1}, Python")
+    stage.touch_memory(probing.TOUCHED_GIB)
     found.setdefault("python", []).append(_in_python(url))
     stage.progress(f"exchanging: round {number + 1}, fusing")
+    stage.touch_memory(probing.TOUCHED_GIB)
     found.setdefault("fuse", []).append(bench.tools.time(
         bench.flmem, "exchange", "wait", url, "--round", str(number + 1)))
 

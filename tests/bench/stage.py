@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the measurements are made with: the built helpers, timed commands and the target."""
 import collections
+import mmap
 import os
 import subprocess
 import sys
@@ -22,6 +23,20 @@ class Failed(Exception):
 def memory_folder():
     """Where files are kept in memory, so that no disk is measured; None: the folder of temporary files."""
     return os.environ.get("FLMEM_BENCH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+
+
+def touch_memory(gib):
+    """
+    A virtual machine gives memory that nobody uses back to its host (balloon, free page reporting), and gets it back
+    page by page: that is most of the time of a program that fills memory, and depends on what ran before. So as much is
+    filled and freed just before each measurement that needs it, at most half of what is available.
+    """
+    block = bytes(16 << 20)
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+    with mmap.mmap(-1, max(len(block), min(gib << 30, available // 2)), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        for _ in range(len(memory) // len(block)):
+            memory.write(block)
 
 
 class Tools:

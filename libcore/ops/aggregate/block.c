@@ -246,7 +246,7 @@ static int combine_span(const struct block *block, const struct span *span, stru
 }
 
 /* A window is of what the page cache did not have when the chunk was read ahead. */
-static int read_input(const struct block *block, size_t input, struct flmem_error *err)
+static int block_read_input(const struct block *block, size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
 	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
@@ -268,7 +268,7 @@ static int read_inputs(const struct block *block, struct flmem_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < flmem_run_sources(block->run) && !rc; i++)
-		rc = read_input(block, i, err);
+		rc = block_read_input(block, i, err);
 	return rc;
 }
 
