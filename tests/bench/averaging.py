@@ -105,7 +105,10 @@ def _rows(timings, state):
                                 _seconds(timings["flmem"]), limit=TIMES_FASTER)
 
 
-def _anonymous(bench, output, names):
+def _anonymous(bench, output, names, cold):
+    os.sync()
+    if cold:
+        make_cold()
     result = json.loads(_one(bench, [bench.flmem, "aggregate", "--json", "-o", output, *names],
                              output).output)
     return result["peak_anon_bytes"] / figures.MIB
@@ -115,16 +118,13 @@ def _memory(bench, folder, names):
     output = os.path.join(folder, "out.safetensors")
     small = os.path.join(folder, "small.safetensors")
     write_model(small, 9, tensors=4)
-    count = bench.count(3)
-    yield figures.of_values("anonymous memory, 4 x 1 GiB",
-                            [_anonymous(bench, output, names) for _ in range(count)], unit="MiB",
-                            limit=PEAK_MIB)
-    yield figures.of_values("anonymous memory, 4 x 64 MiB",
-                            [_anonymous(bench, output, [small] * 4) for _ in range(count)],
-                            unit="MiB")
-    yield figures.of_values("anonymous memory, 64 x 64 MiB",
-                            [_anonymous(bench, output, [small] * 64) for _ in range(count)],
-                            unit="MiB", limit=PEAK_MANY_MIB)
+    cases = (("4 x 1 GiB", names, PEAK_MIB), ("4 x 64 MiB", [small] * 4, PEAK_MIB),
+             ("64 x 64 MiB", [small] * 64, PEAK_MANY_MIB))
+    for cold in (False, True):
+        for what, inputs, limit in cases:
+            yield figures.of_values(f"anonymous memory, {what}, {'cold' if cold else 'warm'}",
+                                    [_anonymous(bench, output, inputs, cold) for _ in range(bench.count(3))],
+                                    unit="MiB", limit=limit)
 
 
 def write_inputs(folder, part):
