@@ -12,6 +12,8 @@
 
 #define BUCKET	 16U
 #define RESERVED 1U /* no address: the slot changes just now */
+/* Where blocks begin in a page, at most. */
+#define PAGE_PLACES (SAMPLER_PAGE / 16)
 
 static uint32_t find_bucket(uintptr_t address, unsigned choice)
 {
@@ -29,11 +31,18 @@ static void count_byte(uint8_t *byte, int change)
 		;
 }
 
+/*
+ * It is only searched for addresses on pages that have a sampled one. Those of a page are in four
+ * lines of the cache, which so are there already, and mixed, as large blocks begin at the same place
+ * of each page.
+ */
 static uint8_t *find_exact_byte(uintptr_t address)
 {
-	uint64_t hash = (address >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = address / SAMPLER_PAGE * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t place = (address >> 4 ^ hash >> 24) & (PAGE_PLACES - 1);
+	uint64_t page = hash >> (64 - SAMPLER_EXACT_BITS) & ~(uint64_t)(PAGE_PLACES - 1);
 
-	return &sampler_control.exact[hash >> (64 - SAMPLER_EXACT_BITS)];
+	return &sampler_control.exact[page | place];
 }
 
 static void count_filter(uintptr_t address, int change)
@@ -86,13 +95,16 @@ static void fill_record(struct flmem_profile_live *record, uintptr_t address,
 	__atomic_store_n(&record->state, FLMEM_PROFILE_READY, __ATOMIC_RELEASE);
 }
 
+/*
+ * Not read before: the kernel would map the page of zeros for that, and has to interrupt all threads
+ * when it is replaced at once.
+ */
 static bool reserve_slot(uint32_t slot)
 {
-	uint64_t *key = &sampler_tables.keys[slot], none = 0;
+	uint64_t none = 0;
 
-	return !__atomic_load_n(key, __ATOMIC_RELAXED) &&
-	       __atomic_compare_exchange_n(key, &none, RESERVED, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&sampler_tables.keys[slot], &none, RESERVED, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static bool fill_slot(uint32_t slot, uintptr_t address, const struct flmem_profile_live *live)
