@@ -152,6 +152,23 @@ static const struct row rows[] = {
 	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE("    environment: [MALLOC_ARENA_MAX=2]\n"), 0,
 	 NULL, NULL},
 	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE("    env_file: [fl.env]\n"), 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml",
+	 "x-env: &e {MALLOC_ARENA_MAX: 2}\n" COMPOSE("    environment: {<<: *e, A: 1}\n"), 0, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml",
+	 "x-env: &e {A: 1}\n" COMPOSE("    environment: {<<: *e}\n"), 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml",
+	 "x-a: &a {A: 1}\nx-b: &b {MALLOC_ARENA_MAX: 2}\n" COMPOSE(
+		 "    environment: {<<: [*a, *b]}\n"),
+	 0, NULL, NULL},
+	{"NVF-ARENA-HIGH", "compose.yaml",
+	 "x-env: &e {MALLOC_ARENA_MAX: 16}\n" COMPOSE(
+		 "    environment: {MALLOC_ARENA_MAX: 2, <<: *e}\n"),
+	 0, NULL, NULL},
+	{"NVF-ARENA-HIGH", "compose.yaml",
+	 "x-a: &a {MALLOC_ARENA_MAX: 16}\nx-b: &b {MALLOC_ARENA_MAX: 2}\n" COMPOSE(
+		 "    environment: {<<: [*a, *b]}\n"),
+	 1, NULL, NULL},
 	{"NVF-ARENA-UNSET", "pod.yaml", POD(""), 1, "4", NULL},
 	{"NVF-ARENA-UNSET", "pod.yaml",
 	 POD("    env:\n    - {name: MALLOC_ARENA_MAX, value: \"4\"}\n"), 0, NULL, NULL},

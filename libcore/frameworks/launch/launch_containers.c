@@ -65,6 +65,23 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 					  value ? &value->place : &entry->place);
 }
 
+/* Of a map by their names, as they may come from others by its key "<<". */
+static void read_yaml_variables(const struct flmem_node *list, struct flmem_launches *launches,
+				int launch)
+{
+	bool map = flmem_node_is_kind(list, FLMEM_NODE_MAP);
+	const char *name;
+
+	for (const struct flmem_node *n = map ? NULL : flmem_node_first(list); n; n = n->next)
+		read_yaml_variable(n, launches, launch);
+	for (size_t i = 0; map && (name = flmem_launch_name_at(i)); i++) {
+		const struct flmem_node *entry = flmem_node_get(list, name);
+
+		if (entry)
+			read_yaml_variable(entry, launches, launch);
+	}
+}
+
 /* A service of Compose: tmpfs, and volumes of type tmpfs. */
 static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
 {
@@ -166,12 +183,8 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 		launches->open = true;
 		flmem_launch_add_doubt(launches, &file->place, "variables are set in another file");
 	}
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
-
-		for (; n; n = n->next)
-			read_yaml_variable(n, launches, launch);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		read_yaml_variables(flmem_node_get(map, lists[i]), launches, launch);
 }
 
 /* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
