@@ -139,6 +139,17 @@ static const struct row rows[] = {
 	 "FROM python:3.12\nCMD [\"python3\", \"-m\", "
 	 "\"nvflare.private.fed.app.client.client_train\"]\n",
 	 1, "2", NULL},
+	/* the program of an image gets ENV, not ARG */
+	{"NVF-ARENA-UNSET", "Dockerfile", "FROM python:3.12\nARG MALLOC_ARENA_MAX=2\nCMD " CLIENT,
+	 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "Dockerfile",
+	 "FROM python:3.12\nARG MALLOC_ARENA_MAX=2\nENV MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX\n"
+	 "CMD " CLIENT,
+	 0, NULL, NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "Dockerfile",
+	 "FROM python:3.12\nARG MALLOC_ARENA_MAX=2\nENV MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX\n"
+	 "CMD " CLIENT,
+	 1, NULL, NULL},
 	{"NVF-ARENA-UNSET", "Dockerfile", "FROM python:3.12\nENV MALLOC_ARENA_MAX 2\nCMD " CLIENT,
 	 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "Dockerfile", "FROM python:3.12-alpine\nCMD " CLIENT, 0, NULL, NULL},

@@ -375,6 +375,12 @@ static bool gets_arguments(const char *command)
 	       strcmp(command, "parallel") == 0;
 }
 
+/* ARG of a Dockerfile, which the program of the image does not get. */
+static bool is_build_argument(const struct flmem_launch_scan *scan)
+{
+	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
+}
+
 void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
@@ -382,7 +388,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 	bool own = now->first < launches->variable_count && may_start(scan);
 	unsigned char scope = own ? flmem_launch_own_scope(scan) : scan->scope;
 
-	if (scan->build_step && now->launch < 0)
+	if ((scan->build_step && now->launch < 0) || is_build_argument(scan))
 		launches->variable_count = now->first;
 	else if (now->interprets && !now->option && gets_arguments(now->command))
 		flmem_launch_add_script(launches, &now->interpreter, "");
