@@ -206,6 +206,26 @@ static const struct row rows[] = {
 	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
 
 	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " SERVER, 0, NULL, NULL},
+	/* a tmux server that runs already has variables of its own */
+	{"NVF-LAUNCH-CANNOT-TELL", "run.sh",
+	 "export MALLOC_ARENA_MAX=2\ntmux new -d \"python3 -m "
+	 "nvflare.private.fed.app.client.client_train\"\n",
+	 1, NULL, NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "run.sh",
+	 "tmux new -d \"MALLOC_ARENA_MAX=2 python3 -m "
+	 "nvflare.private.fed.app.client.client_train\"\n",
+	 0, NULL, NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "run.sh",
+	 "export MALLOC_ARENA_MAX=2\nscreen -dm bash -c \"python3 -m "
+	 "nvflare.private.fed.app.client.client_train\"\n",
+	 0, NULL, NULL},
+	/* commands under keys of other programs */
+	{"NVF-LAUNCH-CANNOT-TELL", "play.yml", "- hosts: all\n  tasks:\n  - shell: " CLIENT, 1,
+	 NULL, NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "flow.yaml", "spec:\n  script:\n    source: |\n      " CLIENT, 1,
+	 NULL, NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "notes.yaml", "notes: NVFlare is started by hand\n", 0, NULL,
+	 NULL},
 
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC SERVER, 1, NULL, NULL},
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=narenas:2 " SERVER, 1, NULL, NULL},

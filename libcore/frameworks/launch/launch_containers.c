@@ -196,6 +196,33 @@ static void read_all_containers(const struct flmem_node *node, struct flmem_laun
 		read_all_containers(n, launches);
 }
 
+/*
+ * A command under a key of another program: a task of Ansible, a step of Argo. Not inlined, as a
+ * recursion calls it, each level of which would have `inner` on the stack.
+ */
+__attribute__((noinline)) static void read_other_command(const struct flmem_node *node,
+							 struct flmem_launches *launches)
+{
+	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth};
+
+	read_command_words(node, &inner, -1);
+	if (inner.launch_count)
+		flmem_launch_add_doubt(launches, &node->place,
+				       "another program runs it, whose variables are not "
+				       "followed: check what runs");
+}
+
+static void read_other_commands(const struct flmem_node *node, struct flmem_launches *launches)
+{
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
+		const char *text = flmem_node_string(n);
+
+		if (text && flmem_launch_is_likely_in(launches->text, text))
+			read_other_command(n, launches);
+		read_other_commands(n, launches);
+	}
+}
+
 /* Variables anywhere: of an image with its own command, a ConfigMap, values for a chart. */
 static void read_bare_variables(const struct flmem_node *node, struct flmem_launches *launches)
 {
@@ -210,6 +237,7 @@ void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches
 	read_all_containers(root, launches);
 	if (launches->launch_count || launches->doubt_count)
 		return;
+	read_other_commands(root, launches);
 	read_bare_variables(root, launches);
 	if (launches->variable_count)
 		flmem_launch_add_doubt(launches, &launches->variables[0].place,

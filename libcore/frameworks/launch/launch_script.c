@@ -472,6 +472,22 @@ bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
 		launches, &(struct flmem_launch_text){.text = text, .place = place}, launch);
 }
 
+/* A tmux server that runs already starts commands with variables of its own. */
+static void note_tmux(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const struct flmem_launches *launches = scan->launches;
+	bool sets = false;
+
+	for (size_t i = 0; i < launches->variable_count; i++) {
+		const struct flmem_launch_variable *row = &launches->variables[i];
+
+		sets |= row->launch < 0 && !row->local && !row->unset;
+	}
+	if (sets && strcmp(scan->now.command, "tmux") == 0)
+		flmem_launch_add_doubt(scan->launches, &word->place,
+				       "a tmux server that runs already has its own variables");
+}
+
 /* bash -c "COMMAND", ssh HOST "COMMAND", sbatch --wrap="COMMAND": a word that holds a command. */
 static bool note_inner_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			       const char *before)
@@ -490,7 +506,10 @@ static bool note_inner_command(struct flmem_launch_scan *scan, const struct flme
 		 !((now->runner == FLMEM_LAUNCH_BY_SSH || now->runner == FLMEM_LAUNCH_BY_TEXT) &&
 		   strchr(text.text, ' ')))
 		return false;
-	return flmem_launch_read_text(scan->launches, &text, &scan->now.launch);
+	if (!flmem_launch_read_text(scan->launches, &text, &scan->now.launch))
+		return false;
+	note_tmux(scan, word);
+	return true;
 }
 
 /* A stage of a Dockerfile begins with nothing but what its image has. */

@@ -75,11 +75,13 @@ static const struct flmem_rule_row rows[] = {
 				 "that a script sets or unsets in a function or under a condition "
 				 "which is not about such a variable; variables from another file "
 				 "or command (source, eval, env_file, EnvironmentFile); sudo that "
-				 "keeps variables; a heredoc that starts NVFlare and that no shell "
-				 "reads; the start scripts of a kit (startup/start.sh, nvflare "
-				 "poc start); Python files that it runs and that are not checked "
-				 "in the same folder; nvflare job create and submit; files of "
-				 "make and just; a file that sets or starts more than flmem keeps",
+				 "keeps variables, or tmux where some are set; a heredoc that "
+				 "starts NVFlare and that no shell reads; a command under another "
+				 "key of a YAML file (Ansible, Argo); the start scripts of a kit "
+				 "(startup/start.sh, nvflare poc start); Python files that it runs "
+				 "and that are not checked in the same folder; nvflare job create "
+				 "and submit; files of make and just; a file that sets or starts "
+				 "more than flmem keeps",
 			 .message = "cannot tell with which variables or settings it is started",
 			 .source = "POSIX shell, bash and sudo manuals"},
 		.inputs = {&flmem_launch_file},
