@@ -36,6 +36,14 @@ static const struct row rows[] = {
 	    "r.__setattr__('client_memory_gc_rounds', 0)\n"
 	    "r.__dict__.__setitem__('client_memory_gc_rounds', 0)\n",
 	 .hits = 3, .line = 5},
+	/* of a job that the script has exported and writes again */
+	{"NVF-SETTING-ASSIGNED",
+	 PT "R().export('jobs')\nc = json.load(open(p))\n"
+	    "c['workflows'][0]['args']['memory_gc_rounds'] = 0\n"
+	    "json.dump(c, open(p, 'w'))\n",
+	 .hits = 1, .line = 4, .says = "check what it writes", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "R().export('jobs')\nprint(json.dumps({'memory_gc_rounds': 0}))\n", .hits = 0},
 	{"NVF-SETTING-ASSIGNED",
 	 PT "recipe = R()\nfor k, v in d.items():\n  setattr(recipe, k, v)\n", .hits = 1,
 	 .line = 4},

@@ -250,8 +250,27 @@ static bool handles_attributes(const struct flmem_check *check)
 	return strstr(text, "__dict__") || strstr(text, "vars(");
 }
 
+/* Of a job's configuration: json.dump(), or json.dumps() for what writes files. */
+static bool writes_json(const struct flmem_check *check)
+{
+	return strstr(check->input->document.text.data, "json.dump");
+}
+
+static void report_entry(struct flmem_check *check, const struct flmem_node *key, bool attributes)
+{
+	if (key->kind == FLMEM_NODE_STRING && flmem_text_is_one_of(key->text, flmem_nvflare_names))
+		flmem_check_report(
+			check, &(struct flmem_remark){
+				       .node = key,
+				       .path = key->text,
+				       .detail = attributes ? NULL
+							    : "the script changes an entry and "
+							      "writes JSON: check what it writes"});
+}
+
 static void setting_assigned(struct flmem_check *check)
 {
+	bool attributes = handles_attributes(check);
 	const struct flmem_node *n;
 
 	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
@@ -260,8 +279,9 @@ static void setting_assigned(struct flmem_check *check)
 					   &(struct flmem_remark){.node = n, .path = "__dict__"});
 		else
 			report_assigned(check, n);
-	for (n = flmem_nvflare_first(check, "items"); n && handles_attributes(check); n = n->next)
-		report_assigned(check, n);
+	n = attributes || writes_json(check) ? flmem_nvflare_first(check, "items") : NULL;
+	for (; n; n = n->next)
+		report_entry(check, n, attributes);
 	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
 		report_setter(check, n);
 }
@@ -423,7 +443,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a memory setting that is assigned to an attribute, except "
-				 "of self, or to an entry of __dict__ or vars(); an attribute "
+				 "of self, to an entry of __dict__ or vars(), or to any entry in a "
+				 "script that writes JSON; an attribute "
 				 "whose name is a variable, in a script that has the name of a "
 				 "setting as a string or of an object that is called recipe; "
 				 "__dict__ itself",
