@@ -438,6 +438,57 @@ static void a_study_sets_what_a_launcher_drops(void **state)
 	}
 }
 
+/* A script of Python that is checked beside the file which runs it may be a simulator. */
+static void a_script_that_simulates_is_a_start(void **state)
+{
+	static const char
+		env[] = "from nvflare.recipe import SimEnv\nr.execute(SimEnv(num_clients=2))\n",
+		api[] = "from nvflare.job_config.api import FedJob\njob.simulator_run('/w')\n",
+		exports[] = "from nvflare.recipe import ProdEnv\nr.export('jobs')\n";
+	static const struct {
+		const char *file, *text, *script;
+		size_t hits;
+	} cases[] = {
+		{"run.sh", "python3 job.py\n", env, 1},
+		{"run.sh", "python3 job.py\n", api, 1},
+		{"run.sh", "python3 job.py\n", exports, 0},
+		{"run.sh", "python3 other.py # nvflare\n", env, 0},
+		{"run.sh", "export MALLOC_ARENA_MAX=4\npython3 job.py\n", env, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4 python3 job.py\n", env, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4\npython3 job.py\n", env, 1},
+		{"run.sh", "export GLIBC_TUNABLES=glibc.malloc.arena_max=4\npython3 job.py\n", env,
+		 0},
+		{"run.sh", "export LD_PRELOAD=/lib/libjemalloc.so.2\npython3 job.py\n", env, 0},
+		{"run.sh", ". ./env.sh\npython3 job.py\n", env, 0},
+		{"run.sh", "flmem start --role server -- python3 job.py\n", env, 0},
+		{"run.sh", "export MALLOC_ARENA_MAX=4\ndocker run fl python3 job.py\n", env, 1},
+		{"Dockerfile", "FROM python:3.12\nCMD [\"python3\", \"job.py\"]\n", env, 1},
+		{"Dockerfile", "FROM python:3.12-alpine\nCMD [\"python3\", \"job.py\"]\n", env, 0},
+		{"Dockerfile", "FROM python:3.12\nENV MALLOC_ARENA_MAX=4\nCMD python3 job.py\n",
+		 env, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+		size_t hits;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		tree_puts(&tree, "job.py", cases[i].script);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		hits = findings_of(&found, "NVF-ARENA-UNSET", &last);
+		if (hits != cases[i].hits)
+			fail_msg("case %zu: fired %zu times on:\n%s", i, hits, cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 static void check_row(size_t index, const struct row *row, const char *job)
 {
 	struct flmem_recommend_options options = {.framework_version = row->version};
@@ -482,6 +533,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
 		cmocka_unit_test(a_study_sets_what_a_launcher_drops),
+		cmocka_unit_test(a_script_that_simulates_is_a_start),
 	};
 
 	return cmocka_run_group_tests_name("launch_rules", tests, NULL, NULL);

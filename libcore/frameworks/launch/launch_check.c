@@ -90,13 +90,19 @@ void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_va
 							 .detail = detail});
 }
 
-bool flmem_launch_doubt_holds(const struct flmem_check *check,
-			      const struct flmem_launch_doubt *doubt)
+const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *check,
+						      const struct flmem_launch_doubt *doubt)
 {
 	for (size_t i = 0; *doubt->script && i < check->bundle->count; i++)
 		if (strcmp(flmem_text_basename(check->bundle->inputs[i].file), doubt->script) == 0)
-			return false;
-	return true;
+			return &check->bundle->inputs[i];
+	return NULL;
+}
+
+bool flmem_launch_doubt_holds(const struct flmem_check *check,
+			      const struct flmem_launch_doubt *doubt)
+{
+	return !flmem_launch_script_of(check, doubt);
 }
 
 const char *flmem_launch_arenas(enum flmem_role role)

@@ -55,6 +55,10 @@ void flmem_launch_check_starts(struct flmem_check *check);
 /* The recommended MALLOC_ARENA_MAX of a role. */
 const char *flmem_launch_arenas(enum flmem_role role);
 
+/* The Python file of a doubt, if it is checked together with what runs it; or NULL. */
+const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *check,
+						      const struct flmem_launch_doubt *doubt);
+
 /* Whether a doubt remains beside the other files that are checked together. */
 bool flmem_launch_doubt_holds(const struct flmem_check *check,
 			      const struct flmem_launch_doubt *doubt);

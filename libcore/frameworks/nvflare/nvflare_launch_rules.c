@@ -35,6 +35,45 @@ static bool limits_by_tunable(const struct flmem_launch_check *one)
 	       (!tunables->known || flmem_glibc_arena_max_find(NULL, tunables->value, &limit));
 }
 
+/* By its variables, or perhaps by those of another file or allocator. */
+static bool limits_arenas(const struct flmem_launch_check *one)
+{
+	return one->launches->open || preloads_jemalloc(one) ||
+	       flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
+	       flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one);
+}
+
+/* The simulator runs below the script, with the script's variables. */
+static bool is_simulation(const struct flmem_rule_input *script)
+{
+	const char *text = script ? script->document.text.data : NULL;
+
+	return text && (strstr(text, "SimEnv(") || strstr(text, "simulator_run("));
+}
+
+static void check_simulations(struct flmem_check *check)
+{
+	struct flmem_launches launches;
+	struct flmem_launch_check one = {.check = check, .launches = &launches, .index = -1};
+
+	flmem_launches_read(check->input, &launches);
+	if (launches.musl || limits_arenas(&one))
+		return;
+	for (size_t i = 0; i < launches.doubt_count; i++) {
+		const struct flmem_launch_doubt *doubt = &launches.doubts[i];
+		struct flmem_node node = {
+			.kind = FLMEM_NODE_MAP, .text = "", .place = doubt->place};
+
+		if (is_simulation(flmem_launch_script_of(check, doubt)))
+			flmem_check_report(check, &(struct flmem_remark){
+							  .node = &node,
+							  .missing = FLMEM_LAUNCH_ARENA_MAX,
+							  .detail = "the script runs the simulator",
+							  .proposed = flmem_launch_arenas(
+								  FLMEM_ROLE_SIMULATOR_SERVER)});
+	}
+}
+
 static void launch_arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
@@ -42,9 +81,7 @@ static void launch_arena_unset(const struct flmem_launch_check *one)
 		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
 	char detail[96];
 
-	if (one->launch->doubted || one->launches->open || one->launch->musl ||
-	    preloads_jemalloc(one) || flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
-	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one))
+	if (one->launch->doubted || one->launch->musl || limits_arenas(one))
 		return;
 	if (lost && lost->local)
 		snprintf(detail, sizeof(detail), "line %u sets it without exporting it",
@@ -200,6 +237,7 @@ static void check_offload_tmpfs(struct flmem_check *check)
 static void check_arena_unset(struct flmem_check *check)
 {
 	flmem_launch_check_each(check, launch_arena_unset);
+	check_simulations(check);
 }
 
 static void check_arena_client_4(struct flmem_check *check)
@@ -252,9 +290,10 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition =
-				 "a server, client or simulator started with glibc and without "
-				 "MALLOC_ARENA_MAX or glibc.malloc.arena_max; a shell script has "
-				 "to export it",
+				 "a server, client or simulator, or a script beside the file that "
+				 "runs one (SimEnv, simulator_run()), started with glibc and "
+				 "without MALLOC_ARENA_MAX or glibc.malloc.arena_max; a shell "
+				 "script has to export it",
 			 .message = "glibc creates up to 8 arenas per processor here, and each "
 				    "retains the memory freed in it; set MALLOC_ARENA_MAX (only "
 				    "NVFlare's sub_start.sh sets it)",
