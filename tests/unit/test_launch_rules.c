@@ -206,6 +206,34 @@ static const struct row rows[] = {
 	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
 
 	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " SERVER, 0, NULL, NULL},
+	/* a value that a variable gets where it has none */
+	{"NVF-ARENA-UNSET", "run.sh",
+	 ": \"${MALLOC_ARENA_MAX:=2}\"\nexport MALLOC_ARENA_MAX\n" CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh", ": ${MALLOC_ARENA_MAX:=2}\n" CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:=16}\n" CLIENT, 1,
+	 "2", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "echo ${MALLOC_ARENA_MAX:-2}\n" CLIENT, 1, "2", NULL},
+	/* systemd-run starts services, which get nothing of the shell */
+	{"NVF-ARENA-UNSET", "run.sh", "export MALLOC_ARENA_MAX=2\nsystemd-run --user " CLIENT, 1,
+	 "2", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "systemd-run --setenv=MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "systemd-run -E MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh",
+	 "export MALLOC_ARENA_MAX=2\nsystemd-run --user --scope " CLIENT, 0, NULL, NULL},
+	/* units pass on what their manager has, or take it away */
+	{"NVF-ARENA-UNSET", "fl.service",
+	 "[Service]\nPassEnvironment=HOME MALLOC_ARENA_MAX\nExecStart=/usr/bin/" CLIENT, 0, NULL,
+	 NULL},
+	{"NVF-LAUNCH-CANNOT-TELL", "fl.service",
+	 "[Service]\nPassEnvironment=MALLOC_ARENA_MAX\nExecStart=/usr/bin/" CLIENT, 1, NULL, NULL},
+	{"NVF-ARENA-UNSET", "fl.service",
+	 "[Service]\nEnvironment=MALLOC_ARENA_MAX=2\nUnsetEnvironment=HOME MALLOC_ARENA_MAX\n"
+	 "ExecStart=/usr/bin/" CLIENT,
+	 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "python3 -m nvflare.cli simulator -n 2 job\n", 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "crontab", "@reboot " CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "fl.crontab", "MALLOC_ARENA_MAX=2\n0 3 * * * " CLIENT, 0, NULL, NULL},
 	/* a tmux server that runs already has variables of its own */
 	{"NVF-LAUNCH-CANNOT-TELL", "run.sh",
 	 "export MALLOC_ARENA_MAX=2\ntmux new -d \"python3 -m "

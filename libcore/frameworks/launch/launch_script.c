@@ -153,15 +153,32 @@ static const struct flmem_launch_program *find_launch_program(const struct flmem
 	return NULL;
 }
 
+/* ": ${NAME:=VALUE}" of the shell. */
+static bool note_default(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *text = word->text, *name;
+	size_t length = strcspn(text, ":");
+
+	if (!scan->shell || !flmem_text_starts(text, "${") ||
+	    !flmem_text_starts(text + length, ":="))
+		return false;
+	name = flmem_launch_variable_name(text + 2, length - 2);
+	if (name)
+		flmem_launch_add_variable(scan->launches, name, text, -1, &word->place);
+	return name;
+}
+
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
+	static const char *const prefixes[] = {"Environment=", "--env=", "--setenv=", "-e"};
 	const char *text = word->text, *equals;
 	const char *name;
 
 	if (scan->now.launch >= 0) /* an argument of the program */
 		return false;
+	if (note_default(scan, word))
+		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
 		if (flmem_text_starts(text, prefixes[i]))
 			text += strlen(prefixes[i]);

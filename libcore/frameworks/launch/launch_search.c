@@ -123,12 +123,14 @@ bool flmem_launch_mentions_variable(const char *text)
 	return false;
 }
 
-/* "${NAME:-VALUE}" is VALUE if nothing else is set; other expansions are unknown. */
+/* "${NAME:-VALUE}" and "${NAME:=VALUE}" are VALUE if nothing else is set; others are unknown. */
 static bool split_default_value(const char *value, const char **ret_start, size_t *ret_length)
 {
-	const char *fallback = flmem_text_starts(value, "${") ? strstr(value, ":-") : NULL;
+	const char *fallback = flmem_text_starts(value, "${") ? strchr(value, ':') : NULL;
 	size_t length = strlen(value);
 
+	if (fallback && !strchr("-=", fallback[1]))
+		fallback = NULL;
 	*ret_start = value;
 	*ret_length = length;
 	if (fallback && value[length - 1] == '}') {

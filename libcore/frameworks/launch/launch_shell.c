@@ -128,6 +128,7 @@ static const struct runner runners[] = {
 	{"docker", FLMEM_LAUNCH_BY_CONTAINER, "docker"},
 	{"podman", FLMEM_LAUNCH_BY_CONTAINER, "podman"},
 	{"kubectl", FLMEM_LAUNCH_BY_CONTAINER, "kubectl"},
+	{"systemd-run", FLMEM_LAUNCH_DIRECTLY, "systemd-run"},
 };
 
 static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
@@ -249,6 +250,33 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 	}
 }
 
+/* PassEnvironment=NAME NAME and UnsetEnvironment=NAME of a unit. */
+static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char passes[] = "PassEnvironment=", unsets[] = "UnsetEnvironment=";
+	const char *key = *scan->now.command ? scan->now.command : word->text;
+	bool passed = flmem_text_starts(key, passes), unset = flmem_text_starts(key, unsets);
+	const char *text = word->text, *name;
+
+	if (scan->shell || (!passed && !unset))
+		return;
+	if (!*scan->now.command)
+		text = strchr(text, '=') + 1;
+	name = flmem_launch_variable_name(text, strlen(text));
+	if (name && passed)
+		flmem_launch_add_variable(scan->launches, name, NULL, -1, &word->place);
+	else if (name)
+		flmem_launch_add_unset(scan->launches, name, -1, &word->place);
+}
+
+/* systemd-run --scope runs a program below the shell, and not as a service. */
+static bool is_scope(const struct flmem_launch_scan *scan, const struct runner *row)
+{
+	const char *at = scan->text + scan->at, *found = strstr(at, "--scope");
+
+	return strcmp(row->word, "systemd-run") == 0 && found && found < at + strcspn(at, "\n");
+}
+
 void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			      const char *before)
 {
@@ -256,6 +284,7 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 
 	if (scan->now.launch >= 0)
 		return;
+	note_unit_names(scan, word);
 	/* of Apptainer, which passes variables on otherwise */
 	if (strcmp(word->text, "--cleanenv") == 0)
 		flmem_launch_drop(scan, &word->place, "--cleanenv");
@@ -266,7 +295,7 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 	scan->now.runner = row->runner;
 	scan->line_runs |= row->runner == FLMEM_LAUNCH_BY_SHELL ||
 			   row->runner == FLMEM_LAUNCH_BY_SSH || row->runner == FLMEM_LAUNCH_BY_SU;
-	if (row->dropper)
+	if (row->dropper && !is_scope(scan, row))
 		flmem_launch_drop(scan, &word->place, row->dropper);
 }
 

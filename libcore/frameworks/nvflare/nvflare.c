@@ -213,6 +213,7 @@ static const struct flmem_launch_program programs[] = {
 	{.word = "nvflare.private.fed.app.simulator.simulator",
 	 .role = FLMEM_ROLE_SIMULATOR_SERVER},
 	{.before = "nvflare", .word = "simulator", .role = FLMEM_ROLE_SIMULATOR_SERVER},
+	{.before = "nvflare.cli", .word = "simulator", .role = FLMEM_ROLE_SIMULATOR_SERVER},
 	{.word = "startup/start.sh", .marks = kit_marks, KIT},
 	{.word = "startup/sub_start.sh", KIT},
 	{.before = "poc", .word = "start", VERB, KIT},
