@@ -107,6 +107,31 @@ static const struct row rows[] = {
 	{"NVF-IMPORTED-BY-NAME",
 	 PT "globals()['FedAvgRecipe'](name='a')\nglobals().get(n)()\nf(globals())\n", .hits = 2,
 	 .line = 3},
+	/* GPUs that are known only when the script runs */
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv, PocEnv\nR(" BOTH
+	    ").execute(SimEnv(gpu_config=a.gpu))\n",
+	 .hits = 1, .line = 3, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv, PocEnv\nR(" BOTH ").execute(PocEnv(gpu_ids=ids))\n",
+	 .hits = 1, .line = 3, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CUDA-MISSING", PT "R(" BOTH ")\njob.simulator_run('w', gpu=gpu)\n", .hits = 1,
+	 .line = 2, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe.utils import set_recipe_meta\n"
+	    "from nvflare.apis.job_def import JobMetaKey\nr = R(" BOTH ")\n"
+	    "set_recipe_meta(r, JobMetaKey.RESOURCE_SPEC, spec)\n",
+	 .hits = 1, .line = 4, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe.utils import set_recipe_meta\n"
+	    "from nvflare.apis.job_def import JobMetaKey\nr = R(" BOTH ")\n"
+	    "set_recipe_meta(r, JobMetaKey.MIN_CLIENTS, n)\n",
+	 .hits = 0},
+	{"NVF-CUDA-MISSING",
+	 PT "from nvflare.recipe import SimEnv, PocEnv\n"
+	    "R(" BOTH ", cuda_empty_cache=True).execute(SimEnv(gpu_config=a.gpu))\n"
+	    "e = PocEnv(gpu_ids=[])\nf = SimEnv(gpu_config=None)\n",
+	 .hits = 0},
 	{"NVF-CUDA-MISSING",
 	 PT "from nvflare.recipe import SimEnv\nR(" BOTH
 	    ")\nSimEnv(num_clients=2, gpu_config='0,1')\n",
@@ -120,9 +145,7 @@ static const struct row rows[] = {
 	    ", cuda_empty_cache=c)\nSimEnv(gpu_config='0')\n",
 	 .hits = 0},
 	{"NVF-CUDA-MISSING",
-	 PT "from nvflare.recipe import SimEnv\nR(" BOTH
-	    ")\nSimEnv(gpu_config=None)\nSimEnv(gpu_config=g)\n",
-	 .hits = 0},
+	 PT "from nvflare.recipe import SimEnv\nR(" BOTH ")\nSimEnv(gpu_config=None)\n", .hits = 0},
 	{"NVF-RECIPE-NO-SETTINGS",
 	 "from nvflare.app_opt.feature_election import FeatureElection\nFeatureElection()\n",
 	 .hits = 1, .line = 2},

@@ -92,19 +92,40 @@ static bool lists_some(const struct flmem_check *check, const struct flmem_node 
 	return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] != ']';
 }
 
-/* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) */
-static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_node *call)
+/* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...); or NULL. */
+static const struct flmem_node *gpus_of_call(const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-	const struct flmem_node *args = flmem_node_get(call, "args"), *gpus = NULL;
+	const struct flmem_node *args = flmem_node_get(call, "args");
 
 	if (path && flmem_text_ends(path, ".SimEnv"))
-		gpus = flmem_node_get(args, "gpu_config");
-	else if (path && strcmp(path, "simulator_run") == 0)
-		gpus = flmem_node_get(args, "gpu");
-	else if (path && flmem_text_ends(path, ".PocEnv") && flmem_node_get(args, "gpu_ids"))
-		return lists_some(check, flmem_node_get(args, "gpu_ids"));
-	return flmem_node_string(gpus) && *flmem_node_string(gpus);
+		return flmem_node_get(args, "gpu_config");
+	if (path && flmem_text_ends(path, ".PocEnv"))
+		return flmem_node_get(args, "gpu_ids");
+	return path && strcmp(path, "simulator_run") == 0 ? flmem_node_get(args, "gpu") : NULL;
+}
+
+static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *gpus = gpus_of_call(call);
+	const char *text = flmem_node_string(gpus);
+
+	return gpus && (text ? *text != '\0' : lists_some(check, gpus));
+}
+
+/* The value for the key RESOURCE_SPEC of set_recipe_meta(); or NULL. */
+static const struct flmem_node *spec_of_call(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *key = flmem_node_get(args, "key");
+	const struct flmem_node *value = flmem_node_get(args, "value");
+
+	if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
+		return NULL;
+	key = key ? key : flmem_node_get(args, "1");
+	value = value ? value : flmem_node_get(args, "2");
+	return key && flmem_text_ends(key->text, "RESOURCE_SPEC") ? value : NULL;
 }
 
 /* The same in Python: the value that a script gives to set_recipe_meta(). */
@@ -146,22 +167,62 @@ static const char *gpu_site_of_script(const struct flmem_check *check, const cha
 	return NULL;
 }
 
-static void cuda_missing(struct flmem_check *check)
+/* A script that assigns GPUs, or none, by a variable. */
+static bool may_run_on_gpus(const struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "methods"};
+	const struct flmem_node *root = check->input->document.root;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n = flmem_node_first(flmem_node_get(root, lists[i]));
+
+		for (; n; n = n->next) {
+			const struct flmem_node *gpus = gpus_of_call(n);
+
+			gpus = gpus ? gpus : spec_of_call(n);
+			if (flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
+			    check->input->document.text.data[gpus->place.start] != '[')
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a call or an executor may have the setting, and does not set it. */
+static bool lacks_cuda(const struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
+	bool script = check->input->kind == PYTHON;
+
+	return (!node || flmem_node_is_kind(node, FLMEM_NODE_BOOL)) && !empties_cuda(check) &&
+	       !flmem_nvflare_open_args(check) &&
+	       (script ? known && known->cuda : runs_script(known)) && !strstr(known->path, ".tf.");
+}
+
+static void cuda_missing(struct flmem_check *check)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
 	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
 	bool script = check->input->kind == PYTHON;
 	const char *by = "the meta file";
 	const char *site = script ? gpu_site_of_script(check, &by) : gpu_site(check);
 	char detail[128];
 
-	if (!site || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) || empties_cuda(check) ||
-	    flmem_nvflare_open_args(check) ||
-	    (script ? !known || !known->cuda : !runs_script(known)) || strstr(known->path, ".tf."))
+	if (!lacks_cuda(check))
 		return;
-	snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'", by, site);
-	flmem_nvflare_report_arg(check, "cuda_empty_cache", node,
-				 (struct flmem_remark){.detail = detail, .proposed = "true"});
+	if (site) {
+		snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'", by, site);
+		flmem_nvflare_report_arg(
+			check, "cuda_empty_cache", node,
+			(struct flmem_remark){.detail = detail, .proposed = "true"});
+	} else if (script && may_run_on_gpus(check)) {
+		flmem_nvflare_report_arg(
+			check, "cuda_empty_cache", node,
+			(struct flmem_remark){.severity = &info,
+					      .detail = "whether clients have GPUs is known only "
+							"when the script runs"});
+	}
 }
 
 /* The executor that runs the training script in the same file, as the subject of a check. */
@@ -283,7 +344,8 @@ static const struct flmem_rule_row rows[] = {
 				 "a site with num_of_gpus above 0 in the job's resource_spec, or "
 				 "in set_recipe_meta() of a script, or GPUs of an environment or "
 				 "the simulator (gpu_config of SimEnv, gpu_ids of PocEnv, gpu of "
-				 "simulator_run()), whose executor lacks cuda_empty_cache",
+				 "simulator_run()), whose executor lacks cuda_empty_cache; for "
+				 "information where the GPUs are known only when the script runs",
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
