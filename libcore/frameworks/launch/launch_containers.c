@@ -52,6 +52,9 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 		known = flmem_launch_variable_name(text, (size_t)(equals - text));
 		value = entry;
 		text = equals + 1;
+	} else if (text && !entry->key) { /* - NAME, with the value of the host */
+		known = flmem_launch_variable_name(text, strlen(text));
+		text = NULL;
 	} else if (entry->key) { /* NAME: VALUE */
 		known = flmem_launch_variable_name(entry->key, strlen(entry->key));
 		value = entry;

@@ -24,19 +24,30 @@ static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
 	}
 }
 
+/* "--env NAME=VALUE,NAME=VALUE" of Apptainer, also with "=" behind the option. */
+static bool is_apptainer_list(const struct flmem_launch_scan *scan,
+			      const struct flmem_launch_word *word)
+{
+	return scan->now.runner == FLMEM_LAUNCH_BY_APPTAINER && strchr(word->text, '=') &&
+	       (flmem_text_starts(word->text, "--env=") ||
+		strcmp(scan->now.previous, "--env") == 0);
+}
+
 /*
  * --export=ALL,NAME=VALUE of srun and sbatch, and without ALL it is all that they pass on;
- * environment=NAME="VALUE",NAME="VALUE" of supervisord.
+ * environment=NAME="VALUE",NAME="VALUE" of supervisord; a list for Apptainer.
  */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char option[] = "--export=", key[] = "environment=";
-	bool slurm = flmem_text_starts(word->text, option);
+	bool slurm = flmem_text_starts(word->text, option),
+	     apptainer = is_apptainer_list(scan, word);
+	bool bare = apptainer && !flmem_text_starts(word->text, "--env=");
 	char list[FLMEM_LAUNCH_WORD_MAX];
 
-	if (!slurm && (scan->shell || !flmem_text_starts(word->text, key)))
+	if (!slurm && !apptainer && (scan->shell || !flmem_text_starts(word->text, key)))
 		return false;
-	snprintf(list, sizeof(list), "%s", strchr(word->text, '=') + 1);
+	snprintf(list, sizeof(list), "%s", bare ? word->text : strchr(word->text, '=') + 1);
 	if (slurm && !flmem_text_starts(list, "ALL"))
 		flmem_launch_drop(scan, &word->place, "srun --export");
 	add_listed_variables(scan, list, &word->place);

@@ -28,6 +28,7 @@ enum flmem_launch_runner {
 	FLMEM_LAUNCH_BY_TEXT, /* eval, tmux, screen: a word may be a command */
 	FLMEM_LAUNCH_BY_SHELL,
 	FLMEM_LAUNCH_BY_CONTAINER, /* docker run */
+	FLMEM_LAUNCH_BY_APPTAINER,
 };
 
 /* The statement that is read. */
@@ -141,6 +142,9 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 
 /* Variables in a list of srun, sbatch and supervisord. False if the word has none. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
+
+/* The text behind APPTAINERENV_ or SINGULARITYENV_; else the text. */
+const char *flmem_launch_skip_apptainer(const char *text);
 
 /* Skips a comment, with what a scheduler reads in it: #SBATCH --export=ALL,NAME=VALUE. */
 void flmem_launch_note_comment(struct flmem_launch_scan *scan);

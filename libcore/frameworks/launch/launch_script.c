@@ -168,6 +168,20 @@ static bool note_default(struct flmem_launch_scan *scan, const struct flmem_laun
 	return name;
 }
 
+/* Lists of Apptainer, and APPTAINERENV_NAME=VALUE, which is for what it runs. */
+static bool note_for_apptainer(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *text = flmem_launch_skip_apptainer(word->text);
+	const char *name = flmem_launch_variable_name(text, strcspn(text, "="));
+
+	if (scan->now.runner == FLMEM_LAUNCH_BY_APPTAINER)
+		return flmem_launch_note_list(scan, word);
+	if (text == word->text || !name || !strchr(text, '='))
+		return false;
+	flmem_launch_add_variable(scan->launches, name, strchr(text, '=') + 1, -1, &word->place);
+	return true;
+}
+
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -177,7 +191,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 
 	if (scan->now.launch >= 0) /* an argument of the program */
 		return false;
-	if (note_default(scan, word))
+	if (note_default(scan, word) || note_for_apptainer(scan, word))
 		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
 		if (flmem_text_starts(text, prefixes[i]))

@@ -128,6 +128,8 @@ static const struct runner runners[] = {
 	{"docker", FLMEM_LAUNCH_BY_CONTAINER, "docker"},
 	{"podman", FLMEM_LAUNCH_BY_CONTAINER, "podman"},
 	{"kubectl", FLMEM_LAUNCH_BY_CONTAINER, "kubectl"},
+	{"apptainer", FLMEM_LAUNCH_BY_APPTAINER, NULL},
+	{"singularity", FLMEM_LAUNCH_BY_APPTAINER, NULL},
 	{"systemd-run", FLMEM_LAUNCH_DIRECTLY, "systemd-run"},
 };
 
@@ -226,6 +228,37 @@ static void note_passed_on(struct flmem_launch_scan *scan, const struct flmem_la
 		flmem_launch_add_variable(scan->launches, name, NULL, -1, &word->place);
 }
 
+const char *flmem_launch_skip_apptainer(const char *text)
+{
+	static const char *const marks[] = {"APPTAINERENV_", "SINGULARITYENV_"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(marks); i++)
+		if (flmem_text_starts(text, marks[i]))
+			return text + strlen(marks[i]);
+	return text;
+}
+
+/* Drops what is set before, except variables that are for Apptainer to set. */
+static void note_apptainer_option(struct flmem_launch_scan *scan,
+				  const struct flmem_launch_word *word)
+{
+	static const char *const cleans[] = {"-e", "--cleanenv", "-C", "--containall", NULL};
+	struct flmem_launches *launches = scan->launches;
+	size_t count = launches->variable_count;
+
+	if (scan->now.dropper || !flmem_text_is_one_of(word->text, cleans))
+		return;
+	flmem_launch_drop(scan, &word->place, word->text[1] == '-' ? "--cleanenv" : "apptainer -e");
+	for (size_t i = 0; i < count; i++) {
+		const struct flmem_launch_variable row = launches->variables[i];
+		const char *text = scan->text + row.place.start;
+
+		if (row.launch < 0 && flmem_launch_skip_apptainer(text) != text)
+			flmem_launch_add_variable(launches, row.name, row.known ? row.value : NULL,
+						  -1, &row.place);
+	}
+}
+
 static void note_runner_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			       const char *before)
 {
@@ -244,6 +277,9 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 	case FLMEM_LAUNCH_BY_CONTAINER: /* -e NAME takes the value of the host */
 		if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
 			note_passed_on(scan, word);
+		break;
+	case FLMEM_LAUNCH_BY_APPTAINER:
+		note_apptainer_option(scan, word);
 		break;
 	default:
 		break;
@@ -285,9 +321,6 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 	if (scan->now.launch >= 0)
 		return;
 	note_unit_names(scan, word);
-	/* of Apptainer, which passes variables on otherwise */
-	if (strcmp(word->text, "--cleanenv") == 0)
-		flmem_launch_drop(scan, &word->place, "--cleanenv");
 	if (!row) {
 		note_runner_option(scan, word, before);
 		return;
@@ -309,7 +342,8 @@ static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 		       !flmem_text_ends(text, "activate") && !flmem_text_ends(text, "conda.sh");
 	if (strcmp(command, "eval") == 0)
 		return strstr(text, "$(") && !strstr(text, "flmem env");
-	return scan->now.exports && *text == '$' && (!text[1] || text[1] == '('); /* $(cat FILE) */
+	return (scan->now.exports || scan->now.runner == FLMEM_LAUNCH_BY_ENV) && *text == '$' &&
+	       (!text[1] || text[1] == '('); /* $(cat FILE) */
 }
 
 void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
