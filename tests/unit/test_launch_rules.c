@@ -499,6 +499,8 @@ static void a_script_that_simulates_is_a_start(void **state)
 	static const char
 		env[] = "from nvflare.recipe import SimEnv\nr.execute(SimEnv(num_clients=2))\n",
 		api[] = "from nvflare.job_config.api import FedJob\njob.simulator_run('/w')\n",
+		runner[] = "from nvflare.private.fed.app.simulator.simulator_runner "
+			   "import SimulatorRunner\nSimulatorRunner('job', 'w').run()\n",
 		exports[] = "from nvflare.recipe import ProdEnv\nr.export('jobs')\n";
 	static const struct {
 		const char *file, *text, *script;
@@ -506,6 +508,7 @@ static void a_script_that_simulates_is_a_start(void **state)
 	} cases[] = {
 		{"run.sh", "python3 job.py\n", env, 1},
 		{"run.sh", "python3 job.py\n", api, 1},
+		{"run.sh", "python3 job.py\n", runner, 1},
 		{"run.sh", "python3 job.py\n", exports, 0},
 		{"run.sh", "python3 other.py # nvflare\n", env, 0},
 		{"run.sh", "export MALLOC_ARENA_MAX=4\npython3 job.py\n", env, 0},

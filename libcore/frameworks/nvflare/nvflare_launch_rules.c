@@ -48,7 +48,8 @@ static bool is_simulation(const struct flmem_rule_input *script)
 {
 	const char *text = script ? script->document.text.data : NULL;
 
-	return text && (strstr(text, "SimEnv(") || strstr(text, "simulator_run("));
+	return text && (strstr(text, "SimEnv(") || strstr(text, "simulator_run(") ||
+			strstr(text, "SimulatorRunner("));
 }
 
 static void check_simulations(struct flmem_check *check)
@@ -291,8 +292,9 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a server, client or simulator, or a script beside the file that "
-				 "runs one (SimEnv, simulator_run()), started with glibc and "
-				 "without MALLOC_ARENA_MAX or glibc.malloc.arena_max; a shell "
+				 "runs one (SimEnv, SimulatorRunner, simulator_run()), started "
+				 "with glibc and without MALLOC_ARENA_MAX or "
+				 "glibc.malloc.arena_max; a shell "
 				 "script has to export it",
 			 .message = "glibc creates up to 8 arenas per processor here, and each "
 				    "retains the memory freed in it; set MALLOC_ARENA_MAX (only "
