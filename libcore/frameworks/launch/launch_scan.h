@@ -143,6 +143,10 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 /* Variables in a list of srun, sbatch and supervisord. False if the word has none. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
+/* "python3 -u job.py", "./job.py", and python3 "$1", whose file is not known (launch_python.c). */
+void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			      const char *name);
+
 /* The text behind APPTAINERENV_ or SINGULARITYENV_; else the text. */
 const char *flmem_launch_skip_apptainer(const char *text);
 
