@@ -183,15 +183,18 @@ static int take_tensor_name(struct checkpoint *checkpoint, const struct flmem_pi
 	return 0;
 }
 
-static int not_a_tensor(const struct checkpoint *checkpoint, const char *name)
+static int not_a_tensor(const struct checkpoint *checkpoint, const char *name,
+			const struct flmem_pickle_value *value)
 {
 	char shown[128];
 
+	flmem_text_escape(name, shown, sizeof(shown));
 	return flmem_error_set(
 		checkpoint->err, FLMEM_EUSAGE, 0,
 		"'%s' contains '%s', which is not a tensor; name the dict that contains only "
-		"tensors with --key, for example state_dict",
-		checkpoint->path, flmem_text_escape(name, shown, sizeof(shown)));
+		"tensors with --key, for example %s",
+		checkpoint->path, shown,
+		value->kind == FLMEM_PICKLE_DICT ? shown : "state_dict");
 }
 
 static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,
@@ -205,7 +208,7 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 	if (rc)
 		return rc;
 	if (value->kind != FLMEM_PICKLE_TENSOR)
-		return not_a_tensor(checkpoint, tensor->name);
+		return not_a_tensor(checkpoint, tensor->name, value);
 	from = &checkpoint->pickle.tensors[value->number];
 	tensor->dtype = from->dtype;
 	if (!take_pickled_shape(checkpoint, &from->shape, tensor, &elements))

@@ -118,7 +118,9 @@ def pickles():
             (finish(dictionary([("w", tensor)]) + b"(" + text("a") + b"u"), "adds to an object of another kind"),
             (finish(b"(ios\nsystem\n"), "has an operation that no state dict needs"),
             (finish(b"K\x01"), "has no dict at its top level"),
-            (finish(dictionary([("w", b"K\x01")])), "contains 'w', which is not a tensor"),
+            (finish(dictionary([("w", b"K\x01")])), "contains 'w', which is not a tensor; name the dict that contains only"
+             " tensors with --key, for example state_dict"),
+            (finish(dictionary([("net", dictionary([("w", tensor)]))])), "with --key, for example net"),
             (finish(dictionary([("w", tensor), ("w", tensor)])), "occurs twice"),
             (finish(dictionary([(b"\xff", tensor)])), "has a name that is not UTF-8 text"),
             (finish(dictionary([("a\0b", tensor)])), "has a tensor without a valid name"),
