@@ -87,6 +87,14 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 	assert_sampled exact
 }
 
+@test "functions for mappings that another library defines are called as without the sampler" {
+	local said
+	[ "$("$FLMEM_VICTIMS/sampled/mapping")" = '0 1 1' ]
+	said=$("$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/mapping")
+	[ "$said" = '0 1 1' ] || fail "$said"
+	look 'assert sum(s.samples for s in p.sites.values()) >= 3'
+}
+
 @test "2,000 threads come and go" {
 	sample --interval 16K -- threads 2000
 	assert_sampled 7

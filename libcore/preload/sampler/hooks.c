@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "preload/sampler/got.h"
 #include "preload/sampler/sampler.h"
@@ -246,21 +244,30 @@ static bool is_counted_mapping(int access, int flags)
 	return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);
 }
 
-EXPORT void *mmap(void *at, size_t length, int access, int flags, int fd, off_t offset)
+static inline __attribute__((always_inline)) void *
+count_mapping(void *result, size_t length, int access, int flags, const void *const *frame)
 {
-	void *result = sampler_next.mmap(at, length, access, flags, fd, offset);
-
 	if (result == MAP_FAILED)
 		return result;
 	if ((flags & MAP_FIXED) && sampler_is_active() && sampler_control.mappings)
 		sampler_mapping_removed((uintptr_t)result, length);
-	if (is_counted_mapping(access, flags) && !is_allocators_own(__builtin_return_address(0)))
-		sample_mapping(result, length, CALLER_FRAME);
+	if (is_counted_mapping(access, flags) && !is_allocators_own(frame[1]))
+		sample_mapping(result, length, frame);
 	return result;
 }
 
+EXPORT void *mmap(void *at, size_t length, int access, int flags, int fd, off_t offset)
+{
+	return count_mapping(sampler_next.mmap(at, length, access, flags, fd, offset), length,
+			     access, flags, CALLER_FRAME);
+}
+
+/* A library may have a function of its own for the one name and not for the other. */
 EXPORT void *mmap64(void *at, size_t length, int access, int flags, int fd, off_t offset)
-	__attribute__((alias("mmap")));
+{
+	return count_mapping(sampler_next.mmap64(at, length, access, flags, fd, offset), length,
+			     access, flags, CALLER_FRAME);
+}
 
 /* Before the call: another thread may get the same range at once. */
 EXPORT int munmap(void *at, size_t length)
@@ -287,7 +294,7 @@ EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 		va_end(rest);
 	}
 	sampled = sampler_may_be_sampled(at) && sampler_forget(at, &live);
-	result = (void *)syscall(SYS_mremap, at, old_length, length, flags, target);
+	result = sampler_next.mremap(at, old_length, length, flags, target);
 	saved = errno;
 	if (sampled && result == MAP_FAILED)
 		sampler_forget_undo(at, &live);

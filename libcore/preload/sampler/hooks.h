@@ -23,7 +23,9 @@
 	X(valloc)             \
 	X(pvalloc)            \
 	X(mmap)               \
+	X(mmap64)             \
 	X(munmap)             \
+	X(mremap)             \
 	X(dlclose)
 
 struct sampler_next {
@@ -39,7 +41,9 @@ struct sampler_next {
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
+	void *(*mmap64)(void *, size_t, int, int, int, off_t);
 	int (*munmap)(void *, size_t);
+	void *(*mremap)(void *, size_t, size_t, int, ...);
 	int (*dlclose)(void *);
 	uintptr_t owner_start, owner_end; /* of the code that malloc() is in */
 };

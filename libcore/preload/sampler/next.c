@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,13 +101,28 @@ static int early_munmap(void *at, size_t length)
 	return (int)syscall(SYS_munmap, at, length);
 }
 
+static void *early_mremap(void *at, size_t old_length, size_t length, int flags, ...)
+{
+	void *target = NULL;
+	va_list rest;
+
+	if (flags & MREMAP_FIXED) {
+		va_start(rest, flags);
+		target = va_arg(rest, void *);
+		va_end(rest);
+	}
+	return (void *)syscall(SYS_mremap, at, old_length, length, flags, target);
+}
+
 struct sampler_next sampler_next = {
 	.malloc = early_malloc,
 	.calloc = early_calloc,
 	.realloc = early_realloc,
 	.free = early_free,
 	.mmap = early_mmap,
+	.mmap64 = early_mmap,
 	.munmap = early_munmap,
+	.mremap = early_mremap,
 };
 
 void *sampler_next_dlopen, *sampler_next_dlsym;
