@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of the sampler that need no other process: arithmetic, safe reads, tables of CPython. */
+#include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,6 +49,29 @@ static void test_weights_are_those_of_the_formula(void **state)
 		assert_true(fabs((double)count - FLMEM_PROFILE_COUNT_UNIT / chance) <=
 			    1 + 1e-9 * (double)count);
 	}
+}
+
+/* A program may let each inexact result raise SIGFPE, round up, and read the flags afterwards. */
+static void test_the_floating_point_environment_stays(void **state)
+{
+	uint64_t random = 42, bytes, count, gap, bytes_up, count_up;
+
+	(void)state;
+	gap = sampler_draw_gap(&random, 1000);
+	sampler_weigh(77, 1000, &bytes, &count);
+	random = 42;
+	assert_int_equal(fesetround(FE_UPWARD), 0);
+	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+	(void)feenableexcept(FE_ALL_EXCEPT);
+	assert_int_equal(sampler_draw_gap(&random, 1000), gap);
+	sampler_weigh(77, 1000, &bytes_up, &count_up);
+	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+	/* Some processors raise none. */
+	(void)fedisableexcept(FE_ALL_EXCEPT);
+	assert_int_equal(fegetround(), FE_UPWARD);
+	fesetround(FE_TONEAREST);
+	assert_int_equal(bytes_up, bytes);
+	assert_int_equal(count_up, count);
 }
 
 /* Pages: one with 'a', none, one without access. */
@@ -368,6 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gaps_are_exponential),
 		cmocka_unit_test(test_weights_are_those_of_the_formula),
+		cmocka_unit_test(test_the_floating_point_environment_stays),
 		cmocka_unit_test(test_memory_that_is_not_there),
 		cmocka_unit_test(test_lines_of_the_last_sample),
 		cmocka_unit_test(test_what_is_the_own_stack),

@@ -1,10 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Random gaps between samples, and the weights that make sums of samples unbiased. No libm. */
+/*
+ * Random gaps between samples, and the weights that make sums of samples unbiased. No libm.
+ *
+ * malloc() computes with whole numbers. So the program may have it called with any rounding, with
+ * exceptions that raise SIGFPE (feenableexcept()), and reads the flags of its own operations after
+ * it: what is computed here has an environment of its own, as feholdexcept() makes one.
+ */
 
 #include "preload/sampler/sampler.h"
 
 #define LN2 0.69314718055994530942
+
+/* Whatever computes in between is not inlined, so that none of it is moved out. */
+#define COMPUTES __attribute__((noinline))
+
+#ifdef __x86_64__
+#define MASKED_TO_NEAREST 0x1f80U
+
+static inline uint64_t enter_arithmetic(void)
+{
+	uint32_t before, own = MASKED_TO_NEAREST;
+
+	__asm__ volatile("stmxcsr %0" : "=m"(before) : : "memory");
+	__asm__ volatile("ldmxcsr %0" : : "m"(own) : "memory");
+	return before;
+}
+
+static inline void leave_arithmetic(uint64_t before)
+{
+	uint32_t there = (uint32_t)before;
+
+	__asm__ volatile("ldmxcsr %0" : : "m"(there) : "memory");
+}
+#else
+/* FPCR has the rounding and what traps, FPSR the flags; 32 bits each. */
+static inline uint64_t enter_arithmetic(void)
+{
+	uint64_t control, status;
+
+	__asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr\n\tmsr fpcr, xzr"
+			 : "=&r"(control), "=&r"(status)
+			 :
+			 : "memory");
+	return control << 32 | (uint32_t)status;
+}
+
+static inline void leave_arithmetic(uint64_t before)
+{
+	__asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1"
+			 :
+			 : "r"(before >> 32), "r"(before & UINT32_MAX)
+			 : "memory");
+}
+#endif
 
 /* xorshift64*; never 0 when seeded with something else. */
 static uint64_t next_gap_random(uint64_t *state)
@@ -53,12 +102,21 @@ static double exp_of_negative(double x)
 	return sum;
 }
 
-uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval)
+static COMPUTES void draw_gap(uint64_t *random, uint64_t interval, uint64_t *ret_gap)
 {
 	uint64_t number = (next_gap_random(random) >> 11) + 1; /* 1 to 2^53 */
 	double gap = (53 * LN2 - log_of_whole(number)) * (double)interval;
 
-	return (uint64_t)gap;
+	*ret_gap = (uint64_t)gap;
+}
+
+uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval)
+{
+	uint64_t before = enter_arithmetic(), gap;
+
+	draw_gap(random, interval, &gap);
+	leave_arithmetic(before);
+	return gap;
 }
 
 /* 1 - exp(-x), also where x is small and the difference would lose all digits. */
@@ -71,10 +129,19 @@ static double chance_of(double x)
 	return 1 - exp_of_negative(x);
 }
 
-void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes, uint64_t *ret_count)
+static COMPUTES void weigh_sample(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
+				  uint64_t *ret_count)
 {
 	double chance = chance_of((double)size / (double)interval);
 
 	*ret_bytes = (uint64_t)((double)size / chance + 0.5);
 	*ret_count = (uint64_t)(FLMEM_PROFILE_COUNT_UNIT / chance + 0.5);
+}
+
+void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes, uint64_t *ret_count)
+{
+	uint64_t before = enter_arithmetic();
+
+	weigh_sample(size, interval, ret_bytes, ret_count);
+	leave_arithmetic(before);
 }

@@ -43,7 +43,7 @@ static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, 
 		sampler_forget_done(&live);
 		return;
 	}
-	bytes = (uint64_t)((double)live.weight_bytes * (double)(length - kept) / (double)length);
+	bytes = (uint64_t)((unsigned __int128)live.weight_bytes * (length - kept) / length);
 	count = 0;
 	sampler_count_freed(&live, bytes, count, sampler_now_ms());
 	live.weight_bytes -= bytes;
