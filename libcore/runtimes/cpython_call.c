@@ -151,7 +151,7 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 		return rc;
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
-	rc = flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, err);
+	rc = flmem_headroom_check_thread(session->view->process, FLMEM_CPYTHON_HEADROOM, err);
 	if (rc)
 		return rc;
 	if (!is_lock_usable(session, &holder))

@@ -160,6 +160,28 @@ time.sleep(1000)'
 	grep -q '^got' "$VICTIM_LOG" || fail "the program was refused its memory"
 }
 
+# A thread of glibc gets a stack of that size, and glibc keeps it.
+@test "nor is it for the stack of a thread where ulimit -s is large" {
+	requires /usr/bin/python3
+	ulimit -Ss 1048576
+	start_victim /usr/bin/python3 -uc '
+import mmap, os, resource, time
+page = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (page + (1200 << 20), -1))
+print("ready", flush=True)
+while not os.path.exists("'"$BATS_TEST_TMPDIR"'/go"):
+    time.sleep(0.02)
+mmap.mmap(-1, 1000 << 20).close()
+print("got", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"address space (ulimit -v) leaves less than 1272 MiB"* ]]
+	: >"$BATS_TEST_TMPDIR/go"
+	wait_until 20 grep -Eq '^got|Error' "$VICTIM_LOG"
+	grep -q '^got' "$VICTIM_LOG" || fail "the program was refused its memory"
+}
+
 @test "a process whose address space is full is refused, idle or computing" {
 	each_python collect_without_memory waits
 	each_python collect_without_memory computes

@@ -125,6 +125,32 @@ static void what_a_thread_reserves_is_left_to_the_program(void **state)
 	end();
 }
 
+/* A thread of glibc gets a stack as large as that of the first one may be. */
+static void a_large_stack_is_left_to_the_program(void **state)
+{
+	const rlim_t stack = (rlim_t)1 << 30, usual = (rlim_t)8 << 20;
+	struct flmem_error err = {0};
+
+	(void)state;
+	start();
+	set_limit(RLIMIT_STACK, stack);
+	set_limit(RLIMIT_AS, address_space() + stack - usual + ((rlim_t)255 << 20));
+	assert_int_equal(flmem_headroom_check_thread(&target.process, BYTES, &err), FLMEM_EUNSAFE);
+	if (!strstr(err.message, "its address space (ulimit -v) leaves less than 1272 MiB"))
+		fail_msg("%s", err.message);
+	set_limit(RLIMIT_AS, address_space() + stack - usual + ((rlim_t)257 << 20));
+	if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
+	    !strstr(err.message, "vm.overcommit_memory"))
+		fail_msg("%s", err.message);
+	/* Then it is 2 MiB. */
+	set_limit(RLIMIT_STACK, RLIM_INFINITY);
+	set_limit(RLIMIT_AS, address_space() + ((rlim_t)257 << 20));
+	if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
+	    !strstr(err.message, "vm.overcommit_memory"))
+		fail_msg("%s", err.message);
+	end();
+}
+
 static void full_data_is_refused(void **state)
 {
 	(void)state;
@@ -361,6 +387,7 @@ int main(void)
 		cmocka_unit_test(a_limit_that_is_far_off_refuses_nothing),
 		cmocka_unit_test(a_full_address_space_is_refused),
 		cmocka_unit_test(what_a_thread_reserves_is_left_to_the_program),
+		cmocka_unit_test(a_large_stack_is_left_to_the_program),
 		cmocka_unit_test(full_data_is_refused),
 		cmocka_unit_test(many_mappings_are_refused),
 		cmocka_unit_test(full_locked_memory_is_refused),

@@ -193,8 +193,8 @@ static int check_attach_room(const struct attach_attempt *attempt,
 {
 	uint64_t limit = attempt->options.profile.limit_bytes;
 
-	return flmem_headroom_check(&target->process,
-				    (limit ? limit : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
+	return flmem_headroom_check_thread(&target->process,
+					   (limit ? limit : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
 }
 
 /* The sampler reads frames under the lock of the interpreter, and a profile needs it. */

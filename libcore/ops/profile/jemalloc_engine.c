@@ -15,6 +15,7 @@
 #include "ops/profile/attached.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
+#include "proc/limits/headroom.h"
 #include "profiler/jemalloc_dump.h"
 #include "remote/borrow.h"
 #include "remote/new_thread.h"
@@ -223,10 +224,12 @@ static int write_dump_to(struct jemalloc_engine *e, const struct flmem_attached_
 	struct flmem_thread_functions functions;
 	struct flmem_new_thread thread;
 	struct flmem_borrow_options options = e->borrow;
-	int rc = flmem_thread_functions_find(view, &functions, err);
+	int rc = flmem_headroom_check_thread(view->process, DUMP_STACK_BYTES, err);
 
 	options.syscalls = &flmem_cpython_syscalls_new_thread;
 	options.repeatable = false; /* one thread */
+	if (!rc)
+		rc = flmem_thread_functions_find(view, &functions, err);
 	if (!rc)
 		rc = flmem_new_thread_start(view, &functions, &options, &thread, err);
 	if (rc)

@@ -30,6 +30,7 @@
  * 64 MiB. The program may need the rest at once.
  */
 #define SPARE_RESERVED ((uint64_t)256 << 20)
+#define USUAL_STACK    ((uint64_t)8 << 20)
 
 /* Threads and processes that a program may start at about the same time, beside flmem's. */
 #define SPARE_TASKS 16U
@@ -159,10 +160,10 @@ static bool is_host_committed(uint64_t bytes)
 	       limit - committed < bytes;
 }
 
-int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
-			 struct flmem_error *err)
+/* `reserved`: what may be needed of the limits for which memory counts that is only reserved. */
+static int check_room_below_limits(const struct flmem_process *process, uint64_t bytes,
+				   uint64_t reserved, struct flmem_error *err)
 {
-	const uint64_t reserved = bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes;
 	const char *limit = NULL;
 	uint64_t needed = bytes;
 
@@ -185,6 +186,37 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			       "process %d could end for lack of memory: the limit of %s leaves "
 			       "less than %llu MiB, or cannot be read; raise it with prlimit",
 			       (int)process->pid, limit, (unsigned long long)(needed >> 20));
+}
+
+int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
+			 struct flmem_error *err)
+{
+	return check_room_below_limits(process, bytes,
+				       bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes, err);
+}
+
+/*
+ * What the stack of a thread takes beyond the usual: glibc gives a thread as much as the first one
+ * may have, and 2 MiB where that is unlimited. It keeps the stack for the next thread, also one of
+ * a gigabyte.
+ */
+static uint64_t read_extra_stack(const struct flmem_process *process)
+{
+	uint64_t stack;
+
+	if (!flmem_headroom_limit(process, "Max stack size", &stack) || stack == UINT64_MAX ||
+	    stack < USUAL_STACK)
+		return 0;
+	return stack - USUAL_STACK;
+}
+
+int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t bytes,
+				struct flmem_error *err)
+{
+	const uint64_t reserved = bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes;
+	const uint64_t stack = read_extra_stack(process);
+
+	return check_room_below_limits(process, bytes + stack, reserved + stack, err);
 }
 
 /* RLIMIT_NPROC does not hold for it (kernel/fork.c, copy_process). */

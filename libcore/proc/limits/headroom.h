@@ -24,6 +24,10 @@
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
 
+/* The same before a thread is started in it, whose stack may be larger than usual (ulimit -s). */
+int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t bytes,
+				struct flmem_error *err);
+
 /*
  * FLMEM_EUNSAFE when the control groups of the process (pids.max) or the limit of its user
  * (RLIMIT_NPROC) leave few threads: one that flmem starts would take the place of the next that the
