@@ -19,9 +19,7 @@
 /* X(name): functions that a program calls and the sampler has in their place; malloc is first. */
 #define SAMPLER_HOOKS(X)     \
 	SAMPLER_NEXT_ROWS(X) \
-	X(reallocarray)      \
-	X(mmap64)            \
-	X(mremap)
+	X(reallocarray)
 
 /* Only redirected, not exported: what is opened later is looked for after them. */
 #define SAMPLER_LINKER_HOOKS(X) \
