@@ -125,6 +125,41 @@ check_attach() {
 	assert_sound
 }
 
+# PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.
+@test "a library that the program opens is looked at alone, not with all that were there before" {
+	local set i small count
+	for set in 1 2; do
+		mkdir "$BATS_TEST_TMPDIR/libraries.$set"
+		for i in {1..100}; do
+			cp "$FLMEM_VICTIMS/sampled/sampled_one.so" "$BATS_TEST_TMPDIR/libraries.$set/$i.so"
+		done
+	done
+	start_attachable
+	attach
+	order opens "$BATS_TEST_TMPDIR/libraries.1"
+	small=$ANSWER
+	order load "$FLMEM_VICTIMS/sampled/relocated.so"
+	order opens "$BATS_TEST_TMPDIR/libraries.2"
+	((ANSWER < 3 * small + 150)) || fail "$small ms, then $ANSWER ms"
+	# All of them are redirected, and put back.
+	read -r count _ < <(got redirected "$VICTIM")
+	((count > 200)) || fail "$count entries"
+	assert_sound
+	detach
+	[[ $(got redirected "$VICTIM") = 0* ]]
+}
+
+@test "a library that comes to the place of one that was closed is redirected" {
+	start_attachable
+	attach
+	order replace "$FLMEM_VICTIMS/sampled/sampled_one.so" "$FLMEM_VICTIMS/sampled/sampled_two.so"
+	[ "$ANSWER" = same ] || skip "the second library is elsewhere: $ANSWER"
+	[[ $(got redirected "$VICTIM") == *' sampled_two.so'* ]]
+	assert_sound
+	detach
+	[[ $(got redirected "$VICTIM") = 0* ]]
+}
+
 @test "a leak of one bytearray per round: leaks names the line" {
 	local round
 	start_attachable

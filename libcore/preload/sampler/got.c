@@ -32,6 +32,7 @@
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
+#define SEEN_MAX     8192U /* a power of 2 */
 
 struct hooked {
 	const char *name;
@@ -57,8 +58,16 @@ static struct hooked hooked[] = {
 #undef SAMPLER_ROW
 };
 static struct changed *changed;
-static unsigned long long seen_adds;
+static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
+/*
+ * Objects in which nothing is left to do, by their program headers, as long as none is closed. To
+ * look at all again for each library that a program opens takes long: PyTorch has a million
+ * relocations.
+ */
+static const ElfW(Phdr) * seen_objects[SEEN_MAX];
+static uint32_t seen_count;
+static struct flmem_sampler_entries seen_entries; /* of these objects */
 
 #define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
 
@@ -314,11 +323,64 @@ static bool is_unready(const struct pass *pass, const struct sampler_object *obj
 	return access < 0 || access & PROT_WRITE;
 }
 
+static bool is_seen_object(const struct dl_phdr_info *info)
+{
+	uint32_t at = (uint32_t)sampler_hash((uintptr_t)info->dlpi_phdr, 0);
+
+	for (; seen_objects[at % SEEN_MAX]; at++)
+		if (seen_objects[at % SEEN_MAX] == info->dlpi_phdr)
+			return true;
+	return false;
+}
+
+static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sampler_entries *more)
+{
+	to->redirected += more->redirected;
+	to->fixed += more->fixed;
+	to->elsewhere += more->elsewhere;
+	to->unresolved += more->unresolved;
+	to->locked += more->locked;
+	to->objects += more->objects;
+	to->unready += more->unready;
+}
+
+/* An entry that is not bound yet may be redirected the next time. */
+static void remember_object(const struct dl_phdr_info *info,
+			    const struct flmem_sampler_entries *entries)
+{
+	uint32_t at = (uint32_t)sampler_hash((uintptr_t)info->dlpi_phdr, 0);
+
+	if (entries->unresolved || seen_count >= SEEN_MAX / 2)
+		return;
+	while (seen_objects[at % SEEN_MAX])
+		at++;
+	seen_objects[at % SEEN_MAX] = info->dlpi_phdr;
+	seen_count++;
+	add_entries(&seen_entries, entries);
+}
+
+static void forget_objects(void)
+{
+	memset(seen_objects, 0, sizeof(seen_objects));
+	seen_count = 0;
+	seen_entries = (struct flmem_sampler_entries){0};
+}
+
+static void visit_relocations(struct pass *pass, const struct sampler_object *object)
+{
+	bool found = false;
+
+	for (unsigned table = 0; table < 2; table++)
+		for (size_t i = 0; i < object->counts[table]; i++)
+			found |= visit_relocation(pass, object, table, i);
+	close_page(pass);
+	pass->entries.objects += found;
+}
+
 static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct pass *pass = context;
 	struct sampler_object object;
-	bool found = false;
 
 	(void)size;
 	if (!sampler_object_read(info, &object))
@@ -327,11 +389,22 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 		pass->entries.unready++;
 		return 0;
 	}
-	for (unsigned table = 0; table < 2; table++)
-		for (size_t i = 0; i < object.counts[table]; i++)
-			found |= visit_relocation(pass, &object, table, i);
-	close_page(pass);
-	pass->entries.objects += found;
+	visit_relocations(pass, &object);
+	return 0;
+}
+
+/* One that was not seen before. */
+static int redirect_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context, own = *pass;
+
+	if (is_seen_object(info))
+		return 0;
+	own.entries = (struct flmem_sampler_entries){0};
+	visit_object(info, size, &own);
+	add_entries(&pass->entries, &own.entries);
+	if (!own.entries.unready)
+		remember_object(info, &own.entries);
 	return 0;
 }
 
@@ -343,10 +416,30 @@ static int find_main_object(struct dl_phdr_info *info, size_t size, void *contex
 	return sampler_object_read(info, &pass->main) && pass->main.is_main;
 }
 
+/* In the order of the link map, which is that in which the linker searches. */
+static int find_definitions(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct sampler_object object;
+	uintptr_t function;
+
+	(void)size;
+	(void)context;
+	if (!sampler_object_read(info, &object))
+		return 0;
+	for (size_t i = 0; i < HOOKED; i++) {
+		hooked[i].definitions += sampler_object_define(&object, hooked[i].name, &function);
+		if (!hooked[i].real)
+			hooked[i].real = function;
+	}
+	return 0;
+}
+
 static void resolve_hooked(void)
 {
+	for (size_t i = 0; i < HOOKED; i++)
+		hooked[i].real = hooked[i].definitions = 0;
+	dl_iterate_phdr(find_definitions, NULL);
 	for (size_t i = 0; i < HOOKED; i++) {
-		hooked[i].real = sampler_symbol_find(hooked[i].name, &hooked[i].definitions);
 		/* It must not get what another allocator has handed out. */
 		if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))
 			hooked[i].real = 0;
@@ -375,6 +468,18 @@ static bool begin_pass(struct pass *pass)
 	return true;
 }
 
+static void redirect_objects(struct pass *pass, const struct dl_phdr_info *info)
+{
+	if (!pass->is_late || info->dlpi_subs != seen_subs)
+		forget_objects();
+	pass->visit = redirect_entry;
+	pass->entries = seen_entries;
+	dl_iterate_phdr(redirect_object, pass);
+	seen_adds = info->dlpi_adds;
+	seen_subs = info->dlpi_subs;
+	seen_all = pass->entries.unready == 0;
+}
+
 static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct pass *pass = context;
@@ -390,11 +495,8 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 		return 1;
 	if (!pass->is_late)
 		visit_objects(pass, check_redirected);
-	if (!pass->why) {
-		visit_objects(pass, redirect_entry);
-		seen_adds = info->dlpi_adds;
-		seen_all = pass->entries.unready == 0;
-	}
+	if (!pass->why)
+		redirect_objects(pass, info);
 	sampler_areas_free(&pass->areas);
 	return 1;
 }

@@ -2,10 +2,13 @@
 """
 A program that is attached to: eight threads allocate and compare checksums, and one keeps a
 bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork", "import NAME",
-"open PATH" (which calls its function), "keep PATH" and "drop" (a block of an allocator that only that
+"open PATH" (which calls its function), "load PATH", "opens FOLDER" (all libraries of it; the
+processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
+"keep PATH" and "drop" (a block of an allocator that only that
 library uses), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
 children call the dynamic linker), "check"; each is answered by a line.
 """
+import _ctypes
 import ctypes
 import mmap
 import os
@@ -91,6 +94,26 @@ def keep_block(path):
     return "kept"
 
 
+def open_all(folder):
+    start = time.thread_time_ns()
+    for name in sorted(os.listdir(folder)):
+        libc.dlsym(ctypes.c_void_p(ctypes.CDLL(os.path.join(folder, name))._handle), b"malloc")
+    return (time.thread_time_ns() - start) // 1000000
+
+
+def open_place(path):
+    """The handle, and where it lies: the first word of a link map."""
+    handle = _ctypes.dlopen(path, os.RTLD_NOW)
+    _ctypes.dlsym(handle, "library_allocate")
+    return handle, ctypes.c_uint64.from_address(handle).value
+
+
+def replace(first, second):
+    handle, place = open_place(first)
+    _ctypes.dlclose(handle)
+    return "same" if open_place(second)[1] == place else "elsewhere"
+
+
 def obey(order):
     word, _, rest = order.partition(" ")
     if word == "round":
@@ -103,6 +126,12 @@ def obey(order):
         __import__(rest)
     elif word == "open":
         return ctypes.CDLL(rest).open_neighbour()
+    elif word == "load":
+        ctypes.CDLL(rest)
+    elif word == "opens":
+        return open_all(rest)
+    elif word == "replace":
+        return replace(*rest.split())
     elif word == "keep":
         return keep_block(rest)
     elif word == "drop":
