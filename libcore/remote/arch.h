@@ -150,7 +150,11 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
  */
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
 
-/* Changes the registers in memory only, as if the interrupted system call had returned 0. */
+/*
+ * Changes the registers in memory only, as if the interrupted system call had returned 0. Further
+ * floating-point operations round, and raise nothing, as a program finds them at its start (System
+ * V ABI, "process initialization"): a thread has what the thread had that started it.
+ */
 void flmem_arch_finish_call(struct flmem_thread_state *state);
 
 /*

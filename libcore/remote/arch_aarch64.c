@@ -295,6 +295,7 @@ void flmem_arch_finish_call(struct flmem_thread_state *state)
 		state->regs.pc += CODE_BYTES;
 	state->regs.regs[0] = 0;
 	state->at_svc = false;
+	memset(state->xstate + VECTOR_FPSR, 0, 8); /* and FPCR */
 }
 
 static uint64_t calls_mask(const struct flmem_thread_state *state,

@@ -88,10 +88,14 @@ _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
 #define XSTATE_MAGIC2  0x46505845U
 
 /* The XSAVE area: Intel SDM volume 1, chapter 13. */
-#define CPUID_XSTATE	  0xdU
-#define XSTATE_PRESENT	  512 /* XSTATE_BV: components that are not in their initial state */
-#define XSTATE_HEADER_END 576
-#define XSTATE_TILE_DATA  (UINT64_C(1) << 18)
+#define CPUID_XSTATE	   0xdU
+#define XSTATE_X87_CONTROL 0
+#define XSTATE_MXCSR	   24
+#define X87_INITIAL	   0x37fU
+#define MXCSR_INITIAL	   0x1f80U
+#define XSTATE_PRESENT	   512 /* XSTATE_BV: components that are not in their initial state */
+#define XSTATE_HEADER_END  576
+#define XSTATE_TILE_DATA   (UINT64_C(1) << 18)
 
 static const unsigned char restorer_code[] = {
 	0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, /* mov $15, %rax */
@@ -253,8 +257,13 @@ int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
 
 void flmem_arch_finish_call(struct flmem_thread_state *state)
 {
+	const uint16_t control = X87_INITIAL;
+	const uint32_t mxcsr = MXCSR_INITIAL;
+
 	state->regs.rax = 0;
 	state->regs.orig_rax = (unsigned long)-1;
+	memcpy(state->xstate + XSTATE_X87_CONTROL, &control, sizeof(control));
+	memcpy(state->xstate + XSTATE_MXCSR, &mxcsr, sizeof(mxcsr));
 }
 
 static uint64_t chain_mask(const struct flmem_thread_state *state,

@@ -386,6 +386,35 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_deep
 }
 
+# Threads of C that compute often have invalid operations end the program; those of Python do not.
+collect_beside_exceptions() {
+	start_victim "$PYTHON" -uc '
+import ctypes, gc, os, threading
+libm, libc = ctypes.CDLL("libm.so.6"), ctypes.CDLL(None)
+gc.disable()
+class Compares:
+    def __del__(self):
+        os.write(1, b"compared %d\n" % (float("nan") < 1.0))
+def wait():
+    libm.feenableexcept(1) # FE_INVALID
+    os.write(1, b"ready\n")
+    libc.pause()
+garbage = Compares()
+garbage.itself = garbage
+del garbage
+threading.Thread(target=wait, daemon=True).start()
+os.read(os.pipe()[0], 1)'
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+	grep -q '^compared 0' "$VICTIM_LOG" || fail "$(cat "$VICTIM_LOG")"
+	assert_victim_unharmed
+}
+
+@test "finalisers do not raise SIGFPE where a thread that was borrowed would" {
+	[ "$(uname -m)" = x86_64 ] || skip "some processors of other kinds raise none"
+	each_python collect_beside_exceptions
+}
+
 # Functions of the program with the names of Python's own: the code calls none of them.
 collect_beside_own_functions() {
 	start_victim "$PYTHON" -uc '

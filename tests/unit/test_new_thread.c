@@ -2,6 +2,7 @@
 /* A thread that flmem starts in a target is that one, makes its calls, and is gone then. */
 #include "borrowed.h"
 
+#include <fenv.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +26,7 @@ static struct shared {
 	volatile pid_t apart; /* -1: it could not be made */
 	volatile pid_t marked_by;
 	uint64_t blocked; /* in the call */
+	int floats;	  /* 1: as at the start of a program; -1: not */
 } * shared;
 
 /* Called in the child; the address is the same there. */
@@ -32,6 +34,7 @@ static void mark(struct shared *page)
 {
 	page->marked_by = gettid();
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &page->blocked, sizeof(page->blocked));
+	page->floats = !fegetexcept() && fegetround() == FE_TONEAREST ? 1 : -1;
 }
 
 static void *wait_for_ever(void *unused)
@@ -117,6 +120,19 @@ static void be_child(void)
 	    (setresuid(NOBODY, NOBODY, NOBODY) || setrlimit(RLIMIT_NPROC, &none)))
 		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
+	shared->ready = 1;
+	wait_for_ever(NULL);
+}
+
+/* Every thread rounds up, and is ended by an invalid operation. */
+static void be_particular(void)
+{
+	pthread_t thread;
+
+	(void)feenableexcept(FE_INVALID);
+	fesetround(FE_UPWARD);
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		_exit(1);
 	shared->ready = 1;
 	wait_for_ever(NULL);
 }
@@ -227,6 +243,24 @@ static void it_makes_the_calls_and_is_gone(void **state)
 	/* So is its stack, which nobody waits for: the C library gives it to the next one. */
 	start_thread(&fixture, &next);
 	assert_int_equal(next.pointer, thread.pointer);
+	fixture_end(&fixture);
+}
+
+/* Finalisers of Python compute with NaN. */
+static void floating_point_exceptions_are_not_inherited(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_borrow_result run;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+
+	(void)state;
+	*shared = (struct shared){0};
+	fixture_begin(&fixture, be_particular);
+	start_thread(&fixture, &thread);
+	if (run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err))
+		fail_msg("%s", err.message);
+	assert_int_equal(shared->floats, 1);
 	fixture_end(&fixture);
 }
 
@@ -472,6 +506,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_makes_the_calls_and_is_gone),
+		cmocka_unit_test(floating_point_exceptions_are_not_inherited),
 		cmocka_unit_test(all_signals_are_blocked_but_those_of_setuid),
 		cmocka_unit_test(with_musl_its_own_signal_is_not_blocked_either),
 		cmocka_unit_test(a_thread_with_descriptors_of_its_own_starts_none),
