@@ -95,6 +95,15 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 	look 'assert sum(s.samples for s in p.sites.values()) >= 3'
 }
 
+# The mappings of the process are not read for each sample.
+@test "code that the program has generated itself does not slow its allocations down" {
+	[ "$(uname -m)" = x86_64 ] || skip "the generated code is that of x86-64"
+	local direct generated
+	read -r direct generated < <("$FLMEM" profile run --force -o "$PROFILE" -- "$FLMEM_VICTIMS/sampled/generated")
+	((generated < 5 * direct + 200)) || fail "$direct ms, from generated code $generated ms"
+	look 'assert sum(s.samples for s in p.sites.values()) > 1000'
+}
+
 @test "2,000 threads come and go" {
 	sample --interval 16K -- threads 2000
 	assert_sampled 7

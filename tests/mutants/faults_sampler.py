@@ -8,6 +8,7 @@ RECORD = "libcore/preload/sampler/record.c"
 TOTALS = "libcore/preload/sampler/totals.c"
 ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
 MAPPINGS = "libcore/preload/sampler/mappings.c"
+MAPPED = "libcore/preload/sampler/mapped_file.c"
 TABLES = "libcore/preload/sampler/tables.c"
 LIVE = "libcore/preload/sampler/live.c"
 MEMORY = "libcore/preload/sampler/safe_reads.c"
@@ -32,6 +33,9 @@ FAULTS = (
     Fault("sample-arithmetic-flags", ARITHMETIC,
           "__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(there) : \"memory\");", "",
           "flags of the program's own operations", ("unit.test_sampler_parts",)),
+    Fault("sample-absent-forgotten", MAPPED, "remember_range(&walk, FLMEM_PROFILE_NONE, stale);", "",
+          "remembering that code is in no file",
+          ("cli.profile_run/has generated itself",)),
     Fault("sample-mremap-passed-by", HOOKS,
           "sampler_next.mremap(at, old_length, length, flags, target);",
           "(void *)syscall(SYS_mremap, at, old_length, length, flags, target);",

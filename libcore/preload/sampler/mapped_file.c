@@ -12,12 +12,15 @@
 #include "preload/sampler/sampler.h"
 
 #define NOTES_MAX 4096U
+/* A library may be loaded where there was none. */
+#define ABSENT_MS 10000U
 
 /* A line of maps, and the file that it belongs to so far. */
 struct walk {
 	uintptr_t address;
 	uintptr_t start, end, offset;
 	bool executable;
+	bool is_code;	 /* of a file: the line that has the address */
 	uintptr_t first; /* where the file's lowest mapping begins */
 	char *path;	 /* of the line; in `scratch` */
 	char *last;	 /* path of the file that `first` belongs to */
@@ -48,16 +51,22 @@ static bool parse_own_line(struct walk *walk, const char *line)
 	return *line == '/';
 }
 
-/* True when the line has the address, in code of a file. */
+static bool has_walk_address(const struct walk *walk)
+{
+	return walk->address >= walk->start && walk->address < walk->end;
+}
+
+/* True when the line has the address. */
 static bool take_maps_line(struct walk *walk, const char *line)
 {
 	if (!parse_own_line(walk, line))
-		return false;
+		return has_walk_address(walk);
 	if (strcmp(walk->path, walk->last) != 0 || walk->offset == 0) {
 		walk->first = walk->start;
 		sampler_copy_text(walk->last, FLMEM_PROFILE_STRING_MAX, walk->path);
 	}
-	return walk->executable && walk->address >= walk->start && walk->address < walk->end;
+	walk->is_code = walk->executable && has_walk_address(walk);
+	return has_walk_address(walk);
 }
 
 /* Takes the whole lines of a buffer; returns what is left of the last one, or -1 when found. */
@@ -182,8 +191,15 @@ static void remember_range(const struct walk *walk, uint32_t record, uint32_t st
 	range->start = walk->start;
 	range->end = walk->end;
 	range->record = record;
+	range->time_ms = sampler_now_ms();
 	range->check = sampler_hash(range->start, range->end) ^ record;
 	__atomic_store_n(&range->stale, stale, __ATOMIC_RELEASE);
+}
+
+/* Generated code is in no file; where that is not known, all mappings are read again. */
+static bool is_range_valid(const struct sampler_range *range)
+{
+	return range->record != FLMEM_PROFILE_NONE || sampler_now_ms() - range->time_ms < ABSENT_MS;
 }
 
 static bool recall_range(uintptr_t address, uint32_t stale, uint32_t *ret_record)
@@ -192,7 +208,8 @@ static bool recall_range(uintptr_t address, uint32_t stale, uint32_t *ret_record
 		struct sampler_range range = sampler_control.range[i];
 
 		if (range.stale == stale && address >= range.start && address < range.end &&
-		    range.check == (sampler_hash(range.start, range.end) ^ range.record)) {
+		    range.check == (sampler_hash(range.start, range.end) ^ range.record) &&
+		    is_range_valid(&range)) {
 			*ret_record = range.record;
 			return true;
 		}
@@ -216,6 +233,10 @@ uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address)
 	memset(scratch->text, 0, sizeof(scratch->text));
 	if (!search_own_maps(&walk, scratch->maps, SAMPLER_PAGE))
 		return FLMEM_PROFILE_NONE;
+	if (!walk.is_code) {
+		remember_range(&walk, FLMEM_PROFILE_NONE, stale);
+		return FLMEM_PROFILE_NONE;
+	}
 	module.start = walk.first;
 	module.end = walk.end;
 	module.path = sampler_string_find(walk.path, strlen(walk.path));

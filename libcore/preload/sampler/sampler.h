@@ -90,7 +90,8 @@ struct sampler_known_rule {
 
 struct sampler_range {
 	uintptr_t start, end;
-	uint32_t record, stale;
+	uint32_t record, stale; /* FLMEM_PROFILE_NONE: no code of a file */
+	uint32_t time_ms;
 	uint64_t check;
 };
 
