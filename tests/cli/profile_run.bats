@@ -95,6 +95,13 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 	look 'assert sum(s.samples for s in p.sites.values()) >= 3'
 }
 
+@test "a program with unmasked floating-point exceptions gets no SIGFPE, and keeps its flags" {
+	[ "$("$FLMEM_VICTIMS/sampled/exceptions")" = unchanged ]
+	"$FLMEM" profile run --force -o "$PROFILE" -- "$FLMEM_VICTIMS/sampled/exceptions" >"$BATS_TEST_TMPDIR/said"
+	[ "$(cat "$BATS_TEST_TMPDIR/said")" = unchanged ]
+	look 'assert sum(s.samples for s in p.sites.values()) > 1000'
+}
+
 # The mappings of the process are not read for each sample.
 @test "code that the program has generated itself does not slow its allocations down" {
 	[ "$(uname -m)" = x86_64 ] || skip "the generated code is that of x86-64"
