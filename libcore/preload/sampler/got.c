@@ -62,8 +62,7 @@ static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
 /*
  * Objects in which nothing is left to do, by their program headers, as long as none is closed. To
- * look at all again for each library that a program opens takes long: PyTorch has a million
- * relocations.
+ * read the relocations of all for each library that a program opens takes long.
  */
 static const ElfW(Phdr) * seen_objects[SEEN_MAX];
 static uint32_t seen_count;
