@@ -343,13 +343,13 @@ static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sam
 	to->unready += more->unready;
 }
 
-/* An entry that is not bound yet may be redirected the next time. */
+/* An entry that is not bound yet, or whose page was locked, may be redirected the next time. */
 static void remember_object(const struct dl_phdr_info *info,
 			    const struct flmem_sampler_entries *entries)
 {
 	uint32_t at = (uint32_t)sampler_hash((uintptr_t)info->dlpi_phdr, 0);
 
-	if (entries->unresolved || seen_count >= SEEN_MAX / 2)
+	if (entries->unresolved || entries->locked || seen_count >= SEEN_MAX / 2)
 		return;
 	while (seen_objects[at % SEEN_MAX])
 		at++;
