@@ -193,8 +193,7 @@ static int not_a_tensor(const struct checkpoint *checkpoint, const char *name,
 		checkpoint->err, FLMEM_EUSAGE, 0,
 		"'%s' contains '%s', which is not a tensor; name the dict that contains only "
 		"tensors with --key, for example %s",
-		checkpoint->path, shown,
-		value->kind == FLMEM_PICKLE_DICT ? shown : "state_dict");
+		checkpoint->path, shown, value->kind == FLMEM_PICKLE_DICT ? shown : "state_dict");
 }
 
 static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,

@@ -33,8 +33,8 @@ static void count_byte(uint8_t *byte, int change)
 
 /*
  * It is only searched for addresses on pages that have a sampled one. Those of a page are in four
- * lines of the cache, which so are there already, and mixed, as large blocks begin at the same place
- * of each page.
+ * lines of the cache, which so are there already, and mixed, as large blocks begin at the same
+ * place of each page.
  */
 static uint8_t *find_exact_byte(uintptr_t address)
 {
@@ -96,8 +96,8 @@ static void fill_record(struct flmem_profile_live *record, uintptr_t address,
 }
 
 /*
- * Not read before: the kernel would map the page of zeros for that, and has to interrupt all threads
- * when it is replaced at once.
+ * Not read before: the kernel would map the page of zeros for that, and has to interrupt all
+ * threads when it is replaced at once.
  */
 static bool reserve_slot(uint32_t slot)
 {
