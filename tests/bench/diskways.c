@@ -2,9 +2,9 @@
 /*
  * The ways to read inputs and to write their mean, in chunks as large as those of flmem aggregate:
  * diskways WAY OUTPUT INPUT..., where WAY is threads (pread and pwrite) or uring (io_uring), with
- * -direct for O_DIRECT, -direct-output for O_DIRECT of the output only. Only whole chunks, from the
- * start of the files: O_DIRECT needs aligned places. Exit status 77: the kernel or this build has
- * no io_uring.
+ * -direct for O_DIRECT, -direct-output or -direct-input for O_DIRECT of these only, and -huge for
+ * memory in huge pages. Only whole chunks, from the start of the files: O_DIRECT needs aligned
+ * places. Exit status 77: the kernel or this build has no io_uring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #define CHUNK	       (4L << 20)
 #define BLOCK	       (512L << 10)
 #define BLOCKS	       (CHUNK / BLOCK)
+#define HUGE_PAGE      (2UL << 20)
 #define INPUTS_MAX     8
 #define THREADS_MAX    32
 #define CACHED_THREADS 2 /* per processor: while one waits for the disk another one computes */
@@ -39,7 +41,7 @@
 
 static struct {
 	int inputs[INPUTS_MAX], input_count, output;
-	bool direct_inputs, direct_output;
+	bool direct_inputs, direct_output, huge_pages;
 	off_t bytes;
 	atomic_long next;
 	long threads;
@@ -145,21 +147,20 @@ static void combine(const struct slot *slot)
 	}
 }
 
-static float *make_block(void)
-{
-	float *block = aligned_alloc(4096, BLOCK);
-
-	if (!block)
-		stop("aligned_alloc");
-	memset(block, 0, BLOCK);
-	return block;
-}
-
 static void make_slot(struct slot *slot)
 {
+	size_t bytes = (size_t)(job.input_count + 1) * BLOCK;
+	char *memory;
+
+	bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	memory = aligned_alloc(HUGE_PAGE, bytes);
+	if (!memory)
+		stop("aligned_alloc");
+	madvise(memory, bytes, job.huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	memset(memory, 0, bytes);
 	for (int i = 0; i < job.input_count; i++)
-		slot->inputs[i] = make_block();
-	slot->mean = make_block();
+		slot->inputs[i] = (float *)(memory + i * BLOCK);
+	slot->mean = (float *)(memory + job.input_count * BLOCK);
 }
 
 static void *work_alone(void *unused)
@@ -299,19 +300,19 @@ int main(int argc, char **argv)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_t threads[THREADS_MAX];
-	bool rings;
+	bool rings, direct;
 
 	if (argc < 4 || argc > 3 + INPUTS_MAX)
 		stop("usage: diskways WAY OUTPUT INPUT...");
 	rings = strncmp(argv[1], "uring", 5) == 0;
-	job.direct_output = strstr(argv[1], "-direct");
-	job.direct_inputs = job.direct_output && !strstr(argv[1], "-output");
+	direct = strstr(argv[1], "-direct");
+	job.direct_output = direct && !strstr(argv[1], "-input");
+	job.direct_inputs = direct && !strstr(argv[1], "-output");
+	job.huge_pages = strstr(argv[1], "-huge");
 	if (rings)
 		require_ring();
 	open_files(argv + 2, argc - 2);
-	job.threads = processors * (rings		? 1
-				    : job.direct_output ? DIRECT_THREADS
-							: CACHED_THREADS);
+	job.threads = processors * (rings ? 1 : direct ? DIRECT_THREADS : CACHED_THREADS);
 	job.threads = job.threads < THREADS_MAX ? job.threads : THREADS_MAX;
 	for (long i = 0; i < job.threads; i++)
 		if (pthread_create(&threads[i], NULL, rings ? work_ring : work_alone, NULL))

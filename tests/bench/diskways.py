@@ -14,7 +14,9 @@ import stage
 
 SKIPPED = 77
 NAMES = {"threads": "pread and pwrite", "threads-direct": "pread and pwrite, O_DIRECT",
-         "threads-direct-output": "pread and pwrite, output O_DIRECT", "uring": "io_uring",
+         "threads-direct-output": "pread and pwrite, output O_DIRECT",
+         "threads-direct-input": "pread and pwrite, inputs O_DIRECT",
+         "threads-direct-input-huge": "pread and pwrite, inputs O_DIRECT, huge pages", "uring": "io_uring",
          "uring-direct": "io_uring, O_DIRECT", "uring-direct-output": "io_uring, output O_DIRECT"}
 
 
@@ -50,9 +52,11 @@ def _rounds(bench, ways, output, names, cold):
     seconds = {way: [] for way in ways}
     busy = {way: [] for way in ways}
     for number in range(bench.count(5)):
-        for way in ways:
+        first = number % len(ways)
+        for way in ways[first:] + ways[:first]:
             stage.progress(f"disk, {'cold' if cold else 'warm'}: round {number + 1}, {NAMES[way]}")
             averaging.make_cold() if cold else averaging.make_warm(names)
+            stage.touch_memory(averaging.TOUCHED_GIB)
             before = os.times()
             timing = bench.tools.time(bench.tools.diskways, way, output, *names)
             after = os.times()

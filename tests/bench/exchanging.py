@@ -106,7 +106,6 @@ def _round(bench, url, base, names, number, found):
     stage.touch_memory(probing.TOUCHED_GIB)
     found.setdefault("python", []).append(_in_python(url))
     stage.progress(f"exchanging: round {number + 1}, fusing")
-    stage.touch_memory(probing.TOUCHED_GIB)
     found.setdefault("fuse", []).append(bench.tools.time(
         bench.flmem, "exchange", "wait", url, "--round", str(number + 1)))
 

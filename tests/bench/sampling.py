@@ -5,6 +5,7 @@ turn, by the processor time of the loop itself (its start is not in it).
 """
 import json
 import os
+import random
 import subprocess
 import tempfile
 
@@ -13,12 +14,13 @@ import stage
 from figures import MS
 
 ROUNDS = 15
+WAYS = ("plain", "sampled", "often", "asleep")
 OFTEN = "8KiB"  # 64 times as many samples as by default
 SMALL_OBJECTS = """
 import time
 begin = time.process_time()
 rows = []
-for i in range(900000):
+for i in range(2700000):
     rows.append((i, str(i)))
     if len(rows) > 1000:
         rows = []
@@ -27,7 +29,7 @@ print(int((time.process_time() - begin) * 1e6))
 NUMPY = """
 import time, numpy
 begin = time.process_time()
-for _ in range(120000):
+for _ in range(360000):
     a = numpy.empty(2000)
     a[:] = 1
     b = a * 0.5 + 1
@@ -57,7 +59,7 @@ print(int((time.process_time() - begin) * 1e6))
 
 def _loops(bench):
     """(name, command, limit in percent)"""
-    yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "2"], 15
+    yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "5"], 15
     yield "Python, small objects", [stage.PYTHON, "-c", SMALL_OBJECTS], 2
     for name, module, code in (("NumPy, arrays of 16 KB", "numpy", NUMPY),
                                ("PyTorch, training and averaging", "torch", TORCH)):
@@ -85,21 +87,26 @@ def _samples(bench, profile):
 
 
 def sample(bench):
-    """Each loop plain, sampled, sampled more often, and with a dormant sampler, in turn."""
+    """Each loop plain, sampled, sampled more often, and with a dormant sampler, each round in another order."""
+    order = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
         run = [bench.flmem, "profile", "run", "--force", "-o", profile]
         dormant = ["env", f"LD_PRELOAD={_ready_sampler(bench)}"]
         for name, words, limit in _loops(bench):
             stage.progress(f"sample: {name}")
-            plain, sampled, often, asleep = [], [], [], []
+            spent, count, more = {way: [] for way in WAYS}, 0, 0
+            commands = {"plain": words, "sampled": run + ["--"] + words, "asleep": dormant + words,
+                        "often": run + ["--interval", OFTEN, "--"] + words}
             for _ in range(bench.count(ROUNDS)):
-                plain.append(_spent_ms(words))
-                sampled.append(_spent_ms(run + ["--"] + words))
-                count = _samples(bench, profile)
-                often.append(_spent_ms(run + ["--interval", OFTEN, "--"] + words))
-                more = _samples(bench, profile) - count
-                asleep.append(_spent_ms(dormant + words))
+                for way in order.sample(WAYS, len(WAYS)):
+                    spent[way].append(_spent_ms(commands[way]))
+                    if way == "sampled":
+                        count = _samples(bench, profile)
+                    elif way == "often":
+                        more = _samples(bench, profile)
+            plain, sampled, often, asleep = (spent[way] for way in WAYS)
+            more -= count
             yield figures.of_values(f"{name}, alone", plain)
             yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
             yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, 1)
