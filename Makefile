@@ -35,7 +35,7 @@ check:
 	cmake --preset ci
 	cmake --build --preset ci
 	scripts/test ci -R '^(unit\.test_(candidates|candidate_limits|preload_pages|borrow_(errno|merged|stolen)|cpython_syscalls|host_program|rescue_woken)|mutants\.quick|cli\.unsanitised|safety\..*)$$'
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=20 -DFLMEM_FUZZ_SECONDS_OTHERS=3 -DFLMEM_FUZZ_SEED=1
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=10 -DFLMEM_FUZZ_SECONDS_OTHERS=3 -DFLMEM_FUZZ_SEED=1
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
