@@ -198,6 +198,45 @@ static void many_mappings_are_refused(void **state)
 	}
 }
 
+static void be_locked(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	atomic_store(shared, page != MAP_FAILED && mlock(page, 4096) == 0 ? 1 : -1);
+	be_idle();
+}
+
+/* Whether mlockall() was called cannot be seen. */
+static void a_large_stack_that_may_be_locked_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	shared = child_share(sizeof(*shared));
+	assert_non_null(shared);
+	child = child_start(be_locked);
+	assert_true(child > 0);
+	await_true(atomic_load(shared));
+	target_open(child, &target);
+	if (atomic_load(shared) > 0) {
+		set_limit(RLIMIT_STACK, (rlim_t)65 << 20);
+		assert_int_equal(flmem_headroom_check_thread(&target.process, BYTES, &err),
+				 FLMEM_EUNSAFE);
+		if (!strstr(err.message, "locks memory, and the stack of a new thread would have "
+					 "65 MiB"))
+			fail_msg("%s", err.message);
+		set_limit(RLIMIT_STACK, (rlim_t)64 << 20);
+		/* Perhaps for another limit, which without privileges is low. */
+		if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
+		    strstr(err.message, "the stack of a new thread"))
+			fail_msg("%s", err.message);
+	} else {
+		print_message("SKIP: no memory may be locked here\n");
+	}
+	end();
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+}
+
 static bool locks;
 
 /* Below a low limit, without the capability that lifts it. */
@@ -388,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_full_address_space_is_refused),
 		cmocka_unit_test(what_a_thread_reserves_is_left_to_the_program),
 		cmocka_unit_test(a_large_stack_is_left_to_the_program),
+		cmocka_unit_test(a_large_stack_that_may_be_locked_is_refused),
 		cmocka_unit_test(full_data_is_refused),
 		cmocka_unit_test(many_mappings_are_refused),
 		cmocka_unit_test(full_locked_memory_is_refused),

@@ -31,6 +31,8 @@
  */
 #define SPARE_RESERVED ((uint64_t)256 << 20)
 #define USUAL_STACK    ((uint64_t)8 << 20)
+/* Beyond the usual: what a stack may have if memory is locked when it is mapped. */
+#define LOCKED_STACK_MAX ((uint64_t)56 << 20)
 
 /* Threads and processes that a program may start at about the same time, beside flmem's. */
 #define SPARE_TASKS 16U
@@ -110,16 +112,18 @@ static bool may_lock_all(const struct flmem_process *process)
  * After mlockall(MCL_FUTURE) each new mapping counts. The kernel does not show whether that was
  * called, but then the stack of a new thread is locked, too.
  */
-static bool is_lock_limit_near(const struct flmem_process *process, uint64_t bytes)
+static bool may_lock_new_memory(const struct flmem_process *process)
 {
 	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
 	uint64_t locked;
 
-	if (flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status))
-		return true;
-	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
-		return false;
-	return !may_lock_all(process) &&
+	return flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status) ||
+	       !flmem_rollup_find(status.data, "VmLck", &locked) || locked;
+}
+
+static bool is_lock_limit_near(const struct flmem_process *process, uint64_t bytes)
+{
+	return may_lock_new_memory(process) && !may_lock_all(process) &&
 	       is_near_limit(process, "Max locked memory", "VmLck", bytes);
 }
 
@@ -216,6 +220,14 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 	const uint64_t reserved = bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes;
 	const uint64_t stack = read_extra_stack(process);
 
+	/* Resident at once, and for good: the host or the control group could run out of memory. */
+	if (stack > LOCKED_STACK_MAX && may_lock_new_memory(process))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "process %d locks memory, and the stack of a new thread "
+				       "would have %llu MiB (ulimit -s), all of it resident; start "
+				       "it with a lower limit",
+				       (int)process->pid,
+				       (unsigned long long)((stack + USUAL_STACK) >> 20));
 	return check_room_below_limits(process, bytes + stack, reserved + stack, err);
 }
 
