@@ -202,7 +202,7 @@ static void be_locked(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	atomic_store(shared, page != MAP_FAILED && mlock(page, 4096) == 0 ? 1 : -1);
+	atomic_store(shared, page != MAP_FAILED && syscall(SYS_mlock, page, 4096) == 0 ? 1 : -1);
 	be_idle();
 }
 
