@@ -272,6 +272,18 @@ static void windows_within_their_limits(void **state)
 		}
 }
 
+static void no_memory_for_windows(void **state)
+{
+	struct flmem_direct_windows windows;
+
+	(void)state;
+	assert_true(flmem_direct_windows_init(&windows, 1, (size_t)1 << 50));
+	assert_null(windows.windows);
+	flmem_direct_windows_clear(&windows);
+	assert_true(flmem_direct_windows_init(&windows, 4, 0));
+	assert_null(windows.windows);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +296,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tensors_in_other_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(cut_while_it_is_read, setup, teardown),
 		cmocka_unit_test(windows_within_their_limits),
+		cmocka_unit_test(no_memory_for_windows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

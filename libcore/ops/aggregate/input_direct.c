@@ -52,10 +52,14 @@ bool flmem_direct_windows_init(struct flmem_direct_windows *windows, size_t inpu
 	*windows = (struct flmem_direct_windows){0};
 	if (!window_bytes)
 		return true;
-	windows->windows = calloc(inputs, sizeof(*windows->windows));
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!windows->windows || memory == MAP_FAILED)
+	if (memory == MAP_FAILED)
+		return true;
+	windows->windows = calloc(inputs, sizeof(*windows->windows));
+	if (!windows->windows) {
+		munmap(memory, bytes);
 		return false;
+	}
 	madvise(memory, bytes, MADV_HUGEPAGE);
 	windows->memory = memory;
 	windows->memory_bytes = bytes;
