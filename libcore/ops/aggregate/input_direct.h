@@ -34,8 +34,8 @@ struct flmem_direct_windows {
 size_t flmem_direct_window_bytes(unsigned threads, size_t inputs);
 
 /*
- * Memory is taken when it is written to. Below a limit that leaves too little of it there are none, and
- * all is read through the page cache. Clear them also after a failure.
+ * Memory is taken when it is written to. Where a limit leaves too little there are none, and all
+ * is read through the page cache. Clear them also after a failure.
  */
 bool flmem_direct_windows_init(struct flmem_direct_windows *windows, size_t inputs,
 			       size_t window_bytes);
