@@ -250,7 +250,6 @@ static int block_read_input(const struct block *block, size_t input, struct flme
 {
 	const struct flmem_run *run = block->run;
 	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
-	uint64_t limit = (chunk + 1) * run->chunk_bytes;
 	char *out = block->buffers->inputs[input];
 	struct flmem_direct_window *window;
 
@@ -259,7 +258,7 @@ static int block_read_input(const struct block *block, size_t input, struct flme
 					out, err);
 	window = &block->buffers->direct.windows[input];
 	window->input = run->inputs[input];
-	window->limit = limit < run->end ? limit : run->end;
+	window->limit = flmem_run_chunk_end(run, chunk);
 	return flmem_direct_read(window, run->layout, block->begin, block->end, out, err);
 }
 

@@ -33,10 +33,10 @@ bool flmem_input_file_has_pages(const struct flmem_input_file *file)
 	return !file->generated && !file->stream && !file->remote;
 }
 
+/* One file of a kind, or several of a folder. */
 bool flmem_input_has_pages(const struct flmem_input *input)
 {
-	return flmem_input_file_has_pages(
-		input->files); /* one of a kind, or several files of a folder */
+	return flmem_input_file_has_pages(input->files);
 }
 
 /*

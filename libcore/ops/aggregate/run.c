@@ -107,13 +107,6 @@ static uint64_t chunk_begin(const struct flmem_run *run, size_t chunk)
 	return begin > run->begin ? begin : run->begin;
 }
 
-static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
-{
-	uint64_t end = (chunk + 1) * run->chunk_bytes;
-
-	return end < run->end ? end : run->end;
-}
-
 void flmem_run_limit(struct flmem_run *run, uint64_t begin, uint64_t end)
 {
 	uint64_t chunk = run->chunk_bytes;
@@ -130,7 +123,7 @@ uint32_t flmem_run_crc32c(const struct flmem_run *run)
 
 	for (size_t i = run->first_chunk; i < run->chunk_limit; i++)
 		crc = flmem_crc32c_join(crc, run->chunks[i].crc32c,
-					chunk_end(run, i) - chunk_begin(run, i));
+					flmem_run_chunk_end(run, i) - chunk_begin(run, i));
 	return crc;
 }
 
@@ -156,7 +149,7 @@ static void read_soon(struct flmem_run *run, size_t chunk)
 	atomic_bool *cached = flmem_run_cached(run, chunk);
 
 	for (size_t i = 0; i < sources; i++) {
-		uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+		uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 
 		cached[i] = flmem_input_is_cached(run->inputs[i], run->layout, begin, end);
 		flmem_input_expect(run->inputs[i], run->layout, begin, end, cached[i]);
@@ -179,7 +172,7 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
 	for (size_t i = 0; i < sources; i++)
 		if (!cached[i])
 			flmem_input_drop(run->inputs[i], run->layout, chunk_begin(run, chunk),
-					 chunk_end(run, chunk));
+					 flmem_run_chunk_end(run, chunk));
 }
 
 /* Whether the page cache had these bytes of all inputs before. */
@@ -202,7 +195,7 @@ static bool had_inputs(const struct flmem_run *run, size_t chunk)
 static void write_behind(struct worker *worker, size_t chunk)
 {
 	const struct flmem_run *run = worker->run;
-	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 	uint64_t *oldest;
 
 	flmem_output_push(run->output, begin, end);
@@ -219,7 +212,7 @@ static void write_behind(struct worker *worker, size_t chunk)
 static bool is_intact(const struct worker *worker, size_t chunk)
 {
 	const struct flmem_run *run = worker->run;
-	uint64_t at = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t at = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 	char *buffer = worker->buffers.memory;
 	uint32_t crc = 0;
 
@@ -242,7 +235,7 @@ static bool is_done(const struct flmem_run *run, size_t chunk)
 static bool is_state_intact(struct worker *worker, size_t chunk)
 {
 	struct flmem_run *run = worker->run;
-	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 
 	return !run->state || (!flmem_run_verify_state(run, &worker->buffers, begin, end, NULL) &&
 			       worker->buffers.state_crc32c == run->state->chunks[chunk].crc32c);
@@ -263,7 +256,7 @@ static int append_record(const struct flmem_run *run, const struct flmem_part_fi
 static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
 {
 	struct flmem_run *run = worker->run;
-	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 	uint32_t crc;
 	int rc = flmem_run_combine(run, &worker->buffers, begin, end, &crc, err);
 
@@ -287,7 +280,7 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
 {
 	struct flmem_run *run = worker->run;
-	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 	int rc = 0;
 
 	read_ahead(run, chunk + chunks_ahead(run));

@@ -109,6 +109,14 @@ static inline size_t flmem_run_sources(const struct flmem_run *run)
 	return run->input_count + run->combination.has_base;
 }
 
+/* In the output's data, within the limits of the run. */
+static inline uint64_t flmem_run_chunk_end(const struct flmem_run *run, size_t chunk)
+{
+	uint64_t end = (chunk + 1) * run->chunk_bytes;
+
+	return end < run->end ? end : run->end;
+}
+
 /* Of each input: whether the page cache had its bytes of a chunk when they were read ahead. */
 static inline atomic_bool *flmem_run_cached(const struct flmem_run *run, size_t chunk)
 {
