@@ -164,13 +164,16 @@ static bool is_host_committed(uint64_t bytes)
 	       limit - committed < bytes;
 }
 
-/* `reserved`: what may be needed of the limits for which memory counts that is only reserved. */
+/* `stack`: what that of a thread takes beyond the usual. */
 static int check_room_below_limits(const struct flmem_process *process, uint64_t bytes,
-				   uint64_t reserved, struct flmem_error *err)
+				   uint64_t stack, struct flmem_error *err)
 {
+	const uint64_t reserved = (bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes) + stack;
 	const char *limit = NULL;
-	uint64_t needed = bytes;
+	uint64_t needed;
 
+	bytes += stack;
+	needed = bytes;
 	if (is_near_limit(process, "Max address space", "VmSize", reserved)) {
 		limit = "its address space (ulimit -v)";
 		needed = reserved;
@@ -195,8 +198,7 @@ static int check_room_below_limits(const struct flmem_process *process, uint64_t
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err)
 {
-	return check_room_below_limits(process, bytes,
-				       bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes, err);
+	return check_room_below_limits(process, bytes, 0, err);
 }
 
 /*
@@ -217,7 +219,6 @@ static uint64_t read_extra_stack(const struct flmem_process *process)
 int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t bytes,
 				struct flmem_error *err)
 {
-	const uint64_t reserved = bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes;
 	const uint64_t stack = read_extra_stack(process);
 
 	/* Resident at once, and for good: the host or the control group could run out of memory. */
@@ -228,7 +229,7 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 				       "it with a lower limit",
 				       (int)process->pid,
 				       (unsigned long long)((stack + USUAL_STACK) >> 20));
-	return check_room_below_limits(process, bytes + stack, reserved + stack, err);
+	return check_room_below_limits(process, bytes, stack, err);
 }
 
 /* RLIMIT_NPROC does not hold for it (kernel/fork.c, copy_process). */
