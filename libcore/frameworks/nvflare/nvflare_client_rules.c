@@ -113,56 +113,66 @@ static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_nod
 	return gpus && (text ? *text != '\0' : lists_some(check, gpus));
 }
 
-/* The value for the key RESOURCE_SPEC of set_recipe_meta(); or NULL. */
-static const struct flmem_node *spec_of_call(const struct flmem_node *call)
+/* An argument of set_recipe_meta() by its name or place; or NULL. */
+static const struct flmem_node *meta_argument(const struct flmem_node *call, const char *name,
+					      const char *place)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 	const struct flmem_node *args = flmem_node_get(call, "args");
-	const struct flmem_node *key = flmem_node_get(args, "key");
-	const struct flmem_node *value = flmem_node_get(args, "value");
+	const struct flmem_node *named = flmem_node_get(args, name);
 
 	if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
 		return NULL;
-	key = key ? key : flmem_node_get(args, "1");
-	value = value ? value : flmem_node_get(args, "2");
-	return key && flmem_text_ends(key->text, "RESOURCE_SPEC") ? value : NULL;
+	return named ? named : flmem_node_get(args, place);
 }
 
-/* The same in Python: the value that a script gives to set_recipe_meta(). */
+/* The value for the key RESOURCE_SPEC; or NULL. */
+static const struct flmem_node *spec_of_call(const struct flmem_node *call)
+{
+	const struct flmem_node *key = meta_argument(call, "key", "1");
+
+	return key && flmem_text_ends(key->text, "RESOURCE_SPEC")
+		       ? meta_argument(call, "value", "2")
+		       : NULL;
+}
+
+/* As gpu_site(), of the value that a script gives to set_recipe_meta(). */
 static const char *gpu_site_of_meta(const struct flmem_node *call)
 {
-	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-	const struct flmem_node *args = flmem_node_get(call, "args");
-	const struct flmem_node *value = flmem_node_get(args, "value");
-	const struct flmem_node *site = flmem_node_first(value ? value : flmem_node_get(args, "2"));
+	const struct flmem_node *site = flmem_node_first(meta_argument(call, "value", "2"));
 
-	if (!path || !flmem_text_ends(path, ".set_recipe_meta"))
-		return NULL;
 	for (; site; site = site->next)
 		if (site->key && strcmp(site->key, "server") != 0 && has_gpus(site, 1))
 			return site->key;
 	return NULL;
 }
 
+/* Behind a call of a script, or the first one: those of functions, then those of methods. */
+static const struct flmem_node *next_call(const struct flmem_check *check,
+					  const struct flmem_node *call)
+{
+	const struct flmem_node *root = check->input->document.root;
+	const struct flmem_node *methods = flmem_node_get(root, "methods");
+	const struct flmem_node *next =
+		call ? call->next : flmem_node_first(flmem_node_get(root, "calls"));
+
+	return next || (call && call->parent == methods) ? next : flmem_node_first(methods);
+}
+
 /* `*ret_by` is what assigns GPUs to it. */
 static const char *gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
 {
-	static const char *const lists[] = {"calls", "methods"};
+	const struct flmem_node *n = NULL;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		const struct flmem_node *n =
-			flmem_node_first(flmem_node_get(check->input->document.root, lists[i]));
+	while ((n = next_call(check, n))) {
+		const char *path = flmem_node_string(flmem_node_get(n, "path"));
+		const char *site = gpu_site_of_meta(n);
 
-		for (; n; n = n->next) {
-			const char *path = flmem_node_string(flmem_node_get(n, "path"));
-			const char *site = gpu_site_of_meta(n);
-
-			*ret_by = site ? "set_recipe_meta()"
-				  : flmem_text_ends(path ? path : "", ".PocEnv") ? "PocEnv"
-										 : "the simulator";
-			if (site || runs_on_gpus(check, n))
-				return site ? site : "clients";
-		}
+		*ret_by = site ? "set_recipe_meta()"
+			  : flmem_text_ends(path ? path : "", ".PocEnv") ? "PocEnv"
+									 : "the simulator";
+		if (site || runs_on_gpus(check, n))
+			return site ? site : "clients";
 	}
 	return NULL;
 }
@@ -170,20 +180,15 @@ static const char *gpu_site_of_script(const struct flmem_check *check, const cha
 /* A script that assigns GPUs, or none, by a variable. */
 static bool may_run_on_gpus(const struct flmem_check *check)
 {
-	static const char *const lists[] = {"calls", "methods"};
-	const struct flmem_node *root = check->input->document.root;
+	const struct flmem_node *n = NULL;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		const struct flmem_node *n = flmem_node_first(flmem_node_get(root, lists[i]));
+	while ((n = next_call(check, n))) {
+		const struct flmem_node *gpus = gpus_of_call(n);
 
-		for (; n; n = n->next) {
-			const struct flmem_node *gpus = gpus_of_call(n);
-
-			gpus = gpus ? gpus : spec_of_call(n);
-			if (flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
-			    check->input->document.text.data[gpus->place.start] != '[')
-				return true;
-		}
+		gpus = gpus ? gpus : spec_of_call(n);
+		if (flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
+		    check->input->document.text.data[gpus->place.start] != '[')
+			return true;
 	}
 	return false;
 }
@@ -205,12 +210,12 @@ static void cuda_missing(struct flmem_check *check)
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
 	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
 	bool script = check->input->kind == PYTHON;
-	const char *by = "the meta file";
-	const char *site = script ? gpu_site_of_script(check, &by) : gpu_site(check);
+	const char *by = "the meta file", *site;
 	char detail[128];
 
 	if (!lacks_cuda(check))
 		return;
+	site = script ? gpu_site_of_script(check, &by) : gpu_site(check);
 	if (site) {
 		snprintf(detail, sizeof(detail), "%s assigns GPUs to '%.64s'", by, site);
 		flmem_nvflare_report_arg(
