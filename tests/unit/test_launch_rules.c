@@ -12,7 +12,9 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "findings.h"
+
 #include "tree.h"
 
 #define SERVER	 "python3 -u -m nvflare.private.fed.app.server.server_train -m ws\n"
@@ -493,6 +495,38 @@ static void a_study_sets_what_a_launcher_drops(void **state)
 	}
 }
 
+static void check_row(size_t index, const struct row *row, const char *job)
+{
+	struct flmem_recommend_options options = {.framework_version = row->version};
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	const char *path;
+	struct tree tree;
+	size_t hits;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, row->file, row->text);
+	if (job && flmem_text_starts(job, "from ")) {
+		tree_puts(&tree, "job.py", job);
+	} else if (job && strstr(job, "executors")) {
+		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"site-1\"]}}");
+		tree_puts(&tree, "job/app/config/config_fed_client.json", job);
+	} else if (job) {
+		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"server\"]}}");
+		tree_puts(&tree, "job/app/config/config_fed_server.json", job);
+	}
+	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
+	assert_int_equal(flmem_recommendations_failures(&found), 0);
+	hits = findings_of(&found, row->rule, &last);
+	if (hits != row->hits)
+		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits, row->text);
+	if (row->proposed && (!last || strcmp(last->proposed, row->proposed) != 0))
+		fail_msg("row %zu: %s proposes %s", index, row->rule, last ? last->proposed : "?");
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
 /* A script of Python that is checked beside the file which runs it may be a simulator. */
 static void a_script_that_simulates_is_a_start(void **state)
 {
@@ -528,53 +562,15 @@ static void a_script_that_simulates_is_a_start(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-		size_t hits;
+		const struct row row = {
+			.rule = "NVF-ARENA-UNSET",
+			.file = cases[i].file,
+			.text = cases[i].text,
+			.hits = cases[i].hits,
+		};
 
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		tree_puts(&tree, "job.py", cases[i].script);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		hits = findings_of(&found, "NVF-ARENA-UNSET", &last);
-		if (hits != cases[i].hits)
-			fail_msg("case %zu: fired %zu times on:\n%s", i, hits, cases[i].text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
+		check_row(i, &row, cases[i].script);
 	}
-}
-
-static void check_row(size_t index, const struct row *row, const char *job)
-{
-	struct flmem_recommend_options options = {.framework_version = row->version};
-	struct flmem_recommendations found = {0};
-	const struct flmem_finding *last;
-	const char *path;
-	struct tree tree;
-	size_t hits;
-
-	tree_init(&tree);
-	path = tree.path;
-	tree_puts(&tree, row->file, row->text);
-	if (job && strstr(job, "executors")) {
-		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"site-1\"]}}");
-		tree_puts(&tree, "job/app/config/config_fed_client.json", job);
-	} else if (job) {
-		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"server\"]}}");
-		tree_puts(&tree, "job/app/config/config_fed_server.json", job);
-	}
-	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
-	assert_int_equal(flmem_recommendations_failures(&found), 0);
-	hits = findings_of(&found, row->rule, &last);
-	if (hits != row->hits)
-		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits, row->text);
-	if (row->proposed && (!last || strcmp(last->proposed, row->proposed) != 0))
-		fail_msg("row %zu: %s proposes %s", index, row->rule, last ? last->proposed : "?");
-	flmem_recommendations_clear(&found);
-	tree_clear(&tree);
 }
 
 static void rules_fire_where_they_should_and_nowhere_else(void **state)
