@@ -17,6 +17,9 @@ PART = "libcore/ops/aggregate/part_file.c"
 PASS = "libcore/ops/aggregate/run.c"
 VERIFIED = "libcore/ops/exchange/verified_round.c"
 SETTINGS = "libcore/ops/exchange/server_options.c"
+CONNECTIONS = "libcore/serve/http_connections.c"
+LOCK = "pthread_mutex_lock(&connections->lock);"
+LATE = "\n\t/* Not before: a span that begins while this waits for the lock would be in its future. */"
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
@@ -85,4 +88,7 @@ FAULTS = (
           "models larger than the disk", ("cli.exchange_verified/does not hold",)),
     Fault("generated-not-stopped", PUBLISH, "if (is_stopped(x))", "if (0)",
           "the end of a server that makes a large model", ("cli.exchange_verified/a signal",), slow=True),
+    Fault("swept-before-it-began", CONNECTIONS, f"{LOCK}{LATE}\n\tnow_us = flmem_clock_us();",
+          f"now_us = flmem_clock_us();\n\t{LOCK}",
+          "requests that begin during a sweep", ("unit.test_http_connections",)),
 )

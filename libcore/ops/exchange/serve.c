@@ -259,8 +259,8 @@ static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 {
 	uint64_t settle_us = x->options->settle_us ?: FLMEM_EXCHANGE_SETTLE_US;
-	uint64_t now_us = flmem_clock_us(), last_us;
 	struct flmem_http_server_load load;
+	uint64_t now_us, last_us;
 	bool ended;
 
 	pthread_mutex_lock(&x->lock);
@@ -268,9 +268,11 @@ static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 	pthread_mutex_unlock(&x->lock);
 	if (!ended)
 		return false;
+	flmem_http_server_load(x->server, &load);
+	/* Not before: a request that ends meanwhile would be in its future. */
+	now_us = flmem_clock_us();
 	if (!*ended_us)
 		*ended_us = now_us;
-	flmem_http_server_load(x->server, &load);
 	last_us = load.last_us > *ended_us ? load.last_us : *ended_us;
 	return now_us - *ended_us > SETTLE_MAX_US ||
 	       (!load.requests && now_us - last_us >= settle_us);

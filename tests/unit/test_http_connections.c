@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "serve/http_connections.h"
+
+#define HOUR_US (UINT64_C(3600) * 1000000)
+#define SWEEPS	200000
+#define IDLE_US 1000U
+
+struct busy {
+	struct flmem_http_connections connections;
+	struct flmem_http_connection *connection;
+	_Atomic int ended;
+};
+
+static void *make_requests(void *data)
+{
+	struct busy *busy = data;
+
+	while (!atomic_load(&busy->ended)) {
+		flmem_http_connection_begin(&busy->connections, busy->connection);
+		flmem_http_connection_end(&busy->connections, busy->connection);
+	}
+	return NULL;
+}
+
+/* A request that begins while a sweep waits for the lock is newer than the time of that sweep. */
+static void test_begins_during_a_sweep(void **state)
+{
+	struct busy busy = {0};
+	pthread_t thread;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_true(flmem_http_connections_init(&busy.connections, 1, HOUR_US));
+	busy.connection = flmem_http_connections_add(&busy.connections, fds[0]);
+	assert_non_null(busy.connection);
+	assert_int_equal(pthread_create(&thread, NULL, make_requests, &busy), 0);
+	for (int i = 0; i < SWEEPS; i++)
+		flmem_http_connections_sweep(&busy.connections);
+	atomic_store(&busy.ended, 1);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(busy.connections.cut, 0);
+	flmem_http_connections_clear(&busy.connections);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* The counterpart: no progress is noticed. */
+static void test_without_progress(void **state)
+{
+	struct flmem_http_connections connections;
+	struct flmem_http_connection *connection;
+	char byte;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_true(flmem_http_connections_init(&connections, 1, IDLE_US));
+	connection = flmem_http_connections_add(&connections, fds[0]);
+	assert_non_null(connection);
+	usleep(2 * IDLE_US);
+	flmem_http_connections_sweep(&connections);
+	assert_int_equal(connections.cut, 1);
+	assert_int_equal(read(fds[1], &byte, 1), 0);
+	flmem_http_connections_remove(&connections, connection);
+	flmem_http_connections_clear(&connections);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_begins_during_a_sweep),
+		cmocka_unit_test(test_without_progress),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
