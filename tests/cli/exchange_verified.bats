@@ -113,8 +113,8 @@ lie() {
 		rm -rf state
 		lie "${place%,*}" "${place#*,}"
 		serve_verified
-		"$FLMEM" exchange push -q "$URL" "$(update 1)" -c a 2>pushed &
-		"$FLMEM" exchange push -q "$URL" lie.safetensors -c b 2>>pushed || true
+		"$FLMEM" exchange push -q --retries 1 "$URL" "$(update 1)" -c a 2>pushed &
+		"$FLMEM" exchange push -q --retries 1 "$URL" lie.safetensors -c b 2>>pushed || true
 		wait $! || true
 		await_server
 		[ "$CODE" -eq 7 ]

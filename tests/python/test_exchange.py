@@ -34,7 +34,7 @@ _exchange_http._DELAY_FIRST_S = 0.02  # pylint: disable=protected-access; as man
 
 
 def noise(count, seed=5):
-    return bytes(random.Random(seed).getrandbits(8) for _ in range(count))
+    return random.Random(seed).getrandbits(8 * count).to_bytes(count, "little")
 
 
 def model():
