@@ -100,3 +100,6 @@ flmem_safety_test(stop soak/stop.py --stops 8 --late 8)
 flmem_safety_test(exchange soak/exchange.py --kills 10)
 flmem_safety_test(attach soak/attach.py --cycles 14 --kills 14)
 flmem_safety_test(exec soak/exec.py --stops 24)
+
+# The longest begin first: what begins last is waited for alone.
+set_tests_properties(safety.kill_code safety.kill safety.code PROPERTIES COST 400)
