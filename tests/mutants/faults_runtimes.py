@@ -20,6 +20,8 @@ CALLS = ("unit.test_cpython_syscalls",)
 INJECTED = "libcore/runtimes/cpython_injected_script.c"
 DEBUGGER = "libcore/runtimes/cpython_debugger.c"
 ENTRIES = ("unit.test_cpython_entries",)
+LAYOUT = "libcore/runtimes/cpython_layout.c"
+TABLES = ("unit.test_cpython_table",)
 
 FAULTS = (
     Fault("answer-read-once", INJECTED, "(void)read_injected_answer(session, injected);", ";",
@@ -27,6 +29,16 @@ FAULTS = (
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
           TESTS),
+    Fault("table-of-pre-release", LAYOUT,
+          "if (at->only_releases && !is_final(words[WORD_VERSION]))", "if (0)",
+          "refusing a pre-release of 3.15", TABLES),
+    Fault("table-length", LAYOUT, "|| !has_known_length(words, at))", ")",
+          "refusing a table of 3.15 with more or fewer words", TABLES),
+    Fault("table-exception", LAYOUT, "if (at->raised &&", "if (0 &&",
+          "checking where an exception is that is being raised", TABLES),
+    Fault("table-of-another-version", STATE,
+          "if (flmem_cpython_table_is_of(table, length, python->major, python->minor))", "if (1)",
+          "refusing a table of another version than the file", TESTS),
     Fault("finalizing-not-read", STATE, "state->finalizing = finalizing != 0;",
           "state->finalizing = false;",
           "knowing that an interpreter is ending",
