@@ -39,6 +39,15 @@ FAULTS = (
     Fault("table-of-another-version", STATE,
           "if (flmem_cpython_table_is_of(table, length, python->major, python->minor))", "if (1)",
           "refusing a table of another version than the file", TESTS),
+    Fault("guarded-state", LAYOUT, ".ensure_guards = at->ensure_guards,", ".ensure_guards = false,",
+          "creating the state of a thread of 3.15 without holding finalisation up",
+          TABLES + ("cli.trim_threads",)),
+    Fault("state-used-once", NEW_THREAD,
+          'chain_add(chain, "PyGILState_Release", functions->release)->args[0] =\n'
+          "\t\t\tSTATE_LOCKED;",
+          'chain_add(chain, "PyGILState_Release", functions->release)->args[0] =\n'
+          "\t\t\tSTATE_UNLOCKED;",
+          "releasing twice what a thread of 3.15 has created", ("cli.trim_threads",)),
     Fault("finalizing-not-read", STATE, "state->finalizing = finalizing != 0;",
           "state->finalizing = false;",
           "knowing that an interpreter is ending",
