@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delays each allocation that a thread makes from the interpreter without its lock, as if the thread
- * lost the processor there: a thread that enters the interpreter allocates its state this way.
+ * Delays each allocation that a thread makes from the interpreter without its lock, as if the
+ * thread lost the processor there: one that enters the interpreter allocates its state this way.
  */
 #include <stddef.h>
 #include <unistd.h>
