@@ -63,10 +63,10 @@ static const struct flmem_syscall_table thread_table = {
 };
 
 /*
- * The calls of flmem's frame around the code (cpython_source.c), and of its allocations. Since 3.14
- * a thread asks for its stack: if sched_getaffinity() in pthread_getattr_np() fails, other than with
- * ENOSYS, the interpreter assumes 4 MB of stack for the recursion of finalisers. 3.15 asks for huge
- * pages, and with -X dev names its memory (PR_SET_VMA).
+ * The calls of flmem's frame around the code (cpython_source.c), and of its allocations. A thread
+ * of 3.14 and later asks for its stack: if sched_getaffinity() of pthread_getattr_np() fails, other
+ * than with ENOSYS, the interpreter assumes 4 MB of it for the recursion of finalisers. 3.15 asks
+ * for huge pages, and with -X dev names its memory (PR_SET_VMA).
  */
 static const struct flmem_syscall code_rows[] = {
 	{SYS_openat,

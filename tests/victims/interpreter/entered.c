@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs code in a thread that enters the interpreter as flmem's does, between two calls of getppid. */
+/* Runs code in a thread that enters the interpreter as flmem does, between calls of getppid. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
