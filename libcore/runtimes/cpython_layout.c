@@ -159,8 +159,7 @@ struct places {
 	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
 	unsigned thread;    /* size, prev, next, interp */
 	unsigned native;    /* thread_id, native_thread_id */
-	unsigned raised;    /* current_exception; 0: not in the table, see `exception` */
-	uint32_t exception; /* current_exception in cpython/pystate.h */
+	uint32_t exception; /* of 3.13: current_exception in cpython/pystate.h */
 	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
@@ -192,7 +191,7 @@ static const struct places places[] = {
 	 .gil = 16,
 	 .thread = 22,
 	 .native = 30,
-	 .raised = 36,
+	 .exception = NONE,
 	 .debugger = 105},
 };
 
@@ -277,8 +276,6 @@ static bool read_offsets(const uint64_t *words, const struct places *at,
 	layout->main_thread = layout->interpreters_head + 24;
 	layout->eval_breaker = EVAL_BREAKER_313;
 	layout->thread_exception = at->exception;
-	if (at->raised && !read_offset(words, at->raised, thread_size, &layout->thread_exception))
-		return false;
 	return at->debugger ? read_debugger_offsets(words, at, thread_size, layout) : true;
 }
 

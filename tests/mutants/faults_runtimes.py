@@ -34,8 +34,6 @@ FAULTS = (
           "refusing a pre-release of 3.15", TABLES),
     Fault("table-length", LAYOUT, "|| !has_known_length(words, at))", ")",
           "refusing a table of 3.15 with more or fewer words", TABLES),
-    Fault("table-exception", LAYOUT, "if (at->raised &&", "if (0 &&",
-          "checking where an exception is that is being raised", TABLES),
     Fault("table-of-another-version", STATE,
           "if (flmem_cpython_table_is_of(table, length, python->major, python->minor))", "if (1)",
           "refusing a table of another version than the file", TESTS),

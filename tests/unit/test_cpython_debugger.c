@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code by PEP 768 in each interpreter that is here and has it, as where no thread can be started. */
+/* Code by PEP 768 in each interpreter that has it, as where no thread can be started. */
 #include "borrowed.h"
 
 #include "proc/task.h"

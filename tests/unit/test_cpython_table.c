@@ -85,7 +85,7 @@ static void the_places_in_315_are_those_of_its_headers(void **state)
 	assert_int_equal(layout.thread_interpreter, 0x10);
 	assert_int_equal(layout.thread_pointer, 0xb0);
 	assert_int_equal(layout.thread_native_id, 0xb8);
-	assert_int_equal(layout.thread_exception, 0x88);
+	assert_int_equal(layout.thread_exception, FLMEM_CPYTHON_NONE);
 	assert_int_equal(layout.eval_breaker, 0x18);
 	assert_int_equal(layout.debugger_enabled, 0x1f5c);
 	assert_int_equal(layout.debugger_support, 0x158);
@@ -97,8 +97,8 @@ static void the_places_in_315_are_those_of_its_headers(void **state)
 
 static bool is_used(unsigned word)
 {
-	static const unsigned used[] = {3,  4,	5,  6,	7,  8,	9,   10,  15,  16,  18,	 19, 22,
-					23, 24, 25, 30, 31, 36, 105, 106, 107, 108, 109, 110};
+	static const unsigned used[] = {3,  4,	5,  6,	7,  8,	9,   10,  15,  16,  18,	 19,
+					22, 23, 24, 25, 30, 31, 105, 106, 107, 108, 109, 110};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(used); i++)
 		if (used[i] == word)
