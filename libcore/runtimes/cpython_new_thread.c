@@ -94,7 +94,8 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
  * PyGILState_Ensure() of 3.15 makes finalisation wait while it creates the state of a thread, by a
  * counter that fork() copies and the child does not reset: a child that is forked meanwhile never
  * finishes Py_FinalizeEx(). So PyThreadState_New() creates the state, without the counter. That one
- * counts as used once, hence the second PyGILState_Release().
+ * counts as used once, hence the second PyGILState_Release(). Both functions need the memory that
+ * accepts_new_thread() requires.
  */
 static void plan_lock(const struct flmem_cpython_session *session,
 		      const struct functions *functions, struct flmem_chain *chain)
