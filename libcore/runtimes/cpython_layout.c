@@ -151,7 +151,7 @@ enum {
 struct places {
 	unsigned minor;
 	unsigned words;	      /* of the whole table */
-	bool only_releases;   /* alphas and betas have other tables */
+	bool only_releases;   /* alphas, betas and candidates may differ */
 	unsigned flags_bytes; /* between the table and `finalizing`; 0: not checked */
 	bool ensure_guards;
 	unsigned threads_main;
