@@ -99,7 +99,7 @@ complete -c flmem -n '__flmem_is trim' -l all -s a -d 'all processes that this u
 complete -c flmem -n '__flmem_is trim' -l tree -x -a '(__fish_complete_pids)' -d 'this process and its descendants'
 complete -c flmem -n '__flmem_is trim' -l role -x -a 'server server-job client client-job trainer simulator-server simulator-client' -d 'only processes with this role; server and client include their variants'
 complete -c flmem -n '__flmem_is trim' -l min-rss -s m -x -d 'only processes with at least this much resident memory'
-complete -c flmem -n '__flmem_is trim' -l gc -d 'run Python\'s garbage collector in the target first (CPython 3.8 to 3.14)'
+complete -c flmem -n '__flmem_is trim' -l gc -d 'run Python\'s garbage collector in the target first (CPython 3.8 to 3.15)'
 complete -c flmem -n '__flmem_is trim' -l cuda -d 'also empty PyTorch\'s and CuPy\'s caches of CUDA device memory and pinned host memory, and CUDA\'s own pools'
 complete -c flmem -n '__flmem_is trim' -l full -d 'same as --gc --cuda, but skip these steps in a process without Python'
 complete -c flmem -n '__flmem_is trim' -l python -r -F -d 'run this Python code in the target before the other steps (at most 64 KiB)'

@@ -43,6 +43,7 @@ void flmem_cpython_set_version(struct flmem_cpython *python, uint32_t hex)
 	python->major = (int)(hex >> 24);
 	python->minor = (int)(hex >> 16 & 0xff);
 	python->micro = (int)(hex >> 8 & 0xff);
+	python->pre_release = level != 0xf;
 	used = snprintf(python->version, sizeof(python->version), "%d.%d.%d", python->major,
 			python->minor, python->micro);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(levels); i++)

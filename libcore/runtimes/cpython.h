@@ -3,7 +3,7 @@
 #define FLMEM_RUNTIMES_CPYTHON_H
 
 /*
- * The CPython interpreter of a process, 2.7 to 3.14, in a shared libpython or inside the program.
+ * The CPython interpreter of a process, 2.7 to 3.15, in a shared libpython or inside the program.
  * Only its files are read here, not its memory.
  */
 
@@ -18,6 +18,7 @@ struct flmem_cpython {
 	const struct flmem_module *module;	 /* the module that holds the interpreter */
 	int major, minor;			 /* 0 when unknown */
 	int micro;				 /* -1 when unknown */
+	bool pre_release;			 /* an alpha, beta or candidate, by Py_Version */
 	char version[FLMEM_CPYTHON_VERSION_MAX]; /* "3.11.2", "3.14.0rc1", "3.9", or "" */
 };
 

@@ -44,7 +44,7 @@ static int find_usable_interpreter(struct flmem_cpython_session *session, struct
 	if (!flmem_cpython_runs_code((unsigned)python->major, (unsigned)python->minor))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
-			"process %d runs Python %s; flmem runs code in Python 3.8 to 3.14", pid,
+			"process %d runs Python %s; flmem runs code in Python 3.8 to 3.15", pid,
 			python->version[0] ? python->version : "of an unknown version");
 	return flmem_cpython_locate(session->view, python, &session->place, err);
 }

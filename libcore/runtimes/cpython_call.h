@@ -24,7 +24,7 @@
 /* True for the versions that code is run in. */
 static inline bool flmem_cpython_runs_code(unsigned major, unsigned minor)
 {
-	return major == 3 && minor >= 8 && minor <= 14;
+	return major == 3 && minor >= 8 && minor <= 15;
 }
 
 /* X(NAME, text) */
@@ -89,7 +89,7 @@ struct flmem_cpython_result {
 int flmem_cpython_code_check(const struct flmem_cpython_code *code, struct flmem_error *err);
 
 /*
- * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE:
+ * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.15, or a build that cannot be read; FLMEM_EUNSAFE:
  * no entry point was safe until the timeout, nothing was changed; FLMEM_EFAILED: the code was
  * injected but did not end in time. An exception in the code is not a failure of the call.
  * *ret_result is filled as far as possible, also on failure; always clear it.

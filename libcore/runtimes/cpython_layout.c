@@ -7,7 +7,7 @@
 
 #define NONE FLMEM_CPYTHON_NONE
 /*
- * No structure of an interpreter is larger: 3.14 has 317 KB of runtime and 226 KB of interpreter.
+ * No structure of an interpreter is larger: 3.15 has 347 KB of runtime and 226 KB of interpreter.
  */
 #define OFFSET_MAX (8U << 20)
 
@@ -132,8 +132,8 @@ bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layou
 
 /*
  * struct _Py_DebugOffsets as an array of uint64_t: cookie, version, free_threaded, then the groups.
- * Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h in 3.14, whose groups have more
- * members.
+ * Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h in 3.14 and 3.15, whose groups
+ * have more members each time.
  */
 enum {
 	WORD_VERSION = 1,
@@ -147,16 +147,19 @@ enum {
 	WORD_THREADS_HEAD,
 };
 
-/* Positions that differ between the two versions. */
+/* Positions that differ between the versions. */
 struct places {
 	unsigned minor;
-	unsigned words; /* of the whole table */
+	unsigned words;	      /* of the whole table */
+	bool only_releases;   /* alphas, betas and candidates may differ */
+	unsigned flags_bytes; /* between the table and `finalizing`; 0: not checked */
+	bool ensure_guards;
 	unsigned threads_main;
 	unsigned ceval_gil;
 	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
 	unsigned thread;    /* size, prev, next, interp */
 	unsigned native;    /* thread_id, native_thread_id */
-	uint32_t exception; /* not in the table: current_exception in cpython/pystate.h */
+	uint32_t exception; /* of 3.13: current_exception in cpython/pystate.h */
 	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
@@ -177,9 +180,28 @@ static const struct places places[] = {
 	 .native = 27,
 	 .exception = NONE,
 	 .debugger = 89},
+	/* By the headers of Debian's 3.15.2, its debugging information and its memory. */
+	{.minor = 15,
+	 .words = 111,
+	 .only_releases = true,
+	 .flags_bytes = 24, /* _initialized to initialized, five ints */
+	 .ensure_guards = true,
+	 .threads_main = 10,
+	 .ceval_gil = 15,
+	 .gil = 16,
+	 .thread = 22,
+	 .native = 30,
+	 .exception = NONE,
+	 .debugger = 105},
 };
 
-#define LAST_RELEASE 0x30EU /* of `places` */
+#define LAST_RELEASE 0x30FU /* of `places` */
+
+/* PY_VERSION_HEX: 0xf for final releases, less for alphas, betas and candidates. */
+static bool is_final(uint64_t version)
+{
+	return (version >> 4 & 0xf) == 0xf;
+}
 
 /* In 3.13 it is not in the table; in cpython/pystate.h it follows three pointers. */
 #define EVAL_BREAKER_313 24
@@ -231,6 +253,7 @@ static bool read_offsets(const uint64_t *words, const struct places *at,
 
 	*layout = (struct flmem_cpython_layout){
 		.free_threaded = words[WORD_FREE_THREADED] != 0,
+		.ensure_guards = at->ensure_guards,
 		.runtime_gil = NONE,
 		.drop_request = NONE,
 		NO_DEBUGGER,
@@ -265,6 +288,16 @@ static bool has_known_lock(const uint64_t *words, const struct places *at)
 	       words[at->gil + 3] == gil + FLMEM_CPYTHON_GIL_HOLDER;
 }
 
+/*
+ * The runtime begins with the table, and `finalizing` follows it: a table with more or fewer words
+ * than the known one would be misread.
+ */
+static bool has_known_length(const uint64_t *words, const struct places *at)
+{
+	return !at->flags_bytes ||
+	       words[WORD_FINALIZING] == at->words * sizeof(*words) + at->flags_bytes;
+}
+
 /* The first three words are the same in all releases with a table, 3.13 to 3.15. */
 bool flmem_cpython_table_is_free_threaded(const unsigned char *bytes, size_t length)
 {
@@ -276,6 +309,17 @@ bool flmem_cpython_table_is_free_threaded(const unsigned char *bytes, size_t len
 	return words[WORD_FREE_THREADED] == 1;
 }
 
+bool flmem_cpython_table_is_of(const unsigned char *bytes, size_t length, int major, int minor)
+{
+	uint64_t words[WORD_VERSION + 1];
+
+	if (length < sizeof(words))
+		return false;
+	memcpy(words, bytes, sizeof(words));
+	return words[WORD_VERSION] >> 24 == (uint64_t)major &&
+	       (words[WORD_VERSION] >> 16 & 0xff) == (uint64_t)minor;
+}
+
 static const char *why_unknown(const uint64_t *words)
 {
 	uint64_t release = words[WORD_VERSION] >> 16; /* PY_VERSION_HEX */
@@ -283,7 +327,7 @@ static const char *why_unknown(const uint64_t *words)
 	if (words[WORD_FREE_THREADED] == 1)
 		return "it is built without the lock (free-threaded)";
 	if (release > LAST_RELEASE && release < 0x400)
-		return "it is newer than CPython 3.14, and flmem does not know its layout";
+		return "it is newer than CPython 3.15, and flmem does not know its layout";
 	return "its offset table has a version that flmem does not know";
 }
 
@@ -304,7 +348,11 @@ bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 		*ret_why = why_unknown(words);
 		return false;
 	}
-	if (length < at->words * sizeof(*words)) {
+	if (at->only_releases && !is_final(words[WORD_VERSION])) {
+		*ret_why = "it is a pre-release, and flmem knows the layout of releases only";
+		return false;
+	}
+	if (length < at->words * sizeof(*words) || !has_known_length(words, at)) {
 		*ret_why = "its offset table has a version that flmem does not know";
 		return false;
 	}

@@ -36,6 +36,7 @@ struct flmem_cpython_layout {
 	uint32_t thread_native_id; /* gettid() */
 	uint32_t thread_exception; /* pointer: the exception that is being raised, if any */
 	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: release the lock */
+	bool ensure_guards;	   /* PyGILState_Ensure() holds finalisation up, since 3.15 */
 	/* PEP 768, since 3.14 */
 	uint32_t debugger_enabled; /* int in PyInterpreterState */
 	uint32_t threads_main;	   /* pointer in PyInterpreterState */
@@ -45,7 +46,7 @@ struct flmem_cpython_layout {
 	uint32_t debugger_path_size;
 };
 
-/* Inside struct _gil_runtime_state, the same in 3.8 to 3.14 without free threading. */
+/* Inside struct _gil_runtime_state, the same in 3.8 to 3.15 without free threading. */
 enum {
 	FLMEM_CPYTHON_GIL_HOLDER = 8,	 /* last_holder */
 	FLMEM_CPYTHON_GIL_LOCKED = 16,	 /* int */
@@ -62,10 +63,13 @@ bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layou
 /* True if the table of offsets, of any version, is that of a free-threaded build. */
 bool flmem_cpython_table_is_free_threaded(const unsigned char *bytes, size_t length);
 
+/* True if the table of offsets is of this release; what it holds then is not checked. */
+bool flmem_cpython_table_is_of(const unsigned char *bytes, size_t length, int major, int minor);
+
 /*
- * Reads the table that 3.13 and 3.14 carry; the layout of later tables is unknown. `bytes` are
- * untrusted: every offset is checked. False when it is not such a table; then *ret_why (static) is
- * the reason.
+ * Reads the table that 3.13 to 3.15 carry (of 3.15 final releases only); the layout of later tables
+ * is unknown. `bytes` are untrusted: every offset is checked. False when it is not such a table;
+ * then *ret_why (static) is the reason.
  */
 bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 				struct flmem_cpython_layout *ret_layout, const char **ret_why);

@@ -16,13 +16,12 @@
 /* Compiling, collecting and the finalisers of the program's objects run on the thread's stack. */
 #define STACK_BYTES (256U << 10)
 
-/* Number of returned calls once the interpreter's lock is held. */
-#define CALLS_LOCKED 1U
-
 /*
- * PyGILState_UNLOCKED, the result of PyGILState_Ensure() in a thread that does not hold the lock.
+ * PyGILState_UNLOCKED, the result of PyGILState_Ensure() in a thread that does not hold the lock;
+ * PyGILState_LOCKED, with which PyGILState_Release() keeps it.
  */
 #define STATE_UNLOCKED 1
+#define STATE_LOCKED   0
 
 /*
  * Each thread that cannot be used, for example with a stack that is too small, sleeps for some more
@@ -38,6 +37,7 @@
 #define POLL_US	   200U
 
 struct functions {
+	uint64_t create; /* PyThreadState_New(), where PyGILState_Ensure() must find a state */
 	uint64_t ensure, run, release;
 	struct flmem_thread_functions thread;
 };
@@ -46,9 +46,11 @@ static int find_python_functions(struct flmem_cpython_session *session,
 				 struct functions *ret_functions, struct flmem_error *err)
 {
 	const struct flmem_module *module = session->python.module;
-	struct functions found;
+	struct functions found = {0};
 
-	if (!flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
+	if ((session->place.layout.ensure_guards &&
+	     !flmem_module_symbol_any(module, "PyThreadState_New", &found.create)) ||
+	    !flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
 	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &found.run) ||
 	    !flmem_module_symbol_any(module, "PyGILState_Release", &found.release))
 		return flmem_error_set(
@@ -88,18 +90,49 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 	return false;
 }
 
-static void plan_calls(const struct functions *functions, const struct flmem_new_thread *thread,
+/*
+ * PyGILState_Ensure() of 3.15 makes finalisation wait while it creates the state of a thread, by a
+ * counter that fork() copies and the child does not reset: a child that is forked meanwhile never
+ * finishes Py_FinalizeEx(). So PyThreadState_New() creates the state, without the counter. That one
+ * counts as used once, hence the second PyGILState_Release(). Both functions need the memory that
+ * accepts_new_thread() requires.
+ */
+static void plan_lock(const struct flmem_cpython_session *session,
+		      const struct functions *functions, struct flmem_chain *chain)
+{
+	if (functions->create)
+		flmem_chain_add(chain, "PyThreadState_New", functions->create)->args[0] =
+			session->state.main_interpreter;
+	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
+}
+
+static void plan_release(const struct functions *functions, struct flmem_chain *chain)
+{
+	if (functions->create)
+		flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] =
+			STATE_LOCKED;
+	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
+}
+
+static void plan_calls(const struct flmem_cpython_session *session,
+		       const struct functions *functions, const struct flmem_new_thread *thread,
 		       struct flmem_chain *chain)
 {
 	struct flmem_call *run;
 
-	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
+	plan_lock(session, functions, chain);
 	run = flmem_chain_add(chain, "PyRun_SimpleString", functions->run);
 	run->args[0] = FLMEM_CPYTHON_ANSWER_MAX;
 	run->area_args = 1U;
 	run->has_mask = true;
 	run->mask = thread->signal_mask;
-	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
+	plan_release(functions, chain);
+}
+
+/* Number of returned calls once the interpreter's lock is held: those of plan_lock(). */
+static size_t count_calls_locked(const struct flmem_cpython_session *session)
+{
+	return session->place.layout.ensure_guards ? 2 : 1;
 }
 
 /* The place of the answer, then the source. */
@@ -151,12 +184,15 @@ static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpyt
 	result->stopped_us = thread->stopped_ns / 1000U;
 }
 
-static void copy_times(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
+static void copy_times(const struct flmem_cpython_session *session,
+		       const struct flmem_borrow_result *run)
 {
+	size_t locked = count_calls_locked(session);
+
 	if (!run->complete)
 		return;
-	result->waited_us = run->call_ns[0] / 1000U;
-	result->took_us = run->call_ns[1] / 1000U;
+	session->result->waited_us = run->call_ns[locked - 1] / 1000U;
+	session->result->took_us = run->call_ns[locked] / 1000U;
 }
 
 /* What the unfinished code is doing; flmem has just stopped its thread briefly. */
@@ -202,7 +238,7 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 		return flmem_error_prefix(err, FLMEM_EFAILED, "the outcome of the code is unknown");
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
-	if (run->returned < CALLS_LOCKED && !session->call->function.address)
+	if (run->returned < count_calls_locked(session) && !session->call->function.address)
 		return explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not ended within %llu ms; it runs on in thread %d of "
@@ -230,7 +266,7 @@ static int parse_answer(const struct flmem_cpython_session *session,
 			(int)session->view->process->pid);
 	result->complete = true;
 	result->took_us = result->answer.took_ns / 1000U;
-	copy_times(run, result);
+	copy_times(session, run);
 	return 0;
 }
 
@@ -288,7 +324,7 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 
 	if (session->call->function.address)
 		return run_function(session, thread, &options, err);
-	plan_calls(functions, thread, &chain);
+	plan_calls(session, functions, thread, &chain);
 	rc = flmem_cpython_cookie_make(cookie, err);
 	if (!rc)
 		rc = fill_area(session, cookie, &area, &chain, err);

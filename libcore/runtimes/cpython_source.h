@@ -5,7 +5,7 @@
 /*
  * The source that an interpreter runs: the caller's code inside a frame, which never raises, prints
  * nothing to the program's output, leaves no name in any of its modules, and writes the result into
- * memory at a given address. Python 3.8 to 3.14.
+ * memory at a given address. Python 3.8 to 3.15.
  */
 
 #include <stdbool.h>

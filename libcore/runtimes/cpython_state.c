@@ -90,6 +90,21 @@ bool flmem_cpython_is_free_threaded(const struct flmem_view *view,
 	       flmem_cpython_table_is_free_threaded(table, sizeof(table));
 }
 
+/* Up to 3.12 by the version in the file, later by the table in memory, which has to agree. */
+static bool find_layout(const struct flmem_cpython *python, const unsigned char *table,
+			size_t length, struct flmem_cpython_layout *ret_layout,
+			const char **ret_why)
+{
+	if (flmem_cpython_layout_known(python->major, python->minor, ret_layout))
+		return true;
+	if (!flmem_cpython_layout_parse(table, length, ret_layout, ret_why))
+		return false;
+	if (flmem_cpython_table_is_of(table, length, python->major, python->minor))
+		return true;
+	*ret_why = "its offset table is of another version than its file";
+	return false;
+}
+
 int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err)
 {
@@ -102,8 +117,7 @@ int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpyth
 					       err);
 	if (flmem_process_read_memory(view->process, place.runtime, table, sizeof(table)))
 		return report_unreadable_state(view, "its state cannot be read", err);
-	if (!flmem_cpython_layout_known(python->major, python->minor, &place.layout) &&
-	    !flmem_cpython_layout_parse(table, sizeof(table), &place.layout, &why))
+	if (!find_layout(python, table, sizeof(table), &place.layout, &why))
 		return report_unreadable_state(view, why, err);
 	if (place.layout.free_threaded)
 		return report_unreadable_state(view, "it is built without the lock (free-threaded)",

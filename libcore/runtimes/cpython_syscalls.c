@@ -11,6 +11,7 @@
 
 /* Newer than some headers that flmem is built with (asm-generic/mman-common.h). */
 #define ADVICE_GUARD_INSTALL 102
+#define NAME_MAPPING	     0x53564d41 /* PR_SET_VMA (linux/prctl.h) */
 
 #define CLONE_OF_THREAD                                                                     \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
@@ -61,7 +62,12 @@ static const struct flmem_syscall_table thread_table = {
 	.count = FLMEM_ARRAY_SIZE(thread_rows),
 };
 
-/* The calls of flmem's frame around the code (cpython_source.c), and of its allocations. */
+/*
+ * The calls of flmem's frame around the code (cpython_source.c), and of its allocations. A thread
+ * of 3.14 and later asks for its stack: if sched_getaffinity() of pthread_getattr_np() fails, other
+ * than with ENOSYS, the interpreter assumes 4 MB of it for the recursion of finalisers. 3.15 asks
+ * for huge pages, and with -X dev names its memory (PR_SET_VMA).
+ */
 static const struct flmem_syscall code_rows[] = {
 	{SYS_openat,
 	 "openat",
@@ -72,6 +78,9 @@ static const struct flmem_syscall code_rows[] = {
 	 FLMEM_FAILURE_REFUSED,
 	 {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME)}},
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE)}},
+	{SYS_sched_getaffinity, "sched_getaffinity", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},
+	{SYS_madvise, "madvise", FLMEM_FAILURE_FINE, {{0}, {0}, FLMEM_ARG_IS(MADV_HUGEPAGE)}},
+	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_INT(NAME_MAPPING)}},
 	FLMEM_CALL_PLAIN(pwrite64),
 	FLMEM_CALL_PLAIN(close),
 	FLMEM_CALL_PLAIN(brk),

@@ -11,7 +11,8 @@
  * The table of arenas is found without symbols: a pointer in the data of the interpreter to an
  * array of arena_object whose members describe existing arenas, with pools that name their index in
  * that array. The process is not stopped; a pool that changes while it is read counts as an error,
- * not as a figure. 2.7 to 3.14; free-threaded builds have no pymalloc.
+ * not as a figure. 2.7 to 3.15; free-threaded builds have no pymalloc. Builds of 3.15 with arenas
+ * of 2 MiB (--with-pymalloc-hugepages) are not read: their table has other numbers of pools.
  */
 
 #include <stdbool.h>

@@ -112,17 +112,31 @@ check_attach() {
 	each_python check_attach
 }
 
-# flmem reads its frames, but does not know its threads and locks.
-@test "a Python that is too new to be attached to is refused and not touched" {
-	local version python reason
-	read -r version python reason < <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" --sampled | tail -n 1)
+# refuse_version HEX ERROR: the newest Python, as one of another version, is not attached to.
+refuse_version() {
+	local version python reason home
+	read -r version python reason < <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" | tail -n 1)
 	[ "$python" != - ] || skip "$reason"
-	PYTHON=$python start_attachable
+	home=$(/usr/bin/python3 -B "$FLMEM_TESTS/harness/renumbered.py" "$python" "$BATS_TEST_TMPDIR/$1" "$1")
+	PYTHON=$BATS_TEST_TMPDIR/$1 start_attachable env PYTHONHOME="$home"
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
-	assert_error 5 "runs Python $version.*3.8 to 3.14"
+	assert_error 5 "$2"
 	[ ! -e "$PROFILE" ]
 	[[ $(got redirected "$VICTIM") = 0* ]]
 	assert_sound
+	flmem trim --gc --pid "$VICTIM" --json
+	assert_output "gc.collect.*refused.*$2"
+	assert_sound
+	flmem detect --pid "$VICTIM" --json
+	[ "$(field 'r["processes"][0]["python"]["arenas"]')" = None ]
+	[ "$(field 'r["processes"][0]["python"]["threads"]')" = None ]
+	stop_victims
+}
+
+# flmem does not know their arenas, threads and locks.
+@test "a Python that is newer than 3.15, or a pre-release of it, is refused and not touched" {
+	refuse_version 31000f0 'runs Python 3.16.0.*3.8 to 3.15'
+	refuse_version 30f00c2 'pre-release'
 }
 
 # PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.

@@ -122,7 +122,7 @@ libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = [ctypes.c_size_t]
 computes = sys.argv[1] == "computes"
 page = int(open("/proc/self/statm").read().split()[0]) * 4096
-resource.setrlimit(resource.RLIMIT_AS, (page, -1))
+resource.setrlimit(resource.RLIMIT_AS, (page, resource.RLIM_INFINITY))
 for size in (100000, 10000, 1000, 600, 300, 100, 64, 24):
     while libc.malloc(size):
         pass
@@ -146,7 +146,7 @@ libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = [ctypes.c_size_t]
 page = int(open("/proc/self/statm").read().split()[0]) * 4096
-resource.setrlimit(resource.RLIMIT_AS, (page + (150 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (page + (150 << 20), resource.RLIM_INFINITY))
 print("ready", flush=True)
 while not os.path.exists("'"$BATS_TEST_TMPDIR"'/go"):
     time.sleep(0.02)
@@ -167,7 +167,7 @@ time.sleep(1000)'
 	start_victim /usr/bin/python3 -uc '
 import mmap, os, resource, time
 page = int(open("/proc/self/statm").read().split()[0]) * 4096
-resource.setrlimit(resource.RLIMIT_AS, (page + (1200 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (page + (1200 << 20), resource.RLIM_INFINITY))
 print("ready", flush=True)
 while not os.path.exists("'"$BATS_TEST_TMPDIR"'/go"):
     time.sleep(0.02)

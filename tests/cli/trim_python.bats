@@ -501,7 +501,7 @@ while True:
 each_libpython() {
 	local version library found count=0
 	requires victim:embedded
-	for version in 3.{8,9,10,11,12,13,14}; do
+	for version in 3.{8,9,10,11,12,13,14,15}; do
 		found=
 		for library in "$HOME/.pyenv/versions/$version".*/lib/libpython"$version".so.1.0 \
 			/usr/lib/*-linux-gnu/libpython"$version".so.1.0; do

@@ -542,3 +542,22 @@ while True:
 	assert_victim_unharmed
 	assert_silent
 }
+
+# Finalisation in 3.15 waits for threads that are about to enter, by a counter that a child inherits.
+fork_beside_a_new_state() {
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_forked_state.py" \
+		"$FLMEM_VICTIMS/interpreter/slow_state.so"
+	flmem trim --pid "$VICTIM" --gc --timeout 20s --json
+	assert_status 0
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	wait_until 120 grep -q rests "$VICTIM_LOG"
+	grep -q ended "$VICTIM_LOG" || fail "it has not forked"
+	! grep -q hangs "$VICTIM_LOG" || fail "$(cat "$VICTIM_LOG")"
+	allow_victim --moved
+	assert_victim_unharmed
+}
+
+@test "a child that is forked while a thread for code enters the interpreter ends" {
+	requires victim:interpreter/slow_state.so
+	each_python fork_beside_a_new_state
+}

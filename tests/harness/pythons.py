@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-OLDEST, NEWEST, NEWEST_SAMPLED = 8, 14, 15
+OLDEST, NEWEST, NEWEST_SAMPLED = 8, 15, 15
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 MADE = os.environ.get("FLMEM_PYTHONS") or os.path.join(CACHE, "flmem", "pythons")
 PLACES = (os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"),

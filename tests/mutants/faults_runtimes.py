@@ -20,6 +20,8 @@ CALLS = ("unit.test_cpython_syscalls",)
 INJECTED = "libcore/runtimes/cpython_injected_script.c"
 DEBUGGER = "libcore/runtimes/cpython_debugger.c"
 ENTRIES = ("unit.test_cpython_entries",)
+LAYOUT = "libcore/runtimes/cpython_layout.c"
+TABLES = ("unit.test_cpython_table",)
 
 FAULTS = (
     Fault("answer-read-once", INJECTED, "(void)read_injected_answer(session, injected);", ";",
@@ -27,6 +29,35 @@ FAULTS = (
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
           TESTS),
+    Fault("table-of-pre-release", LAYOUT,
+          "return (version >> 4 & 0xf) == 0xf;", "return version != 0;",
+          "refusing a pre-release of 3.15", TABLES),
+    Fault("sampled-pre-release", "libcore/preload/sampler/python_layout.c",
+          "(version >> 4 & 0xf) == 0xf", "version != 0",
+          "reading no frames of a pre-release of 3.15", ("unit.test_sampler_parts",)),
+    Fault("table-length", LAYOUT, "return !at->flags_bytes ||", "return at->flags_bytes ||",
+          "refusing a table of 3.15 with more or fewer words", TABLES),
+    Fault("table-of-another-version", STATE,
+          "if (flmem_cpython_table_is_of(table, length, python->major, python->minor))", "if (1)",
+          "refusing a table of another version than the file", TESTS),
+    Fault("calls-of-a-stack", SYSCALLS,
+          '{SYS_sched_getaffinity, "sched_getaffinity", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},', "",
+          "checking what a thread of 3.14 and later asks about its stack", CALLS),
+    Fault("calls-of-huge-pages", SYSCALLS, "FLMEM_ARG_IS(MADV_HUGEPAGE)",
+          "FLMEM_ARG_IS(MADV_NOHUGEPAGE)", "checking what 3.15 asks for its memory", CALLS),
+    Fault("debugger-disabled", DEBUGGER, "enabled == 1;", "enabled >= 0;",
+          "an interpreter that takes no code from debuggers", ("unit.test_cpython_debugger",)),
+    Fault("debugger-places", LAYOUT, ".debugger = 105}", ".debugger = 104}",
+          "where 3.15 takes code from debuggers", TABLES + ("unit.test_cpython_debugger",)),
+    Fault("guarded-state", LAYOUT, ".ensure_guards = at->ensure_guards,", ".ensure_guards = false,",
+          "creating the state of a thread of 3.15 without holding finalisation up",
+          TABLES + ("cli.trim_threads",)),
+    Fault("state-used-once", NEW_THREAD,
+          'chain_add(chain, "PyGILState_Release", functions->release)->args[0] =\n'
+          "\t\t\tSTATE_LOCKED;",
+          'chain_add(chain, "PyGILState_Release", functions->release)->args[0] =\n'
+          "\t\t\tSTATE_UNLOCKED;",
+          "releasing twice what a thread of 3.15 has created", ("cli.trim_threads",)),
     Fault("finalizing-not-read", STATE, "state->finalizing = finalizing != 0;",
           "state->finalizing = false;",
           "knowing that an interpreter is ending",

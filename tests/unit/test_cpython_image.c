@@ -201,13 +201,13 @@ uint64_t runtime_table[FLMEM_CPYTHON_TABLE_MAX / sizeof(uint64_t)] __asm__("_PyR
 	16, 7752,      0, 7768,	  7760, 304, 0,	     8,	   16,	 72,   152,  160,  232,
 };
 
-static int locate(uint64_t free_threaded, struct flmem_error *err)
+static int locate_in(int minor, uint64_t free_threaded, struct flmem_error *err)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
 	const struct flmem_view view = {&process, &maps, &modules};
-	struct flmem_cpython python = {.major = 3, .minor = 13};
+	struct flmem_cpython python = {.major = 3, .minor = minor};
 	struct flmem_cpython_place place;
 
 	memcpy(runtime_table, "xdebugpy", sizeof(runtime_table[0]));
@@ -216,6 +216,24 @@ static int locate(uint64_t free_threaded, struct flmem_error *err)
 	assert_int_equal(flmem_modules_load(&process, &maps, cache, &modules, NULL), 0);
 	python.module = flmem_modules_main(&modules);
 	return flmem_cpython_locate(&view, &python, &place, err);
+}
+
+static int locate(uint64_t free_threaded, struct flmem_error *err)
+{
+	return locate_in(13, free_threaded, err);
+}
+
+static void a_table_of_another_version_than_the_file_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	for (int minor = 14; minor < 16; minor++) {
+		assert_int_equal(locate_in(minor, 0, &err), FLMEM_EUNSUPPORTED);
+		assert_non_null(strstr(err.message, "another version than its file"));
+	}
+	if (locate_in(13, 0, &err))
+		fail_msg("%s", err.message);
 }
 
 static void an_interpreter_without_the_lock_is_refused(void **state)
@@ -236,9 +254,9 @@ static void builds_of_unknown_layout_are_refused_by_name(void **state)
 	uint64_t version = runtime_table[1];
 
 	(void)state;
-	runtime_table[1] = 0x30f00f0;
+	runtime_table[1] = 0x31000f0;
 	assert_int_equal(locate(0, &err), FLMEM_EUNSUPPORTED);
-	assert_non_null(strstr(err.message, "newer than CPython 3.14"));
+	assert_non_null(strstr(err.message, "newer than CPython 3.15"));
 	assert_int_equal(locate(1, &err), FLMEM_EUNSUPPORTED);
 	assert_non_null(strstr(err.message, "free-threaded"));
 	runtime_table[1] = 0x30c00f0;
@@ -275,7 +293,8 @@ static void assert_arenas_unknown(int minor, uint64_t mark, const char *why)
 static void arenas_of_unknown_builds_are_not_read(void **state)
 {
 	(void)state;
-	assert_arenas_unknown(15, 0, "up to 3.14");
+	assert_arenas_unknown(16, 0, "up to 3.15");
+	assert_arenas_unknown(16, 1, "free-threaded");
 	assert_arenas_unknown(15, 1, "free-threaded");
 	assert_arenas_unknown(14, 1, "free-threaded");
 	assert_arenas_unknown(13, 1, "free-threaded");
@@ -309,6 +328,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_end_that_has_begun_is_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_interpreter_without_the_lock_is_refused, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_table_of_another_version_than_the_file_is_refused,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(builds_of_unknown_layout_are_refused_by_name,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(arenas_of_unknown_builds_are_not_read, set_up,

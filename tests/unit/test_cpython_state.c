@@ -316,7 +316,7 @@ static void the_table_of_later_versions_is_checked(void **state)
 			assert_true(layout.threads_head < 194976 && layout.finalizing < 283376);
 	}
 	memcpy(bad, good, sizeof(bad));
-	bad[0] = 0x3100000;
+	bad[0] = 0x31000f0;
 	put_words(table, bad, FLMEM_ARRAY_SIZE(bad));
 	assert_false(flmem_cpython_layout_parse(table, sizeof(table), &layout, &why));
 	assert_non_null(strstr(why, "does not know"));

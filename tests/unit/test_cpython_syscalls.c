@@ -21,9 +21,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "runtimes/cpython_source.h"
 #include "runtimes/cpython_syscalls.h"
 
-#define CALLS_MAX 64U
+#define CALLS_MAX 128U
 #define OPTIONS	  (PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE)
 
 struct call {
@@ -35,17 +38,19 @@ struct trace {
 	struct call calls[CALLS_MAX];
 	size_t count;
 	bool marked, ended, overflow;
+	int status; /* with which the process ended */
 };
 
 /* Shared with the child. */
 static volatile int *thread_ended;
 
 /* As on a borrowed thread: detached, and asleep for a while. */
-static void be_child(void)
+static void be_child(const char *argument)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 
+	(void)argument;
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	raise(SIGSTOP);
 	syscall(SYS_getppid);
@@ -87,8 +92,10 @@ static void follow(pid_t child, struct trace *trace)
 		pid_t tid = waitpid(-1, &status, __WALL);
 
 		assert_true(tid > 0);
-		if (!WIFSTOPPED(status) && tid == child)
+		if (!WIFSTOPPED(status) && tid == child) {
+			trace->status = status;
 			return;
+		}
 		if (!WIFSTOPPED(status)) {
 			*thread_ended = 1;
 			continue;
@@ -101,14 +108,14 @@ static void follow(pid_t child, struct trace *trace)
 	}
 }
 
-static void trace_a_thread(struct trace *trace)
+static void trace_child(void (*be)(const char *argument), const char *argument, struct trace *trace)
 {
 	pid_t child = fork();
 	int status;
 
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		be_child();
+		be(argument);
 	}
 	assert_int_equal(waitpid(child, &status, __WALL), child);
 	if (!WIFSTOPPED(status) || ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)OPTIONS)) {
@@ -144,6 +151,19 @@ static const struct flmem_syscall_list *const lists[] = {
 	&flmem_cpython_syscalls_debugger,
 };
 
+static void expect_listed(const char *who, const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->count; i++)
+		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(lists); k++)
+			if (!is_listed(lists[k], &trace->calls[i]))
+				fail_msg("%s: list %zu lacks call %d(%llx, %llx, %llx, %llx, ...)",
+					 who, k, (int)trace->calls[i].number,
+					 (unsigned long long)trace->calls[i].args[0],
+					 (unsigned long long)trace->calls[i].args[1],
+					 (unsigned long long)trace->calls[i].args[2],
+					 (unsigned long long)trace->calls[i].args[3]);
+}
+
 static void a_thread_makes_no_other_calls(void **state)
 {
 	struct trace trace = {0};
@@ -153,18 +173,75 @@ static void a_thread_makes_no_other_calls(void **state)
 	print_message("SKIP: AddressSanitizer maps memory of its own for a thread\n");
 	skip();
 #endif
-	trace_a_thread(&trace);
+	trace_child(be_child, NULL, &trace);
 	assert_true(trace.ended && !trace.overflow);
 	assert_true(trace.count >= 8); /* of clone, stack, signals, sleep and end */
-	for (size_t i = 0; i < trace.count; i++)
-		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(lists); k++)
-			if (!is_listed(lists[k], &trace.calls[i]))
-				fail_msg("list %zu lacks call %d(%llx, %llx, %llx, %llx, ...)", k,
-					 (int)trace.calls[i].number,
-					 (unsigned long long)trace.calls[i].args[0],
-					 (unsigned long long)trace.calls[i].args[1],
-					 (unsigned long long)trace.calls[i].args[2],
-					 (unsigned long long)trace.calls[i].args[3]);
+	expect_listed("a thread", &trace);
+}
+
+/* Its own copy of the code stores the answer in memory of its own. */
+static const char enters[] = "import ctypes, gc, io, sys, _thread\n"
+			     "answer = ctypes.create_string_buffer(16384)\n"
+			     "code = bytearray(open(sys.argv[1], 'rb').read())\n"
+			     "at = code.index(b'0' * 16)\n"
+			     "code[at:at + 16] = b'%016x' % ctypes.addressof(answer)\n"
+			     "run = ctypes.CDLL('" VICTIMS "/interpreter/entered.so').run_entered\n"
+			     "run(bytes(code), sys.version_info >= (3, 15))\n"
+			     "sys.exit(answer.raw[20:23] != b'ok\\n')\n";
+
+static char code_file[] = "/tmp/flmem-code-XXXXXX";
+
+static void be_interpreter(const char *path)
+{
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	raise(SIGSTOP);
+	execl(path, path, "-c", enters, code_file, (char *)NULL);
+	_exit(127);
+}
+
+static void write_code(void)
+{
+	static const unsigned char cookie[FLMEM_CPYTHON_COOKIE] = "cookies";
+	static const char text[] = "import gc\nprint(gc.collect())\n";
+	const struct flmem_cpython_code code = {"code", text, sizeof(text) - 1};
+	FLMEM_AUTO_BUF struct flmem_buf source = FLMEM_BUF_INIT;
+	FLMEM_AUTO_CLOSE int fd = mkstemp(code_file);
+	size_t address_at;
+
+	assert_true(fd >= 0);
+	flmem_cpython_source_wrap(&code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, &source, &address_at);
+	assert_int_equal(flmem_io_write_all(fd, source.data, source.length), 0);
+}
+
+static void check_interpreter(const char *path)
+{
+	struct trace trace = {0};
+
+	trace_child(be_interpreter, path, &trace);
+	if (!trace.ended || trace.overflow || trace.count < 4 || trace.status)
+		fail_msg("%s: %zu calls, status %#x", path, trace.count, trace.status);
+	expect_listed(path, &trace);
+}
+
+/* How a thread enters each interpreter that is here, and the calls of flmem's frame. */
+static void code_makes_no_other_calls(void **state)
+{
+	FILE *list = popen("python3 -B " PYTHONS, "r");
+	char line[512], version[16], path[400];
+
+	(void)state;
+	assert_non_null(list);
+	write_code();
+	while (fgets(line, sizeof(line), list)) {
+		if (sscanf(line, "%15s %399s", version, path) != 2)
+			fail_msg("not a line of %s: %s", PYTHONS, line);
+		if (path[0] == '-')
+			print_message("SKIP: %s", strstr(line, " - ") + 3);
+		else
+			check_interpreter(path);
+	}
+	pclose(list);
+	unlink(code_file);
 }
 
 /* Finalisers may make any call, whichever door the code came through. */
@@ -188,6 +265,7 @@ static void other_arguments_are_not_listed(void **state)
 		{SYS_mmap, {0, 4096, PROT_READ, MAP_SHARED, 3, 0}},
 		{SYS_mprotect, {0, 4096, PROT_EXEC, 0, 0, 0}},
 		{SYS_madvise, {0, 4096, MADV_REMOVE, 0, 0, 0}},
+		{SYS_prctl, {PR_SET_NAME, 0, 0, 0, 0, 0}},
 		{SYS_clone, {SIGCHLD, 0, 0, 0, 0, 0}},
 		{SYS_openat, {3, 0, 0, 0, 0, 0}},
 	};
@@ -202,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_makes_no_other_calls),
+		cmocka_unit_test(code_makes_no_other_calls),
 		cmocka_unit_test(code_of_the_program_runs_in_every_door),
 		cmocka_unit_test(other_arguments_are_not_listed),
 	};

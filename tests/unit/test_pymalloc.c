@@ -142,6 +142,12 @@ static void what_is_no_table_is_not_taken_for_one(void **state)
 	put(image.table[0], 20, 60, 4); /* not as many pools as fit */
 	put(image.table[2], 20, 60, 4);
 	assert_int_equal(image_search(&source, &sum), -ENOENT);
+	for (uint32_t pools = 127; pools <= 128; pools++) {
+		image = make(true); /* arenas of 2 MiB */
+		put(image.table[0], 20, pools, 4);
+		put(image.table[2], 20, pools, 4);
+		assert_int_equal(image_search(&source, &sum), -ENOENT);
+	}
 	image = make(true);
 	memset(image.heads, 0, sizeof(image.heads));
 	assert_int_equal(image_search(&source, &sum), -ENOENT);

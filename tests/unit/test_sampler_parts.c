@@ -251,6 +251,7 @@ static void test_positions_in_315(void **state)
 						   : FLMEM_PROFILE_PYTHON_READ);
 		words[i] = table_315[i - 1];
 	}
+	assert_int_equal(refusal(0x030f00c2, words), FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION);
 	words[2] = 1;
 	assert_int_equal(refusal(0x030f02f0, words), FLMEM_PROFILE_PYTHON_FREE_THREADED);
 }

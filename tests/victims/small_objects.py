@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CPython with many small objects, most of them freed again; it prints what sys._debugmallocstats
-reports, and waits. Runs under 2.7 to 3.14."""
+reports, and waits. Runs under 2.7 to 3.15."""
 import gc
 import os
 import sys

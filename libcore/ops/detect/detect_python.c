@@ -16,7 +16,9 @@ static const char skipped[] = "heap not read (--no-heap)";
 static const char no_pages[] = "access to its page map is denied";
 static const char no_table[] = "no arenas found: this build may have none";
 static const char free_threaded[] = "a free-threaded CPython uses mimalloc in place of arenas";
-static const char too_new[] = "flmem knows the arenas of CPython up to 3.14";
+static const char too_new[] = "flmem knows the arenas of CPython up to 3.15";
+static const char pre_release[] =
+	"flmem knows the arenas of released versions of CPython 3.15 only";
 static const char no_state[] = "flmem does not know the data layout of this CPython build";
 static const char out_of_memory[] = "flmem is out of memory";
 
@@ -159,7 +161,10 @@ static const char *why_no_arenas(const struct flmem_view *view, const struct flm
 {
 	if (is_named_free_threaded(python->module) || flmem_cpython_is_free_threaded(view, python))
 		return free_threaded;
-	return python->major == 3 && python->minor > 14 ? too_new : NULL;
+	if (python->major == 3 && python->minor > 15)
+		return too_new;
+	return python->major == 3 && python->minor == 15 && python->pre_release ? pre_release
+										: NULL;
 }
 
 int flmem_python_report_read(const struct flmem_view *view,

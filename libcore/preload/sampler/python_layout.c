@@ -63,7 +63,8 @@ enum {
 
 struct table_places {
 	uint32_t minor;
-	unsigned thread; /* size, prev, next, interp, current_frame */
+	bool only_releases; /* alphas, betas and candidates may differ */
+	unsigned thread;    /* size, prev, next, interp, current_frame */
 	unsigned thread_id;
 	unsigned frame; /* size, previous, executable, instr_ptr, localsplus, owner */
 	unsigned code;	/* size, filename, name, qualname, linetable, firstlineno; 9: code */
@@ -72,7 +73,12 @@ struct table_places {
 static const struct table_places tables[] = {
 	{.minor = 13, .thread = 19, .thread_id = 24, .frame = 28, .code = 34},
 	{.minor = 14, .thread = 22, .thread_id = 27, .frame = 31, .code = 39},
-	{.minor = 15, .thread = 22, .thread_id = 30, .frame = 39, .code = 47},
+	{.minor = 15,
+	 .only_releases = true,
+	 .thread = 22,
+	 .thread_id = 30,
+	 .frame = 39,
+	 .code = 47},
 };
 
 static bool is_plausible(const struct sampler_python *p)
@@ -87,6 +93,13 @@ static bool is_plausible(const struct sampler_python *p)
 		if (offsets[i] >= (1U << 20) || offsets[i] % 4)
 			return false;
 	return p->frame_owner < (1U << 20);
+}
+
+/* `version` is PY_VERSION_HEX. */
+static bool is_table_of(const struct table_places *at, uint32_t version)
+{
+	return version >> 16 == (0x300U | at->minor) &&
+	       (!at->only_releases || (version >> 4 & 0xf) == 0xf);
 }
 
 static void read_debug_offsets(const uint64_t *words, const struct table_places *at,
@@ -125,7 +138,7 @@ static bool find_debug_offsets(uint32_t version, const uint64_t *words,
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (version >> 16 == (0x300U | tables[i].minor)) {
+		if (is_table_of(&tables[i], version)) {
 			read_debug_offsets(words, &tables[i], ret_layout);
 			*ret_state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
 			return is_plausible(ret_layout);
