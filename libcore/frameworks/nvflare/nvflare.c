@@ -249,7 +249,9 @@ static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_value_rules,
 	&flmem_nvflare_key_rules,
 	&flmem_nvflare_launcher_rules,
-	&flmem_nvflare_collector_rules, NULL,
+	&flmem_nvflare_collector_rules,
+	&flmem_nvflare_cleanup_rules,
+	NULL,
 };
 
 extern const struct flmem_framework_ops flmem_framework_nvflare;

@@ -41,6 +41,7 @@ extern const struct flmem_rule_table flmem_nvflare_offload_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_environ_rules;
 extern const struct flmem_rule_table flmem_nvflare_collector_rules;
+extern const struct flmem_rule_table flmem_nvflare_cleanup_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_doubts;
 extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
