@@ -105,20 +105,32 @@ static void undo_drop(struct flmem_launch_scan *scan)
 	scan->now.dropper = NULL;
 }
 
+/* The last row of a name among those that a directive lists; NULL: none. */
+static const struct flmem_launch_variable *find_listed(const struct flmem_launch_scan *scan,
+						       const char *name)
+{
+	for (size_t i = scan->listed; i--;)
+		if (flmem_launch_is(&scan->launches->variables[i], name))
+			return &scan->launches->variables[i];
+	return NULL;
+}
+
 /* sbatch sets SLURM_EXPORT_ENV to the list of its --export, and srun takes that as its own. */
 void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flmem_place *place,
 			       const char *dropper)
 {
+	const char *name;
+
 	if (!scan->steps_drop || scan->now.launch >= 0)
 		return;
 	flmem_launch_drop(scan, place, dropper);
-	for (size_t i = 0; i < scan->listed; i++) {
-		const struct flmem_launch_variable *row = &scan->launches->variables[i];
+	for (size_t i = 0; (name = flmem_launch_name_at(i)); i++) {
+		const struct flmem_launch_variable *row = find_listed(scan, name);
 
-		if (row->known)
+		if (row && row->known)
 			repeat_variable(scan, row);
-		else if (!row->unset)
-			pass_on(scan, row->name, place);
+		else if (row && !row->unset)
+			pass_on(scan, name, place);
 	}
 }
 

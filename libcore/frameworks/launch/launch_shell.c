@@ -311,9 +311,10 @@ static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_l
 /* systemd-run --scope runs a program below the shell, and not as a service. */
 static bool is_scope(const struct flmem_launch_scan *scan, const struct runner *row)
 {
-	const char *at = scan->text + scan->at, *found = strstr(at, "--scope");
+	const char *at = scan->text + scan->at;
 
-	return strcmp(row->word, "systemd-run") == 0 && found && found < at + strcspn(at, "\n");
+	return strcmp(row->word, "systemd-run") == 0 &&
+	       memmem(at, strcspn(at, "\n"), "--scope", strlen("--scope"));
 }
 
 void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
