@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents/python_literal.h"
+#include "documents/python_members.h"
 #include "documents/python_names.h"
 #include "documents/python_nodes.h"
 #include "documents/python_partial.h"
@@ -25,7 +26,8 @@ struct calls {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	struct flmem_python_names names;
-	struct flmem_node *calls, *methods, *bases, *values, *attributes, *items, *keys;
+	struct flmem_node *calls, *methods, *bases, *values, *items, *keys;
+	struct flmem_python_members members;
 	char open[BRACKETS_MAX];
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
@@ -164,23 +166,6 @@ static int read_expression(struct calls *calls, struct flmem_node *node)
 	node->first = node->last = NULL;
 	rc = read_single_name(calls, node);
 	return rc ? rc : skip_expression(calls);
-}
-
-/* Whether the "{" of the word begins a dictionary with literal keys, at least at its start. */
-static bool is_map(const struct calls *calls)
-{
-	struct flmem_python_reader ahead = calls->reader;
-
-	if (!flmem_python_accept(&ahead, "{"))
-		return false;
-	if (flmem_python_is(&ahead.word, "}"))
-		return true;
-	if (flmem_python_accept(&ahead, "*"))
-		return flmem_python_is(&ahead.word, "*");
-	if (ahead.word.kind != FLMEM_PYTHON_STRING)
-		return false;
-	flmem_python_advance(&ahead);
-	return flmem_python_is(&ahead.word, ":");
 }
 
 static int read_keyed(struct calls *calls, struct flmem_node *map, const char *key,
@@ -345,7 +330,7 @@ static int read_dictionary(struct calls *calls, struct flmem_node *node)
 	int rc;
 
 	calls->cursor->depth++;
-	if (is_map(calls)) {
+	if (flmem_python_is_map(calls->reader)) {
 		rc = read_python_map(calls, node);
 	} else {
 		calls_advance(calls);
@@ -362,7 +347,8 @@ static int calls_read_value(struct calls *calls, struct flmem_node *node)
 
 	if (calls->cursor->code)
 		return calls->cursor->code;
-	if (!deep && (is_map(calls) || flmem_python_is_dictionary_call(calls->reader))) {
+	if (!deep && (flmem_python_is_map(calls->reader) ||
+		      flmem_python_is_dictionary_call(calls->reader))) {
 		rc = read_dictionary(calls, node);
 		if (!rc && !ends_value(&calls->reader.word))
 			rc = read_expression(calls, node);
@@ -373,17 +359,6 @@ static int calls_read_value(struct calls *calls, struct flmem_node *node)
 	if (node->place.end < node->place.start) /* no value at all */
 		node->place.end = node->place.start;
 	return rc;
-}
-
-/* Kind of the bracket that opens behind a name. */
-static char bracket_kind(const char *name)
-{
-	static const char *const tests[] = {"isinstance", "issubclass", "cast"};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tests); i++)
-		if (strcmp(name, tests[i]) == 0)
-			return TEST;
-	return '\0';
 }
 
 /* A name without a call. */
@@ -413,13 +388,11 @@ static bool is_unbound_call(const struct calls *calls, const char *name,
 	return true;
 }
 
-/* "a.name = " of anything but an object's own methods. */
-static int note_attribute(struct calls *calls, const char *name, const struct flmem_place *place)
+/* "name = ", "a.name = " */
+static int note_target(struct calls *calls, const char *name, const struct flmem_place *place)
 {
-	const char *attribute = flmem_python_foreign_attribute(name);
-
-	return attribute ? flmem_python_path_add(calls->cursor, calls->attributes, attribute, place)
-			 : 0;
+	return flmem_python_member_assigned(calls->cursor, &calls->names, &calls->members, name,
+					    place);
 }
 
 /* A method or attribute of what a call or an entry is: "f().name", "a[0].name". */
@@ -434,7 +407,7 @@ static int scan_member(struct calls *calls)
 	place.end = calls->reader.before.place.end;
 	snprintf(name, sizeof(name), "%s.%s", of_vars ? "vars.__dict__" : "", member);
 	if (flmem_python_is_target(&calls->reader, false))
-		return note_attribute(calls, name, &place);
+		return note_target(calls, name, &place);
 	if (*member && flmem_python_is(&calls->reader.word, "(") &&
 	    is_unbound_call(calls, name, path))
 		return read_call(calls, "", path, &place);
@@ -462,7 +435,7 @@ static int note_vars(struct calls *calls, const struct flmem_place *place)
 	calls->vars_at = flmem_python_vars_method(&calls->reader);
 	if (!flmem_python_vars_assigns(&calls->reader))
 		return 0;
-	return flmem_python_path_add(calls->cursor, calls->attributes, "__dict__", place);
+	return flmem_python_path_add(calls->cursor, calls->members.attributes, "__dict__", place);
 }
 
 static int scan_name(struct calls *calls)
@@ -477,14 +450,14 @@ static int scan_name(struct calls *calls)
 	if (!*name)
 		return 0;
 	if (flmem_python_is_target(&calls->reader, starts))
-		return note_attribute(calls, name, &place);
+		return note_target(calls, name, &place);
 	if (strcmp(name, "lambda") == 0)
 		calls->value_at = flmem_python_lambda_colon(&calls->reader);
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		calls->value_at = flmem_python_item_equals(&calls->reader);
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
-						   name, calls->calls, calls->attributes);
+						   name, calls->calls, calls->members.attributes);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))
@@ -493,19 +466,26 @@ static int scan_name(struct calls *calls)
 			       : 0;
 	if (is_unbound_call(calls, name, path))
 		return read_call(calls, "", path, &place);
-	calls->next = bracket_kind(name);
+	calls->next = flmem_python_is_type_test(name) ? TEST : '\0';
 	return strcmp(name, "vars") == 0 ? note_vars(calls, &place) : 0;
 }
 
 /* "def f(" and "class C(" */
-static void scan_definition(struct calls *calls)
+static int scan_definition(struct calls *calls)
 {
-	calls->next = flmem_python_is(&calls->reader.word, "class") ? BASES : PARAMETERS;
+	bool class = flmem_python_is(&calls->reader.word, "class");
+	int rc = 0;
+
+	calls->next = class ? BASES : PARAMETERS;
 	calls_advance(calls);
+	if (!class && calls->reader.word.kind == FLMEM_PYTHON_NAME)
+		rc = flmem_python_member_defined(calls->cursor, &calls->members,
+						 &calls->reader.word);
 	if (calls->reader.word.kind == FLMEM_PYTHON_NAME)
 		calls_advance(calls);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		calls->next = '\0';
+	return rc;
 }
 
 static int scan_word(struct calls *calls)
@@ -526,7 +506,7 @@ static int scan_word(struct calls *calls)
 		while (!flmem_python_ends(&calls->reader.word))
 			calls_advance(calls);
 	else if (flmem_python_is(&reader->word, "def") || flmem_python_is(&reader->word, "class"))
-		scan_definition(calls);
+		return scan_definition(calls);
 	else
 		return scan_name(calls);
 	return 0;
@@ -557,6 +537,31 @@ static int add_imports(struct calls *calls, struct flmem_node *list)
 	return rc;
 }
 
+static bool add_lists(struct calls *calls, struct flmem_node *root)
+{
+	const struct {
+		const char *key;
+		struct flmem_node **list;
+	} lists[] = {
+		{"calls", &calls->calls},
+		{"methods", &calls->methods},
+		{"bases", &calls->bases},
+		{"values", &calls->values},
+		{"attributes", &calls->members.attributes},
+		{"items", &calls->items},
+		{"keys", &calls->keys},
+		{"rebound", &calls->members.rebound},
+		{"definitions", &calls->members.definitions},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		*lists[i].list = add_list(calls, root, lists[i].key);
+		if (!*lists[i].list)
+			return false;
+	}
+	return true;
+}
+
 int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_python_source *source)
 {
 	struct calls calls = {.cursor = cursor};
@@ -572,14 +577,7 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 		return cursor->code;
 	root->kind = FLMEM_NODE_MAP;
 	imports = add_list(&calls, root, "imports");
-	calls.calls = imports ? add_list(&calls, root, "calls") : NULL;
-	calls.methods = calls.calls ? add_list(&calls, root, "methods") : NULL;
-	calls.bases = calls.methods ? add_list(&calls, root, "bases") : NULL;
-	calls.values = calls.bases ? add_list(&calls, root, "values") : NULL;
-	calls.attributes = calls.values ? add_list(&calls, root, "attributes") : NULL;
-	calls.items = calls.attributes ? add_list(&calls, root, "items") : NULL;
-	calls.keys = calls.items ? add_list(&calls, root, "keys") : NULL;
-	if (!calls.keys)
+	if (!imports || !add_lists(&calls, root))
 		return cursor->code;
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)

@@ -59,6 +59,20 @@ bool flmem_python_is_dictionary_call(struct flmem_python_reader reader)
 	return flmem_python_accept(&reader, "dict") && flmem_python_is(&reader.word, "(");
 }
 
+bool flmem_python_is_map(struct flmem_python_reader reader)
+{
+	if (!flmem_python_accept(&reader, "{"))
+		return false;
+	if (flmem_python_is(&reader.word, "}"))
+		return true;
+	if (flmem_python_accept(&reader, "*"))
+		return flmem_python_is(&reader.word, "*");
+	if (reader.word.kind != FLMEM_PYTHON_STRING)
+		return false;
+	flmem_python_advance(&reader);
+	return flmem_python_is(&reader.word, ":");
+}
+
 bool flmem_python_is_generic(const struct flmem_python_word *word)
 {
 	static const char *const names[] = {"Optional", "Union", "List",  "Type",     "Dict",
@@ -67,6 +81,16 @@ bool flmem_python_is_generic(const struct flmem_python_word *word)
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (flmem_python_is(word, names[i]))
+			return true;
+	return false;
+}
+
+bool flmem_python_is_type_test(const char *name)
+{
+	static const char *const names[] = {"isinstance", "issubclass", "cast"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
 			return true;
 	return false;
 }

@@ -22,6 +22,12 @@ size_t flmem_python_item_equals(const struct flmem_python_reader *reader);
 /* At "dict(". */
 bool flmem_python_is_dictionary_call(struct flmem_python_reader reader);
 
+/* At the "{" of a dictionary with literal keys, at least at its start. */
+bool flmem_python_is_map(struct flmem_python_reader reader);
+
+/* isinstance, issubclass and cast, whose brackets hold types, too. */
+bool flmem_python_is_type_test(const char *name);
+
 /* Optional, List and the like, whose brackets hold types. */
 bool flmem_python_is_generic(const struct flmem_python_word *word);
 

@@ -107,6 +107,8 @@ struct flmem_framework_ops {
 	const char *const *variable_words;
 	/* With one of these, so is a file that runs Python; ends in NULL; or NULL. */
 	const char *const *script_words;
+	/* Calls in Python that run a whole federation, up to the bracket; ends in NULL; or NULL. */
+	const char *const *simulator_calls;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

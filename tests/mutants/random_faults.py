@@ -37,7 +37,8 @@ CLEAN = 10
 HUNG = ", time limit"
 
 RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "recipe_rules",
-              "script_rules", "python_rules", "launch_rules", "launch_shell", "appfl_rules",
+              "script_rules", "cleanup_rules", "python_rules", "launch_rules", "launch_shell",
+              "launch_python", "launch_batch", "appfl_rules",
               "live_rules", "trend_rules", "troubles", "toml", "launch", "heap_site_rules",
               "correct")
 

@@ -1,36 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which variables of a file reach the processes that it starts, and what cannot be told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <flmem/recommend.h>
+#include "launch_rows.h"
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
-#include "findings.h"
-#include "tree.h"
-
-#define SERVER	"python3 -u -m nvflare.private.fed.app.server.server_train -m ws\n"
-#define CLIENT	"python3 -u -m nvflare.private.fed.app.client.client_train -m ws\n"
-#define SET	"export MALLOC_ARENA_MAX=2\n"
-#define UNSET	"NVF-ARENA-UNSET"
-#define UNCLEAR "NVF-LAUNCH-CANNOT-TELL"
-#define IGNORED "ENV-ARENA-IGNORED"
 
 #define KIT_SERVICE(rest) \
 	"services:\n  a:\n    image: fl\n    command: [bash, -c, ./startup/start.sh]\n" rest
-
-struct row {
-	const char *rule, *text;
-	size_t hits;
-	const char *says; /* of the last finding; NULL: anything */
-};
 
 static const struct row scripts[] = {
 	/* the order counts */
@@ -275,10 +251,7 @@ static const struct row scripts[] = {
 	{UNCLEAR, "eval \"$(flmem env --role client)\"\n" CLIENT, 0, NULL},
 };
 
-static const struct {
-	const char *file;
-	struct row row;
-} files[] = {
+static const struct file_row files[] = {
 	{"fl.service", {UNSET, "[Service]\nEnvironmentFile=/etc/fl\nExecStart=" CLIENT, 0, NULL}},
 	{"fl.service", {UNCLEAR, "[Service]\nEnvironmentFile=/etc/fl\nExecStart=" CLIENT, 1, NULL}},
 	{"fl.service",
@@ -456,30 +429,6 @@ static const struct {
 	  "nvflare.private.fed.app.client.client_train']\n",
 	  1, NULL}},
 };
-
-/* Whether the rule fired as often as it should, with the text that it should have. */
-static bool row_is_right(const char *file, const struct row *row)
-{
-	struct flmem_recommendations found = {0};
-	const struct flmem_finding *last;
-	struct tree tree;
-	const char *path;
-	bool right;
-
-	tree_init(&tree);
-	path = tree.path;
-	tree_puts(&tree, file, row->text);
-	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-	assert_int_equal(flmem_recommendations_failures(&found), 0);
-	right = findings_of(&found, row->rule, &last) == row->hits &&
-		!(row->says && last && !strstr(last->message, row->says));
-	if (!right)
-		print_error("not %zu findings %s (last '%s') on:\n%s\n", row->hits, row->rule,
-			    last ? last->message : "none", row->text);
-	flmem_recommendations_clear(&found);
-	tree_clear(&tree);
-	return right;
-}
 
 /* The settings of a file that is checked beside the script are found there. */
 static void a_file_that_is_checked_leaves_no_doubt(void **state)

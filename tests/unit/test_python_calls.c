@@ -230,6 +230,29 @@ static void methods_and_attributes_are_kept(void **state)
 	check_uses("\xef\xbb\xbfr.k = 1\n", "1 =k ");
 }
 
+/* What modules and classes of others lose, and what functions and classes define. */
+static void assigned_and_defined_members_are_kept(void **state)
+{
+	static const char source[] =
+		"import a.b as m, c\nfrom d import E\nm.f = 1\nE.g, c.h.i = 1, 2\nx.j = 3\nk = 4\n"
+		"def l():\n  self.n = o = 5\n  p = 6\nclass Q(E):\n  async def r(s, t=1): pass\n"
+		"m.f == 1\nm.f()\nself.u.v = 1\n";
+	static const char *const lists[] = {"rebound", "definitions"};
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf shown = FLMEM_BUF_INIT;
+	struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	flmem_buf_puts(&text, source);
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_PYTHON, &text, &document, NULL), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n =
+			     flmem_node_first(flmem_node_get(document.root, lists[i]));
+		     n; n = n->next)
+			flmem_buf_printf(&shown, "%u %s;", n->place.line, n->text);
+	assert_string_equal(shown.data, "3 a.b.f;4 d.E.g;4 c.h.i;7 l;8 n;8 o;9 p;11 r;");
+}
+
 /* Names that are strings, as libraries import classes by. */
 static void full_names_in_strings_are_kept(void **state)
 {
@@ -254,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(full_names_in_strings_are_kept),
+		cmocka_unit_test(assigned_and_defined_members_are_kept),
 		cmocka_unit_test(calls_are_those_of_imported_names),
 		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),

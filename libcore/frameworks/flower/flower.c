@@ -84,6 +84,8 @@ static const struct flmem_launch_program launch_programs[] = {
 
 static const char *const words[] = {"flwr", "flower-", NULL};
 
+static const char *const simulator_calls[] = {"run_simulation(", "start_simulation(", NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_flower_rules,
 	NULL,
@@ -99,6 +101,7 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.programs = launch_programs,
 	.variable_words = words,
 	.script_words = words,
+	.simulator_calls = simulator_calls,
 	.rules = rules,
 	.live_rules = &flmem_flower_live_rules,
 	.heap_rules = &flmem_flower_heap_rules,

@@ -35,7 +35,7 @@ void flmem_launch_check_variables(struct flmem_check *check,
 			one.index = 0;
 		if (one.index >= 0)
 			one.launch = &launches.launches[one.index];
-		if (variable->known && !variable->local && !variable->unset)
+		if (variable->known && !variable->local && !variable->unset && !variable->repeated)
 			look(&one, variable);
 	}
 }

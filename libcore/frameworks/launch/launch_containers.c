@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* Words that count only together, or in their folder: [nvflare, simulator, job] */
@@ -27,16 +28,33 @@ static int read_joined_words(const struct flmem_node *map, const struct flmem_no
 	return launch;
 }
 
+/* Whether the word behind this one is code: [python3, -c, CODE]. */
+static bool is_before_code(const struct flmem_node *words, const struct flmem_node *n)
+{
+	const char *first = flmem_node_string(words->first);
+
+	return n != words && first && strstr(first, "python") && flmem_text_ends(n->text, "c") &&
+	       *n->text == '-';
+}
+
 /* Reads the words of a command in YAML: a list of words, or one text. */
 static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
 			      int launch)
 {
 	const struct flmem_node *n =
 		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
+	bool code = false;
 
-	for (; n && launch < 0; n = n == words ? NULL : n->next)
-		if (flmem_node_string(n))
+	for (; n && launch < 0; n = n == words ? NULL : n->next) {
+		if (!flmem_node_string(n))
+			continue;
+		if (code)
+			flmem_launch_note_code(launches, n->text,
+					       &(struct flmem_launch){.place = n->place}, &launch);
+		else
 			flmem_launch_read_inner(launches, n->text, &n->place, &launch);
+		code = is_before_code(words, n);
+	}
 	return launch;
 }
 
@@ -136,12 +154,36 @@ static void read_volume_mounts(const struct flmem_node *map, struct flmem_launch
 	}
 }
 
-/* Commands of a workflow (GitHub, GitLab), whose variables other parts of the file set, too. */
+/* The key of a map, or of the list that it is an entry of; "" without one. */
+static const char *key_around(const struct flmem_node *map)
+{
+	bool entry = map->parent && map->parent->kind == FLMEM_NODE_LIST;
+	const char *key = entry ? map->parent->key : map->key;
+
+	return key ? key : "";
+}
+
+/* "run: {command: ...}" of CircleCI, "steps: [{command: ...}]" of Buildkite: not of a container. */
+static bool is_workflow_step(const struct flmem_node *map)
+{
+	const char *key = key_around(map);
+
+	return strcmp(key, "run") == 0 ||
+	       (strcmp(key, "steps") == 0 && !flmem_node_get(map, "image"));
+}
+
+/*
+ * Commands of a workflow (GitHub, GitLab, CircleCI, Travis, Drone, Azure), whose variables other
+ * parts of the file set, too.
+ */
 static void read_workflow_words(const struct flmem_node *map, struct flmem_launches *launches)
 {
-	static const char *const keys[] = {"run", "before_script", "script", "after_script"};
+	static const char *const keys[] = {"run",	   "before_script", "script",
+					   "after_script", "commands",	    "before_install",
+					   "install",	   "bash",	    "command"};
+	size_t count = FLMEM_ARRAY_SIZE(keys) - !is_workflow_step(map);
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct flmem_launches inner = {.text = launches->text, .depth = launches->depth};
 		const struct flmem_node *words = flmem_node_get(map, keys[i]);
 
@@ -153,25 +195,35 @@ static void read_workflow_words(const struct flmem_node *map, struct flmem_launc
 	}
 }
 
-static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
+/* What a container runs: its command, or what its image is for. */
+static int read_container_start(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
-	static const char *const lists[] = {"env", "environment"};
-	static const char *const files[] = {"env_file", "envFrom"};
-	const char *image = flmem_node_string(flmem_node_get(map, "image"));
+	const struct flmem_node *image = flmem_node_get(map, "image");
 	size_t doubts = launches->doubt_count;
-	bool musl = launches->musl;
 	int launch = -1;
 
-	launches->musl = image && strstr(image, "alpine");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (launch < 0 && launches->doubt_count == doubts)
 			launch = read_joined_words(map, flmem_node_get(map, commands[i]), launches);
-	if (image && launch < 0 && launches->doubt_count == doubts)
-		flmem_launch_read_inner(launches, image, &flmem_node_get(map, "image")->place,
-					&launch);
+	if (flmem_node_string(image) && launch < 0 && launches->doubt_count == doubts)
+		flmem_launch_read_inner(launches, image->text, &image->place, &launch);
+	return launch;
+}
+
+static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const lists[] = {"env", "environment"};
+	static const char *const files[] = {"env_file", "envFrom"};
+	const char *image = flmem_node_string(flmem_node_get(map, "image"));
+	size_t doubts = launches->doubt_count;
+	bool musl = launches->musl;
+	int launch;
+
+	launches->musl = image && strstr(image, "alpine");
+	launch = is_workflow_step(map) ? -1 : read_container_start(map, launches);
 	read_workflow_words(map, launches);
 	launches->musl |= musl;
 	if (launch < 0 && launches->doubt_count == doubts)

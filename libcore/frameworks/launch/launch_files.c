@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_scan.h"
 
 /* Any script may set TMPDIR, so it identifies none. */
 static bool is_variable_file(const struct flmem_buf *text)
@@ -33,8 +34,10 @@ enum flmem_framework flmem_launch_owner(const struct flmem_buf *text)
 /* Any program may be written in Python; `script_words` are those of a framework's users. */
 static bool runs_python(const struct flmem_buf *text)
 {
-	return flmem_launch_owner(text) &&
-	       (flmem_file_has_word(text, ".py") || flmem_file_has_word(text, "python"));
+	static const char *const words[] = {
+		".py", "python", "PYTHON", "torchrun", "accelerate launch", "deepspeed", NULL};
+
+	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }
 
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -52,6 +55,22 @@ static bool is_launch_file(const struct flmem_document *document)
 		return launch_file_is_likely(document->syntax, &document->text);
 	flmem_launches_read(&input, &launches);
 	return launches.launch_count || launches.doubt_count;
+}
+
+bool flmem_launch_runs(const char *path, const struct flmem_buf *text, const char *python)
+{
+	const char *name = flmem_text_basename(python);
+	struct flmem_launches launches = {.text = text->data};
+
+	if (!flmem_file_has_word(text, name))
+		return false;
+	flmem_launch_read_script(
+		text->data, flmem_text_starts(text->data, "#!") || flmem_text_ends(path, ".sh"),
+		&launches);
+	for (size_t i = 0; i < launches.doubt_count; i++)
+		if (strcmp(launches.doubts[i].script, name) == 0)
+			return true;
+	return false;
 }
 
 /* Files of make and the like, of other shells, and templates, also those that are no valid YAML. */

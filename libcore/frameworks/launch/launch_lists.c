@@ -7,7 +7,51 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* NAME=VALUE,NAME: the list is changed. */
+/* A copy of a row, for the statement that is read. */
+static void repeat_variable(struct flmem_launch_scan *scan, const struct flmem_launch_variable *row)
+{
+	struct flmem_launches *launches = scan->launches;
+	size_t count = launches->variable_count;
+
+	flmem_launch_add_variable(launches, row->name, row->known ? row->value : NULL, -1,
+				  &row->place);
+	if (launches->variable_count > count)
+		launches->variables[count].repeated = true;
+}
+
+/* NAME alone: the value that it has before the statement, or in front of its command. */
+static void pass_on(struct flmem_launch_scan *scan, const char *name,
+		    const struct flmem_place *place)
+{
+	const struct flmem_launches *launches = scan->launches;
+	const struct flmem_launch_variable *last = NULL;
+
+	for (size_t i = 0; i < launches->variable_count; i++) {
+		const struct flmem_launch_variable *row = &launches->variables[i];
+		bool own = i >= scan->now.first && (row->unset || row->repeated);
+
+		if (row->launch < 0 && !row->local && !own &&
+		    (flmem_launch_is(row, name) || !*row->name))
+			last = row;
+	}
+	if (!last)
+		flmem_launch_add_variable(scan->launches, name, NULL, -1, place);
+	else if (!last->unset)
+		repeat_variable(scan, last);
+}
+
+/* bsub takes single quotes within a list off values. */
+static const char *strip_quotes(char *value)
+{
+	size_t length = strlen(value);
+
+	if (length < 2 || *value != '\'' || value[length - 1] != '\'')
+		return value;
+	value[length - 1] = '\0';
+	return value + 1;
+}
+
+/* NAME=VALUE, NAME, and ~NAME, which bsub does not pass on: the list is changed. */
 static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
 				 const struct flmem_place *place)
 {
@@ -15,13 +59,110 @@ static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
 
 	for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
 		char *equals = strchr(one, '=');
-		const char *name = flmem_launch_variable_name(one, equals ? (size_t)(equals - one)
-									  : strlen(one));
+		bool ends;
+		const char *name;
 
-		if (name)
-			flmem_launch_add_variable(scan->launches, name, equals ? equals + 1 : NULL,
+		one += strspn(one, " \t");
+		ends = *one == '~';
+		one += ends;
+		name = flmem_launch_variable_name(one,
+						  equals ? (size_t)(equals - one) : strlen(one));
+		if (name && ends)
+			flmem_launch_add_unset(scan->launches, name, -1, place);
+		else if (name && equals)
+			flmem_launch_add_variable(scan->launches, name, strip_quotes(equals + 1),
 						  -1, place);
+		else if (name)
+			pass_on(scan, name, place);
 	}
+}
+
+/* Whether a list has this word, in any case of its letters. */
+static bool lists_word(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (; *list; list += *list == ',') {
+		list += strspn(list, " \t");
+		if (strncasecmp(list, word, length) == 0 && strchr(" \t,", list[length]))
+			return true;
+		list += strcspn(list, ",");
+	}
+	return false;
+}
+
+/* The list of an option of the command takes the place of what dropped variables before. */
+static void undo_drop(struct flmem_launch_scan *scan)
+{
+	struct flmem_launches *launches = scan->launches;
+	size_t kept = scan->now.first;
+
+	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+		if (!launches->variables[i].repeated &&
+		    (!launches->variables[i].unset || *launches->variables[i].name))
+			launches->variables[kept++] = launches->variables[i];
+	launches->variable_count = kept;
+	scan->now.dropper = NULL;
+}
+
+/* The last row of a name among those that a directive lists; NULL: none. */
+static const struct flmem_launch_variable *find_listed(const struct flmem_launch_scan *scan,
+						       const char *name)
+{
+	for (size_t i = scan->listed; i--;)
+		if (flmem_launch_is(&scan->launches->variables[i], name))
+			return &scan->launches->variables[i];
+	return NULL;
+}
+
+/* sbatch sets SLURM_EXPORT_ENV to the list of its --export, and srun takes that as its own. */
+void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flmem_place *place,
+			       const char *dropper)
+{
+	const char *name;
+
+	if (!scan->steps_drop || scan->now.launch >= 0)
+		return;
+	flmem_launch_drop(scan, place, dropper);
+	for (size_t i = 0; (name = flmem_launch_name_at(i)); i++) {
+		const struct flmem_launch_variable *row = find_listed(scan, name);
+
+		if (row && row->known)
+			repeat_variable(scan, row);
+		else if (row && !row->unset)
+			pass_on(scan, name, place);
+	}
+}
+
+void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text)
+{
+	static const char name[] = "SLURM_EXPORT_ENV";
+
+	if (flmem_text_starts(text, name) &&
+	    (text[sizeof(name) - 1] == '=' ? lists_word(text + sizeof(name), "ALL")
+					   : scan->now.unsets && !text[sizeof(name) - 1]))
+		scan->steps_drop = false;
+}
+
+/* bsub -env LIST, without which it passes on all; qsub -v LIST, and -V for all. */
+bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
+				  const struct flmem_launch_word *word, const char *before)
+{
+	bool bsub = strcmp(scan->now.command, "bsub") == 0 && strcmp(before, "-env") == 0;
+	bool qsub = strcmp(scan->now.command, "qsub") == 0;
+	char list[FLMEM_LAUNCH_WORD_MAX];
+
+	if (!scan->shell || scan->now.launch >= 0 || (!bsub && !qsub))
+		return false;
+	if (qsub && strcmp(word->text, "-V") == 0)
+		undo_drop(scan);
+	if (qsub && strcmp(before, "-v") != 0)
+		return false;
+	if (bsub && !lists_word(word->text, "all"))
+		flmem_launch_drop(scan, &word->place, "bsub -env");
+	snprintf(list, sizeof(list), "%s", word->text);
+	add_listed_variables(scan, list, &word->place);
+	return true;
 }
 
 /* "--env NAME=VALUE,NAME=VALUE" of Apptainer, also with "=" behind the option. */
@@ -48,8 +189,10 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 	if (!slurm && !apptainer && (scan->shell || !flmem_text_starts(word->text, key)))
 		return false;
 	snprintf(list, sizeof(list), "%s", bare ? word->text : strchr(word->text, '=') + 1);
-	if (slurm && !flmem_text_starts(list, "ALL"))
+	if (slurm && !lists_word(list, "ALL"))
 		flmem_launch_drop(scan, &word->place, "srun --export");
+	else if (slurm && scan->steps_drop)
+		undo_drop(scan);
 	add_listed_variables(scan, list, &word->place);
 	return true;
 }
@@ -57,11 +200,26 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 /* Options of batch scripts whose value is a list of variables, by what the comments begin with. */
 static const struct directive {
 	const char *mark, *option;
-	bool anywhere; /* also behind commands */
+	const char
+		*all; /* the word of the list for all variables of the shell, else none; or NULL */
+	const char *file; /* the option for a file of variables, or NULL */
+	const char *name; /* of both, for findings; or NULL */
+	bool steps;	  /* srun takes the list over */
+	bool anywhere;	  /* also behind commands */
 } directives[] = {
-	{"#SBATCH", "--export", false}, /* sbatch(1) */
-	{"#PBS", "-v", false},		/* qsub(1) of PBS */
-	{"#$", "-v", true},		/* qsub(1) of Grid Engine */
+	{.mark = "#SBATCH",
+	 .option = "--export",
+	 .all = "ALL",
+	 .file = "--export-file", /* sbatch(1) */
+	 .name = "#SBATCH --export",
+	 .steps = true},
+	{.mark = "#PBS", .option = "-v"},		  /* qsub(1) of PBS */
+	{.mark = "#$", .option = "-v", .anywhere = true}, /* qsub(1) of Grid Engine */
+	{.mark = "#BSUB",
+	 .option = "-env",
+	 .all = "all", /* bsub(1) of LSF */
+	 .name = "#BSUB -env",
+	 .anywhere = true},
 };
 
 /* Reads an argument of a directive without its quotes. False at the end and at a comment. */
@@ -83,25 +241,51 @@ static char *find_option_value(char *argument, const char *option)
 		return NULL;
 	if (*value == '=')
 		return value + 1;
-	return !*value || option[1] != '-' ? value : NULL;
+	return !*value || !option[2] ? value : NULL;
+}
+
+/* A list without the word for all variables keeps the others of the submitting shell out. */
+static void note_isolation(struct flmem_launch_scan *scan, const struct directive *directive,
+			   const char *list, bool more)
+{
+	bool all = !directive->all || lists_word(list, directive->all);
+
+	if (more && !scan->launches->isolated)
+		return; /* the word was in front of it */
+	scan->launches->isolated = all ? NULL : directive->name;
+	scan->steps_drop = !all && directive->steps;
+}
+
+/* The variables of a list hold for the whole script. */
+static void note_directive_list(struct flmem_launch_scan *scan, const struct directive *directive,
+				struct flmem_launch_word *word, char *list)
+{
+	scan->now.exports = true;
+	scan->launches->cut |= word->cut;
+	add_listed_variables(scan, list, &word->place);
+	flmem_launch_end_statement(scan);
+	if (directive->steps)
+		scan->listed = scan->launches->variable_count;
 }
 
 static void note_directive(struct flmem_launch_scan *scan, const struct directive *directive)
 {
 	struct flmem_launch_word word;
 	bool goes_on = false; /* the next argument belongs to the list, too */
+	bool more = false;    /* and some of the list was before it */
 
 	flmem_launch_skip(scan, strlen(directive->mark));
 	while (next_argument(scan, &word)) {
 		char *list = goes_on ? word.text : find_option_value(word.text, directive->option);
 
 		goes_on = list && (scan->text[scan->at] == ',' || (!goes_on && !*list));
-		if (!list)
+		if (!list && directive->file && find_option_value(word.text, directive->file))
+			flmem_launch_note_source(scan, &word);
+		if (!list || !*list)
 			continue;
-		scan->now.exports = true; /* the whole script has them */
-		scan->launches->cut |= word.cut;
-		add_listed_variables(scan, list, &word.place);
-		flmem_launch_end_statement(scan);
+		note_isolation(scan, directive, list, more);
+		note_directive_list(scan, directive, &word, list);
+		more = goes_on;
 	}
 }
 

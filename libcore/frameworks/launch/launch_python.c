@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and modules of Python that scripts run. */
+/* Files, modules and code of Python that scripts run. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -7,20 +7,34 @@
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_scan.h"
 
+/* Programs that run a file of Python by a verb: uv run, accelerate launch. */
+static const struct {
+	const char *program, *verb;
+} verbs[] = {
+	{"uv", "run"},
+	{"poetry", "run"},
+	{"pipenv", "run"},
+	{"hatch", "run"},
+	{"pdm", "run"},
+	{"coverage", "run"},
+	{"memray", "run"},
+	{"colossalai", "run"},
+	{"accelerate", "launch"},
+	{"accelerate.commands.accelerate_cli", "launch"},
+};
+
 /* Programs that run a file of Python, also behind others (srun python3, uv run). */
 static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
 {
-	static const char *const names[] = {"torchrun", "accelerate", "deepspeed"};
-	static const char *const runners[] = {"uv", "poetry", "pipenv", "hatch", "pdm"};
+	static const char *const names[] = {"torchrun",	 "deepspeed", "kernprof",
+					    "viztracer", "scalene",   NULL};
 
-	if (strcmp(name, "run") == 0)
-		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
-			if (strcmp(scan->now.previous, runners[i]) == 0)
-				return true;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(verbs); i++)
+		if (strcmp(name, verbs[i].verb) == 0 &&
+		    strcmp(scan->now.previous, verbs[i].program) == 0)
 			return true;
-	return (strcasestr(name, "python") && !strchr(name, '=')) || /* $PYTHON, ipython3 */
+	return flmem_text_is_one_of(name, names) ||
+	       (strcasestr(name, "python") && !strchr(name, '=')) || /* $PYTHON, ipython3 */
 	       flmem_text_starts(name, "sys.executable");
 }
 
@@ -36,27 +50,145 @@ static bool is_program_word(const char *before, bool shell)
 	return !*before || (strchr(before, '=') && (shell || !flmem_text_ends(before, "=")));
 }
 
-/* "python3 -m MODULE", except what comes with Python and what starts other files. */
+static bool starts_with_any(const char *text, const char *const *words)
+{
+	for (; words && *words; words++)
+		if (flmem_text_starts(text, *words))
+			return true;
+	return false;
+}
+
+/* Modules that run the file of Python behind them. */
+static bool is_runner_module(const char *text)
+{
+	static const char *const names[] = {"torch.distributed", "accelerate.commands.launch",
+					    "deepspeed",	 "mpi4py",
+					    "cProfile",		 "debugpy",
+					    "kernprof",		 "line_profiler",
+					    "memory_profiler",	 "viztracer",
+					    "scalene",		 NULL};
+	static const char *const whole[] = {"profile", "trace", "pdb", "ipdb", "pudb", NULL};
+
+	return starts_with_any(text, names) || flmem_text_is_one_of(text, whole);
+}
+
+/* "python3 -m MODULE", except what comes with Python, its tools, and what starts other files. */
 static bool is_own_module(const char *text)
 {
-	static const char *const tools[] = {"pip",	 "venv",  "ensurepip",	       "pytest",
-					    "json.tool", "build", "http.server",       "ipykernel",
-					    "jupyter",	 "flmem", "torch.distributed", "zipfile"};
+	static const char *const tools[] = {"pip",	   "venv",	"ensurepip",
+					    "pytest",	   "json.tool", "build",
+					    "http.server", "jupyter",	"flmem",
+					    "ipykernel",   "mypy",	"black",
+					    "ruff",	   "flake8",	"pylint",
+					    "zipfile",	   "unittest",	"isort",
+					    "coverage",	   "memray",	"accelerate.commands",
+					    NULL};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
-		if (flmem_text_starts(text, tools[i]))
-			return false;
+	if (starts_with_any(text, tools) || is_runner_module(text))
+		return false;
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const char *const *word = (*f)->script_words; word && *word; word++)
-			if (flmem_text_starts(text, *word))
-				return false;
+		if (starts_with_any(text, (*f)->script_words))
+			return false;
 	return true;
 }
 
-/* Code in a word, that makes a job. */
+/* Code in a word, that makes a job or runs another file. */
 static bool makes_job(const char *text)
 {
-	return strstr(text, "Recipe") || strstr(text, "FedJob");
+	static const char *const marks[] = {"Recipe", "FedJob", "runpy.run_"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(marks); i++)
+		if (strstr(text, marks[i]))
+			return true;
+	return false;
+}
+
+static bool has_any(const char *text, const char *const *words)
+{
+	for (; words && *words; words++)
+		if (strstr(text, *words))
+			return true;
+	return false;
+}
+
+/* The framework of which code runs a simulator, by the words of a text; NONE: no one. */
+static enum flmem_framework simulated_by(const char *code, const char *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if (has_any(code, (*f)->simulator_calls) && has_any(text, (*f)->script_words))
+			return (*f)->framework;
+	return FLMEM_FRAMEWORK_NONE;
+}
+
+bool flmem_launch_is_code(const char *text)
+{
+	return strstr(text, "python") && (simulated_by(text, text) || makes_job(text));
+}
+
+bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
+			    const struct flmem_launch *at, int *launch)
+{
+	struct flmem_launch one = *at;
+
+	one.framework = simulated_by(code, launches->text ? launches->text : code);
+	one.role = FLMEM_ROLE_SIMULATOR_SERVER;
+	if (one.framework)
+		*launch = flmem_launch_add(launches, &one);
+	if (!one.framework && !makes_job(code))
+		return false;
+	flmem_launch_add_script(launches, &one.place, "");
+	return true;
+}
+
+static void note_own_code(struct flmem_launch_scan *scan, const char *code,
+			  const struct flmem_place *place)
+{
+	const struct flmem_launch at = {
+		.place = *place, .scope = scan->scope, .dropper = scan->now.dropper};
+
+	flmem_launch_note_code(scan->launches, code, &at, &scan->now.launch);
+}
+
+void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
+			     const struct flmem_place *place)
+{
+	const char *start = scan->text + scan->at + strcspn(scan->text + scan->at, "\n");
+	const char *end = start;
+	size_t length = strlen(mark);
+
+	if (!scan->now.interprets || scan->now.by_variable || scan->now.launch >= 0)
+		return;
+	while (*end && !(strncmp(end + 1 + strspn(end + 1, "\t"), mark, length) == 0)) {
+		end++;
+		end += strcspn(end, "\n");
+	}
+	{
+		FLMEM_AUTO_FREE char *code = strndup(start, (size_t)(end - start));
+
+		scan->launches->cut |= !code;
+		if (code)
+			note_own_code(scan, code, place);
+	}
+	scan->now.interprets = false;
+}
+
+/* "-m" and "-c", also behind flags: "-uc"; --module of torchrun. NUL: another option. */
+static char option_of(const char *text)
+{
+	static const char flags[] = "bBdEiIOPqsSuvx";
+	size_t count = *text == '-' ? 1 + strspn(text + 1, flags) : 0;
+
+	if (strcmp(text, "--module") == 0)
+		return 'm';
+	return count && strchr("mc", text[count]) && !text[count + 1] ? text[count] : '\0';
+}
+
+/* Whether "python3 -" reads its code from elsewhere than a heredoc, which is read by itself. */
+static bool reads_other_stdin(const struct flmem_launch_scan *scan)
+{
+	const char *line = scan->text + scan->at;
+
+	return !memmem(line, strcspn(line, "\n"), "<<", 2);
 }
 
 /* True if the word belongs to an option of Python's. */
@@ -68,14 +200,54 @@ static bool note_python_option(struct flmem_launch_scan *scan, const struct flme
 	scan->now.option = '\0';
 	if (!scan->now.interprets)
 		return false;
-	if ((option == 'm' && is_own_module(text)) || (option == 'c' && makes_job(text)) ||
-	    (strcmp(text, "-") == 0 && makes_job(scan->text)))
+	if (option == 'c')
+		note_own_code(scan, text, &word->place);
+	else if ((option == 'm' && is_own_module(text)) ||
+		 (strcmp(text, "-") == 0 && reads_other_stdin(scan) && makes_job(scan->text)))
 		flmem_launch_add_script(scan->launches, &word->place, "");
 	if (option)
-		scan->now.interprets = flmem_text_starts(text, "torch.distributed");
-	else if (strcmp(text, "-m") == 0 || strcmp(text, "-c") == 0)
-		scan->now.option = text[1];
+		scan->now.interprets = is_runner_module(text);
+	else
+		scan->now.option = option_of(text);
 	return option || *text == '-';
+}
+
+/* $OPTS and "${OPTS[@]}" are options, or with "--nnodes $N" the value of one; "$1" is a file. */
+static bool is_for_options(const struct flmem_launch_scan *scan,
+			   const struct flmem_launch_word *word)
+{
+	return scan->text[word->place.start] == '$' || strstr(word->text, "[@]") ||
+	       strcmp(word->text, "$@") == 0 || *scan->now.previous == '-';
+}
+
+/* Of variables only: the file is none of them if a later word is one. */
+static void note_python_variable(struct flmem_launch_scan *scan,
+				 const struct flmem_launch_word *word)
+{
+	if (scan->now.by_variable)
+		return;
+	scan->now.interpreter = word->place;
+	scan->now.unclear = true;
+	if (is_for_options(scan, word))
+		return;
+	flmem_launch_add_script(scan->launches, &word->place, "");
+	scan->now.interprets = false;
+}
+
+/* xargs python3: the files of Python are arguments that the script does not show. */
+static bool gets_arguments(const char *command)
+{
+	return strcmp(command, "xargs") == 0 || strcmp(command, "find") == 0 ||
+	       strcmp(command, "parallel") == 0;
+}
+
+void flmem_launch_end_python(struct flmem_launch_scan *scan)
+{
+	const struct flmem_launch_statement *now = &scan->now;
+
+	if (now->interprets && !now->option && !now->by_variable &&
+	    (now->unclear || gets_arguments(now->command)))
+		flmem_launch_add_script(scan->launches, &now->interpreter, "");
 }
 
 void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
@@ -90,12 +262,15 @@ void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem
 		return;
 	if (runs_python_file(scan, name)) {
 		scan->now.interprets = true;
+		scan->now.by_variable = scan->now.unclear = false;
 		scan->now.interpreter = word->place;
 	} else if ((scan->now.interprets || first) && dot && strcmp(dot, ".py") == 0) {
 		flmem_launch_add_script(scan->launches, &word->place, word->text);
+		scan->now.runs_file = true;
 		scan->now.interprets = false;
 	} else if (scan->now.interprets && *word->text == '$') {
-		flmem_launch_add_script(scan->launches, &word->place, "");
-		scan->now.interprets = false;
+		note_python_variable(scan, word);
+	} else if (first && scan->shell && *word->text == '$') { /* $LAUNCHER client.py */
+		scan->now.interprets = scan->now.by_variable = true;
 	}
 }

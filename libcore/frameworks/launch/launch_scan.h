@@ -43,12 +43,15 @@ struct flmem_launch_statement {
 	bool declares, exports, unsets;
 	enum flmem_launch_runner runner;
 	const char *dropper;
-	bool unsets_next; /* env -u NAME */
-	bool mentions;	  /* a variable that rules check */
-	bool opens;	  /* it is the header of a condition */
-	bool interprets;  /* it runs a file of Python, which the next word may be */
-	struct flmem_place interpreter;
-	char option; /* of Python, before the word: 'm', 'c', or NUL */
+	bool unsets_next;		/* env -u NAME */
+	bool mentions;			/* a variable that rules check */
+	bool opens;			/* it is the header of a condition */
+	bool interprets;		/* it runs a file of Python, which the next word may be */
+	bool runs_file;			/* it runs one that is named */
+	struct flmem_place interpreter; /* or of a variable that may be the file */
+	bool unclear;			/* that it is a variable */
+	bool by_variable;		/* the program is one, and may be Python */
+	char option;			/* of Python, before the word: 'm', 'c', or NUL */
 };
 
 struct flmem_launch_scan {
@@ -63,6 +66,8 @@ struct flmem_launch_scan {
 	bool shell;		 /* the file is a script: its variables have to be exported */
 	bool exports_all;	 /* set -a */
 	bool build_step;	 /* RUN of a Dockerfile */
+	bool steps_drop;	 /* srun passes on only what #SBATCH --export lists */
+	size_t listed;		 /* how many variables that is: the first ones */
 	const char *exported[8]; /* by name alone; ends in NULL */
 	char folder[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the one that it is in, or "" */
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
@@ -143,9 +148,30 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 /* Variables in a list of srun, sbatch and supervisord. False if the word has none. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
+/* Which variables bsub and qsub pass on. True where that is all that is known of the word. */
+bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
+				  const struct flmem_launch_word *word, const char *before);
+
+/* What srun drops in a job with #SBATCH --export; SLURM_EXPORT_ENV, which ends that. */
+void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flmem_place *place,
+			       const char *dropper);
+void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text);
+
 /* "python3 -u job.py", "./job.py", and python3 "$1", whose file is not known (launch_python.c). */
 void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			      const char *name);
+void flmem_launch_end_python(struct flmem_launch_scan *scan);
+
+/* At a heredoc of `python3 <<MARK`. */
+void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
+			     const struct flmem_place *place);
+
+/* Whether a command runs code that makes a job or runs a simulator. */
+bool flmem_launch_is_code(const char *text);
+
+/* Adds what such code starts, with the place, scope and dropper of `at`. False if it is other. */
+bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
+			    const struct flmem_launch *at, int *launch);
 
 /* The text behind APPTAINERENV_ or SINGULARITYENV_; else the text. */
 const char *flmem_launch_skip_apptainer(const char *text);

@@ -283,5 +283,6 @@ bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flme
 	snprintf(scan->marks[scan->mark_count++], FLMEM_LAUNCH_MARK_MAX, "%.*s",
 		 FLMEM_LAUNCH_MARK_MAX - 1, mark);
 	scan->heredoc_drops = scan->now.dropper;
+	flmem_launch_note_stdin(scan, mark, &word->place);
 	return true;
 }

@@ -49,12 +49,14 @@ static void append_char(struct flmem_launch_word *word, size_t *length, char c)
 		word->cut = true;
 }
 
-/* Whether a quoted text ends here: only commands for others have lines, as for ssh or bash -c. */
+/* Whether a quoted text ends here: only what others run has lines: of ssh, bash -c, python3 -c. */
 static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
 {
 	const char *p = scan->text + scan->at;
 
-	return *p == '\n' && (scan->now.runner == FLMEM_LAUNCH_DIRECTLY || !strchr(p, quote));
+	bool code = scan->now.runner != FLMEM_LAUNCH_DIRECTLY || scan->now.option == 'c';
+
+	return *p == '\n' && (!code || !strchr(p, quote));
 }
 
 void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
@@ -297,19 +299,12 @@ static bool may_start(const struct flmem_launch_scan *scan)
 	static const char *const starts[] = {"python", "start.sh", "sub_start.sh", "srun",
 					     "mpirun", "nohup",	   "exec"};
 
-	for (size_t i = 0; scan->shell && scan->now.launch < 0 && !scan->now.exports &&
-			   i < FLMEM_ARRAY_SIZE(starts);
-	     i++)
+	if (!scan->shell || scan->now.launch >= 0 || scan->now.exports)
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
 		if (flmem_text_starts(scan->now.command, starts[i]))
 			return true;
-	return false;
-}
-
-/* xargs python3: the files of Python are arguments that the script does not show. */
-static bool gets_arguments(const char *command)
-{
-	return strcmp(command, "xargs") == 0 || strcmp(command, "find") == 0 ||
-	       strcmp(command, "parallel") == 0;
+	return scan->now.dropper && scan->now.runs_file;
 }
 
 /* ARG of a Dockerfile, which the program of the image does not get. */
@@ -318,17 +313,35 @@ static bool is_build_argument(const struct flmem_launch_scan *scan)
 	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
 }
 
+/* What sudo, env -u and the like end for a command that starts nothing goes on after it. */
+static void forget_ends(struct flmem_launch_scan *scan)
+{
+	struct flmem_launches *launches = scan->launches;
+	size_t kept = scan->now.first;
+
+	if (!scan->shell || scan->now.launch >= 0 || scan->now.unsets || scan->now.runs_file)
+		return;
+	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+		if (!launches->variables[i].unset || launches->variables[i].launch >= 0)
+			launches->variables[kept++] = launches->variables[i];
+	launches->variable_count = kept;
+}
+
 void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_statement *now = &scan->now;
-	bool own = now->first < launches->variable_count && may_start(scan);
-	unsigned char scope = own ? flmem_launch_own_scope(scan) : scan->scope;
+	bool own;
+	unsigned char scope;
+
+	forget_ends(scan);
+	own = now->first < launches->variable_count && may_start(scan);
+	scope = own ? flmem_launch_own_scope(scan) : scan->scope;
 
 	if ((scan->build_step && now->launch < 0) || is_build_argument(scan))
 		launches->variable_count = now->first;
-	else if (now->interprets && !now->option && gets_arguments(now->command))
-		flmem_launch_add_script(launches, &now->interpreter, "");
+	else
+		flmem_launch_end_python(scan);
 	for (size_t i = now->first; i < launches->variable_count; i++) {
 		struct flmem_launch_variable *row = &launches->variables[i];
 
@@ -380,7 +393,8 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 {
 	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
 
-	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py"))
+	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py") &&
+	    !flmem_launch_is_code(text->text))
 		return false;
 	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
 		launches->cut = true;
@@ -439,7 +453,8 @@ static bool note_inner_command(struct flmem_launch_scan *scan, const struct flme
 
 	if (flmem_text_starts(text.text, wrap))
 		text.text += sizeof(wrap) - 1;
-	else if (!(length >= 2 && *before == '-' && before[length - 1] == 'c') &&
+	else if (!(length >= 2 && *before == '-' && before[1] != '-' &&
+		   before[length - 1] == 'c') &&
 		 !((now->runner == FLMEM_LAUNCH_BY_SSH || now->runner == FLMEM_LAUNCH_BY_TEXT) &&
 		   strchr(text.text, ' ')))
 		return false;
@@ -487,6 +502,7 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	flmem_launch_note_source(scan, word);
 	if (scan->shell)
 		flmem_launch_note_export(scan, word->text, before);
+	flmem_launch_note_steps(scan, word->text);
 	if (scan->now.pending) {
 		flmem_launch_add_variable(scan->launches, scan->now.pending, word->text, -1,
 					  &word->place);
@@ -495,6 +511,8 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	}
 	note_image_word(scan, word, before);
 	flmem_launch_note_runner(scan, word, before);
+	if (flmem_launch_note_submission(scan, word, before))
+		return;
 	if (!note_inner_command(scan, word, before) &&
 	    !(scan->shell && flmem_launch_note_quoted(scan, word)) && !note_assignment(scan, word))
 		note_program(scan, word);

@@ -39,6 +39,7 @@ struct flmem_launch_variable {
 	bool known;		  /* false: the value is not known before the file runs */
 	bool local;		  /* a shell's own, which the programs it starts do not get */
 	bool unset;		  /* not a value, but its end: unset NAME, env -u NAME */
+	bool repeated;		  /* of an earlier row, whose value rules check */
 	unsigned char scope;	  /* in a script of the shell: where it is set, */
 	int from;		  /* and after how many launches */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
@@ -120,9 +121,11 @@ struct flmem_launches {
 	struct flmem_launch_doubt doubts[FLMEM_LAUNCH_DOUBTS_MAX];
 	size_t doubt_count;
 	bool shell; /* a script, in which the order counts */
-	bool open;  /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
-	bool musl;  /* the image that was read last, or any one, is of Alpine Linux */
-	bool cut;   /* there was no room for the rest */
+	/* Static: what keeps the variables of the submitting shell from a batch job; or NULL. */
+	const char *isolated;
+	bool open; /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
+	bool musl; /* the image that was read last, or any one, is of Alpine Linux */
+	bool cut;  /* there was no room for the rest */
 	/* Of texts within texts: a heredoc in a heredoc takes no more bytes than its own. */
 	unsigned depth;
 };
@@ -135,6 +138,9 @@ bool flmem_launch_is_unread(const char *path);
 
 /* The framework of which a text that runs Python mentions a word; NONE: no one. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
+
+/* Whether a script or the like runs this file of Python. */
+bool flmem_launch_runs(const char *path, const struct flmem_buf *text, const char *python);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);

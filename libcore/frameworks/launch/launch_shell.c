@@ -131,6 +131,9 @@ static const struct runner runners[] = {
 	{"apptainer", FLMEM_LAUNCH_BY_APPTAINER, NULL},
 	{"singularity", FLMEM_LAUNCH_BY_APPTAINER, NULL},
 	{"systemd-run", FLMEM_LAUNCH_DIRECTLY, "systemd-run"},
+	{"bsub", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"qsub", FLMEM_LAUNCH_BY_TEXT, "qsub"},
+	{"srun", FLMEM_LAUNCH_DIRECTLY, "srun under #SBATCH --export"},
 };
 
 static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
@@ -308,9 +311,10 @@ static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_l
 /* systemd-run --scope runs a program below the shell, and not as a service. */
 static bool is_scope(const struct flmem_launch_scan *scan, const struct runner *row)
 {
-	const char *at = scan->text + scan->at, *found = strstr(at, "--scope");
+	const char *at = scan->text + scan->at;
 
-	return strcmp(row->word, "systemd-run") == 0 && found && found < at + strcspn(at, "\n");
+	return strcmp(row->word, "systemd-run") == 0 &&
+	       memmem(at, strcspn(at, "\n"), "--scope", strlen("--scope"));
 }
 
 void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
@@ -328,7 +332,9 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 	scan->now.runner = row->runner;
 	scan->line_runs |= row->runner == FLMEM_LAUNCH_BY_SHELL ||
 			   row->runner == FLMEM_LAUNCH_BY_SSH || row->runner == FLMEM_LAUNCH_BY_SU;
-	if (row->dropper && !is_scope(scan, row))
+	if (strcmp(row->word, "srun") == 0)
+		flmem_launch_drop_of_step(scan, &word->place, row->dropper);
+	else if (row->dropper && !is_scope(scan, row))
 		flmem_launch_drop(scan, &word->place, row->dropper);
 }
 
@@ -349,6 +355,7 @@ static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	bool file = flmem_text_starts(word->text, "--env-file") ||
+		    flmem_text_starts(word->text, "--export-file") ||
 		    flmem_text_starts(word->text, "EnvironmentFile=");
 
 	if (!file && !(scan->shell && takes_over(scan, word->text)))

@@ -231,15 +231,27 @@ static const char *const variable_words[] = {
 
 static const char *const script_words[] = {"nvflare", "job.py", NULL};
 
+const char *const flmem_nvflare_simulator_calls[] = {"SimEnv(", "simulator_run(",
+						     "SimulatorRunner(", NULL};
+
 static const struct flmem_rule_table *const rules[] = {
-	&flmem_nvflare_server_rules,	&flmem_nvflare_client_rules,
-	&flmem_nvflare_offload_rules,	&flmem_nvflare_interval_rules,
-	&flmem_nvflare_python_rules,	&flmem_nvflare_call_rules,
-	&flmem_nvflare_import_rules,	&flmem_nvflare_script_rules,
-	&flmem_nvflare_environ_rules,	&flmem_nvflare_launch_rules,
-	&flmem_nvflare_launch_doubts,	&flmem_nvflare_value_rules,
-	&flmem_nvflare_key_rules,	&flmem_nvflare_launcher_rules,
-	&flmem_nvflare_collector_rules, NULL,
+	&flmem_nvflare_server_rules,
+	&flmem_nvflare_client_rules,
+	&flmem_nvflare_offload_rules,
+	&flmem_nvflare_interval_rules,
+	&flmem_nvflare_python_rules,
+	&flmem_nvflare_call_rules,
+	&flmem_nvflare_import_rules,
+	&flmem_nvflare_script_rules,
+	&flmem_nvflare_environ_rules,
+	&flmem_nvflare_launch_rules,
+	&flmem_nvflare_launch_doubts,
+	&flmem_nvflare_value_rules,
+	&flmem_nvflare_key_rules,
+	&flmem_nvflare_launcher_rules,
+	&flmem_nvflare_collector_rules,
+	&flmem_nvflare_cleanup_rules,
+	NULL,
 };
 
 extern const struct flmem_framework_ops flmem_framework_nvflare;
@@ -254,6 +266,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.variables = variables,
 	.variable_words = variable_words,
 	.script_words = script_words,
+	.simulator_calls = flmem_nvflare_simulator_calls,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.setting_syntaxes = flmem_nvflare_setting_syntaxes,

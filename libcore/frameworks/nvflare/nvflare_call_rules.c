@@ -10,13 +10,19 @@
 
 #define DETAIL_MAX 200
 
+/* A recipe by its name; the class that all of them inherit from is none. */
+static bool is_recipe_path(const char *path)
+{
+	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
+	       !flmem_text_ends(path, ".Recipe");
+}
+
 /* A recipe that the table of classes lacks. */
 static bool is_unknown_recipe(const struct flmem_check *check)
 {
 	const char *path = flmem_nvflare_path_text(check->subject);
 
-	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
-	       !flmem_nvflare_class_of(check->subject);
+	return is_recipe_path(path) && !flmem_nvflare_class_of(check->subject);
 }
 
 /* A value that is present, and not known before the job runs. */
@@ -242,6 +248,13 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
+/* A recipe that flmem does not know, or whose settings are those of its parts. */
+static bool is_open_recipe(const char *path)
+{
+	return is_recipe_path(path) && (!flmem_nvflare_class_find(path) ||
+					flmem_text_ends(path, ".BaseSwarmLearningRecipe"));
+}
+
 static bool report_uses(struct flmem_check *check, const char *list, const char *detail)
 {
 	bool reported = false;
@@ -249,16 +262,17 @@ static bool report_uses(struct flmem_check *check, const char *list, const char 
 
 	for (; n; n = n->next) {
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
+		bool module = !known && flmem_nvflare_is_module(n->text);
 
-		if (known ? !has_settings(known) : !flmem_nvflare_is_module(n->text))
+		if (!module && !(known && has_settings(known)) && !is_open_recipe(n->text))
 			continue;
 		reported = true;
 		flmem_check_report(
 			check, &(struct flmem_remark){.node = n,
 						      .path = flmem_nvflare_short_name(n->text),
-						      .detail = known ? detail
-								      : "a module that has such "
-									"classes is passed on"});
+						      .detail = module ? "a module that has such "
+									 "classes is passed on"
+								       : detail});
 	}
 	return reported;
 }
@@ -419,7 +433,8 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-CLASS-PASSED-ON",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a class with memory settings that a script inherits from, "
+			 .condition = "a class with memory settings, or a recipe of NVFlare that "
+				      "flmem does not know, that a script inherits from, "
 				      "passes on or stores instead of calling it; a module of "
 				      "such classes that it passes on; a memory setting as an "
 				      "argument of what a call or an entry of a list is",

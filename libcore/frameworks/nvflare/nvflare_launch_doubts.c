@@ -9,7 +9,7 @@
 /* Only tensors that are offloaded need the directory of temporary files. */
 static bool is_needed(const struct flmem_check *check, const struct flmem_launch_variable *row)
 {
-	return !row->local && *row->name &&
+	return !row->local && !row->repeated && *row->name &&
 	       (!flmem_launch_is(row, FLMEM_LAUNCH_TMPDIR) || check->found->disk_offload);
 }
 
@@ -36,6 +36,19 @@ static void check_row(struct flmem_check *check, const struct flmem_launches *la
 						  : "it is set in a function or under a condition");
 }
 
+/* A file that names no framework may run a checked file of Python of another one. */
+static bool runs_others(const struct flmem_check *check, const struct flmem_launches *launches)
+{
+	for (size_t i = 0; i < launches->doubt_count; i++) {
+		const struct flmem_rule_input *script =
+			flmem_launch_script_of(check, &launches->doubts[i]);
+
+		if (script && script->kind != &flmem_nvflare_python_file)
+			return true;
+	}
+	return false;
+}
+
 /* Of files that start nothing those about other frameworks are theirs. */
 static bool starts_nvflare(const struct flmem_check *check, const struct flmem_launches *launches)
 {
@@ -45,7 +58,8 @@ static bool starts_nvflare(const struct flmem_check *check, const struct flmem_l
 		if (launches->launches[i].framework == FLMEM_FRAMEWORK_NVFLARE)
 			return true;
 	return !launches->launch_count &&
-	       (owner == FLMEM_FRAMEWORK_NVFLARE || owner == FLMEM_FRAMEWORK_NONE);
+	       (owner == FLMEM_FRAMEWORK_NVFLARE ||
+		(owner == FLMEM_FRAMEWORK_NONE && !runs_others(check, launches)));
 }
 
 static void launch_cannot_tell(struct flmem_check *check)

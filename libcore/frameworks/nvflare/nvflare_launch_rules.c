@@ -46,10 +46,8 @@ static bool limits_arenas(const struct flmem_launch_check *one)
 /* The simulator runs below the script, with the script's variables. */
 static bool is_simulation(const struct flmem_rule_input *script)
 {
-	const char *text = script ? script->document.text.data : NULL;
-
-	return text && (strstr(text, "SimEnv(") || strstr(text, "simulator_run(") ||
-			strstr(text, "SimulatorRunner("));
+	return script &&
+	       flmem_file_has_any_word(&script->document.text, flmem_nvflare_simulator_calls);
 }
 
 static void check_simulations(struct flmem_check *check)
@@ -75,28 +73,38 @@ static void check_simulations(struct flmem_check *check)
 	}
 }
 
+/* Why the launch has no limit, although one is set; "" where that is not known. */
+static void explain_unset(const struct flmem_launch_check *one, char detail[96])
+{
+	const struct flmem_launch_variable *lost =
+		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
+
+	*detail = '\0';
+	if (lost && lost->local)
+		snprintf(detail, 96, "line %u sets it without exporting it", lost->place.line);
+	else if (lost && one->launch->dropper)
+		snprintf(detail, 96, "line %u sets it, and %s drops it", lost->place.line,
+			 one->launch->dropper);
+	else if (lost)
+		snprintf(detail, 96, "line %u sets it where it does not reach this",
+			 lost->place.line);
+	else if (one->launches->isolated)
+		snprintf(detail, 96, "%s keeps what the submitting shell sets from the job",
+			 one->launches->isolated);
+}
+
 static void launch_arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
-	const struct flmem_launch_variable *lost =
-		flmem_launch_find_lost(one->launches, one->index, FLMEM_LAUNCH_ARENA_MAX);
 	char detail[96];
 
 	if (one->launch->doubted || one->launch->musl || limits_arenas(one))
 		return;
-	if (lost && lost->local)
-		snprintf(detail, sizeof(detail), "line %u sets it without exporting it",
-			 lost->place.line);
-	else if (lost && one->launch->dropper)
-		snprintf(detail, sizeof(detail), "line %u sets it, and %s drops it",
-			 lost->place.line, one->launch->dropper);
-	else if (lost)
-		snprintf(detail, sizeof(detail), "line %u sets it where it does not reach this",
-			 lost->place.line);
+	explain_unset(one, detail);
 	flmem_check_report(one->check, &(struct flmem_remark){
 					       .node = &node,
 					       .missing = FLMEM_LAUNCH_ARENA_MAX,
-					       .detail = lost ? detail : NULL,
+					       .detail = *detail ? detail : NULL,
 					       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 
@@ -291,7 +299,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition =
-				 "a server, client or simulator, or a script beside the file that "
+				 "a server, client or simulator, or a script beside the file or "
+				 "code in it (python3 -c) that "
 				 "runs one (SimEnv, SimulatorRunner, simulator_run()), started "
 				 "with glibc and without MALLOC_ARENA_MAX or "
 				 "glibc.malloc.arena_max; a shell "

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "documents/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/nvflare_client_api.h"
 
 enum clearing {
 	CLEARS,
@@ -38,6 +39,20 @@ static bool is_send(const char *path)
 	return false;
 }
 
+/* InProcessClientAPI.send(object, model, clear_cache) */
+static bool is_send_of_class(const char *path)
+{
+	static const char method[] = ".send";
+	size_t length = strlen(path);
+	char class[FLMEM_NVFLARE_PATH_MAX];
+
+	if (!flmem_text_ends(path, method) || length >= sizeof(class))
+		return false;
+	memcpy(class, path, length - sizeof(method) + 1);
+	class[length - sizeof(method) + 1] = '\0';
+	return flmem_nvflare_is_client_api(class);
+}
+
 /* The worst of all calls counts, then the one that is not known. */
 static void note_send(struct flmem_check *check, enum clearing clearing)
 {
@@ -56,8 +71,9 @@ static enum clearing clearing_of(const struct flmem_check *check,
 				 const struct flmem_node **ret_node)
 {
 	const struct flmem_node *node = flmem_nvflare_arg(check, "clear_cache");
+	bool unbound = is_send_of_class(flmem_nvflare_path_text(check->subject));
 
-	*ret_node = node ? node : flmem_nvflare_arg(check, "1");
+	*ret_node = node ? node : flmem_nvflare_arg(check, unbound ? "2" : "1");
 	if (!*ret_node) {
 		*ret_node = flmem_nvflare_open_args(check);
 		return *ret_node ? UNCERTAIN : CLEARS;
@@ -65,21 +81,6 @@ static enum clearing clearing_of(const struct flmem_check *check,
 	if ((*ret_node)->kind == FLMEM_NODE_EXPRESSION)
 		return UNCERTAIN;
 	return flmem_python_is_false(*ret_node) ? KEEPS : CLEARS;
-}
-
-/* A send() that belongs to the client API by the name of its argument, or "context.api.send". */
-static bool is_send_of_object(const struct flmem_check *check, const struct flmem_node *call)
-{
-	static const char api[] = ".api.send";
-	const struct flmem_node *path = flmem_node_get(call, "path");
-	size_t length = path->place.end - path->place.start;
-
-	if (strcmp(path->text, "send") != 0)
-		return false;
-	return FLMEM_NODE_DIG(call, "args", "clear_cache") ||
-	       (length >= sizeof(api) &&
-		memcmp(check->input->document.text.data + path->place.end - sizeof(api) + 1, api,
-		       sizeof(api) - 1) == 0);
 }
 
 /* Calls `report` with a call as the subject. */
@@ -97,12 +98,15 @@ static void visit_send(struct flmem_check *check, const struct flmem_node *call,
 static void visit_sends(struct flmem_check *check, void (*report)(struct flmem_check *check))
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	struct flmem_nvflare_senders senders;
 
+	flmem_nvflare_senders_init(check, &senders);
 	for (; n; n = n->next)
-		if (is_send(flmem_node_string(flmem_node_get(n, "path"))))
+		if (is_send(flmem_node_string(flmem_node_get(n, "path"))) ||
+		    is_send_of_class(flmem_nvflare_path_text(n)))
 			visit_send(check, n, report);
 	for (n = flmem_node_first(flmem_node_get(check->subject, "methods")); n; n = n->next)
-		if (is_send_of_object(check, n))
+		if (flmem_nvflare_is_send_of_object(check, &senders, n))
 			visit_send(check, n, report);
 }
 
@@ -217,7 +221,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "a call of the client API's send, under any name, with a "
 				      "clear_cache that Python takes as false, by name or as the "
 				      "second argument; send() of any object where the argument "
-				      "has that name, and of the API of a context",
+				      "has that name, of the API of a context, and of an object of "
+				      "InProcessClientAPI and the like",
 			 .message =
 				 "the sent and received parameters stay in memory until the next "
 				 "round; leave clear_cache at True, the most effective setting of "

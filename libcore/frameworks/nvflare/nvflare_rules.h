@@ -28,6 +28,9 @@ extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
 
+/* What Python calls to run a whole federation below itself; ends in NULL. */
+extern const char *const flmem_nvflare_simulator_calls[];
+
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
 extern const struct flmem_start_ops flmem_nvflare_start;
@@ -38,6 +41,7 @@ extern const struct flmem_rule_table flmem_nvflare_offload_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_environ_rules;
 extern const struct flmem_rule_table flmem_nvflare_collector_rules;
+extern const struct flmem_rule_table flmem_nvflare_cleanup_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_doubts;
 extern const struct flmem_rule_table flmem_nvflare_launcher_rules;

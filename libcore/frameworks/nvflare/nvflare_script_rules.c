@@ -294,7 +294,7 @@ struct sides {
 static void note_class(const char *path, struct sides *sides)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
-	bool own = flmem_text_starts(path, "nvflare.");
+	bool own = flmem_text_starts(path, "nvflare.") && !flmem_text_ends(path, ".Recipe");
 	bool recipe = known ? known->part == FLMEM_NVFLARE_RECIPE
 			    : own && (flmem_text_ends(path, "Recipe") ||
 				      flmem_text_ends(path, "StatsJob") ||
@@ -325,7 +325,8 @@ static void note_classes(const struct flmem_node *root, struct sides *sides)
 /* A job is made of parts; a recipe runs in an environment. */
 static bool is_job_class(const char *path)
 {
-	static const char *const names[] = {"FedJob",
+	static const char *const names[] = {"Recipe",
+					    "FedJob",
 					    "BaseFedJob",
 					    "CCWFJob",
 					    "FedAvgJob",
@@ -341,6 +342,33 @@ static bool is_job_class(const char *path)
 
 	return flmem_text_starts(path, "nvflare.") &&
 	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
+}
+
+/* Classes that hold a job whose settings a class of the script, or its argument, makes. */
+static bool is_job_base(const char *path)
+{
+	static const char *const names[] = {"Recipe", "FedJob", "BaseFedJob", "CCWFJob", NULL};
+
+	return flmem_text_starts(path, "nvflare.") &&
+	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
+}
+
+/* What makes the job: a class of its own before a call. Its full name is in `*ret_path`. */
+static const struct flmem_node *find_job(const struct flmem_check *check, const char **ret_path)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "bases");
+
+	while (n && !is_job_base(n->text))
+		n = n->next;
+	if (n) {
+		*ret_path = n->text;
+		return n;
+	}
+	n = flmem_nvflare_first(check, "calls");
+	while (n && !is_job_class(flmem_nvflare_path_text(n)))
+		n = n->next;
+	*ret_path = n ? flmem_nvflare_path_text(n) : NULL;
+	return n;
 }
 
 /* A recipe of another package or of a module beside the script. */
@@ -397,24 +425,23 @@ static void report_foreign_run(struct flmem_check *check)
 /* Of several calls the first. */
 static void parts_elsewhere(struct flmem_check *check)
 {
-	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
+	const char *path;
+	const struct flmem_node *n = find_job(check, &path);
 	struct sides sides = {0};
 
-	while (n && !is_job_class(flmem_nvflare_path_text(n)))
-		n = n->next;
 	note_classes(check->subject, &sides);
 	if (!n || (sides.server && sides.client)) {
 		if (!report_foreign(check) && !sides.server && !sides.client)
 			report_foreign_run(check);
 	} else {
-		flmem_check_report(
-			check, &(struct flmem_remark){
-				       .node = n,
-				       .path = flmem_nvflare_short_name(flmem_nvflare_path_text(n)),
-				       .detail = sides.server	? "no executor or runner in it"
-						 : sides.client ? "no workflow in it"
-								: "no recipe, workflow or "
-								  "executor in it"});
+		flmem_check_report(check,
+				   &(struct flmem_remark){
+					   .node = n,
+					   .path = flmem_nvflare_short_name(path),
+					   .detail = sides.server   ? "no executor or runner in it"
+						     : sides.client ? "no workflow in it"
+								    : "no recipe, workflow or "
+								      "executor in it"});
 	}
 }
 
@@ -462,7 +489,8 @@ static const struct flmem_rule_row rows[] = {
 				 "a script that makes a FedJob, an environment to run a recipe "
 				 "in, or a session to submit jobs, without the recipe, "
 				 "workflow or executor, or runs a recipe that it does not make; a "
-				 "recipe that is not NVFlare's",
+				 "class that inherits from Recipe itself or from FedJob, without "
+				 "them; a recipe that is not NVFlare's",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

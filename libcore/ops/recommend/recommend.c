@@ -12,6 +12,7 @@
 #include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_search.h"
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_heap.h"
@@ -143,6 +144,19 @@ static bool read_as_template(const struct flmem_found_file *file, struct flmem_b
 	return input->kind;
 }
 
+/* A script that names no framework, and runs a file of Python that is checked in its folder. */
+static bool runs_checked_file(const struct job *job, const struct flmem_found_file *file,
+			      const struct flmem_buf *text)
+{
+	if (file->syntax != FLMEM_SYNTAX_PLAIN || !text->data)
+		return false;
+	for (size_t i = 0; i < job->read; i++)
+		if (job->inputs[i].document.syntax == FLMEM_SYNTAX_PYTHON &&
+		    flmem_launch_runs(file->path, text, job->inputs[i].file))
+			return true;
+	return false;
+}
+
 /*
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
@@ -153,10 +167,12 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
 	struct flmem_rule_input *input = &job->inputs[job->read];
 	int rc = load_text(job, file->path, &text, why);
+	bool runs;
 
 	if (rc)
 		return rc;
-	if (!file->kind && !file->named && !flmem_file_is_likely(file, &text)) {
+	runs = !file->kind && runs_checked_file(job, file, &text);
+	if (!file->kind && !file->named && !runs && !flmem_file_is_likely(file, &text)) {
 		*ret_known = false;
 		return 0;
 	}
@@ -171,6 +187,8 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 		return rc;
 	if (!file->kind)
 		input->kind = flmem_file_recognise(file, &input->document);
+	if (runs && !input->kind)
+		input->kind = &flmem_launch_file;
 	*ret_known = input->kind;
 	if (!*ret_known && file->named)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
@@ -244,8 +262,13 @@ static int read_and_check(struct job *job, const struct flmem_version_number *re
 	struct flmem_bundle bundle;
 	int rc = 0;
 
+	/* Scripts after the files of Python that they may run. */
 	for (size_t i = 0; i < job->count && !rc; i++)
-		rc = read_input(job, &job->files[i], err);
+		if (job->files[i].syntax != FLMEM_SYNTAX_PLAIN)
+			rc = read_input(job, &job->files[i], err);
+	for (size_t i = 0; i < job->count && !rc; i++)
+		if (job->files[i].syntax == FLMEM_SYNTAX_PLAIN)
+			rc = read_input(job, &job->files[i], err);
 	if (!rc)
 		rc = check_completeness(job, err);
 	if (rc)

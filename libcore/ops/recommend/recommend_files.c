@@ -117,13 +117,37 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 
+/* Hidden files that are read: variables, and those of services for CI. */
+static bool is_read_hidden(const char *name)
+{
+	static const char *const names[] = {".env",
+					    ".github",
+					    ".gitlab-ci.yml",
+					    ".gitlab",
+					    ".circleci",
+					    ".travis.yml",
+					    ".drone.yml",
+					    ".woodpecker",
+					    ".woodpecker.yml",
+					    ".woodpecker.yaml",
+					    ".buildkite",
+					    ".cirrus.yml",
+					    ".semaphore",
+					    ".azure-pipelines",
+					    ".azure-pipelines.yml",
+					    ".forgejo",
+					    ".gitea",
+					    ".appveyor.yml",
+					    ".tekton",
+					    NULL};
+
+	return flmem_text_is_one_of(name, names);
+}
+
 static bool is_passed_over(const char *name)
 {
-	static const char *const hidden[] = {".env", ".github", ".gitlab-ci.yml"};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(hidden); i++)
-		if (strcmp(name, hidden[i]) == 0)
-			return false;
+	if (is_read_hidden(name))
+		return false;
 	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
 }
 

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules for Python that replaces NVFlare's cleanup. 2.9.0: controllers and the client API clean up
+ * in _maybe_cleanup_memory(), a swarm client also in _cleanup_learn_task_memory(), all of them by
+ * cleanup_memory() of fuel/utils/memory_utils.py, which the clients look up each time. Before 2.9
+ * ClientAPILauncherExecutor has _maybe_cleanup_cj_memory().
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/nvflare_client_api.h"
+
+/* How far a function or class is read: a hostile script has any number of them. */
+#define SEARCHED_MAX   65536
+#define LINE_MAX_BYTES 4096
+
+static const char *const hooks[] = {"_maybe_cleanup_memory", "_cleanup_learn_task_memory",
+				    "_maybe_cleanup_cj_memory", NULL};
+static const char *const functions[] = {"cleanup_memory", "try_malloc_trim", "get_allocator_type",
+					NULL};
+
+static const char no_effect[] = "it does not clean up, so the setting has no effect";
+static const char own_times[] = "cannot tell when it cleans up";
+static const char unclear[] = "cannot tell what it does";
+static const char mixed_in[] = "cannot tell whether a class of NVFlare's gets it";
+static const char patched[] = "cannot tell how long";
+
+static void report_replaced(struct flmem_check *check, const struct flmem_node *node,
+			    const char *name, const char *detail)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = node,
+						  .path = name,
+						  .detail = detail,
+						  .severity = detail == no_effect ? NULL : &info});
+}
+
+/* What a text of Python would do in place of the cleanup. */
+static const char *judge_code(const char *text, size_t length)
+{
+	static const char *const cleans[] = {"cleanup_memory(", "gc.collect", "malloc_trim",
+					     "_memory()", "super()"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cleans); i++)
+		if (memmem(text, length, cleans[i], strlen(cleans[i])))
+			return own_times;
+	return no_effect;
+}
+
+/* Where the line of an offset begins; a NUL ends a cell of a notebook. */
+static size_t code_line_start(const char *text, size_t at)
+{
+	size_t first = at > LINE_MAX_BYTES ? at - LINE_MAX_BYTES : 0;
+
+	while (at > first && text[at - 1] != '\n' && text[at - 1])
+		at--;
+	return at;
+}
+
+static size_t code_indent(const char *line)
+{
+	return strspn(line, " \t");
+}
+
+static bool is_blank_line(const char *line)
+{
+	return strchr("#\r\n", line[code_indent(line)]);
+}
+
+/* From behind the name of a function to the end of its body. */
+static size_t code_body_length(const char *text, size_t at)
+{
+	size_t indent = code_indent(text + code_line_start(text, at));
+	const char *p = text + at;
+
+	while (*p && p < text + at + SEARCHED_MAX) {
+		p += strcspn(p, "\n");
+		p += *p == '\n';
+		if (!is_blank_line(p) && code_indent(p) <= indent)
+			break;
+	}
+	return (size_t)(p - text) - at;
+}
+
+static bool is_function(const char *text, const struct flmem_node *name)
+{
+	const char *start = text + code_line_start(text, name->place.start);
+
+	start += code_indent(start);
+	return flmem_text_starts(start, "def ") || flmem_text_starts(start, "async ");
+}
+
+static const char *judge_function(const struct flmem_check *check, const struct flmem_node *name)
+{
+	const char *text = check->input->document.text.data;
+	size_t at = name->place.end;
+
+	return judge_code(text + at, code_body_length(text, at));
+}
+
+/* A function of the script by its name, from the place where its name is a value. */
+static const char *judge_name(const struct flmem_check *check, const char *value, size_t length)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "definitions");
+
+	for (; n; n = n->next)
+		if (strlen(n->text) == length && strncmp(n->text, value, length) == 0 &&
+		    is_function(check->input->document.text.data, n))
+			return judge_function(check, n);
+	return unclear;
+}
+
+static const char *judge_value(const struct flmem_check *check, const char *value, size_t length)
+{
+	static const char *const nothing[] = {"None", "Mock(", "MagicMock(", "mock.Mock(",
+					      "mock.MagicMock("};
+	size_t blanks = strspn(value, " \t\r\n");
+
+	blanks = blanks < length ? blanks : length;
+	value += blanks;
+	length -= blanks;
+	while (length && strchr(" \t\r", value[length - 1]))
+		length--;
+	if (length > 6 && flmem_text_starts(value, "lambda"))
+		return judge_code(value, length);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nothing); i++)
+		if (flmem_text_starts(value, nothing[i]))
+			return no_effect;
+	return judge_name(check, value, length);
+}
+
+/* The value that is assigned to what ends at a place. */
+static const char *judge_assigned(const struct flmem_check *check, const struct flmem_node *name)
+{
+	const char *text = check->input->document.text.data + name->place.end;
+	size_t length = strcspn(text, "\n#");
+	const char *equals = memchr(text, '=', length);
+
+	return equals ? judge_value(check, equals + 1, length - (size_t)(equals + 1 - text))
+		      : unclear;
+}
+
+static bool cleans_up(const char *path)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
+
+	if (!known || known->part == FLMEM_NVFLARE_RECIPE)
+		return flmem_nvflare_is_client_api(path);
+	return known->intervals[FLMEM_NVFLARE_SERVER].exists ||
+	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
+}
+
+/* The line of the class around a place, "at" if there is none. */
+static size_t find_class(const char *text, size_t at)
+{
+	size_t line = code_line_start(text, at), indent = code_indent(text + line);
+
+	while (line && text[line - 1] && indent && line + SEARCHED_MAX > at) {
+		line = code_line_start(text, line - 1);
+		if (is_blank_line(text + line) || code_indent(text + line) >= indent)
+			continue;
+		indent = code_indent(text + line);
+		if (flmem_text_starts(text + line + indent, "class "))
+			return line;
+	}
+	return at;
+}
+
+/* What a class whose line begins there inherits: NULL where that is none of the cleanup. */
+static const char *judge_class(const struct flmem_check *check, size_t start, size_t end,
+			       const char *judged)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "bases");
+	const char *result = mixed_in;
+
+	for (; n; n = n->next) {
+		if (n->place.start < start || n->place.start > end)
+			continue;
+		if (cleans_up(n->text))
+			return judged;
+		if (flmem_text_starts(n->text, "nvflare."))
+			result = NULL;
+	}
+	return result;
+}
+
+/* A method, or what is assigned in a class or by an object to itself. */
+static void check_member(struct flmem_check *check, const struct flmem_node *name)
+{
+	const char *text = check->input->document.text.data;
+	size_t class = find_class(text, name->place.start);
+	const char *judged =
+		is_function(text, name) ? judge_function(check, name) : judge_assigned(check, name);
+
+	if (class == name->place.start)
+		return;
+	judged = judge_class(check, class, name->place.start, judged);
+	if (judged)
+		report_replaced(check, name, name->text, judged);
+}
+
+/* PATH.cleanup_memory of any module of NVFlare that has it, and gc.collect. */
+static const char *function_of(const char *path)
+{
+	const char *name = flmem_nvflare_short_name(path);
+
+	if (strcmp(path, "gc.collect") == 0)
+		return path;
+	return flmem_text_starts(path, "nvflare.") && flmem_text_is_one_of(name, functions) ? name
+											    : NULL;
+}
+
+static void check_assignments(struct flmem_check *check)
+{
+	const struct flmem_node *n;
+
+	for (n = flmem_nvflare_first(check, "definitions"); n; n = n->next)
+		if (flmem_text_is_one_of(n->text, hooks))
+			check_member(check, n);
+	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
+		if (flmem_text_is_one_of(n->text, hooks))
+			report_replaced(check, n, n->text, judge_assigned(check, n));
+	for (n = flmem_nvflare_first(check, "rebound"); n; n = n->next)
+		if (function_of(n->text))
+			report_replaced(check, n, function_of(n->text), judge_assigned(check, n));
+}
+
+/* setattr(OBJECT, NAME, VALUE) and patch.object(OBJECT, NAME); NULL where it is of neither. */
+static const char *name_of_call(const struct flmem_node *call)
+{
+	const struct flmem_node *object = FLMEM_NODE_DIG(call, "args", "0");
+	const char *name = flmem_node_string(FLMEM_NODE_DIG(call, "args", "1"));
+
+	if (!name || !object)
+		return NULL;
+	if (flmem_text_is_one_of(name, hooks))
+		return name;
+	if (!flmem_node_is_kind(object, FLMEM_NODE_EXPRESSION))
+		return NULL;
+	if (strcmp(object->text, "gc") == 0)
+		return strcmp(name, "collect") == 0 ? name : NULL;
+	return flmem_text_starts(object->text, "nvflare.") && flmem_text_is_one_of(name, functions)
+		       ? name
+		       : NULL;
+}
+
+static void check_setter(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *value = FLMEM_NODE_DIG(call, "args", "2");
+	const char *path = flmem_nvflare_path_text(call), *name = name_of_call(call);
+	bool sets = strcmp(path, "setattr") == 0 || strcmp(path, "__setattr__") == 0;
+
+	if (!name || (!sets && strcmp(flmem_nvflare_short_name(path), "object") != 0))
+		return;
+	report_replaced(check, FLMEM_NODE_DIG(call, "args", "1"), name,
+			!sets	? patched
+			: value ? judge_value(check,
+					      check->input->document.text.data + value->place.start,
+					      value->place.end - value->place.start)
+				: unclear);
+}
+
+/* Whether the text before a key is that of an object's or module's own entries. */
+static bool is_entry_of_dict(const struct flmem_check *check, const struct flmem_node *key)
+{
+	static const char dict[] = "__dict__[";
+	size_t length = sizeof(dict) - 1, at = key->place.start;
+
+	return at >= length &&
+	       strncmp(check->input->document.text.data + at - length, dict, length) == 0;
+}
+
+static void check_strings(struct flmem_check *check)
+{
+	const struct flmem_node *n;
+
+	for (n = flmem_nvflare_first(check, "keys"); n; n = n->next)
+		if (flmem_text_is_one_of(n->text, hooks))
+			report_replaced(check, n, n->text, unclear);
+	for (n = flmem_nvflare_first(check, "items"); n; n = n->next)
+		if (flmem_text_is_one_of(n->text, hooks) ||
+		    (flmem_text_is_one_of(n->text, functions) && is_entry_of_dict(check, n)))
+			report_replaced(check, n, n->text, unclear);
+	for (n = flmem_nvflare_first(check, "paths"); n; n = n->next)
+		if (flmem_text_starts(n->text, "nvflare.fuel.utils.memory_utils.") &&
+		    function_of(n->text))
+			report_replaced(check, n, function_of(n->text), patched);
+}
+
+static void cleanup_replaced(struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "methods"};
+
+	check_assignments(check);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
+		     n = n->next)
+			check_setter(check, n);
+	check_strings(check);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-CLEANUP-REPLACED",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .condition =
+				 "a class that overrides _maybe_cleanup_memory() of a controller "
+				 "or "
+				 "of the client API, or _cleanup_learn_task_memory() of a swarm "
+				 "client, without anything that cleans up; cleanup_memory(), "
+				 "try_malloc_trim() or get_allocator_type() of "
+				 "nvflare.fuel.utils.memory_utils, or gc.collect(), to which "
+				 "something else is assigned, also by setattr(); information where "
+				 "the replacement cleans up itself or is not in the script, where "
+				 "the class inherits from none of NVFlare's, and for mock.patch()",
+			 .message =
+				 "this runs instead of NVFlare's own cleanup, so memory_gc_rounds "
+				 "and cuda_empty_cache do only what it does; remove it, or clean "
+				 "up in it",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = {&flmem_nvflare_python_file},
+		.check = cleanup_replaced,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_cleanup_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
