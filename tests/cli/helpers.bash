@@ -140,19 +140,9 @@ skip_part() {
 }
 
 # each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to every CPython that flmem
-# runs code in, one by one. An absent one is reported; with none at all the test is skipped.
+# samples and runs code in, one by one. An absent one is reported; with none at all the test is skipped.
 each_python() {
-	each_python_of "" "$@"
-}
-
-# The same with those that are sampled.
-each_sampled_python() {
-	each_python_of --sampled "$@"
-}
-
-each_python_of() {
-	local which=$1 version python reason count=0
-	shift
+	local version python reason count=0
 	while read -r version python reason <&4; do
 		if [ "$python" = - ]; then
 			skip_part "$BATS_TEST_DESCRIPTION: $reason"
@@ -162,7 +152,7 @@ each_python_of() {
 		echo "with Python $version, $python"
 		PYTHON=$python PYTHON_VERSION=$version "$@" 4<&-
 		stop_victims
-	done 4< <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" ${which:+"$which"})
+	done 4< <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py")
 	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
 }
 

@@ -27,11 +27,11 @@ check_places() {
 }
 
 @test "function, file and line of every allocation" {
-	each_sampled_python check_places
+	each_python check_places
 }
 
 @test "the same with --native: native frames are inside of Python frames" {
-	each_sampled_python check_places_native
+	each_python check_places_native
 }
 
 check_places_native() {
@@ -47,7 +47,7 @@ for stack in mixed:
 }
 
 @test "--python-allocators: small objects are seen one by one" {
-	each_sampled_python check_small_objects
+	each_python check_small_objects
 }
 
 check_small_objects() {
@@ -74,7 +74,7 @@ assert p.samples and not any(f.kind == 1 for f in p.frames.values())'
 }
 
 @test "a round is announced by Python itself" {
-	each_sampled_python check_round
+	each_python check_round
 }
 
 check_round() {
@@ -92,7 +92,7 @@ assert p.round == 3'
 }
 
 @test "children of multiprocessing have their own files with --follow-children" {
-	each_sampled_python check_children
+	each_python check_children
 }
 
 check_children() {
@@ -114,7 +114,7 @@ sys.exit(not any(place and place[0] == "work" for place in p.python_sites()))' |
 }
 
 @test "a long job of threads, generators and collections runs on unharmed" {
-	each_sampled_python check_unharmed
+	each_python check_unharmed
 }
 
 check_unharmed() {
@@ -146,7 +146,7 @@ assert p.samples > 1000 and not p.dropped["python"], p.dropped'
 }
 
 @test "threads that allocate without the lock until the interpreter is gone" {
-	each_sampled_python check_lockless
+	each_python check_lockless
 }
 
 check_lockless() {

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Every CPython that flmem runs code in, and where this machine has it. As a program it prints a line
-for each: "3.11 /usr/bin/python3", or "3.14 - REASON" for a version that is absent. With --sampled:
-every one whose frames `flmem profile` reads.
+Every CPython that flmem samples and runs code in, and where this machine has it. As a program it
+prints a line for each: "3.11 /usr/bin/python3", or "3.14 - REASON" for a version that is absent.
 
 It looks among those of pyenv, those that tests/worlds/make-python made, and in /usr/bin.
 """
@@ -11,10 +10,9 @@ import glob
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 
-OLDEST, NEWEST, NEWEST_SAMPLED = 8, 15, 15
+OLDEST, NEWEST = 8, 15
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 MADE = os.environ.get("FLMEM_PYTHONS") or os.path.join(CACHE, "flmem", "pythons")
 PLACES = (os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"),
@@ -56,9 +54,9 @@ def candidates():
             yield path
 
 
-def every(newest=NEWEST):
+def every():
     """All that run here, the oldest first, and what is absent of the versions that are claimed."""
-    claimed = [f"3.{minor}" for minor in range(OLDEST, newest + 1)]
+    claimed = [f"3.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     found, broken = [], {}
     for path in candidates():
         said = ask(path)
@@ -74,7 +72,7 @@ def every(newest=NEWEST):
 
 
 def main():
-    for one in every(NEWEST_SAMPLED if "--sampled" in sys.argv[1:] else NEWEST):
+    for one in every():
         print(one.version, one.path or f"- {one.missing}")
 
 
