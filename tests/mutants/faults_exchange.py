@@ -4,6 +4,7 @@ from faults import Fault
 
 ANSWERS = "libcore/ops/exchange/answer_uploads.c"
 UPLOADS = "libcore/ops/exchange/uploads.c"
+SOURCE = "libcore/model/source.c"
 LANES = "libcore/ops/exchange/lockstep_upload.c"
 LOCKSTEP = "libcore/ops/exchange/lockstep.c"
 COMBINE = "libcore/ops/exchange/lockstep_combine.c"
@@ -38,6 +39,8 @@ FAULTS = (
           "not confirming what was not checked", ("cli.exchange_attack/checked",)),
     Fault("confirmed-while-checked", UPLOADS, "return upload->offset == upload->record.length &&", "return 0 &&",
           "not confirming what is still being checked", ("cli.exchange_attack/confirmed",)),
+    Fault("unread-is-damaged", SOURCE, "*source->error = errno;", ";",
+          "keeping an update that cannot be read now", ("unit.test_model",)),
     Fault("fewer-inputs", COMBINER, "return count && x->update_count == count;", "return count;",
           "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
     Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",
