@@ -227,6 +227,18 @@ old
 out" ]
 }
 
+# After a failure of the power a part with a size, whose journal is empty, would be refused as another program's.
+@test "the journal is on the disk before the output has a size" {
+	command -v strace >/dev/null || skip "needs strace"
+	model a w=F32:1000
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 \
+		strace -f -q -y -o trace -e trace=fdatasync,fsync,fallocate "$FLMEM" aggregate -q -o out a a
+	cat trace
+	sed -n '1,/fallocate/p' trace >first
+	grep -q 'fallocate(.*out\.part>' first
+	grep -q 'fdatasync(.*out\.part\.journal>' first
+}
+
 @test "a limit for the size of files is reported, and the old output stays" {
 	model a w=F32:1000x1000
 	echo old >out.npz

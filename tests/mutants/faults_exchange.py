@@ -41,6 +41,12 @@ FAULTS = (
           "not confirming what is still being checked", ("cli.exchange_attack/confirmed",)),
     Fault("unread-is-damaged", SOURCE, "*source->error = errno;", ";",
           "keeping an update that cannot be read now", ("unit.test_model",)),
+    Fault("journal-not-flushed", PART, "if (!rc && fdatasync(part->journal) < 0)\n\t\trc = -errno;\n\tif (rc)\n"
+          "\t\treturn flmem_error_set(err, FLMEM_EFAILED, -rc, \"cannot write '%s.part.journal'\",\n"
+          "\t\t\t\t       part->place.path);\n\t/*", "if (rc)\n"
+          "\t\treturn flmem_error_set(err, FLMEM_EFAILED, -rc, \"cannot write '%s.part.journal'\",\n"
+          "\t\t\t\t       part->place.path);\n\t/*",
+          "going on after a failure of the power", ("cli.aggregate/journal",)),
     Fault("fewer-inputs", COMBINER, "return count && x->update_count == count;", "return count;",
           "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
     Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",
