@@ -183,6 +183,16 @@ out" ]
 	cmp kept a.safetensors
 }
 
+@test "where all inputs are skipped the reason is theirs" {
+	model large w=F64:2:1e200
+	model bad w=F64:2:nan
+	flmem aggregate -q -a norm-clipped-mean --clip-norm 1 -o out large large
+	assert_error 2 "no input is left for 'out'.*'large' because the norm of its update is infinite"
+	flmem aggregate -q --nan skip-client --weights 1,0 -o out bad large
+	assert_error 2 "no input is left for 'out'.*'bad' because it has a NaN or an infinity"
+	[ ! -e out ]
+}
+
 @test "models without a tensor have no mean" {
 	model empty
 	flmem aggregate -o out empty empty
