@@ -47,6 +47,8 @@ FAULTS = (
           "\t\treturn flmem_error_set(err, FLMEM_EFAILED, -rc, \"cannot write '%s.part.journal'\",\n"
           "\t\t\t\t       part->place.path);\n\t/*",
           "going on after a failure of the power", ("cli.aggregate/journal",)),
+    Fault("failed-is-late", LANES, "if (x->phase == FLMEM_PHASE_FAILED)", "if (0)",
+          "the reason for clients that wait for others", ("cli.exchange_lockstep/deadline",)),
     Fault("fewer-inputs", COMBINER, "return count && x->update_count == count;", "return count;",
           "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
     Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",

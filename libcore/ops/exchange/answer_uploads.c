@@ -147,7 +147,7 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 		return false;
 	}
 	if (x->phase == FLMEM_PHASE_FAILED) {
-		flmem_exchange_refuse(request, 409, "exchange has failed", "%s", x->reason);
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_FAILED_TITLE, "%s", x->reason);
 		return false;
 	}
 	if (x->phase != FLMEM_PHASE_COLLECTING) {
