@@ -64,7 +64,7 @@ const struct flmem_algorithm flmem_norm_clipped_mean = {
 	.takes_base = true,
 	.passes_special = true,
 	.measures = FLMEM_MEASURE_NORMS,
-	.left_out = "its update is infinite",
+	.left_out = "the norm of its update is infinite",
 	.judge = judge_norm_clipped_mean,
 	.combine = combine_norm_clipped_mean,
 };

@@ -33,7 +33,8 @@
 #define FLMEM_REPR_DIGEST "Repr-Digest" /* RFC 9530: sha-256=:BASE64: */
 
 /* Title of a problem: what was sent is for a round that collects no more. */
-#define FLMEM_EXCHANGE_OVER_TITLE "round is over"
+#define FLMEM_EXCHANGE_OVER_TITLE   "round is over"
+#define FLMEM_EXCHANGE_FAILED_TITLE "exchange has failed"
 
 /* The same of status 503: a client of an exchange in lockstep has to wait for the others. */
 #define FLMEM_EXCHANGE_AHEAD_TITLE "ahead of the others"

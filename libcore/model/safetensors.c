@@ -356,7 +356,7 @@ int flmem_safetensors_read(const struct flmem_source *source, const char *path,
 	if (!rc)
 		rc = check_ranges(&header);
 	if (rc)
-		return rc;
+		return flmem_source_end(source, path, rc, err);
 	*ret_list = list;
 	list = (struct flmem_tensor_list){0};
 	return 0;

@@ -19,6 +19,21 @@ int flmem_source_size(const struct flmem_source *source, uint64_t *ret_bytes)
 bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, void *out,
 			  size_t length)
 {
-	return source->read ? source->read(source->context, offset, out, length)
-			    : flmem_io_read_at(source->fd, offset, out, length);
+	bool done;
+
+	if (source->read)
+		return source->read(source->context, offset, out, length);
+	errno = 0; /* stays at the end of the file */
+	done = flmem_io_read_at(source->fd, offset, out, length);
+	if (!done && source->error && errno != EINTR)
+		*source->error = errno;
+	return done;
+}
+
+int flmem_source_end(const struct flmem_source *source, const char *path, int rc,
+		     struct flmem_error *err)
+{
+	if (!rc || !source->error || !*source->error)
+		return rc;
+	return flmem_error_set(err, FLMEM_EFAILED, *source->error, "cannot read '%s'", path);
 }

@@ -75,7 +75,9 @@ int flmem_tensor_file_read(const struct flmem_source *source, const char *path, 
 
 	if (flmem_source_read_at(source, 0, start, sizeof(start))) {
 		if (is_archive(start))
-			return read_archive(source, path, key, file, ret_list, err);
+			return flmem_source_end(
+				source, path, read_archive(source, path, key, file, ret_list, err),
+				err);
 		if (start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 &&
 		    is_checkpoint_name(path))
 			return flmem_error_set(

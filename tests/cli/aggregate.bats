@@ -183,6 +183,16 @@ out" ]
 	cmp kept a.safetensors
 }
 
+@test "where all inputs are skipped the reason is theirs" {
+	model large w=F64:2:1e200
+	model bad w=F64:2:nan
+	flmem aggregate -q -a norm-clipped-mean --clip-norm 1 -o out large large
+	assert_error 2 "no input is left for 'out'.*'large' because the norm of its update is infinite"
+	flmem aggregate -q --nan skip-client --weights 1,0 -o out bad large
+	assert_error 2 "no input is left for 'out'.*'bad' because it has a NaN or an infinity"
+	[ ! -e out ]
+}
+
 @test "models without a tensor have no mean" {
 	model empty
 	flmem aggregate -o out empty empty
@@ -225,6 +235,18 @@ out" ]
 	[ "$output" = "status 7
 old
 out" ]
+}
+
+# After a failure of the power a part with a size, whose journal is empty, would be refused as another program's.
+@test "the journal is on the disk before the output has a size" {
+	command -v strace >/dev/null || skip "needs strace"
+	model a w=F32:1000
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 \
+		strace -f -q -y -o trace -e trace=fdatasync,fsync,fallocate "$FLMEM" aggregate -q -o out a a
+	cat trace
+	sed -n '1,/fallocate/p' trace >first
+	grep -q 'fallocate(.*out\.part>' first
+	grep -q 'fdatasync(.*out\.part\.journal>' first
 }
 
 @test "a limit for the size of files is reported, and the old output stays" {

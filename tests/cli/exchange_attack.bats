@@ -183,3 +183,27 @@ limit_descriptors() {
 		await_server
 	done
 }
+
+# A client whose connection is lost asks for the offset: the length means that the update counts.
+@test "a complete upload is not confirmed while it is checked, which may still refuse it" {
+	local wrong sender codes=
+	wrong=$(printf 0%.0s {1..64})
+	head -c 200M /dev/zero >>a.safetensors
+	serve --model g.safetensors --clients 1 --quota 1G --settle 1h
+	create c a.safetensors 0 "sha256 $(base64_of "$wrong")"
+	assert_code 201
+	curl -s -o refused -w '%{http_code}' -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" \
+		-T a.safetensors "$URL$LOCATION" >code &
+	sender=$!
+	await has_bytes "$(stat -c %s a.safetensors)"
+	while kill -0 "$sender" 2>/dev/null; do
+		request HEAD "$LOCATION"
+		codes+=" $CODE"
+		[ "$CODE" != 200 ] || [ "$(header Upload-Offset)" = 0 ]
+		create c a.safetensors 0 "sha256 $(base64_of "$wrong")"
+		[ "$CODE" != 201 ] || [ "$(header Upload-Offset)" = 0 ]
+	done
+	wait "$sender"
+	[ "$(cat code)" = 422 ]
+	echo "$codes"
+}

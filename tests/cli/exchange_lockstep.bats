@@ -105,12 +105,15 @@ has_no_spool() {
 	assert_model "$(cat served)" a.safetensors b.safetensors
 	rm -r state
 	serve --model g.safetensors --clients 2 --deadline 12s --mode lockstep
-	"$FLMEM" exchange push -q "$URL" a.safetensors -c a 2>pushed &
+	"$FLMEM" exchange push -q --retries 0 "$URL" a.safetensors -c a 2>pushed &
+	local pusher=$!
 	head -c 100000 b.safetensors >part
 	create slow b.safetensors
 	patch 0 part
 	await_server
 	[ "$CODE" -eq 7 ]
+	wait "$pusher" && fail "accepted"
+	has_line pushed 'exchange has failed.*waited for the data of slow'
 	has_line server.log 'waited for the data of slow'
 	serve --model g.safetensors --clients 2 --deadline 12s --mode lockstep
 	"$FLMEM" exchange push -q "$URL" a.safetensors -c a &

@@ -3,6 +3,8 @@
 from faults import Fault
 
 ANSWERS = "libcore/ops/exchange/answer_uploads.c"
+UPLOADS = "libcore/ops/exchange/uploads.c"
+SOURCE = "libcore/model/source.c"
 LANES = "libcore/ops/exchange/lockstep_upload.c"
 LOCKSTEP = "libcore/ops/exchange/lockstep.c"
 COMBINE = "libcore/ops/exchange/lockstep_combine.c"
@@ -35,6 +37,18 @@ FAULTS = (
           "updates that cannot be checked now", ("cli.exchange_attack/checked",)),
     Fault("unchecked-confirmed", TRANSFER, "if (status >= 500)", "if (0)",
           "not confirming what was not checked", ("cli.exchange_attack/checked",)),
+    Fault("confirmed-while-checked", UPLOADS, "return upload->offset == upload->record.length &&", "return 0 &&",
+          "not confirming what is still being checked", ("cli.exchange_attack/confirmed",)),
+    Fault("unread-is-damaged", SOURCE, "*source->error = errno;", ";",
+          "keeping an update that cannot be read now", ("unit.test_model",)),
+    Fault("journal-not-flushed", PART, "if (!rc && fdatasync(part->journal) < 0)\n\t\trc = -errno;\n\tif (rc)\n"
+          "\t\treturn flmem_error_set(err, FLMEM_EFAILED, -rc, \"cannot write '%s.part.journal'\",\n"
+          "\t\t\t\t       part->place.path);\n\t/*", "if (rc)\n"
+          "\t\treturn flmem_error_set(err, FLMEM_EFAILED, -rc, \"cannot write '%s.part.journal'\",\n"
+          "\t\t\t\t       part->place.path);\n\t/*",
+          "going on after a failure of the power", ("cli.aggregate/journal",)),
+    Fault("failed-is-late", LANES, "if (x->phase == FLMEM_PHASE_FAILED)", "if (0)",
+          "the reason for clients that wait for others", ("cli.exchange_lockstep/deadline",)),
     Fault("fewer-inputs", COMBINER, "return count && x->update_count == count;", "return count;",
           "combining all updates of the round", ("cli.exchange_mistakes/damaged",)),
     Fault("cut-model-served", PUBLISH, "return newest ? check_published(x, &x->published[0], err) : 0;", "return 0;",

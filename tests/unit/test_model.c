@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/files/io.h"
 #include "base/text/buf.h"
+#include "model/tensor_file.h"
 #include "model/tensor_list.h"
 
 struct folder {
@@ -163,6 +165,28 @@ static void safetensors_that_are_not_sound_are_refused(void **state)
 		if (!strstr(err.message, unsound[i].message))
 			fail_msg("row %zu: %s", i, err.message);
 	}
+}
+
+/* A descriptor for writing stands for a disk with an error: a read fails, the size is known. */
+static void a_read_that_fails_is_no_damaged_model(void **state)
+{
+	static const char header[] =
+		"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+	const char *path = put_safetensors(*state, "e.safetensors", header, 2);
+	FLMEM_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	FLMEM_AUTO(flmem_tensor_file_clear) struct flmem_tensor_file file = {0};
+	struct flmem_error err = {0};
+
+	assert_int_equal(flmem_safetensors_read(FLMEM_SOURCE_FD(fd), path, &list, &err),
+			 FLMEM_EFAILED);
+	assert_int_equal(err.sys_errno, EBADF);
+	assert_non_null(strstr(err.message, "cannot read"));
+	err = (struct flmem_error){0};
+	assert_int_equal(
+		flmem_tensor_file_read(FLMEM_SOURCE_FD(fd), path, NULL, &file, &list, &err),
+		FLMEM_EFAILED);
+	assert_int_equal(err.sys_errno, EBADF);
 }
 
 static void names_and_unknown_fields_are_read_as_json_says(void **state)
@@ -416,6 +440,8 @@ int main(void)
 						make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(a_header_that_leaves_the_file_is_refused,
 						make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(a_read_that_fails_is_no_damaged_model, make_folder,
+						remove_folder),
 		cmocka_unit_test_setup_teardown(names_and_unknown_fields_are_read_as_json_says,
 						make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(many_tensors_are_read, make_folder, remove_folder),

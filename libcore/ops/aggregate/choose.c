@@ -27,9 +27,10 @@ static int take_inputs(struct flmem_aggregate_call *call, struct flmem_error *er
 	}
 	run->inputs[run->input_count] = &call->inputs[count];
 	if (!run->input_count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "no input is left for '%s': all have a NaN or an infinity",
-				       call->request->output);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"no input is left for '%s': each is skipped, '%s' because %s",
+			call->request->output, call->inputs[0].path, call->inputs[0].skipped);
 	run->combination.inputs = run->input_count;
 	run->combination.weights = call->weights;
 	run->combination.factors = call->factors;

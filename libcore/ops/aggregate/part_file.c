@@ -315,9 +315,13 @@ int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
 {
 	int rc = flmem_journal_start(part->journal, fingerprint);
 
+	if (!rc && fdatasync(part->journal) < 0)
+		rc = -errno;
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
 				       part->place.path);
+	/* A power failure must not leave a part with a size and without a journal: check_part(). */
+	flmem_file_place_sync(part->place.directory);
 	return 0;
 }
 

@@ -147,7 +147,7 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 		return false;
 	}
 	if (x->phase == FLMEM_PHASE_FAILED) {
-		flmem_exchange_refuse(request, 409, "exchange has failed", "%s", x->reason);
+		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_FAILED_TITLE, "%s", x->reason);
 		return false;
 	}
 	if (x->phase != FLMEM_PHASE_COLLECTING) {
@@ -271,6 +271,13 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 }
 
 /* With the lock, which is released. */
+static void refuse_writer(struct flmem_exchange *x, struct flmem_http_request *request)
+{
+	pthread_mutex_unlock(&x->lock);
+	flmem_exchange_refuse(request, 423, NULL, "another request works on this upload");
+}
+
+/* With the lock, which is released. */
 static void answer_upload(struct flmem_exchange *x, struct flmem_http_request *request,
 			  const struct flmem_upload *upload)
 {
@@ -279,6 +286,22 @@ static void answer_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_transfer_fill(x, upload, true, &answer);
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_request_answer(request, &answer);
+}
+
+/* An upload that was there, or is in use. With the lock, which is released. */
+static void answer_existing(struct flmem_exchange *x, struct flmem_http_request *request,
+			    const char *id)
+{
+	const struct flmem_upload *upload = flmem_uploads_await_checked(x, id);
+
+	if (upload && flmem_upload_is_unchecked(upload)) {
+		refuse_writer(x, request);
+	} else if (upload) {
+		answer_upload(x, request, upload);
+	} else {
+		pthread_mutex_unlock(&x->lock);
+		flmem_exchange_refuse(request, 503, NULL, "the upload was removed meanwhile");
+	}
 }
 
 /* Creates it, and receives what the request brings along. */
@@ -304,13 +327,7 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	/* An empty file is complete with its first byte, which is none. */
 	if (upload->offset || upload->placed || upload->combined || (!has_body && record->length) ||
 	    !flmem_uploads_seize(x, id, request)) {
-		upload = flmem_uploads_find(x, id);
-		if (upload) {
-			answer_upload(x, request, upload);
-			return;
-		}
-		pthread_mutex_unlock(&x->lock);
-		flmem_exchange_refuse(request, 503, NULL, "the upload was removed meanwhile");
+		answer_existing(x, request, id);
 		return;
 	}
 	/* The request that was cut off for this one left bytes: the body begins before them. */
@@ -355,6 +372,12 @@ static void answer_create(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_tus_concat_clear(&concat);
 }
 
+static void refuse_unknown(struct flmem_http_request *request)
+{
+	flmem_exchange_refuse(request, 404, NULL,
+			      "no such upload: it never was, it has expired, or its round is over");
+}
+
 /* With the lock. NULL, and refused without it, if it does not exist or is another client's. */
 static struct flmem_upload *lock_upload(struct flmem_exchange *x,
 					struct flmem_http_request *request, const char *rest,
@@ -369,8 +392,7 @@ static struct flmem_upload *lock_upload(struct flmem_exchange *x,
 	if (upload && (!name || strcmp(upload->record.metadata.client, name) == 0))
 		return upload;
 	pthread_mutex_unlock(&x->lock);
-	flmem_exchange_refuse(request, 404, NULL,
-			      "no such upload: it never was, it has expired, or its round is over");
+	refuse_unknown(request);
 	return NULL;
 }
 
@@ -382,19 +404,23 @@ static void answer_offset(struct flmem_exchange *x, struct flmem_http_request *r
 
 	if (!upload)
 		return;
+	/* Refused or taken back, it would be lost: the client takes its length for success. */
+	upload = flmem_uploads_await_checked(x, rest);
+	if (!upload) {
+		pthread_mutex_unlock(&x->lock);
+		refuse_unknown(request);
+		return;
+	}
+	if (flmem_upload_is_unchecked(upload)) {
+		refuse_writer(x, request);
+		return;
+	}
 	flmem_transfer_fill(x, upload, false, &answer);
 	flmem_http_answer_field(&answer, FLMEM_TUS_LENGTH, "%" PRIu64, upload->record.length);
 	if (upload->record.partial)
 		flmem_http_answer_field(&answer, FLMEM_TUS_CONCAT, "partial");
 	pthread_mutex_unlock(&x->lock);
 	flmem_http_request_answer(request, &answer);
-}
-
-/* With the lock, which is released. */
-static void refuse_writer(struct flmem_exchange *x, struct flmem_http_request *request)
-{
-	pthread_mutex_unlock(&x->lock);
-	flmem_exchange_refuse(request, 423, NULL, "another request works on this upload");
 }
 
 /* With the lock, which is released: the request works on this upload now. */

@@ -414,8 +414,9 @@ static int send_file(struct push_session *push, const struct flmem_push_file *fi
 		}
 	}
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "'%s' forgot the upload of '%s' %u times; is it too slow for the "
-			       "time that the server keeps one?",
+			       "'%s' forgot the upload of '%s' %u times: the update was refused "
+			       "while the connection was lost (the server's log has the reason), "
+			       "or is too slow for the time that the server keeps one",
 			       push->client->name, file->name, RECREATED_MAX);
 }
 

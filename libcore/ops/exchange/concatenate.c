@@ -164,6 +164,7 @@ static bool obtain_final(struct flmem_exchange *x, struct flmem_http_request *re
 			 char id[FLMEM_EXCHANGE_ID_DIGITS + 1])
 {
 	struct flmem_upload *upload = flmem_uploads_find_file(x, &record->metadata);
+	bool unchecked;
 
 	/* Complete before, so that its parts are gone: the answer was lost. */
 	if (upload && upload->record.concat == record->concat)
@@ -174,9 +175,11 @@ static bool obtain_final(struct flmem_exchange *x, struct flmem_http_request *re
 	if (!upload)
 		return false;
 	memcpy(id, upload->id, sizeof(upload->id));
-	if (upload->placed || upload->combined || upload->counted)
+	upload = flmem_uploads_await_checked(x, id);
+	unchecked = upload && flmem_upload_is_unchecked(upload);
+	if (upload && !unchecked && (upload->placed || upload->combined || upload->counted))
 		return true;
-	if (flmem_uploads_seize(x, id, request)) {
+	if (!unchecked && flmem_uploads_seize(x, id, request)) {
 		if (measure_parts(x, request, record, concat)) {
 			mark_parts(x, concat, true, false);
 			return true;

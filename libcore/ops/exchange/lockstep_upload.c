@@ -383,23 +383,38 @@ void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_req
 	flmem_lockstep_upload_free(transfer);
 }
 
+/* The same command of the server continues the round, unless it has failed. */
+static void fail_ended_lane(struct flmem_lockstep_upload *transfer)
+{
+	struct flmem_exchange *x = transfer->x;
+
+	pthread_mutex_lock(&x->lock);
+	if (x->phase == FLMEM_PHASE_FAILED)
+		fail_lane(transfer, 409, FLMEM_EXCHANGE_FAILED_TITLE, x->reason);
+	else
+		fail_lane(transfer, 503, NULL,
+			  "the server ends; started again it continues the round");
+	pthread_mutex_unlock(&x->lock);
+}
+
 /* The last byte is confirmed when the result is published. */
 static void await_published(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
 	struct timespec end = flmem_clock_after_us(PUBLISH_US);
-	bool ended;
+	bool ended, published;
 
 	pthread_mutex_lock(&lockstep->lock);
 	while (lockstep->published == transfer->published && wait_moved(transfer, &end))
 		;
 	ended = lockstep->ended;
-	if (lockstep->published == transfer->published)
-		fail_lane(transfer, ended ? 409 : 503,
-			  ended ? FLMEM_EXCHANGE_OVER_TITLE : FLMEM_EXCHANGE_AHEAD_TITLE,
-			  ended ? "the exchange ended before the round was combined"
-				: "all is here; the round waits for others");
+	published = lockstep->published != transfer->published;
 	pthread_mutex_unlock(&lockstep->lock);
+	if (!published && ended)
+		fail_ended_lane(transfer);
+	else if (!published)
+		fail_lane(transfer, 503, FLMEM_EXCHANGE_AHEAD_TITLE,
+			  "all is here; the round waits for others");
 }
 
 static void note_refused(struct flmem_lockstep_upload *transfer,

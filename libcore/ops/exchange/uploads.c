@@ -189,12 +189,31 @@ void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
 			unlinkat(client, m->filename, 0);
 	}
 	drop_upload(x, upload);
+	pthread_cond_broadcast(&x->changed);
 }
 
 /* Until `time`, of the monotonic clock. */
 static bool wait_change(struct flmem_exchange *x, const struct timespec *time)
 {
 	return pthread_cond_timedwait(&x->changed, &x->lock, time) == 0;
+}
+
+bool flmem_upload_is_unchecked(const struct flmem_upload *upload)
+{
+	return upload->offset == upload->record.length && !upload->record.partial &&
+	       !upload->counted && !upload->combined && (upload->writer || upload->checking);
+}
+
+struct flmem_upload *flmem_uploads_await_checked(struct flmem_exchange *x, const char *id)
+{
+	struct timespec end = flmem_clock_after_us(SEIZE_US);
+	struct flmem_upload *upload;
+	bool patient = true;
+
+	while ((upload = flmem_uploads_find(x, id)) && flmem_upload_is_unchecked(upload) &&
+	       patient && !x->stopping)
+		patient = wait_change(x, &end);
+	return upload;
 }
 
 bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,

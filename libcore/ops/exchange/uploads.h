@@ -28,6 +28,15 @@ int flmem_uploads_create(struct flmem_exchange *x, const struct flmem_upload_rec
 /* Removes it and its files. It must have no writer. */
 void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload);
 
+/* Its bytes are there, but the request that completed it may still be refused. */
+bool flmem_upload_is_unchecked(const struct flmem_upload *upload);
+
+/*
+ * Waits until it is checked, at most as long as flmem_uploads_seize(). NULL if it was removed. The
+ * lock is released meanwhile.
+ */
+struct flmem_upload *flmem_uploads_await_checked(struct flmem_exchange *x, const char *id);
+
 /*
  * Makes `request` the writer, and ends an earlier one. False if that one does not end in time, or
  * the upload is in use otherwise. The lock is released meanwhile: find the upload again.

@@ -257,7 +257,9 @@ class Client:
         for _ in range(_RECREATED_MAX):
             if self._send(_Upload(layout, self._create(layout.size, metadata), chunk, crc)):
                 return number
-        raise ExchangeError(f"{self._connection.name} forgot the upload {_RECREATED_MAX} times")
+        raise ExchangeError(f"{self._connection.name} forgot the upload {_RECREATED_MAX} times: the update was refused "
+                            "while the connection was lost (the server's log has the reason), or is too slow for the "
+                            "time that the server keeps one")
 
     def _state_to_push(self, number: Optional[int]) -> Dict[str, Any]:
         state = self.status()
