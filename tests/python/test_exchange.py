@@ -86,6 +86,13 @@ class Push(Exchanges):
                 self.assertNotIn("sha256", upload["metadata"])
                 self.assertEqual(upload["metadata"]["weight"], "2.5")
 
+    def test_a_single_try_is_not_counted(self):
+        server = self.serve()
+        one = self.client(server, retries=0)
+        server.close()
+        with self.assertRaisesRegex(exchange.ExchangeError, "^a request to "):
+            one.push(model())
+
     def test_tensors_are_in_the_order_of_safetensors(self):
         # A server in lockstep accepts no other one: wide types first, then by name.
         values = {name: exchange.Tensor(kind, (1,), bytes(size)) for name, kind, size in (
