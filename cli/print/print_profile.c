@@ -39,7 +39,9 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 					    "few samples"
 					  : "");
 	if (profile->ending == FLMEM_HEAP_KILLED)
-		fprintf(stderr, "flmem: '%s': the program was killed, or runs on another host\n",
+		fprintf(stderr,
+			"flmem: '%s': the program was killed, left by _exit as children of "
+			"Python's multiprocessing do, or runs on another host\n",
 			shown);
 	if (profile->cut)
 		fprintf(stderr, "flmem: '%s' is cut short\n", shown);

@@ -74,6 +74,12 @@ static void print_profile_counts(const struct flmem_heap_profile *p)
 	printf("\nstacks: %zu\n", p->site_count);
 }
 
+static bool is_selected_round(const struct flmem_heap_profile *p, const struct flmem_heap_round *r)
+{
+	return !p->by_round || (!r->number.unknown && r->number.value >= p->first_round &&
+				r->number.value <= p->last_round);
+}
+
 static void print_rounds(const struct flmem_heap_profile *p)
 {
 	char a[FORMAT_MAX], f[FORMAT_MAX], k[FORMAT_MAX];
@@ -85,6 +91,8 @@ static void print_rounds(const struct flmem_heap_profile *p)
 		const struct flmem_heap_round *r = &p->rounds[i];
 		char number[24] = "before";
 
+		if (!is_selected_round(p, r))
+			continue;
 		if (!r->number.unknown)
 			snprintf(number, sizeof(number), "%" PRIu64, r->number.value);
 		printf("%11s%11s%11s%11s\n", number, format_bytes(r->allocated_bytes, a),

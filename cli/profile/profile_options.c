@@ -59,14 +59,17 @@ static int parse_rounds(const char *text, struct flmem_heap_request *request,
 	char first[ROUND_MAX], shown[ROUND_MAX];
 	size_t length = dots ? (size_t)(dots - text) : strlen(text);
 
-	if (length >= sizeof(first))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--round: invalid rounds '%s'",
+	if (length < sizeof(first)) {
+		memcpy(first, text, length);
+		first[length] = '\0';
+	}
+	if (length >= sizeof(first) ||
+	    flmem_parse_u64(first, 0, ROUND_MOST, &request->first_round, NULL) ||
+	    flmem_parse_u64(dots ? dots + 2 : first, 0, ROUND_MOST, &request->last_round, NULL))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--round: invalid rounds '%s'; expected for example 3 or "
+				       "3..7",
 				       flmem_text_escape(text, shown, sizeof(shown)));
-	memcpy(first, text, length);
-	first[length] = '\0';
-	if (flmem_parse_u64(first, 0, ROUND_MOST, &request->first_round, err) ||
-	    flmem_parse_u64(dots ? dots + 2 : first, 0, ROUND_MOST, &request->last_round, err))
-		return flmem_error_prefix(err, FLMEM_EUSAGE, "--round");
 	if (request->last_round < request->first_round)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--round: '%s' ends before it begins; give A..B with A <= B",

@@ -244,7 +244,9 @@ static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_va
 		return flmem_error_set(checkpoint->err, FLMEM_EUSAGE, 0,
 				       "'%s' has no dict at its top level", checkpoint->path);
 	return flmem_error_set(checkpoint->err, FLMEM_EUSAGE, 0,
-			       "'%s' has no dict '%s' at its top level", checkpoint->path,
+			       "'%s' has no dict '%s' at its top level; name another one with "
+			       "--key, or leave --key out if the tensors are at the top level",
+			       checkpoint->path,
 			       flmem_text_escape(checkpoint->key, shown, sizeof(shown)));
 }
 

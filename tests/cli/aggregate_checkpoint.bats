@@ -75,5 +75,5 @@ checkpoints.write("a.pt", {"w": ("F32", numpy.zeros((2, 3), "f4"))}, "state_dict
 	assert_output 'name the dict that contains only tensors with --key'
 	refute_output 'name the dict with --key'
 	flmem aggregate inspect --key model a.pt
-	assert_error 2 "'a.pt' has no dict 'model' at its top level"
+	assert_error 2 "'a.pt' has no dict 'model' at its top level; name another one with --key"
 }

@@ -291,6 +291,7 @@ crc32c_of() {
 	await_server
 	[ "$CODE" -eq 0 ]
 	grep -q '"stopped":[[:space:]]*true' served
+	grep -q 'round 0: stopped: the same command continues$' server.log
 	flmem exchange serve --model g.safetensors --clients 3 --state state --listen 127.0.0.1:0
 	assert_error 2 "'clients 2', but now it is 'clients 3'"
 	flmem exchange serve --model a.safetensors --clients 2 --state state --listen 127.0.0.1:0
@@ -462,7 +463,7 @@ answers_metrics() {
 	assert_error 2 krum
 	# Nothing of it is kept.
 	flmem exchange serve --model a.safetensors --clients 2 --state s --trim 0.3
-	assert_error 2 "trims nothing"
+	assert_error 2 "trims nothing; --trim is for trimmed-mean"
 	flmem exchange serve --model g.safetensors --clients 2 --state u --algorithm sum
 	assert_error 2 "adds integers"
 	flmem exchange serve --model g.safetensors --clients 2 --state v --trim 1x

@@ -120,10 +120,15 @@ assert keep[0]["own"]["freed_bytes"] == 0'
 	assert_error 2 '--by peak cannot be answered: .*peak of a round'
 	flmem profile table --round 77..80 leak.prof
 	assert_error 2 "'leak.prof' has the rounds 0 to 7 only"
+	flmem profile stats --round 2..4 leak.prof
+	assert_output ' 2 +[0-9.]+ MiB'
+	refute_output '^ +(before|1|5) +[0-9.]+ MiB'
 	flmem profile stats --round 4..2 leak.prof
 	assert_error 2 'ends before it begins'
 	flmem profile stats --round x leak.prof
 	assert_error 2 '--round'
+	flmem profile stats --round 2-4 leak.prof
+	assert_error 2 "invalid rounds '2-4'; expected for example 3 or 3..7"
 }
 
 @test "tree has the largest stacks, callers first" {
@@ -193,7 +198,7 @@ assert leak["live_bytes"] >= 24 << 20 and leak["oldest_us"] > 0'
 	flmem profile leaks "$PROFILE"
 	assert_status 0
 	assert_output 'keep \('
-	assert_stderr 'the program was killed'
+	assert_stderr 'the program was killed, left by _exit'
 }
 
 @test "a running program without a sample is not one of 0 s" {

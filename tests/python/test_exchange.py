@@ -86,6 +86,25 @@ class Push(Exchanges):
                 self.assertNotIn("sha256", upload["metadata"])
                 self.assertEqual(upload["metadata"]["weight"], "2.5")
 
+    def test_a_single_try_is_not_counted(self):
+        server = self.serve()
+        one = self.client(server, retries=0)
+        server.close()
+        with self.assertRaisesRegex(exchange.ExchangeError, "^a request to "):
+            one.push(model())
+
+    def test_tensors_are_in_the_order_of_safetensors(self):
+        # A server in lockstep accepts no other one: wide types first, then by name.
+        values = {name: exchange.Tensor(kind, (1,), bytes(size)) for name, kind, size in (
+            ("0.weight", "F32", 4), ("0.bias", "F32", 4), ("half", "BF16", 2), ("short", "F16", 2), ("flag", "BOOL", 1),
+            ("10.weight", "F32", 4), ("double", "F64", 8), ("steps", "I64", 8))}
+        server = self.serve()
+        self.client(server).push(values)
+        sent = bytes(next(iter(server.uploads.values()))["data"])
+        header = json.loads(sent[8:8 + struct.unpack("<Q", sent[:8])[0]])
+        order = ["steps", "double", "0.bias", "0.weight", "10.weight", "half", "short", "flag"]
+        self.assertEqual(sorted(header, key=lambda name: header[name]["data_offsets"]), order)
+
     def test_weights_of_other_types_are_sent_as_numbers(self):
         class Real(float):  # as float64 of NumPy 2 prints itself
             def __repr__(self):

@@ -317,6 +317,16 @@ void flmem_exchange_served_clear(struct flmem_exchange_served *served)
 	*served = (struct flmem_exchange_served){0};
 }
 
+/* The exit status is 0, as of a server that has published its last round. */
+static void log_stop(struct flmem_exchange *x)
+{
+	flmem_exchange_log(x, &(struct flmem_exchange_note){
+				      .event = "stopped",
+				      .round = x->round,
+				      .detail = "the same command continues",
+			      });
+}
+
 static int fill_served(const struct flmem_exchange *x, bool stopped,
 		       struct flmem_exchange_served *served, struct flmem_error *err)
 {
@@ -357,5 +367,9 @@ int flmem_exchange_serve(const struct flmem_exchange_serve_options *options,
 	}
 	rc = run_exchange(&x, &stopped, err);
 	stop_exchange(&x);
-	return rc ? rc : fill_served(&x, stopped, ret_served, err);
+	if (!rc)
+		rc = fill_served(&x, stopped, ret_served, err);
+	if (!rc && ret_served->stopped)
+		log_stop(&x);
+	return rc;
 }

@@ -211,7 +211,8 @@ class Connection:
         """Waits before the next try, and longer each time; raises after the last one."""
         self._failed += not getattr(problem, "ahead", False)
         if self._failed > self._retries:
-            raise ExchangeError(f"tried {self._failed} times: {problem}", problem.status) from problem
+            tries = f"tried {self._failed} times: " if self._failed > 1 else ""
+            raise ExchangeError(f"{tries}{problem}", problem.status) from problem
         delay = min(_DELAY_FIRST_S * 2 ** max(self._failed - 1, 0), _DELAY_LARGEST_S)
         delay = max(delay, min(self._retry_after, _RETRY_AFTER_MAX_S))
         if time.monotonic() + delay > self.until:

@@ -10,7 +10,7 @@ import sys
 from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Tuple
 
 __all__ = ["Entry", "Raw", "Source", "bytes_of", "count_bytes", "empty", "kind_of", "make_header", "map_tensors",
-           "memory_of", "of_file", "of_value", "parse_header", "write"]
+           "memory_of", "of_file", "of_value", "parse_header", "place_of", "write"]
 
 _HEADER_MAX = 100_000_000  # of the format's own reader
 _COPY_BYTES = 16 << 20
@@ -27,6 +27,9 @@ _SIZES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
     "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8,
 }
+# The types as the package safetensors has them in files: the last one first.
+_ORDER = ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "C64", "F64", "I64",
+          "U64")
 
 
 class Source(NamedTuple):
@@ -170,6 +173,11 @@ def of_value(name: str, value: Any) -> Source:
     kind = kind_of(name, value)
     data = bytes_of(value)
     return Source(kind, tuple(value.shape), data.nbytes, data)
+
+
+def place_of(name: str, kind: str) -> Tuple[int, bytes]:
+    """A key to sort tensors by as the package safetensors writes them."""
+    return -_ORDER.index(kind), name.encode("utf-8", "surrogatepass")
 
 
 def make_header(entries: Iterable[Tuple[str, str, Tuple[int, ...], int]]) -> bytes:

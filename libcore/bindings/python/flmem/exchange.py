@@ -48,8 +48,10 @@ class _Layout:
         self._values: List[Tuple[str, Any]] = []
         described = []
         self._begins = []
-        for name, value in state.items():
-            kind = _safetensors.kind_of(name, value)
+        kinds = {name: _safetensors.kind_of(name, value) for name, value in state.items()}
+        # The order of a model, which a server in lockstep needs: it has one position for all updates.
+        for name in sorted(kinds, key=lambda name: _safetensors.place_of(name, kinds[name])):
+            kind, value = kinds[name], state[name]
             shape = tuple(value.shape)
             size = _safetensors.count_bytes(kind, shape)
             described.append((name, kind, shape, size))
