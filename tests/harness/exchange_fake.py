@@ -133,12 +133,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.create()
         elif path.rpartition("/")[2] not in self.server.uploads or self.lie == "upload-forgotten":
             self.problem(404, "no such upload")
-        elif self.command == "HEAD":
-            self.head(self.server.uploads[path.rpartition("/")[2]])
-        elif self.command == "PATCH":
-            self.patch(self.server.uploads[path.rpartition("/")[2]])
         else:
-            self.problem(405)
+            self.known_upload(self.server.uploads[path.rpartition("/")[2]])
+
+    def known_upload(self, upload):
+        """A request that its client has given up may still be at work beside the next one."""
+        if self.command == "PATCH":
+            self.server.patches += 1
+            time.sleep(self.server.pause_s)
+        with upload["lock"]:
+            if self.command == "HEAD":
+                self.head(upload)
+            elif self.command == "PATCH":
+                self.patch(upload)
+            else:
+                self.problem(405)
 
     def create(self):
         refusals = {"late": (409, "round is over", CONTROL), "quota": (413, "too large", "quota"),
@@ -151,7 +160,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         key = (metadata.get("round"), metadata.get("client"), metadata["filename"], length, metadata.get("sha256"))
         with self.server.lock:
             name = self.server.keys.setdefault(key, "%032x" % (len(self.server.keys) + 1))
-            self.server.uploads.setdefault(name, {"length": length, "data": bytearray(), "metadata": metadata})
+            self.server.uploads.setdefault(name, {"length": length, "data": bytearray(), "metadata": metadata,
+                                                  "lock": threading.Lock()})
         place = {"location-none": "", "location-host": f"http://other.example.org/v1/uploads/{name}",
                  "location-path": "/v1/uploads/../../etc/passwd?x"}.get(self.lie, f"/v1/uploads/{name}")
         self.answer(201, [("Location", place), ("Tus-Resumable", "1.0.0")] if place else ())
@@ -172,8 +182,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def patch(self, upload):
         data = upload["data"]
-        self.server.patches += 1
-        time.sleep(self.server.pause_s)
         offset = int(self.headers["Upload-Offset"])
         kind, _, value = self.headers["Upload-Checksum"].partition(" ")
         sums = {"crc32c": crc32c, "sha256": lambda data: hashlib.sha256(data).digest()}
