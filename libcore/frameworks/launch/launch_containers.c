@@ -245,6 +245,8 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 /* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
 static void read_all_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
+	if (launches->cut) /* nothing more is kept */
+		return;
 	if (node->kind == FLMEM_NODE_MAP)
 		read_container(node, launches);
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
