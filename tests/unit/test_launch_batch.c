@@ -52,6 +52,9 @@ static const struct row scripts[] = {
 	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\n" CLIENT, 0, NULL},
 	{UNSET, SET "export SLURM_EXPORT_ENV=NIL\nunset SLURM_EXPORT_ENV\nsrun " CLIENT, 0, NULL},
 	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\nsrun --export=ALL " CLIENT, 0, NULL},
+	{UNSET, SET "export SRUN_EXPORT_ENV=NONE\nsrun " CLIENT, 1, "SRUN_EXPORT_ENV drops it"},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\nexport SRUN_EXPORT_ENV=ALL\nsrun " CLIENT, 0,
+	 NULL},
 	{UNSET, SET "export SBATCH_EXPORT=NONE\nsbatch --wrap='" CLIENT "'\n", 1,
 	 "SBATCH_EXPORT drops it"},
 	{UNSET, SET "export SBATCH_EXPORT=NONE\nsbatch --export=ALL --wrap='" CLIENT "'\n", 0,
@@ -148,6 +151,17 @@ static const struct file_row files[] = {
 	  "  env: [{name: MALLOC_ARENA_MAX, value: '4'}]\n- image: y\n"
 	  "  command: [nvflare, simulator, job]\n",
 	  1, NULL}},
+	/* a service of Compose may take variables from another one */
+	{"compose.yaml",
+	 {UNSET,
+	  "services:\n  a:\n    image: x\n    extends: {service: b}\n"
+	  "    command: nvflare simulator job\n",
+	  0, NULL}},
+	{"compose.yaml",
+	 {UNCLEAR,
+	  "services:\n  a:\n    image: x\n    extends: {service: b}\n"
+	  "    command: nvflare simulator job\n",
+	  1, "another service"}},
 	/* an empty Environment= of a unit takes back those before it */
 	{"fl.service",
 	 {UNSET,

@@ -145,22 +145,32 @@ static bool lists_nothing(const char *list)
 	return lists_word(list, "NONE") || lists_word(list, "NIL");
 }
 
-void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text)
+/* srun(1): the same as --export. */
+static void note_step_variable(struct flmem_launch_scan *scan, const char *text, const char *name)
 {
-	static const char name[] = "SLURM_EXPORT_ENV", batch[] = "SBATCH_EXPORT=";
+	size_t length = strlen(name);
+	const char *list = text + length + 1;
 
-	if (flmem_text_starts(text, batch))
-		scan->batch_drops = lists_nothing(text + sizeof(batch) - 1);
-	if (flmem_text_starts(text, name) && text[sizeof(name) - 1] == '=' &&
-	    lists_nothing(text + sizeof(name))) {
+	if (!flmem_text_starts(text, name))
+		return;
+	if (text[length] == '=' && lists_nothing(list)) {
 		scan->steps_drop = true;
 		scan->step_dropper = name;
 		scan->listed = 0;
-	}
-	if (flmem_text_starts(text, name) &&
-	    (text[sizeof(name) - 1] == '=' ? lists_word(text + sizeof(name), "ALL")
-					   : scan->now.unsets && !text[sizeof(name) - 1]))
+	} else if (text[length] == '=' ? lists_word(list, "ALL")
+				       : scan->now.unsets && !text[length]) {
 		scan->steps_drop = false;
+	}
+}
+
+void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text)
+{
+	static const char batch[] = "SBATCH_EXPORT=";
+
+	if (flmem_text_starts(text, batch))
+		scan->batch_drops = lists_nothing(text + sizeof(batch) - 1);
+	note_step_variable(scan, text, "SLURM_EXPORT_ENV");
+	note_step_variable(scan, text, "SRUN_EXPORT_ENV");
 }
 
 /* bsub -env LIST, without which it passes on all; qsub -v LIST, and -V for all. */
