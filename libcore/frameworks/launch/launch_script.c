@@ -334,13 +334,13 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_statement *now = &scan->now;
-	bool own;
+	bool own, apart;
 	unsigned char scope;
 
 	forget_ends(scan);
-	own = now->first < launches->variable_count &&
-	      (may_start(scan) || (now->apart && now->launch < 0));
-	scope = own ? flmem_launch_own_scope(scan) : scan->scope;
+	own = now->first < launches->variable_count && may_start(scan);
+	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
+	scope = own || apart ? flmem_launch_own_scope(scan) : scan->scope;
 
 	if ((scan->build_step && now->launch < 0) || is_build_argument(scan))
 		launches->variable_count = now->first;

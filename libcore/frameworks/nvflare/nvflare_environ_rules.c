@@ -412,10 +412,25 @@ static void check_loader(struct flmem_check *check, const struct flmem_node *cal
 									"another file"});
 }
 
+/* Commands of an exported job: of its executors, and of a launcher among its components. */
+static void check_job_commands(struct flmem_check *check)
+{
+	const struct flmem_node *root = check->input->document.root, *n;
+
+	for (n = flmem_node_first(flmem_node_get(root, "executors")); n; n = n->next)
+		check_commands(check, FLMEM_NODE_DIG(n, "executor", "args"));
+	for (n = flmem_node_first(flmem_node_get(root, "components")); n; n = n->next)
+		check_commands(check, flmem_node_get(n, "args"));
+}
+
 static void environ_cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
+	if (check->input->kind == &flmem_nvflare_client_file) {
+		check_job_commands(check);
+		return;
+	}
 	visit_script(check, note_unclear);
 	for (; n; n = n->next) {
 		check_start(check, n);
@@ -462,11 +477,12 @@ static const struct flmem_rule_row rows[] = {
 				 "variables whose names are not literals, or starts NVFlare, "
 				 "runs another file of Python or a program that is a "
 				 "variable, sets variables by a command, also by one for "
-				 "clients, or from a file (load_dotenv)",
+				 "clients, or from a file (load_dotenv); such a command in an "
+				 "exported job",
 			 .message = "cannot tell which process gets which variables and settings; "
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},
-		SCRIPT,
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_client_file},
 		.check = environ_cannot_tell,
 	},
 };
