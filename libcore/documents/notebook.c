@@ -30,8 +30,8 @@ static int notebook_nomem(struct notebook *notebook)
 /* Cells whose first line is one of these magic commands hold Python. */
 static bool is_python_cell(const char *code)
 {
-	static const char *const magics[] = {"time",	"timeit", "capture",  "prun",
-					     "python3", "python", "writefile"};
+	static const char *const magics[] = {"time",	"timeit", "capture",   "prun",
+					     "python3", "python", "writefile", "file"};
 	const char *p = code + strspn(code, " \t\r\n");
 	size_t length;
 
@@ -42,7 +42,7 @@ static bool is_python_cell(const char *code)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++) {
 		if (strlen(magics[i]) != length || strncmp(p, magics[i], length) != 0)
 			continue;
-		if (strcmp(magics[i], "writefile") != 0)
+		if (!flmem_text_ends(magics[i], "file"))
 			return true;
 		p += strcspn(p, "\r\n");
 		return strncmp(p - 3, ".py", 3) == 0;
@@ -57,8 +57,8 @@ static bool is_shell_cell(const char *code)
 
 	code += strspn(code, " \t\r\n");
 	line = strcspn(code, "\r\n");
-	if (flmem_text_starts(code, "%%writefile") && line > 3 &&
-	    strncmp(code + line - 3, ".sh", 3) == 0)
+	if ((flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
+	    line > 3 && strncmp(code + line - 3, ".sh", 3) == 0)
 		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
 		if (flmem_text_starts(code, magics[i]))

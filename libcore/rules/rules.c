@@ -195,11 +195,19 @@ bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_version_
 	       flmem_version_number_compare(release, &bound) < 0;
 }
 
+/* Room doubles, at each power of two, so that many findings take linear time. */
+static bool findings_have_room(size_t count)
+{
+	return count & (count - 1);
+}
+
 bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding)
 {
-	struct flmem_finding *grown =
-		reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
+	const size_t count = found->finding_count;
+	struct flmem_finding *grown = found->findings;
 
+	if (!findings_have_room(count))
+		grown = reallocarray(found->findings, count ? count * 2 : 1, sizeof(*grown));
 	if (!grown)
 		return false;
 	found->findings = grown;

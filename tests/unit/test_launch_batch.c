@@ -47,6 +47,20 @@ static const struct row scripts[] = {
 	{UNCLEAR, "#SBATCH --export-file=env.txt\n" CLIENT, 1, "another file"},
 	{UNCLEAR, "#SBATCH -n 2 --export-file env.txt\n" CLIENT, 1, "another file"},
 	{UNCLEAR, "#PBS --export-file=env.txt\n" SET CLIENT, 0, NULL},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\nsrun " CLIENT, 1, "SLURM_EXPORT_ENV drops it"},
+	{UNSET, SET "export SLURM_EXPORT_ENV=ALL\nsrun " CLIENT, 0, NULL},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\n" CLIENT, 0, NULL},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NIL\nunset SLURM_EXPORT_ENV\nsrun " CLIENT, 0, NULL},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\nsrun --export=ALL " CLIENT, 0, NULL},
+	{UNSET, SET "export SRUN_EXPORT_ENV=NONE\nsrun " CLIENT, 1, "SRUN_EXPORT_ENV drops it"},
+	{UNSET, SET "export SLURM_EXPORT_ENV=NONE\nexport SRUN_EXPORT_ENV=ALL\nsrun " CLIENT, 0,
+	 NULL},
+	{UNSET, SET "export SBATCH_EXPORT=NONE\nsbatch --wrap='" CLIENT "'\n", 1,
+	 "SBATCH_EXPORT drops it"},
+	{UNSET, SET "export SBATCH_EXPORT=NONE\nsbatch --export=ALL --wrap='" CLIENT "'\n", 0,
+	 NULL},
+	{UNSET, SET "export SBATCH_EXPORT=ALL\nsbatch --wrap='" CLIENT "'\n", 0, NULL},
+	{UNSET, SET "export SBATCH_EXPORT=NONE\n" CLIENT, 0, NULL},
 	{UNCLEAR, "sbatch --export-file=env.txt --wrap='" CLIENT "'\n", 1, "another file"},
 	{UNCLEAR, "cd ws\n#SBATCH --export-file=env.txt\n" SET CLIENT, 0, NULL},
 
@@ -137,6 +151,26 @@ static const struct file_row files[] = {
 	  "  env: [{name: MALLOC_ARENA_MAX, value: '4'}]\n- image: y\n"
 	  "  command: [nvflare, simulator, job]\n",
 	  1, NULL}},
+	/* a service of Compose may take variables from another one */
+	{"compose.yaml",
+	 {UNSET,
+	  "services:\n  a:\n    image: x\n    extends: {service: b}\n"
+	  "    command: nvflare simulator job\n",
+	  0, NULL}},
+	{"compose.yaml",
+	 {UNCLEAR,
+	  "services:\n  a:\n    image: x\n    extends: {service: b}\n"
+	  "    command: nvflare simulator job\n",
+	  1, "another service"}},
+	/* an empty Environment= of a unit takes back those before it */
+	{"fl.service",
+	 {UNSET,
+	  "[Service]\nEnvironment=\nEnvironment=MALLOC_ARENA_MAX=2\nExecStart=/usr/bin/" CLIENT, 0,
+	  NULL}},
+	{"fl.service",
+	 {UNSET,
+	  "[Service]\nPassEnvironment=MALLOC_ARENA_MAX\nEnvironment=\nExecStart=/usr/bin/" CLIENT,
+	  0, NULL}},
 	{".cache/fl.yml", {UNCLEAR, "a: {script: [nvflare simulator job]}\n", 0, NULL}},
 	{".circleci.bak/config.yml", {UNCLEAR, CIRCLE(COMMAND("")), 0, NULL}},
 };

@@ -113,6 +113,9 @@ static const char *const launchers[] = {
 	"python3 -m coverage run -p client.py",
 	"kernprof -l client.py",
 	"memray run -o x client.py",
+	"mprof run client.py",
+	"fil-profile run client.py",
+	"fabric run client.py",
 	"viztracer client.py",
 	"bash -c 'torchrun --nnodes 1 client.py'",
 };

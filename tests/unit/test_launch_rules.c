@@ -230,6 +230,9 @@ static const struct row rows[] = {
 	{"NVF-LAUNCH-CANNOT-TELL", "fl.service",
 	 "[Service]\nPassEnvironment=MALLOC_ARENA_MAX\nExecStart=/usr/bin/" CLIENT, 1, NULL, NULL},
 	{"NVF-ARENA-UNSET", "fl.service",
+	 "[Service]\nEnvironment=MALLOC_ARENA_MAX=2\nEnvironment=\nExecStart=" CLIENT, 1, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "fl.service",
 	 "[Service]\nEnvironment=MALLOC_ARENA_MAX=2\nUnsetEnvironment=HOME MALLOC_ARENA_MAX\n"
 	 "ExecStart=/usr/bin/" CLIENT,
 	 1, "2", NULL},

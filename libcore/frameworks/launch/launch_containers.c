@@ -216,7 +216,7 @@ static int read_container_start(const struct flmem_node *map, struct flmem_launc
 static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const lists[] = {"env", "environment"};
-	static const char *const files[] = {"env_file", "envFrom"};
+	static const char *const files[] = {"env_file", "envFrom", "extends"};
 	const char *image = flmem_node_string(flmem_node_get(map, "image"));
 	size_t doubts = launches->doubt_count;
 	bool musl = launches->musl;
@@ -236,7 +236,10 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 		if (!file)
 			continue;
 		launches->open = true;
-		flmem_launch_add_doubt(launches, &file->place, "variables are set in another file");
+		flmem_launch_add_doubt(launches, &file->place,
+				       strcmp(files[i], "extends") == 0
+					       ? "variables are set in another service"
+					       : "variables are set in another file");
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		read_yaml_variables(flmem_node_get(map, lists[i]), launches, launch);
@@ -245,6 +248,8 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 /* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
 static void read_all_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
+	if (launches->cut) /* nothing more is kept */
+		return;
 	if (node->kind == FLMEM_NODE_MAP)
 		read_container(node, launches);
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)

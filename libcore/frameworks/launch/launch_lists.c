@@ -123,7 +123,7 @@ void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flme
 
 	if (!scan->steps_drop || scan->now.launch >= 0)
 		return;
-	flmem_launch_drop(scan, place, dropper);
+	flmem_launch_drop(scan, place, scan->step_dropper ? scan->step_dropper : dropper);
 	for (size_t i = 0; (name = flmem_launch_name_at(i)); i++) {
 		const struct flmem_launch_variable *row = find_listed(scan, name);
 
@@ -134,14 +134,43 @@ void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flme
 	}
 }
 
+void flmem_launch_drop_of_batch(struct flmem_launch_scan *scan, const struct flmem_place *place)
+{
+	if (scan->batch_drops)
+		flmem_launch_drop(scan, place, "SBATCH_EXPORT");
+}
+
+static bool lists_nothing(const char *list)
+{
+	return lists_word(list, "NONE") || lists_word(list, "NIL");
+}
+
+/* srun(1): the same as --export. */
+static void note_step_variable(struct flmem_launch_scan *scan, const char *text, const char *name)
+{
+	size_t length = strlen(name);
+	const char *list = text + length + 1;
+
+	if (!flmem_text_starts(text, name))
+		return;
+	if (text[length] == '=' && lists_nothing(list)) {
+		scan->steps_drop = true;
+		scan->step_dropper = name;
+		scan->listed = 0;
+	} else if (text[length] == '=' ? lists_word(list, "ALL")
+				       : scan->now.unsets && !text[length]) {
+		scan->steps_drop = false;
+	}
+}
+
 void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text)
 {
-	static const char name[] = "SLURM_EXPORT_ENV";
+	static const char batch[] = "SBATCH_EXPORT=";
 
-	if (flmem_text_starts(text, name) &&
-	    (text[sizeof(name) - 1] == '=' ? lists_word(text + sizeof(name), "ALL")
-					   : scan->now.unsets && !text[sizeof(name) - 1]))
-		scan->steps_drop = false;
+	if (flmem_text_starts(text, batch))
+		scan->batch_drops = lists_nothing(text + sizeof(batch) - 1);
+	note_step_variable(scan, text, "SLURM_EXPORT_ENV");
+	note_step_variable(scan, text, "SRUN_EXPORT_ENV");
 }
 
 /* bsub -env LIST, without which it passes on all; qsub -v LIST, and -V for all. */
@@ -191,7 +220,7 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 	snprintf(list, sizeof(list), "%s", bare ? word->text : strchr(word->text, '=') + 1);
 	if (slurm && !lists_word(list, "ALL"))
 		flmem_launch_drop(scan, &word->place, "srun --export");
-	else if (slurm && scan->steps_drop)
+	else if (slurm && (scan->steps_drop || scan->batch_drops))
 		undo_drop(scan);
 	add_listed_variables(scan, list, &word->place);
 	return true;

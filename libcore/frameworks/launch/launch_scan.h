@@ -43,11 +43,12 @@ struct flmem_launch_statement {
 	bool declares, exports, unsets;
 	enum flmem_launch_runner runner;
 	const char *dropper;
-	bool unsets_next;		/* env -u NAME */
-	bool mentions;			/* a variable that rules check */
-	bool opens;			/* it is the header of a condition */
-	bool interprets;		/* it runs a file of Python, which the next word may be */
-	bool runs_file;			/* it runs one that is named */
+	bool unsets_next; /* env -u NAME */
+	bool mentions;	  /* a variable that rules check */
+	bool apart;	  /* part of a pipe or in the background: sets nothing outside */
+	bool opens;	  /* it is the header of a condition */
+	bool interprets;  /* it runs a file of Python, which the next word may be */
+	bool runs_file;	  /* it runs one that is named */
 	struct flmem_place interpreter; /* or of a variable that may be the file */
 	bool unclear;			/* that it is a variable */
 	bool by_variable;		/* the program is one, and may be Python */
@@ -61,14 +62,17 @@ struct flmem_launch_scan {
 	struct flmem_launches *launches;
 	struct flmem_launch_statement now;
 	unsigned char scope;
-	bool runs;		 /* there was a word that is no comment */
-	bool function;		 /* the next group is one */
-	bool shell;		 /* the file is a script: its variables have to be exported */
-	bool exports_all;	 /* set -a */
-	bool build_step;	 /* RUN of a Dockerfile */
-	bool steps_drop;	 /* srun passes on only what #SBATCH --export lists */
-	size_t listed;		 /* how many variables that is: the first ones */
-	const char *exported[8]; /* by name alone; ends in NULL */
+	bool runs;		  /* there was a word that is no comment */
+	bool function;		  /* the next group is one */
+	bool shell;		  /* the file is a script: its variables have to be exported */
+	bool exports_all;	  /* set -a */
+	bool build_step;	  /* RUN of a Dockerfile */
+	bool steps_drop;	  /* srun passes on only what #SBATCH --export lists */
+	bool batch_drops;	  /* sbatch passes on nothing, by SBATCH_EXPORT */
+	const char *step_dropper; /* the variable by which steps drop; NULL: #SBATCH --export */
+	bool after_pipe;	  /* a shell of its own runs the statement */
+	size_t listed;		  /* how many variables that is: the first ones */
+	const char *exported[8];  /* by name alone; ends in NULL */
 	char folder[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the one that it is in, or "" */
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 	char marks[FLMEM_LAUNCH_HEREDOCS][FLMEM_LAUNCH_MARK_MAX]; /* heredocs of this line */
@@ -152,10 +156,13 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word, const char *before);
 
-/* What srun drops in a job with #SBATCH --export; SLURM_EXPORT_ENV, which ends that. */
+/* What srun drops in a job with #SBATCH --export; SLURM_EXPORT_ENV, which ends or begins that. */
 void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flmem_place *place,
 			       const char *dropper);
 void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text);
+
+/* What sbatch drops where SBATCH_EXPORT is NONE or NIL. */
+void flmem_launch_drop_of_batch(struct flmem_launch_scan *scan, const struct flmem_place *place);
 
 /* "python3 -u job.py", "./job.py", and python3 "$1", whose file is not known (launch_python.c). */
 void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,

@@ -143,12 +143,34 @@ static bool is_preparation(const char *command)
 	return false;
 }
 
+/* zsh and ksh run the last command of a pipe in the shell itself. */
+static bool keeps_last(const struct flmem_launch_scan *scan)
+{
+	size_t length = strcspn(scan->text, "\n");
+
+	return flmem_text_starts(scan->text, "#!") &&
+	       (memmem(scan->text, length, "zsh", 3) || memmem(scan->text, length, "ksh", 3));
+}
+
+/* "a | b" and "a &", not "a 2>&1" or "a &> b": variables of these reach nothing else. */
+static void note_apart(struct flmem_launch_scan *scan, const char *p, bool empty)
+{
+	bool pipe = scan->shell && *p == '|' && p[1] != '|';
+	bool background = scan->shell && *p == '&' && p[1] != '&' && p[1] != '>' &&
+			  (p == scan->text || p[-1] != '>');
+
+	scan->now.apart = pipe || background || (scan->after_pipe && !keeps_last(scan));
+	if (!empty)
+		scan->after_pipe = pipe;
+}
+
 void flmem_launch_note_separator(struct flmem_launch_scan *scan)
 {
 	const char *p = scan->text + scan->at;
 	bool empty = !*scan->now.command && scan->now.first == scan->launches->variable_count;
 	bool decided = scan->now.mentions || (*p == '&' && is_preparation(scan->now.command));
 
+	note_apart(scan, p, empty);
 	flmem_launch_end_statement(scan);
 	if (scan->shell && (*p == '&' || *p == '|') && p[1] == *p) {
 		note_chain(scan, *p, decided);

@@ -190,6 +190,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 	static const char *const prefixes[] = {"Environment=", "--env=", "--setenv=", "-e"};
 	const char *text = word->text, *equals;
 	const char *name;
+	bool appends;
 
 	if (scan->now.launch >= 0) /* an argument of the program */
 		return false;
@@ -199,10 +200,12 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 		if (flmem_text_starts(text, prefixes[i]))
 			text += strlen(prefixes[i]);
 	equals = strchr(text, '=');
-	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text)) : NULL;
+	appends = scan->shell && equals && equals > text && equals[-1] == '+';
+	name = equals ? flmem_launch_variable_name(text, (size_t)(equals - text) - appends) : NULL;
 	if (!name)
 		return flmem_launch_note_list(scan, word);
-	flmem_launch_add_variable(scan->launches, name, equals + 1, -1, &word->place);
+	flmem_launch_add_variable(scan->launches, name, appends ? NULL : equals + 1, -1,
+				  &word->place);
 	return true;
 }
 
@@ -331,12 +334,13 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_statement *now = &scan->now;
-	bool own;
+	bool own, apart;
 	unsigned char scope;
 
 	forget_ends(scan);
 	own = now->first < launches->variable_count && may_start(scan);
-	scope = own ? flmem_launch_own_scope(scan) : scan->scope;
+	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
+	scope = own || apart ? flmem_launch_own_scope(scan) : scan->scope;
 
 	if ((scan->build_step && now->launch < 0) || is_build_argument(scan))
 		launches->variable_count = now->first;

@@ -57,12 +57,19 @@ bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *
 static bool mentions_program(const char *text, const char *part,
 			     const struct flmem_launch_program *program)
 {
+	bool folder = false;
+
+	if (program->before && !mentions_words(part, program->before, program->word))
+		return false;
+	if (!program->before && !strstr(part, program->word)) {
+		folder = mentions_folder(part, program->word);
+		if (!folder)
+			return false;
+	}
+	/* The text is searched last: it is the whole file, and the part one of many. */
 	if (program->of && !strstr(text, program->of))
 		return false;
-	if (program->before)
-		return mentions_words(part, program->before, program->word);
-	return strstr(part, program->word) ||
-	       (mentions_folder(part, program->word) && flmem_launch_has_mark(text, program));
+	return !folder || flmem_launch_has_mark(text, program);
 }
 
 bool flmem_launch_is_likely_in(const char *text, const char *part)

@@ -70,6 +70,30 @@ static void unset_name(struct flmem_launch_scan *scan, const char *name)
 	flmem_launch_add_unset(scan->launches, name, -1, &place);
 }
 
+/* "export -n NAME", "declare +x NAME": programs get the variable no longer. */
+static bool ends_export(const struct flmem_launch_statement *now, const char *text)
+{
+	return now->declares ? *text == '+' && strchr(text, 'x')
+			     : now->exports && strcmp(text, "-n") == 0;
+}
+
+/* "export NAME=VALUE": a later NAME=VALUE reaches programs, too. */
+static void export_assigned(struct flmem_launch_scan *scan, const char *text)
+{
+	size_t length = strcspn(text, "=+");
+	const char *name = text[length] ? flmem_launch_variable_name(text, length) : NULL;
+	size_t at = find_exported(scan, name);
+
+	if (name && at + 1 < FLMEM_ARRAY_SIZE(scan->exported))
+		scan->exported[at] = name;
+}
+
+static void end_export(struct flmem_launch_statement *now)
+{
+	now->exports = false;
+	now->unsets = true;
+}
+
 /* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
 void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, const char *before)
 {
@@ -78,17 +102,22 @@ void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, 
 
 	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0)
 		now->declares = true;
+	else if (ends_export(now, text))
+		end_export(now);
 	else if (strcmp(text, "export") == 0 || (now->declares && *text == '-'))
 		now->exports |= !now->declares || strchr(text, 'x');
-	else if ((strcmp(before, "set") == 0 && *text == '-' && strchr(text, 'a')) ||
-		 strcmp(text, "allexport") == 0)
-		scan->exports_all = true;
+	else if (strcmp(before, "set") == 0 && strchr("-+", *text) && strchr(text, 'a'))
+		scan->exports_all = *text == '-';
+	else if (strcmp(text, "allexport") == 0)
+		scan->exports_all = *before != '+';
 	else if (strcmp(text, "unset") == 0 && !*now->previous)
 		now->unsets = true;
 	else if (now->unsets && name)
 		unset_name(scan, name);
 	else if (now->exports && name)
 		export_name(scan, name);
+	else if (now->exports && !scan->scope && !scan->after_pipe)
+		export_assigned(scan, text);
 }
 
 /* What is set before, also in front of the command, does not reach the program. */
@@ -114,6 +143,8 @@ static const struct runner runners[] = {
 	{"su", FLMEM_LAUNCH_BY_SU, NULL},
 	{"runuser", FLMEM_LAUNCH_BY_SU, NULL},
 	{"ssh", FLMEM_LAUNCH_BY_SSH, "ssh"},
+	{"pdsh", FLMEM_LAUNCH_BY_SSH, "pdsh"},
+	{"clush", FLMEM_LAUNCH_BY_SSH, "clush"},
 	{"eval", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"tmux", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"screen", FLMEM_LAUNCH_BY_TEXT, NULL},
@@ -127,6 +158,7 @@ static const struct runner runners[] = {
 	{"sbatch", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"docker", FLMEM_LAUNCH_BY_CONTAINER, "docker"},
 	{"podman", FLMEM_LAUNCH_BY_CONTAINER, "podman"},
+	{"nerdctl", FLMEM_LAUNCH_BY_CONTAINER, "nerdctl"},
 	{"kubectl", FLMEM_LAUNCH_BY_CONTAINER, "kubectl"},
 	{"apptainer", FLMEM_LAUNCH_BY_APPTAINER, NULL},
 	{"singularity", FLMEM_LAUNCH_BY_APPTAINER, NULL},
@@ -262,6 +294,29 @@ static void note_apptainer_option(struct flmem_launch_scan *scan,
 	}
 }
 
+/* Options of programs that run others with an empty environment: setpriv(1), bwrap(1), bash(1). */
+static void note_clearing_option(struct flmem_launch_scan *scan,
+				 const struct flmem_launch_word *word)
+{
+	const char *text = word->text, *previous = scan->now.previous, *name;
+
+	if (!scan->shell)
+		return;
+	if (strcmp(text, "--reset-env") == 0)
+		flmem_launch_drop(scan, &word->place, "setpriv --reset-env");
+	else if (strcmp(text, "--clearenv") == 0)
+		flmem_launch_drop(scan, &word->place, "bwrap --clearenv");
+	else if (strcmp(scan->now.command, "exec") == 0 && *previous != '-' &&
+		 (strcmp(previous, "exec") == 0 || strcmp(scan->now.earlier, "-a") == 0) &&
+		 has_letter(text, 'c'))
+		flmem_launch_drop(scan, &word->place, "exec -c");
+	name = flmem_launch_variable_name(text, strlen(text));
+	if (name && strcmp(previous, "--unsetenv") == 0)
+		flmem_launch_add_unset(scan->launches, name, -1, &word->place);
+	else if (name && strcmp(previous, "--setenv") == 0)
+		scan->now.pending = name;
+}
+
 static void note_runner_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			       const char *before)
 {
@@ -289,6 +344,18 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 	}
 }
 
+/* systemd.exec(5): an empty Environment= takes back those before it, not PassEnvironment=. */
+static void reset_unit(struct flmem_launch_scan *scan)
+{
+	struct flmem_launches *launches = scan->launches;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < launches->variable_count; i++)
+		if (!launches->variables[i].known || launches->variables[i].launch >= 0)
+			launches->variables[kept++] = launches->variables[i];
+	launches->variable_count = scan->now.first = kept;
+}
+
 /* PassEnvironment=NAME NAME and UnsetEnvironment=NAME of a unit. */
 static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -297,6 +364,8 @@ static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_l
 	bool passed = flmem_text_starts(key, passes), unset = flmem_text_starts(key, unsets);
 	const char *text = word->text, *name;
 
+	if (!scan->shell && strcmp(word->text, "Environment=") == 0)
+		reset_unit(scan);
 	if (scan->shell || (!passed && !unset))
 		return;
 	if (!*scan->now.command)
@@ -325,6 +394,7 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 	if (scan->now.launch >= 0)
 		return;
 	note_unit_names(scan, word);
+	note_clearing_option(scan, word);
 	if (!row) {
 		note_runner_option(scan, word, before);
 		return;
@@ -334,6 +404,8 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 			   row->runner == FLMEM_LAUNCH_BY_SSH || row->runner == FLMEM_LAUNCH_BY_SU;
 	if (strcmp(row->word, "srun") == 0)
 		flmem_launch_drop_of_step(scan, &word->place, row->dropper);
+	else if (strcmp(row->word, "sbatch") == 0)
+		flmem_launch_drop_of_batch(scan, &word->place);
 	else if (row->dropper && !is_scope(scan, row))
 		flmem_launch_drop(scan, &word->place, row->dropper);
 }

@@ -203,12 +203,12 @@ static void check_member(struct flmem_check *check, const struct flmem_node *nam
 		report_replaced(check, name, name->text, judged);
 }
 
-/* PATH.cleanup_memory of any module of NVFlare that has it, and gc.collect. */
+/* PATH.cleanup_memory of any module of NVFlare that has it, and what that calls. */
 static const char *function_of(const char *path)
 {
 	const char *name = flmem_nvflare_short_name(path);
 
-	if (strcmp(path, "gc.collect") == 0)
+	if (strcmp(path, "gc.collect") == 0 || strcmp(path, "torch.cuda.empty_cache") == 0)
 		return path;
 	return flmem_text_starts(path, "nvflare.") && flmem_text_is_one_of(name, functions) ? name
 											    : NULL;
@@ -243,6 +243,8 @@ static const char *name_of_call(const struct flmem_node *call)
 		return NULL;
 	if (strcmp(object->text, "gc") == 0)
 		return strcmp(name, "collect") == 0 ? name : NULL;
+	if (strcmp(object->text, "torch.cuda") == 0)
+		return strcmp(name, "empty_cache") == 0 ? name : NULL;
 	return flmem_text_starts(object->text, "nvflare.") && flmem_text_is_one_of(name, functions)
 		       ? name
 		       : NULL;
@@ -315,7 +317,8 @@ static const struct flmem_rule_row rows[] = {
 				 "of the client API, or _cleanup_learn_task_memory() of a swarm "
 				 "client, without anything that cleans up; cleanup_memory(), "
 				 "try_malloc_trim() or get_allocator_type() of "
-				 "nvflare.fuel.utils.memory_utils, or gc.collect(), to which "
+				 "nvflare.fuel.utils.memory_utils, gc.collect(), or "
+				 "torch.cuda.empty_cache(), to which "
 				 "something else is assigned, also by setattr(); information where "
 				 "the replacement cleans up itself or is not in the script, where "
 				 "the class inherits from none of NVFlare's, and for mock.patch()",

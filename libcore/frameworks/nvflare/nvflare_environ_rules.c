@@ -13,6 +13,7 @@ enum place_of_variable {
 	NOWHERE,
 	IN_OWN_PROCESS,
 	IN_CHILD,
+	DROPPED, /* from its own, so that children lack it */
 };
 
 static bool is_start(const char *path)
@@ -33,9 +34,15 @@ static enum place_of_variable place_of_call(const char *path)
 	static const char *const own[] = {"os.environ.__setitem__", "os.environ.setdefault",
 					  "os.environ.update", "os.putenv"};
 
+	static const char *const drops[] = {"os.environ.pop", "os.environ.clear",
+					    "os.environ.__delitem__", "os.unsetenv"};
+
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(own); i++)
 		if (strcmp(path, own[i]) == 0)
 			return IN_OWN_PROCESS;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(drops); i++)
+		if (strcmp(path, drops[i]) == 0)
+			return DROPPED;
 	return is_start(path) ? IN_CHILD : NOWHERE;
 }
 
@@ -100,8 +107,10 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 		visit_map(check, place, args, note);
 		if (flmem_node_get(args, "**"))
 			visit_name(check, place, NULL, flmem_node_get(args, "**"), note);
-	} else if (place == IN_OWN_PROCESS && first) {
+	} else if ((place == IN_OWN_PROCESS || place == DROPPED) && first) {
 		visit_name(check, place, flmem_node_string(first), first, note);
+	} else if (place == DROPPED) {
+		visit_name(check, place, NULL, flmem_node_get(call, "path"), note);
 	}
 }
 
@@ -172,7 +181,10 @@ static void note_unclear(struct flmem_check *check, enum place_of_variable place
 			 const struct flmem_node *node)
 {
 	const char *detail = place == IN_CHILD ? "it is for a process that the script starts"
-			     : name	       ? "whether it is read before or after"
+			     : place == DROPPED
+				     ? name ? "what the script starts after this lacks it"
+					    : "what the script starts after this lacks all of them"
+			     : name ? "whether it is read before or after"
 				    : "which variables are set is known only when the script runs";
 
 	if (name && place == IN_OWN_PROCESS && is_of_allocator(name))
@@ -323,20 +335,13 @@ static bool names_variable(const struct flmem_check *check, const struct flmem_n
 	return source && flmem_launch_mentions_variable(source);
 }
 
-/* nvflare.cli.main(), and commands for clients, which may begin with variables. */
-static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
+/* Commands for clients, which may begin with variables. */
+static void check_commands(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char *const names[] = {"command", "script", "launch_command"};
-	const char *path = flmem_nvflare_path_text(call);
 
-	if (strcmp(path, "nvflare.cli.main") == 0 || strcmp(path, "nvflare.cli.run") == 0)
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							  .path = path,
-							  .detail = "the script starts NVFlare"});
-	for (size_t i = 0; flmem_text_starts(path, "nvflare.") && i < FLMEM_ARRAY_SIZE(names);
-	     i++) {
-		const struct flmem_node *node = FLMEM_NODE_DIG(call, "args", names[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		const struct flmem_node *node = flmem_node_get(map, names[i]);
 
 		if (node && names_variable(check, node))
 			flmem_check_report(
@@ -344,6 +349,33 @@ static void check_nvflare(struct flmem_check *check, const struct flmem_node *ca
 					       .node = node,
 					       .path = names[i],
 					       .detail = "a command for clients sets variables"});
+	}
+}
+
+/* Sites of per_site_config, and of set_per_site_config(RECIPE, SITES). */
+static void check_sites(struct flmem_check *check, const struct flmem_node *args)
+{
+	static const char *const names[] = {"per_site_config", "config", "0", "1"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		for (const struct flmem_node *n = flmem_node_first(flmem_node_get(args, names[i]));
+		     n; n = n->next)
+			check_commands(check, n);
+}
+
+/* nvflare.cli.main(), and commands for clients. */
+static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call);
+
+	if (strcmp(path, "nvflare.cli.main") == 0 || strcmp(path, "nvflare.cli.run") == 0)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = path,
+							  .detail = "the script starts NVFlare"});
+	if (flmem_text_starts(path, "nvflare.")) {
+		check_commands(check, flmem_node_get(call, "args"));
+		check_sites(check, flmem_node_get(call, "args"));
 	}
 }
 
@@ -380,10 +412,25 @@ static void check_loader(struct flmem_check *check, const struct flmem_node *cal
 									"another file"});
 }
 
+/* Commands of an exported job: of its executors, and of a launcher among its components. */
+static void check_job_commands(struct flmem_check *check)
+{
+	const struct flmem_node *root = check->input->document.root, *n;
+
+	for (n = flmem_node_first(flmem_node_get(root, "executors")); n; n = n->next)
+		check_commands(check, FLMEM_NODE_DIG(n, "executor", "args"));
+	for (n = flmem_node_first(flmem_node_get(root, "components")); n; n = n->next)
+		check_commands(check, flmem_node_get(n, "args"));
+}
+
 static void environ_cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
+	if (check->input->kind == &flmem_nvflare_client_file) {
+		check_job_commands(check);
+		return;
+	}
 	visit_script(check, note_unclear);
 	for (; n; n = n->next) {
 		check_start(check, n);
@@ -422,17 +469,20 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-ENVIRON-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a script that sets other variables which rules check in "
-				      "os.environ, sets them for a process that it starts, or in "
-				      "a dictionary that may be for one, sets "
-				      "variables whose names are not literals, or starts NVFlare, "
-				      "runs another file of Python or a program that is a "
-				      "variable, sets variables by a command, also by one for "
-				      "clients, or from a file (load_dotenv)",
+			 .condition =
+				 "a script that sets other variables which rules check in "
+				 "os.environ, takes any out of it, sets them for a process that "
+				 "it starts, or in "
+				 "a dictionary that may be for one, sets "
+				 "variables whose names are not literals, or starts NVFlare, "
+				 "runs another file of Python or a program that is a "
+				 "variable, sets variables by a command, also by one for "
+				 "clients, or from a file (load_dotenv); such a command in an "
+				 "exported job",
 			 .message = "cannot tell which process gets which variables and settings; "
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},
-		SCRIPT,
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_client_file},
 		.check = environ_cannot_tell,
 	},
 };

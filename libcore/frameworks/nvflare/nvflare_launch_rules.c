@@ -24,6 +24,19 @@ static bool preloads_jemalloc(const struct flmem_launch_check *one)
 	       (asked && strcmp(asked->value, "true") == 0);
 }
 
+/* A library that is not known may be an allocator; one whose name is of none is not. */
+static bool preloads_allocator(const struct flmem_launch_check *one)
+{
+	static const char *const parts[] = {"alloc", "hoard", "flmem"};
+	const struct flmem_launch_variable *preload =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD);
+	bool found = preload && !preload->known;
+
+	for (size_t i = 0; preload && !found && i < FLMEM_ARRAY_SIZE(parts); i++)
+		found = strstr(preload->value, parts[i]);
+	return found;
+}
+
 /* glibc's tunable limits the arenas as well; a value that is not known may do so. */
 static bool limits_by_tunable(const struct flmem_launch_check *one)
 {
@@ -38,8 +51,7 @@ static bool limits_by_tunable(const struct flmem_launch_check *one)
 /* By its variables, or perhaps by those of another file or allocator. */
 static bool limits_arenas(const struct flmem_launch_check *one)
 {
-	return one->launches->open || preloads_jemalloc(one) ||
-	       flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
+	return one->launches->open || preloads_jemalloc(one) || preloads_allocator(one) ||
 	       flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one);
 }
 
