@@ -82,6 +82,18 @@ static bool find_thread_functions(const struct flmem_module *library,
 							       &functions->set_stack));
 }
 
+/* pthread_mutex_lock() of musl compares single bits of the word. */
+static void find_stop_functions(const struct flmem_module *library,
+				const struct flmem_module *threads,
+				struct flmem_thread_functions *functions)
+{
+	const char *lock = functions->is_glibc ? "pthread_mutex_lock" : "pthread_rwlock_wrlock";
+
+	if (!flmem_module_symbol_any(library, "memccpy", &functions->copy) ||
+	    !flmem_module_symbol_any(threads, lock, &functions->lock))
+		functions->copy = functions->lock = 0;
+}
+
 int flmem_thread_functions_find(const struct flmem_view *view,
 				struct flmem_thread_functions *ret_functions,
 				struct flmem_error *err)
@@ -110,6 +122,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 			err, FLMEM_EUNSUPPORTED, 0,
 			"the C library of process %d exports no functions to start a thread",
 			(int)view->process->pid);
+	find_stop_functions(library, threads, &functions);
 	*ret_functions = functions;
 	return 0;
 }

@@ -40,6 +40,8 @@ struct flmem_new_thread {
 struct flmem_thread_functions {
 	uint64_t init, detach, create, sleep;
 	uint64_t set_stack; /* 0: its default stack is large enough */
+	/* memccpy(), and a lock whose first word is 0 while it is open; both 0: not found */
+	uint64_t copy, lock;
 	bool is_glibc;
 };
 

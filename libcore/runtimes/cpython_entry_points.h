@@ -20,7 +20,7 @@ struct flmem_cpython_session {
 };
 
 /*
- * A blocked thread starts a new one (remote/new_thread.h), in which PyGILState_Ensure (from 3.15 on
+ * A blocked thread starts a new one (remote/new_thread.h), in which PyGILState_Ensure (from 3.14 on
  * after PyThreadState_New), PyRun_SimpleString and PyGILState_Release run: it holds no locks of the
  * program, so the code waits for locks as in any thread. The interpreter gives it a thread state of
  * the main interpreter. Tested with 3.8 to 3.15. FLMEM_EUNSAFE when no thread can be borrowed now,

@@ -153,7 +153,7 @@ struct places {
 	unsigned words;	      /* of the whole table */
 	bool only_releases;   /* alphas, betas and candidates may differ */
 	unsigned flags_bytes; /* between the table and `finalizing`; 0: not checked */
-	bool ensure_guards;
+	bool creates_state;
 	unsigned threads_main;
 	unsigned ceval_gil;
 	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
@@ -173,6 +173,7 @@ static const struct places places[] = {
 	 .exception = 112},
 	{.minor = 14,
 	 .words = 95,
+	 .creates_state = true,
 	 .threads_main = 10,
 	 .ceval_gil = 15,
 	 .gil = 16,
@@ -185,7 +186,7 @@ static const struct places places[] = {
 	 .words = 111,
 	 .only_releases = true,
 	 .flags_bytes = 24, /* _initialized to initialized, five ints */
-	 .ensure_guards = true,
+	 .creates_state = true,
 	 .threads_main = 10,
 	 .ceval_gil = 15,
 	 .gil = 16,
@@ -253,7 +254,7 @@ static bool read_offsets(const uint64_t *words, const struct places *at,
 
 	*layout = (struct flmem_cpython_layout){
 		.free_threaded = words[WORD_FREE_THREADED] != 0,
-		.ensure_guards = at->ensure_guards,
+		.creates_state = at->creates_state,
 		.runtime_gil = NONE,
 		.drop_request = NONE,
 		NO_DEBUGGER,

@@ -36,7 +36,7 @@ struct flmem_cpython_layout {
 	uint32_t thread_native_id; /* gettid() */
 	uint32_t thread_exception; /* pointer: the exception that is being raised, if any */
 	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: release the lock */
-	bool ensure_guards;	   /* PyGILState_Ensure() holds finalisation up, since 3.15 */
+	bool creates_state;	   /* by PyThreadState_New(), since 3.14: cpython_new_thread.c */
 	/* PEP 768, since 3.14 */
 	uint32_t debugger_enabled; /* int in PyInterpreterState */
 	uint32_t threads_main;	   /* pointer in PyInterpreterState */

@@ -23,6 +23,12 @@
 #define STATE_UNLOCKED 1
 #define STATE_LOCKED   0
 
+/* The larger one of pthread_mutex_t and pthread_rwlock_t. */
+#define LOCK_SIZE 64
+
+/* memccpy() ends after it; the low byte of a pointer to a structure is even. */
+#define NO_BYTE_OF_A_POINTER 0xff
+
 /*
  * Each thread that cannot be used, for example with a stack that is too small, sleeps for some more
  * seconds.
@@ -48,7 +54,7 @@ static int find_python_functions(struct flmem_cpython_session *session,
 	const struct flmem_module *module = session->python.module;
 	struct functions found = {0};
 
-	if ((session->place.layout.ensure_guards &&
+	if ((session->place.layout.creates_state &&
 	     !flmem_module_symbol_any(module, "PyThreadState_New", &found.create)) ||
 	    !flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
 	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &found.run) ||
@@ -61,6 +67,13 @@ static int find_python_functions(struct flmem_cpython_session *session,
 	 * If flmem cannot start a thread through the C library, another entry point may still work.
 	 */
 	session->cannot_start = flmem_thread_functions_find(session->view, &found.thread, err) != 0;
+	if (!session->cannot_start && found.create && !found.thread.copy) {
+		session->cannot_start = true;
+		flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				"the C library of process %d does not export memccpy() or "
+				"its locks",
+				(int)session->view->process->pid);
+	}
 	if (session->cannot_start)
 		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
 	*ret_functions = found;
@@ -91,18 +104,43 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 }
 
 /*
- * PyGILState_Ensure() of 3.15 makes finalisation wait while it creates the state of a thread, by a
- * counter that fork() copies and the child does not reset: a child that is forked meanwhile never
- * finishes Py_FinalizeEx(). So PyThreadState_New() creates the state, without the counter. That one
- * counts as used once, hence the second PyGILState_Release(). Both functions need the memory that
- * accepts_new_thread() requires.
+ * Stops the thread for good if the interpreter is finalising: a copy of the pointer that it then
+ * sets is taken for the first word of a lock, which only zero leaves open. Waiting for a lock
+ * survives signals, such as those of setuid(); sleeping does not.
+ */
+static void plan_stop(const struct flmem_cpython_session *session,
+		      const struct functions *functions, struct flmem_chain *chain)
+{
+	uint64_t lock = flmem_chain_put(chain, NULL, LOCK_SIZE);
+	struct flmem_call *call = flmem_chain_add(chain, "memccpy", functions->thread.copy);
+
+	call->args[0] = lock;
+	call->args[1] = session->place.runtime + session->place.layout.finalizing;
+	call->args[2] = NO_BYTE_OF_A_POINTER;
+	call->args[3] = sizeof(uint64_t);
+	call->data_args = 1U;
+	call = flmem_chain_add(chain, "lock", functions->thread.lock);
+	call->args[0] = lock;
+	call->data_args = 1U;
+}
+
+/*
+ * Since 3.14 finalisation turns away only the threads that have a state when it begins. So
+ * PyThreadState_New() creates the state, then the interpreter must not be finalising: what begins
+ * later finds that state. PyGILState_Ensure() of 3.15 has a check of its own, but makes
+ * finalisation wait meanwhile, by a counter that fork() copies and the child does not reset: a
+ * child that is forked in that moment never finishes Py_FinalizeEx(). PyThreadState_New() counts as
+ * one use, hence the second PyGILState_Release(), which ends the process if PyThreadState_New() had
+ * no memory: accepts_new_thread() requires it.
  */
 static void plan_lock(const struct flmem_cpython_session *session,
 		      const struct functions *functions, struct flmem_chain *chain)
 {
-	if (functions->create)
+	if (functions->create) {
 		flmem_chain_add(chain, "PyThreadState_New", functions->create)->args[0] =
 			session->state.main_interpreter;
+		plan_stop(session, functions, chain);
+	}
 	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
 }
 
@@ -132,7 +170,7 @@ static void plan_calls(const struct flmem_cpython_session *session,
 /* Number of returned calls once the interpreter's lock is held: those of plan_lock(). */
 static size_t count_calls_locked(const struct flmem_cpython_session *session)
 {
-	return session->place.layout.ensure_guards ? 2 : 1;
+	return session->place.layout.creates_state ? 4 : 1;
 }
 
 /* The place of the answer, then the source. */
@@ -213,6 +251,15 @@ static const char *describe_wait(const struct flmem_cpython_session *session,
 					: "is blocked in a system call";
 }
 
+static int explain_finalizing(const struct flmem_cpython_session *session,
+			      const struct flmem_borrow_result *run, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the interpreter of process %d began to end, so the code does not "
+			       "run; its thread %d remains until the process ends",
+			       (int)session->view->process->pid, (int)run->tid);
+}
+
 static int explain_unlocked(const struct flmem_cpython_session *session,
 			    const struct flmem_cpython_gil *gil,
 			    const struct flmem_borrow_result *run, struct flmem_error *err)
@@ -233,13 +280,16 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 			     const struct flmem_borrow_result *run, struct flmem_error *err)
 {
 	struct flmem_cpython_gil gil = {0};
+	bool finalizing = false;
 
 	if (run->self_restored)
 		return flmem_error_prefix(err, FLMEM_EFAILED, "the outcome of the code is unknown");
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
+	flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL);
 	if (run->returned < count_calls_locked(session) && !session->call->function.address)
-		return explain_unlocked(session, &gil, run, err);
+		return finalizing ? explain_finalizing(session, run, err)
+				  : explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not ended within %llu ms; it runs on in thread %d of "
 			       "process %d, which %s",

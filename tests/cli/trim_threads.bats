@@ -561,3 +561,21 @@ fork_beside_a_new_state() {
 	requires victim:interpreter/slow_state.so
 	each_python fork_beside_a_new_state
 }
+
+# Finalisation since 3.14 does not turn away a thread that creates its state meanwhile.
+end_beside_a_new_state() {
+	local ended=0
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending_beside_state.py" \
+		"$FLMEM_VICTIMS/interpreter/slow_state.so"
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s
+	# 3 where the process has ended first.
+	[ "$status" -ne 0 ] || fail "the code ran: $output"
+	wait "$VICTIM" || ended=$?
+	[ "$ended" -eq 0 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
+	[ "$(cat "$VICTIM_LOG")" = $'ready\nfinalizing' ] || fail "$(cat "$VICTIM_LOG")"
+}
+
+@test "no code runs in an interpreter that begins to end while its thread enters" {
+	requires victim:interpreter/slow_state.so
+	each_python end_beside_a_new_state
+}

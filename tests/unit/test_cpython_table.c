@@ -92,7 +92,7 @@ static void the_places_in_315_are_those_of_its_headers(void **state)
 	assert_int_equal(layout.debugger_pending, 0);
 	assert_int_equal(layout.debugger_path, 4);
 	assert_int_equal(layout.debugger_path_size, 512);
-	assert_true(layout.ensure_guards);
+	assert_true(layout.creates_state);
 }
 
 static bool is_used(unsigned word)
