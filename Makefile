@@ -40,7 +40,7 @@ check:
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
 	cmake --build --preset dev
-	scripts/test dev -E '^(safety\..*|world\.trixie)$$'
+	scripts/test dev -E '^(mutants\.quick|safety\..*|world\.trixie)$$'
 
 bench:
 	scripts/setup build bench

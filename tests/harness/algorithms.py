@@ -236,7 +236,8 @@ def memory():
         for mib in (8, 64):
             names = aggregations.write_large(7, mib)
             peaks.append(run("-o", "out.safetensors", "-a", algorithm, *names)["peak_anon_bytes"])
-        assert peaks[1] < 16 << 20 and peaks[1] < peaks[0] * 1.5 + (4 << 20), (algorithm, peaks)
+        # What the page cache lacks by then is read into windows beside it, of the same size for all models.
+        assert peaks[1] < 16 << 20 and peaks[1] < peaks[0] * 1.5 + (8 << 20), (algorithm, peaks)
 
 
 def state_type(kind):

@@ -2,9 +2,10 @@
 """
 Plants faults in the code that protects targets, one at a time, and checks that a test notices each.
 
-usage: run.py BUILD [--quick] [--only NAME ...] [--jobs N] [--list]
+usage: run.py BUILD [--quick] [--only NAME ...] [--jobs N] [--list | --tests]
 
 BUILD must be up to date, with its tests. --quick: only faults that unit tests notice at once.
+--list: the faults; --tests: the tests that have to notice them. Both plant nothing.
 Every named test has to pass without a fault first. Exit status 1 when a fault survived, was not
 found in the source, did not compile, or named a test that does not pass.
 """
@@ -120,6 +121,7 @@ def parse_options():
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     options.build = os.path.realpath(options.build)
     return options
@@ -127,6 +129,10 @@ def parse_options():
 
 def main():
     options = parse_options()
+    if options.tests:
+        named = {test.partition("/")[0] for fault in choose(options) for test in fault.tests}
+        print("\n".join(sorted(named)))
+        return
     wrong = faults.check(FAULTS, ROOT)
     if wrong:
         raise SystemExit("\n".join(wrong))

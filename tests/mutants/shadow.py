@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
@@ -63,8 +64,12 @@ def end_children():
 
 def read_tests(build):
     """ctest's table: name to (command, environment, time limit)."""
-    listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True,
-                            stdout=subprocess.PIPE)
+    # From elsewhere: ctest would replace the log of the run that this one is part of.
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+            file.write(f'subdirs("{build}")\n')
+        listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=directory, check=True,
+                                stdout=subprocess.PIPE)
     found = {}
     for test in json.loads(listed.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test["properties"]}
