@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 
 #define AHEAD_MAX 256 /* words; keeps the time in proportion to the length of the text */
 
@@ -87,10 +88,7 @@ bool flmem_python_is_generic(const struct flmem_python_word *word)
 
 bool flmem_python_is_type_test(const char *name)
 {
-	static const char *const names[] = {"isinstance", "issubclass", "cast"};
+	static const char *const names[] = {"isinstance", "issubclass", "cast", NULL};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	return flmem_text_is_one_of(name, names);
 }

@@ -60,4 +60,23 @@ static inline bool row_is_right(const char *file, const struct row *row)
 	return right;
 }
 
+/* All rows are tried, also behind one that is wrong. */
+static inline bool scripts_are_right(const struct row *rows, size_t count)
+{
+	bool right = true;
+
+	for (size_t i = 0; i < count; i++)
+		right &= row_is_right("run.sh", &rows[i]);
+	return right;
+}
+
+static inline bool files_are_right(const struct file_row *rows, size_t count)
+{
+	bool right = true;
+
+	for (size_t i = 0; i < count; i++)
+		right &= row_is_right(rows[i].file, &rows[i].row);
+	return right;
+}
+
 #endif

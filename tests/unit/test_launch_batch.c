@@ -177,22 +177,14 @@ static const struct file_row files[] = {
 
 static void directives_decide_what_reaches_a_job(void **state)
 {
-	bool right = true;
-
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
-		right &= row_is_right("run.sh", &scripts[i]);
-	assert_true(right);
+	assert_true(scripts_are_right(scripts, FLMEM_ARRAY_SIZE(scripts)));
 }
 
 static void files_of_services_for_ci_are_read(void **state)
 {
-	bool right = true;
-
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
-		right &= row_is_right(files[i].file, &files[i].row);
-	assert_true(right);
+	assert_true(files_are_right(files, FLMEM_ARRAY_SIZE(files)));
 }
 
 int main(void)

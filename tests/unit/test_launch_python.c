@@ -75,13 +75,10 @@ static const struct file_row files[] = {
 
 static void code_that_runs_a_simulator_is_one(void **state)
 {
-	bool right = true;
+	bool right = scripts_are_right(scripts, FLMEM_ARRAY_SIZE(scripts));
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
-		right &= row_is_right("run.sh", &scripts[i]);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
-		right &= row_is_right(files[i].file, &files[i].row);
+	right &= files_are_right(files, FLMEM_ARRAY_SIZE(files));
 	assert_true(right);
 }
 

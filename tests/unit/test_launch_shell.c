@@ -523,13 +523,10 @@ static void what_a_directive_sets_is_shown_alone(void **state)
 
 static void variables_reach_what_they_are_set_for(void **state)
 {
-	bool right = true;
+	bool right = scripts_are_right(scripts, FLMEM_ARRAY_SIZE(scripts));
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
-		right &= row_is_right("run.sh", &scripts[i]);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
-		right &= row_is_right(files[i].file, &files[i].row);
+	right &= files_are_right(files, FLMEM_ARRAY_SIZE(files));
 	assert_true(right);
 }
 

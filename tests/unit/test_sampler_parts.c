@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "cpython_table_315.h"
 #include "preload/sampler/python_frames.h"
 
 #define DRAWS 1000000
@@ -196,18 +197,6 @@ static void test_which_pythons_are_read(void **state)
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 }
 
-/* The table of Debian's 3.15.2 behind the cookie; tests/worlds/make-python has it. */
-static const uint64_t table_315[] = {
-	0x30f02f0, 0,	 346568, 912,  936,  226240, 7272, 7264, 7336, 7352, 7400, 7592, 7576, 7584,
-	16,	   7736, 0,	 7752, 7744, 7944,   0,	   888,	 0,    8,    16,   72,	 80,   88,
-	96,	   176,	 184,	 256,  32,   36,     40,   136,	 288,  0,    88,   8,	 0,    56,
-	80,	   74,	 64,	 0,    216,  112,    120,  128,	 136,  68,   52,   96,	 104,  208,
-	0,	   16,	 8,	 424,  24,   88,     168,  32,	 288,  944,  888,  40,	 32,   16,
-	40,	   24,	 16,	 200,  24,   40,     32,   48,	 32,   40,   24,   16,	 32,   16,
-	24,	   40,	 16,	 32,   64,   32,     16,   40,	 56,   176,  112,  120,	 1120, 104,
-	160,	   24,	 72,	 67,   0,    8,	     24,   344,	 8028, 0,    4,	   512,
-};
-
 static bool is_used_in_315(size_t word)
 {
 	static const size_t used[] = {26, 30, 40, 41, 42, 44, 48, 50, 51, 52, 56};
@@ -222,12 +211,12 @@ static bool is_used_in_315(size_t word)
 static void test_positions_in_315(void **state)
 {
 	enum flmem_profile_python why = FLMEM_PROFILE_PYTHON_NONE;
-	uint64_t words[1 + FLMEM_ARRAY_SIZE(table_315)];
+	uint64_t words[1 + FLMEM_ARRAY_SIZE(cpython_table_315)];
 	struct sampler_python found;
 
 	(void)state;
 	memcpy(words, "xdebugpy", 8);
-	memcpy(words + 1, table_315, sizeof(table_315));
+	memcpy(words + 1, cpython_table_315, sizeof(cpython_table_315));
 	assert_true(sampler_python_layout(0x030f02f0, words, &found, &why));
 	assert_int_equal(found.thread_frame, 72);
 	assert_int_equal(found.thread_id, 176);
@@ -249,7 +238,7 @@ static void test_positions_in_315(void **state)
 		assert_int_equal(refusal(0x030f02f0, words),
 				 is_used_in_315(i) ? FLMEM_PROFILE_PYTHON_INCONSISTENT
 						   : FLMEM_PROFILE_PYTHON_READ);
-		words[i] = table_315[i - 1];
+		words[i] = cpython_table_315[i - 1];
 	}
 	assert_int_equal(refusal(0x030f00c2, words), FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION);
 	words[2] = 1;
