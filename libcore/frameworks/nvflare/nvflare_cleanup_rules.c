@@ -203,15 +203,27 @@ static void check_member(struct flmem_check *check, const struct flmem_node *nam
 		report_replaced(check, name, name->text, judged);
 }
 
-/* PATH.cleanup_memory of any module of NVFlare that has it, and what that calls. */
+/* MODULE.cleanup_memory of any module of NVFlare that has it, and what that calls. */
+static bool is_cleanup_of(const char *module, size_t length, const char *name)
+{
+	static const struct {
+		const char *module, *name;
+	} called[] = {{"gc", "collect"}, {"torch.cuda", "empty_cache"}};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(called); i++)
+		if (strlen(called[i].module) == length &&
+		    strncmp(called[i].module, module, length) == 0)
+			return strcmp(called[i].name, name) == 0;
+	return flmem_text_starts(module, "nvflare.") && flmem_text_is_one_of(name, functions);
+}
+
 static const char *function_of(const char *path)
 {
 	const char *name = flmem_nvflare_short_name(path);
 
-	if (strcmp(path, "gc.collect") == 0 || strcmp(path, "torch.cuda.empty_cache") == 0)
-		return path;
-	return flmem_text_starts(path, "nvflare.") && flmem_text_is_one_of(name, functions) ? name
-											    : NULL;
+	if (name == path || !is_cleanup_of(path, (size_t)(name - path) - 1, name))
+		return NULL;
+	return flmem_text_starts(path, "nvflare.") ? name : path;
 }
 
 static void check_assignments(struct flmem_check *check)
@@ -241,13 +253,7 @@ static const char *name_of_call(const struct flmem_node *call)
 		return name;
 	if (!flmem_node_is_kind(object, FLMEM_NODE_EXPRESSION))
 		return NULL;
-	if (strcmp(object->text, "gc") == 0)
-		return strcmp(name, "collect") == 0 ? name : NULL;
-	if (strcmp(object->text, "torch.cuda") == 0)
-		return strcmp(name, "empty_cache") == 0 ? name : NULL;
-	return flmem_text_starts(object->text, "nvflare.") && flmem_text_is_one_of(name, functions)
-		       ? name
-		       : NULL;
+	return is_cleanup_of(object->text, strlen(object->text), name) ? name : NULL;
 }
 
 static void check_setter(struct flmem_check *check, const struct flmem_node *call)
