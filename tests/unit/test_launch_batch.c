@@ -13,7 +13,7 @@ static const struct row scripts[] = {
 	{UNSET, "#SBATCH --export=PATH,HOME\n" CLIENT, 1, "keeps what the submitting shell sets"},
 	{UNSET, NONE SET CLIENT, 0, NULL},
 	{UNSET, NONE CLIENT SET, 1, "line 3 sets it where it does not reach"},
-	/* and srun, which takes the list from there, passes on none of it */
+	/* and srun, which takes the list from there, passes nothing of it on */
 	{UNSET, NONE SET "srun " CLIENT, 1, "line 2 sets it, and srun under #SBATCH --export"},
 	{UNSET, "#SBATCH --export NIL\n" SET "srun -n 2 " CLIENT, 1, NULL},
 	{UNSET, NONE "MALLOC_ARENA_MAX=2 srun " CLIENT, 1, NULL},

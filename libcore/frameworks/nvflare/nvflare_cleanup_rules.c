@@ -170,7 +170,7 @@ static size_t find_class(const char *text, size_t at)
 	return at;
 }
 
-/* What a class whose line begins there inherits: NULL where that is none of the cleanup. */
+/* What a class whose line begins there inherits: NULL where that has no cleanup. */
 static const char *judge_class(const struct flmem_check *check, size_t start, size_t end,
 			       const char *judged)
 {
