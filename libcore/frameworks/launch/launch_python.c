@@ -223,7 +223,7 @@ static bool is_for_options(const struct flmem_launch_scan *scan,
 	       strcmp(word->text, "$@") == 0 || *scan->now.previous == '-';
 }
 
-/* Of variables only: the file is none of them if a later word is one. */
+/* The file may be in a variable, unless a later word is one. */
 static void note_python_variable(struct flmem_launch_scan *scan,
 				 const struct flmem_launch_word *word)
 {

@@ -118,7 +118,7 @@ static size_t object_start(const char *text, size_t end)
 	return start;
 }
 
-/* Of a variable called api: False as the second argument counts, but not that of another sender. */
+/* False by position counts only if the object is imported, or called api: others send, too. */
 static bool sends_by_false(const struct flmem_check *check, bool imported,
 			   const struct flmem_node *call, size_t object_end)
 {
