@@ -113,6 +113,51 @@ static bool detach_thread(pid_t tid)
 	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
+/* What there is to report of a thread, without taking it; si_pid is 0 if there is nothing. */
+static int peek_report(pid_t tid, int kinds, siginfo_t *ret_info)
+{
+	*ret_info = (siginfo_t){0};
+	return waitid(P_PID, (id_t)tid, ret_info, kinds | WNOHANG | WNOWAIT | __WALL | __WNOTHREAD);
+}
+
+/*
+ * True if a signal is being delivered to the program. That report is never taken: if flmem is
+ * killed before it has passed the signal on, the kernel delivers it, but not one whose report was
+ * taken (wait_task_stopped() in kernel/exit.c clears what ptrace_stop() returns).
+ */
+static bool is_delivery(const siginfo_t *info)
+{
+	return info->si_pid && info->si_code == CLD_TRAPPED && !(info->si_status >> 8) &&
+	       info->si_status != SYSCALL_STOP;
+}
+
+int flmem_tracee_status(pid_t tid, int *ret_status)
+{
+	siginfo_t info;
+	int rc = peek_report(tid, WEXITED | WSTOPPED, &info);
+	pid_t got = 0;
+
+	if (!rc && is_delivery(&info)) {
+		*ret_status = info.si_status << 8 | 0x7f;
+		return 1;
+	}
+	if (rc || info.si_pid)
+		got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
+	if (got == tid)
+		return 1;
+	if (got == 0 || errno == EINTR)
+		return read_stop(tid, ret_status);
+	return -errno;
+}
+
+static void take_stop(pid_t tid)
+{
+	siginfo_t info;
+
+	if (peek_report(tid, WSTOPPED, &info) == 0 && info.si_pid && !is_delivery(&info))
+		waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL | __WNOTHREAD);
+}
+
 /*
  * A thread that executes another program takes over the number of the first thread of its process,
  * and keeps its tracer (de_thread() in the kernel's fs/exec.c): it stops under that number. The
@@ -129,15 +174,13 @@ static bool detach_thread(pid_t tid)
 static void release_exec_successor(pid_t leader)
 {
 	const uint64_t start = flmem_clock_us();
-	const int options = WSTOPPED | WNOHANG | __WALL | __WNOTHREAD;
-	siginfo_t info;
 	pid_t tracer;
 	char state;
 
 	while (read_tracer(leader, &state, &tracer) && tracer == flmem_thread_id() &&
 	       state != 'Z') {
 		send_request(PTRACE_INTERRUPT, leader, 0);
-		waitid(P_PID, (id_t)leader, &info, options);
+		take_stop(leader);
 		if (detach_thread(leader))
 			return;
 		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
@@ -194,17 +237,6 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 	}
 	send_request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
-}
-
-int flmem_tracee_status(pid_t tid, int *ret_status)
-{
-	pid_t got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
-
-	if (got == tid)
-		return 1;
-	if (got == 0 || errno == EINTR)
-		return read_stop(tid, ret_status);
-	return -errno;
 }
 
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)

@@ -17,6 +17,9 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("trim-beside-query", PART, "if (asked.unfinished)", "if (0)",
+          "a query whose calls have not ended: no other thread is borrowed then",
+          ("unit.test_trim_query",)),
     Fault("preloaded-madvise", HOOKS, "rc = check_preloaded(view, found, library, err);", ";",
           "refusing an allocator that calls a preloaded madvise()", ("cli.trim_hooks",)),
     Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0;", "0;",

@@ -46,7 +46,7 @@ FAULTS = (
           "letting go of it in another thread than the first one of flmem",
           SUCCESSORS, slow=True),
     Fault("exec-not-waited-for", TRACEE,
-          "waitid(P_PID, (id_t)leader, &info, options);", "(void)options;",
+          "\t\ttake_stop(leader);\n", "\t\t(void)take_stop;\n",
           "the kernel answering requests after an exec",
           SUCCESSORS, slow=True),
     Fault("lost-without-a-tracer", TRACEE, " || !tracer;", ";",

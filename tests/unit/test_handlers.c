@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+#include "base/clock.h"
 #include "proc/task.h"
 #include "remote/checks/handlers.h"
 #include "remote/gadgets.h"
@@ -18,6 +19,7 @@
 #define FRAMES_MAX	100
 #define ROOM_BYTES	16384
 #define PAGE_BYTES	4096U
+#define LOOKS_OCCUPIED	10U
 #define SETXID		33 /* glibc's, for setuid() in all threads */
 
 struct page {
@@ -39,6 +41,20 @@ static uint64_t *frame_at; /* of the running handler: its return address */
 static void announce(void)
 {
 	atomic_store(&page->tid, (int)syscall(SYS_gettid));
+}
+
+/* Of those that this process may use. */
+static void bind_to_first_processor(void)
+{
+	cpu_set_t processors, one;
+	size_t first = 0;
+
+	CPU_ZERO(&one);
+	sched_getaffinity(0, sizeof(processors), &processors);
+	while (!CPU_ISSET(first, &processors))
+		first++;
+	CPU_SET(first, &one);
+	sched_setaffinity(0, sizeof(one), &one);
 }
 
 static void wait_by_semaphore(void)
@@ -72,6 +88,13 @@ static void spin_and_wait(void)
 	while (!atomic_load(&page->looked))
 		;
 	wait_by_semaphore();
+}
+
+/* The same on the processor that the test occupies. */
+static void spin_and_wait_beside_the_test(void)
+{
+	bind_to_first_processor();
+	spin_and_wait();
 }
 
 static void return_at_once(void)
@@ -246,6 +269,35 @@ static bool is_asleep(const struct target *target, pid_t tid)
 }
 
 static const struct target *looked_at;
+static cpu_set_t processors_before;
+static unsigned looks_left; /* for which the test occupies the processor of the thread */
+
+/* False where this process may not have a real-time priority. */
+static bool occupy_first_processor(void)
+{
+	const struct sched_param lowest = {.sched_priority = 1};
+
+	sched_getaffinity(0, sizeof(processors_before), &processors_before);
+	bind_to_first_processor();
+	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) == 0;
+}
+
+static void leave_processor(void)
+{
+	const struct sched_param usual = {0};
+
+	looks_left = 0;
+	sched_setscheduler(0, SCHED_OTHER, &usual);
+	sched_setaffinity(0, sizeof(processors_before), &processors_before);
+}
+
+static void occupy_for(const struct timespec *time)
+{
+	uint64_t end = flmem_clock_us() + (uint64_t)time->tv_nsec / 1000U;
+
+	while (flmem_clock_us() < end)
+		;
+}
 
 /*
  * flmem's own, between two looks at a thread that computes. On a busy machine the thread gets no
@@ -254,8 +306,14 @@ static const struct target *looked_at;
 int nanosleep(const struct timespec *time, struct timespec *rest);
 int nanosleep(const struct timespec *time, struct timespec *rest)
 {
+	if (looks_left) {
+		occupy_for(time);
+		if (--looks_left)
+			return 0;
+		leave_processor();
+	}
 	atomic_store(&page->looked, 1);
-	if (at_signal == spin_and_wait)
+	if (at_signal == spin_and_wait || at_signal == spin_and_wait_beside_the_test)
 		await_true(is_asleep(looked_at, page->tid));
 	return (int)syscall(SYS_nanosleep, time, rest);
 }
@@ -282,6 +340,8 @@ static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sle
 	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
 	await_true(is_asleep(&target, child) && (!sleeps || is_asleep(&target, page->tid)));
 	looked_at = &target;
+	if (at_signal == spin_and_wait_beside_the_test && occupy_first_processor())
+		looks_left = LOOKS_OCCUPIED;
 	found = flmem_handlers_find(&target.view, &gadgets, UINT64_MAX);
 	assert_true(!found || found == page->tid);
 	target_close(&target);
@@ -322,6 +382,27 @@ static void a_handler_that_computes_for_a_moment_is_found(void **state)
 	(void)state;
 	assert_true(is_found(be_signalled, spin_and_wait, false));
 	assert_false(is_found(block_and_spin, return_at_once, false));
+}
+
+/* As on a busy machine. */
+static void a_handler_without_a_processor_is_found(void **state)
+{
+	(void)state;
+	if (!occupy_first_processor()) {
+		print_message("SKIP: needs the right to a real-time priority\n");
+		skip();
+	}
+	leave_processor();
+	assert_true(is_found(be_signalled, spin_and_wait_beside_the_test, false));
+}
+
+/* Also of a test that failed. */
+static int leave(void **state)
+{
+	(void)state;
+	if (looks_left)
+		leave_processor();
+	return 0;
 }
 
 static void a_thread_whose_handler_is_about_to_run_is_found(void **state)
@@ -460,6 +541,7 @@ int main(void)
 		cmocka_unit_test(a_stack_that_is_newer_than_the_mappings_is_searched),
 		cmocka_unit_test(words_like_a_frame_need_a_restorer),
 		cmocka_unit_test(a_handler_that_computes_for_a_moment_is_found),
+		cmocka_unit_test_teardown(a_handler_without_a_processor_is_found, leave),
 		cmocka_unit_test(frames_of_handlers_that_returned_do_not_count),
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),

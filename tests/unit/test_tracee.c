@@ -186,6 +186,41 @@ static void a_signal_that_comes_meanwhile_is_passed_on(void **state)
 	assert_int_equal(page->handled, 1);
 }
 
+/* In a process of its own, which is killed when it has seen the signal. */
+static void trace_until_a_signal(void)
+{
+	struct flmem_tracee tracee = {0};
+	int status = 0, got = 0;
+
+	if (flmem_tracee_seize(&tracee, child, child))
+		_exit(1);
+	kill(child, SIGUSR1);
+	while (!got)
+		got = flmem_tracee_status(child, &status);
+	if (got < 0 || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGUSR1)
+		_exit(1);
+	kill(getpid(), SIGKILL);
+}
+
+static void a_signal_that_a_killed_tracer_had_seen_is_delivered(void **state)
+{
+	struct flmem_tracee tracee = {0};
+
+	(void)state;
+	seize(&tracee); /* or skip */
+	flmem_tracee_release(&tracee);
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		int status;
+		pid_t tracer = child_start(trace_until_a_signal);
+
+		assert_true(tracer > 0);
+		assert_int_equal(waitpid(tracer, &status, 0), tracer);
+		assert_true(WIFSIGNALED(status));
+		await_true(page->handled == i);
+		await_true(state_now() == 'S');
+	}
+}
+
 static void a_stop_of_the_whole_process_is_not_ours(void **state)
 {
 	struct flmem_tracee tracee = {0};
@@ -257,6 +292,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_thread_that_was_not_stopped_is_let_go,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_is_passed_on,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(a_signal_that_a_killed_tracer_had_seen_is_delivered,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_stop_of_the_whole_process_is_not_ours,
 						start_child, end_child),

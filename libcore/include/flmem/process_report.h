@@ -172,6 +172,7 @@ struct flmem_backing_report {
 struct flmem_query_report {
 	bool tried;	     /* false: not requested, or no allocator to query */
 	int code;	     /* 0, or the negative enum flmem_code that `reason` explains */
+	bool unfinished;     /* a thread still makes the calls: flmem makes no further ones */
 	pid_t thread;	     /* the thread borrowed last */
 	uint64_t stopped_us; /* time for which it was borrowed */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];

@@ -270,7 +270,7 @@ static void query_cuda(const struct flmem_detect_session *session, const struct 
 	const struct flmem_borrow_options how = query_options(session);
 
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == cuda_unasked &&
-	    found->has_python)
+	    found->has_python && !flmem_query_must_end(&report->query))
 		flmem_query_cuda(view, &found->allocators, &how, &report->cuda, &report->query);
 }
 

@@ -30,10 +30,23 @@ const char *flmem_query_why_closed(const struct flmem_allocator *found, bool ans
 	return found->ops->unreadable_reason ? found->ops->unreadable_reason : closed;
 }
 
-static void add_query_time(struct flmem_query_report *asked, const struct flmem_borrow_result *run)
+static void add_query_run(struct flmem_query_report *asked, const struct flmem_borrow_result *run)
 {
 	asked->thread = run->tid;
 	asked->stopped_us += run->stopped_ns / 1000U;
+	asked->unfinished |= run->started && !run->complete && !run->self_restored;
+}
+
+bool flmem_query_must_end(const struct flmem_query_report *asked)
+{
+	return asked->unfinished || asked->code == FLMEM_EFAILED;
+}
+
+static void set_query_failure(struct flmem_query_report *asked, int code,
+			      const struct flmem_error *err)
+{
+	asked->code = code;
+	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
 }
 
 /* Runs the query that the state query depends on, if there is one; *ret_query is then not NULL. */
@@ -71,7 +84,7 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
 	if (!runs)
 		return flmem_error_nomem(err, "cannot query the allocator");
 	rc = run_first_query(view, found, options, &runs[0], &query, err);
-	add_query_time(asked, &runs[0]);
+	add_query_run(asked, &runs[0]);
 	if (rc)
 		return rc;
 	at = found->ops->plan_state(view, found, query, &chain);
@@ -81,7 +94,7 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
 			"the %s of process %d has no symbol of a function that reports its state",
 			flmem_allocator_name(found->ops->kind), (int)view->process->pid);
 	rc = flmem_borrow_run(view, &chain, options, &runs[1], err);
-	add_query_time(asked, &runs[1]);
+	add_query_run(asked, &runs[1]);
 	if (!rc)
 		found->ops->take_state(found, runs[1].data + at, ret_heap);
 	return rc;
@@ -89,12 +102,16 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
 
 #define ARENA_RUNS_MAX 16 /* chains for the arenas of one allocator */
 
-/* If the arenas cannot be queried, the answers about the whole allocator remain valid. */
+/*
+ * If the arenas cannot be queried, the answers about the whole allocator remain valid; calls that
+ * have not ended are a failure.
+ */
 static void query_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
 			 struct flmem_query_report *asked)
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_result *run = calloc(1, sizeof(*run));
+	struct flmem_error err = {0};
 	uint64_t at, next = 0;
 
 	for (unsigned i = 0; i < ARENA_RUNS_MAX && run; i++) {
@@ -102,8 +119,10 @@ static void query_arenas(const struct flmem_view *view, const struct flmem_alloc
 		int rc;
 
 		at = found->ops->plan_arenas(found, next, &chain);
-		rc = flmem_borrow_run(view, &chain, options, run, NULL);
-		add_query_time(asked, run);
+		rc = flmem_borrow_run(view, &chain, options, run, &err);
+		add_query_run(asked, run);
+		if (asked->unfinished)
+			set_query_failure(asked, rc, &err);
 		if (rc) {
 			heap->arena_list = (struct flmem_arena_list){.unknown = was_refused};
 			return;
@@ -112,13 +131,6 @@ static void query_arenas(const struct flmem_view *view, const struct flmem_alloc
 		if (!next)
 			return;
 	}
-}
-
-static void set_query_failure(struct flmem_query_report *asked, int code,
-			      const struct flmem_error *err)
-{
-	asked->code = code;
-	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
 }
 
 void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
@@ -140,6 +152,10 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 
 		if (!can_be_asked(&list->rows[i]))
 			continue;
+		if (flmem_query_must_end(&asked)) {
+			reports[i].heap = FLMEM_HEAP_UNKNOWN(was_refused);
+			continue;
+		}
 		asked.tried = true;
 		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);
 		options.syscalls = &syscalls;

@@ -21,12 +21,19 @@ const char *flmem_query_why_closed(const struct flmem_allocator *found, bool ans
 
 /*
  * Queries one allocator. `guard` and the timeout in `options` are those of a trim. Returns the
- * codes of flmem_borrow_run(); adds the time for which the borrowed thread was stopped to `asked`.
+ * codes of flmem_borrow_run(); adds the time for which the borrowed thread was stopped to `asked`,
+ * and whether it still makes the calls.
  */
 int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
 			  const struct flmem_borrow_options *options,
 			  struct flmem_heap_report *ret_heap, struct flmem_query_report *asked,
 			  struct flmem_error *err);
+
+/*
+ * True if calls of a query may still run on a thread of the process: no further ones are made. They
+ * may wait for a lock, and more threads that wait for it would only take more of the program.
+ */
+bool flmem_query_must_end(const struct flmem_query_report *asked);
 
 /*
  * Queries all allocators of the process that can be queried; uses the timeout and assume_seccomp of

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/trim/predict.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "ops/target/query.h"
 #include "ops/target/target_guard.h"
@@ -24,12 +26,15 @@ static struct flmem_u64 query_trimmable(const struct flmem_target_inspection *ta
 					struct flmem_query_report *asked)
 {
 	struct flmem_heap_report heap;
+	struct flmem_error err = {0};
 
 	if (!borrow)
 		return FLMEM_UNKNOWN(
 			"only the allocator itself can report it: run flmem detect --ask-runtime");
 	asked->tried = true;
-	if (flmem_query_allocator(&target->view, found, borrow, &heap, asked, NULL))
+	asked->code = flmem_query_allocator(&target->view, found, borrow, &heap, asked, &err);
+	snprintf(asked->reason, sizeof(asked->reason), "%s", err.message);
+	if (asked->code)
 		return FLMEM_UNKNOWN("the allocator could not be queried before the trim");
 	return heap.trimmable_bytes;
 }

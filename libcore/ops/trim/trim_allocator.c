@@ -212,8 +212,11 @@ int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 		job->options->predict ? CHECK_US : FLMEM_TARGET_GUARD_QUICK_US, err);
 }
 
-/* Runs before the trim. Querying an allocator stops the borrowed thread once more. */
-static void predict_release(const struct allocator_part *part)
+/*
+ * Runs before the trim. Querying an allocator stops the borrowed thread once more. A query that
+ * fails leaves the prediction unknown, unless a thread still makes its calls.
+ */
+static int predict_release(const struct allocator_part *part)
 {
 	struct flmem_trim_job *job = part->job;
 	struct flmem_query_report asked;
@@ -222,10 +225,13 @@ static void predict_release(const struct allocator_part *part)
 		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
 			      job->options->dry_run ? NULL : &part->borrow, &asked);
 	if (!asked.tried)
-		return;
+		return 0;
 	flmem_trim_job_stopped(job, asked.stopped_us, 0);
+	if (asked.unfinished)
+		return flmem_error_set(part->err, asked.code, 0, "%s", asked.reason);
 	flmem_trim_job_note(job, "the prediction came from a query on a borrowed thread; its time "
 				 "is included in the stop time");
+	return 0;
 }
 
 /* Others may hold their locks while they wait for one of glibc. */
@@ -260,10 +266,10 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,
 				    &part->syscalls);
 	rc = plan_trim_chain(part);
+	if (!rc && job->options->predict)
+		rc = predict_release(part);
 	if (rc)
 		return rc;
-	if (job->options->predict)
-		predict_release(part);
 	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	part->borrow.cancels = calls_only_glibc(part);

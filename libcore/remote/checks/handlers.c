@@ -19,9 +19,11 @@
 #define SCAN_OVERLAP 2048U
 #define PAGE	     4096U /* the smallest page size */
 #define RESTORER_MAX 16U
-/* How often a computing thread is read again, and the pause between reads. */
+/* How often a computing thread is read again at least, and the pause between reads. */
 #define LOOKS	4U
 #define LOOK_US 500U
+/* Longer than a handler computes that waits; the kernel may report it a tick later. */
+#define COMPUTED_NS 1000000U
 
 static bool reads_as_restorer(const struct flmem_process *process, uint64_t address)
 {
@@ -180,24 +182,89 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 									   : HANDLING_NOTHING;
 }
 
-/*
- * A handler that waits does so within microseconds, unless its thread gets no processor; a thread
- * that blocks a signal permanently keeps computing.
- */
-static bool is_handling(struct handlers_search *search, pid_t tid)
-{
-	enum handling now = check_thread(search, tid);
+/* A thread that computed when it was read, and blocks a signal as a handler does. */
+struct suspect {
+	pid_t tid;
+	uint64_t cpu_ns; /* that it had used then; 0 if the kernel does not report it */
+};
 
-	for (size_t i = 0; i < LOOKS && now == HANDLING_PERHAPS; i++) {
-		flmem_clock_sleep_us(LOOK_US);
-		now = check_thread(search, tid);
+struct suspects {
+	struct suspect *rows;
+	size_t count;
+};
+
+static void clear_suspects(struct suspects *suspects)
+{
+	free(suspects->rows);
+}
+
+/* On a busy machine it may have had no processor since. */
+static bool has_computed(const struct handlers_search *search, const struct suspect *suspect)
+{
+	uint64_t now = flmem_task_cpu_ns(search->view->process, suspect->tid);
+
+	return !suspect->cpu_ns || now >= suspect->cpu_ns + COMPUTED_NS;
+}
+
+/* The first thread that waits in its handler now; 0 if there is none. Others are removed. */
+static pid_t look_again(struct handlers_search *search, struct suspects *suspects, bool is_early)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspect *suspect = &suspects->rows[i];
+		enum handling now = check_thread(search, suspect->tid);
+
+		if (now == HANDLING_SIGNAL)
+			return suspect->tid;
+		if (now == HANDLING_PERHAPS && (is_early || !has_computed(search, suspect)))
+			suspects->rows[kept++] = *suspect;
 	}
-	return now == HANDLING_SIGNAL;
+	suspects->count = kept;
+	return 0;
+}
+
+/*
+ * A handler that waits does so within microseconds of its own processor time; a thread that blocks
+ * a signal permanently keeps computing.
+ */
+static pid_t watch_suspects(struct handlers_search *search, struct suspects *suspects,
+			    uint64_t deadline_us)
+{
+	pid_t found = 0;
+
+	for (unsigned look = 1; suspects->count && !found; look++) {
+		if (flmem_clock_us() > deadline_us)
+			return FLMEM_HANDLERS_LATE;
+		flmem_clock_sleep_us(LOOK_US);
+		found = look_again(search, suspects, look < LOOKS);
+	}
+	return found;
+}
+
+/* Reads each thread once; those that compute are left to watch_suspects(). */
+static pid_t look_once(struct handlers_search *search, const struct flmem_tasks *tasks,
+		       struct suspects *suspects, uint64_t deadline_us)
+{
+	for (size_t i = 0; i < tasks->count; i++) {
+		const pid_t tid = tasks->ids[i];
+		const uint64_t cpu_ns = flmem_task_cpu_ns(search->view->process, tid);
+		enum handling now = check_thread(search, tid);
+
+		if (now == HANDLING_SIGNAL)
+			return tid;
+		if (now == HANDLING_PERHAPS)
+			suspects->rows[suspects->count++] = (struct suspect){tid, cpu_ns};
+		if (flmem_clock_us() > deadline_us)
+			return FLMEM_HANDLERS_LATE;
+	}
+	return 0;
 }
 
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			  uint64_t deadline_us)
 {
+	FLMEM_AUTO(clear_suspects) struct suspects suspects = {0};
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 	struct handlers_search search = {
 		.view = view,
@@ -205,16 +272,16 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 			   .maps = view->maps,
 			   .restorer = gadgets->restorer},
 	};
-	pid_t found = 0;
+	pid_t found;
 
 	if (flmem_tasks_read(view->process, &tasks))
 		return 0; /* it has ended; the next step reports that */
-	for (size_t i = 0; i < tasks.count && !found; i++) {
-		if (is_handling(&search, tasks.ids[i]))
-			found = tasks.ids[i];
-		else if (flmem_clock_us() > deadline_us)
-			found = FLMEM_HANDLERS_LATE;
-	}
+	suspects.rows = calloc(tasks.count, sizeof(*suspects.rows));
+	if (!suspects.rows && tasks.count)
+		return FLMEM_HANDLERS_LATE;
+	found = look_once(&search, &tasks, &suspects, deadline_us);
+	if (!found)
+		found = watch_suspects(&search, &suspects, deadline_us);
 	flmem_maps_clear(&search.now);
 	return found;
 }

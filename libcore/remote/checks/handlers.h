@@ -44,8 +44,9 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
  * The first thread that waits in a signal handler or is about to enter one; 0 if there is none,
  * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(). A
  * computing thread that blocks a signal which the program handles is read again for two
- * milliseconds. Not detected: a handler that still computes then, and one that waits with nothing
- * blocked (SA_NODEFER) other than in sigsuspend().
+ * milliseconds, and until it has used one of processor time: on a busy machine its handler may not
+ * have had a processor. Not detected: a handler that computes for longer, and one that waits with
+ * nothing blocked (SA_NODEFER) other than in sigsuspend().
  */
 #define FLMEM_HANDLERS_LATE ((pid_t)-1)
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
