@@ -6,8 +6,10 @@
  * Starts a thread of the library, which handles no signals: they stay with the program's threads.
  */
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 /* As pthread_create() with default attributes; every signal stays blocked in the new thread. */
 static inline int flmem_thread_start(pthread_t *thread, void *(*run)(void *), void *context)
@@ -20,6 +22,20 @@ static inline int flmem_thread_start(pthread_t *thread, void *(*run)(void *), vo
 	rc = pthread_create(thread, NULL, run, context);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
+}
+
+/*
+ * Lowers the priority of the calling thread, one of the library: threads that others wait for get a
+ * processor before it. PRIO_PROCESS with 0 is the calling thread alone (setpriority(2)).
+ */
+static inline void flmem_thread_give_way(void)
+{
+	int nice;
+
+	errno = 0;
+	nice = getpriority(PRIO_PROCESS, 0);
+	if (!errno)
+		(void)setpriority(PRIO_PROCESS, 0, nice + 5);
 }
 
 #endif

@@ -38,6 +38,8 @@ static void *run_push_reader(void *context)
 {
 	struct flmem_push_reader *reader = context;
 
+	/* The next chunk is needed when this one was answered, and not before it is sent. */
+	flmem_thread_give_way();
 	pthread_mutex_lock(&reader->lock);
 	while (!reader->ending) {
 		if (!reader->wanted) {
