@@ -20,6 +20,9 @@ SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
 
 FAULTS = (
+    Fault("sampled-pre-release", "libcore/preload/sampler/python_layout.c",
+          "(version >> 4 & 0xf) == 0xf", "version != 0",
+          "reading no frames of a pre-release of 3.15", ("unit.test_sampler_parts",)),
     Fault("sample-weight", ARITHMETIC, "(double)size / chance + 0.5", "(double)size + 0.5",
           "weights that make the sums unbiased",
           ("cli.profile_run/estimates have no bias",)),

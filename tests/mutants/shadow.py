@@ -88,6 +88,7 @@ class Shadow:
     def __init__(self, build, root, directory, tests):
         self.build, self.root, self.directory, self.tests = build, root, directory, tests
         self.commands = {}
+        self.planted = None  # (source, its text with the fault) of the last compilation
         for name in os.listdir(build):
             own = os.path.join(directory, name)
             if name in ("cli", "libcore", "tests"):
@@ -130,7 +131,8 @@ class Shadow:
         built = os.path.join(self.build, target)
         if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
             raise Failure(f"{built} is older than its source; build {self.build} first")
-        return target, self._compile_text(target, source, fault.planted(source))
+        self.planted = fault.file, fault.planted(source)
+        return target, self._compile_text(target, source, self.planted[1])
 
     def _compile_text(self, target, source, text, more=()):
         """The object that a source gives with another text."""
@@ -163,6 +165,15 @@ class Shadow:
             raise Failure(f"{target} does not contain {replaced[0]}")
         self._run([*words, "-Wl,--strip-debug"])
 
+    def _of_test(self, target, changed):
+        """The changed object of a test, which may compile the source itself."""
+        file, text = self.planted
+        words = self._command(target)
+        own = [word for word in words if word.endswith(f"/__/{file}.o")]
+        if changed[0] in words or len(own) != 1:
+            return changed
+        return own[0], self._compile_text(own[0], os.path.join(self.root, file), text)
+
     def _library(self):
         found = glob.glob(os.path.join(self.build, "libcore", "libflmem.so.*.*.*"))
         if len(found) != 1:
@@ -181,7 +192,8 @@ class Shadow:
         """What a test runs: its own program, or the command with its library."""
         name = test.split("/")[0]
         if name.startswith("unit."):
-            self._link("tests/" + name[len("unit."):], changed)
+            target = "tests/" + name[len("unit."):]
+            self._link(target, self._of_test(target, changed))
             return
         library = self._library()
         if changed[0].startswith(SAMPLER_OBJECTS):
