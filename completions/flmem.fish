@@ -508,7 +508,7 @@ complete -c flmem -n '__flmem_is exchange status' -l cert -r -F -d 'certificate 
 complete -c flmem -n '__flmem_is exchange status' -l key -r -F -d 'its key, as PEM (default: in the file of --cert)'
 complete -c flmem -n '__flmem_is exchange status' -l ca -r -F -d 'certificates of authorities to trust, as PEM (default: $SSL_CERT_FILE, else those of the system)'
 complete -c flmem -n '__flmem_is exchange status' -l insecure -d 'send a token over http:// to other hosts, too'
-complete -c flmem -n '__flmem_is exchange status' -l retries -x -d 'how often to retry after temporary failures without progress between them (default 10; 0: never)'
+complete -c flmem -n '__flmem_is exchange status' -l retries -x -d 'how often to retry after temporary failures without progress between them (default: never)'
 complete -c flmem -n '__flmem_is exchange status' -l timeout -x -d 'how long the server may take to accept a connection, and move less than 1 KiB a second (default 30s)'
 complete -c flmem -n '__flmem_is exchange status' -l json -d 'print the result as one JSON object'
 complete -c flmem -n '__flmem_is exchange status' -l help -s h -d 'print this help'

@@ -38,6 +38,7 @@ static const struct opt options_table[] = {
 	 .metavar = "ROUND",
 	 .help = "the round whose model is fetched (default: latest)"},
 	EXCHANGE_OPTIONS,
+	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),
 	EXCHANGE_TIMEOUT_OPTION,
 	{.name = "quiet",
 	 .letter = 'q',

@@ -56,6 +56,7 @@ static const struct opt options_table[] = {
 	 .help = "have the server compare the SHA-256 of each whole file, too; takes longer, since "
 		 "both read it once more"},
 	EXCHANGE_OPTIONS,
+	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),
 	EXCHANGE_TIMEOUT_OPTION,
 	{.name = "quiet",
 	 .letter = 'q',

@@ -17,6 +17,7 @@ struct status_options {
 
 static const struct opt options_table[] = {
 	EXCHANGE_OPTIONS,
+	EXCHANGE_RETRIES_OPTION("default: never"),
 	EXCHANGE_TIMEOUT_OPTION,
 	{.name = "json",
 	 .kind = OPT_FLAG,
@@ -37,6 +38,7 @@ static int show_status(const struct status_options *o, const struct opt_rest *re
 	if (rest->count != 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name the address of the server");
 	server = exchange_server_of(&o->server, rest->values[0]);
+	server.never_retry |= !o->server.retries_given; /* the answer is about this moment */
 	exchange_progress_begin(&progress, "status", false, &server);
 	progress.bar.drawn = false;
 	rc = flmem_exchange_status_read(&server, &status, err);

@@ -31,6 +31,7 @@ static const struct opt options_table[] = {
 	 .metavar = "DURATION",
 	 .help = "end after this time with exit status 9 (default: none)"},
 	EXCHANGE_OPTIONS,
+	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,

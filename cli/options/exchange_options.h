@@ -25,42 +25,46 @@ struct exchange_options {
 };
 
 /* Rows of an option table, for an options struct that begins with a struct exchange_options. */
-#define EXCHANGE_OPTIONS                                                                        \
-	{.name = "token-file",                                                                  \
-	 .kind = OPT_TEXT,                                                                      \
-	 .offset = offsetof(struct exchange_options, token_file),                               \
-	 .metavar = "FILE",                                                                     \
-	 .complete = OPT_COMPLETE_FILE,                                                         \
-	 .help = "file whose first line is the token of this client"},                          \
-		{.name = "cert",                                                                \
-		 .kind = OPT_TEXT,                                                              \
-		 .offset = offsetof(struct exchange_options, cert),                             \
-		 .metavar = "FILE",                                                             \
-		 .complete = OPT_COMPLETE_FILE,                                                 \
-		 .help = "certificate of this client, as PEM"},                                 \
-		{.name = "key",                                                                 \
-		 .kind = OPT_TEXT,                                                              \
-		 .offset = offsetof(struct exchange_options, key),                              \
-		 .metavar = "FILE",                                                             \
-		 .complete = OPT_COMPLETE_FILE,                                                 \
-		 .help = "its key, as PEM (default: in the file of --cert)"},                   \
-		{.name = "ca",                                                                  \
-		 .kind = OPT_TEXT,                                                              \
-		 .offset = offsetof(struct exchange_options, ca),                               \
-		 .metavar = "FILE",                                                             \
-		 .complete = OPT_COMPLETE_FILE,                                                 \
-		 .help = "certificates of authorities to trust, as PEM (default: "              \
-			 "$SSL_CERT_FILE, else those of the system)"},                          \
-		{.name = "insecure",                                                            \
-		 .kind = OPT_FLAG,                                                              \
-		 .offset = offsetof(struct exchange_options, insecure),                         \
-		 .help = "send a token over http:// to other hosts, too"},                      \
+#define EXCHANGE_OPTIONS                                                           \
+	{.name = "token-file",                                                     \
+	 .kind = OPT_TEXT,                                                         \
+	 .offset = offsetof(struct exchange_options, token_file),                  \
+	 .metavar = "FILE",                                                        \
+	 .complete = OPT_COMPLETE_FILE,                                            \
+	 .help = "file whose first line is the token of this client"},             \
+		{.name = "cert",                                                   \
+		 .kind = OPT_TEXT,                                                 \
+		 .offset = offsetof(struct exchange_options, cert),                \
+		 .metavar = "FILE",                                                \
+		 .complete = OPT_COMPLETE_FILE,                                    \
+		 .help = "certificate of this client, as PEM"},                    \
+		{.name = "key",                                                    \
+		 .kind = OPT_TEXT,                                                 \
+		 .offset = offsetof(struct exchange_options, key),                 \
+		 .metavar = "FILE",                                                \
+		 .complete = OPT_COMPLETE_FILE,                                    \
+		 .help = "its key, as PEM (default: in the file of --cert)"},      \
+		{.name = "ca",                                                     \
+		 .kind = OPT_TEXT,                                                 \
+		 .offset = offsetof(struct exchange_options, ca),                  \
+		 .metavar = "FILE",                                                \
+		 .complete = OPT_COMPLETE_FILE,                                    \
+		 .help = "certificates of authorities to trust, as PEM (default: " \
+			 "$SSL_CERT_FILE, else those of the system)"},             \
+	{                                                                          \
+		.name = "insecure", .kind = OPT_FLAG,                              \
+		.offset = offsetof(struct exchange_options, insecure),             \
+		.help = "send a token over http:// to other hosts, too"            \
+	}
+
+/* With a default as text: a string literal. */
+#define EXCHANGE_RETRIES_OPTION(default_text)                                                   \
 	{                                                                                       \
 		.name = "retries", .kind = OPT_NUMBER,                                          \
 		.offset = offsetof(struct exchange_options, retries), .zero = true,             \
 		.given = offsetof(struct exchange_options, retries_given), .metavar = "N",      \
 		.help = "how often to retry after temporary failures without progress between " \
-			"them (default 10; 0: never)"                                           \
+			"them (" default_text ")"                                               \
 	}
 
 #define EXCHANGE_TIMEOUT_OPTION                                                                    \

@@ -19,6 +19,15 @@ check() {
 	assert_status 0
 }
 
+@test "that no server answers is reported at once by status" {
+	run_command "$FLMEM" exchange status http://127.0.0.1:9
+	assert_status 7
+	[[ $stderr == *"a request to 'http://127.0.0.1:9' failed"* ]]
+	[[ $stderr != *"trying again"* ]]
+	run_command "$FLMEM" exchange status http://127.0.0.1:9 --retries 1
+	[[ $stderr == *"trying again"* ]]
+}
+
 @test "all bytes of an update arrive" {
 	check push
 }
