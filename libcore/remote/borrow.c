@@ -14,6 +14,7 @@
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
 #include "remote/borrow_state.h"
+#include "remote/borrow_wait.h"
 #include "remote/call_return.h"
 #include "remote/chain_code.h"
 #include "remote/checks/locks.h"
@@ -22,7 +23,6 @@
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
 #include "remote/priority.h"
-#include "remote/rescue.h"
 #include "remote/seccomp/seccomp.h"
 #include "remote/tracee.h"
 
@@ -31,10 +31,6 @@
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
-#define POLL_US		50U
-#define POLL_US_LONG	500U
-#define LONG_CALL_US	1000000U
-#define RESCUE_US	20000U
 #define DENIALS_MAX	3U /* without a reason that can be seen */
 #define DENIED_US	1000U
 
@@ -45,89 +41,6 @@ enum attempt {
 	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; try another one */
 	ATTEMPT_FATAL,
 };
-
-static int fail_ended(struct flmem_borrow_state *borrow)
-{
-	const bool assumed = borrow->options->assume_seccomp;
-
-	return flmem_error_set(borrow->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
-			       (int)borrow->view->process->pid,
-			       assumed ? "; if one of its seccomp filters killed it, "
-					 "--assume-seccomp does not fit this process"
-				       : "");
-}
-
-static int fail_lost(struct flmem_borrow_state *borrow)
-{
-	borrow->result->self_restored = true;
-	return flmem_error_set(
-		borrow->err, FLMEM_EFAILED, 0,
-		"the calls have returned, but process %d resumed before flmem got CPU time to read "
-		"their results; try again when this machine is less busy",
-		(int)borrow->view->process->pid);
-}
-
-/*
- * True if the thread was taken out of its calls because the holder of the lock may be waiting for
- * it.
- */
-static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us,
-			  struct flmem_rescue_progress *progress)
-{
-	const struct flmem_process *process = borrow->view->process;
-	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
-
-	if (borrow->options->finish)
-		return false;
-	if (borrow->options->cancels && flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
-	    flmem_rescue_abandon(tid, &borrow->options->guard, &back, &borrow->own_errno))
-		return true;
-	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
-		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
-	return false;
-}
-
-static int fail_timed_out(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
-{
-	flmem_borrow_count_returned(borrow);
-	return flmem_error_set(borrow->err, FLMEM_EFAILED, 0,
-			       "the call has not ended after %llu ms; thread %d continues it and "
-			       "then restores itself",
-			       (unsigned long long)(spent_us / 1000U), (int)tid);
-}
-
-static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
-{
-	return flmem_error_set(
-		borrow->err, FLMEM_EUNSAFE, 0,
-		"a lock of the allocator of process %d was not released because the thread that "
-		"holds it makes no progress; the call on thread %d was cancelled; try again",
-		(int)borrow->view->process->pid, (int)tid);
-}
-
-/* The thread is not traced during this wait: if flmem stops or dies, it continues. */
-static int await_results(struct flmem_borrow_state *borrow, pid_t tid)
-{
-	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
-	struct flmem_rescue_progress activity = {0};
-	enum flmem_borrow_progress progress;
-
-	while ((progress = flmem_borrow_read_results(borrow)) == FLMEM_BORROW_RUNNING) {
-		spent = flmem_clock_us() - start;
-		if (spent > rescue_us && rescue_if_due(borrow, tid, spent, &activity))
-			return fail_abandoned(borrow, tid);
-		if (flmem_tracee_thread_must_exit())
-			return fail_timed_out(borrow, tid, spent);
-		if (spent > rescue_us)
-			rescue_us = spent + RESCUE_US;
-		if (spent > borrow->options->timeout_us)
-			return fail_timed_out(borrow, tid, spent);
-		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
-	}
-	if (progress == FLMEM_BORROW_ENDED)
-		return fail_ended(borrow);
-	return progress == FLMEM_BORROW_LOST ? fail_lost(borrow) : 0;
-}
 
 /*
  * True if the thread is past the last call and has not restored itself; its stack pointer alone
@@ -173,13 +86,13 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
 	    flmem_tracee_stop(&tracee, borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
 		    FLMEM_TRACEE_EXEC)
-		return fail_lost(borrow);
+		return flmem_borrow_fail_lost(borrow);
 	if (!tracee.tid)
-		return fail_ended(borrow);
+		return flmem_borrow_fail_ended(borrow);
 	/* The park of another flmem that has borrowed the thread since is at the same address. */
 	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
 	    !sees_frames(borrow, tid) || flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)
-		return fail_lost(borrow);
+		return flmem_borrow_fail_lost(borrow);
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
 	flmem_errno_restore(borrow->view->process, &borrow->own_errno);
@@ -341,9 +254,9 @@ static enum attempt finish_calls(struct flmem_borrow_state *borrow,
 		return ATTEMPT_DONE;
 	borrow->result->started = true;
 	borrow->result->signal_mask = borrow->state.signal_mask;
-	rc = await_results(borrow, candidate->tid);
+	rc = flmem_borrow_await(borrow, candidate->tid);
 	if (!rc)
-		rc = flmem_borrow_read_area(borrow) ? fail_ended(borrow)
+		rc = flmem_borrow_read_area(borrow) ? flmem_borrow_fail_ended(borrow)
 						    : restore_thread(borrow, candidate->tid);
 	borrow->result->stopped_ns = flmem_clock_ns() - start_ns;
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;

@@ -4,6 +4,7 @@ from faults import Fault
 
 TRACEE = "libcore/remote/tracee.c"
 BORROW = "libcore/remote/borrow.c"
+WAIT = "libcore/remote/borrow_wait.c"
 RESCUE = "libcore/remote/rescue.c"
 START = "libcore/remote/new_thread.c"
 PRIORITY = "libcore/remote/priority.c"
@@ -85,9 +86,18 @@ FAULTS = (
     Fault("never-stuck", RESCUE, "at_us - progress->own.at_us >= STUCK_US_MAX", "false",
           "a thread waits for ever for a lock while others of its process poll",
           ("unit.test_rescue",)),
-    Fault("cancelled-with-other-locks", BORROW,
-          "if (borrow->options->cancels && flmem_rescue_is_stuck", "if (flmem_rescue_is_stuck",
+    Fault("cancelled-with-other-locks", WAIT,
+          "return borrow->options->cancels && !borrow->options->finish;",
+          "return !borrow->options->finish;",
           "leaving a call that may hold other locks, which stay locked then",
+          ("unit.test_borrow_stuck",)),
+    Fault("left-in-a-lock", WAIT,
+          "if (take_back(borrow, tid))\n\t\treturn fail_abandoned", "if (0)\n\t\treturn fail_abandoned",
+          "taking a thread out of a lock before the time limit leaves it there",
+          ("unit.test_borrow_stuck",)),
+    Fault("left-with-a-signal", WAIT,
+          "\trescue_signals_if_due(borrow, tid);\n\treturn fail_timed_out", "\treturn fail_timed_out",
+          "handling a signal before the time limit leaves a thread in a lock",
           ("unit.test_borrow_stuck",)),
     Fault("rescue-errno", RESCUE, "	flmem_errno_restore(process, own_errno);\n", "",
           "giving a cancelled thread its errno back", ("unit.test_rescue",)),

@@ -7,12 +7,18 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+
+/* Less than flmem waits before it examines what a thread waits for. */
+#define SHORT_US 10000U
 
 struct page {
 	_Atomic pid_t waiter;
 	_Atomic uint32_t word;
 	_Atomic bool returned, goes_on;
+	bool signals; /* one is sent to the thread before it waits */
+	_Atomic uint32_t handled;
 };
 
 static struct page *page;
@@ -22,6 +28,8 @@ static int bell[2];
 #ifdef __x86_64__
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_for_word(void)
 {
+	if (page->signals)
+		syscall(SYS_tgkill, getpid(), page->waiter, SIGUSR1);
 	atomic_store(&page->word, 1);
 	while (atomic_load(&page->word))
 		syscall(SYS_futex, &page->word, FUTEX_WAIT, 1, NULL, NULL, 0);
@@ -39,10 +47,48 @@ static void *wait_for_bell(void *unused)
 	return unused;
 }
 
+static void handle(int number)
+{
+	(void)number;
+	atomic_fetch_add(&page->handled, 1);
+}
+
+static bool is_released; /* the thread, to make its calls */
+
+static void await_lock(pid_t tid)
+{
+	for (int i = 0; i < 20000 && !is_blocked_in(tid, SYS_futex); i++)
+		usleep(1000);
+}
+
+/* The time limit of the calls begins when flmem has released the thread that makes them. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list args;
+	long tid, address, data, word = 0, rc;
+
+	va_start(args, request);
+	tid = va_arg(args, long);
+	address = va_arg(args, long);
+	data = va_arg(args, long);
+	va_end(args);
+	/* The C library returns the word that the kernel stores. */
+	if (request == PTRACE_PEEKDATA)
+		data = (long)(uintptr_t)&word;
+	rc = syscall(SYS_ptrace, (long)request, tid, address, data);
+	if (rc == 0 && request == PTRACE_DETACH && !is_released) {
+		is_released = true;
+		await_lock((pid_t)tid);
+	}
+	return rc == 0 && request == PTRACE_PEEKDATA ? word : rc;
+}
+
 static void be_child(void)
 {
+	const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
 	pthread_t thread;
 
+	sigaction(SIGUSR1, &action, NULL);
 	if (pthread_create(&thread, NULL, wait_for_bell, NULL))
 		_exit(1);
 	pthread_join(thread, NULL);
@@ -53,6 +99,7 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
+	is_released = false;
 	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
 }
 
@@ -101,6 +148,41 @@ static void a_call_without_other_locks_is_cancelled(void **state)
 	assert_false(page->returned);
 }
 
+/* The thread would stay in it, perhaps for good, and nobody would take it out. */
+static void it_is_cancelled_where_the_time_is_short(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(run_call(true, SHORT_US, &result, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "was cancelled"));
+	assert_goes_on();
+	assert_false(page->returned);
+}
+
+static void release_word(void)
+{
+	atomic_store(&page->word, 0);
+	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(page->returned);
+	assert_goes_on();
+}
+
+/* Whoever sent it may hold the lock, and wait until it was handled. */
+static void a_signal_is_handled_before_the_thread_is_left(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	page->signals = true;
+	assert_int_equal(run_call(false, SHORT_US, &result, &err), FLMEM_EFAILED);
+	await_true(page->handled == 1);
+	assert_false(page->returned);
+	release_word();
+}
+
 static void a_call_that_may_hold_others_is_not(void **state)
 {
 	struct flmem_borrow_result result;
@@ -109,10 +191,7 @@ static void a_call_that_may_hold_others_is_not(void **state)
 	(void)state;
 	assert_int_equal(run_call(false, 3000000, &result, &err), FLMEM_EFAILED);
 	assert_false(page->returned || page->goes_on);
-	atomic_store(&page->word, 0);
-	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
-	await_true(page->returned);
-	assert_goes_on();
+	release_word();
 }
 
 int main(void)
@@ -120,8 +199,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_call_without_other_locks_is_cancelled,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(it_is_cancelled_where_the_time_is_short,
+						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_call_that_may_hold_others_is_not, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(a_signal_is_handled_before_the_thread_is_left,
+						start_child, end_child),
 	};
 
 	return cmocka_run_group_tests_name("borrow_stuck", tests, NULL, NULL);

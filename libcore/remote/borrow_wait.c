@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/borrow_wait.h"
+
+#include "base/clock.h"
+#include "proc/process.h"
+#include "remote/priority.h"
+#include "remote/rescue.h"
+#include "remote/tracee.h"
+
+#define POLL_US	     50U
+#define POLL_US_LONG 500U
+#define LONG_CALL_US 1000000U
+#define RESCUE_US    20000U
+
+int flmem_borrow_fail_ended(struct flmem_borrow_state *borrow)
+{
+	const bool assumed = borrow->options->assume_seccomp;
+
+	return flmem_error_set(borrow->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
+			       (int)borrow->view->process->pid,
+			       assumed ? "; if one of its seccomp filters killed it, "
+					 "--assume-seccomp does not fit this process"
+				       : "");
+}
+
+int flmem_borrow_fail_lost(struct flmem_borrow_state *borrow)
+{
+	borrow->result->self_restored = true;
+	return flmem_error_set(
+		borrow->err, FLMEM_EFAILED, 0,
+		"the calls have returned, but process %d resumed before flmem got CPU time to read "
+		"their results; try again when this machine is less busy",
+		(int)borrow->view->process->pid);
+}
+
+static bool may_take_back(const struct flmem_borrow_state *borrow)
+{
+	return borrow->options->cancels && !borrow->options->finish;
+}
+
+static bool take_back(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
+
+	return may_take_back(borrow) &&
+	       flmem_rescue_abandon(tid, &borrow->options->guard, &back, &borrow->own_errno);
+}
+
+static void rescue_signals_if_due(const struct flmem_borrow_state *borrow, pid_t tid)
+{
+	const struct flmem_process *process = borrow->view->process;
+
+	if (!borrow->options->finish &&
+	    flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
+		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
+}
+
+/*
+ * True if the thread was taken out of its calls because the holder of the lock may be waiting for
+ * it.
+ */
+static bool rescue_if_due(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us,
+			  struct flmem_rescue_progress *progress)
+{
+	if (may_take_back(borrow) &&
+	    flmem_rescue_is_stuck(borrow->view->process, tid, spent_us, progress) &&
+	    take_back(borrow, tid))
+		return true;
+	rescue_signals_if_due(borrow, tid);
+	return false;
+}
+
+static int fail_timed_out(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
+{
+	flmem_borrow_count_returned(borrow);
+	return flmem_error_set(borrow->err, FLMEM_EFAILED, 0,
+			       "the call has not ended after %llu ms; thread %d continues it and "
+			       "then restores itself",
+			       (unsigned long long)(spent_us / 1000U), (int)tid);
+}
+
+static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	return flmem_error_set(
+		borrow->err, FLMEM_EUNSAFE, 0,
+		"a lock of the allocator of process %d was not released in time, perhaps because "
+		"the thread that holds it makes no progress; the call on thread %d was cancelled; "
+		"try again or give a longer --timeout",
+		(int)borrow->view->process->pid, (int)tid);
+}
+
+/* Nobody takes the thread out of its calls afterwards. */
+static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
+{
+	if (take_back(borrow, tid))
+		return fail_abandoned(borrow, tid);
+	rescue_signals_if_due(borrow, tid);
+	return fail_timed_out(borrow, tid, spent_us);
+}
+
+/* The results are read once more after the time limit: flmem may have had no processor. */
+int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
+	struct flmem_rescue_progress activity = {0};
+	enum flmem_borrow_progress progress;
+
+	for (;;) {
+		spent = flmem_clock_us() - start;
+		progress = flmem_borrow_read_results(borrow);
+		if (progress != FLMEM_BORROW_RUNNING)
+			break;
+		if (spent > rescue_us && rescue_if_due(borrow, tid, spent, &activity))
+			return fail_abandoned(borrow, tid);
+		if (flmem_tracee_thread_must_exit())
+			return fail_timed_out(borrow, tid, spent);
+		if (spent > rescue_us)
+			rescue_us = spent + RESCUE_US;
+		if (spent > borrow->options->timeout_us)
+			return leave_thread(borrow, tid, spent);
+		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
+	}
+	if (progress == FLMEM_BORROW_ENDED)
+		return flmem_borrow_fail_ended(borrow);
+	return progress == FLMEM_BORROW_LOST ? flmem_borrow_fail_lost(borrow) : 0;
+}
