@@ -10,9 +10,9 @@
 
 /*
  * Waits until the results of the calls are there. The thread is not traced meanwhile: if flmem
- * stops or dies, it continues. FLMEM_EFAILED: they are lost, or the calls have not ended in time; before
- * the thread is left, it is helped out of a lock (remote/rescue.h). FLMEM_EUNSAFE: its calls were
- * cancelled. FLMEM_ENOPROC: the process has ended.
+ * stops or dies, it continues. FLMEM_EFAILED: they are lost, or the calls have not ended in time;
+ * before the thread is left, it is helped out of a lock (remote/rescue.h). FLMEM_EUNSAFE: its calls
+ * were cancelled. FLMEM_ENOPROC: the process has ended.
  */
 int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid);
 

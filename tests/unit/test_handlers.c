@@ -224,7 +224,7 @@ static void block_and_spin(void)
 }
 
 /* As calls of flmem do, whose frames have the form of those of a handler. */
-static void block_as_flmem_and_wait(void)
+static void block_as_flmem(void)
 {
 	const int unblocked[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV};
 	uint64_t mask = ~(UINT64_C(1) << (SETXID - 1));
@@ -232,6 +232,34 @@ static void block_as_flmem_and_wait(void)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(unblocked); i++)
 		mask &= ~(UINT64_C(1) << (unblocked[i] - 1));
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+/* As for Python's lock. */
+static void block_as_flmem_and_wait_for_a_while(void)
+{
+	const struct timespec while_the_test_runs = {.tv_sec = 1000};
+
+	block_as_flmem();
+	announce();
+	for (;;)
+		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, &while_the_test_runs, NULL, 0);
+}
+
+/* As a thread that must not enter a Python that is finalising. */
+static void block_as_flmem_and_wait_on_own_stack(void)
+{
+	_Atomic int never = 0;
+
+	block_as_flmem();
+	announce();
+	for (;;)
+		syscall(SYS_futex, &never, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+/* In its calls. */
+static void block_as_flmem_and_wait(void)
+{
+	block_as_flmem();
 	wait_by_semaphore();
 }
 
@@ -430,7 +458,14 @@ static void frames_of_handlers_that_returned_do_not_count(void **state)
 static void one_in_calls_of_flmem_is_in_none(void **state)
 {
 	(void)state;
-	assert_false(is_found(be_signalled, block_as_flmem_and_wait, true));
+	assert_false(is_found(be_signalled, block_as_flmem_and_wait_for_a_while, true));
+	assert_false(is_found(be_signalled, block_as_flmem_and_wait_on_own_stack, true));
+}
+
+static void one_in_calls_of_flmem_that_waits_for_a_lock_is_found(void **state)
+{
+	(void)state;
+	assert_true(is_found(block_as_flmem_and_wait, return_at_once, true));
 }
 
 static void one_whose_handler_has_returned_is_in_none(void **state)
@@ -546,6 +581,7 @@ int main(void)
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
 		cmocka_unit_test(one_in_calls_of_flmem_is_in_none),
+		cmocka_unit_test(one_in_calls_of_flmem_that_waits_for_a_lock_is_found),
 		cmocka_unit_test(a_gap_ends_a_stack),
 		cmocka_unit_test(a_hostile_stack_is_read_within_limits),
 		cmocka_unit_test(a_search_ends_at_its_deadline),

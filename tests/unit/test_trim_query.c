@@ -20,7 +20,7 @@
 
 struct page {
 	_Atomic uint32_t is_open; /* the lock for which a query waits */
-	_Atomic uint32_t queries, trims;
+	_Atomic uint32_t waiting, queries, trims;
 };
 
 static struct page *page;
@@ -29,6 +29,7 @@ static pid_t child;
 #ifdef __x86_64__
 static void wait_in_query(void)
 {
+	atomic_fetch_add(&page->waiting, 1);
 	while (!atomic_load(&page->is_open))
 		syscall(SYS_futex, &page->is_open, FUTEX_WAIT, 0, NULL, NULL, 0);
 	atomic_fetch_add(&page->queries, 1);
@@ -113,6 +114,12 @@ static int trim_once(struct flmem_trim_result *result, struct flmem_error *err)
 	return flmem_trim_allocator(&job, err);
 }
 
+static void open_lock(void)
+{
+	atomic_store(&page->is_open, 1);
+	syscall(SYS_futex, &page->is_open, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 static void no_thread_is_borrowed_beside_a_query_that_waits(void **state)
 {
 	struct flmem_trim_result result = {0};
@@ -125,9 +132,26 @@ static void no_thread_is_borrowed_beside_a_query_that_waits(void **state)
 	assert_int_equal(rc, FLMEM_EFAILED);
 	assert_non_null(strstr(err.message, "the call has not ended after"));
 	assert_int_equal(page->trims, 0);
-	atomic_store(&page->is_open, 1);
-	syscall(SYS_futex, &page->is_open, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	open_lock();
 	await_true(page->queries == 1);
+}
+
+/* As watch --auto does, and conditions that query the allocator. */
+static void no_thread_is_borrowed_beside_an_earlier_query_that_waits(void **state)
+{
+	struct flmem_trim_result result = {0};
+	struct flmem_error err = {0};
+	int rc = trim_once(&result, &err);
+
+	(void)state;
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_int_equal(trim_once(&result, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "waits for a lock in calls of flmem"));
+	assert_int_equal(page->waiting, 1);
+	open_lock();
+	await_true(page->queries == 1);
+	await_true(trim_once(&result, &err) == 0);
 }
 
 static void a_query_that_ends_is_followed_by_the_trim(void **state)
@@ -159,6 +183,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(no_thread_is_borrowed_beside_a_query_that_waits,
 						start, end),
+		cmocka_unit_test_setup_teardown(
+			no_thread_is_borrowed_beside_an_earlier_query_that_waits, start, end),
 		cmocka_unit_test_setup_teardown(a_query_that_ends_is_followed_by_the_trim, start,
 						end),
 	};

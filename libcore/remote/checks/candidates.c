@@ -187,6 +187,12 @@ static int refuse_handling(const struct flmem_process *process, pid_t handling,
 				       "the threads of process %d could not be searched for "
 				       "signal handlers in time; give a longer --timeout",
 				       (int)process->pid);
+	if (flmem_handlers_is_in_chain(process, handling))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "no thread of process %d can be borrowed now: thread %d "
+				       "waits for a lock in calls of flmem, where another one "
+				       "could be blocked as well; try again",
+				       (int)process->pid, (int)handling);
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no thread of process %d can be borrowed now: thread %d is inside a "
 			       "signal handler, and may hold a lock of the allocator while it "

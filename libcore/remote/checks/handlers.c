@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/handlers.h"
 
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -19,6 +20,8 @@
 #define SCAN_OVERLAP 2048U
 #define PAGE	     4096U /* the smallest page size */
 #define RESTORER_MAX 16U
+/* How far above its stack pointer the variables of a thread are searched for. */
+#define OWN_STACK_BYTES 65536U
 /* How often a computing thread is read again at least, and the pause between reads. */
 #define LOOKS	4U
 #define LOOK_US 500U
@@ -148,6 +151,32 @@ static bool waits_in_handler(struct handlers_search *search, const struct flmem_
 	       flmem_handlers_on_stack(&search->frames, wait->sp, stack->end);
 }
 
+/*
+ * A chain that was left in a lock: whatever keeps that lock locked may keep the next thread, too.
+ * Waits with a time limit end, such as those for Python's lock; a word on the own stack is that of
+ * a thread which flmem stopped for good (runtimes/cpython_new_thread.c).
+ */
+static bool waits_in_chain(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_task_wait wait;
+	unsigned operation;
+
+	if (flmem_task_read_wait(process, tid, &wait) != 1 || wait.number != SYS_futex)
+		return false;
+	operation = (unsigned)wait.args[1] & (unsigned)FUTEX_CMD_MASK;
+	return (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET) && !wait.args[3] &&
+	       wait.args[0] - wait.sp >= OWN_STACK_BYTES;
+}
+
+bool flmem_handlers_is_in_chain(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_thread(process, tid, &status) == 0 &&
+	       flmem_arch_is_chain_mask(flmem_u64_or(status.sig_blocked, 0)) &&
+	       waits_in_chain(process, tid);
+}
+
 enum handling {
 	HANDLING_NOTHING,
 	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
@@ -173,7 +202,9 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	if (pending & caught & ~blocked)
 		return HANDLING_SIGNAL;
 	/* The frames of a chain have the form of signal frames. */
-	if (!caught || flmem_arch_is_chain_mask(blocked))
+	if (flmem_arch_is_chain_mask(blocked))
+		return waits_in_chain(process, tid) ? HANDLING_SIGNAL : HANDLING_NOTHING;
+	if (!caught)
 		return HANDLING_NOTHING;
 	rc = flmem_task_read_wait(process, tid, &wait);
 	if (rc == 0)

@@ -41,7 +41,8 @@ struct flmem_handler_search {
 bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end);
 
 /*
- * The first thread that waits in a signal handler or is about to enter one; 0 if there is none,
+ * The first thread that waits in a signal handler or is about to enter one, or that waits for a
+ * lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is none,
  * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(). A
  * computing thread that blocks a signal which the program handles is read again for two
  * milliseconds, and until it has used one of processor time: on a busy machine its handler may not
@@ -51,5 +52,11 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 #define FLMEM_HANDLERS_LATE ((pid_t)-1)
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			  uint64_t deadline_us);
+
+/*
+ * True if the thread makes calls of this or another flmem and waits in them, without a time limit,
+ * for a lock. Each further thread that is borrowed could be blocked as well.
+ */
+bool flmem_handlers_is_in_chain(const struct flmem_process *process, pid_t tid);
 
 #endif
