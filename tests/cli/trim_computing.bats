@@ -82,6 +82,27 @@ finally:
 	each_python terminate_during_a_trim
 }
 
+# With the lock of the interpreter the call would not end, and the program would not go on.
+go_on_during_a_trim() {
+	start_victim "$PYTHON" -uc '
+import ctypes, sys
+ctypes.pythonapi = ctypes.PyDLL(sys.argv[1])
+rounds = ctypes.c_uint64.in_dll(ctypes.pythonapi, "rounds")
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500
+    rounds.value += 1' "$FLMEM_VICTIMS/interpreter/awaiting_trim.so"
+	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["name"]')" = malloc_trim ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "a program goes on while a thread for code calls malloc_trim" {
+	each_python go_on_during_a_trim
+}
+
 # What refuses code refuses it in the thread of the code, and reaches no other one.
 collect_under_a_hook() {
 	start_victim "$PYTHON" -uc '

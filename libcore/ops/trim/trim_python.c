@@ -107,10 +107,15 @@ static const char cuda_code[] =
 	"if has_driver:later('cudaMemPoolTrimTo',pools)\n"
 	"del capturing,reserved,run,cupy,pools,later,driver,pool\n";
 
-/* Access by subscript leaves no attribute on the library object. */
-static const char inside_code[] = "import sys\n"
-				  "c=sys.modules.get('ctypes')\n"
-				  "print(c.pythonapi['malloc_trim'](0) if c else 'skip')\n";
+/*
+ * Functions of ctypes.pythonapi are called with the interpreter's lock, for which the holder of a
+ * lock of the heap may wait; those of another object for the same handle are called without. Access
+ * by subscript leaves no attribute on the library object.
+ */
+static const char inside_code[] =
+	"import sys\n"
+	"c=sys.modules.get('ctypes')\n"
+	"print(c.CDLL(None,handle=c.pythonapi._handle)['malloc_trim'](0) if c else 'skip')\n";
 
 struct python_part {
 	struct flmem_trim_job *job;
