@@ -103,6 +103,26 @@ while True:
 	each_python go_on_during_a_trim
 }
 
+# The thread that gives the lock up waits until the one that asked for it has taken it.
+compete_for_the_lock() {
+	start_victim "$PYTHON" -uc '
+import threading
+def compute():
+    while True:
+        assert sum(range(1000)) == 499500
+threading.Thread(target=compute, daemon=True).start()
+print("ready", flush=True)
+compute()'
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_status 6
+	assert_error 6 "no thread of process [0-9]+ can be borrowed now"
+	assert_victim_unharmed
+}
+
+@test "a thread that waits for the interpreter's lock is not borrowed for a trim" {
+	each_python compete_for_the_lock
+}
+
 # What refuses code refuses it in the thread of the code, and reaches no other one.
 collect_under_a_hook() {
 	start_victim "$PYTHON" -uc '

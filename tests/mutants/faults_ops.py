@@ -38,6 +38,8 @@ FAULTS = (
           "if (0)",
           "refusing another process of the same number",
           ("unit.test_trim",)),
+    Fault("trim-on-who-waits-for-the-lock", PART, "part->borrow.filter = &part->waiters.filter;", ";",
+          "borrowing a thread for a trim that waits for Python's lock", ("cli.trim_computing",), slow=True),
     Fault("malloc-trim-with-the-lock", PYTHON, "c.CDLL(None,handle=c.pythonapi._handle)['malloc_trim']",
           "c.pythonapi['malloc_trim']",
           "a Python program that goes on while a thread for code calls malloc_trim",

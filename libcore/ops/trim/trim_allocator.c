@@ -12,6 +12,7 @@
 #include "ops/trim/predict.h"
 #include "proc/huge_pages.h"
 #include "remote/borrow.h"
+#include "runtimes/cpython_waiters.h"
 
 /* Enough for about 3500 free blocks in separate pages, ten times as many if they share pages. */
 #define CHECK_US 20000U
@@ -25,6 +26,7 @@ struct allocator_part {
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
 	struct flmem_u64 madv_free_bytes;	/* MADV_FREE pages before the trim */
 	struct flmem_borrow_options borrow;
+	struct flmem_cpython_waiters waiters;
 	struct flmem_syscall_list syscalls;
 	struct flmem_chain chain;
 };
@@ -273,6 +275,8 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	part->borrow.cancels = calls_only_glibc(part);
+	if (flmem_cpython_waiters_find(&part->target->view, &part->waiters))
+		part->borrow.filter = &part->waiters.filter;
 	rc = job->options->dry_run
 		     ? flmem_borrow_dry_run(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
