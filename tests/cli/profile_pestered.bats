@@ -66,6 +66,22 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 2 ]
 }
 
+@test "an interpreter whose structures lead anywhere: what is not there is left out, and nothing is guessed" {
+	requires victim:pestered/interpreter
+	run_command "$FLMEM" profile run -o "$PROFILE" --interval 1 -- \
+		"$FLMEM_VICTIMS/pestered/interpreter"
+	assert_status 0
+	[ "$output" = survived ]
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+import sys
+from heap_profile import Profile
+p = Profile(sys.argv[1])
+p.check()
+names = sorted(place[0] for place in p.python_sites() if place)
+assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "above the stack", "first",
+                        "second", "first thread"]), names' "$PROFILE"
+}
+
 @test "sizes that are refused do not end sampling" {
 	pester refused
 	[ "$(samples)" -ge 1000 ]

@@ -14,10 +14,12 @@ LIVE = "libcore/preload/sampler/live.c"
 MEMORY = "libcore/preload/sampler/safe_reads.c"
 PYTHON = "libcore/preload/sampler/python_frames.c"
 LAYOUT = "libcore/preload/sampler/python_layout.c"
+STACK = "libcore/preload/sampler/stack.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)
 SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
+ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
     Fault("sampled-pre-release", "libcore/preload/sampler/python_layout.c",
@@ -80,10 +82,27 @@ FAULTS = (
           "__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);", "",
           "naming the library that is loaded now",
           ("cli.profile_run/thousands of dlopen",)),
-    Fault("sample-python-internal", PYTHON, "owner >= OWNED_BY_STACK);", "0);",
+    Fault("sample-python-internal", PYTHON, "(int8_t)frame[python.frame_owner] >= OWNED_BY_STACK;", "0;",
           "leaving out frames of the interpreter itself", PLACES),
     Fault("sample-python-position", LAYOUT, ".frame = 39,", ".frame = 31,",
           "reading the frames of a new release where it says they are", PLACES),
+    Fault("sample-other-type", PYTHON, "get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type", "0",
+          "taking nothing else for code", ANYWHERE),
+    Fault("sample-code-replaced", PYTHON, "a->name == b->name &&", "",
+          "noticing that other code is at the same address", ANYWHERE),
+    Fault("sample-chunk-believed", PYTHON, "if (is_chunk_proven)\n\t\tset_stack_chunk", "if (1)\n\t\tset_stack_chunk",
+          "believing where a data stack is once that was seen to be right", ANYWHERE),
+    Fault("sample-certain-end", MEMORY, "address < end && length <= end - address", "address < end && length",
+          "asking for what reaches beyond memory that is there", ANYWHERE),
+    Fault("sample-page-unasked", MEMORY, "if (!ask_kernel(page))\n\t\treturn false;", "",
+          "asking whether a page is there", ANYWHERE),
+    Fault("sample-page-remembered", RECORD, "sampler_memory_refresh();", "",
+          "asking again in the next sample", ANYWHERE),
+    Fault("sample-stack-step", MEMORY, "thread->stack_low - address <= STEP_MAX", "1",
+          "not taking a coroutine's stack far below for the thread's own", ("unit.test_sampler_parts/noted",)),
+    Fault("sample-path-known", STACK,
+          "scratch->known_frames[depth] == scratch->frames[scratch->count - 1 - depth]", "true",
+          "following the path of the last sample as far as it is the same", PLACES),
     Fault("sample-capacity", TABLES, "capacity = sampler_tables.capacity[section];",
           "capacity = sampler_tables.header->section[section].capacity;",
           "sizes of tables that nobody else can change", SCRAMBLED),

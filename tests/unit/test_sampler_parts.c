@@ -2,6 +2,7 @@
 /* Parts of the sampler that need no other process: arithmetic, safe reads, tables of CPython. */
 #include <fenv.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #include "cpython_table_315.h"
 #include "preload/sampler/python_frames.h"
 
-#define DRAWS 1000000
+#define DRAWS	1000000
+#define CERTAIN (4 * SAMPLER_PAGE)
 
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
@@ -73,6 +75,11 @@ static void test_the_floating_point_environment_stays(void **state)
 	fesetround(FE_TONEAREST);
 	assert_int_equal(bytes_up, bytes);
 	assert_int_equal(count_up, count);
+	/* Nor are flags raised in the environment that most programs have. */
+	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+	sampler_draw_gap(&random, 1000);
+	sampler_weigh(77, 1000, &bytes, &count);
+	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
 }
 
 /* Pages: one with 'a', none, one without access. */
@@ -154,6 +161,57 @@ static void test_what_is_the_own_stack(void **state)
 	assert_false(sampler_stack_is_own(sampler_thread.stack_top, &scratch));
 }
 
+/* What is certain ends with its bounds: behind them the kernel is asked, and nothing is there. */
+static void test_memory_that_is_certain(void **state)
+{
+	char out[8], *pages = mmap(NULL, CERTAIN + SAMPLER_PAGE, PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t start = (uintptr_t)pages, end = start + CERTAIN;
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(pages + CERTAIN, SAMPLER_PAGE, PROT_NONE), 0);
+	for (int i = 0; i < 2; i++) {
+		sampler_data_set(i ? start : 0, i ? end : 0);
+		sampler_thread.chunk = i ? 0 : start;
+		sampler_thread.chunk_end = i ? 0 : end;
+		assert_true(sampler_read_often(end - 8, out, 8));
+		assert_false(sampler_read_often(end - 4, out, 8));
+		assert_false(sampler_read_often(end, out, 8));
+		assert_false(sampler_read_often(end - 8, out, SIZE_MAX - 7));
+	}
+	sampler_data_set(0, 0);
+	munmap(pages, CERTAIN + SAMPLER_PAGE);
+}
+
+/* It grows by small steps: a coroutine's stack may be mapped below it. */
+static void *note_stack(void *context)
+{
+	static struct sampler_scratch scratch;
+	uintptr_t here = (uintptr_t)&context;
+
+	sampler_stack_note(here, &scratch);
+	assert_true(sampler_thread.stack_low <= here && sampler_thread.stack_top > here);
+	sampler_stack_note(here - (2U << 20), &scratch);
+	assert_true(here - sampler_thread.stack_low <= SAMPLER_PAGE);
+	sampler_stack_note(here - 2 * (uintptr_t)SAMPLER_PAGE, &scratch);
+	assert_true(here - sampler_thread.stack_low > SAMPLER_PAGE);
+	return context;
+}
+
+static void test_the_own_stack_is_noted(void **state)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	(void)state;
+	pthread_attr_init(&attributes);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, 8U << 20), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, note_stack, NULL), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attributes);
+}
+
 static enum flmem_profile_python refusal(uint32_t version, const void *runtime)
 {
 	enum flmem_profile_python why = FLMEM_PROFILE_PYTHON_NONE;
@@ -199,7 +257,7 @@ static void test_which_pythons_are_read(void **state)
 
 static bool is_used_in_315(size_t word)
 {
-	static const size_t used[] = {26, 30, 40, 41, 42, 44, 48, 50, 51, 52, 56};
+	static const size_t used[] = {26, 30, 32, 40, 41, 42, 44, 48, 50, 51, 52, 56};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(used); i++)
 		if (used[i] == word)
@@ -220,6 +278,7 @@ static void test_positions_in_315(void **state)
 	assert_true(sampler_python_layout(0x030f02f0, words, &found, &why));
 	assert_int_equal(found.thread_frame, 72);
 	assert_int_equal(found.thread_id, 176);
+	assert_int_equal(found.thread_chunk, 256);
 	assert_int_equal(found.cframe_frame, SAMPLER_NO_OFFSET);
 	assert_int_equal(found.frame_code, 0);
 	assert_int_equal(found.frame_previous, 8);
@@ -230,6 +289,8 @@ static void test_positions_in_315(void **state)
 	assert_int_equal(found.code_lines, 136);
 	assert_int_equal(found.code_first_line, 68);
 	assert_int_equal(found.code_instructions, 208);
+	assert_int_equal(found.frame_span, 82);
+	assert_int_equal(found.code_span, 144);
 	assert_int_equal(found.ascii_size, words[92]);
 	assert_int_equal(found.compact_size, words[93]);
 	/* No structure reaches so far. What is not used does not matter. */
@@ -386,6 +447,8 @@ int main(void)
 		cmocka_unit_test(test_memory_that_is_not_there),
 		cmocka_unit_test(test_lines_of_the_last_sample),
 		cmocka_unit_test(test_what_is_the_own_stack),
+		cmocka_unit_test(test_memory_that_is_certain),
+		cmocka_unit_test(test_the_own_stack_is_noted),
 		cmocka_unit_test(test_which_pythons_are_read),
 		cmocka_unit_test(test_positions_in_315),
 		cmocka_unit_test(test_rules_of_functions),

@@ -17,13 +17,23 @@
 
 #ifdef __x86_64__
 #define MASKED_TO_NEAREST 0x1f80U
+#define RAISED_FLAGS	  0x003fU
 
+static inline uint32_t read_environment(void)
+{
+	uint32_t there;
+
+	__asm__ volatile("stmxcsr %0" : "=m"(there) : : "memory");
+	return there;
+}
+
+/* Loading it takes longer than the arithmetic itself: most programs have what is needed. */
 static inline uint64_t enter_arithmetic(void)
 {
-	uint32_t before, own = MASKED_TO_NEAREST;
+	uint32_t before = read_environment(), own = MASKED_TO_NEAREST;
 
-	__asm__ volatile("stmxcsr %0" : "=m"(before) : : "memory");
-	__asm__ volatile("ldmxcsr %0" : : "m"(own) : "memory");
+	if ((before & ~RAISED_FLAGS) != own)
+		__asm__ volatile("ldmxcsr %0" : : "m"(own) : "memory");
 	return before;
 }
 
@@ -31,7 +41,8 @@ static inline void leave_arithmetic(uint64_t before)
 {
 	uint32_t there = (uint32_t)before;
 
-	__asm__ volatile("ldmxcsr %0" : : "m"(there) : "memory");
+	if (read_environment() != there)
+		__asm__ volatile("ldmxcsr %0" : : "m"(there) : "memory");
 }
 #else
 /* FPCR has the rounding and what traps, FPSR the flags; 32 bits each. */

@@ -7,7 +7,6 @@
  * once, so that few pages of the file change.
  */
 
-#include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
 #define BUCKET	 16U
@@ -148,16 +147,15 @@ static uint32_t find_live_slot(uintptr_t address)
 	return FLMEM_PROFILE_NONE;
 }
 
+/* Most addresses end here that share a page with a sampled one. */
+bool sampler_live_may_have(uintptr_t address)
+{
+	return __atomic_load_n(find_exact_byte(address), __ATOMIC_RELAXED) != 0;
+}
+
 bool sampler_live_has(uintptr_t address)
 {
-	bool found;
-
-	/* Most addresses end here that share a page with a sampled one. */
-	if (!__atomic_load_n(find_exact_byte(address), __ATOMIC_RELAXED) || !sampler_hold())
-		return false;
-	found = find_live_slot(address) != FLMEM_PROFILE_NONE;
-	sampler_release();
-	return found;
+	return find_live_slot(address) != FLMEM_PROFILE_NONE;
 }
 
 bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live)

@@ -18,8 +18,9 @@
 #include "preload/sampler/stack.h"
 
 #define FRAMES_MAX     (4 * FLMEM_PROFILE_DEPTH)
+#define CHUNK_HEAD     24U /* previous, size, top */
+#define CHUNK_MAX      (UINT64_C(1) << 30)
 #define OWNED_BY_STACK 3 /* enum _frameowner: functions, generators and frame objects are below */
-#define TYPE_OFFSET    8U
 #define TAG_MASK       ((uintptr_t)7) /* of a reference, since 3.14 */
 
 /* Found once, before main(); a child of fork() has it, too. */
@@ -28,10 +29,24 @@ static uintptr_t module_start, module_end;
 typedef uintptr_t (*find_state)(void);
 static find_state find_attached; /* the state that has the lock; since 3.12 NULL for others */
 static find_state find_gil_state;
+/* A data stack was where the layout says, and had the frame that was running. */
+static bool is_chunk_proven;
 
 bool sampler_python_has(uintptr_t address)
 {
 	return address >= module_start && address < module_end;
+}
+
+/* The segment that has _PyRuntime, and with it the state of the first thread since 3.11. */
+static void set_data(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + part->p_vaddr, end = start + part->p_memsz;
+
+		if (part->p_type == PT_LOAD && python.runtime >= start && python.runtime < end)
+			sampler_data_set(start, end);
+	}
 }
 
 static int find_python_range(struct dl_phdr_info *info, size_t size, void *context)
@@ -53,6 +68,7 @@ static int find_python_range(struct dl_phdr_info *info, size_t size, void *conte
 		return 0;
 	module_start = start;
 	module_end = end;
+	set_data(info);
 	return 1;
 }
 
@@ -128,6 +144,7 @@ void sampler_python_find(struct flmem_profile_header *header)
 	python = layout;
 	python.runtime = (uintptr_t)runtime;
 	python.code_type = (uintptr_t)code_type;
+	is_chunk_proven = false;
 	find_getters();
 	sampler_walk_begin();
 	dl_iterate_phdr(find_python_range, NULL);
@@ -150,20 +167,30 @@ static uintptr_t find_own_state(void)
 		       : 0;
 }
 
+static uintptr_t get_pointer(const char *object, uint32_t offset)
+{
+	uintptr_t pointer;
+
+	memcpy(&pointer, object + offset, sizeof(pointer));
+	return pointer;
+}
+
 /* What a frame of the profile depends on; the key of the table of those that are known. */
 static bool read_code_key(uintptr_t code, uint64_t offset, struct sampler_code *ret_code)
 {
-	struct sampler_code key = {.code = code, .offset = offset};
-	uintptr_t type;
+	char room[SAMPLER_SPAN_MAX];
+	const char *object = sampler_see(code, room, python.code_span);
 
-	if (!read_pointer(code + TYPE_OFFSET, &type) || type != python.code_type ||
-	    !read_pointer(code + python.code_name, &key.name) ||
-	    !read_pointer(code + python.code_file, &key.file) ||
-	    !read_pointer(code + python.code_lines, &key.lines) ||
-	    !sampler_read_often(code + python.code_first_line, &key.first_line,
-				sizeof(key.first_line)))
+	if (!object || get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type)
 		return false;
-	*ret_code = key;
+	*ret_code = (struct sampler_code){
+		.code = code,
+		.offset = offset,
+		.name = get_pointer(object, python.code_name),
+		.file = get_pointer(object, python.code_file),
+		.lines = get_pointer(object, python.code_lines),
+		.first_line = (uint32_t)get_pointer(object, python.code_first_line),
+	};
 	return true;
 }
 
@@ -214,42 +241,31 @@ static uint32_t find_python_frame(struct sampler_scratch *scratch, struct sample
 }
 
 /* Byte offset of the instruction that a frame executes. */
-static bool read_instruction(uintptr_t frame, uintptr_t code, uint64_t *ret_offset)
+static uint64_t get_instruction(const char *frame, uintptr_t code)
 {
-	uintptr_t instruction;
-	int32_t index;
+	uintptr_t instruction = get_pointer(frame, python.frame_instruction);
+	int32_t index = (int32_t)instruction;
 
-	if (python.code_instructions != SAMPLER_NO_OFFSET) {
-		if (!read_pointer(frame + python.frame_instruction, &instruction))
-			return false;
-		*ret_offset = instruction - (code + python.code_instructions);
-		return true;
-	}
-	if (!sampler_read_often(frame + python.frame_instruction, &index, sizeof(index)))
-		return false;
-	*ret_offset = index < 0 ? 0 : (uint64_t)index * (python.minor == 10 ? 2 : 1);
-	return true;
+	if (python.code_instructions != SAMPLER_NO_OFFSET)
+		return instruction - (code + python.code_instructions);
+	return index < 0 ? 0 : (uint64_t)index * (python.minor == 10 ? 2 : 1);
 }
 
 /* Frames of the C stack and of the interpreter itself, since 3.12; no function is theirs. */
-static bool is_internal_frame(uintptr_t frame)
+static bool is_internal_frame(const char *frame)
 {
-	int8_t owner;
-
 	return python.frame_owner != SAMPLER_NO_OFFSET &&
-	       (!sampler_read_often(frame + python.frame_owner, &owner, sizeof(owner)) ||
-		owner >= OWNED_BY_STACK);
+	       (int8_t)frame[python.frame_owner] >= OWNED_BY_STACK;
 }
 
 /* False where the stack is full. A frame that runs no Python code has another kind of object. */
-static bool push_python_frame(struct sampler_scratch *scratch, uintptr_t frame, uintptr_t code)
+static bool push_python_frame(struct sampler_scratch *scratch, const char *frame)
 {
+	uintptr_t code = get_pointer(frame, python.frame_code) & ~TAG_MASK;
 	struct sampler_code key;
-	uint64_t offset;
 	uint32_t found;
 
-	if (is_internal_frame(frame) || !read_instruction(frame, code, &offset) ||
-	    !read_code_key(code, offset, &key))
+	if (is_internal_frame(frame) || !read_code_key(code, get_instruction(frame, code), &key))
 		return true;
 	found = find_python_frame(scratch, &key);
 	if (found == FLMEM_PROFILE_NONE)
@@ -269,31 +285,87 @@ static uintptr_t read_innermost(uintptr_t thread)
 	return frame;
 }
 
-static void walk_frames(struct sampler_scratch *scratch, uintptr_t thread)
+static void walk_frames(struct sampler_scratch *scratch, uintptr_t at)
 {
-	uintptr_t frame = thread ? read_innermost(thread) : 0, code;
+	char room[SAMPLER_SPAN_MAX];
 
-	for (unsigned i = 0; frame && i < FRAMES_MAX; i++) {
-		if (!read_pointer(frame + python.frame_code, &code)) {
+	for (unsigned i = 0; at && i < FRAMES_MAX; i++) {
+		const char *frame = sampler_see(at, room, python.frame_span);
+
+		if (!frame) {
 			sampler_drop(FLMEM_PROFILE_DROP_PYTHON);
 			return;
 		}
-		if (!push_python_frame(scratch, frame, code & ~TAG_MASK))
+		if (!push_python_frame(scratch, frame))
 			return;
-		if (!read_pointer(frame + python.frame_previous, &frame))
-			return;
+		at = get_pointer(frame, python.frame_previous);
 	}
+}
+
+static void set_stack_chunk(uintptr_t chunk, uint64_t size)
+{
+	sampler_thread.chunk = chunk;
+	sampler_thread.chunk_end = chunk + size;
+}
+
+/* A part of a data stack begins with its predecessor and its size; 0: this is none. */
+static uint64_t read_stack_chunk_size(uintptr_t chunk)
+{
+	uint64_t size;
+
+	if (!sampler_read_often(chunk + sizeof(chunk), &size, sizeof(size)))
+		return 0;
+	return size % SAMPLER_PAGE == 0 && size <= CHUNK_MAX ? size : 0;
+}
+
+/*
+ * The interpreter sets the pointer to the newest part of a thread's data stack before it unmaps the
+ * one that was there, so that part is mapped at every instruction, also in a signal handler, and in
+ * one piece. (_PyThreadState_PopFrame(); the end of a state, and of a greenlet, clear it first.)
+ * A build of its own may have another layout, so this is believed once it was seen: the kernel was
+ * asked for the part, and it had the frame that was running.
+ */
+static void find_stack_chunk(uintptr_t thread, uintptr_t frame)
+{
+	uintptr_t chunk;
+	uint64_t size;
+
+	if (python.thread_chunk == SAMPLER_NO_OFFSET ||
+	    !read_pointer(thread + python.thread_chunk, &chunk) || chunk % SAMPLER_PAGE)
+		return;
+	if (is_chunk_proven)
+		set_stack_chunk(chunk, CHUNK_HEAD);
+	size = read_stack_chunk_size(chunk);
+	if (frame > chunk && frame - chunk < size)
+		is_chunk_proven = true;
+	set_stack_chunk(chunk, is_chunk_proven ? size : 0);
+}
+
+static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
+{
+	uintptr_t frame = read_innermost(thread);
+
+	find_stack_chunk(thread, frame);
+	walk_frames(scratch, frame);
+	set_stack_chunk(0, 0);
+}
+
+static void walk_unlocked(struct sampler_scratch *scratch)
+{
+	uintptr_t thread;
+
+	sampler_copies_begin(&scratch->lines);
+	thread = find_own_state();
+	walk_frames(scratch, thread ? read_innermost(thread) : 0);
+	sampler_copies_end();
 }
 
 void sampler_python_walk(struct sampler_scratch *scratch)
 {
 	uintptr_t locked = python.runtime ? find_locked_state() : 0;
 
-	if (locked) {
-		walk_frames(scratch, locked);
-	} else if (python.runtime) {
-		sampler_copies_begin(&scratch->lines);
-		walk_frames(scratch, find_own_state());
-		sampler_copies_end();
-	}
+	if (locked)
+		walk_locked(scratch, locked);
+	else if (python.runtime)
+		walk_unlocked(scratch);
 }

@@ -6,7 +6,9 @@
 
 #include "preload/sampler/sampler.h"
 
-#define SAMPLER_NO_OFFSET UINT32_MAX
+#define SAMPLER_NO_OFFSET   UINT32_MAX
+#define SAMPLER_SPAN_MAX    256U
+#define SAMPLER_TYPE_OFFSET 8U /* of every object */
 
 enum sampler_lines {
 	SAMPLER_LINES_LNOTAB,	 /* 3.8, 3.9 */
@@ -19,11 +21,13 @@ struct sampler_python {
 	enum sampler_lines lines_kind;
 	uint32_t thread_id;
 	uint32_t thread_frame; /* its frame, or its _PyCFrame */
+	uint32_t thread_chunk; /* the newest part of its data stack; NONE: there is none */
 	uint32_t cframe_frame; /* NONE: there is no _PyCFrame */
 	uint32_t frame_code, frame_previous, frame_instruction;
 	uint32_t frame_owner; /* NONE: all frames are those of functions */
 	uint32_t code_name, code_file, code_lines, code_first_line;
-	uint32_t code_instructions; /* NONE: a frame has an index */
+	uint32_t code_instructions;	/* NONE: a frame has an index */
+	uint32_t frame_span, code_span; /* what is read of each: bytes from its start */
 	uint32_t ascii_size, compact_size;
 	uintptr_t runtime, code_type;
 };

@@ -10,11 +10,11 @@
  * offsetof() by a compiler in the headers that each release installs, as runtimes/cpython_layout.c:
  * 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and later have a table in _PyRuntime.
  */
-#define FRAME_OBJECTS                                                                            \
-	.thread_id = 176, .thread_frame = 24, .cframe_frame = NONE, .frame_code = 32,            \
-	.frame_previous = 24, .code_name = 112, .code_file = 104, .code_lines = 120,             \
-	.code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, .ascii_size = 48, \
-	.compact_size = 72
+#define FRAME_OBJECTS                                                                             \
+	.thread_id = 176, .thread_frame = 24, .thread_chunk = NONE, .cframe_frame = NONE,         \
+	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,               \
+	.code_lines = 120, .code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, \
+	.ascii_size = 48, .compact_size = 72
 
 static const struct sampler_python rows[] = {
 	{.minor = 8, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
@@ -24,6 +24,7 @@ static const struct sampler_python rows[] = {
 	 .lines_kind = SAMPLER_LINES_LOCATIONS,
 	 .thread_id = 152,
 	 .thread_frame = 56,
+	 .thread_chunk = 296,
 	 .cframe_frame = 8,
 	 .frame_code = 32,
 	 .frame_previous = 48,
@@ -40,6 +41,7 @@ static const struct sampler_python rows[] = {
 	 .lines_kind = SAMPLER_LINES_LOCATIONS,
 	 .thread_id = 136,
 	 .thread_frame = 56,
+	 .thread_chunk = 232,
 	 .cframe_frame = 0,
 	 .frame_code = 0,
 	 .frame_previous = 8,
@@ -65,9 +67,9 @@ struct table_places {
 	uint32_t minor;
 	bool only_releases; /* alphas, betas and candidates may differ */
 	unsigned thread;    /* size, prev, next, interp, current_frame */
-	unsigned thread_id;
-	unsigned frame; /* size, previous, executable, instr_ptr, localsplus, owner */
-	unsigned code;	/* size, filename, name, qualname, linetable, firstlineno; 9: code */
+	unsigned thread_id; /* thread_id, native_thread_id, datastack_chunk */
+	unsigned frame;	    /* size, previous, executable, instr_ptr, localsplus, owner */
+	unsigned code;	    /* size, filename, name, qualname, linetable, firstlineno; 9: code */
 };
 
 static const struct table_places tables[] = {
@@ -84,9 +86,9 @@ static const struct table_places tables[] = {
 static bool is_plausible(const struct sampler_python *p)
 {
 	const uint32_t offsets[] = {
-		p->thread_id,	      p->thread_frame,	    p->frame_code, p->frame_previous,
-		p->frame_instruction, p->code_name,	    p->code_file,  p->code_lines,
-		p->code_first_line,   p->code_instructions,
+		p->thread_id,	   p->thread_frame,	 p->thread_chunk,      p->frame_code,
+		p->frame_previous, p->frame_instruction, p->code_name,	       p->code_file,
+		p->code_lines,	   p->code_first_line,	 p->code_instructions,
 	};
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
@@ -110,6 +112,7 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 		.lines_kind = SAMPLER_LINES_LOCATIONS,
 		.thread_frame = (uint32_t)words[at->thread + 4],
 		.thread_id = (uint32_t)words[at->thread_id],
+		.thread_chunk = (uint32_t)words[at->thread_id + 2],
 		.cframe_frame = NONE,
 		.frame_previous = (uint32_t)words[at->frame + 1],
 		.frame_code = (uint32_t)words[at->frame + 2],
@@ -147,8 +150,9 @@ static bool find_debug_offsets(uint32_t version, const uint64_t *words,
 	return false;
 }
 
-bool sampler_python_layout(uint32_t version, const void *runtime, struct sampler_python *ret_layout,
-			   enum flmem_profile_python *ret_state)
+static bool find_frame_layout(uint32_t version, const void *runtime,
+			      struct sampler_python *ret_layout,
+			      enum flmem_profile_python *ret_state)
 {
 	if (version >= 0x030d0000 && version < 0x04000000)
 		return find_debug_offsets(version, runtime, ret_layout, ret_state);
@@ -159,4 +163,36 @@ bool sampler_python_layout(uint32_t version, const void *runtime, struct sampler
 		}
 	*ret_state = FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION;
 	return false;
+}
+
+static uint32_t find_end(const uint32_t *offsets, size_t count)
+{
+	uint32_t end = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (offsets[i] != NONE && offsets[i] + sizeof(uintptr_t) > end)
+			end = offsets[i] + (uint32_t)sizeof(uintptr_t);
+	return end;
+}
+
+/* Each field as if it were a pointer: there are more behind the last one in every version. */
+static bool find_spans(struct sampler_python *p)
+{
+	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,
+				  p->frame_owner};
+	const uint32_t code[] = {SAMPLER_TYPE_OFFSET, p->code_name, p->code_file, p->code_lines,
+				 p->code_first_line};
+
+	p->frame_span = find_end(frame, sizeof(frame) / sizeof(frame[0]));
+	p->code_span = find_end(code, sizeof(code) / sizeof(code[0]));
+	return p->frame_span <= SAMPLER_SPAN_MAX && p->code_span <= SAMPLER_SPAN_MAX;
+}
+
+bool sampler_python_layout(uint32_t version, const void *runtime, struct sampler_python *ret_layout,
+			   enum flmem_profile_python *ret_state)
+{
+	if (!find_frame_layout(version, runtime, ret_layout, ret_state))
+		return false;
+	*ret_state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
+	return find_spans(ret_layout);
 }

@@ -35,9 +35,14 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->epoch = sampler_control.epoch;
 }
 
+/* Only the thread itself and its signal handlers, which end before it goes on. */
 bool sampler_enter(void)
 {
-	return !__atomic_exchange_n(&sampler_thread.busy, 1, __ATOMIC_ACQUIRE);
+	bool busy = __atomic_load_n(&sampler_thread.busy, __ATOMIC_RELAXED) != 0;
+
+	__atomic_store_n(&sampler_thread.busy, 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return !busy;
 }
 
 void sampler_leave(void)
@@ -187,25 +192,31 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	errno = saved;
 }
 
+static bool forget_held(uintptr_t address, struct flmem_profile_live *ret_live)
+{
+	int saved = errno;
+	bool whole = sampler_file_is_whole();
+
+	errno = saved;
+	if (!whole) {
+		sampler_stop();
+		return false;
+	}
+	update_begin();
+	if (sampler_live_take(address, ret_live))
+		return true;
+	update_end();
+	return false;
+}
+
 /* Until one of the two that follow the update has not ended. */
 bool sampler_forget(const void *address, struct flmem_profile_live *ret_live)
 {
-	int saved = errno;
-	bool whole;
-
 	/* Most addresses that the filter lets pass are not sampled. */
-	if (!sampler_is_active() || !sampler_live_has((uintptr_t)address) || !sampler_hold())
+	if (!sampler_is_active() || !sampler_live_may_have((uintptr_t)address) || !sampler_hold())
 		return false;
-	whole = sampler_file_is_whole();
-	errno = saved;
-	if (whole) {
-		update_begin();
-		if (sampler_live_take((uintptr_t)address, ret_live))
-			return true;
-		update_end();
-	} else {
-		sampler_stop();
-	}
+	if (sampler_live_has((uintptr_t)address) && forget_held((uintptr_t)address, ret_live))
+		return true;
 	sampler_release();
 	return false;
 }

@@ -10,7 +10,9 @@
  * belongs to its Python frames while it holds the interpreter's lock. Only whether there is such
  * memory at all is asked, by a cheaper call that reads 8 bytes before it checks anything else:
  * rt_sigprocmask() with an invalid `how` fails with EFAULT where it cannot read them, else with
- * EINVAL, and changes nothing.
+ * EINVAL, and changes nothing. It is not asked where the address itself lies in memory that is
+ * there whatever the interpreter's structures say: the stack, the data of the interpreter's module,
+ * and the part of the data stack that the thread's state has.
  */
 
 #include <errno.h>
@@ -24,9 +26,14 @@
 #define MASK_SIZE  8L
 #define STACK_MAX  ((uintptr_t)SAMPLER_PAGE * SAMPLER_PAGE) /* one byte per page in a buffer */
 #define UNSEEN_MAX 1024U
+#define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where nobody asked for it */
 
 /* Of the dynamic linker: where the main thread's stack begins. */
 extern void *__libc_stack_end __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */
+
+static struct {
+	uintptr_t start, end;
+} python_data;
 
 void sampler_memory_refresh(void)
 {
@@ -65,17 +72,41 @@ static bool is_page_there(uintptr_t page)
 	return true;
 }
 
-static bool read_in_place(uintptr_t address, void *out, size_t length)
+void sampler_data_set(uintptr_t start, uintptr_t end)
+{
+	python_data.start = start;
+	python_data.end = end;
+}
+
+static bool is_within(uintptr_t address, size_t length, uintptr_t start, uintptr_t end)
+{
+	return address >= start && address < end && length <= end - address;
+}
+
+/* No other thread unmaps it, and its bounds do not come out of what is read. */
+static bool is_certain(uintptr_t address, size_t length)
+{
+	const struct sampler_thread *thread = &sampler_thread;
+
+	return is_within(address, length, thread->stack_low, thread->stack_top) ||
+	       is_within(address, length, python_data.start, python_data.end) ||
+	       is_within(address, length, thread->chunk, thread->chunk_end);
+}
+
+static bool are_pages_there(uintptr_t address, size_t length)
 {
 	uintptr_t page = address & ~(uintptr_t)(SAMPLER_PAGE - 1);
 
-	if (!is_possible(address, length))
-		return false;
 	for (; page < address + length; page += SAMPLER_PAGE)
 		if (!is_page_there(page))
 			return false;
-	memcpy(out, (const void *)address, length);
 	return true;
+}
+
+static bool can_be_read(uintptr_t address, size_t length)
+{
+	return is_possible(address, length) &&
+	       (is_certain(address, length) || are_pages_there(address, length));
 }
 
 /* How many bytes were copied. */
@@ -133,14 +164,8 @@ static const char *find_copied_line(struct sampler_copies *lines, uintptr_t addr
 	return lines->bytes[i];
 }
 
-bool sampler_read_often(uintptr_t address, void *out, size_t length)
+static bool read_copied(struct sampler_copies *lines, uintptr_t address, void *out, size_t length)
 {
-	struct sampler_copies *lines = sampler_thread.lines;
-
-	if (!lines)
-		return read_in_place(address, out, length);
-	if (!is_possible(address, length))
-		return false;
 	for (size_t done = 0, part; done < length; done += part) {
 		size_t offset = (address + done) % SAMPLER_LINE;
 		const char *line = find_copied_line(lines, address + done);
@@ -152,6 +177,25 @@ bool sampler_read_often(uintptr_t address, void *out, size_t length)
 		memcpy((char *)out + done, line + offset, part);
 	}
 	return true;
+}
+
+bool sampler_read_often(uintptr_t address, void *out, size_t length)
+{
+	struct sampler_copies *lines = sampler_thread.lines;
+
+	if (lines)
+		return is_possible(address, length) && read_copied(lines, address, out, length);
+	if (!can_be_read(address, length))
+		return false;
+	memcpy(out, (const void *)address, length);
+	return true;
+}
+
+const char *sampler_see(uintptr_t address, char *room, size_t length)
+{
+	if (!sampler_thread.lines)
+		return can_be_read(address, length) ? (const char *)address : NULL;
+	return sampler_read_often(address, room, length) ? room : NULL;
 }
 
 /*
@@ -198,4 +242,12 @@ bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch)
 	thread->stack_low = low;
 	thread->stack_top = top;
 	return true;
+}
+
+void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch)
+{
+	const struct sampler_thread *thread = &sampler_thread;
+
+	if (!thread->stack_top || thread->stack_low - address <= STEP_MAX)
+		sampler_stack_is_own(address, scratch);
 }

@@ -27,6 +27,7 @@ struct sampler_thread {
 	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
 	uintptr_t stack_low, stack_top;
 	struct sampler_copies *lines; /* NULL: what a sample reads stays mapped */
+	uintptr_t chunk, chunk_end;   /* newest part of its data stack of Python, in a sample */
 	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
 	uint32_t record;	      /* in the section of threads */
 	uint32_t busy;		      /* inside the sampler */
@@ -63,6 +64,9 @@ struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
+	/* The path of the last sample in the tree, outermost first. */
+	uint32_t known_count;
+	uint32_t known_frames[FLMEM_PROFILE_DEPTH], known_nodes[FLMEM_PROFILE_DEPTH];
 	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
 	char maps[SAMPLER_PAGE + 8];
 	struct sampler_copies lines;
@@ -263,10 +267,16 @@ HIDDEN void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
 HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
 /* The same within a sample, by way of `lines` of the thread. */
 HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
+/* Where it is, or a copy of it in `room`; NULL: it cannot be read. */
+HIDDEN const char *sampler_see(uintptr_t address, char *room, size_t length);
 HIDDEN void sampler_copies_begin(struct sampler_copies *lines);
 HIDDEN void sampler_copies_end(void);
 /* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
+/* Finds the bounds of the thread's stack out, where it is not far from what is known of it. */
+HIDDEN void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch);
+/* The data of the interpreter's own module, which stays while threads run in it. */
+HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
 HIDDEN void sampler_memory_refresh(void);
 /*
  * Somebody may have cut the file: a write behind its end would kill the program. Or it has another
@@ -289,6 +299,8 @@ HIDDEN uint32_t sampler_thread_find(uint32_t now_ms);
 
 /* live.c: a sampled allocation leaves the table before its memory is freed. */
 HIDDEN bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live);
+/* False for most that are not sampled. The profile need not be held. */
+HIDDEN bool sampler_live_may_have(uintptr_t address);
 HIDDEN bool sampler_live_has(uintptr_t address);
 HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
 

@@ -188,22 +188,46 @@ static void walk_native(struct sampler_scratch *scratch, const void *const *fram
 		sampler_copies_end();
 }
 
+/* The outer frames are mostly those of the last sample, whose nodes never change. */
+static uint32_t follow_known(const struct sampler_scratch *scratch)
+{
+	uint32_t depth = 0;
+
+	while (depth < scratch->count && depth < scratch->known_count &&
+	       scratch->known_frames[depth] == scratch->frames[scratch->count - 1 - depth])
+		depth++;
+	return depth;
+}
+
+static uint32_t find_node(struct sampler_scratch *scratch)
+{
+	uint32_t depth = follow_known(scratch);
+	uint32_t node = depth ? scratch->known_nodes[depth - 1] : FLMEM_PROFILE_ROOT;
+
+	if (depth == scratch->count)
+		return node;
+	for (; depth < scratch->count; depth++) {
+		uint32_t frame = scratch->frames[scratch->count - 1 - depth];
+		uint32_t next = sampler_node_find(node, frame);
+
+		if (next == FLMEM_PROFILE_NONE)
+			break;
+		scratch->known_frames[depth] = frame;
+		scratch->known_nodes[depth] = node = next;
+	}
+	scratch->known_count = depth;
+	return node;
+}
+
 uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame)
 {
-	uint32_t node = FLMEM_PROFILE_ROOT;
 	uint32_t flags = sampler_tables.header->flags;
 
+	sampler_stack_note((uintptr_t)frame, scratch);
 	if (flags & FLMEM_PROFILE_NATIVE)
 		walk_native(scratch, frame);
 	sampler_python_walk(scratch);
 	if (!scratch->count)
 		walk_native(scratch, frame);
-	for (uint32_t i = scratch->count; i-- > 0;) {
-		uint32_t next = sampler_node_find(node, scratch->frames[i]);
-
-		if (next == FLMEM_PROFILE_NONE)
-			break;
-		node = next;
-	}
-	return node;
+	return find_node(scratch);
 }
