@@ -174,6 +174,20 @@ started.wait()' 3>&-
 assert any(place and place[0] == "deep" for place in p.python_sites())'
 }
 
+@test "code that takes the place of other code, with its names and lines, is another function" {
+	each_python check_replaced
+}
+
+check_replaced() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/replaced.py" 3>&-
+	look 'sites = {place: row[0] for place, row in p.python_sites().items() if place}
+names = {place[0]: size for place, size in sites.items() if place[0].startswith("name_")}
+lines = {place[2]: size for place, size in sites.items() if place[1] == "lines"}
+assert len(names) == 300 and all(100000 <= n < 200000 for n in names.values()), names
+assert sorted(lines) == [2, 3, 4] and all(n < 11000000 for n in lines.values()), lines'
+}
+
 @test "greenlets switch stacks" {
 	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '

@@ -228,6 +228,7 @@ static void fill_table(uint64_t words[96], uint64_t version)
 	memcpy(words, "xdebugpy", 8);
 	words[1] = version;
 	words[24] = 152; /* of thread_id */
+	words[41] = 96;	 /* of localsplusnames */
 }
 
 static void test_which_pythons_are_read(void **state)
@@ -257,7 +258,7 @@ static void test_which_pythons_are_read(void **state)
 
 static bool is_used_in_315(size_t word)
 {
-	static const size_t used[] = {26, 30, 32, 40, 41, 42, 44, 48, 50, 51, 52, 56};
+	static const size_t used[] = {25, 26, 30, 32, 40, 41, 42, 44, 48, 50, 51, 52, 54, 56};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(used); i++)
 		if (used[i] == word)
@@ -279,6 +280,8 @@ static void test_positions_in_315(void **state)
 	assert_int_equal(found.thread_frame, 72);
 	assert_int_equal(found.thread_id, 176);
 	assert_int_equal(found.thread_chunk, 256);
+	assert_int_equal(found.thread_interpreter, 16);
+	assert_int_equal(found.code_version, 92);
 	assert_int_equal(found.cframe_frame, SAMPLER_NO_OFFSET);
 	assert_int_equal(found.frame_code, 0);
 	assert_int_equal(found.frame_previous, 8);
@@ -438,6 +441,72 @@ static void test_texts_that_are_not_there(void **state)
 	assert_int_equal(sampler_python_text(&python, (uintptr_t)text, out), -1);
 }
 
+/* Objects of CPython by the bytes of which a sample depends. */
+struct str {
+	uint64_t head[2], length;
+	int64_t hash;
+	uint64_t state;
+	char content[64];
+};
+
+static void make_str(struct str *text, const char *content)
+{
+	memset(text, 0, sizeof(*text));
+	text->length = strlen(content);
+	text->hash = -1;
+	text->state = (1 | 8 | 16) << 2;
+	memcpy(text->content, content, text->length);
+}
+
+static uint64_t content_of(const struct str *name, const struct str *file,
+			   const struct bytes *lines)
+{
+	const struct sampler_python python = {.ascii_size = 40, .compact_size = 56};
+	const struct sampler_code code = {
+		.name = (uintptr_t)name, .file = (uintptr_t)file, .lines = (uintptr_t)lines};
+	struct sampler_file known = {0};
+
+	sampler_memory_refresh();
+	return sampler_python_content(&python, &code, &known);
+}
+
+/* Each byte counts, and what cannot be read has none. */
+static void test_content_of_code(void **state)
+{
+	static struct str name, file;
+	static struct bytes lines = {.length = 300, .hash = UINT64_MAX};
+	uint64_t first, other;
+
+	(void)state;
+	make_str(&name, "name_with_13b");
+	make_str(&file, "file");
+	first = content_of(&name, &file, &lines);
+	assert_int_equal(content_of(&name, &file, &lines), first);
+	for (size_t i = 0; i < name.length; i++) {
+		name.content[i] ^= 1;
+		assert_int_not_equal(content_of(&name, &file, &lines), first);
+		name.content[i] ^= 1;
+	}
+	file.content[3] ^= 1;
+	assert_int_not_equal(content_of(&name, &file, &lines), first);
+	file.content[3] ^= 1;
+	lines.content[299] ^= 1;
+	assert_int_not_equal(content_of(&name, &file, &lines), first);
+	lines.content[299] ^= 1;
+	lines.content[300] ^= 1; /* behind its end */
+	assert_int_equal(content_of(&name, &file, &lines), first);
+	name.hash = 5;
+	other = content_of(&name, &file, &lines);
+	name.hash = 6;
+	assert_int_not_equal(content_of(&name, &file, &lines), other);
+	lines.length = UINT64_MAX;
+	assert_int_equal(content_of(&name, &file, &lines), 0);
+	lines.length = 300;
+	assert_int_equal(content_of(NULL, &file, &lines), 0);
+	assert_int_equal(content_of(&name, NULL, &lines), 0);
+	assert_int_equal(content_of(&name, &file, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_line_tables),
 		cmocka_unit_test(test_line_tables_of_anything),
 		cmocka_unit_test(test_texts_that_are_not_there),
+		cmocka_unit_test(test_content_of_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,8 +175,32 @@ static uintptr_t get_pointer(const char *object, uint32_t offset)
 	return pointer;
 }
 
+/*
+ * Other code may be at the same address later, with names and lines at the same addresses: only its
+ * version or what these have shows it. Each interpreter counts versions by itself, from the same
+ * beginning, so they are used in the first one alone, which is in the data of the module.
+ */
+static bool has_versions(uintptr_t thread)
+{
+	uintptr_t interpreter;
+
+	return thread && python.code_version != SAMPLER_NO_OFFSET &&
+	       read_pointer(thread + python.thread_interpreter, &interpreter) &&
+	       sampler_data_has(interpreter);
+}
+
+static uint64_t find_content(struct sampler_scratch *scratch, const char *object,
+			     const struct sampler_code *code)
+{
+	uint32_t version =
+		scratch->has_versions ? (uint32_t)get_pointer(object, python.code_version) : 0;
+
+	return version ? version : sampler_python_content(&python, code, &scratch->file);
+}
+
 /* What a frame of the profile depends on; the key of the table of those that are known. */
-static bool read_code_key(uintptr_t code, uint64_t offset, struct sampler_code *ret_code)
+static bool read_code_key(struct sampler_scratch *scratch, uintptr_t code, uint64_t offset,
+			  struct sampler_code *ret_code)
 {
 	char room[SAMPLER_SPAN_MAX];
 	const char *object = sampler_see(code, room, python.code_span);
@@ -191,6 +215,7 @@ static bool read_code_key(uintptr_t code, uint64_t offset, struct sampler_code *
 		.lines = get_pointer(object, python.code_lines),
 		.first_line = (uint32_t)get_pointer(object, python.code_first_line),
 	};
+	ret_code->content = find_content(scratch, object, ret_code);
 	return true;
 }
 
@@ -198,13 +223,15 @@ static uint64_t check_code(const struct sampler_code *code)
 {
 	return sampler_hash(sampler_hash(code->code, code->offset),
 			    sampler_hash(code->name, code->file)) ^
-	       sampler_hash(code->lines, ((uint64_t)code->first_line << 32) | code->frame);
+	       sampler_hash(code->lines ^ code->content,
+			    ((uint64_t)code->first_line << 32) | code->frame);
 }
 
 static bool is_same_code(const struct sampler_code *a, const struct sampler_code *b)
 {
 	return a->code == b->code && a->offset == b->offset && a->name == b->name &&
-	       a->file == b->file && a->lines == b->lines && a->first_line == b->first_line;
+	       a->file == b->file && a->lines == b->lines && a->first_line == b->first_line &&
+	       a->content && a->content == b->content;
 }
 
 static uint32_t make_python_frame(struct sampler_scratch *scratch, const struct sampler_code *code)
@@ -265,7 +292,8 @@ static bool push_python_frame(struct sampler_scratch *scratch, const char *frame
 	struct sampler_code key;
 	uint32_t found;
 
-	if (is_internal_frame(frame) || !read_code_key(code, get_instruction(frame, code), &key))
+	if (is_internal_frame(frame) ||
+	    !read_code_key(scratch, code, get_instruction(frame, code), &key))
 		return true;
 	found = find_python_frame(scratch, &key);
 	if (found == FLMEM_PROFILE_NONE)
@@ -289,6 +317,7 @@ static void walk_frames(struct sampler_scratch *scratch, uintptr_t at)
 {
 	char room[SAMPLER_SPAN_MAX];
 
+	scratch->file.hash = 0;
 	for (unsigned i = 0; at && i < FRAMES_MAX; i++) {
 		const char *frame = sampler_see(at, room, python.frame_span);
 
@@ -346,6 +375,7 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 	uintptr_t frame = read_innermost(thread);
 
 	find_stack_chunk(thread, frame);
+	scratch->has_versions = has_versions(thread);
 	walk_frames(scratch, frame);
 	set_stack_chunk(0, 0);
 }
@@ -356,6 +386,7 @@ static void walk_unlocked(struct sampler_scratch *scratch)
 
 	sampler_copies_begin(&scratch->lines);
 	thread = find_own_state();
+	scratch->has_versions = has_versions(thread);
 	walk_frames(scratch, thread ? read_innermost(thread) : 0);
 	sampler_copies_end();
 }

@@ -25,7 +25,9 @@ struct sampler_python {
 	uint32_t cframe_frame; /* NONE: there is no _PyCFrame */
 	uint32_t frame_code, frame_previous, frame_instruction;
 	uint32_t frame_owner; /* NONE: all frames are those of functions */
+	uint32_t thread_interpreter;
 	uint32_t code_name, code_file, code_lines, code_first_line;
+	uint32_t code_version; /* of no other code of its interpreter, but 0; NONE: before 3.12 */
 	uint32_t code_instructions;	/* NONE: a frame has an index */
 	uint32_t frame_span, code_span; /* what is read of each: bytes from its start */
 	uint32_t ascii_size, compact_size;
@@ -40,6 +42,10 @@ HIDDEN bool sampler_python_layout(uint32_t version, const void *runtime,
 /* The line of an instruction; 0: none. */
 HIDDEN uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t table,
 				    uint64_t offset, uint32_t first_line);
+
+/* A hash of what name, file and lines of code have; 0: not readable. `known`: of this sample. */
+HIDDEN uint64_t sampler_python_content(const struct sampler_python *python,
+				       const struct sampler_code *code, struct sampler_file *known);
 
 /* UTF-8 of a str, at most FLMEM_PROFILE_STRING_MAX bytes; -1: not readable. */
 HIDDEN long sampler_python_text(const struct sampler_python *python, uintptr_t text, char *out);

@@ -10,11 +10,11 @@
  * offsetof() by a compiler in the headers that each release installs, as runtimes/cpython_layout.c:
  * 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and later have a table in _PyRuntime.
  */
-#define FRAME_OBJECTS                                                                             \
-	.thread_id = 176, .thread_frame = 24, .thread_chunk = NONE, .cframe_frame = NONE,         \
-	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,               \
-	.code_lines = 120, .code_first_line = 40, .code_instructions = NONE, .frame_owner = NONE, \
-	.ascii_size = 48, .compact_size = 72
+#define FRAME_OBJECTS                                                                              \
+	.thread_id = 176, .thread_frame = 24, .thread_chunk = NONE, .cframe_frame = NONE,          \
+	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,                \
+	.code_lines = 120, .code_first_line = 40, .code_version = NONE, .code_instructions = NONE, \
+	.frame_owner = NONE, .ascii_size = 48, .compact_size = 72
 
 static const struct sampler_python rows[] = {
 	{.minor = 8, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
@@ -34,6 +34,7 @@ static const struct sampler_python rows[] = {
 	 .code_file = 112,
 	 .code_lines = 136,
 	 .code_first_line = 72,
+	 .code_version = NONE,
 	 .code_instructions = 184,
 	 .ascii_size = 48,
 	 .compact_size = 72},
@@ -42,6 +43,7 @@ static const struct sampler_python rows[] = {
 	 .thread_id = 136,
 	 .thread_frame = 56,
 	 .thread_chunk = 232,
+	 .thread_interpreter = 16,
 	 .cframe_frame = 0,
 	 .frame_code = 0,
 	 .frame_previous = 8,
@@ -51,6 +53,7 @@ static const struct sampler_python rows[] = {
 	 .code_file = 112,
 	 .code_lines = 136,
 	 .code_first_line = 68,
+	 .code_version = 92,
 	 .code_instructions = 192,
 	 .ascii_size = 40,
 	 .compact_size = 56},
@@ -63,13 +66,18 @@ enum {
 	WORD_FREE_THREADED,
 };
 
+/* In the part of the code; co_version is in front of it in these three. */
+#define LOCAL_NAMES  7
+#define VERSION_SIZE ((uint32_t)sizeof(uint32_t))
+
 struct table_places {
 	uint32_t minor;
 	bool only_releases; /* alphas, betas and candidates may differ */
 	unsigned thread;    /* size, prev, next, interp, current_frame */
 	unsigned thread_id; /* thread_id, native_thread_id, datastack_chunk */
 	unsigned frame;	    /* size, previous, executable, instr_ptr, localsplus, owner */
-	unsigned code;	    /* size, filename, name, qualname, linetable, firstlineno; 9: code */
+	unsigned code;
+	/* of code: size, filename, name, qualname, linetable, firstlineno; 9: code */
 };
 
 static const struct table_places tables[] = {
@@ -86,9 +94,10 @@ static const struct table_places tables[] = {
 static bool is_plausible(const struct sampler_python *p)
 {
 	const uint32_t offsets[] = {
-		p->thread_id,	   p->thread_frame,	 p->thread_chunk,      p->frame_code,
-		p->frame_previous, p->frame_instruction, p->code_name,	       p->code_file,
-		p->code_lines,	   p->code_first_line,	 p->code_instructions,
+		p->thread_id,	      p->thread_interpreter, p->thread_frame,	   p->thread_chunk,
+		p->frame_code,	      p->frame_previous,     p->frame_instruction, p->code_name,
+		p->code_file,	      p->code_lines,	     p->code_first_line,   p->code_version,
+		p->code_instructions,
 	};
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
@@ -110,6 +119,7 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 	*layout = (struct sampler_python){
 		.minor = at->minor,
 		.lines_kind = SAMPLER_LINES_LOCATIONS,
+		.thread_interpreter = (uint32_t)words[at->thread + 3],
 		.thread_frame = (uint32_t)words[at->thread + 4],
 		.thread_id = (uint32_t)words[at->thread_id],
 		.thread_chunk = (uint32_t)words[at->thread_id + 2],
@@ -122,6 +132,7 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 		.code_name = (uint32_t)words[at->code + 3],
 		.code_lines = (uint32_t)words[at->code + 4],
 		.code_first_line = (uint32_t)words[at->code + 5],
+		.code_version = (uint32_t)words[at->code + LOCAL_NAMES] - VERSION_SIZE,
 		.code_instructions = (uint32_t)words[at->code + 9],
 		.ascii_size = 40,
 		.compact_size = 56,
@@ -180,8 +191,8 @@ static bool find_spans(struct sampler_python *p)
 {
 	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,
 				  p->frame_owner};
-	const uint32_t code[] = {SAMPLER_TYPE_OFFSET, p->code_name, p->code_file, p->code_lines,
-				 p->code_first_line};
+	const uint32_t code[] = {SAMPLER_TYPE_OFFSET, p->code_name,	  p->code_file,
+				 p->code_lines,	      p->code_first_line, p->code_version};
 
 	p->frame_span = find_end(frame, sizeof(frame) / sizeof(frame[0]));
 	p->code_span = find_end(code, sizeof(code) / sizeof(code[0]));

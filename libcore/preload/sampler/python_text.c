@@ -79,6 +79,105 @@ long sampler_python_text(const struct sampler_python *python, uintptr_t text, ch
 	return read_code_points(data, length, kind, &output) ? (long)output.length : -1;
 }
 
+static void mix_word(uint64_t *hash, uint64_t word)
+{
+	*hash = (*hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	*hash ^= *hash >> 29;
+}
+
+static void mix_part(uint64_t *hash, const char *part, size_t size)
+{
+	uint64_t word;
+	size_t i = 0;
+
+	for (; i + sizeof(word) <= size; i += sizeof(word)) {
+		memcpy(&word, part + i, sizeof(word));
+		mix_word(hash, word);
+	}
+	for (; i < size; i++)
+		mix_word(hash, (unsigned char)part[i]);
+}
+
+static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
+{
+	char room[PART];
+
+	for (size_t at = 0, size; at < length; at += size) {
+		const char *part;
+
+		size = length - at < PART ? length - at : PART;
+		part = sampler_see(data + at, room, size);
+		if (!part)
+			return false;
+		mix_part(hash, part, size);
+	}
+	return true;
+}
+
+/* How a str and a bytes object go on behind their type; `state` is of a str alone. */
+struct sized {
+	uint64_t length;
+	int64_t hash; /* of what it has; -1: nobody asked for it yet */
+	uint64_t state;
+};
+
+static bool mix_head(uint64_t *hash, uintptr_t object, struct sized *ret_head)
+{
+	char room[sizeof(*ret_head)];
+	const char *head = sampler_see(object + LENGTH_OFFSET, room, sizeof(*ret_head));
+
+	if (!head)
+		return false;
+	memcpy(ret_head, head, sizeof(*ret_head));
+	mix_word(hash, ret_head->length);
+	mix_word(hash, (uint64_t)ret_head->hash);
+	return true;
+}
+
+/* Names are mostly interned, and so have a hash. */
+static bool mix_str_content(uint64_t *hash, const struct sampler_python *python, uintptr_t text)
+{
+	struct sized head;
+	uint32_t state;
+
+	if (!mix_head(hash, text, &head))
+		return false;
+	if (head.hash != -1)
+		return true;
+	state = (uint32_t)head.state >> INTERNED_BITS;
+	if (head.length > FLMEM_PROFILE_STRING_MAX)
+		head.length = FLMEM_PROFILE_STRING_MAX;
+	return mix_bytes(hash, text + (state & 16 ? python->ascii_size : python->compact_size),
+			 head.length * (state & 7));
+}
+
+/* The file is mostly that of the frame before. */
+static bool mix_code_file(uint64_t *hash, const struct sampler_python *python, uintptr_t file,
+			  struct sampler_file *known)
+{
+	if (known->file != file || !known->hash) {
+		*known = (struct sampler_file){.file = file};
+		if (!mix_str_content(&known->hash, python, file))
+			return false;
+	}
+	mix_word(hash, known->hash);
+	return true;
+}
+
+uint64_t sampler_python_content(const struct sampler_python *python,
+				const struct sampler_code *code, struct sampler_file *known)
+{
+	struct sized head;
+	uint64_t hash = 1;
+
+	if (!mix_str_content(&hash, python, code->name) ||
+	    !mix_code_file(&hash, python, code->file, known) ||
+	    !mix_head(&hash, code->lines, &head) || head.length > TABLE_MAX ||
+	    (head.hash == -1 && !mix_bytes(&hash, code->lines + BYTES_OFFSET, head.length)))
+		return 0;
+	return hash ? hash : 1;
+}
+
 struct line_table {
 	uintptr_t bytes;
 	size_t length, at;

@@ -78,6 +78,11 @@ void sampler_data_set(uintptr_t start, uintptr_t end)
 	python_data.end = end;
 }
 
+bool sampler_data_has(uintptr_t address)
+{
+	return address >= python_data.start && address < python_data.end;
+}
+
 static bool is_within(uintptr_t address, size_t length, uintptr_t start, uintptr_t end)
 {
 	return address >= start && address < end && length <= end - address;

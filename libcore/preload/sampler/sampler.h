@@ -60,9 +60,17 @@ struct sampler_copies {
 	struct iovec from[SAMPLER_LINES], to[SAMPLER_LINES];
 };
 
+/* What a str has, while a sample is taken; a hash of 0: not known. */
+struct sampler_file {
+	uintptr_t file;
+	uint64_t hash;
+};
+
 struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
+	bool has_versions; /* of code, which its interpreter gives out once */
+	struct sampler_file file;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
 	/* The path of the last sample in the tree, outermost first. */
 	uint32_t known_count;
@@ -75,6 +83,7 @@ struct sampler_scratch {
 struct sampler_code {
 	uintptr_t code;
 	uint64_t offset, name, file, lines;
+	uint64_t content; /* differs where other code has the same addresses; 0: not known */
 	uint32_t first_line, frame;
 	uint64_t check; /* of the others: threads write without a lock */
 };
@@ -277,6 +286,7 @@ HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scra
 HIDDEN void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch);
 /* The data of the interpreter's own module, which stays while threads run in it. */
 HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
+HIDDEN bool sampler_data_has(uintptr_t address);
 HIDDEN void sampler_memory_refresh(void);
 /*
  * Somebody may have cut the file: a write behind its end would kill the program. Or it has another

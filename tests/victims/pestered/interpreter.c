@@ -22,6 +22,7 @@
 
 /* Byte offsets in 3.12.1 on a 64-bit machine, by a compiler. */
 enum {
+	STATE_INTERPRETER = 16,
 	STATE_CFRAME = 56,
 	STATE_CHUNK = 232,
 	CHUNK_SIZE = 8,
@@ -31,9 +32,11 @@ enum {
 	FRAME_OWNER = 70,
 	OBJECT_TYPE = 8,
 	OBJECT_LENGTH = 16,
+	OBJECT_HASH = 24,
 	TEXT_FLAGS = 32,
 	TEXT_BYTES = 40,
 	CODE_FIRST_LINE = 68,
+	CODE_VERSION = 92,
 	CODE_FILE = 112,
 	CODE_NAME = 128,
 	CODE_LINES = 136,
@@ -95,6 +98,7 @@ static char *make_text(const char *text)
 	char *object = make_pages(PAGE);
 
 	put_number(object, OBJECT_LENGTH, strlen(text));
+	put_number(object, OBJECT_HASH, UINT64_MAX);
 	put_number(object, TEXT_FLAGS, (1 | 8 | 16) << 2);
 	memcpy(object + TEXT_BYTES, text, strlen(text));
 	return object;
@@ -214,6 +218,34 @@ static void run_reused(char *state)
 	step(state, chunk, frame);
 }
 
+/* One allocation by the same code with this version, whose name ends with another digit now. */
+static void step_renamed(char *state, const char *chunk, const char *frame, char digit,
+			 char version)
+{
+	char *code, *name;
+
+	memcpy(&code, frame + FRAME_CODE, sizeof(code));
+	memcpy(&name, code + CODE_NAME, sizeof(name));
+	name[TEXT_BYTES + 5] = digit;
+	code[CODE_VERSION] = version;
+	step(state, chunk, frame);
+}
+
+/* Versions that differ; none; one that another interpreter has given out, too. */
+static void run_renamed(char *state)
+{
+	char *chunk, *frame = in_new_chunk(CHUNK, "name 0", &chunk);
+
+	put(state, STATE_INTERPRETER, _PyRuntime);
+	step_renamed(state, chunk, frame, '1', 1);
+	step_renamed(state, chunk, frame, '2', 2);
+	step_renamed(state, chunk, frame, '3', 0);
+	step_renamed(state, chunk, frame, '4', 0);
+	put(state, STATE_INTERPRETER, state);
+	step_renamed(state, chunk, frame, '5', 1);
+	step_renamed(state, chunk, frame, '6', 1);
+}
+
 int main(void)
 {
 	char *state = make_pages(PAGE), *gone = make_pages(PAGE) + PAGE, *chunk, *frame;
@@ -224,6 +256,7 @@ int main(void)
 	run_unproven(state, gone);
 	run_proven(state, gone);
 	run_reused(state);
+	run_renamed(state);
 	step(_PyRuntime, chunk, frame);
 	current_state = gone;
 	sink = malloc(BLOCK);
