@@ -174,6 +174,38 @@ started.wait()' 3>&-
 assert any(place and place[0] == "deep" for place in p.python_sites())'
 }
 
+@test "whole stacks are those that the interpreter itself has" {
+	each_python check_stacks
+}
+
+check_stacks() {
+	local jit
+	for jit in 0 1; do
+		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -B \
+			"$FLMEM_TESTS/victims/sampled/whole_stacks.py" "$BATS_TEST_TMPDIR/stacks" 3>&-
+		/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \
+			"$BATS_TEST_TMPDIR/stacks"
+	done
+}
+
+@test "sub-interpreters, one after another, have their own functions" {
+	each_python check_interpreters
+}
+
+check_interpreters() {
+	[ "${PYTHON_VERSION#3.}" -ge 12 ] || return 0
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/interpreters.py" 12 3>&-
+	look 'sizes = {}
+for place, (allocated, _, _) in p.python_sites().items():
+    if place and place[0].startswith("function_"):
+        sizes.setdefault(int(place[0][9:]), []).append((place[2], allocated))
+assert sorted(sizes) == list(range(36)), sorted(sizes)
+for number, rows in sizes.items():
+    assert [line for line, _ in rows] == [2 + number % 3], (number, rows)
+    assert 0 <= rows[0][1] - 3 * (200000 + 64 * number) < 400, (number, rows)'
+}
+
 @test "code that takes the place of other code, with its names and lines, is another function" {
 	each_python check_replaced
 }

@@ -19,6 +19,7 @@ STACK = "libcore/preload/sampler/stack.c"
 CHANGES = ("cli.profile_run/blocks that change",)
 SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
+STACKS = ("cli.profile_python/whole stacks",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
@@ -84,6 +85,8 @@ FAULTS = (
           ("cli.profile_run/thousands of dlopen",)),
     Fault("sample-python-internal", PYTHON, "(int8_t)frame[python.frame_owner] >= OWNED_BY_STACK;", "0;",
           "leaving out frames of the interpreter itself", PLACES),
+    Fault("sample-python-init", PYTHON, "code->name == code->file;", "0;",
+          "leaving out what the interpreter does before __init__()", STACKS),
     Fault("sample-python-position", LAYOUT, ".frame = 39,", ".frame = 31,",
           "reading the frames of a new release where it says they are", PLACES),
     Fault("sample-other-type", PYTHON, "get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type", "0",

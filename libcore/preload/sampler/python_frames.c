@@ -285,6 +285,15 @@ static bool is_internal_frame(const char *frame)
 	       (int8_t)frame[python.frame_owner] >= OWNED_BY_STACK;
 }
 
+/*
+ * The interpreter's own frame between a call of a class and its __init__() (3.13 to 3.15): constant
+ * code in its module, whose name and file are one object.
+ */
+static bool is_internal_code(const struct sampler_code *code)
+{
+	return sampler_python_has(code->code) && code->name == code->file;
+}
+
 /* False where the stack is full. A frame that runs no Python code has another kind of object. */
 static bool push_python_frame(struct sampler_scratch *scratch, const char *frame)
 {
@@ -293,7 +302,8 @@ static bool push_python_frame(struct sampler_scratch *scratch, const char *frame
 	uint32_t found;
 
 	if (is_internal_frame(frame) ||
-	    !read_code_key(scratch, code, get_instruction(frame, code), &key))
+	    !read_code_key(scratch, code, get_instruction(frame, code), &key) ||
+	    is_internal_code(&key))
 		return true;
 	found = find_python_frame(scratch, &key);
 	if (found == FLMEM_PROFILE_NONE)
