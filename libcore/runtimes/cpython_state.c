@@ -19,6 +19,7 @@ enum fault {
 	FAULT_ABSENT,	/* not initialised */
 	FAULT_MEMORY,	/* out of memory */
 	FAULT_NONSENSE, /* inconsistent: an unknown build, or changing */
+	FAULT_CHANGING, /* inconsistent, and not in the same way each time */
 };
 
 /* State of one reading. */
@@ -27,7 +28,13 @@ struct state_reading {
 	const struct flmem_cpython_place *place;
 	const struct flmem_task_ids *tasks;
 	struct flmem_cpython_state *state;
+	uint64_t *trail; /* of the addresses that it has come to */
 };
+
+static void leave_trail(const struct state_reading *in, uint64_t address)
+{
+	*in->trail = *in->trail * 31 + address;
+}
 
 static bool read_state_word(const struct flmem_view *view, uint64_t address, uint64_t *ret_word)
 {
@@ -244,6 +251,7 @@ static enum fault read_threads(const struct state_reading *in, uint64_t interpre
 	while (address) {
 		enum fault fault = add_thread_state(in, address, interpreter, previous);
 
+		leave_trail(in, address);
 		if (fault)
 			return fault;
 		previous = address;
@@ -264,6 +272,7 @@ static enum fault read_interpreters(const struct state_reading *in, uint64_t add
 		enum fault fault;
 		uint64_t id;
 
+		leave_trail(in, address);
 		if (state->interpreters++ == FLMEM_CPYTHON_INTERPRETERS_MAX ||
 		    !is_plausible_address(address) ||
 		    !read_state_word(in->view, address + layout->interpreter_id, &id) ||
@@ -305,10 +314,27 @@ static enum fault read_state_once(const struct state_reading *in)
 	fault = read_interpreters(in, head);
 	if (fault)
 		return fault;
-	return read_gil(in->view, in->place, state->main_interpreter, &state->gil) &&
-			       is_holder_known(state)
-		       ? FAULT_NONE
-		       : FAULT_NONSENSE;
+	if (!read_gil(in->view, in->place, state->main_interpreter, &state->gil))
+		return FAULT_NONSENSE;
+	return is_holder_known(state) ? FAULT_NONE : FAULT_CHANGING;
+}
+
+/* Threads and interpreters that come and go are no unknown build. */
+static enum fault read_state_often(const struct state_reading *in)
+{
+	enum fault fault = FAULT_NONE;
+	uint64_t first = 0;
+	bool changes = false;
+
+	for (int i = 0; i < RETRIES; i++) {
+		*in->trail = 0;
+		fault = read_state_once(in);
+		if (fault != FAULT_NONSENSE && fault != FAULT_CHANGING)
+			return fault;
+		first = i ? first : *in->trail;
+		changes = changes || fault == FAULT_CHANGING || *in->trail != first;
+	}
+	return changes ? FAULT_CHANGING : fault;
 }
 
 static int explain_fault(const struct flmem_view *view, enum fault fault, struct flmem_error *err)
@@ -325,6 +351,12 @@ static int explain_fault(const struct flmem_view *view, enum fault fault, struct
 	case FAULT_NONSENSE:
 		return report_unreadable_state(view, "its state is inconsistent: an unknown build",
 					       err);
+	case FAULT_CHANGING:
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the state of the Python in process %d changes while it is "
+				       "read, or its build is unknown; try again or give a longer "
+				       "--timeout",
+				       (int)view->process->pid);
 	}
 	return 0;
 }
@@ -334,18 +366,16 @@ int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_c
 {
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
 	FLMEM_AUTO_TASK_IDS struct flmem_task_ids tasks = {0};
-	const struct state_reading in = {view, place, &tasks, &state};
+	uint64_t trail = 0;
+	const struct state_reading in = {view, place, &tasks, &state, &trail};
 	enum fault fault = FAULT_MEMORY;
 	int rc = flmem_task_ids_read(view->process, &tasks);
 
 	if (rc)
 		return flmem_process_error(view->process, rc, "threads", err);
 	state.threads = calloc(FLMEM_CPYTHON_THREADS_MAX, sizeof(*state.threads));
-	for (int i = 0; state.threads && i < RETRIES; i++) {
-		fault = read_state_once(&in);
-		if (fault != FAULT_NONSENSE)
-			break;
-	}
+	if (state.threads)
+		fault = read_state_often(&in);
 	if (fault)
 		return explain_fault(view, fault, err);
 	*ret_state = state;

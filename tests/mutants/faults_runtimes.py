@@ -26,6 +26,12 @@ TABLES = ("unit.test_cpython_table",)
 FAULTS = (
     Fault("answer-read-once", INJECTED, "(void)read_injected_answer(session, injected);", ";",
           "reading an answer to its end", ("unit.test_cpython_answer",)),
+    Fault("state-holder-begins", STATE, "? FAULT_NONE : FAULT_CHANGING;", "? FAULT_NONE : FAULT_NONSENSE;",
+          "trying again where the lock is held by a thread that begins or ends",
+          ("unit.test_cpython_image/temporary",)),
+    Fault("state-changes", STATE, " || *in->trail != first", "",
+          "trying again where threads come and go while they are read",
+          ("unit.test_cpython_image/temporary",)),
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
           TESTS),

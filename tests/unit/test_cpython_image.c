@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -167,15 +168,51 @@ static void lists_that_do_not_fit_together_are_refused(void **state)
 
 static void a_lock_that_cannot_be_is_refused(void **state)
 {
-	const struct fake_thread unknown = {0};
-
 	(void)state;
 	set_locked(-1, NULL); /* never made */
 	expect_nonsense();
 	set_locked(2, &threads[1][0]);
 	expect_nonsense();
-	set_locked(1, &unknown); /* of no thread that is in a list */
+}
+
+/* It was just created, or is about to end: that is over soon. */
+static void a_holder_in_no_list_is_temporary(void **state)
+{
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
+	const struct fake_thread unknown = {0};
+
+	(void)state;
+	set_locked(1, &unknown);
+	assert_int_equal(read_state(&found), FLMEM_EUNSAFE);
+}
+
+static bool changed;
+
+static void *change_lists(void *context)
+{
+	while (!__atomic_load_n(&changed, __ATOMIC_RELAXED))
+		for (size_t i = 0; i < THREADS; i++)
+			__atomic_store_n(&interpreters[1].threads, address_of(&threads[0][i]),
+					 __ATOMIC_RELAXED);
+	return context;
+}
+
+/* Inconsistent in one way now and in another one then. */
+static void lists_that_change_are_temporary(void **state)
+{
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
+	pthread_t thread;
+	int rc = 0;
+
+	(void)state;
+	interpreters[1].threads = address_of(&threads[0][0]);
 	expect_nonsense();
+	assert_int_equal(pthread_create(&thread, NULL, change_lists, NULL), 0);
+	for (int i = 0; i < 100000 && rc != FLMEM_EUNSAFE; i++)
+		rc = read_state(&found);
+	__atomic_store_n(&changed, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
 }
 
 static void an_end_that_has_begun_is_seen(void **state)
@@ -325,6 +362,9 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_lock_that_cannot_be_is_refused, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_holder_in_no_list_is_temporary, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(lists_that_change_are_temporary, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_end_that_has_begun_is_seen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_interpreter_without_the_lock_is_refused, set_up,
 						tear_down),
