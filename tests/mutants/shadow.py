@@ -19,6 +19,7 @@ import time
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 SOURCES = "libcore"
+ARCHIVE = "libcore/libflmem_archive.a"  # the same, of which the linker takes what is not there yet
 # Loaded into other programs by the command, which finds it beside its library.
 SAMPLER_OBJECTS = "libcore/CMakeFiles/flmem_sampler.dir"
 SAMPLER_SOURCES = "libcore/preload/sampler/"
@@ -160,7 +161,9 @@ class Shadow:
     def _link(self, target, replaced, more=()):
         own = self._fresh(target)
         swaps = {target: own, replaced[0]: replaced[1], **dict(more)}
-        words = [swaps.get(word, word) for word in self._command(target)]
+        words = []
+        for word in self._command(target):
+            words += [replaced[1], word] if word == ARCHIVE else [swaps.get(word, word)]
         if replaced[0] and replaced[1] not in words:
             raise Failure(f"{target} does not contain {replaced[0]}")
         self._run([*words, "-Wl,--strip-debug"])
