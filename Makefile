@@ -29,7 +29,8 @@ demo:
 # The build as it is packaged, with what AddressSanitizer would be in the way of: among it the targets of the
 # safety tests, which shall meet the flmem that users have. Then the fuzz targets, built with clang, for a short
 # while with a fixed seed (new inputs are make fuzz's), then all other tests on the sanitised build, where
-# clang-tidy shows the warnings of clang. make soak builds all with clang, and has the other Debian releases.
+# clang-tidy shows the warnings of clang; what loads the library without sanitizers takes the packaged one.
+# make soak builds all with clang, and has the other Debian releases.
 check:
 	scripts/setup build test
 	cmake --preset ci
@@ -38,7 +39,7 @@ check:
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=6 -DFLMEM_FUZZ_SECONDS_OTHERS=2 -DFLMEM_FUZZ_SEED=1
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
-	cmake --preset dev
+	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci
 	cmake --build --preset dev
 	scripts/test dev -E '^(mutants\.quick|safety\..*|world\.trixie)$$'
 
