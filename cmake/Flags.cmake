@@ -16,11 +16,12 @@ target_compile_options(flmem_flags INTERFACE
 if(FLMEM_SANITIZE)
 	target_compile_options(flmem_flags INTERFACE
 		-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-	target_link_options(flmem_flags INTERFACE -fsanitize=address,undefined)
+	target_link_options(flmem_flags INTERFACE -fsanitize=address)
 	# The places of all checks are two thirds of a program, and 340,000 relocations of the library that
 	# every start makes. A trap needs none; AddressSanitizer shows where it was (CMakePresets.json).
 	target_compile_options(flmem_flags INTERFACE
 		$<$<C_COMPILER_ID:GNU>:-fsanitize-undefined-trap-on-error>)
+	target_link_options(flmem_flags INTERFACE $<$<NOT:$<C_COMPILER_ID:GNU>>:-fsanitize=undefined>)
 else()
 	target_compile_options(flmem_flags INTERFACE
 		-fstack-protector-strong -fstack-clash-protection
