@@ -12,6 +12,7 @@ files it includes, .clang-tidy and clang-tidy's version; not where the tree and 
 all clones of a user share what passed ($XDG_CACHE_HOME/flmem/tidy).
 """
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -35,10 +36,13 @@ def output(command, directory):
     return run.returncode, run.stdout
 
 
+def words_of(entry):
+    return entry.get("arguments") or shlex.split(entry["command"])
+
+
 def arguments(entry):
-    words = entry.get("arguments") or shlex.split(entry["command"])
     kept, skip_next = [], False
-    for word in words[1:]:
+    for word in words_of(entry)[1:]:
         if skip_next or word in ("-c", entry["file"]):
             skip_next = False
         elif word == "-o":
@@ -48,16 +52,45 @@ def arguments(entry):
     return kept
 
 
-def included(entry):
+def recorded(build):
+    """Object to the files that it was made of, as the compiler reported them to ninja."""
+    found, names = {}, []
+    listed = output(["ninja", "-t", "deps"], build)[1] if shutil.which("ninja") else ""
+    for line in listed.splitlines():
+        if line.startswith("    "):
+            names.append(os.path.normpath(os.path.join(build, line.strip())))
+            continue
+        names = []
+        if line.endswith("(VALID)"):
+            found[os.path.join(build, line.partition(":")[0])] = names
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def changed(name):
+    return os.stat(name).st_mtime_ns if os.path.exists(name) else sys.maxsize
+
+
+def included(entry, deps):
     """Files the translation unit is made of, or None when it does not preprocess."""
+    words = words_of(entry)
+    made = os.path.join(entry["directory"], words[words.index("-o") + 1]) if "-o" in words else ""
+    if made in deps and max(map(changed, deps[made])) < changed(made) < sys.maxsize:
+        return deps[made]
     status, text = output(["clang", "-M", *arguments(entry), entry["file"]], entry["directory"])
     if status:
         return None
-    return [w for w in re.sub(r"\\\n", " ", text).split()[1:]]
+    return [os.path.join(entry["directory"], w) for w in re.sub(r"\\\n", " ", text).split()[1:]]
 
 
-def fingerprint(entry, places, common):
-    names = included(entry)
+@functools.lru_cache(maxsize=None)
+def content(name):
+    with open(name, "rb") as file:
+        return hashlib.sha256(file.read()).digest()
+
+
+def fingerprint(entry, places, common, deps):
+    names = included(entry, deps)
     if names is None:
         return None
     digest = hashlib.sha256(common)
@@ -66,8 +99,7 @@ def fingerprint(entry, places, common):
         command = command.replace(path, place)
     digest.update(command.encode())
     for name in names:
-        with open(os.path.join(entry["directory"], name), "rb") as file:
-            digest.update(hashlib.sha256(file.read()).digest())
+        digest.update(content(name))
     return digest.hexdigest()
 
 
@@ -107,8 +139,9 @@ def cache_of(build):
     return cache
 
 
-def examine(entry, top, build, cache, common, extra):
-    key = fingerprint(entry, (("BUILD", build), ("ROOT", top)), common + " ".join(extra).encode())
+def examine(entry, places, cache, common, deps, extra):
+    (_, build), (_, top) = places
+    key = fingerprint(entry, places, common + " ".join(extra).encode(), deps)
     mark = os.path.join(cache, key) if key else None
     if mark and os.path.exists(mark):
         os.utime(mark)
@@ -132,7 +165,7 @@ def main():
         entries = {e["file"]: e for e in json.load(file)}
     entries = [e for n, e in sorted(entries.items()) if n.startswith(top) and
                not n.startswith(build)]
-    cache = cache_of(build)
+    cache, deps, places = cache_of(build), recorded(build), (("BUILD", build), ("ROOT", top))
     # It takes minutes of both processors, and the tests beside it mostly wait: only what they leave.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     deep = "--deep" in sys.argv[3:]
@@ -141,7 +174,7 @@ def main():
               output(["clang-tidy", "--version"], top)[1]).encode()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         findings = list(pool.map(
-            lambda e: examine(e, top, build, cache, common, analyser(e, top, deep)), entries))
+            lambda e: examine(e, places, cache, common, deps, analyser(e, top, deep)), entries))
     tree.finish([f for f in findings if f], len(entries))
 
 
