@@ -115,7 +115,7 @@ check_attach() {
 # refuse_version HEX ERROR: the newest Python, as one of another version, is not attached to.
 refuse_version() {
 	local version python reason home
-	read -r version python reason < <(/usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" | tail -n 1)
+	read -r version python reason < <(pythons | tail -n 1)
 	[ "$python" != - ] || skip "$reason"
 	home=$(/usr/bin/python3 -B "$FLMEM_TESTS/harness/renumbered.py" "$python" "$BATS_TEST_TMPDIR/$1" "$1")
 	PYTHON=$BATS_TEST_TMPDIR/$1 start_attachable env PYTHONHOME="$home"
