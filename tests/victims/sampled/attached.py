@@ -37,7 +37,7 @@ def work(number):
         block = os.urandom(32) * (200 * (number + 1))
         before = zlib.crc32(block)
         copies = [bytearray(block) for _ in range(8)]
-        if zlib.crc32(block) != before or any(zlib.crc32(copy) != before for copy in copies):
+        if zlib.crc32(block) != before or any(copy != block for copy in copies):
             faults.append(number)
         counts[number] += 1
         time.sleep(0.001)
