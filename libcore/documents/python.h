@@ -81,7 +81,7 @@ bool flmem_python_is_result_call(const struct flmem_python_reader *reader);
 /* The word that begins a statement which only makes names known. */
 bool flmem_python_is_declaration(const struct flmem_python_word *word);
 
-/* A built-in function whose calls are read: setattr, __import__, exec, eval, globals, dict. */
+/* A built-in function whose calls are read: setattr, delattr, __import__, exec, eval and others. */
 bool flmem_python_is_builtin(const char *name);
 
 /* Whether Python takes a literal value as false. */

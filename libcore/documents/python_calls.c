@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "documents/python_deletions.h"
 #include "documents/python_literal.h"
 #include "documents/python_members.h"
 #include "documents/python_names.h"
@@ -500,6 +501,9 @@ static int scan_word(struct calls *calls)
 		return calls->cursor->code;
 	if (flmem_python_is_result_call(reader))
 		return read_call(calls, "", "", &reader->word.place);
+	if (flmem_python_deletions_read(calls->cursor, &calls->names, reader, calls->calls,
+					&calls->members))
+		return calls->cursor->code;
 	if (!name)
 		calls_advance(calls);
 	else if (flmem_python_at_statement(reader) && flmem_python_is_declaration(&reader->word))
@@ -583,13 +587,4 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	for (size_t i = 0; i < source->count && !rc; i++)
 		rc = scan_part(&calls, source, i);
 	return rc ? rc : flmem_python_paths_read(cursor, root, source);
-}
-
-int flmem_python_read(struct flmem_cursor *cursor)
-{
-	const struct flmem_python_part whole = {.line = 1};
-	const struct flmem_python_source source = {
-		.text = cursor->text, .parts = &whole, .count = 1};
-
-	return flmem_python_calls_read(cursor, &source);
 }

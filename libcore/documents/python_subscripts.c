@@ -7,7 +7,8 @@
 #include "documents/python_literal.h"
 #include "documents/python_nodes.h"
 
-#define METHOD ".__setitem__"
+#define METHOD	".__setitem__"
+#define DELETES ".__delitem__"
 
 /* Steps over "[ ... ]"; the key, if it is one word, else a word of no length. */
 static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_python_word *ret_key)
@@ -17,7 +18,7 @@ static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_pyth
 	do {
 		const struct flmem_python_word *word = &reader->word;
 
-		if (word->kind == FLMEM_PYTHON_END || word->kind == FLMEM_PYTHON_LINE)
+		if (flmem_python_ends(word))
 			return false;
 		if (word->kind == FLMEM_PYTHON_MARK && strchr("([{", *word->text))
 			depth++;
@@ -45,27 +46,51 @@ static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, con
 	return cursor->code;
 }
 
-static int add_assignment(struct flmem_cursor *cursor, struct flmem_node *calls, const char *path,
-			  const struct flmem_python_word *key, struct flmem_python_reader *ahead)
+/* A call of `path` with the key as its argument "0"; its arguments, or NULL. */
+static struct flmem_node *add_item_call(struct flmem_cursor *cursor, struct flmem_node *calls,
+					const char *path, const struct flmem_python_word *key)
 {
 	struct flmem_node *call = flmem_python_node_add(cursor, calls, NULL, NULL, &key->place);
 	struct flmem_node *name =
-		call ? flmem_python_node_add(cursor, call, "path", NULL, &key->place) : NULL;
+		call ? flmem_python_node_add(cursor, call, "path", path, &key->place) : NULL;
 	struct flmem_node *args =
 		name ? flmem_python_node_add(cursor, call, "args", NULL, &key->place) : NULL;
+
+	if (!args)
+		return NULL;
+	call->kind = args->kind = FLMEM_NODE_MAP;
+	name->kind = FLMEM_NODE_STRING;
+	return add_operand(cursor, args, "0", key, key->kind == FLMEM_PYTHON_STRING) ? NULL : args;
+}
+
+static int add_assignment(struct flmem_cursor *cursor, struct flmem_node *calls, const char *path,
+			  const struct flmem_python_word *key, struct flmem_python_reader *ahead)
+{
 	struct flmem_python_word value = ahead->word;
-	int rc;
+	struct flmem_node *args = add_item_call(cursor, calls, path, key);
 
 	if (!args)
 		return cursor->code;
 	flmem_python_advance(ahead);
-	call->kind = args->kind = FLMEM_NODE_MAP;
-	name->kind = FLMEM_NODE_STRING;
-	name->text = flmem_cursor_keep(cursor, path, strlen(path));
-	if (!name->text)
-		return cursor->code;
-	rc = add_operand(cursor, args, "0", key, key->kind == FLMEM_PYTHON_STRING);
-	return rc ? rc : add_operand(cursor, args, "1", &value, flmem_python_ends(&ahead->word));
+	return add_operand(cursor, args, "1", &value, flmem_python_ends(&ahead->word));
+}
+
+int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
+				   const struct flmem_python_names *names,
+				   struct flmem_python_reader *ahead, const char *dotted,
+				   struct flmem_node *calls)
+{
+	char path[FLMEM_PYTHON_DOTTED_MAX], method[FLMEM_PYTHON_DOTTED_MAX + sizeof(DELETES)];
+	size_t at = ahead->word.place.start;
+	struct flmem_python_word key = {0};
+
+	if (!skip_subscript(ahead, &key) || !flmem_python_names_find(names, dotted, at, 0, path))
+		return 0;
+	if (!flmem_python_ends(&ahead->word) && !flmem_python_is(&ahead->word, ",") &&
+	    !flmem_python_is(&ahead->word, ")"))
+		return 0;
+	snprintf(method, sizeof(method), "%s" DELETES, path);
+	return add_item_call(cursor, calls, method, &key) ? 0 : cursor->code;
 }
 
 int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,

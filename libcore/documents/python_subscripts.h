@@ -18,4 +18,13 @@ int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_
 				const struct flmem_python_reader *reader, const char *dotted,
 				struct flmem_node *calls, struct flmem_node *attributes);
 
+/*
+ * The same for "del os.environ["NAME"]", as a call of PATH.__delitem__ with the key alone. The
+ * reader is then behind the subscript.
+ */
+int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
+				   const struct flmem_python_names *names,
+				   struct flmem_python_reader *ahead, const char *dotted,
+				   struct flmem_node *calls);
+
 #endif

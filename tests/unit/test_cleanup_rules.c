@@ -19,6 +19,7 @@
 	"from nvflare.client.in_process.api import InProcessClientAPI as Base\nclass " \
 	"Mine(Base):\n"
 #define HOOK "  def _maybe_cleanup_memory(self):\n"
+#define SYS  "import sys, nvflare\n"
 #define UTIL "import nvflare.fuel.utils.memory_utils as mu\n"
 
 static const struct row replaced[] = {
@@ -51,6 +52,30 @@ static const struct row replaced[] = {
 	 .severity = INFO, .says = "cannot tell whether a class of NVFlare's gets it"},
 	{REPLACED, "import nvflare\nfrom mine import B\nclass A(B):\n" HOOK "    pass\n", .hits = 1,
 	 .severity = INFO, .says = "cannot tell whether a class of NVFlare's gets it"},
+	/* a function that is deleted, or whose module is another one */
+	{REPLACED, "import nvflare, gc\ndel gc.collect\n", .hits = 1, .line = 2, .severity = INFO,
+	 .says = "it is deleted"},
+	{REPLACED,
+	 UTIL "del mu.cleanup_memory, mu.try_malloc_trim\ndelattr(mu, 'cleanup_memory')\n",
+	 .hits = 3, .line = 3, .severity = INFO, .says = "it is deleted"},
+	{REPLACED, UTIL "import gc\ndel gc, mu\ndel gc.garbage[:]\ndelattr(mu, 'x')\n", .hits = 0},
+	{REPLACED, UTIL "from gc import collect\ndel collect\ncollect = 1\n", .hits = 0},
+	{REPLACED, SYS "sys.modules['nvflare.fuel.utils.memory_utils'] = Fake()\n", .hits = 1,
+	 .line = 2, .severity = INFO, .says = "cannot tell what it does"},
+	{REPLACED,
+	 SYS "sys.modules.update({'nvflare.fuel.utils.memory_utils': m})\n"
+	     "monkeypatch.setitem(sys.modules, 'nvflare.fuel.utils.memory_utils', m)\n"
+	     "patch.dict('sys.modules', {'nvflare.fuel.utils.memory_utils': m})\n"
+	     "sys.modules[\"nvflare.fuel.utils.memory_utils\"].cleanup_memory = f\n",
+	 .hits = 4, .line = 5, .severity = INFO},
+	{REPLACED, SYS "sys.modules['gc'] = Fake()\n", .hits = 1, .severity = INFO},
+	{REPLACED, SYS "import nvflare.fuel.utils.memory_utils\nsys.modules[name] = Fake()\n",
+	 .hits = 1, .line = 3, .severity = INFO},
+	{REPLACED, SYS "sys.modules[name] = Fake()\nsys.modules['mine'] = Fake()\n", .hits = 0},
+	{REPLACED,
+	 SYS "import logging\nlogging.getLogger('nvflare.fuel.utils.memory_utils')\n"
+	     "x = 'nvflare.fuel.utils.memory_utils' in sys.modules\n",
+	 .hits = 0},
 	/* and what replaces none */
 	{REPLACED, SAG "  def cleanup_memory(self):\n    pass\n", .hits = 0},
 	{REPLACED, SAG "  def run(self):\n    self._maybe_cleanup_memory()\n", .hits = 0},

@@ -2,6 +2,8 @@
 /* Classes and settings that a script reaches in other ways than by their names. */
 #include "script_rows.h"
 
+#define CCWF "from nvflare.app_common import ccwf\n"
+
 static const struct row rows[] = {
 	/* through whatever the object is reached */
 	{"NVF-SETTING-ASSIGNED",
@@ -149,6 +151,43 @@ static const struct row rows[] = {
 	{"NVF-RECIPE-NO-SETTINGS",
 	 "from nvflare.app_opt.feature_election import FeatureElection\nFeatureElection()\n",
 	 .hits = 1, .line = 2},
+	/* lines that end with a carriage return alone, or also with one */
+	{"NVF-SRV-GC-OFF",
+	 "from nvflare.app_opt.pt.recipes import FedAvgRecipe as R\r# note\r"
+	 "R(server_memory_gc_rounds=0,\r\n client_memory_gc_rounds=1)\r",
+	 .hits = 1, .line = 3, .severity = WARNING},
+	{"NVF-CLI-GC-OFF", "from nvflare.app_opt.pt.recipes import FedAvgRecipe as R\r\n\rR()\r",
+	 .hits = 1, .line = 3},
+	{"NVF-CLI-GC-OFF",
+	 "from nvflare.app_opt.pt.recipes import FedAvgRecipe as R\rR(client_memory_gc_rounds=1)\r",
+	 .hits = 0},
+	/* a class by the package that exports it */
+	{"NVF-CLI-GC-OFF",
+	 CCWF "c = ccwf.SwarmClientController(memory_gc_rounds=0)\n"
+	      "import nvflare.app_common.ccwf as w\nw.SwarmClientController(memory_gc_rounds=0)\n"
+	      "from nvflare.app_common.ccwf import SwarmClientController as C\n"
+	      "C(memory_gc_rounds=0)\n",
+	 .hits = 3, .line = 6, .severity = WARNING},
+	{"NVF-CLI-GC-OFF", CCWF "ccwf.SwarmClientController(memory_gc_rounds=1)\n", .hits = 0},
+	{"NVF-CLI-GC-OFF", CCWF "ccwf.other.SwarmClientController(memory_gc_rounds=0)\n",
+	 .hits = 0},
+	/* numbers and words in strings, which recipes convert and other classes do not */
+	{"NVF-SRV-GC-OFF",
+	 PT "R(server_memory_gc_rounds='0')\nR(server_memory_gc_rounds=' 0.0 ')\n"
+	    "R(server_memory_gc_rounds='5')\nR(server_memory_gc_rounds='0x')\n",
+	 .hits = 2, .line = 3, .severity = WARNING},
+	{"NVF-CLI-GC-OFF", PT "R(client_memory_gc_rounds='00')\nR(client_memory_gc_rounds='+1')\n",
+	 .hits = 1, .line = 2},
+	{"NVF-GC-NEVER-FIRES",
+	 PT "R(num_rounds='3', server_memory_gc_rounds=5, client_memory_gc_rounds=1)\n"
+	    "R(num_rounds='30', server_memory_gc_rounds='5', client_memory_gc_rounds='1')\n",
+	 .hits = 1, .line = 2},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds='99999999999999999999', " BOTH ")\n", .hits = 0},
+	{"NVF-SRV-GC-OFF", JOB "FedAvg(memory_gc_rounds='0')\n", .hits = 0},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT "R(enable_tensor_disk_offload='Yes', " BOTH ")\n"
+	    "R(enable_tensor_disk_offload='off', " BOTH ")\n",
+	 .hits = 1, .line = 2, .severity = ERROR},
 };
 
 static void rules_fire_however_a_thing_is_reached(void **state)

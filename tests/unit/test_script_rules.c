@@ -6,9 +6,10 @@
 
 #include "base/cleanup.h"
 
-#define OS   "import os\nimport subprocess\nimport nvflare\n"
-#define LATE "NVF-ENVIRON-LATE"
-#define OPEN "NVF-ENVIRON-CANNOT-TELL"
+#define PATCH "from unittest.mock import patch\n"
+#define OS    "import os\nimport subprocess\nimport nvflare\n"
+#define LATE  "NVF-ENVIRON-LATE"
+#define OPEN  "NVF-ENVIRON-CANNOT-TELL"
 
 #define BY_NAME	  "NVF-IMPORTED-BY-NAME"
 #define ELSEWHERE "NVF-PARTS-ELSEWHERE"
@@ -89,6 +90,32 @@ static const struct row rows[] = {
 	 .hits = 1, .line = 4},
 	{OPEN, OS "os.environ.pop('MALLOC_ARENA_MAX', None)\nos.unsetenv('LD_PRELOAD')\n",
 	 .hits = 2, .line = 5, .says = "lacks it", .severity = INFO},
+	{OPEN,
+	 OS "del os.environ['MALLOC_ARENA_MAX']\ndel x, os.environ['LD_PRELOAD']\n"
+	    "del os.environ[name]\n",
+	 .hits = 3, .line = 6, .says = "lacks all", .severity = INFO},
+	{OPEN,
+	 OS "del os.environ['HOME']\ndel d['MALLOC_ARENA_MAX'], x.y\n"
+	    "del os.environ['MALLOC_ARENA_MAX'].x\n",
+	 .hits = 0},
+	{LATE,
+	 OS PATCH "with patch.dict('os.environ', {'MALLOC_ARENA_MAX': '2'}):\n  pass\n"
+		  "@patch.dict(os.environ, MALLOC_CONF='x')\ndef f(): pass\n"
+		  "patch.dict(os.environ, values={'LD_PRELOAD': ''})\n"
+		  "mocker.patch.dict('os.environ', {'GLIBC_TUNABLES': x})\n",
+	 .hits = 4, .line = 10, .severity = WARNING},
+	{LATE,
+	 OS PATCH
+	 "patch.dict('os.environ', {'HOME': '2'})\npatch.dict(d, {'MALLOC_ARENA_MAX': '2'})\n"
+	 "dict(os.environ, MALLOC_ARENA_MAX='2')\npatch.dict(os.environ)\n",
+	 .hits = 0},
+	{OPEN, OS PATCH "patch.dict('os.environ', new)\npatch.dict(os.environ, {}, clear=True)\n",
+	 .hits = 2, .line = 6, .says = "lacks all", .severity = INFO},
+	{OPEN, OS PATCH "patch.dict(os.environ, {'A': '1'}, clear=False)\n", .hits = 0},
+	{LATE, OS "monkeypatch.setenv('MALLOC_ARENA_MAX', '2')\nmonkeypatch.setenv('A', '2')\n",
+	 .hits = 1, .line = 4},
+	{OPEN, OS "monkeypatch.delenv('MALLOC_ARENA_MAX')\nmonkeypatch.delenv(x)\n", .hits = 1,
+	 .line = 4, .says = "lacks it", .severity = INFO},
 	{OPEN, OS "os.environ.clear()\n", .hits = 1, .line = 4, .says = "lacks all",
 	 .severity = INFO},
 	{OPEN, OS "os.environ.pop('HOME')\nd.pop('MALLOC_ARENA_MAX')\nd.clear()\n", .hits = 0},

@@ -7,16 +7,17 @@
 
 #include "base/cleanup.h"
 
-#define WORKFLOWS "nvflare.app_common.workflows."
-#define EXECUTORS "nvflare.app_common.executors."
-#define CCWF	  "nvflare.app_common.ccwf."
-#define PT	  "nvflare.app_opt.pt."
-#define TF	  "nvflare.app_opt.tf."
-#define SKLEARN	  "nvflare.app_opt.sklearn.recipes"
-#define XGBOOST	  "nvflare.app_opt.xgboost.recipes"
-#define PSI	  "nvflare.app_common.psi.recipes"
-#define NUMPY	  "nvflare.app_common.np.recipes"
-#define RECIPES	  "nvflare.recipe"
+#define WORKFLOWS    "nvflare.app_common.workflows."
+#define EXECUTORS    "nvflare.app_common.executors."
+#define CCWF_PACKAGE "nvflare.app_common.ccwf"
+#define CCWF	     CCWF_PACKAGE "."
+#define PT	     "nvflare.app_opt.pt."
+#define TF	     "nvflare.app_opt.tf."
+#define SKLEARN	     "nvflare.app_opt.sklearn.recipes"
+#define XGBOOST	     "nvflare.app_opt.xgboost.recipes"
+#define PSI	     "nvflare.app_common.psi.recipes"
+#define NUMPY	     "nvflare.app_common.np.recipes"
+#define RECIPES	     "nvflare.recipe"
 
 #define INTERVAL(side, name, n) \
 	.intervals[FLMEM_NVFLARE_##side] = {.exists = true, .arg = (name), .fallback = (n)}
@@ -54,12 +55,14 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .rounds_at = "1", .gc_ignored = true},
 	{CONTROLLER(WORKFLOWS "cyclic_ctl.CyclicController", 1), .rounds_at = "0"},
 	{.path = CCWF "swarm_server_ctl.SwarmServerController",
+	 .package = CCWF_PACKAGE,
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED,
 	 .rounds_at = "0"},
 	{.path = CCWF "ccwf_job.SwarmServerConfig",
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED,
 	 .rounds_at = "0"},
 	{.path = CCWF "cyclic_server_ctl.CyclicServerController",
+	 .package = CCWF_PACKAGE,
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED,
 	 .rounds_at = "0"},
 	/* executors, and what makes them */
@@ -73,6 +76,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	{EXECUTOR("nvflare.job_config.script_runner.ScriptRunner")},
 	{OLD_EXECUTOR("nvflare.job_config.script_runner.BaseScriptRunner")},
 	{.path = CCWF "swarm_client_ctl.SwarmClientController",
+	 .package = CCWF_PACKAGE,
 	 .part = FLMEM_NVFLARE_SWARM_EXECUTOR,
 	 ON_CLIENT(1),
 	 .cuda = true,

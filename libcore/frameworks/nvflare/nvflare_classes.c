@@ -4,10 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <flmem/parse.h>
+
+#include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
 
 #define OFFLOAD "enable_tensor_disk_offload"
+
+#define CONVERTED_MAX 18U /* digits of 64 bits */
 
 const char *const flmem_nvflare_names[] = {
 	"memory_gc_rounds",
@@ -158,6 +163,44 @@ const struct flmem_node *flmem_nvflare_arg(const struct flmem_check *check, cons
 	return flmem_node_get(check->args, name);
 }
 
+/* pydantic 2.13 makes whole numbers of "1", " +1 " and "1.0". */
+static bool convert_integer(const struct flmem_nvflare_class *known, const struct flmem_node *value,
+			    int64_t *ret_value)
+{
+	const char *text = flmem_node_string(value), *end;
+	char digits[CONVERTED_MAX + 1];
+	uint64_t magnitude;
+	bool negative;
+	size_t length;
+
+	if (!text || !known || !known->converts)
+		return flmem_node_integer(value, ret_value);
+	text += strspn(text, " \t\r\n");
+	negative = *text == '-';
+	text += negative || *text == '+';
+	length = strspn(text, "0123456789");
+	end = text + length;
+	end += *end == '.' ? 1 + strspn(end + 1, "0") : 0;
+	if (!length || length > CONVERTED_MAX || end[strspn(end, " \t\r\n")])
+		return false;
+	snprintf(digits, sizeof(digits), "%.*s", (int)length, text);
+	if (flmem_parse_u64(digits, 0, INT64_MAX, &magnitude, NULL))
+		return false;
+	*ret_value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	return true;
+}
+
+/* Words that pydantic takes as true. */
+static bool converts_to_true(const char *text)
+{
+	static const char *const words[] = {"1", "true", "t", "yes", "y", "on"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return true;
+	return false;
+}
+
 bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 {
 	const struct flmem_node *value =
@@ -167,6 +210,8 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 	int64_t number;
 
 	/* Workflows take any value; recipes convert words, SwarmClientController refuses them. */
+	if (text && known && known->converts)
+		return converts_to_true(text);
 	if (text)
 		return *text && known && known->part == FLMEM_NVFLARE_CONTROLLER;
 	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
@@ -232,7 +277,7 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare
 	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python a whole number */
 		*ret_rounds = flmem_node_is_true(value);
 	else if (node)
-		return flmem_node_integer(value, ret_rounds);
+		return convert_integer(known, value, ret_rounds);
 	else if (known && known->intervals[side].exists &&
 		 !(name && flmem_nvflare_open_args(check)))
 		*ret_rounds = known->intervals[side].fallback;
@@ -309,7 +354,8 @@ static bool read_integer(const struct flmem_check *check, const char *name, cons
 	if (!node && position && is_python_input(check->input))
 		node = flmem_node_get(check->args, position);
 	*ret_absent = !node && !flmem_nvflare_open_args(check);
-	return node && flmem_node_integer(flmem_check_resolve(check->input, node), ret_value);
+	return node && convert_integer(flmem_nvflare_class_of(check->subject),
+				       flmem_check_resolve(check->input, node), ret_value);
 }
 
 bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count)

@@ -75,6 +75,9 @@ const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path);
 /* Whether a path is that of a module or package with such classes in it. */
 bool flmem_nvflare_is_module(const char *path);
 
+/* Whether a string of a script is a key of sys.modules, also in what changes that. */
+bool flmem_nvflare_is_module_entry(const struct flmem_check *check, const struct flmem_node *text);
+
 /* Whether the class sends again, with max_resends. */
 bool flmem_nvflare_resends(const struct flmem_nvflare_class *known);
 

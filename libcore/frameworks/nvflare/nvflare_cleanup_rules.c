@@ -26,6 +26,10 @@ static const char own_times[] = "cannot tell when it cleans up";
 static const char unclear[] = "cannot tell what it does";
 static const char mixed_in[] = "cannot tell whether a class of NVFlare's gets it";
 static const char patched[] = "cannot tell how long";
+static const char deleted[] = "it is deleted, so a call of it fails";
+
+/* The module of these functions. */
+static const char module_name[] = "nvflare.fuel.utils.memory_utils";
 
 static void report_replaced(struct flmem_check *check, const struct flmem_node *node,
 			    const char *name, const char *detail)
@@ -133,6 +137,13 @@ static const char *judge_value(const struct flmem_check *check, const char *valu
 	return judge_name(check, value, length);
 }
 
+static bool is_deleted(const char *text, const struct flmem_node *name)
+{
+	const char *line = text + code_line_start(text, name->place.start);
+
+	return flmem_text_starts(line + code_indent(line), "del ");
+}
+
 /* The value that is assigned to what ends at a place. */
 static const char *judge_assigned(const struct flmem_check *check, const struct flmem_node *name)
 {
@@ -140,6 +151,8 @@ static const char *judge_assigned(const struct flmem_check *check, const struct 
 	size_t length = strcspn(text, "\n#");
 	const char *equals = memchr(text, '=', length);
 
+	if (is_deleted(check->input->document.text.data, name))
+		return deleted;
 	return equals ? judge_value(check, equals + 1, length - (size_t)(equals + 1 - text))
 		      : unclear;
 }
@@ -272,6 +285,28 @@ static void check_setter(struct flmem_check *check, const struct flmem_node *cal
 				: unclear);
 }
 
+/* del gc.collect, delattr(gc, "collect") */
+static void check_deleter(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call), *name = name_of_call(call);
+
+	if (name && (strcmp(path, "delattr") == 0 || strcmp(path, "__delattr__") == 0))
+		report_replaced(check, FLMEM_NODE_DIG(call, "args", "1"), name, deleted);
+}
+
+/* sys.modules["gc"] = object */
+static void check_module_entry(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *key = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = flmem_node_string(key);
+
+	if (strcmp(flmem_nvflare_path_text(call), "sys.modules.__setitem__") != 0 || !key)
+		return;
+	if (text ? strcmp(text, "gc") == 0 || strcmp(text, "torch.cuda") == 0
+		 : strstr(check->input->document.text.data, "memory_utils") != NULL)
+		report_replaced(check, key, text ? text : "sys.modules", unclear);
+}
+
 /* Whether the text before a key is that of an object's or module's own entries. */
 static bool is_entry_of_dict(const struct flmem_check *check, const struct flmem_node *key)
 {
@@ -294,9 +329,11 @@ static void check_strings(struct flmem_check *check)
 		    (flmem_text_is_one_of(n->text, functions) && is_entry_of_dict(check, n)))
 			report_replaced(check, n, n->text, unclear);
 	for (n = flmem_nvflare_first(check, "paths"); n; n = n->next)
-		if (flmem_text_starts(n->text, "nvflare.fuel.utils.memory_utils.") &&
-		    function_of(n->text))
+		if (flmem_text_starts(n->text, module_name) && function_of(n->text))
 			report_replaced(check, n, function_of(n->text), patched);
+		else if (strcmp(n->text, module_name) == 0 &&
+			 flmem_nvflare_is_module_entry(check, n))
+			report_replaced(check, n, "memory_utils", unclear);
 }
 
 static void cleanup_replaced(struct flmem_check *check)
@@ -306,8 +343,11 @@ static void cleanup_replaced(struct flmem_check *check)
 	check_assignments(check);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
-		     n = n->next)
+		     n = n->next) {
 			check_setter(check, n);
+			check_deleter(check, n);
+			check_module_entry(check, n);
+		}
 	check_strings(check);
 }
 
@@ -327,7 +367,9 @@ static const struct flmem_rule_row rows[] = {
 				 "torch.cuda.empty_cache(), to which "
 				 "something else is assigned, also by setattr(); information where "
 				 "the replacement cleans up itself or is not in the script, where "
-				 "the class inherits from none of NVFlare's, and for mock.patch()",
+				 "the class inherits from none of NVFlare's, for mock.patch(), "
+				 "where "
+				 "such a function is deleted, and for an entry of sys.modules",
 			 .message =
 				 "this runs instead of NVFlare's own cleanup, so memory_gc_rounds "
 				 "and cuda_empty_cache do only what it does; remove it, or clean "

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "documents/python.h"
 #include "frameworks/launch/launch_check.h"
 #include "frameworks/launch/launch_scan.h"
 
@@ -90,6 +91,56 @@ static void visit_map(struct flmem_check *check, enum place_of_variable place,
 			visit_name(check, place, n->key, n, note);
 }
 
+/* update(entries, NAME=value, **more) */
+static void visit_update(struct flmem_check *check, const struct flmem_node *entries,
+			 const struct flmem_node *args, note_variable *note)
+{
+	if (flmem_node_is_kind(entries, FLMEM_NODE_EXPRESSION))
+		visit_name(check, IN_OWN_PROCESS, NULL, entries, note);
+	visit_map(check, IN_OWN_PROCESS, entries, note);
+	visit_map(check, IN_OWN_PROCESS, args, note);
+	if (flmem_node_get(args, "**"))
+		visit_name(check, IN_OWN_PROCESS, NULL, flmem_node_get(args, "**"), note);
+}
+
+/* patch.dict(os.environ, ...) of mock, also with "os.environ"; not dict(os.environ, ...) itself. */
+static bool is_environ_patch(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *path = flmem_node_get(call, "path");
+	const struct flmem_node *patched = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = check->input->document.text.data;
+
+	return patched && strcmp(patched->text, "os.environ") == 0 &&
+	       strcmp(flmem_nvflare_short_name(flmem_nvflare_path_text(call)), "dict") == 0 &&
+	       !flmem_text_starts(text + path->place.start, "dict");
+}
+
+static void visit_patch(struct flmem_check *check, const struct flmem_node *call,
+			note_variable *note)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *entries = flmem_node_get(args, "1");
+	const struct flmem_node *clears = flmem_node_get(args, "clear");
+
+	if (!is_environ_patch(check, call))
+		return;
+	visit_update(check, entries ? entries : flmem_node_get(args, "values"), args, note);
+	if (clears && !flmem_python_is_false(clears))
+		visit_name(check, DROPPED, NULL, clears, note);
+}
+
+/* monkeypatch.setenv(NAME, value) of pytest */
+static void visit_fixture(struct flmem_check *check, const struct flmem_node *call,
+			  note_variable *note)
+{
+	const char *method = flmem_nvflare_path_text(call);
+	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "0");
+	bool sets = strcmp(method, "setenv") == 0;
+
+	if ((sets || strcmp(method, "delenv") == 0) && flmem_node_string(name))
+		visit_name(check, sets ? IN_OWN_PROCESS : DROPPED, name->text, name, note);
+}
+
 static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 		       note_variable *note)
 {
@@ -101,12 +152,7 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 	if (place == IN_CHILD) {
 		visit_map(check, place, flmem_node_get(args, "env"), note);
 	} else if (place == IN_OWN_PROCESS && flmem_text_ends(path, ".update")) {
-		if (flmem_node_is_kind(first, FLMEM_NODE_EXPRESSION))
-			visit_name(check, place, NULL, first, note);
-		visit_map(check, place, first, note);
-		visit_map(check, place, args, note);
-		if (flmem_node_get(args, "**"))
-			visit_name(check, place, NULL, flmem_node_get(args, "**"), note);
+		visit_update(check, first, args, note);
 	} else if ((place == IN_OWN_PROCESS || place == DROPPED) && first) {
 		visit_name(check, place, flmem_node_string(first), first, note);
 	} else if (place == DROPPED) {
@@ -144,8 +190,14 @@ static void visit_script(struct flmem_check *check, note_variable *note)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
-	for (; n; n = n->next)
+	for (; n; n = n->next) {
 		visit_call(check, n, note);
+		visit_patch(check, n, note);
+	}
+	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next) {
+		visit_patch(check, n, note);
+		visit_fixture(check, n, note);
+	}
 	visit_keys(check, "items", note);
 	n = flmem_nvflare_first(check, "calls");
 	while (n && !is_start(flmem_nvflare_path_text(n)))

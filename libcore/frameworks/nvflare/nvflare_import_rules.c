@@ -59,17 +59,33 @@ static bool is_imported_module(const struct flmem_check *check, const struct flm
 	return false;
 }
 
+/* Steps back over characters of a set. */
+static size_t step_back(const char *text, size_t at, const char *characters)
+{
+	while (at && text[at - 1] && strchr(characters, text[at - 1]))
+		at--;
+	return at;
+}
+
+bool flmem_nvflare_is_module_entry(const struct flmem_check *check, const struct flmem_node *text)
+{
+	static const char list[] = "modules", letters[] = "abcdefghijklmnopqrstuvwxyz";
+	const size_t length = sizeof(list) - 1;
+	const char *all = check->input->document.text.data;
+	size_t at = step_back(all, text->place.start, " \t\r\n\"'([{,");
+	size_t method = step_back(all, at, letters);
+
+	if (method && all[method - 1] == '.' && all[at] == '(')
+		at = method - 1;
+	return at >= length && strncmp(all + at - length, list, length) == 0;
+}
+
 /* "_target_": "nvflare...FedAvgRecipe", sys.modules["nvflare..."] */
 static void report_paths(struct flmem_check *check)
 {
-	const char *all = check->input->document.text.data;
-
 	for (const struct flmem_node *n = flmem_nvflare_first(check, "paths"); n; n = n->next) {
-		bool module =
-			n->place.start > 8 && strncmp(all + n->place.start - 8, "modules[", 8) == 0;
-
 		if (!flmem_nvflare_class_find(n->text) &&
-		    !(module && flmem_nvflare_is_module(n->text)))
+		    !(flmem_nvflare_is_module(n->text) && flmem_nvflare_is_module_entry(check, n)))
 			continue;
 		if (!is_imported_module(check, n))
 			flmem_check_report(check, &(struct flmem_remark){
