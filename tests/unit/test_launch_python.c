@@ -51,7 +51,9 @@ static const struct row scripts[] = {
 	{UNCLEAR, "# nvflare\npip install torchrun\ncoverage report a.py\n", 0, NULL},
 	{UNCLEAR, "# nvflare\npython3 -m torch.distributed.launch --nproc_per_node=2 a.py\n", 1,
 	 NULL},
-	{UNCLEAR, "# nvflare\npython3 -m pytest a.py\npython3 -m mypy b.py\n", 0, NULL},
+	{UNCLEAR, "# nvflare\npython3 -m pytest -q tests\npython3 -m mypy b.py\n", 0, NULL},
+	{UNCLEAR, "# nvflare\npython3 -m pytest a.py\npytest b.py\n", 2, NULL},
+	{UNCLEAR, "# nvflare\npytest tests -k client\necho client.py::a\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ntorchrun -m jobs.a\naccelerate launch -m jobs.b\n", 2, NULL},
 };
 
@@ -114,6 +116,13 @@ static const char *const launchers[] = {
 	"fil-profile run client.py",
 	"fabric run client.py",
 	"viztracer client.py",
+	"python3 -m client",
+	"python3 -um jobs.client --lr 1",
+	"torchrun -m jobs.client",
+	"pytest -q client.py",
+	"pytest app/client.py::test_it -k x",
+	"python3 -m pytest client.py",
+	"python3 -m unittest client.py",
 	"bash -c 'torchrun --nnodes 1 client.py'",
 };
 
@@ -175,6 +184,15 @@ static void a_script_that_runs_a_checked_file_is_read(void **state)
 		{"export MALLOC_ARENA_MAX=4\ntorchrun client.py\n", "client.py", UNSET, 0},
 		{"export MALLOC_ARENA_MAX=abc\npython3 a/client.py\n", "client.py", IGNORED, 1},
 		{"export MALLOC_ARENA_MAX=$N\npython3 client.py\n", "client.py", UNCLEAR, 1},
+		{"python3 -m client\n", "client.py", UNSET, 1},
+		{"python3 -m app.client\n", "client.py", UNSET, 1},
+		{"python3 -m client\n", "other.py", UNSET, 0},
+		{"export MALLOC_ARENA_MAX=4\npython3 -m client\n", "client.py", UNSET, 0},
+		{"pytest client.py\n", "client.py", UNSET, 1},
+		{"pytest client.py::test_it\n", "client.py", UNSET, 1},
+		{"python3 -m pytest client.py\n", "client.py", UNSET, 1},
+		{"# client\npytest -q\npython3 -m mypy client\n", "client.py", UNSET, 0},
+		{"export MALLOC_ARENA_MAX=abc\npip install client\n", "client.py", IGNORED, 0},
 		{"cat client.py\npython3 -m mypy client.py\n", "client.py", UNSET, 0},
 		{"export MALLOC_ARENA_MAX=abc\ncat client.py\n", "client.py", IGNORED, 0},
 	};

@@ -57,18 +57,20 @@ static bool is_launch_file(const struct flmem_document *document)
 	return launches.launch_count || launches.doubt_count;
 }
 
-bool flmem_launch_runs(const char *path, const struct flmem_buf *text, const char *python)
+void flmem_launch_read_plain(const char *path, const char *text,
+			     struct flmem_launches *ret_launches)
+{
+	*ret_launches = (struct flmem_launches){.text = text};
+	flmem_launch_read_script(
+		text, flmem_text_starts(text, "#!") || flmem_text_ends(path, ".sh"), ret_launches);
+}
+
+bool flmem_launch_runs(const struct flmem_launches *launches, const char *python)
 {
 	const char *name = flmem_text_basename(python);
-	struct flmem_launches launches = {.text = text->data};
 
-	if (!flmem_file_has_word(text, name))
-		return false;
-	flmem_launch_read_script(
-		text->data, flmem_text_starts(text->data, "#!") || flmem_text_ends(path, ".sh"),
-		&launches);
-	for (size_t i = 0; i < launches.doubt_count; i++)
-		if (strcmp(launches.doubts[i].script, name) == 0)
+	for (size_t i = 0; i < launches->doubt_count; i++)
+		if (strcmp(launches->doubts[i].script, name) == 0)
 			return true;
 	return false;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files, modules and code of Python that scripts run. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -29,8 +30,8 @@ static const struct {
 /* Programs that run a file of Python, also behind others (srun python3, uv run). */
 static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
 {
-	static const char *const names[] = {"torchrun",	 "deepspeed", "kernprof",
-					    "viztracer", "scalene",   NULL};
+	static const char *const names[] = {"torchrun", "deepspeed", "kernprof", "viztracer",
+					    "scalene",	"pytest",    "py.test",	 NULL};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(verbs); i++)
 		if (strcmp(name, verbs[i].verb) == 0 &&
@@ -69,7 +70,8 @@ static bool is_runner_module(const char *text)
 					    "cProfile",		 "debugpy",
 					    "kernprof",		 "line_profiler",
 					    "memory_profiler",	 "viztracer",
-					    "scalene",		 NULL};
+					    "scalene",		 "pytest",
+					    "unittest",		 NULL};
 	static const char *const whole[] = {"profile", "trace", "pdb", "ipdb", "pudb", NULL};
 
 	return starts_with_any(text, names) || flmem_text_is_one_of(text, whole);
@@ -78,13 +80,25 @@ static bool is_runner_module(const char *text)
 /* "python3 -m MODULE", except what comes with Python, its tools, and what starts other files. */
 static bool is_own_module(const char *text)
 {
-	static const char *const tools[] = {"pip",	   "venv",	"ensurepip",
-					    "pytest",	   "json.tool", "build",
-					    "http.server", "jupyter",	"flmem",
-					    "ipykernel",   "mypy",	"black",
-					    "ruff",	   "flake8",	"pylint",
-					    "zipfile",	   "unittest",	"isort",
-					    "coverage",	   "memray",	"accelerate.commands",
+	static const char *const tools[] = {"pip",
+					    "venv",
+					    "ensurepip",
+					    "json.tool",
+					    "build",
+					    "http.server",
+					    "jupyter",
+					    "flmem",
+					    "ipykernel",
+					    "mypy",
+					    "black",
+					    "ruff",
+					    "flake8",
+					    "pylint",
+					    "zipfile",
+					    "isort",
+					    "coverage",
+					    "memray",
+					    "accelerate.commands",
 					    NULL};
 
 	if (starts_with_any(text, tools) || is_runner_module(text))
@@ -143,13 +157,13 @@ bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
 	return true;
 }
 
-static void note_own_code(struct flmem_launch_scan *scan, const char *code,
-			  const struct flmem_place *place)
+bool flmem_launch_note_own_code(struct flmem_launch_scan *scan, const char *code,
+				const struct flmem_place *place)
 {
 	const struct flmem_launch at = {
 		.place = *place, .scope = scan->scope, .dropper = scan->now.dropper};
 
-	flmem_launch_note_code(scan->launches, code, &at, &scan->now.launch);
+	return flmem_launch_note_code(scan->launches, code, &at, &scan->now.launch);
 }
 
 void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
@@ -170,7 +184,7 @@ void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
 
 		scan->launches->cut |= !code;
 		if (code)
-			note_own_code(scan, code, place);
+			flmem_launch_note_own_code(scan, code, place);
 	}
 	scan->now.interprets = false;
 }
@@ -184,6 +198,17 @@ static char option_of(const char *text)
 	if (strcmp(text, "--module") == 0)
 		return 'm';
 	return count && strchr("mc", text[count]) && !text[count + 1] ? text[count] : '\0';
+}
+
+/* The file of "-m package.module", beside which it may be checked. */
+static void note_module(struct flmem_launch_scan *scan, const char *module,
+			const struct flmem_place *place)
+{
+	const char *dot = strrchr(module, '.');
+	char file[FLMEM_LAUNCH_PATH_MAX];
+
+	snprintf(file, sizeof(file), "%s.py", dot ? dot + 1 : module);
+	flmem_launch_add_script(scan->launches, place, file);
 }
 
 /* Whether "python3 -" reads its code from elsewhere than a heredoc, which is read by itself. */
@@ -204,9 +229,10 @@ static bool note_python_option(struct flmem_launch_scan *scan, const struct flme
 	if (!scan->now.interprets)
 		return false;
 	if (option == 'c')
-		note_own_code(scan, text, &word->place);
-	else if ((option == 'm' && is_own_module(text)) ||
-		 (strcmp(text, "-") == 0 && reads_other_stdin(scan) && makes_job(scan->text)))
+		flmem_launch_note_own_code(scan, text, &word->place);
+	else if (option == 'm' && is_own_module(text))
+		note_module(scan, text, &word->place);
+	else if (strcmp(text, "-") == 0 && reads_other_stdin(scan) && makes_job(scan->text))
 		flmem_launch_add_script(scan->launches, &word->place, "");
 	if (option)
 		scan->now.interprets = is_runner_module(text);
@@ -253,11 +279,30 @@ void flmem_launch_end_python(struct flmem_launch_scan *scan)
 		flmem_launch_add_script(scan->launches, &now->interpreter, "");
 }
 
+/* "job.py", and "test_job.py::test_run" of pytest: the length up to there; 0 for other files. */
+static size_t python_file_length(const char *text)
+{
+	const char *part = strstr(text, "::");
+	size_t length = part ? (size_t)(part - text) : strlen(text);
+
+	return length > 3 && strncmp(text + length - 3, ".py", 3) == 0 ? length : 0;
+}
+
+static void note_python_file(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	FLMEM_AUTO_FREE char *file = strndup(word->text, python_file_length(word->text));
+
+	scan->launches->cut |= !file;
+	if (file)
+		flmem_launch_add_script(scan->launches, &word->place, file);
+	scan->now.runs_file = true;
+	scan->now.interprets = false;
+}
+
 void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			      const char *name)
 {
 	bool first = is_program_word(scan->now.previous, scan->shell);
-	const char *dot = strrchr(name, '.');
 
 	if (scan->now.launch >= 0 || scan->build_step || strcmp(name, "setup.py") == 0)
 		return;
@@ -267,10 +312,8 @@ void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem
 		scan->now.interprets = true;
 		scan->now.by_variable = scan->now.unclear = false;
 		scan->now.interpreter = word->place;
-	} else if ((scan->now.interprets || first) && dot && strcmp(dot, ".py") == 0) {
-		flmem_launch_add_script(scan->launches, &word->place, word->text);
-		scan->now.runs_file = true;
-		scan->now.interprets = false;
+	} else if ((scan->now.interprets || first) && python_file_length(name)) {
+		note_python_file(scan, word);
 	} else if (scan->now.interprets && *word->text == '$') {
 		note_python_variable(scan, word);
 	} else if (first && scan->shell && *word->text == '$') { /* $LAUNCHER client.py */

@@ -173,6 +173,10 @@ void flmem_launch_end_python(struct flmem_launch_scan *scan);
 void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
 			     const struct flmem_place *place);
 
+/* Code of Python in a word of the script. False if it makes no job and runs no simulator. */
+bool flmem_launch_note_own_code(struct flmem_launch_scan *scan, const char *code,
+				const struct flmem_place *place);
+
 /* Whether a command runs code that makes a job or runs a simulator. */
 bool flmem_launch_is_code(const char *text);
 

@@ -254,9 +254,7 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_unread(input->file))
 		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
-		flmem_launch_read_script(
-			text, flmem_text_starts(text, "#!") || flmem_text_ends(input->file, ".sh"),
-			ret_launches);
+		flmem_launch_read_plain(input->file, text, ret_launches);
 	else if (input->document.root)
 		flmem_launch_read_yaml(input->document.root, ret_launches);
 }

@@ -139,8 +139,12 @@ bool flmem_launch_is_unread(const char *path);
 /* The framework of which a text that runs Python mentions a word; NONE: no one. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
 
+/* Reads the text of a script, image or unit. */
+void flmem_launch_read_plain(const char *path, const char *text,
+			     struct flmem_launches *ret_launches);
+
 /* Whether a script or the like runs this file of Python. */
-bool flmem_launch_runs(const char *path, const struct flmem_buf *text, const char *python);
+bool flmem_launch_runs(const struct flmem_launches *launches, const char *python);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);

@@ -11,6 +11,7 @@
 
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 #include "ops/recommend/recommend_correct.h"
@@ -144,16 +145,35 @@ static bool read_as_template(const struct flmem_found_file *file, struct flmem_b
 	return input->kind;
 }
 
+/* The name of a file, or of a module for "python3 -m". */
+static bool has_stem_of(const struct flmem_buf *text, const char *path)
+{
+	const char *name = flmem_text_basename(path), *dot = strrchr(name, '.');
+
+	return memmem(text->data, text->length, name, dot ? (size_t)(dot - name) : strlen(name));
+}
+
 /* A script that names no framework, and runs a file of Python that is checked in its folder. */
 static bool runs_checked_file(const struct job *job, const struct flmem_found_file *file,
 			      const struct flmem_buf *text)
 {
+	struct flmem_launches launches;
+	bool read = false;
+
 	if (file->syntax != FLMEM_SYNTAX_PLAIN || !text->data)
 		return false;
-	for (size_t i = 0; i < job->read; i++)
-		if (job->inputs[i].document.syntax == FLMEM_SYNTAX_PYTHON &&
-		    flmem_launch_runs(file->path, text, job->inputs[i].file))
+	for (size_t i = 0; i < job->read; i++) {
+		const struct flmem_rule_input *input = &job->inputs[i];
+
+		if (input->document.syntax != FLMEM_SYNTAX_PYTHON ||
+		    !has_stem_of(text, input->file))
+			continue;
+		if (!read)
+			flmem_launch_read_plain(file->path, text->data, &launches);
+		read = true;
+		if (flmem_launch_runs(&launches, input->file))
 			return true;
+	}
 	return false;
 }
 
