@@ -31,6 +31,14 @@ enum flmem_launch_runner {
 	FLMEM_LAUNCH_BY_APPTAINER,
 };
 
+/* What reads what "echo TEXT |" and the like print. */
+enum flmem_launch_prints {
+	FLMEM_LAUNCH_NOWHERE,
+	FLMEM_LAUNCH_TO_SHELL,
+	FLMEM_LAUNCH_TO_PYTHON,
+	FLMEM_LAUNCH_TO_OTHERS, /* env -i bash, ssh, xargs */
+};
+
 /* The statement that is read. */
 struct flmem_launch_statement {
 	int launch;				 /* the launch on it, or -1 */
@@ -41,6 +49,8 @@ struct flmem_launch_statement {
 	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
 	bool declares, exports, unsets;
+	bool refers; /* declare -n NAME=OTHER */
+	enum flmem_launch_prints prints;
 	enum flmem_launch_runner runner;
 	const char *dropper;
 	bool unsets_next; /* env -u NAME */
@@ -130,6 +140,17 @@ struct flmem_launch_text {
 
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch);
+
+/* Reads a word that holds a command. False for any other word. */
+bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			    const char *before);
+
+/* The text behind the option -S of env, which splits it; NULL: the word is none. */
+const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,
+				      const char *before);
+
+/* At "echo", "printf" and "cat": what a pipe makes of their output. */
+void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
 /* Containers, or where there are none the variables of the file. */
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches);

@@ -184,6 +184,20 @@ static bool note_for_apptainer(struct flmem_launch_scan *scan, const struct flme
 	return true;
 }
 
+/* "read NAME", "printf -v NAME": the value is known only when the script runs. */
+static bool note_input(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *name = flmem_launch_variable_name(word->text, strlen(word->text));
+	bool reads =
+		strcmp(scan->now.command, "read") == 0 ||
+		(strcmp(scan->now.command, "printf") == 0 && strcmp(scan->now.previous, "-v") == 0);
+
+	if (!scan->shell || !reads || !name)
+		return false;
+	flmem_launch_add_variable(scan->launches, name, NULL, -1, &word->place);
+	return true;
+}
+
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -194,7 +208,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 
 	if (scan->now.launch >= 0) /* an argument of the program */
 		return false;
-	if (note_default(scan, word) || note_for_apptainer(scan, word))
+	if (note_default(scan, word) || note_for_apptainer(scan, word) || note_input(scan, word))
 		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
 		if (flmem_text_starts(text, prefixes[i]))
@@ -361,113 +375,6 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
 }
 
-/* Adds a launch of a text with the variables that it has there. */
-static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launches *inner,
-			    size_t index, const struct flmem_launch_text *text)
-{
-	struct flmem_launch one = inner->launches[index];
-	const char *name;
-	int launch;
-	bool bare;
-
-	one.place = *text->place;
-	one.scope = text->scope;
-	bare = one.dropper;
-	if (text->dropper) {
-		/* The last launch of a word has the variables of the word's statement. */
-		bare |= text->is_heredoc || index + 1 < inner->launch_count;
-		one.dropper = text->dropper;
-	}
-	launch = flmem_launch_add(launches, &one);
-	if (bare)
-		flmem_launch_add_unset(launches, "", launch, text->place);
-	for (size_t i = 0; launch >= 0 && (name = flmem_launch_name_at(i)); i++) {
-		const struct flmem_launch_variable *row =
-			flmem_launch_find(inner, (int)index, name);
-
-		if (row)
-			flmem_launch_add_variable(launches, name, row->known ? row->value : NULL,
-						  launch, text->place);
-	}
-	return launch;
-}
-
-bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
-			    int *launch)
-{
-	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
-
-	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py") &&
-	    !flmem_launch_is_code(text->text))
-		return false;
-	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
-		launches->cut = true;
-		return false;
-	}
-	flmem_launch_read_script(text->text, true, &inner);
-	launches->open |= inner.open;
-	launches->cut |= inner.cut;
-	for (size_t i = 0; i < inner.doubt_count; i++) {
-		const struct flmem_launch_doubt *doubt = &inner.doubts[i];
-
-		if (*doubt->script)
-			flmem_launch_add_script(launches, text->place, doubt->script);
-		else
-			flmem_launch_add_doubt(launches, text->place, doubt->why);
-	}
-	for (size_t i = 0; i < inner.launch_count; i++)
-		*launch = add_inner_launch(launches, &inner, i, text);
-	return inner.launch_count;
-}
-
-bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
-			     const struct flmem_place *place, int *launch)
-{
-	return flmem_launch_read_text(
-		launches, &(struct flmem_launch_text){.text = text, .place = place}, launch);
-}
-
-/* A tmux server that runs already starts commands with variables of its own. */
-static void note_tmux(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
-{
-	const struct flmem_launches *launches = scan->launches;
-	bool sets = false;
-
-	for (size_t i = 0; i < launches->variable_count; i++) {
-		const struct flmem_launch_variable *row = &launches->variables[i];
-
-		sets |= row->launch < 0 && !row->local && !row->unset;
-	}
-	if (sets && strcmp(scan->now.command, "tmux") == 0)
-		flmem_launch_add_doubt(scan->launches, &word->place,
-				       "a tmux server that runs already has its own variables");
-}
-
-/* bash -c "COMMAND", ssh HOST "COMMAND", sbatch --wrap="COMMAND": a word that holds a command. */
-static bool note_inner_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
-			       const char *before)
-{
-	static const char wrap[] = "--wrap=";
-	const struct flmem_launch_statement *now = &scan->now;
-	struct flmem_launch_text text = {.text = word->text,
-					 .place = &word->place,
-					 .scope = scan->scope,
-					 .dropper = now->dropper};
-	size_t length = strlen(before);
-
-	if (flmem_text_starts(text.text, wrap))
-		text.text += sizeof(wrap) - 1;
-	else if (!(length >= 2 && *before == '-' && before[1] != '-' &&
-		   before[length - 1] == 'c') &&
-		 !((now->runner == FLMEM_LAUNCH_BY_SSH || now->runner == FLMEM_LAUNCH_BY_TEXT) &&
-		   strchr(text.text, ' ')))
-		return false;
-	if (!flmem_launch_read_text(scan->launches, &text, &scan->now.launch))
-		return false;
-	note_tmux(scan, word);
-	return true;
-}
-
 /* A stage of a Dockerfile begins with nothing but what its image has. */
 static void note_stage(struct flmem_launch_scan *scan, const char *image)
 {
@@ -515,9 +422,10 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	}
 	note_image_word(scan, word, before);
 	flmem_launch_note_runner(scan, word, before);
+	flmem_launch_note_output(scan, word);
 	if (flmem_launch_note_submission(scan, word, before))
 		return;
-	if (!note_inner_command(scan, word, before) &&
+	if (!flmem_launch_note_text(scan, word, before) &&
 	    !(scan->shell && flmem_launch_note_quoted(scan, word)) && !note_assignment(scan, word))
 		note_program(scan, word);
 }

@@ -88,6 +88,21 @@ static void export_assigned(struct flmem_launch_scan *scan, const char *text)
 		scan->exported[at] = name;
 }
 
+/* "declare -n NAME=OTHER": what is assigned to NAME later is the value of OTHER. */
+static bool note_reference(struct flmem_launch_scan *scan, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	const struct flmem_place place = place_of(scan);
+
+	scan->now.refers |= scan->now.declares && *text == '-' && strchr(text, 'n');
+	if (!scan->now.refers || !equals ||
+	    !flmem_launch_variable_name(equals + 1, strlen(equals + 1)))
+		return false;
+	scan->launches->open = true;
+	flmem_launch_add_doubt(scan->launches, &place, "a variable is set by another name");
+	return true;
+}
+
 static void end_export(struct flmem_launch_statement *now)
 {
 	now->exports = false;
@@ -100,8 +115,11 @@ void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, 
 	struct flmem_launch_statement *now = &scan->now;
 	const char *name = flmem_launch_variable_name(text, strlen(text));
 
-	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0)
+	if (strcmp(text, "declare") == 0 || strcmp(text, "typeset") == 0 ||
+	    strcmp(text, "local") == 0)
 		now->declares = true;
+	else if (note_reference(scan, text))
+		return;
 	else if (ends_export(now, text))
 		end_export(now);
 	else if (strcmp(text, "export") == 0 || (now->declares && *text == '-'))
@@ -156,6 +174,8 @@ static const struct runner runners[] = {
 	{"zsh", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"ksh", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"sbatch", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"at", FLMEM_LAUNCH_BY_SHELL, NULL},
+	{"batch", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"docker", FLMEM_LAUNCH_BY_CONTAINER, "docker"},
 	{"podman", FLMEM_LAUNCH_BY_CONTAINER, "podman"},
 	{"nerdctl", FLMEM_LAUNCH_BY_CONTAINER, "nerdctl"},
@@ -168,6 +188,12 @@ static const struct runner runners[] = {
 	{"srun", FLMEM_LAUNCH_DIRECTLY, "srun under #SBATCH --export"},
 };
 
+/* Such a program is the first word of a command: elsewhere it is a word of a text or a file. */
+static bool is_common_word(const char *name)
+{
+	return strcmp(name, "at") == 0 || strcmp(name, "batch") == 0;
+}
+
 static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
 {
 	const char *name = flmem_text_basename(text);
@@ -175,7 +201,8 @@ static const struct runner *find_runner(const struct flmem_launch_scan *scan, co
 	if (strcmp(scan->now.previous, "flmem") == 0)
 		return NULL;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
-		if (strcmp(name, runners[i].word) == 0)
+		if (strcmp(name, runners[i].word) == 0 &&
+		    !(is_common_word(name) && *scan->now.command))
 			return &runners[i];
 	return NULL;
 }
@@ -186,12 +213,15 @@ static bool has_letter(const char *text, char letter)
 	return *text == '-' && text[1] != '-' && strchr(text, letter);
 }
 
-/* env [-i] [-u NAME] [NAME=VALUE] COMMAND */
-static void note_env_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+/* env [-i] [-u NAME] [-S TEXT] [NAME=VALUE] COMMAND */
+static void note_env_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			    const char *before)
 {
 	const char *text = word->text;
 	const char *name = text;
 
+	if (flmem_launch_split_string(scan, text, before))
+		return;
 	if (flmem_text_starts(text, "--unset="))
 		name = text + strlen("--unset=");
 	else if (flmem_text_starts(text, "-u") && text[2])
@@ -322,7 +352,7 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 {
 	switch (scan->now.runner) {
 	case FLMEM_LAUNCH_BY_ENV:
-		note_env_option(scan, word);
+		note_env_option(scan, word, before);
 		break;
 	case FLMEM_LAUNCH_BY_SUDO:
 		note_sudo_option(scan, word);

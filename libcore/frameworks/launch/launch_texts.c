@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands in a word or a heredoc of a script: bash -c "COMMAND". */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "frameworks/launch/launch_scan.h"
+
+#define HERE_STRING "<<<"
+#define COMMAND_MAX (FLMEM_LAUNCH_WORD_MAX + 8)
+/* How far the end of a pipe is searched: the time is in proportion to the length of the script. */
+#define PIPE_BYTES_MAX	  512U
+#define PIPE_COMMANDS_MAX 4
+
+#define READER_MAX 16
+
+/* Whether a text ends a variable for a launch in it: bash -c "unset NAME; COMMAND". */
+static bool ends_in_text(const struct flmem_launches *inner, int launch, const char *name)
+{
+	for (size_t i = inner->variable_count; i--;) {
+		const struct flmem_launch_variable *row = &inner->variables[i];
+
+		if ((flmem_launch_is(row, name) || !*row->name) &&
+		    flmem_launch_reach(inner, row, launch) == FLMEM_LAUNCH_ALWAYS)
+			return row->unset;
+	}
+	return false;
+}
+
+/* Adds a launch of a text with the variables that it has there. */
+static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launches *inner,
+			    size_t index, const struct flmem_launch_text *text)
+{
+	struct flmem_launch one = inner->launches[index];
+	const char *name;
+	int launch;
+	bool bare;
+
+	one.place = *text->place;
+	one.scope = text->scope;
+	bare = one.dropper;
+	if (text->dropper) {
+		/* The last launch of a word has the variables of the word's statement. */
+		bare |= text->is_heredoc || index + 1 < inner->launch_count;
+		one.dropper = text->dropper;
+	}
+	launch = flmem_launch_add(launches, &one);
+	if (bare)
+		flmem_launch_add_unset(launches, "", launch, text->place);
+	for (size_t i = 0; launch >= 0 && (name = flmem_launch_name_at(i)); i++) {
+		const struct flmem_launch_variable *row =
+			flmem_launch_find(inner, (int)index, name);
+
+		if (row)
+			flmem_launch_add_variable(launches, name, row->known ? row->value : NULL,
+						  launch, text->place);
+		else if (ends_in_text(inner, (int)index, name))
+			flmem_launch_add_unset(launches, name, launch, text->place);
+	}
+	return launch;
+}
+
+bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
+			    int *launch)
+{
+	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
+
+	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py") &&
+	    !flmem_launch_is_code(text->text))
+		return false;
+	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
+		launches->cut = true;
+		return false;
+	}
+	flmem_launch_read_script(text->text, true, &inner);
+	launches->open |= inner.open;
+	launches->cut |= inner.cut;
+	for (size_t i = 0; i < inner.doubt_count; i++) {
+		const struct flmem_launch_doubt *doubt = &inner.doubts[i];
+
+		if (*doubt->script)
+			flmem_launch_add_script(launches, text->place, doubt->script);
+		else
+			flmem_launch_add_doubt(launches, text->place, doubt->why);
+	}
+	for (size_t i = 0; i < inner.launch_count; i++)
+		*launch = add_inner_launch(launches, &inner, i, text);
+	return inner.launch_count;
+}
+
+bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
+			     const struct flmem_place *place, int *launch)
+{
+	return flmem_launch_read_text(
+		launches, &(struct flmem_launch_text){.text = text, .place = place}, launch);
+}
+
+/* A tmux server that runs already starts commands with variables of its own. */
+static void note_tmux(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const struct flmem_launches *launches = scan->launches;
+	bool sets = false;
+
+	for (size_t i = 0; i < launches->variable_count; i++) {
+		const struct flmem_launch_variable *row = &launches->variables[i];
+
+		sets |= row->launch < 0 && !row->local && !row->unset;
+	}
+	if (sets && strcmp(scan->now.command, "tmux") == 0)
+		flmem_launch_add_doubt(scan->launches, &word->place,
+				       "a tmux server that runs already has its own variables");
+}
+
+/* Whether a shell, or another program that runs commands, reads them from its input. */
+static bool reads_commands(const struct flmem_launch_scan *scan)
+{
+	enum flmem_launch_runner runner = scan->now.runner;
+
+	return runner == FLMEM_LAUNCH_BY_SHELL || runner == FLMEM_LAUNCH_BY_SSH ||
+	       runner == FLMEM_LAUNCH_BY_SU;
+}
+
+/* What printf and "echo -e" print for a backslash and a letter. */
+static void resolve_escapes(char *text)
+{
+	for (char *at = strchr(text, '\\'); at; at = strchr(at + 1, '\\'))
+		if (at[1] == 'n' || at[1] == 't')
+			at[0] = at[1] = '\n';
+}
+
+const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,
+				      const char *before)
+{
+	static const char *const options[] = {"--split-string=", "-S", "-vS"};
+
+	if (scan->now.runner != FLMEM_LAUNCH_BY_ENV)
+		return NULL;
+	if (strcmp(before, "-S") == 0 || strcmp(before, "-vS") == 0 ||
+	    flmem_text_starts(before, "--split"))
+		return text;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++)
+		if (flmem_text_starts(text, options[i]) && text[strlen(options[i])])
+			return text + strlen(options[i]);
+	return NULL;
+}
+
+/* The text behind "<<<" of what runs commands; NULL: it is none. */
+static const char *here_string_of(const struct flmem_launch_scan *scan, const char *text,
+				  const char *before)
+{
+	bool attached = flmem_text_starts(text, HERE_STRING);
+
+	if (!scan->shell || (!attached && strcmp(before, HERE_STRING) != 0))
+		return NULL;
+	text += attached ? strlen(HERE_STRING) : 0;
+	return text + (*text == '$'); /* $'...' */
+}
+
+/* ssh HOST "COMMAND", eval "COMMAND", echo "COMMAND" | bash */
+static bool is_text_of_runner(const struct flmem_launch_scan *scan, const char *text)
+{
+	enum flmem_launch_runner runner = scan->now.runner;
+
+	return (runner == FLMEM_LAUNCH_BY_SSH || runner == FLMEM_LAUNCH_BY_TEXT) &&
+	       strchr(text, ' ');
+}
+
+/* bash -c "COMMAND" */
+static bool is_behind_c(const char *before)
+{
+	size_t length = strlen(before);
+
+	return length >= 2 && *before == '-' && before[1] != '-' && before[length - 1] == 'c';
+}
+
+/* Copies the command that a word holds. False: it holds none. */
+static bool copy_command(const struct flmem_launch_scan *scan, const char *text, const char *before,
+			 char command[COMMAND_MAX])
+{
+	static const char wrap[] = "--wrap=";
+	const char *split = flmem_launch_split_string(scan, text, before);
+	const char *string = here_string_of(scan, text, before);
+	bool wrapped = flmem_text_starts(text, wrap);
+
+	if (string && !reads_commands(scan))
+		return false;
+	if (!split && !string && !wrapped && !is_behind_c(before) && !is_text_of_runner(scan, text))
+		return false;
+	snprintf(command, COMMAND_MAX, "%s%s", split ? "env " : "",
+		 split	   ? split
+		 : string  ? string
+		 : wrapped ? text + sizeof(wrap) - 1
+			   : text);
+	if (string || scan->now.prints)
+		resolve_escapes(command);
+	return true;
+}
+
+/* Code of Python that is no file: python3 <<< "CODE", echo "CODE" | python3. */
+static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			   const char *before)
+{
+	const char *string = here_string_of(scan, word->text, before);
+
+	if (scan->now.prints == FLMEM_LAUNCH_TO_PYTHON)
+		string = word->text;
+	if (!string || (!scan->now.interprets && !scan->now.prints))
+		return false;
+	return flmem_launch_note_own_code(scan, string, &word->place);
+}
+
+/* A text that starts something, of which flmem does not know what runs it. */
+static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	if (scan->now.prints != FLMEM_LAUNCH_TO_OTHERS || !strchr(word->text, ' ') ||
+	    !flmem_launch_is_likely_in(scan->launches->text, word->text))
+		return false;
+	flmem_launch_add_doubt(scan->launches, &word->place,
+			       "another command runs what this one prints: check what runs");
+	return true;
+}
+
+bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			    const char *before)
+{
+	char command[COMMAND_MAX];
+	struct flmem_launch_text text = {.text = command,
+					 .place = &word->place,
+					 .scope = scan->scope,
+					 .dropper = scan->now.dropper};
+
+	if (note_printed(scan, word) || note_code_text(scan, word, before))
+		return true;
+	if (!copy_command(scan, word->text, before, command))
+		return false;
+	if (!flmem_launch_read_text(scan->launches, &text, &scan->now.launch)) {
+		/* env -S "-i NAME=VALUE" PROGRAM */
+		if (flmem_text_starts(command, "env -i"))
+			flmem_launch_drop(scan, &word->place, "env -i");
+		return false;
+	}
+	note_tmux(scan, word);
+	return true;
+}
+
+/* What reads the commands of a pipe. "at" and "batch" run them later, with the same variables. */
+static enum flmem_launch_prints pipe_reader(const char *word, size_t length, bool first)
+{
+	static const char *const shells[] = {"bash", "sh", "dash",  "zsh",
+					     "ksh",  "at", "batch", NULL};
+	static const char *const others[] = {"ssh",  "xargs",  "parallel", "crontab",
+					     "qsub", "sbatch", NULL};
+	char name[READER_MAX];
+
+	for (size_t i = length; i; i--)
+		if (word[i - 1] == '/') {
+			length -= i;
+			word += i;
+			break;
+		}
+	snprintf(name, sizeof(name), "%.*s", (int)(length < READER_MAX ? length : 0), word);
+	if (first && flmem_text_starts(name, "python"))
+		return FLMEM_LAUNCH_TO_PYTHON;
+	if (flmem_text_is_one_of(name, shells))
+		return first ? FLMEM_LAUNCH_TO_SHELL : FLMEM_LAUNCH_TO_OTHERS;
+	return flmem_text_is_one_of(name, others) ? FLMEM_LAUNCH_TO_OTHERS : FLMEM_LAUNCH_NOWHERE;
+}
+
+/* Behind quotes, of which `text` is the first; at most `end`. */
+static const char *skip_quotes(const char *text, const char *end)
+{
+	const char *close = text + 1;
+
+	while (close < end && *close != *text)
+		close += *close == '\\' && *text == '"' && close + 1 < end ? 2 : 1;
+	return close < end ? close + 1 : end;
+}
+
+/* Where a command of a pipe ends, at most `end`. */
+static const char *command_end(const char *text, const char *end)
+{
+	while (text < end) {
+		switch (*text) {
+		case '"':
+		case '\'':
+			text = skip_quotes(text, end);
+			break;
+		case '\\':
+			text += 2;
+			break;
+		case '&': /* "&>", and "2>&1" behind its ">" */
+			if (text[1] != '>' && text[-1] != '>')
+				return text;
+			text++;
+			break;
+		case '|':
+		case ';':
+		case '\n':
+			return text;
+		default:
+			text++;
+		}
+	}
+	return end;
+}
+
+/* The same of one command: by its first word, if it is also the first one behind the pipe. */
+static enum flmem_launch_prints reader_in(const char *text, const char *end, bool first)
+{
+	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;
+
+	while (text < end && !reader) {
+		size_t length;
+
+		text += strspn(text, " \t()");
+		length = strcspn(text, " \t|;&()\n");
+		if (text < end)
+			reader = pipe_reader(text, length, first);
+		first = false;
+		text += length ? length : 1;
+	}
+	return reader;
+}
+
+/* What reads the output of a command whose words begin at `text`. */
+static enum flmem_launch_prints find_reader(const char *text)
+{
+	const char *end = text + strnlen(text, PIPE_BYTES_MAX);
+	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;
+
+	text = command_end(text, end);
+	for (int i = 0; i < PIPE_COMMANDS_MAX && !reader; i++) {
+		const char *command = text + 1 + (text[0] && text[1] == '&');
+
+		if (text >= end || *text != '|' || text[1] == '|')
+			break;
+		text = command_end(command, end);
+		reader = reader_in(command, text, i == 0);
+	}
+	return reader;
+}
+
+void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char *const prints[] = {"echo", "printf", "cat", NULL};
+
+	if (!scan->shell || *scan->now.command || !flmem_text_is_one_of(word->text, prints))
+		return;
+	scan->now.prints = find_reader(scan->text + scan->at);
+	if (scan->now.prints == FLMEM_LAUNCH_TO_SHELL)
+		scan->now.runner = FLMEM_LAUNCH_BY_TEXT;
+	/* cat FILE.py | python3 - */
+	if (scan->now.prints == FLMEM_LAUNCH_TO_PYTHON && strcmp(word->text, "cat") == 0)
+		scan->now.interprets = true;
+}

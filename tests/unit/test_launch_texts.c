@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands that are texts: in words, behind a pipe, in a here-string. */
+#include "launch_rows.h"
+
+#include "base/cleanup.h"
+#include "base/text/buf.h"
+
+#define RUN    "nvflare simulator job"
+#define SIM    "from nvflare.recipe import SimEnv; r.execute(SimEnv(num_clients=2))"
+#define REFERS "a variable is set by another name"
+
+static const struct row texts[] = {
+	/* what a shell reads from a pipe */
+	{UNSET, "echo '" RUN "' | bash\n", 1, NULL},
+	{UNSET, SET "echo '" RUN "' | bash\n", 0, NULL},
+	{UNSET, SET "echo \"" RUN "\" 2>&1 | /bin/sh -x\n", 0, NULL},
+	{UNSET, "cd ws && echo -e 'cd x\\n" RUN "' |& zsh\n", 1, NULL},
+	{UNSET, "printf 'export MALLOC_ARENA_MAX=4\\n" RUN "\\n' | sh\n", 0, NULL},
+	{IGNORED, "printf 'export MALLOC_ARENA_MAX=4\\n" RUN "\\n' | sh\n", 0, NULL},
+	{IGNORED, "printf 'export MALLOC_ARENA_MAX=0\\n" RUN "\\n' | sh\n", 1, NULL},
+	{UNSET, "printf '%s\\n' '" RUN "' | sh\n", 1, NULL},
+	{UNSET, "echo '" RUN "' | at now\n", 1, NULL},
+	{UNSET, SET "echo '" RUN "' | batch\n", 0, NULL},
+	/* or another program, of which it is not known */
+	{UNCLEAR, "echo '" RUN "' | ssh host\n", 1, "another command runs"},
+	{UNCLEAR, "echo '" RUN "' | sudo bash\n", 1, "another command runs"},
+	{UNCLEAR, "echo '" RUN "' | MALLOC_ARENA_MAX=4 bash\n", 1, NULL},
+	{UNSET, "echo '" RUN "' | MALLOC_ARENA_MAX=4 bash\n", 0, NULL},
+	{UNCLEAR, "echo '" RUN "' | tee log | bash\n", 1, NULL},
+	{UNCLEAR, "echo '0 3 * * * " RUN "' | crontab -\n", 1, NULL},
+	/* and what only prints it */
+	{UNCLEAR, CLIENT "echo '" RUN "' | tee log; bash x\n", 0, NULL},
+	{UNCLEAR, CLIENT "echo '" RUN "' || bash x\n", 0, NULL},
+	{UNCLEAR, CLIENT "echo '" RUN "' >bash\necho 'a|bash' '" RUN "'\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho '" RUN "' | cat\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho look at '" RUN "'\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho 'x y' | bash # " RUN "\n", 0, NULL},
+
+	/* here-strings */
+	{UNSET, "bash <<< '" RUN "'\n", 1, NULL},
+	{UNSET, SET "bash -s <<<\"" RUN "\"\n", 0, NULL},
+	{UNSET, SET "sudo bash <<< '" RUN "'\n", 1, "sudo drops it"},
+	{UNSET, SET "ssh host <<< '" RUN "'\n", 1, "ssh drops it"},
+	{UNSET, "sh <<<$'export MALLOC_ARENA_MAX=4\\n" RUN "'\n", 0, NULL},
+	{UNSET, "at now <<< '" RUN "'\n", 1, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\ngrep x <<< '" RUN "'\n", 0, NULL},
+	{UNSET, "at now <<EOF\n" CLIENT "EOF\n", 1, NULL},
+	{UNSET, SET "at now <<EOF\n" CLIENT "EOF\n", 0, NULL},
+
+	/* code of Python */
+	{UNSET, "echo '" SIM "' | python3\n", 1, NULL},
+	{UNSET, SET "python3 <<< '" SIM "'\n", 0, NULL},
+	{UNSET, "python3 - <<<'" SIM "'\n", 1, NULL},
+	{UNCLEAR, "python3 <<< '" SIM "'\n", 1, "it runs Python"},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho '" SIM "' | grep python3\n", 0, NULL},
+	{UNCLEAR, "# nvflare\ncat job.py | python3 -\n", 1, "it runs Python"},
+	{UNCLEAR, "# nvflare\ncat a/job.py | uv run python\n", 0, NULL},
+	{UNCLEAR, "# nvflare\ncat job.py | grep python\ncat job.py >python\n", 0, NULL},
+
+	/* env -S */
+	{UNSET, "env -S '" RUN "'\n", 1, NULL},
+	{UNSET, SET "env -S '" RUN "'\n", 0, NULL},
+	{UNSET, SET "env -S '-i " RUN "'\n", 1, "env -i drops it"},
+	{UNSET, SET "env -S '-i A=1' " RUN "\n", 1, "env -i drops it"},
+	{UNSET, SET "env -S'-u MALLOC_ARENA_MAX " RUN "'\n", 1, NULL},
+	{UNSET, SET "env -S'-u TMPDIR " RUN "'\n", 0, NULL},
+	{UNSET, "env --split-string='MALLOC_ARENA_MAX=4 " RUN "'\n", 0, NULL},
+	{UNSET, "env -vS 'MALLOC_ARENA_MAX=4' " RUN "\n", 0, NULL},
+	{UNSET, SET "env -S" RUN "\n", 0, NULL},
+
+	/* the end of a variable in a text */
+	{UNSET, SET "bash -c 'unset MALLOC_ARENA_MAX; " RUN "'\n", 1, NULL},
+	{UNSET, SET "bash -c 'unset TMPDIR; " RUN "'\n", 0, NULL},
+	{UNSET, SET "bash -c 'unset MALLOC_ARENA_MAX; " SET RUN "'\n", 0, NULL},
+	{UNSET, SET "bash -c 'env -u MALLOC_ARENA_MAX true; " RUN "'\n", 0, NULL},
+
+	/* variables by another name, and from an input */
+	{UNCLEAR, "declare -n r=MALLOC_ARENA_MAX\nr=2\nexport MALLOC_ARENA_MAX\n" RUN "\n", 1,
+	 REFERS},
+	{UNSET, "declare -gn r=MALLOC_ARENA_MAX\nr=2\nexport MALLOC_ARENA_MAX\n" RUN "\n", 0, NULL},
+	{UNCLEAR, "f() { local -n r=MALLOC_ARENA_MAX; r=2; }\n" RUN "\n", 1, REFERS},
+	{UNCLEAR,
+	 "declare -n r=OTHER\ndeclare -x n=MALLOC_ARENA_MAX\necho -n x=MALLOC_ARENA_MAX\n" RUN "\n",
+	 0, NULL},
+	{UNSET, "declare -n r=OTHER\n" RUN "\n", 1, NULL},
+	{UNCLEAR, "read -r MALLOC_ARENA_MAX <f\nexport MALLOC_ARENA_MAX\n" RUN "\n", 1,
+	 "known only when the file runs"},
+	{UNSET, "read -r MALLOC_ARENA_MAX <f\nexport MALLOC_ARENA_MAX\n" RUN "\n", 0, NULL},
+	{UNSET, "printf -v MALLOC_ARENA_MAX %d 2\nexport MALLOC_ARENA_MAX\n" RUN "\n", 0, NULL},
+	{UNSET, "printf MALLOC_ARENA_MAX\nexport MALLOC_ARENA_MAX\n" RUN "\n", 1, NULL},
+	{UNSET, "read MALLOC_ARENA_MAX\n" RUN "\n", 1, "without exporting it"},
+};
+
+static void commands_in_texts_are_read(void **state)
+{
+	(void)state;
+	assert_true(scripts_are_right(texts, FLMEM_ARRAY_SIZE(texts)));
+}
+
+/* Each of many commands in one pipe is searched for what reads it, in a limited part of the line. */
+static void long_pipes_take_time_in_proportion(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (int i = 0; i < 3000; i++)
+		flmem_buf_puts(&text, "echo a | ");
+	flmem_buf_puts(&text, "cat\n" CLIENT);
+	assert_false(text.failed);
+	assert_true(row_is_right("run.sh", &(struct row){UNSET, text.data, 1, NULL}));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(commands_in_texts_are_read),
+		cmocka_unit_test(long_pipes_take_time_in_proportion),
+	};
+
+	return cmocka_run_group_tests_name("launch_texts", tests, NULL, NULL);
+}
