@@ -97,7 +97,7 @@ static void commands_in_texts_are_read(void **state)
 	assert_true(scripts_are_right(texts, FLMEM_ARRAY_SIZE(texts)));
 }
 
-/* Each of many commands in one pipe is searched for what reads it, in a limited part of the line. */
+/* Each of many commands in one pipe is searched for what reads it, in a part of the line. */
 static void long_pipes_take_time_in_proportion(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

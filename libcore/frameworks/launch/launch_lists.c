@@ -19,9 +19,8 @@ static void repeat_variable(struct flmem_launch_scan *scan, const struct flmem_l
 		launches->variables[count].repeated = true;
 }
 
-/* NAME alone: the value that it has before the statement, or in front of its command. */
-static void pass_on(struct flmem_launch_scan *scan, const char *name,
-		    const struct flmem_place *place)
+void flmem_launch_pass_on(struct flmem_launch_scan *scan, const char *name,
+			  const struct flmem_place *place)
 {
 	const struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_variable *last = NULL;
@@ -73,8 +72,17 @@ static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
 			flmem_launch_add_variable(scan->launches, name, strip_quotes(equals + 1),
 						  -1, place);
 		else if (name)
-			pass_on(scan, name, place);
+			flmem_launch_pass_on(scan, name, place);
 	}
+}
+
+void flmem_launch_add_listed(struct flmem_launch_scan *scan, const char *list,
+			     const struct flmem_place *place)
+{
+	char copy[FLMEM_LAUNCH_WORD_MAX];
+
+	snprintf(copy, sizeof(copy), "%s", list);
+	add_listed_variables(scan, copy, place);
 }
 
 /* Whether a list has this word, in any case of its letters. */
@@ -91,8 +99,7 @@ static bool lists_word(const char *list, const char *word)
 	return false;
 }
 
-/* The list of an option of the command takes the place of what dropped variables before. */
-static void undo_drop(struct flmem_launch_scan *scan)
+void flmem_launch_undo_drop(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	size_t kept = scan->now.first;
@@ -130,7 +137,7 @@ void flmem_launch_drop_of_step(struct flmem_launch_scan *scan, const struct flme
 		if (row && row->known)
 			repeat_variable(scan, row);
 		else if (row && !row->unset)
-			pass_on(scan, name, place);
+			flmem_launch_pass_on(scan, name, place);
 	}
 }
 
@@ -179,18 +186,16 @@ bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
 {
 	bool bsub = strcmp(scan->now.command, "bsub") == 0 && strcmp(before, "-env") == 0;
 	bool qsub = strcmp(scan->now.command, "qsub") == 0;
-	char list[FLMEM_LAUNCH_WORD_MAX];
 
 	if (!scan->shell || scan->now.launch >= 0 || (!bsub && !qsub))
 		return false;
 	if (qsub && strcmp(word->text, "-V") == 0)
-		undo_drop(scan);
+		flmem_launch_undo_drop(scan);
 	if (qsub && strcmp(before, "-v") != 0)
 		return false;
 	if (bsub && !lists_word(word->text, "all"))
 		flmem_launch_drop(scan, &word->place, "bsub -env");
-	snprintf(list, sizeof(list), "%s", word->text);
-	add_listed_variables(scan, list, &word->place);
+	flmem_launch_add_listed(scan, word->text, &word->place);
 	return true;
 }
 
@@ -213,16 +218,16 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 	bool slurm = flmem_text_starts(word->text, option),
 	     apptainer = is_apptainer_list(scan, word);
 	bool bare = apptainer && !flmem_text_starts(word->text, "--env=");
-	char list[FLMEM_LAUNCH_WORD_MAX];
+	const char *list;
 
 	if (!slurm && !apptainer && (scan->shell || !flmem_text_starts(word->text, key)))
 		return false;
-	snprintf(list, sizeof(list), "%s", bare ? word->text : strchr(word->text, '=') + 1);
+	list = bare ? word->text : strchr(word->text, '=') + 1;
 	if (slurm && !lists_word(list, "ALL"))
 		flmem_launch_drop(scan, &word->place, "srun --export");
 	else if (slurm && (scan->steps_drop || scan->batch_drops))
-		undo_drop(scan);
-	add_listed_variables(scan, list, &word->place);
+		flmem_launch_undo_drop(scan);
+	flmem_launch_add_listed(scan, list, &word->place);
 	return true;
 }
 

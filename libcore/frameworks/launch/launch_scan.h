@@ -29,6 +29,11 @@ enum flmem_launch_runner {
 	FLMEM_LAUNCH_BY_SHELL,
 	FLMEM_LAUNCH_BY_CONTAINER, /* docker run */
 	FLMEM_LAUNCH_BY_APPTAINER,
+	FLMEM_LAUNCH_BY_MPI,
+	FLMEM_LAUNCH_BY_FLUX,
+	FLMEM_LAUNCH_BY_JSRUN,
+	FLMEM_LAUNCH_BY_CH_RUN,
+	FLMEM_LAUNCH_BY_ENROOT,
 };
 
 /* What reads what "echo TEXT |" and the like print. */
@@ -53,12 +58,15 @@ struct flmem_launch_statement {
 	enum flmem_launch_prints prints;
 	enum flmem_launch_runner runner;
 	const char *dropper;
-	bool unsets_next; /* env -u NAME */
-	bool mentions;	  /* a variable that rules check */
-	bool apart;	  /* part of a pipe or in the background: sets nothing outside */
-	bool opens;	  /* it is the header of a condition */
-	bool interprets;  /* it runs a file of Python, which the next word may be */
-	bool runs_file;	  /* it runs one that is named */
+	struct flmem_place launcher; /* mpirun and the like */
+	const char *unclear_passing; /* why it may not pass variables on; or NULL */
+	bool hydra;		     /* it is that of MPICH or Intel MPI, which passes all on */
+	bool unsets_next;	     /* env -u NAME */
+	bool mentions;		     /* a variable that rules check */
+	bool apart;		     /* part of a pipe or in the background: sets nothing outside */
+	bool opens;		     /* it is the header of a condition */
+	bool interprets;	     /* it runs a file of Python, which the next word may be */
+	bool runs_file;		     /* it runs one that is named */
 	struct flmem_place interpreter; /* or of a variable that may be the file */
 	bool unclear;			/* that it is a variable */
 	bool by_variable;		/* the program is one, and may be Python */
@@ -172,6 +180,29 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 
 /* Variables in a list of srun, sbatch and supervisord. False if the word has none. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
+
+/* A list of NAME=VALUE and NAME, as schedulers take it. */
+void flmem_launch_add_listed(struct flmem_launch_scan *scan, const char *list,
+			     const struct flmem_place *place);
+
+/* NAME alone: the value that it has before the statement, or in front of its command. */
+void flmem_launch_pass_on(struct flmem_launch_scan *scan, const char *name,
+			  const struct flmem_place *place);
+
+/* An option of the command takes back what dropped variables before. */
+void flmem_launch_undo_drop(struct flmem_launch_scan *scan);
+
+/* The command in a word that begins with a key of a unit or the like; else the word. */
+const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const char *text);
+
+/* What launchers pass on (launch_launchers.c): at their name, at an option, behind the command. */
+void flmem_launch_begin_launcher(struct flmem_launch_scan *scan,
+				 const struct flmem_launch_word *word);
+void flmem_launch_note_launcher(struct flmem_launch_scan *scan,
+				const struct flmem_launch_word *word);
+void flmem_launch_note_parallel(struct flmem_launch_scan *scan,
+				const struct flmem_launch_word *word);
+void flmem_launch_end_launcher(struct flmem_launch_scan *scan);
 
 /* Which variables bsub and qsub pass on. True where that is all that is known of the word. */
 bool flmem_launch_note_submission(struct flmem_launch_scan *scan,

@@ -201,7 +201,8 @@ static bool note_input(struct flmem_launch_scan *scan, const struct flmem_launch
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	static const char *const prefixes[] = {"Environment=", "--env=", "--setenv=", "-e"};
+	static const char *const prefixes[] = {
+		"Environment=", "--env=", "--setenv=", "--set-env=", "-e"};
 	const char *text = word->text, *equals;
 	const char *name;
 	bool appends;
@@ -371,6 +372,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		row->scope = scope;
 		row->from = scan->shell ? (int)launches->launch_count : 0;
 	}
+	flmem_launch_end_launcher(scan);
 	scan->now =
 		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
 }

@@ -186,6 +186,15 @@ static const struct runner runners[] = {
 	{"bsub", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"qsub", FLMEM_LAUNCH_BY_TEXT, "qsub"},
 	{"srun", FLMEM_LAUNCH_DIRECTLY, "srun under #SBATCH --export"},
+	{"mpirun", FLMEM_LAUNCH_BY_MPI, NULL},
+	{"mpiexec", FLMEM_LAUNCH_BY_MPI, NULL},
+	{"mpiexec.hydra", FLMEM_LAUNCH_BY_MPI, NULL},
+	{"orterun", FLMEM_LAUNCH_BY_MPI, NULL},
+	{"prterun", FLMEM_LAUNCH_BY_MPI, NULL},
+	{"flux", FLMEM_LAUNCH_BY_FLUX, NULL},
+	{"jsrun", FLMEM_LAUNCH_BY_JSRUN, NULL},
+	{"ch-run", FLMEM_LAUNCH_BY_CH_RUN, NULL},
+	{"enroot", FLMEM_LAUNCH_BY_ENROOT, NULL},
 };
 
 /* Such a program is the first word of a command: elsewhere it is a word of a text or a file. */
@@ -365,11 +374,17 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 	case FLMEM_LAUNCH_BY_CONTAINER: /* -e NAME takes the value of the host */
 		if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
 			note_passed_on(scan, word);
+		else if (strcmp(word->text, "--env-host") == 0) /* podman-run(1) */
+			flmem_launch_undo_drop(scan);
+		break;
+	case FLMEM_LAUNCH_BY_TEXT:
+		flmem_launch_note_parallel(scan, word);
 		break;
 	case FLMEM_LAUNCH_BY_APPTAINER:
 		note_apptainer_option(scan, word);
 		break;
 	default:
+		flmem_launch_note_launcher(scan, word);
 		break;
 	}
 }
@@ -430,6 +445,7 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 		return;
 	}
 	scan->now.runner = row->runner;
+	flmem_launch_begin_launcher(scan, word);
 	scan->line_runs |= row->runner == FLMEM_LAUNCH_BY_SHELL ||
 			   row->runner == FLMEM_LAUNCH_BY_SSH || row->runner == FLMEM_LAUNCH_BY_SU;
 	if (strcmp(row->word, "srun") == 0)
