@@ -6,23 +6,64 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
+/* Adds words of a list, or one text; with blanks only where they can be quoted. */
+static void join_command(struct flmem_buf *line, const struct flmem_node *words, bool quotes)
+{
+	const struct flmem_node *n =
+		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
+
+	for (; n; n = n == words ? NULL : n->next) {
+		const char *text = flmem_node_string(n);
+		bool plain = n == words || (text && !strpbrk(text, " \t\n\"'"));
+
+		if (text && plain)
+			flmem_buf_printf(line, "%s ", text);
+		else if (text && quotes && !strchr(text, '\''))
+			flmem_buf_printf(line, "'%s' ", text);
+	}
+}
+
+static bool is_env(const struct flmem_node *words)
+{
+	const char *text = flmem_node_string(words);
+
+	return text && strcmp(flmem_text_basename(text), "env") == 0;
+}
+
+/* [env, -i] in front of what another list of the container runs: all of them are one command. */
+static int read_behind_env(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const lists[] = {"entrypoint", "command", "args"};
+	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
+	const struct flmem_node *place = NULL;
+	int launch = -1;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *words = flmem_node_get(map, lists[i]);
+
+		if (!place && (is_env(words) || is_env(flmem_node_first(words))))
+			place = words;
+		if (place)
+			join_command(&line, words, true);
+	}
+	if (place && line.length)
+		flmem_launch_read_inner(launches, line.data, &place->place, &launch);
+	return launch;
+}
+
 /* Words that count only together, or in their folder: [nvflare, simulator, job] */
 static int read_joined_words(const struct flmem_node *map, const struct flmem_node *words,
 			     struct flmem_launches *launches)
 {
 	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
 	const char *folder = flmem_node_string(flmem_node_get(map, "working_dir"));
-	const struct flmem_node *n =
-		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
 	int launch = -1;
 
 	if (!folder)
 		folder = flmem_node_string(flmem_node_get(map, "workingDir"));
 	if (folder && !strpbrk(folder, " \t\n\"'"))
 		flmem_buf_printf(&line, "cd %s\n", folder);
-	for (; n; n = n == words ? NULL : n->next)
-		if (flmem_node_string(n) && (n == words || !strpbrk(n->text, " \t\n\"'")))
-			flmem_buf_printf(&line, "%s ", n->text);
+	join_command(&line, words, false);
 	if (words && line.length)
 		flmem_launch_read_inner(launches, line.data, &words->place, &launch);
 	return launch;
@@ -64,6 +105,7 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
 	const struct flmem_node *value = flmem_node_get(entry, "value");
 	const char *text = flmem_node_string(entry), *equals = text ? strchr(text, '=') : NULL;
+	size_t count = launches->variable_count;
 	const char *known;
 
 	if (equals) { /* - NAME=VALUE */
@@ -84,6 +126,8 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 	if (known)
 		flmem_launch_add_variable(launches, known, text, launch,
 					  value ? &value->place : &entry->place);
+	if (launches->variable_count > count)
+		launches->variables[count].around = true;
 }
 
 /* Of a map by their names, as they may come from others by its key "<<". */
@@ -201,9 +245,10 @@ static int read_container_start(const struct flmem_node *map, struct flmem_launc
 	static const char *const commands[] = {"command", "args", "entrypoint"};
 	const struct flmem_node *image = flmem_node_get(map, "image");
 	size_t doubts = launches->doubt_count;
-	int launch = -1;
+	int launch = read_behind_env(map, launches);
+	bool read = launch >= 0 || launches->doubt_count > doubts;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands) && !read; i++)
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (launch < 0 && launches->doubt_count == doubts)

@@ -110,7 +110,7 @@ static bool is_in_folder(const char *word, const char *folder, const char *name)
 }
 
 /* The command in "command=nvflare" (supervisord) or "ExecStart=-nvflare" (systemd). */
-static const char *skip_command_key(const struct flmem_launch_scan *scan, const char *text)
+const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const keys[] = {"command=", "Exec=", "ExecStart=", "ExecStartPre="};
 
@@ -284,7 +284,7 @@ static void note_folder(struct flmem_launch_scan *scan, const char *text)
 /* If flmem starts the program, the file does not show the settings that flmem adds. */
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	const char *text = skip_command_key(scan, word->text);
+	const char *text = flmem_launch_skip_key(scan, word->text);
 	const char *name = flmem_text_basename(text);
 	struct flmem_launch launch = {
 		.place = word->place, .scope = scan->scope, .dropper = scan->now.dropper};
@@ -331,13 +331,20 @@ static bool is_build_argument(const struct flmem_launch_scan *scan)
 	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
 }
 
+/* UnsetEnvironment= of a unit and ENTRYPOINT of an image apply to what is set behind them, too. */
+static bool ends_for_file(const struct flmem_launch_scan *scan)
+{
+	return !scan->shell && (strcmp(scan->now.command, "ENTRYPOINT") == 0 ||
+				flmem_text_starts(scan->now.command, "UnsetEnvironment="));
+}
+
 /* What sudo, env -u and the like end for a command that starts nothing goes on after it. */
 static void forget_ends(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	size_t kept = scan->now.first;
 
-	if (!scan->shell || scan->now.launch >= 0 || scan->now.unsets || scan->now.runs_file)
+	if (ends_for_file(scan) || scan->now.launch >= 0 || scan->now.unsets || scan->now.runs_file)
 		return;
 	for (size_t i = scan->now.first; i < launches->variable_count; i++)
 		if (!launches->variables[i].unset || launches->variables[i].launch >= 0)
@@ -369,6 +376,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		row->local = scan->shell && row->launch < 0 && !row->unset && !now->exports &&
 			     !own && !scan->exports_all &&
 			     !flmem_launch_is_exported(scan, row->name);
+		row->last = row->launch < 0 && ends_for_file(scan);
 		row->scope = scope;
 		row->from = scan->shell ? (int)launches->launch_count : 0;
 	}

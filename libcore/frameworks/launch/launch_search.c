@@ -322,16 +322,34 @@ enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches
 							 : FLMEM_LAUNCH_NEVER;
 }
 
+/* Variables of the file come first, then those of a container, and of a command. */
+enum rank {
+	OF_FILE,
+	LAST_OF_FILE,
+	OF_CONTAINER,
+	OF_COMMAND,
+	RANKS,
+};
+
+static enum rank rank_of(const struct flmem_launch_variable *row)
+{
+	if (row->launch < 0)
+		return row->last ? LAST_OF_FILE : OF_FILE;
+	return row->around ? OF_CONTAINER : OF_COMMAND;
+}
+
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
 						      int launch, const char *name)
 {
 	const struct flmem_launch_variable *found = NULL;
 
-	for (size_t i = 0; i < launches->variable_count; i++) {
-		const struct flmem_launch_variable *row = &launches->variables[i];
+	for (size_t i = 0; i < RANKS * launches->variable_count; i++) {
+		const struct flmem_launch_variable *row =
+			&launches->variables[i % launches->variable_count];
 		enum flmem_launch_reach reach;
 
-		if (!flmem_launch_is(row, name) && *row->name)
+		if (rank_of(row) != i / launches->variable_count ||
+		    (!flmem_launch_is(row, name) && *row->name))
 			continue;
 		reach = flmem_launch_reach(launches, row, launch);
 		if (row->unset ? reach == FLMEM_LAUNCH_ALWAYS : reach != FLMEM_LAUNCH_NEVER)

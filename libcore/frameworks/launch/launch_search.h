@@ -40,6 +40,8 @@ struct flmem_launch_variable {
 	bool local;		  /* a shell's own, which the programs it starts do not get */
 	bool unset;		  /* not a value, but its end: unset NAME, env -u NAME */
 	bool repeated;		  /* of an earlier row, whose value rules check */
+	bool last;		  /* it applies after all others of the file */
+	bool around;		  /* of the container of the launch, not of its command */
 	unsigned char scope;	  /* in a script of the shell: where it is set, */
 	int from;		  /* and after how many launches */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */

@@ -205,7 +205,7 @@ static bool is_common_word(const char *name)
 
 static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
 {
-	const char *name = flmem_text_basename(text);
+	const char *name = flmem_text_basename(flmem_launch_skip_key(scan, text));
 
 	if (strcmp(scan->now.previous, "flmem") == 0)
 		return NULL;
