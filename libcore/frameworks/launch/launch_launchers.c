@@ -151,6 +151,8 @@ static void drop_for_hosts(struct flmem_launch_scan *scan, const struct flmem_pl
 	const struct flmem_launches *launches = scan->launches;
 	size_t count = launches->variable_count;
 
+	if (scan->now.dropper) /* by another one of these options */
+		return;
 	flmem_launch_drop(scan, place, "parallel --sshlogin");
 	for (size_t i = scan->now.first; i < count; i++)
 		if (launches->variables[i].repeated)
