@@ -366,6 +366,14 @@ static void settings_in_python_are_reported(void **state)
 		{"import appfl\nO.update(c, 'server_configs.grpc_configs.trainer', False)\n", 0},
 		{"import appfl\nprint(c.optimize_memory)\nc.trainer = x\n", 0},
 		{"import other\nc.optimize_memory = False\n", 0},
+		{"import appfl\nfrom omegaconf import OmegaConf as O\n"
+		 "O.from_dotlist(['a.grpc_configs.use_model_chunking=true'])\nO.from_dotlist(x)\n",
+		 1},
+		{"import appfl\nl = [f'b.model_chunk_size={n}', \"max_message_size=1\"]\n"
+		 "c.merge_with_dotlist(l)\n",
+		 2},
+		{"import appfl\nl = ['b.model_chunk_size=1']\nprint(l)\n", 0},
+		{"import appfl\nO.from_dotlist(['a.b=1'])\nassert c.model_chunk_size==1\n", 0},
 	};
 
 	(void)state;

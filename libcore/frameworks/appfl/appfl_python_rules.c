@@ -47,11 +47,42 @@ static void report_arguments(struct flmem_check *check, const struct flmem_node 
 	}
 }
 
+static bool reads_dotlist(const struct flmem_node *call)
+{
+	static const char *const readers[] = {"from_dotlist", "merge_with_dotlist", "from_cli",
+					      NULL};
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path && flmem_text_is_one_of(last_name(path), readers);
+}
+
+/* Whether a text has "NAME=", and not "NAME==". */
+static bool has_setting_text(const char *text, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; (text = strstr(text, name)); text += length)
+		if (text[length] == '=' && text[length + 1] != '=')
+			return true;
+	return false;
+}
+
+/* OmegaConf.from_dotlist(["server_configs.NAME=value"]), also of a list that is made elsewhere. */
+static void report_dotlist(struct flmem_check *check, const struct flmem_node *call)
+{
+	for (const char *const *name = settings; *name; name++)
+		if (has_setting_text(check->input->document.text.data, *name))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							      .path = *name});
+}
+
 /* config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
 static void setting_in_python(struct flmem_check *check)
 {
 	static const char *const lists[] = {"attributes", "items", "keys", "paths"};
 	static const char *const calls[] = {"calls", "methods"};
+	const struct flmem_node *dotlist = NULL; /* the first one that takes such texts */
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n =
@@ -67,9 +98,14 @@ static void setting_in_python(struct flmem_check *check)
 		const struct flmem_node *n =
 			flmem_node_first(flmem_node_get(check->subject, calls[i]));
 
-		for (; n; n = n->next)
+		for (; n; n = n->next) {
 			report_arguments(check, flmem_node_get(n, "args"));
+			if (!dotlist && reads_dotlist(n))
+				dotlist = n;
+		}
 	}
+	if (dotlist)
+		report_dotlist(check, dotlist);
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -79,8 +115,8 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_APPFL,
 			 .condition =
 				 "use_model_chunking, model_chunk_size, max_message_size or "
-				 "optimize_memory that Python about APPFL assigns, or has as a "
-				 "key of a dictionary",
+				 "optimize_memory that Python about APPFL assigns, has as a key "
+				 "of a dictionary, or sets by a text of OmegaConf.from_dotlist()",
 			 .message = "cannot tell which value applies: the script changes what was "
 				    "read from YAML; set it there",
 			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},
