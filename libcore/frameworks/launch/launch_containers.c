@@ -337,14 +337,19 @@ static void read_bare_variables(const struct flmem_node *node, struct flmem_laun
 	}
 }
 
+void flmem_launch_read_bare(const struct flmem_node *root, struct flmem_launches *launches)
+{
+	read_bare_variables(root, launches);
+	if (launches->variable_count)
+		flmem_launch_add_doubt(launches, &launches->variables[0].place,
+				       "the file does not show which program gets the variable");
+}
+
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches)
 {
 	read_all_containers(root, launches);
 	if (launches->launch_count || launches->doubt_count)
 		return;
 	read_other_commands(root, launches);
-	read_bare_variables(root, launches);
-	if (launches->variable_count)
-		flmem_launch_add_doubt(launches, &launches->variables[0].place,
-				       "the file does not show which program gets the variable");
+	flmem_launch_read_bare(root, launches);
 }

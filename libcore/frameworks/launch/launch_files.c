@@ -42,8 +42,12 @@ static bool runs_python(const struct flmem_buf *text)
 
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	(void)syntax;
-	return flmem_launch_is_likely(text->data) || is_variable_file(text) || runs_python(text);
+	/* In other documents than scripts the keys show what is a command. */
+	bool about = syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML
+			     ? flmem_launch_owner(text) != FLMEM_FRAMEWORK_NONE
+			     : runs_python(text);
+
+	return about || flmem_launch_is_likely(text->data) || is_variable_file(text);
 }
 
 static bool is_launch_file(const struct flmem_document *document)
@@ -51,18 +55,34 @@ static bool is_launch_file(const struct flmem_document *document)
 	const struct flmem_rule_input input = {.document = *document};
 	struct flmem_launches launches;
 
-	if (document->syntax != FLMEM_SYNTAX_YAML)
+	if (document->syntax == FLMEM_SYNTAX_PLAIN)
 		return launch_file_is_likely(document->syntax, &document->text);
 	flmem_launches_read(&input, &launches);
 	return launches.launch_count || launches.doubt_count;
+}
+
+/* Whether the variables of a file have to be exported: its first line or its name shows a shell. */
+static bool is_shell_script(const char *path, const char *text)
+{
+	static const char *const suffixes[] = {".sh",	".bash",  ".zsh",    ".ksh",
+					       ".dash", ".slurm", ".sbatch", ".pbs",
+					       ".lsf",	".sge",	  ".qsub"};
+	static const char *const others[] = {"Dockerfile", "Containerfile", "Procfile", "crontab",
+					     NULL};
+	const char *name = flmem_text_basename(path);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(name, suffixes[i]))
+			return true;
+	return flmem_text_starts(text, "#!") ||
+	       (!strchr(name, '.') && !flmem_text_is_one_of(name, others));
 }
 
 void flmem_launch_read_plain(const char *path, const char *text,
 			     struct flmem_launches *ret_launches)
 {
 	*ret_launches = (struct flmem_launches){.text = text};
-	flmem_launch_read_script(
-		text, flmem_text_starts(text, "#!") || flmem_text_ends(path, ".sh"), ret_launches);
+	flmem_launch_read_script(text, is_shell_script(path, text), ret_launches);
 }
 
 bool flmem_launch_runs(const struct flmem_launches *launches, const char *python)
@@ -136,5 +156,15 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{"Procfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	/* JSON with comments */
+	{"devcontainer.json", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_HOCON},
+	{".devcontainer.json", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_HOCON},
+	{"tasks.json", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_HOCON},
+	{"launch.json", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_HOCON},
+	{"package.json", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_HOCON},
+	{"pyproject.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	{"pixi.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	{"poe_tasks.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	{"Pipfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	UNREAD_NAMES(UNREAD_NAME) UNREAD_SUFFIXES(UNREAD_SUFFIX){0},
 };

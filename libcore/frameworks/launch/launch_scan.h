@@ -163,6 +163,12 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 /* Containers, or where there are none the variables of the file. */
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches);
 
+/* Tasks of JSON and TOML, or where there are none the variables of the file. */
+void flmem_launch_read_tasks(const struct flmem_node *root, struct flmem_launches *launches);
+
+/* Variables anywhere, for a program that the file does not show. */
+void flmem_launch_read_bare(const struct flmem_node *root, struct flmem_launches *launches);
+
 /* The end of a variable; "": of all of them. */
 void flmem_launch_add_unset(struct flmem_launches *launches, const char *name, int launch,
 			    const struct flmem_place *place);

@@ -255,6 +255,8 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		flmem_launch_read_plain(input->file, text, ret_launches);
+	else if (input->document.root && input->document.syntax != FLMEM_SYNTAX_YAML)
+		flmem_launch_read_tasks(input->document.root, ret_launches);
 	else if (input->document.root)
 		flmem_launch_read_yaml(input->document.root, ret_launches);
 }

@@ -67,7 +67,7 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
 
 	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py") &&
-	    !flmem_launch_is_code(text->text))
+	    !strstr(text->text, " -m ") && !flmem_launch_is_code(text->text))
 		return false;
 	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
 		launches->cut = true;

@@ -145,6 +145,35 @@ static bool read_as_template(const struct flmem_found_file *file, struct flmem_b
 	return input->kind;
 }
 
+/* Makes blanks of the comments of JSON that HOCON does not have. */
+static void blank_comments(char *text)
+{
+	bool quoted = false;
+
+	while (*text) {
+		bool opens = !quoted && text[0] == '/' && text[1] == '*';
+		char *end = opens ? strstr(text + 2, "*/") : NULL;
+
+		if (opens && !end)
+			return;
+		if (*text == '\n') {
+			quoted = false;
+		} else if (quoted && *text == '\\' && text[1]) {
+			text++;
+		} else if (*text == '"') {
+			quoted = !quoted;
+		} else if (!quoted && text[0] == '/' && text[1] == '/') {
+			text += strcspn(text, "\n");
+			continue;
+		} else if (end) {
+			for (; text < end + 2; text++)
+				*text = *text == '\n' ? '\n' : ' ';
+			continue;
+		}
+		text++;
+	}
+}
+
 /* The name of a file, or of a module for "python3 -m". */
 static bool has_stem_of(const struct flmem_buf *text, const char *path)
 {
@@ -198,6 +227,8 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	}
 	if (is_template(file, &text))
 		flmem_buf_puts(&copy, text.data);
+	if (file->syntax == FLMEM_SYNTAX_HOCON && flmem_text_ends(file->path, ".json"))
+		blank_comments(text.data);
 	rc = flmem_document_read(file->syntax, &text, &input->document, why);
 	if (rc && copy.length && read_as_template(file, &copy, input)) {
 		*ret_known = true;

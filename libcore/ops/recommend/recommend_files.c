@@ -12,6 +12,7 @@
 
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_search.h"
 #include "ops/recommend/recommend_oom.h"
 #include "series/recording.h"
 
@@ -19,6 +20,7 @@
 #define ENTRIES_MAX 1000000U
 
 #define FIRST_LINE_MAX 128
+#define GUESSED_MAX    4096
 
 struct file_search {
 	struct flmem_found_files *files;
@@ -62,8 +64,8 @@ static int add_input_file(struct file_search *search, const char *path,
 	return grown[files->count++].path ? 0 : files_nomem(search->err);
 }
 
-/* The first line of a script without a suffix; "" of any other file. */
-static void read_first_line(const char *path, char ret_line[FIRST_LINE_MAX])
+/* The start of a file without a suffix; "" of any other one. */
+static void read_start(const char *path, char *out, size_t size)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
 	struct stat status;
@@ -72,10 +74,9 @@ static void read_first_line(const char *path, char ret_line[FIRST_LINE_MAX])
 	if (!strchr(flmem_text_basename(path), '.') && stat(path, &status) == 0 &&
 	    S_ISREG(status.st_mode)) {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		length = fd < 0 ? 0 : read(fd, ret_line, FIRST_LINE_MAX - 1);
+		length = fd < 0 ? 0 : read(fd, out, size - 1);
 	}
-	ret_line[length < 0 ? 0 : length] = '\0';
-	ret_line[strcspn(ret_line, "\n")] = '\0';
+	out[length < 0 ? 0 : length] = '\0';
 }
 
 /* A name with the suffix that such a script would have; NULL: none. */
@@ -85,7 +86,8 @@ static const char *name_of_script(const char *path)
 					     "/zsh", " sh",   " bash", " zsh"};
 	char line[FIRST_LINE_MAX];
 
-	read_first_line(path, line);
+	read_start(path, line, sizeof(line));
+	line[strcspn(line, "\n")] = '\0';
 	if (!flmem_text_starts(line, "#!"))
 		return NULL;
 	if (strstr(line, "python"))
@@ -94,6 +96,19 @@ static const char *name_of_script(const char *path)
 		if (strstr(line, shells[i]))
 			return "script.sh";
 	return NULL;
+}
+
+/* The same of a script without a first line for its shell, by the words of a framework. */
+static const char *guess_script(const char *path)
+{
+	char data[GUESSED_MAX];
+	struct flmem_buf text = {.data = data};
+
+	read_start(path, data, sizeof(data));
+	text.length = strlen(data);
+	if (!flmem_launch_owner(&text) && !flmem_launch_is_likely(data))
+		return NULL;
+	return strstr(data, "import ") ? "script.py" : "script.sh";
 }
 
 static int add_if_known(struct file_search *search, const char *path, bool named)
@@ -114,6 +129,10 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 	file.record = FLMEM_FOUND_OOM_LOG;
 	if (named && flmem_recommend_is_oom_log(path))
 		return add_input_file(search, path, &file);
+	file.record = FLMEM_FOUND_DOCUMENT;
+	file.as = named ? guess_script(path) : NULL;
+	if (file.as && flmem_file_name_find(file.as, &file))
+		return add_input_file(search, path, &file);
 	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 
@@ -121,6 +140,9 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 static bool is_read_hidden(const char *name)
 {
 	static const char *const names[] = {".env",
+					    ".devcontainer",
+					    ".devcontainer.json",
+					    ".vscode",
 					    ".github",
 					    ".gitlab-ci.yml",
 					    ".gitlab",
