@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts, units and container files: what is found lies in the text. */
+/* Scripts, units, container files and tasks: what is found lies in the text. */
 #include "frameworks/launch/launch_search.h"
 #include "fuzz.h"
 
-static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)
+static void check(enum flmem_syntax syntax, const char *file, const uint8_t *data, size_t size)
 {
 	static struct flmem_launches launches;
-	struct flmem_rule_input input = {.file = "x"};
+	struct flmem_rule_input input = {.file = file};
 	struct flmem_buf text = FLMEM_BUF_INIT;
 
 	flmem_buf_append(&text, data, size);
@@ -26,7 +26,10 @@ static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	check(FLMEM_SYNTAX_PLAIN, data, size);
-	check(FLMEM_SYNTAX_YAML, data, size);
+	check(FLMEM_SYNTAX_PLAIN, "x.sh", data, size);
+	check(FLMEM_SYNTAX_PLAIN, "x.service", data, size);
+	check(FLMEM_SYNTAX_YAML, "x.yaml", data, size);
+	check(FLMEM_SYNTAX_HOCON, "tasks.json", data, size);
+	check(FLMEM_SYNTAX_TOML, "pyproject.toml", data, size);
 	return 0;
 }
