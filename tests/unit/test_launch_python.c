@@ -53,6 +53,11 @@ static const struct row scripts[] = {
 	 NULL},
 	{UNCLEAR, "# nvflare\npython3 -m pytest -q tests\npython3 -m mypy b.py\n", 0, NULL},
 	{UNCLEAR, "# nvflare\npython3 -m pytest a.py\npytest b.py\n", 2, NULL},
+	{UNCLEAR,
+	 "# nvflare\npapermill a.ipynb out.ipynb\njupyter execute b.ipynb\n"
+	 "jupyter nbconvert --to notebook --execute c.ipynb\n",
+	 3, NULL},
+	{UNCLEAR, "# nvflare\njupyter nbconvert --to html a.ipynb\njupyter lab b.ipynb\n", 0, NULL},
 	{UNCLEAR, "# nvflare\npytest tests -k client\necho client.py::a\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ntorchrun -m jobs.a\naccelerate launch -m jobs.b\n", 2, NULL},
 };
@@ -204,12 +209,35 @@ static void a_script_that_runs_a_checked_file_is_read(void **state)
 				 cases[i].rule, cases[i].other, cases[i].text);
 }
 
+/* The same of a notebook. */
+static void a_script_that_runs_a_checked_notebook_is_read(void **state)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	struct tree tree;
+	const char *path;
+
+	(void)state;
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, "run.sh", "papermill job.ipynb out.ipynb\n");
+	tree_puts(&tree, "job.ipynb",
+		  "{\"cells\": [{\"cell_type\": \"code\", \"source\": "
+		  "\"import nvflare\\nr.execute(SimEnv(2))\"}], \"nbformat\": 4}\n");
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(findings_of(&found, UNSET, &last), 1);
+	assert_int_equal(findings_of(&found, UNCLEAR, &last), 0);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_that_runs_a_simulator_is_one),
 		cmocka_unit_test(a_script_behind_a_launcher_is_read),
 		cmocka_unit_test(a_script_that_runs_a_checked_file_is_read),
+		cmocka_unit_test(a_script_that_runs_a_checked_notebook_is_read),
 	};
 
 	return cmocka_run_group_tests_name("launch_python", tests, NULL, NULL);

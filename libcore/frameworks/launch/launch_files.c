@@ -34,8 +34,9 @@ enum flmem_framework flmem_launch_owner(const struct flmem_buf *text)
 /* Any program may be written in Python; `script_words` are those of a framework's users. */
 static bool runs_python(const struct flmem_buf *text)
 {
-	static const char *const words[] = {
-		".py", "python", "PYTHON", "torchrun", "accelerate launch", "deepspeed", NULL};
+	static const char *const words[] = {".py",	 ".ipynb",   "python",
+					    "PYTHON",	 "torchrun", "accelerate launch",
+					    "deepspeed", NULL};
 
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }

@@ -23,6 +23,7 @@ static const struct {
 	{"fil-profile", "run"},
 	{"fabric", "run"},
 	{"colossalai", "run"},
+	{"jupyter", "execute"},
 	{"accelerate", "launch"},
 	{"accelerate.commands.accelerate_cli", "launch"},
 };
@@ -30,13 +31,16 @@ static const struct {
 /* Programs that run a file of Python, also behind others (srun python3, uv run). */
 static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
 {
-	static const char *const names[] = {"torchrun", "deepspeed", "kernprof", "viztracer",
-					    "scalene",	"pytest",    "py.test",	 NULL};
+	static const char *const names[] = {"torchrun",	 "deepspeed", "kernprof",
+					    "viztracer", "scalene",   "pytest",
+					    "py.test",	 "papermill", NULL};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(verbs); i++)
 		if (strcmp(name, verbs[i].verb) == 0 &&
 		    strcmp(scan->now.previous, verbs[i].program) == 0)
 			return true;
+	if (strcmp(name, "--execute") == 0 && strcmp(scan->now.command, "jupyter") == 0)
+		return true;
 	return flmem_text_is_one_of(name, names) ||
 	       (strcasestr(name, "python") && !strchr(name, '=')) || /* $PYTHON, ipython3 */
 	       flmem_text_starts(name, "sys.executable");
@@ -279,12 +283,14 @@ void flmem_launch_end_python(struct flmem_launch_scan *scan)
 		flmem_launch_add_script(scan->launches, &now->interpreter, "");
 }
 
-/* "job.py", and "test_job.py::test_run" of pytest: the length up to there; 0 for other files. */
+/* "job.py", "job.ipynb" and "test_job.py::test_run" of pytest; 0 for other files. */
 static size_t python_file_length(const char *text)
 {
 	const char *part = strstr(text, "::");
 	size_t length = part ? (size_t)(part - text) : strlen(text);
 
+	if (flmem_text_ends(text, ".ipynb"))
+		return length;
 	return length > 3 && strncmp(text + length - 3, ".py", 3) == 0 ? length : 0;
 }
 
