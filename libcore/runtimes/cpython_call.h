@@ -78,6 +78,7 @@ struct flmem_cpython_result {
 	pid_t tid;	       /* the thread that starts, or would start, the thread for the code */
 	const char *waited_in; /* static: the system call it was blocked in, or NULL */
 	uint64_t late_us;      /* the call's timeout may be delayed by up to this much */
+	bool unfinished;       /* it still makes the calls that start the thread for the code */
 	bool complete;	       /* the code ran to its end; the following hold */
 	uint64_t waited_us;    /* for the interpreter's lock */
 	uint64_t took_us;      /* the code itself */

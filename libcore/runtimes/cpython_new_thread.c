@@ -410,6 +410,7 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 
 	copy_lender(&thread, session->result);
 	session->threads_started += thread.is_started;
+	session->result->unfinished = rc == FLMEM_EFAILED;
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, rc, "a thread for the code");
 	if (rc)

@@ -17,6 +17,12 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("part-beside-a-part", TRIM, " || job->unfinished))", "))",
+          "a part whose calls have not ended: no other thread is borrowed then",
+          ("unit.test_trim_parts",)),
+    Fault("part-beside-a-start", PYTHON, "part->job->unfinished |= part->run.unfinished;", ";",
+          "a thread for code whose start has not ended: no other thread is borrowed then",
+          ("unit.test_trim_parts",)),
     Fault("trim-beside-query", PART, "if (asked.unfinished)", "if (0)",
           "a query whose calls have not ended: no other thread is borrowed then",
           ("unit.test_trim_query",)),

@@ -245,7 +245,8 @@ static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 	struct part_outcomes sum = {0};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
-		if (parts[i].wanted && is_final_code(run_trim_part(job, &parts[i], &sum, err)))
+		if (parts[i].wanted &&
+		    (is_final_code(run_trim_part(job, &parts[i], &sum, err)) || job->unfinished))
 			break;
 	if (!sum.failed)
 		return 0;

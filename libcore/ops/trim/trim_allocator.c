@@ -270,6 +270,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	rc = plan_trim_chain(part);
 	if (!rc && job->options->predict)
 		rc = predict_release(part);
+	job->unfinished |= rc == FLMEM_EFAILED;
 	if (rc)
 		return rc;
 	part->madv_free_bytes =
@@ -281,6 +282,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		     ? flmem_borrow_dry_run(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
 					err);
+	job->unfinished |= rc == FLMEM_EFAILED && run.started && !run.self_restored;
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
 	if (run.complete)
 		add_stop_time(part, &run);

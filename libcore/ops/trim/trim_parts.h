@@ -17,6 +17,7 @@ struct flmem_trim_job {
 	struct flmem_guard guard; /* of the target's allocators */
 	uint64_t timeout_us;
 	uint64_t inside_us; /* time inside calls so far; part of result->stopped_us */
+	bool unfinished;    /* a borrowed thread still makes its calls: no other part follows */
 };
 
 /*

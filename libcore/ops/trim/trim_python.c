@@ -192,8 +192,10 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 		rc = check_python_hooks(part->job, &call, &stopped_us, err);
 	if (stopped_us)
 		flmem_trim_job_stopped(part->job, stopped_us, 0);
+	part->job->unfinished |= rc == FLMEM_EFAILED;
 	if (!rc)
 		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
+	part->job->unfinished |= part->run.unfinished;
 	fill_python_step(part);
 	if (rc) {
 		part->step->outcome = rc == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;

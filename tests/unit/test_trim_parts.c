@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a trim: none follows one whose calls a thread still makes. */
+#include "borrowed.h"
+
+#include <sys/syscall.h>
+
+#include <flmem/trim.h>
+
+#define PYTHON "/usr/bin/python3"
+
+static pid_t child;
+static unsigned borrowed;
+
+/* flmem's own: the calls do not end in time. */
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *ret_result, struct flmem_error *err);
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	(void)view, (void)chain, (void)options;
+	borrowed++;
+	*ret_result = (struct flmem_borrow_result){.tid = child, .started = true};
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "the call has not ended");
+}
+
+static void be_python(void)
+{
+	execl(PYTHON, PYTHON, "-c", "import time\ntime.sleep(1000)", NULL);
+}
+
+static int start_python(void **state)
+{
+	(void)state;
+	borrowed = 0;
+	child = child_start(be_python);
+	return !child;
+}
+
+static int end_python(void **state)
+{
+	(void)state;
+	child_end(child);
+	return 0;
+}
+
+static void assert_first_part_alone(const struct flmem_trim_options *options)
+{
+	struct flmem_trim_result result;
+	struct flmem_error err = {0};
+	int rc;
+
+	if (access(PYTHON, X_OK)) {
+		print_message("SKIP: there is no " PYTHON "\n");
+		skip();
+	}
+	await_true(is_blocked_in(child, SYS_clock_nanosleep) || is_blocked_in(child, SYS_select));
+	rc = flmem_trim_process(child, options, &result, &err);
+	if (!borrowed)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EFAILED);
+	assert_int_equal(borrowed, 1);
+}
+
+static void none_follows_a_thread_for_code_that_is_not_started_yet(void **state)
+{
+	(void)state;
+	assert_first_part_alone(&(struct flmem_trim_options){.collect = true, .cuda = true});
+}
+
+static void none_follows_an_allocator_that_has_not_ended(void **state)
+{
+	(void)state;
+	assert_first_part_alone(&(struct flmem_trim_options){.cuda = true});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			none_follows_a_thread_for_code_that_is_not_started_yet, start_python,
+			end_python),
+		cmocka_unit_test_setup_teardown(none_follows_an_allocator_that_has_not_ended,
+						start_python, end_python),
+	};
+
+	return cmocka_run_group_tests_name("trim_parts", tests, NULL, NULL);
+}
