@@ -364,12 +364,9 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	memcpy(&ret_thread->pointer, run.data + id, sizeof(ret_thread->pointer));
-	rc = read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
-	if (rc)
-		return rc;
 	rc = find_started(view, functions->is_glibc, &before, ret_thread, err);
 	ret_thread->is_started = !rc;
-	return rc;
+	return rc ? rc : read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
 }
 
 /* The caller's filter, called after the one below. */

@@ -94,6 +94,23 @@ time.sleep(1000)'
 	assert_silent
 }
 
+# The mask of the main thread is that of calls of another flmem.
+@test "nor more often where the signal mask for the code cannot be read" {
+	[ "$(uname -m)" = x86_64 ] || skip "the number of the system call is that of x86-64"
+	start_victim /usr/bin/python3 -uc '
+import ctypes, threading, time
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+mask = ctypes.c_uint64(~sum(1 << number - 1 for number in (4, 5, 7, 8, 11, 33)))
+ctypes.CDLL(None).syscall(14, 2, ctypes.byref(mask), None, 8)
+print("ready", flush=True)
+while True:
+    time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(status_field "$VICTIM" Threads)" -le 5 ] || fail "$(grep Threads "/proc/$VICTIM/status")"
+	wait_until 60 has_threads "$VICTIM" 2
+	assert_victim_unharmed
+}
+
 # What a thread is handed that is no thread would run in the main one.
 @test "where threads are replaced, as gevent does, the code runs in a thread of the C library" {
 	start_victim /usr/bin/python3 -uc '
