@@ -135,8 +135,8 @@ static double chance_of(double x)
 {
 	if (x > 40)
 		return 1;
-	if (x < 1e-3)
-		return x * (1 - x / 2 * (1 - x / 3));
+	if (x < 0.05)
+		return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
 	return 1 - exp_of_negative(x);
 }
 

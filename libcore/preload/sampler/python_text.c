@@ -12,6 +12,7 @@
 #define BYTES_OFFSET  32U
 #define TABLE_MAX     (1U << 20)
 #define PART	      256U /* bytes that are read at once */
+#define LANES	      4U
 
 struct output {
 	char *bytes;
@@ -85,17 +86,29 @@ static void mix_word(uint64_t *hash, uint64_t word)
 	*hash ^= *hash >> 29;
 }
 
+/* In lanes, since each step of one waits for the step before; the last words may overlap. */
 static void mix_part(uint64_t *hash, const char *part, size_t size)
 {
-	uint64_t word;
+	uint64_t lanes[LANES] = {1, 2, 3, 4}, words[LANES], word = 0;
 	size_t i = 0;
 
+	for (; i + sizeof(words) <= size; i += sizeof(words)) {
+		memcpy(words, part + i, sizeof(words));
+		for (size_t j = 0; j < LANES; j++)
+			mix_word(&lanes[j], words[j]);
+	}
+	for (size_t j = 0; i && j < LANES; j++)
+		mix_word(hash, lanes[j]);
 	for (; i + sizeof(word) <= size; i += sizeof(word)) {
 		memcpy(&word, part + i, sizeof(word));
 		mix_word(hash, word);
 	}
-	for (; i < size; i++)
-		mix_word(hash, (unsigned char)part[i]);
+	if (size >= sizeof(word))
+		memcpy(&word, part + size - sizeof(word), sizeof(word));
+	else
+		for (; i < size; i++)
+			word = word << 8 | (unsigned char)part[i];
+	mix_word(hash, word);
 }
 
 static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
