@@ -211,8 +211,8 @@ static void note_module(struct flmem_launch_scan *scan, const char *module,
 	const char *dot = strrchr(module, '.');
 	char file[FLMEM_LAUNCH_PATH_MAX];
 
-	snprintf(file, sizeof(file), "%s.py", dot ? dot + 1 : module);
-	flmem_launch_add_script(scan->launches, place, file);
+	if ((size_t)snprintf(file, sizeof(file), "%s.py", dot ? dot + 1 : module) < sizeof(file))
+		flmem_launch_add_script(scan->launches, place, file);
 }
 
 /* Whether "python3 -" reads its code from elsewhere than a heredoc, which is read by itself. */
