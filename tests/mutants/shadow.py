@@ -161,9 +161,10 @@ class Shadow:
     def _link(self, target, replaced, more=()):
         own = self._fresh(target)
         swaps = {target: own, replaced[0]: replaced[1], **dict(more)}
-        words = []
-        for word in self._command(target):
-            words += [replaced[1], word] if word == ARCHIVE else [swaps.get(word, word)]
+        theirs, words = self._command(target), []
+        archived = replaced[0] and replaced[0] not in theirs
+        for word in theirs:
+            words += [replaced[1], word] if archived and word == ARCHIVE else [swaps.get(word, word)]
         if replaced[0] and replaced[1] not in words:
             raise Failure(f"{target} does not contain {replaced[0]}")
         self._run([*words, "-Wl,--strip-debug"])
