@@ -17,13 +17,13 @@ void print_exchange_status(const struct flmem_exchange_status *status)
 		printf("  %" PRIu64 " of %" PRIu64 " clients are complete",
 		       status->clients_complete, status->clients_expected);
 		if (status->has_deadline)
-			printf(", %" PRIu64 " are enough in %s", status->clients_quorum,
+			printf(", %" PRIu64 " needed at the deadline in %s", status->clients_quorum,
 			       format_span(status->deadline_s, number));
 		putchar('\n');
 	}
 	if (status->reason[0])
 		printf("  %s\n", status->reason);
-	printf("  chunks of %s", format_bytes(status->chunk_bytes, number));
+	printf("  uploads in chunks of %s", format_bytes(status->chunk_bytes, number));
 	if (status->has_request_limit)
 		printf(", requests of at most %s", format_bytes(status->max_request_bytes, number));
 	putchar('\n');

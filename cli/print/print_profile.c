@@ -21,7 +21,7 @@ static void print_losses(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->lost_samples, "sample", number, sizeof(number)),
 			format_bytes(p->lost_bytes, bytes));
 	if (p->cut_stacks)
-		fprintf(stderr, "flmem: %s lack their outer frames\n",
+		fprintf(stderr, "flmem: %s without outer frames, deeper than a file can hold\n",
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
 	if (p->skipped)
 		fprintf(stderr, "flmem: %s of the file do not hold together and were left out\n",

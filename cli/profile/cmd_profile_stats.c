@@ -49,6 +49,9 @@ static void print_facts(const struct flmem_heap_profile *p)
 	else
 		printf("samples: %" PRIu64 ", one per %s on average\n", p->samples,
 		       format_bytes(p->interval_bytes, bytes));
+	if (!p->unrecorded && !p->samples)
+		puts("no samples: the program has allocated too little itself; of programs that it "
+		     "starts (a shell's, timeout's) there are profiles with --follow-children");
 	if (p->no_python)
 		printf("no Python frames: %s\n", p->no_python);
 	if (p->peak_bytes)

@@ -327,6 +327,7 @@ serve_quorum() {
 	request GET "/v1/status?after=0&wait=60"
 	assert_code 200 '"phase":"failed"'
 	assert_code 200 'had 1 of 2 updates'
+	[[ $(<body) != *"$PWD"* ]]
 	create b b.safetensors
 	assert_code 409 'exchange has failed.*had 1 of 2 updates'
 	await_server

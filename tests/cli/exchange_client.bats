@@ -28,6 +28,18 @@ check() {
 	[[ $stderr == *"trying again"* ]]
 }
 
+@test "a server that is no exchange is reported as such" {
+	local port
+	timeout 60 /usr/bin/python3 -u -m http.server --bind 127.0.0.1 0 >log 2>&1 &
+	SERVER=$!
+	wait_until 20 grep -q 'port [0-9]' log
+	port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' log | head -1)
+	run_command "$FLMEM" exchange status "http://127.0.0.1:$port"
+	kill "$SERVER"
+	assert_status 2
+	[[ $stderr == *"check that this is the address of flmem exchange serve"* ]]
+}
+
 @test "all bytes of an update arrive" {
 	check push
 }

@@ -139,6 +139,12 @@ assert [s.samples for s in p.sites.values()].count(100) == 1'
 	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof*' | wc -l)" -eq 1 ]
 }
 
+@test "a profile without samples names --follow-children" {
+	"$FLMEM" profile run -o "$PROFILE" -- /bin/true
+	flmem profile stats "$PROFILE"
+	assert_output 'no samples: .*--follow-children'
+}
+
 @test "--follow-children: a child has its own file" {
 	sample --interval 1 --follow-children -- fork 100
 	assert_sampled exact

@@ -88,6 +88,9 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s --fail-growth 1TiB/round
 	assert_status 9
 	assert_output 'no rounds were seen: give --log'
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 300ms --fail-growth 1TiB/round
+	assert_status 9
+	assert_output 'no rounds were seen: give --log'
 }
 
 @test "every line is an object by itself, samples first" {

@@ -244,7 +244,8 @@ static const struct refused_status {
 	int code;
 	const char *hint;
 } refused_statuses[] = {
-	{401, FLMEM_EPERM, "; give its token with --token-file, or --cert and --key"},
+	{401, FLMEM_EPERM,
+	 "; give the token of this client with --token-file, or --cert and --key"},
 	{403, FLMEM_EPERM, "; check the client's name and its credentials"},
 	{404, FLMEM_EUSAGE, ""},
 	{409, FLMEM_EUSAGE, ""},
@@ -278,6 +279,8 @@ int flmem_exchange_client_refused(const struct flmem_exchange_client *client, co
 				       "not followed; name that address",
 				       client->name, answer->reply.status);
 	flmem_exchange_problem_parse(&answer->body, &problem);
+	if (answer->reply.status == 404 && !problem.title[0])
+		hint = "; check that this is the address of flmem exchange serve";
 	if (strcmp(problem.title, FLMEM_EXCHANGE_OVER_TITLE) == 0)
 		hint = "; pull the latest model, and push an update that was made from it";
 	return flmem_error_set(err, row->code, 0, "%s: '%s' answers with status %u%s%s%s%s%s", what,

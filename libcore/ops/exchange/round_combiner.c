@@ -367,6 +367,7 @@ void flmem_combiner_fail(struct flmem_exchange *x, int code, const struct flmem_
 	flmem_lockstep_end(x);
 	x->code = code;
 	snprintf(x->reason, sizeof(x->reason), "%s", err->message);
+	flmem_update_hide_paths(x, x->reason);
 	flmem_exchange_log(x, &(struct flmem_exchange_note){
 				      .event = "failed",
 				      .warning = true,

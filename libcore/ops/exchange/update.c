@@ -70,14 +70,16 @@ static char *update_path(const struct flmem_exchange *x, const struct flmem_uplo
 	return path;
 }
 
-/* Paths of this host are nothing for clients. */
-static void hide_paths(const struct flmem_exchange *x, struct flmem_error *err)
+void flmem_update_hide_paths(const struct flmem_exchange *x, char *text)
 {
 	size_t length = strlen(x->spool.path);
-	char *found;
+	char *found = text;
 
-	while ((found = strstr(err->message, x->spool.path)))
-		memmove(found, found + length, strlen(found + length) + 1);
+	while ((found = strstr(found, x->spool.path))) {
+		size_t whole = length + (found[length] == '/');
+
+		memmove(found, found + whole, strlen(found + whole) + 1);
+	}
 }
 
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
@@ -95,7 +97,7 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 				     "safetensors writes them; 'flmem aggregate convert' does so");
 	flmem_inputs_clear(&input, 1);
 	if (rc)
-		hide_paths(x, err);
+		flmem_update_hide_paths(x, err->message);
 	return rc;
 }
 

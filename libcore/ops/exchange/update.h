@@ -23,6 +23,9 @@ bool flmem_update_can_pass(const struct flmem_error *err);
 /* The same for what an earlier server left. Fails for what cannot be checked now. */
 int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err);
 
+/* Removes the path of the state from a text that clients get: what is below it stays. */
+void flmem_update_hide_paths(const struct flmem_exchange *x, char *text);
+
 /* Drops the updates of the round. With the lock. */
 void flmem_update_clear(struct flmem_exchange *x);
 

@@ -30,7 +30,8 @@ static struct flmem_u64 query_trimmable(const struct flmem_target_inspection *ta
 
 	if (!borrow)
 		return FLMEM_UNKNOWN(
-			"only the allocator itself can report it: run flmem detect --ask-runtime");
+			"only the allocator itself can report it: run flmem detect --ask-runtime "
+			"--pid PID");
 	asked->tried = true;
 	asked->code = flmem_query_allocator(&target->view, found, borrow, &heap, asked, &err);
 	snprintf(asked->reason, sizeof(asked->reason), "%s", err.message);

@@ -150,6 +150,8 @@ static const char *undecided_growth(const struct flmem_growth_limit *limit,
 
 	if (!limit->per_round_bytes && !limit->per_hour_bytes)
 		return NULL;
+	if (t->verdict == FLMEM_TREND_TOO_EARLY && !limit->per_hour_bytes && !r->rounds)
+		return "no rounds were seen: give --log, or a limit per hour";
 	if (t->verdict == FLMEM_TREND_TOO_EARLY)
 		return t->reason;
 	if (grows && limit->per_round_bytes && t->growth_per_round_bytes.unknown)

@@ -13,8 +13,10 @@ once, by the logger "flmem", and the other functions do what they can without it
 """
 
 import gc
+import importlib
 import logging
 import sys
+from types import ModuleType
 from typing import Optional
 
 from . import _library, _nvflare
@@ -35,6 +37,13 @@ __all__ = [
 ]
 
 _logger = logging.getLogger("flmem")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load ``flmem.exchange`` when it is used: it is not needed for anything else."""
+    if name == "exchange":
+        return importlib.import_module(".exchange", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def allocator_name() -> str:

@@ -4,6 +4,7 @@
 import http.client
 import io
 import json
+import logging
 import math
 import re
 import socket
@@ -20,6 +21,8 @@ _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
 _AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is no failure
 _TOKEN = re.compile(r"[!-~]+")
+
+_logger = logging.getLogger("flmem.exchange")
 
 
 class ExchangeError(RuntimeError):
@@ -217,6 +220,8 @@ class Connection:
         delay = max(delay, min(self._retry_after, _RETRY_AFTER_MAX_S))
         if time.monotonic() + delay > self.until:
             raise TimeoutError(str(problem)) from problem
+        if self._failed == 1:
+            _logger.warning("trying again: %s", problem)
         time.sleep(delay)
 
     def ask(self, method: str, path: str, headers: Optional[Dict[str, str]] = None, wait_s: float = 0) -> Answer:
