@@ -5,7 +5,7 @@ import subprocess
 
 import tree
 
-EXEMPT = ("tests/fixtures/",)
+EXEMPT = ("tests/fixtures/", "tests/fuzz/corpus/")
 # In bats files `run` sets variables and functions of helpers.bash are called from elsewhere.
 BATS = ["--exclude=SC2154,SC2119,SC2120,SC2034"]
 
