@@ -415,7 +415,7 @@ flmem_as_nobody() {
 	assert_status 4
 	refute_output 'checked'
 	flmem_as_nobody detect --json --all
-	[[ $status == [03] ]]
+	[[ $status == [034] ]]
 	refute_output "\"pid\":	$VICTIM,"
 }
 
