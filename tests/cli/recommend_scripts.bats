@@ -39,3 +39,21 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_status 0
 	assert_output '2 files checked, error: 0, warning: 0, info: 0'
 }
+
+@test "what is installed beside a job is not searched, a named environment is" {
+	local top=$BATS_TEST_TMPDIR/work
+	local start='#!/bin/sh\nnvflare simulator j\n'
+	mkdir -p "$top"/{tools/lib,conda/conda-meta,lib/site-packages/x,lib/dist-packages,conda-meta}
+	: >"$top/tools/pyvenv.cfg"
+	: >"$top/conda/conda-meta/history"
+	printf "$start" | tee "$top"/{tools/lib,conda,lib/site-packages/x,lib/dist-packages}/run.sh >"$top/lib/own.sh"
+	printf "$start" >"$top/conda-meta/mine.sh"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-ARENA-UNSET mine.sh:2
+		NVF-ARENA-UNSET own.sh:2
+	END
+	flmem recommend --json "$top/tools" # also a project whose environment is made in its folder
+	diff <(findings) <(echo 'NVF-ARENA-UNSET run.sh:2') || fail "other findings"
+}

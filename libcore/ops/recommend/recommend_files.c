@@ -168,9 +168,19 @@ static bool is_read_hidden(const char *name)
 
 static bool is_passed_over(const char *name)
 {
+	static const char *const packages[] = {"__pycache__", "node_modules", "site-packages",
+					       "dist-packages", NULL};
+
 	if (is_read_hidden(name))
 		return false;
-	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
+	return name[0] == '.' || flmem_text_is_one_of(name, packages);
+}
+
+/* A folder with what venv, virtualenv or conda writes into one: it holds what is installed. */
+static bool is_python_environment(int folder)
+{
+	return faccessat(folder, "pyvenv.cfg", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       faccessat(folder, "conda-meta/history", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static int search_folder(struct file_search *search, int parent, const char *name, const char *path,
@@ -230,6 +240,10 @@ static int search_folder(struct file_search *search, int parent, const char *nam
 	fd = openat(parent, name, flags);
 	if (fd < 0)
 		return add_problem(search, path, errno, "cannot search the folder");
+	if (depth && is_python_environment(fd)) {
+		close(fd);
+		return 0;
+	}
 	directory = fdopendir(fd);
 	if (!directory) {
 		close(fd);

@@ -21,7 +21,8 @@ struct flmem_found_files {
 
 /*
  * An invalid path becomes a problem in `found`. The search of folders is limited in depth and
- * number of entries, does not follow symbolic links to folders and skips hidden folders.
+ * number of entries, does not follow symbolic links to folders, and skips hidden folders and those
+ * of installed packages: virtual environments below a path, site-packages, node_modules.
  */
 int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_recommendations *found,
