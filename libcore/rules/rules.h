@@ -51,6 +51,9 @@ struct flmem_rule_input {
 struct flmem_bundle {
 	const struct flmem_rule_input *inputs;
 	size_t count;
+	/* Texts that no rule checks, but that may start a file which is checked. */
+	const struct flmem_rule_input *others;
+	size_t other_count;
 };
 
 /* The arguments of a check function. */

@@ -59,6 +59,13 @@ const char *flmem_launch_arenas(enum flmem_role role);
 const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *check,
 						      const struct flmem_launch_doubt *doubt);
 
+/*
+ * Whether files that start the checked one, as far as they are read with it, set one of the
+ * variables for it; the names end in NULL. NEVER also if no one starts it.
+ */
+enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,
+						      const char *const *names);
+
 /* Whether a doubt remains beside the other files that are checked together. */
 bool flmem_launch_doubt_holds(const struct flmem_check *check,
 			      const struct flmem_launch_doubt *doubt);

@@ -154,6 +154,9 @@ bool flmem_launch_is_likely(const char *text);
 /* The same of a part of a text, which may show elsewhere what it is about. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
 
+/* Whether a file that starts none of the programs may set variables for a script that does. */
+bool flmem_launch_sets_for_others(const struct flmem_buf *text);
+
 /* Whether a text may enter the folder of the program: it has one of the marks. */
 bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *program);
 

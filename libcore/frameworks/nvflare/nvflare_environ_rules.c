@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "documents/python.h"
-#include "frameworks/launch/launch_check.h"
 #include "frameworks/launch/launch_scan.h"
+#include "frameworks/nvflare/nvflare_launch_rules.h"
 
 enum place_of_variable {
 	NOWHERE,
@@ -266,19 +266,24 @@ static void read_command_text(const struct flmem_check *check, const struct flme
 	words[used] = '\0';
 }
 
-/* Whether a command runs a Python file that is not checked beside this one. */
-static bool runs_unchecked(const struct flmem_check *check, const char *words)
+/* What of a command that runs Python is not checked; NULL: nothing. */
+static const char *python_run_by(const struct flmem_check *check, const char *words)
 {
 	struct flmem_launches launches = {.text = check->input->document.text.data};
 
 	if (!strstr(words, ".py"))
-		return false;
+		return NULL;
 	flmem_launch_read_script(words, true, &launches);
-	for (size_t i = 0; i < launches.doubt_count; i++)
-		if (*launches.doubts[i].script &&
-		    flmem_launch_doubt_holds(check, &launches.doubts[i]))
-			return true;
-	return false;
+	for (size_t i = 0; i < launches.doubt_count; i++) {
+		const struct flmem_rule_input *script =
+			flmem_launch_script_of(check, &launches.doubts[i]);
+
+		if (!script && *launches.doubts[i].script)
+			return "the script runs another file of Python: also pass it";
+		if (flmem_nvflare_is_simulation(script))
+			return "the script runs the simulator by a command";
+	}
+	return NULL;
 }
 
 /* subprocess and os, whose first argument is a command or its program. */
@@ -354,8 +359,7 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	read_command_text(check, call, words);
 	if (flmem_launch_is_likely_in(check->input->document.text.data, words))
 		return "the script starts NVFlare, or sets variables, by a command";
-	return runs_unchecked(check, words) ? "the script runs another file of Python: also pass it"
-					    : NULL;
+	return python_run_by(check, words);
 }
 
 /* A command that starts NVFlare or sets variables, by the text of the call. */
@@ -527,7 +531,8 @@ static const struct flmem_rule_row rows[] = {
 				 "it starts, or in "
 				 "a dictionary that may be for one, sets "
 				 "variables whose names are not literals, or starts NVFlare, "
-				 "runs another file of Python or a program that is a "
+				 "runs another file of Python that is not checked or runs a "
+				 "simulator, or a program that is a "
 				 "variable, sets variables by a command, also by one for "
 				 "clients, or from a file (load_dotenv); such a command in an "
 				 "exported job",

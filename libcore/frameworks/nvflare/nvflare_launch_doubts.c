@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/launch/launch_check.h"
+#include "frameworks/nvflare/nvflare_launch_rules.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 /* Only tensors that are offloaded need the directory of temporary files. */
@@ -62,6 +62,29 @@ static bool starts_nvflare(const struct flmem_check *check, const struct flmem_l
 		(owner == FLMEM_FRAMEWORK_NONE && !runs_others(check, launches)));
 }
 
+/* What starts without a limit of its own may get one from the file that starts the script. */
+static void check_callers(struct flmem_check *check, const struct flmem_launches *launches)
+{
+	struct flmem_launch_check one = {.check = check, .launches = launches, .index = -1};
+	const struct flmem_place *place = NULL;
+
+	for (size_t i = 0; i < launches->doubt_count && !place; i++)
+		if (flmem_nvflare_is_simulation(
+			    flmem_launch_script_of(check, &launches->doubts[i])) &&
+		    !flmem_nvflare_limits_arenas(&one))
+			place = &launches->doubts[i].place;
+	for (size_t i = 0; i < launches->launch_count && !place; i++) {
+		one.launch = &launches->launches[i];
+		one.index = (int)i;
+		if (one.launch->framework == FLMEM_FRAMEWORK_NVFLARE && !one.launch->doubted &&
+		    !one.launch->musl && !flmem_nvflare_limits_arenas(&one))
+			place = &one.launch->place;
+	}
+	if (place && flmem_nvflare_limited_by_caller(check) == FLMEM_LAUNCH_PERHAPS)
+		flmem_launch_report_doubt(check, place, FLMEM_LAUNCH_ARENA_MAX,
+					  "a file that starts this one may set it");
+}
+
 static void launch_cannot_tell(struct flmem_check *check)
 {
 	struct flmem_launches launches;
@@ -77,6 +100,7 @@ static void launch_cannot_tell(struct flmem_check *check)
 					  "environment",
 					  "not all of the file was read: it is too long");
 	flmem_launch_report_doubts(check, &launches);
+	check_callers(check, &launches);
 }
 
 static const struct flmem_rule_row rows[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
-#include "frameworks/launch/launch_check.h"
+#include "frameworks/nvflare/nvflare_launch_rules.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -49,14 +49,23 @@ static bool limits_by_tunable(const struct flmem_launch_check *one)
 }
 
 /* By its variables, or perhaps by those of another file or allocator. */
-static bool limits_arenas(const struct flmem_launch_check *one)
+bool flmem_nvflare_limits_arenas(const struct flmem_launch_check *one)
 {
 	return one->launches->open || preloads_jemalloc(one) || preloads_allocator(one) ||
 	       flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX) || limits_by_tunable(one);
 }
 
+enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check *check)
+{
+	static const char *const names[] = {FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD,
+					    FLMEM_LAUNCH_TUNABLES, FLMEM_NVFLARE_JEMALLOC_PRELOAD,
+					    NULL};
+
+	return flmem_launch_reach_of_callers(check, names);
+}
+
 /* The simulator runs below the script, with the script's variables. */
-static bool is_simulation(const struct flmem_rule_input *script)
+bool flmem_nvflare_is_simulation(const struct flmem_rule_input *script)
 {
 	return script &&
 	       flmem_file_has_any_word(&script->document.text, flmem_nvflare_simulator_calls);
@@ -68,14 +77,14 @@ static void check_simulations(struct flmem_check *check)
 	struct flmem_launch_check one = {.check = check, .launches = &launches, .index = -1};
 
 	flmem_launches_read(check->input, &launches);
-	if (launches.musl || limits_arenas(&one))
+	if (launches.musl || flmem_nvflare_limits_arenas(&one))
 		return;
 	for (size_t i = 0; i < launches.doubt_count; i++) {
 		const struct flmem_launch_doubt *doubt = &launches.doubts[i];
 		struct flmem_node node = {
 			.kind = FLMEM_NODE_MAP, .text = "", .place = doubt->place};
 
-		if (is_simulation(flmem_launch_script_of(check, doubt)))
+		if (flmem_nvflare_is_simulation(flmem_launch_script_of(check, doubt)))
 			flmem_check_report(check, &(struct flmem_remark){
 							  .node = &node,
 							  .missing = FLMEM_LAUNCH_ARENA_MAX,
@@ -110,7 +119,7 @@ static void launch_arena_unset(const struct flmem_launch_check *one)
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 	char detail[96];
 
-	if (one->launch->doubted || one->launch->musl || limits_arenas(one))
+	if (one->launch->doubted || one->launch->musl || flmem_nvflare_limits_arenas(one))
 		return;
 	explain_unset(one, detail);
 	flmem_check_report(one->check, &(struct flmem_remark){
@@ -257,6 +266,8 @@ static void check_offload_tmpfs(struct flmem_check *check)
 
 static void check_arena_unset(struct flmem_check *check)
 {
+	if (flmem_nvflare_limited_by_caller(check))
+		return;
 	flmem_launch_check_each(check, launch_arena_unset);
 	check_simulations(check);
 }

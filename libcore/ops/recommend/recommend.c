@@ -26,7 +26,9 @@ struct job {
 	struct flmem_found_file *files;
 	size_t count; /* of the files */
 	struct flmem_rule_input *inputs;
-	size_t read; /* of the readable inputs */
+	size_t read;			 /* of the readable inputs */
+	struct flmem_rule_input *others; /* behind the inputs */
+	size_t other_count;
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
 	struct flmem_read_file last_read;
@@ -207,6 +209,20 @@ static bool runs_checked_file(const struct job *job, const struct flmem_found_fi
 	return false;
 }
 
+/* Keeps the text of a file that is not checked, if it may start one that is. */
+static void keep_other(struct job *job, const struct flmem_found_file *file, struct flmem_buf *text)
+{
+	struct flmem_rule_input *other = &job->others[job->other_count];
+
+	if (!flmem_launch_sets_for_others(text))
+		return;
+	*other = (struct flmem_rule_input){.kind = &flmem_launch_file, .file = file->path};
+	other->document.syntax = file->syntax;
+	other->document.text = *text;
+	flmem_buf_init(text);
+	job->other_count++;
+}
+
 /*
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
@@ -224,6 +240,7 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	runs = !file->kind && runs_checked_file(job, file, &text);
 	if (!file->kind && !file->named && !runs && !flmem_file_is_likely(file, &text)) {
 		*ret_known = false;
+		keep_other(job, file, &text);
 		return 0;
 	}
 	if (is_template(file, &text))
@@ -242,6 +259,8 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	if (runs && !input->kind)
 		input->kind = &flmem_launch_file;
 	*ret_known = input->kind;
+	if (!*ret_known)
+		keep_other(job, file, &input->document.text);
 	if (!*ret_known && file->named)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
 	return *ret_known ? check_root(input, ret_known, why) : 0;
@@ -325,7 +344,10 @@ static int read_and_check(struct job *job, const struct flmem_version_number *re
 		rc = check_completeness(job, err);
 	if (rc)
 		return rc;
-	bundle = (struct flmem_bundle){.inputs = job->inputs, .count = job->read};
+	bundle = (struct flmem_bundle){.inputs = job->inputs,
+				       .count = job->read,
+				       .others = job->others,
+				       .other_count = job->other_count};
 	job->found->file_count += job->read;
 	return run_rules(&bundle, release, job->found, err);
 }
@@ -335,12 +357,15 @@ static int check_job_files(struct job *job, const struct flmem_version_number *r
 {
 	int rc;
 
-	job->inputs = calloc(job->count, sizeof(*job->inputs));
+	job->inputs = calloc(2 * job->count, sizeof(*job->inputs));
 	if (!job->inputs)
 		return flmem_error_nomem(err, "cannot hold the job");
+	job->others = job->inputs + job->count;
 	rc = read_and_check(job, release, err);
 	for (size_t i = 0; i < job->read; i++)
 		flmem_document_clear(&job->inputs[i].document);
+	for (size_t i = 0; i < job->other_count; i++)
+		flmem_document_clear(&job->others[i].document);
 	free(job->inputs);
 	return rc;
 }

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripts and jobs beside the file that starts them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "findings.h"
+#include "tree.h"
+
+#define SET4	"export MALLOC_ARENA_MAX=4\n"
+#define IMAGE	"FROM python:3.12\n"
+#define STARTS	"ENTRYPOINT [\"/app/in.sh\"]\n"
+#define POD_OF	"spec:\n  containers:\n  - name: a\n    image: i\n    command: [/in.sh]\n"
+#define UNIT_OF "[Service]\nExecStart=/opt/in.sh\n"
+
+/* A script beside the file that starts it gets the variables of that file. */
+static void a_script_has_the_variables_of_its_caller(void **state)
+{
+	static const struct {
+		const char *file, *text;
+		size_t unset, unclear;
+	} cases[] = {
+		{"Dockerfile", IMAGE "ENV MALLOC_ARENA_MAX=4\n" STARTS, 0, 0},
+		{"Dockerfile", IMAGE STARTS, 1, 0},
+		{"Dockerfile", IMAGE "ENV MALLOC_ARENA_MAX=4\nCOPY in.sh /\nCMD [\"x\"]\n", 1, 0},
+		{"Dockerfile", IMAGE "ENV MALLOC_ARENA_MAX=4\nCMD [\"/main.sh\"]\n", 1, 0},
+		{"pod.yaml", POD_OF "    env: [{name: MALLOC_ARENA_MAX, value: '4'}]\n", 0, 1},
+		{"pod.yaml", POD_OF "    env: [{name: A, value: '4'}]\n", 1, 0},
+		{"fl.service", UNIT_OF "Environment=MALLOC_ARENA_MAX=4\n", 0, 0},
+		{"fl.service", UNIT_OF "EnvironmentFile=/etc/fl\n", 0, 1},
+		{"fl.service", UNIT_OF "Environment=A=4\n", 1, 0},
+		{"run.sh", SET4 "./in.sh\n", 0, 0},
+		{"run.sh", SET4 "exec bash in.sh -n 2\n", 0, 0},
+		{"run.sh", "./in.sh\n" SET4, 1, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4\n./in.sh\n", 1, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4 ./in.sh\n", 0, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4 \\\n  ./in.sh\n", 0, 0},
+		{"run.sh", "MALLOC_ARENA_MAX=4 ./other.sh; ./in.sh\n", 1, 0},
+		{"run.sh", SET4 "# ./in.sh\n./main.sh\n", 1, 0},
+		{"run.sh", SET4 "./main.sh in.sh.bak\n", 1, 0},
+		{"run.sh", SET4 "sudo ./in.sh\n", 0, 1},
+		{"run.sh", "if [ $A ]; then\n" SET4 "fi\n./in.sh\n", 0, 1},
+		{"run.sh", SET4 "sbatch in.sh\n", 0, 1},
+		{"run.sh", "sbatch --export=ALL,MALLOC_ARENA_MAX=4 in.sh\n", 0, 0},
+		{"run.sh", "qsub -v MALLOC_ARENA_MAX=4 in.sh\n", 0, 0},
+		{"run.sh", SET4 "./in.sh\nunset MALLOC_ARENA_MAX\n", 0, 0},
+		{"run.sh", "./in.sh\nMALLOC_ARENA_MAX=4 ./in.sh\n", 0, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+		size_t unset, unclear;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "in.sh", "#!/bin/sh\nexec nvflare simulator j\n");
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
+		unclear = findings_of(&found, "NVF-LAUNCH-CANNOT-TELL", &last);
+		if (unset != cases[i].unset || unclear != cases[i].unclear)
+			fail_msg("%zu unset, %zu unclear beside %s:\n%s", unset, unclear,
+				 cases[i].file, cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
+#define CELL(lines)                                                  \
+	"{\"cells\": [{\"cell_type\": \"code\", \"source\": [" lines \
+	"]}, {\"cell_type\": \"code\","                              \
+	"\"source\": [\"import nvflare\"]}], \"nbformat\": 4, \"nbformat_minor\": 5}"
+#define RUNS	"from nvflare.recipe import SimEnv\nr.execute(SimEnv(num_clients=2))\n"
+#define EXPORTS "from nvflare.recipe import ProdEnv\nr.export('jobs')\n"
+
+/* Commands of a notebook, or of Python, that run a checked file. */
+static void a_notebook_runs_a_simulator(void **state)
+{
+	static const struct {
+		const char *file, *text, *job;
+		size_t hits;
+	} cases[] = {
+		{"a.ipynb", CELL("\"!python job.py\""), RUNS, 1},
+		{"a.ipynb", CELL("\"!python job.py\""), EXPORTS, 0},
+		{"a.ipynb", CELL("\"! cd code && python3 -u job.py -n 2\""), RUNS, 1},
+		{"a.ipynb", CELL("\"%%bash\\n\", \"python3 job.py\""), RUNS, 1},
+		{"a.ipynb", CELL("\"%run job.py\""), RUNS, 0},
+		{"a.ipynb", CELL("\"!cat job.py\""), RUNS, 0},
+		{"a.ipynb", CELL("\"!python other.py\""), RUNS, 1},
+		{"a.py", "import nvflare, os\nos.system('python3 job.py')\n", RUNS, 1},
+		{"a.py", "import nvflare, os\nos.system('python3 job.py')\n", EXPORTS, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "job.py", cases[i].job);
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		if (findings_of(&found, "NVF-ENVIRON-CANNOT-TELL", &last) != cases[i].hits)
+			fail_msg("not %zu findings on:\n%s", cases[i].hits, cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_script_has_the_variables_of_its_caller),
+		cmocka_unit_test(a_notebook_runs_a_simulator),
+	};
+
+	return cmocka_run_group_tests_name("launch_callers", tests, NULL, NULL);
+}
