@@ -68,6 +68,30 @@ static const struct row texts[] = {
 	{UNSET, "env -vS 'MALLOC_ARENA_MAX=4' " RUN "\n", 0, NULL},
 	{UNSET, SET "env -S" RUN "\n", 0, NULL},
 
+	/* a command in a variable */
+	{UNSET, "C=\"" RUN "\"\n$C\n", 1, NULL},
+	{UNSET, "C='" RUN "'\n${C} -x >log 2>&1 &\n", 1, NULL},
+	{UNSET, "C=\"" RUN "\"\necho $C\neval $C\n", 1, NULL},
+	{UNSET, "C=\"" RUN "\"\neval \"$C\"\n", 1, NULL},
+	{UNSET, "local C=\"" RUN "\"\nexec $C\n", 1, NULL},
+	{UNSET, "C=\"" RUN "\"\nC=\"$C -n 2\"\n$C\n", 1, NULL},
+	{UNSET, "C=\"" RUN "\"\n" SET "$C\n", 0, NULL},
+	{UNSET, "C=\"" RUN "\"\nMALLOC_ARENA_MAX=2 $C\n", 0, NULL},
+	{UNSET, "C=\"MALLOC_ARENA_MAX=2 " RUN "\"\neval $C\n", 0, NULL},
+	{UNSET, SET "C=\"" RUN "\"\nsudo $C\n", 1, "sudo drops it"},
+	{UNSET, "C=\"" RUN "\"\necho $C\ntest -n \"$C\"\n$CC\n", 0, NULL},
+	{UNSET, "C=\"" RUN "\"\nC=\"echo a\"\n$C\n", 0, NULL},
+	{UNSET, "C=\"echo nvflare simulator\"\n$D\n", 0, NULL},
+	{UNCLEAR, "nvflare $MODE -w ws\n", 1, "what nvflare does"},
+	{UNCLEAR, "exec nvflare \"$@\"\n", 1, "what nvflare does"},
+	{UNCLEAR, "pip install nvflare $MORE\n", 0, NULL},
+	{UNCLEAR, "echo nvflare $MORE\n", 0, NULL},
+
+	/* variables that a loop reads */
+	{UNSET, "while read -r l; do export \"$l\"; done <.env\n" RUN "\n", 0, NULL},
+	{UNCLEAR, "while read -r l; do export \"$l\"; done <.env\n" RUN "\n", 1, "another file"},
+	{UNSET, "export A=$l\n" RUN "\n", 1, NULL},
+
 	/* the end of a variable in a text */
 	{UNSET, SET "bash -c 'unset MALLOC_ARENA_MAX; " RUN "'\n", 1, NULL},
 	{UNSET, SET "bash -c 'unset TMPDIR; " RUN "'\n", 0, NULL},

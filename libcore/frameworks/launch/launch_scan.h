@@ -73,6 +73,14 @@ struct flmem_launch_statement {
 	char option;			/* of Python, before the word: 'm', 'c', or NUL */
 };
 
+#define FLMEM_LAUNCH_COMMANDS 4
+
+/* NAME="COMMAND", where both are in the text of the script; the value without quotes. */
+struct flmem_launch_command {
+	const char *name, *value;
+	size_t name_length, length;
+};
+
 struct flmem_launch_scan {
 	const char *text;
 	size_t at, line_start;
@@ -98,6 +106,8 @@ struct flmem_launch_scan {
 	bool mark_next;		   /* the next word is one */
 	bool line_runs;		   /* a command of the line is a shell */
 	const char *heredoc_drops; /* the `dropper` of what reads them */
+	struct flmem_launch_command commands[FLMEM_LAUNCH_COMMANDS];
+	size_t command_count;
 };
 
 /* The name as the tables spell it; NULL: no rule checks the variable. */
@@ -152,6 +162,10 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 /* Reads a word that holds a command. False for any other word. */
 bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			    const char *before);
+
+/* At NAME="COMMAND", and where $NAME runs it. True if the word runs one. */
+bool flmem_launch_note_command(struct flmem_launch_scan *scan,
+			       const struct flmem_launch_word *word);
 
 /* The text behind the option -S of env, which splits it; NULL: the word is none. */
 const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,

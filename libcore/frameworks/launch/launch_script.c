@@ -120,6 +120,17 @@ const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const ch
 	return text;
 }
 
+/* "nvflare $MODE": the verb of a program; "pip install nvflare $MORE" is none. */
+static bool is_unclear_verb(const struct flmem_launch_scan *scan, const char *before,
+			    const char *text)
+{
+	static const char *const runners[] = {"exec", "nohup", "srun", "time", NULL};
+	const char *command = scan->now.command;
+
+	return *text == '$' && strcmp(scan->now.previous, before) == 0 &&
+	       (strcmp(command, before) == 0 || flmem_text_is_one_of(command, runners));
+}
+
 /* An image counts without its tag: "flwr/superlink:1.42.0". */
 static bool is_program(const struct flmem_launch_program *program,
 		       const struct flmem_launch_scan *scan, const char *text)
@@ -129,6 +140,8 @@ static bool is_program(const struct flmem_launch_program *program,
 	const char *name = path ? text : base;
 	size_t length = path ? strcspn(name, ":@") : strlen(name), own = strlen(program->word);
 
+	if (strcmp(program->word, "$") == 0)
+		return is_unclear_verb(scan, program->before, text);
 	if (program->before && strcmp(scan->now.previous, program->before) != 0)
 		return false;
 	if (program->of && !flmem_text_starts(scan->now.earlier, program->of))
@@ -292,6 +305,8 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		find_launch_program(scan, text, &launch.framework);
 
 	note_folder(scan, word->text);
+	if (flmem_launch_note_command(scan, word))
+		return;
 	flmem_launch_note_python(scan, word, name);
 	if ((strcmp(scan->now.previous, "flmem") == 0 &&
 	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||

@@ -60,7 +60,8 @@ struct flmem_launch_mount {
  */
 struct flmem_launch_program {
 	const char *before; /* last part of the word in front of it, or NULL */
-	const char *word;   /* the last part of a word, or with a folder the end of one */
+	/* The last part of a word, or with a folder the end of one; "$": any variable. */
+	const char *word;
 	enum flmem_role role;
 	/* Static: what the file does not show, as another program or script sets it; or NULL. */
 	const char *doubt;

@@ -466,7 +466,9 @@ static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 		       !flmem_text_ends(text, "activate") && !flmem_text_ends(text, "conda.sh");
 	if (strcmp(command, "eval") == 0)
 		return strstr(text, "$(") && !strstr(text, "flmem env");
-	return (scan->now.exports || scan->now.runner == FLMEM_LAUNCH_BY_ENV) && *text == '$' &&
+	if (scan->now.exports && *text == '$' && !strchr(text, '=')) /* read LINE; export "$LINE" */
+		return true;
+	return scan->now.runner == FLMEM_LAUNCH_BY_ENV && *text == '$' &&
 	       (!text[1] || text[1] == '('); /* $(cat FILE) */
 }
 

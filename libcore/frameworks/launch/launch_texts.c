@@ -354,3 +354,82 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 	if (scan->now.prints == FLMEM_LAUNCH_TO_PYTHON && strcmp(word->text, "cat") == 0)
 		scan->now.interprets = true;
 }
+
+static bool is_named(const struct flmem_launch_command *command, const char *name, size_t length)
+{
+	return command->name_length == length && strncmp(command->name, name, length) == 0;
+}
+
+static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan, const char *name,
+						 size_t length)
+{
+	for (size_t i = 0; i < scan->command_count; i++)
+		if (is_named(&scan->commands[i], name, length))
+			return &scan->commands[i];
+	return NULL;
+}
+
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+
+/* Keeps a command; another value of the name ends it, except one that has more words. */
+static void keep_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			 size_t name_length)
+{
+	const char *name = scan->text + word->place.start;
+	const char *value = name + name_length + 1, *end = scan->text + word->place.end;
+	const char *text = word->text + name_length + 1;
+	struct flmem_launch_command *command = find_command(scan, name, name_length);
+	bool starts = strchr(text, ' ') && flmem_launch_is_likely_in(scan->launches->text, text);
+
+	if (!starts && command && *text != '$')
+		command->name_length = 0;
+	if (!starts || (!command && scan->command_count == FLMEM_LAUNCH_COMMANDS))
+		return;
+	if (!command)
+		command = &scan->commands[scan->command_count++];
+	if (value < end && strchr("\"'", *value)) {
+		value++;
+		end -= end > value && strchr("\"'", end[-1]);
+	}
+	*command = (struct flmem_launch_command){.name = name,
+						 .name_length = name_length,
+						 .value = value,
+						 .length = (size_t)(end - value)};
+}
+
+/* Whether a variable at this place is the command: not of echo, test and the like. */
+static bool is_run_here(const struct flmem_launch_scan *scan)
+{
+	static const char *const runners[] = {"exec", "nohup", "eval", "time", "srun",
+					      "sudo", "bash",  "sh",   "ssh",  NULL};
+
+	return !*scan->now.command || strchr(scan->now.command, '=') ||
+	       flmem_text_is_one_of(scan->now.command, runners);
+}
+
+bool flmem_launch_note_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *raw = scan->text + word->place.start, *name = word->text + 1;
+	size_t length = strspn(word->text, NAME_LETTERS);
+	const struct flmem_launch_command *command;
+	struct flmem_launch_text text = {
+		.place = &word->place, .scope = scan->scope, .dropper = scan->now.dropper};
+
+	if (!scan->shell || scan->now.launch >= 0)
+		return false;
+	if (length && word->text[length] == '=' && strncmp(raw, word->text, length + 1) == 0)
+		keep_command(scan, word, length);
+	if (*word->text != '$' || !is_run_here(scan))
+		return false;
+	name += *name == '{';
+	command = find_command(scan, name, strspn(name, NAME_LETTERS));
+	if (!command || !command->name_length)
+		return false;
+	{
+		FLMEM_AUTO_FREE char *line = strndup(command->value, command->length);
+
+		text.text = line;
+		scan->launches->cut |= !line;
+		return line && flmem_launch_read_text(scan->launches, &text, &scan->now.launch);
+	}
+}
