@@ -115,6 +115,60 @@ static const struct row texts[] = {
 	{UNSET, "read MALLOC_ARENA_MAX\n" RUN "\n", 1, "without exporting it"},
 };
 
+#define SERVICE "services:\n  a:\n    image: i\n"
+#define POD	"spec:\n  containers:\n  - name: a\n    image: i\n"
+#define IMAGE	"FROM python:3.12\n"
+
+/* An entry point, and its arguments elsewhere. */
+static const struct file_row entries[] = {
+	{"compose.yaml",
+	 {UNSET, SERVICE "    entrypoint: nvflare\n    command: simulator j\n", 1, NULL}},
+	{"compose.yaml",
+	 {UNSET, SERVICE "    entrypoint: [nvflare]\n    command: [simulator, j]\n", 1, NULL}},
+	{"compose.yaml",
+	 {UNSET,
+	  SERVICE "    entrypoint: nvflare\n    command: simulator j\n"
+		  "    environment: [MALLOC_ARENA_MAX=4]\n",
+	  0, NULL}},
+	{"compose.yaml",
+	 {UNSET, SERVICE "    entrypoint: nvflare\n    command: poc simulator\n", 0, NULL}},
+	{"compose.yaml",
+	 {UNSET, SERVICE "    entrypoint: nvflare\n  b:\n    command: simulator j\n", 0, NULL}},
+	{"pod.yaml",
+	 {UNSET, POD "    command: [nvflare]\n    args: [simulator, -n, '2', j]\n", 1, NULL}},
+	{"pod.yaml",
+	 {UNSET,
+	  POD "    command: [nvflare]\n    args: [simulator, j]\n"
+	      "    env: [{name: MALLOC_ARENA_MAX, value: '4'}]\n",
+	  0, NULL}},
+	{"Dockerfile",
+	 {UNSET, IMAGE "ENTRYPOINT [\"nvflare\"]\nCMD [\"simulator\", \"j\"]\n", 1, NULL}},
+	{"Dockerfile",
+	 {UNSET,
+	  IMAGE "ENTRYPOINT [\"nvflare\"]\nCMD [\"simulator\", \"j\"]\nENV MALLOC_ARENA_MAX=4\n", 0,
+	  NULL}},
+	{"Dockerfile",
+	 {UNSET, IMAGE "ENTRYPOINT [\"nvflare\"]\nCMD [\"poc\", \"simulator\"]\n", 0, NULL}},
+	{"Dockerfile",
+	 {UNSET, IMAGE "ENTRYPOINT [\"nvflare\"]\n" IMAGE "CMD [\"simulator\", \"j\"]\n", 0, NULL}},
+	{"Dockerfile",
+	 {UNCLEAR, "# nvflare\n" IMAGE "ENTRYPOINT [\"python3\"]\nCMD [\"j.py\"]\n", 1, NULL}},
+	{"run.sh", {UNSET, "docker run --entrypoint nvflare img simulator j\n", 1, NULL}},
+	{"run.sh",
+	 {UNSET, "docker run --entrypoint=/opt/nvflare -v a:b img simulator j\n", 1, NULL}},
+	{"run.sh",
+	 {UNSET, "docker run --entrypoint nvflare -e MALLOC_ARENA_MAX=4 img simulator j\n", 0,
+	  NULL}},
+	{"run.sh",
+	 {UNSET, "docker run --entrypoint nvflare img poc\ndocker run img simulator j\n", 0, NULL}},
+};
+
+static void entry_points_have_their_arguments(void **state)
+{
+	(void)state;
+	assert_true(files_are_right(entries, FLMEM_ARRAY_SIZE(entries)));
+}
+
 static void commands_in_texts_are_read(void **state)
 {
 	(void)state;
@@ -138,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commands_in_texts_are_read),
+		cmocka_unit_test(entry_points_have_their_arguments),
 		cmocka_unit_test(long_pipes_take_time_in_proportion),
 	};
 

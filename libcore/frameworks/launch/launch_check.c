@@ -58,7 +58,7 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++)
-		if (flmem_launch_doubt_holds(check, &launches->doubts[i]))
+		if (!flmem_launch_script_of(check, &launches->doubts[i]))
 			flmem_launch_report_doubt(check, &launches->doubts[i].place, "environment",
 						  launches->doubts[i].why);
 }
@@ -97,12 +97,6 @@ const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *
 		if (strcmp(flmem_text_basename(check->bundle->inputs[i].file), doubt->script) == 0)
 			return &check->bundle->inputs[i];
 	return NULL;
-}
-
-bool flmem_launch_doubt_holds(const struct flmem_check *check,
-			      const struct flmem_launch_doubt *doubt)
-{
-	return !flmem_launch_script_of(check, doubt);
 }
 
 const char *flmem_launch_arenas(enum flmem_role role)

@@ -66,8 +66,4 @@ const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *
 enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,
 						      const char *const *names);
 
-/* Whether a doubt remains beside the other files that are checked together. */
-bool flmem_launch_doubt_holds(const struct flmem_check *check,
-			      const struct flmem_launch_doubt *doubt);
-
 #endif

@@ -69,6 +69,27 @@ static int read_joined_words(const struct flmem_node *map, const struct flmem_no
 	return launch;
 }
 
+/* The entry point with its arguments: {entrypoint: nvflare, command: simulator job} */
+static int read_split_words(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const lists[] = {"entrypoint", "command", "args"};
+	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
+	const struct flmem_node *place = NULL;
+	size_t count = 0;
+	int launch = -1;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *words = flmem_node_get(map, lists[i]);
+
+		place = place ? place : words;
+		count += words != NULL;
+		join_command(&line, words, true);
+	}
+	if (count > 1 && line.length)
+		flmem_launch_read_inner(launches, line.data, &place->place, &launch);
+	return launch;
+}
+
 /* Whether the word behind this one is code: [python3, -c, CODE]. */
 static bool is_before_code(const struct flmem_node *words, const struct flmem_node *n)
 {
@@ -253,6 +274,8 @@ static int read_container_start(const struct flmem_node *map, struct flmem_launc
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (launch < 0 && launches->doubt_count == doubts)
 			launch = read_joined_words(map, flmem_node_get(map, commands[i]), launches);
+	if (launch < 0 && launches->doubt_count == doubts)
+		launch = read_split_words(map, launches);
 	if (flmem_node_string(image) && launch < 0 && launches->doubt_count == doubts)
 		flmem_launch_read_inner(launches, image->text, &image->place, &launch);
 	return launch;

@@ -48,7 +48,8 @@ static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_b
 			     ? flmem_launch_owner(text) != FLMEM_FRAMEWORK_NONE
 			     : runs_python(text);
 
-	return about || flmem_launch_is_likely(text->data) || is_variable_file(text);
+	return about || flmem_launch_is_likely(text->data) || flmem_launch_is_split(text->data) ||
+	       is_variable_file(text);
 }
 
 static bool is_launch_file(const struct flmem_document *document)

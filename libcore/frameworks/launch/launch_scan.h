@@ -44,6 +44,13 @@ enum flmem_launch_prints {
 	FLMEM_LAUNCH_TO_OTHERS, /* env -i bash, ssh, xargs */
 };
 
+/* What the words behind an entry point follow. */
+struct flmem_launch_entry {
+	char previous[FLMEM_LAUNCH_PROGRAM_MAX], earlier[FLMEM_LAUNCH_PROGRAM_MAX];
+	bool interprets;
+	char option;
+};
+
 /* The statement that is read. */
 struct flmem_launch_statement {
 	int launch;				 /* the launch on it, or -1 */
@@ -51,6 +58,7 @@ struct flmem_launch_statement {
 	char command[FLMEM_LAUNCH_PROGRAM_MAX];	 /* last part of its first word */
 	char previous[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the word before */
 	char earlier[FLMEM_LAUNCH_PROGRAM_MAX];	 /* and of the one before that */
+	char entry[FLMEM_LAUNCH_PROGRAM_MAX];	 /* of docker run --entrypoint, or "" */
 	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
 	bool declares, exports, unsets;
@@ -103,9 +111,10 @@ struct flmem_launch_scan {
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 	char marks[FLMEM_LAUNCH_HEREDOCS][FLMEM_LAUNCH_MARK_MAX]; /* heredocs of this line */
 	size_t mark_count;
-	bool mark_next;		   /* the next word is one */
-	bool line_runs;		   /* a command of the line is a shell */
-	const char *heredoc_drops; /* the `dropper` of what reads them */
+	bool mark_next;			 /* the next word is one */
+	bool line_runs;			 /* a command of the line is a shell */
+	const char *heredoc_drops;	 /* the `dropper` of what reads them */
+	struct flmem_launch_entry entry; /* of a Dockerfile, for its CMD */
 	struct flmem_launch_command commands[FLMEM_LAUNCH_COMMANDS];
 	size_t command_count;
 };

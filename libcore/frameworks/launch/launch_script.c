@@ -142,7 +142,8 @@ static bool is_program(const struct flmem_launch_program *program,
 
 	if (strcmp(program->word, "$") == 0)
 		return is_unclear_verb(scan, program->before, text);
-	if (program->before && strcmp(scan->now.previous, program->before) != 0)
+	if (program->before && strcmp(scan->now.previous, program->before) != 0 &&
+	    (strcmp(scan->now.entry, program->before) != 0 || *scan->now.previous == '-'))
 		return false;
 	if (program->of && !flmem_text_starts(scan->now.earlier, program->of))
 		return false;
@@ -294,6 +295,32 @@ static void note_folder(struct flmem_launch_scan *scan, const char *text)
 	snprintf(scan->folder, sizeof(scan->folder), "%.*s", (int)(length - start), text + start);
 }
 
+/* ENTRYPOINT ["nvflare"], whose arguments are CMD ["simulator", "job"] */
+static void keep_entry(struct flmem_launch_scan *scan)
+{
+	const struct flmem_launch_statement *now = &scan->now;
+
+	if (scan->shell || strcmp(now->command, "ENTRYPOINT") != 0 || now->launch >= 0)
+		return;
+	memcpy(scan->entry.previous, now->previous, sizeof(now->previous));
+	memcpy(scan->entry.earlier, now->earlier, sizeof(now->earlier));
+	scan->entry.interprets = now->interprets;
+	scan->entry.option = now->option;
+}
+
+static void follow_entry(struct flmem_launch_scan *scan)
+{
+	struct flmem_launch_statement *now = &scan->now;
+
+	if (scan->shell || strcmp(now->command, "CMD") != 0 || strcmp(now->previous, "CMD") != 0 ||
+	    !*scan->entry.previous)
+		return;
+	memcpy(now->previous, scan->entry.previous, sizeof(now->previous));
+	memcpy(now->earlier, scan->entry.earlier, sizeof(now->earlier));
+	now->interprets = scan->entry.interprets;
+	now->option = scan->entry.option;
+}
+
 /* If flmem starts the program, the file does not show the settings that flmem adds. */
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -317,6 +344,7 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		 FLMEM_LAUNCH_PROGRAM_MAX - 1, name);
 	if (!*scan->now.command)
 		memcpy(scan->now.command, scan->now.previous, sizeof(scan->now.command));
+	follow_entry(scan);
 	if (!program)
 		return;
 	launch.role = program->role;
@@ -374,6 +402,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 	bool own, apart;
 	unsigned char scope;
 
+	keep_entry(scan);
 	forget_ends(scan);
 	own = now->first < launches->variable_count && may_start(scan);
 	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
@@ -412,6 +441,7 @@ static void note_stage(struct flmem_launch_scan *scan, const char *image)
 	if (again_at && again_at < scan->text + scan->line_start)
 		return;
 	launches->variable_count = scan->now.first = 0;
+	scan->entry = (struct flmem_launch_entry){0};
 	launches->musl = strstr(image, "alpine");
 }
 

@@ -87,6 +87,21 @@ bool flmem_launch_is_likely(const char *text)
 	return flmem_launch_is_likely_in(text, text);
 }
 
+bool flmem_launch_is_split(const char *text)
+{
+	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", NULL};
+	bool any = false;
+
+	for (size_t i = 0; keys[i]; i++)
+		any |= strstr(text, keys[i]) != NULL;
+	for (size_t i = 0; any && flmem_frameworks[i]; i++)
+		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
+		     p && p->word; p++)
+			if (p->before && !p->of && strstr(text, p->before) && strstr(text, p->word))
+				return true;
+	return false;
+}
+
 static const char *find_listed_name(const char *const *names, const char *text, size_t length)
 {
 	for (; names && *names; names++)

@@ -152,6 +152,9 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
 
+/* Whether it may do so by an entry point and a command apart from it. */
+bool flmem_launch_is_split(const char *text);
+
 /* The same of a part of a text, which may show elsewhere what it is about. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
 

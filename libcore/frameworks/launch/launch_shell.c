@@ -356,6 +356,26 @@ static void note_clearing_option(struct flmem_launch_scan *scan,
 		scan->now.pending = name;
 }
 
+/* docker run [OPTIONS] IMAGE [ARGUMENTS] */
+static void note_container_option(struct flmem_launch_scan *scan,
+				  const struct flmem_launch_word *word, const char *before)
+{
+	static const char option[] = "--entrypoint";
+	const char *text = word->text, *entry = NULL;
+
+	if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0) /* of the host */
+		note_passed_on(scan, word);
+	else if (strcmp(text, "--env-host") == 0) /* podman-run(1) */
+		flmem_launch_undo_drop(scan);
+	else if (strcmp(scan->now.previous, option) == 0)
+		entry = text;
+	else if (flmem_text_starts(text, option) && text[sizeof(option) - 1] == '=')
+		entry = text + sizeof(option);
+	if (entry && strlen(flmem_text_basename(entry)) < sizeof(scan->now.entry))
+		memcpy(scan->now.entry, flmem_text_basename(entry),
+		       strlen(flmem_text_basename(entry)) + 1);
+}
+
 static void note_runner_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			       const char *before)
 {
@@ -371,11 +391,8 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 		    strcmp(word->text, "-l") == 0)
 			flmem_launch_drop(scan, &word->place, "su -");
 		break;
-	case FLMEM_LAUNCH_BY_CONTAINER: /* -e NAME takes the value of the host */
-		if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
-			note_passed_on(scan, word);
-		else if (strcmp(word->text, "--env-host") == 0) /* podman-run(1) */
-			flmem_launch_undo_drop(scan);
+	case FLMEM_LAUNCH_BY_CONTAINER:
+		note_container_option(scan, word, before);
 		break;
 	case FLMEM_LAUNCH_BY_TEXT:
 		flmem_launch_note_parallel(scan, word);

@@ -355,7 +355,8 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 		scan->now.interprets = true;
 }
 
-static bool is_named(const struct flmem_launch_command *command, const char *name, size_t length)
+static bool has_command_name(const struct flmem_launch_command *command, const char *name,
+			     size_t length)
 {
 	return command->name_length == length && strncmp(command->name, name, length) == 0;
 }
@@ -364,7 +365,7 @@ static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan,
 						 size_t length)
 {
 	for (size_t i = 0; i < scan->command_count; i++)
-		if (is_named(&scan->commands[i], name, length))
+		if (has_command_name(&scan->commands[i], name, length))
 			return &scan->commands[i];
 	return NULL;
 }
