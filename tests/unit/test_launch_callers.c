@@ -121,11 +121,65 @@ static void a_notebook_runs_a_simulator(void **state)
 	}
 }
 
+/* Rules about what starts a simulator that a checked file of Python runs. */
+static void a_simulator_in_python_is_checked_as_a_start(void **state)
+{
+#define JOB                                                                          \
+	"from nvflare.recipe import SimEnv\n"                                        \
+	"from nvflare.app_opt.pt.recipes.fedavg import FedAvgRecipe\n"               \
+	"r = FedAvgRecipe(name='a', num_rounds=9, enable_tensor_disk_offload=True, " \
+	"server_memory_gc_rounds=1)\nr.execute(SimEnv(num_clients=2))\n"
+#define SERVICE "services:\n  a:\n    image: i\n    command: python3 job.py\n"
+	static const char tmpfs[] = "NVF-OFFLOAD-TMPFS", musl[] = "NVF-MUSL-NO-TRIM";
+	static const struct {
+		const char *rule, *file, *text;
+		size_t hits;
+	} cases[] = {
+		{tmpfs, "run.sh", "TMPDIR=/dev/shm python3 job.py\n", 1},
+		{tmpfs, "run.sh", "export TMPDIR=/dev/shm/a\npython3 job.py\n", 1},
+		{tmpfs, "run.sh", "TMPDIR=/dev/shm\npython3 job.py\n", 0},
+		{tmpfs, "run.sh", "TMPDIR=/scratch python3 job.py\n", 0},
+		{tmpfs, "run.sh", "TMPDIR=/dev/shm python3 other.py\n# job.py\n", 0},
+		{tmpfs, "compose.yaml", SERVICE "    tmpfs: /tmp\n", 1},
+		{tmpfs, "compose.yaml", SERVICE "    tmpfs: /run\n", 0},
+		{tmpfs, "compose.yaml", SERVICE "  b:\n    image: x\n    tmpfs: /tmp\n", 0},
+		{tmpfs, "compose.yaml",
+		 SERVICE "  b:\n    image: x\n    command: python3 c.py\n    tmpfs: /tmp\n", 0},
+		{musl, "Dockerfile", "FROM python:3.12-alpine\nCMD [\"python3\", \"job.py\"]\n", 1},
+		{musl, "Dockerfile", "FROM python:3.12\nCMD [\"python3\", \"job.py\"]\n", 0},
+		{musl, "compose.yaml", SERVICE "  b:\n    image: nginx:alpine\n", 0},
+		{"NVF-ARENA-UNSET", "compose.yaml",
+		 "services:\n  b: {image: 'nginx:alpine', command: run}\n  a:\n    image: i\n"
+		 "    command: python3 job.py\n",
+		 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "job.py", JOB);
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		if (findings_of(&found, cases[i].rule, &last) != cases[i].hits)
+			fail_msg("not %zu findings %s on:\n%s", cases[i].hits, cases[i].rule,
+				 cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_script_has_the_variables_of_its_caller),
 		cmocka_unit_test(a_notebook_runs_a_simulator),
+		cmocka_unit_test(a_simulator_in_python_is_checked_as_a_start),
 	};
 
 	return cmocka_run_group_tests_name("launch_callers", tests, NULL, NULL);

@@ -218,8 +218,8 @@ void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_
 			    const char *why)
 {
 	if (launches->doubt_count < FLMEM_LAUNCH_DOUBTS_MAX)
-		launches->doubts[launches->doubt_count++] =
-			(struct flmem_launch_doubt){.place = *place, .why = why};
+		launches->doubts[launches->doubt_count++] = (struct flmem_launch_doubt){
+			.place = *place, .why = why, .musl = launches->musl};
 	else
 		launches->cut = true;
 }

@@ -102,6 +102,7 @@ struct flmem_launch_doubt {
 	struct flmem_place place;
 	const char *why;		    /* static */
 	char script[FLMEM_LAUNCH_PATH_MAX]; /* only where this file is not checked, too; or "" */
+	bool musl;			    /* as of a launch */
 };
 
 /* Whether a variable reaches a program. */

@@ -77,20 +77,57 @@ static void check_simulations(struct flmem_check *check)
 	struct flmem_launch_check one = {.check = check, .launches = &launches, .index = -1};
 
 	flmem_launches_read(check->input, &launches);
-	if (launches.musl || flmem_nvflare_limits_arenas(&one))
+	if (flmem_nvflare_limits_arenas(&one))
 		return;
 	for (size_t i = 0; i < launches.doubt_count; i++) {
 		const struct flmem_launch_doubt *doubt = &launches.doubts[i];
 		struct flmem_node node = {
 			.kind = FLMEM_NODE_MAP, .text = "", .place = doubt->place};
 
-		if (flmem_nvflare_is_simulation(flmem_launch_script_of(check, doubt)))
+		if (!doubt->musl &&
+		    flmem_nvflare_is_simulation(flmem_launch_script_of(check, doubt)))
 			flmem_check_report(check, &(struct flmem_remark){
 							  .node = &node,
 							  .missing = FLMEM_LAUNCH_ARENA_MAX,
 							  .detail = "the script runs the simulator",
 							  .proposed = flmem_launch_arenas(
 								  FLMEM_ROLE_SIMULATOR_SERVER)});
+	}
+}
+
+static size_t count_scripts(const struct flmem_launches *launches)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < launches->doubt_count; i++)
+		count += *launches->doubts[i].script != '\0';
+	return count;
+}
+
+/*
+ * Calls `look` for the simulator that a file runs by the only script in it: of several it is not
+ * known whose the variables and mounts are.
+ */
+static void check_simulation(struct flmem_check *check,
+			     void (*look)(const struct flmem_launch_check *one))
+{
+	struct flmem_launches launches;
+	struct flmem_launch launch = {.framework = FLMEM_FRAMEWORK_NVFLARE,
+				      .role = FLMEM_ROLE_SIMULATOR_SERVER};
+
+	flmem_launches_read(check->input, &launches);
+	if (launches.launch_count || count_scripts(&launches) != 1)
+		return;
+	for (size_t i = 0; i < launches.doubt_count; i++) {
+		const struct flmem_launch_doubt *doubt = &launches.doubts[i];
+
+		launch.place = doubt->place;
+		launch.musl = doubt->musl;
+		if (flmem_nvflare_is_simulation(flmem_launch_script_of(check, doubt)))
+			look(&(struct flmem_launch_check){.check = check,
+							  .launches = &launches,
+							  .launch = &launch,
+							  .index = -1});
 	}
 }
 
@@ -262,6 +299,7 @@ static void offload_tmpfs(const struct flmem_launch_check *one)
 static void check_offload_tmpfs(struct flmem_check *check)
 {
 	flmem_launch_check_each(check, offload_tmpfs);
+	check_simulation(check, offload_tmpfs);
 }
 
 static void check_arena_unset(struct flmem_check *check)
@@ -290,6 +328,7 @@ static void check_arena_useless(struct flmem_check *check)
 static void check_musl_no_trim(struct flmem_check *check)
 {
 	flmem_launch_check_each(check, launch_musl_no_trim);
+	check_simulation(check, launch_musl_no_trim);
 }
 
 static void check_jemalloc_decay(struct flmem_check *check)
