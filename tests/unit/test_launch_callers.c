@@ -121,6 +121,54 @@ static void a_notebook_runs_a_simulator(void **state)
 	}
 }
 
+/* Commands that other programs run with variables which are not followed. */
+static void a_task_runs_a_simulator(void **state)
+{
+#define OTHERS "NVF-LAUNCH-CANNOT-TELL"
+	static const struct {
+		const char *file, *text, *job;
+		size_t unset, unclear;
+	} cases[] = {
+		{"play.yaml", "- hosts: all\n  tasks:\n  - shell: python3 job.py\n", RUNS, 0, 1},
+		{"play.yaml", "- tasks:\n  - ansible.builtin.shell: python3 job.py\n", RUNS, 0, 1},
+		{"play.yaml", "- tasks:\n  - ansible.builtin.shell: python3 job.py\n", EXPORTS, 0,
+		 0},
+		{"play.yaml", "- tasks:\n  - shell: python3 other.py # job.py\n", RUNS, 0, 1},
+		{"play.yaml", "- tasks:\n  - name: run python3 job.py\n", RUNS, 0, 0},
+		{"dvc.yaml", "stages:\n  a:\n    cmd: python3 job.py\n", RUNS, 0, 1},
+		{"dvc.yaml", "stages:\n  a:\n    cmd: [mkdir x, python3 job.py -n 2]\n", RUNS, 0,
+		 1},
+		{"dvc.yaml", "stages:\n  a:\n    cmd: cat job.py\n", RUNS, 0, 0},
+		{"Taskfile.yml", "tasks:\n  a:\n    cmds:\n    - python3 job.py\n", RUNS, 0, 1},
+		{"run.sh", "sbatch --wrap 'python3 job.py'\n", RUNS, 1, 0},
+		{"run.sh", "sbatch --wrap 'MALLOC_ARENA_MAX=4 nvflare simulator j'\n", RUNS, 0, 0},
+		{"run.sh", "sbatch --wrap 'nvflare simulator j'\n", RUNS, 1, 0},
+		{"run.sh", "jupyter-nbconvert --execute --to html job.ipynb # nvflare\n", RUNS, 0,
+		 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+		size_t unset, unclear;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "job.py", cases[i].job);
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
+		unclear = findings_of(&found, OTHERS, &last);
+		if (unset != cases[i].unset || unclear != cases[i].unclear)
+			fail_msg("%zu unset, %zu unclear on:\n%s", unset, unclear, cases[i].text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 /* Rules about what starts a simulator that a checked file of Python runs. */
 static void a_simulator_in_python_is_checked_as_a_start(void **state)
 {
@@ -179,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_script_has_the_variables_of_its_caller),
 		cmocka_unit_test(a_notebook_runs_a_simulator),
+		cmocka_unit_test(a_task_runs_a_simulator),
 		cmocka_unit_test(a_simulator_in_python_is_checked_as_a_start),
 	};
 

@@ -55,10 +55,19 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
 }
 
+/* A doubt about a script ends where it is checked, unless its variables count. */
+static bool remains(const struct flmem_check *check, const struct flmem_launch_doubt *doubt)
+{
+	const struct flmem_rule_input *script = flmem_launch_script_of(check, doubt);
+
+	return !script || (doubt->unfollowed && flmem_launch_simulates(&script->document.text,
+								       check->row->rule.framework));
+}
+
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++)
-		if (!flmem_launch_script_of(check, &launches->doubts[i]))
+		if (remains(check, &launches->doubts[i]))
 			flmem_launch_report_doubt(check, &launches->doubts[i].place, "environment",
 						  launches->doubts[i].why);
 }

@@ -324,6 +324,9 @@ static void read_all_containers(const struct flmem_node *node, struct flmem_laun
 		read_all_containers(n, launches);
 }
 
+static const char by_others[] =
+	"another program runs it, whose variables are not followed: check what runs";
+
 /*
  * A command under a key of another program: a task of Ansible, a step of Argo. Not inlined, as a
  * recursion calls it, each level of which would have `inner` on the stack.
@@ -335,9 +338,28 @@ __attribute__((noinline)) static void read_other_command(const struct flmem_node
 
 	read_command_words(node, &inner, -1);
 	if (inner.launch_count)
-		flmem_launch_add_doubt(launches, &node->place,
-				       "another program runs it, whose variables are not "
-				       "followed: check what runs");
+		flmem_launch_add_doubt(launches, &node->place, by_others);
+	for (size_t i = 0; i < inner.doubt_count && !inner.launch_count; i++) {
+		size_t count = launches->doubt_count;
+
+		if (!*inner.doubts[i].script)
+			continue;
+		flmem_launch_add_script(launches, &node->place, inner.doubts[i].script);
+		if (launches->doubt_count == count)
+			return;
+		launches->doubts[count].why = by_others;
+		launches->doubts[count].unfollowed = true;
+	}
+}
+
+/* Keys of commands, also with a prefix (ansible.builtin.shell), and of lists of them. */
+static bool is_command_key(const struct flmem_node *node)
+{
+	static const char *const keys[] = {"shell", "cmd", "cmds", "command", "commands", NULL};
+	const struct flmem_node *named = node->key ? node : node->parent;
+	const char *dot = named && named->key ? strrchr(named->key, '.') : NULL;
+
+	return named && named->key && flmem_text_is_one_of(dot ? dot + 1 : named->key, keys);
 }
 
 static void read_other_commands(const struct flmem_node *node, struct flmem_launches *launches)
@@ -345,7 +367,8 @@ static void read_other_commands(const struct flmem_node *node, struct flmem_laun
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
 		const char *text = flmem_node_string(n);
 
-		if (text && flmem_launch_is_likely_in(launches->text, text))
+		if (text && (flmem_launch_is_likely_in(launches->text, text) ||
+			     (strstr(text, ".py") && is_command_key(n))))
 			read_other_command(n, launches);
 		read_other_commands(n, launches);
 	}

@@ -31,6 +31,15 @@ enum flmem_framework flmem_launch_owner(const struct flmem_buf *text)
 	return FLMEM_FRAMEWORK_NONE;
 }
 
+bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework framework)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->framework == framework &&
+		    flmem_file_has_any_word(text, (*f)->simulator_calls))
+			return true;
+	return false;
+}
+
 /* Any program may be written in Python; `script_words` are those of a framework's users. */
 static bool runs_python(const struct flmem_buf *text)
 {

@@ -39,7 +39,7 @@ static bool runs_python_file(const struct flmem_launch_scan *scan, const char *n
 		if (strcmp(name, verbs[i].verb) == 0 &&
 		    strcmp(scan->now.previous, verbs[i].program) == 0)
 			return true;
-	if (strcmp(name, "--execute") == 0 && strcmp(scan->now.command, "jupyter") == 0)
+	if (strcmp(name, "--execute") == 0 && flmem_text_starts(scan->now.command, "jupyter"))
 		return true;
 	return flmem_text_is_one_of(name, names) ||
 	       (strcasestr(name, "python") && !strchr(name, '=')) || /* $PYTHON, ipython3 */

@@ -103,6 +103,7 @@ struct flmem_launch_doubt {
 	const char *why;		    /* static */
 	char script[FLMEM_LAUNCH_PATH_MAX]; /* only where this file is not checked, too; or "" */
 	bool musl;			    /* as of a launch */
+	bool unfollowed; /* what sets variables for the script: one that simulates is a doubt */
 };
 
 /* Whether a variable reaches a program. */
@@ -142,6 +143,9 @@ bool flmem_launch_is_unread(const char *path);
 
 /* The framework of which a text that runs Python mentions a word; NONE: no one. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
+
+/* Whether a file of Python runs a simulator of the framework. */
+bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework framework);
 
 /* Reads the text of a script, image or unit. */
 void flmem_launch_read_plain(const char *path, const char *text,

@@ -181,11 +181,12 @@ static bool copy_command(const struct flmem_launch_scan *scan, const char *text,
 	static const char wrap[] = "--wrap=";
 	const char *split = flmem_launch_split_string(scan, text, before);
 	const char *string = here_string_of(scan, text, before);
-	bool wrapped = flmem_text_starts(text, wrap);
+	bool wrapped = flmem_text_starts(text, wrap), behind = strcmp(before, "--wrap") == 0;
 
 	if (string && !reads_commands(scan))
 		return false;
-	if (!split && !string && !wrapped && !is_behind_c(before) && !is_text_of_runner(scan, text))
+	if (!split && !string && !wrapped && !behind && !is_behind_c(before) &&
+	    !is_text_of_runner(scan, text))
 		return false;
 	snprintf(command, COMMAND_MAX, "%s%s", split ? "env " : "",
 		 split	   ? split

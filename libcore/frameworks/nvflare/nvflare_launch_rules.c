@@ -67,8 +67,7 @@ enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check
 /* The simulator runs below the script, with the script's variables. */
 bool flmem_nvflare_is_simulation(const struct flmem_rule_input *script)
 {
-	return script &&
-	       flmem_file_has_any_word(&script->document.text, flmem_nvflare_simulator_calls);
+	return script && flmem_launch_simulates(&script->document.text, FLMEM_FRAMEWORK_NVFLARE);
 }
 
 static void check_simulations(struct flmem_check *check)
@@ -84,7 +83,7 @@ static void check_simulations(struct flmem_check *check)
 		struct flmem_node node = {
 			.kind = FLMEM_NODE_MAP, .text = "", .place = doubt->place};
 
-		if (!doubt->musl &&
+		if (!doubt->musl && !doubt->unfollowed &&
 		    flmem_nvflare_is_simulation(flmem_launch_script_of(check, doubt)))
 			flmem_check_report(check, &(struct flmem_remark){
 							  .node = &node,
