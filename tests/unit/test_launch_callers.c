@@ -14,6 +14,8 @@
 #include "findings.h"
 #include "tree.h"
 
+#define OTHERS "NVF-LAUNCH-CANNOT-TELL"
+
 #define SET4	"export MALLOC_ARENA_MAX=4\n"
 #define IMAGE	"FROM python:3.12\n"
 #define STARTS	"ENTRYPOINT [\"/app/in.sh\"]\n"
@@ -121,10 +123,57 @@ static void a_notebook_runs_a_simulator(void **state)
 	}
 }
 
+/* Files that are parts of the checked one. */
+static void parts_of_a_file_are_read_together(void **state)
+{
+#define BUILD "services:\n  a:\n    build: .\n    command: nvflare simulator j\n"
+#define PULLS "services:\n  a:\n    image: i\n    command: nvflare simulator j\n"
+#define ENV_A "services:\n  a:\n    environment: {MALLOC_ARENA_MAX: 4}\n"
+#define UNIT  "[Service]\nExecStart=/opt/bin/nvflare simulator j\n"
+#define DROP  "[Service]\nEnvironment=MALLOC_ARENA_MAX=4\n"
+	static const struct {
+		const char *file, *text, *part, *part_text;
+		size_t unset, unclear;
+	} cases[] = {
+		{"compose.yaml", BUILD, "Dockerfile", "FROM a\nENV MALLOC_ARENA_MAX=4\n", 0, 1},
+		{"compose.yaml", BUILD, "Dockerfile", "FROM a\nENV A=4\n", 1, 0},
+		{"compose.yaml", PULLS, "Dockerfile", "FROM a\nENV MALLOC_ARENA_MAX=4\n", 1, 0},
+		{"compose.yaml", PULLS, "compose.override.yaml", ENV_A, 0, 1},
+		{"docker-compose.yml", PULLS, "docker-compose.override.yml", ENV_A, 0, 1},
+		{"compose.yaml", PULLS, "compose.test.yaml", ENV_A, 1, 0},
+		{"compose.yaml", PULLS, "pod.override.yaml", ENV_A, 1, 0},
+		{"fl.service", UNIT, "fl.service.d/a.conf", DROP, 0, 1},
+		{"fl.service", UNIT, "fl.service.d/a.conf", "[Service]\nEnvironment=A=4\n", 1, 0},
+		{"fl.service", UNIT, "xfl.service.d/a.conf", DROP, 1, 0},
+		{"fl.service", UNIT, "other.service.d/a.conf", DROP, 1, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		const char *path;
+		struct tree tree;
+		size_t unset, unclear;
+
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, cases[i].file, cases[i].text);
+		tree_puts(&tree, cases[i].part, cases[i].part_text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
+		unclear = findings_of(&found, OTHERS, &last);
+		if (unset != cases[i].unset || unclear != cases[i].unclear)
+			fail_msg("%zu unset, %zu unclear beside %s:\n%s", unset, unclear,
+				 cases[i].part, cases[i].part_text);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 /* Commands that other programs run with variables which are not followed. */
 static void a_task_runs_a_simulator(void **state)
 {
-#define OTHERS "NVF-LAUNCH-CANNOT-TELL"
 	static const struct {
 		const char *file, *text, *job;
 		size_t unset, unclear;
@@ -227,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_script_has_the_variables_of_its_caller),
 		cmocka_unit_test(a_notebook_runs_a_simulator),
+		cmocka_unit_test(parts_of_a_file_are_read_together),
 		cmocka_unit_test(a_task_runs_a_simulator),
 		cmocka_unit_test(a_simulator_in_python_is_checked_as_a_start),
 	};

@@ -150,7 +150,8 @@ static enum flmem_launch_reach reach_in_script(const struct flmem_rule_input *ca
 static enum flmem_launch_reach reach_in_document(const struct flmem_buf *text,
 						 const char *const *names)
 {
-	static const char *const files[] = {"env_file", "envFrom", "alpine", NULL};
+	static const char *const files[] = {"env_file", "envFrom", "EnvironmentFile=", "alpine",
+					    NULL};
 
 	return flmem_file_has_any_word(text, names) || flmem_file_has_any_word(text, files)
 		       ? FLMEM_LAUNCH_PERHAPS
@@ -234,6 +235,60 @@ static void search_callers(struct call_search *search, const char *file)
 		note_caller(search, &bundle->others[i], name);
 }
 
+static bool is_compose(const char *name)
+{
+	return flmem_text_starts(name, "compose.") || flmem_text_starts(name, "docker-compose.");
+}
+
+/* UNIT.d/NAME.conf */
+static bool is_drop_in(const char *path, const char *unit)
+{
+	const char *name = flmem_text_basename(path);
+	size_t before = (size_t)(name - path), length = strlen(unit);
+	const char *folder = before >= length + 3 ? name - length - 3 : path;
+
+	return before >= length + 3 && strncmp(folder, unit, length) == 0 &&
+	       strncmp(folder + length, ".d/", 3) == 0 && (folder == path || folder[-1] == '/');
+}
+
+/* Compose reads an override with the file; a unit has drop-ins, and a built image its own file. */
+static bool belongs_to(const struct flmem_rule_input *part, const struct flmem_rule_input *input)
+{
+	const char *name = flmem_text_basename(input->file);
+	const char *other = flmem_text_basename(part->file);
+
+	if (flmem_text_ends(name, ".service"))
+		return is_drop_in(part->file, name);
+	if (!is_compose(name))
+		return false;
+	if (is_compose(other))
+		return !strstr(name, ".override.") != !strstr(other, ".override.");
+	return is_of_one_program(other) && flmem_file_has_word(&input->document.text, "build:");
+}
+
+static enum flmem_launch_reach reach_of_part(const struct call_search *search,
+					     const struct flmem_rule_input *part,
+					     const struct flmem_rule_input *input)
+{
+	if (part->kind != &flmem_launch_file || !part->document.text.data ||
+	    !belongs_to(part, input))
+		return FLMEM_LAUNCH_NEVER;
+	return reach_in_document(&part->document.text, search->names);
+}
+
+static void search_parts(struct call_search *search, const struct flmem_rule_input *input)
+{
+	const struct flmem_bundle *bundle = search->bundle;
+	enum flmem_launch_reach reach = FLMEM_LAUNCH_NEVER;
+
+	for (size_t i = 0; i < bundle->count && !reach; i++)
+		reach = reach_of_part(search, &bundle->inputs[i], input);
+	for (size_t i = 0; i < bundle->other_count && !reach; i++)
+		reach = reach_of_part(search, &bundle->others[i], input);
+	if (reach)
+		add_reach(search, reach);
+}
+
 enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,
 						      const char *const *names)
 {
@@ -243,6 +298,7 @@ enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *
 	if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN &&
 	    check->bundle->count + check->bundle->other_count <= CALLER_FILES_MAX)
 		search_callers(&search, check->input->file);
+	search_parts(&search, check->input);
 	return search.reach;
 }
 

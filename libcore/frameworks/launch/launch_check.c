@@ -56,7 +56,7 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 }
 
 /* A doubt about a script ends where it is checked, unless its variables count. */
-static bool remains(const struct flmem_check *check, const struct flmem_launch_doubt *doubt)
+static bool doubt_remains(const struct flmem_check *check, const struct flmem_launch_doubt *doubt)
 {
 	const struct flmem_rule_input *script = flmem_launch_script_of(check, doubt);
 
@@ -67,7 +67,7 @@ static bool remains(const struct flmem_check *check, const struct flmem_launch_d
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++)
-		if (remains(check, &launches->doubts[i]))
+		if (doubt_remains(check, &launches->doubts[i]))
 			flmem_launch_report_doubt(check, &launches->doubts[i].place, "environment",
 						  launches->doubts[i].why);
 }

@@ -60,7 +60,8 @@ const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *
 						      const struct flmem_launch_doubt *doubt);
 
 /*
- * Whether files that start the checked one, as far as they are read with it, set one of the
+ * Whether files that start the checked one or belong to it (drop-ins of a unit, an override of
+ * Compose, the Dockerfile that it builds), as far as they are read with it, set one of the
  * variables for it; the names end in NULL. NEVER also if no one starts it.
  */
 enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,

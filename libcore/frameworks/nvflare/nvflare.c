@@ -235,8 +235,8 @@ static const char *const variable_words[] = {
 
 static const char *const script_words[] = {"nvflare", "job.py", NULL};
 
-const char *const flmem_nvflare_simulator_calls[] = {"SimEnv(", "simulator_run(",
-						     "SimulatorRunner(", NULL};
+static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "SimulatorRunner(",
+					      NULL};
 
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_server_rules,
@@ -270,7 +270,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.variables = variables,
 	.variable_words = variable_words,
 	.script_words = script_words,
-	.simulator_calls = flmem_nvflare_simulator_calls,
+	.simulator_calls = simulator_calls,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.setting_syntaxes = flmem_nvflare_setting_syntaxes,

@@ -81,8 +81,9 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 			place = &one.launch->place;
 	}
 	if (place && flmem_nvflare_limited_by_caller(check) == FLMEM_LAUNCH_PERHAPS)
-		flmem_launch_report_doubt(check, place, FLMEM_LAUNCH_ARENA_MAX,
-					  "a file that starts this one may set it");
+		flmem_launch_report_doubt(
+			check, place, FLMEM_LAUNCH_ARENA_MAX,
+			"a file that starts this one, or is a part of it, may set it");
 }
 
 static void launch_cannot_tell(struct flmem_check *check)

@@ -28,9 +28,6 @@ extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
 
-/* What Python calls to run a whole federation below itself; ends in NULL. */
-extern const char *const flmem_nvflare_simulator_calls[];
-
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
 extern const struct flmem_start_ops flmem_nvflare_start;

@@ -263,6 +263,18 @@ static int visit_path(struct file_search *search, const char *path)
 	return add_if_known(search, path, true);
 }
 
+/* The folder of a file; of a drop-in (UNIT.service.d/NAME.conf) that of its unit. */
+static char *folder_of(const char *path)
+{
+	char *folder = flmem_file_folder(path), *above;
+
+	if (!folder || !flmem_text_ends(folder, ".service.d"))
+		return folder;
+	above = flmem_file_folder(folder);
+	free(folder);
+	return above;
+}
+
 /*
  * Files that are not part of a framework's job form a group if they are in one folder, or if the
  * user named all of them and their content decided.
@@ -273,7 +285,7 @@ static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 
 	if (jobs)
 		return jobs->locate(file, &file->job, &file->app) ? 0 : files_nomem(err);
-	file->job = file->named && !file->kind ? strdup("") : flmem_file_folder(file->path);
+	file->job = file->named && !file->kind ? strdup("") : folder_of(file->path);
 	return file->job ? 0 : files_nomem(err);
 }
 
