@@ -163,6 +163,42 @@ static const struct file_row entries[] = {
 	 {UNSET, "docker run --entrypoint nvflare img poc\ndocker run img simulator j\n", 0, NULL}},
 };
 
+#define BOOT "From: a\n"
+#define RUNS "%runscript\n  exec nvflare simulator j\n"
+#define UNIT "[Service]\nExecStart=/opt/bin/nvflare simulator j\n"
+
+/* Parts of a file that run at another time, or for themselves. */
+static const struct file_row parts[] = {
+	{"fl.def", {UNSET, BOOT "%post\n  " SET RUNS, 1, NULL}},
+	{"fl.def", {UNSET, BOOT "%test\n  " SET RUNS, 1, NULL}},
+	{"fl.def", {UNSET, BOOT "%environment\n  " SET RUNS, 0, NULL}},
+	{"fl.def",
+	 {UNSET, BOOT "%post\n  pip install nvflare\n%environment\n  " SET RUNS, 0, NULL}},
+	{"fl.def", {UNSET, BOOT RUNS "%test\n  true\n%environment\n  " SET, 0, NULL}},
+	{"fl.def", {UNSET, BOOT "%appenv a\n  " SET RUNS, 1, NULL}},
+	{"fl.def", {UNSET, BOOT "%appenv a\n  " SET "%apprun a\n  nvflare simulator j\n", 0, NULL}},
+	{"fl.def",
+	 {UNSET, BOOT "%post\n  echo 'export A=1' >>$APPTAINER_ENVIRONMENT\n" RUNS, 0, NULL}},
+	{"fl.def",
+	 {UNCLEAR, BOOT "%post\n  echo 'export A=1' >>$APPTAINER_ENVIRONMENT\n" RUNS, 1, NULL}},
+	{"fl.service", {UNSET, UNIT "ExecStartPre=export MALLOC_ARENA_MAX=4\n", 1, NULL}},
+	{"fl.service", {UNSET, UNIT "ExecStartPre=/bin/env MALLOC_ARENA_MAX=4 true\n", 1, NULL}},
+	{"fl.service",
+	 {UNSET, UNIT "ExecStartPre=true\nEnvironment=MALLOC_ARENA_MAX=4\n", 0, NULL}},
+	{"fl.service",
+	 {UNSET, UNIT "ExecStartPre=systemctl set-environment MALLOC_ARENA_MAX=4\n", 0, NULL}},
+	{"fl.service",
+	 {UNSET,
+	  "[Service]\nExecStartPre=true\nExecStart=env MALLOC_ARENA_MAX=4 nvflare simulator j\n", 0,
+	  NULL}},
+};
+
+static void parts_that_run_at_another_time_set_nothing(void **state)
+{
+	(void)state;
+	assert_true(files_are_right(parts, FLMEM_ARRAY_SIZE(parts)));
+}
+
 static void entry_points_have_their_arguments(void **state)
 {
 	(void)state;
@@ -193,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commands_in_texts_are_read),
 		cmocka_unit_test(entry_points_have_their_arguments),
+		cmocka_unit_test(parts_that_run_at_another_time_set_nothing),
 		cmocka_unit_test(long_pipes_take_time_in_proportion),
 	};
 

@@ -73,6 +73,7 @@ struct flmem_launch_statement {
 	bool mentions;		     /* a variable that rules check */
 	bool apart;		     /* part of a pipe or in the background: sets nothing outside */
 	bool opens;		     /* it is the header of a condition */
+	bool for_itself;	     /* ExecStartPre= of a unit: sets nothing for ExecStart= */
 	bool interprets;	     /* it runs a file of Python, which the next word may be */
 	bool runs_file;		     /* it runs one that is named */
 	struct flmem_place interpreter; /* or of a variable that may be the file */
@@ -101,6 +102,7 @@ struct flmem_launch_scan {
 	bool shell;		  /* the file is a script: its variables have to be exported */
 	bool exports_all;	  /* set -a */
 	bool build_step;	  /* RUN of a Dockerfile */
+	bool build_section;	  /* %post of Apptainer */
 	bool steps_drop;	  /* srun passes on only what #SBATCH --export lists */
 	bool batch_drops;	  /* sbatch passes on nothing, by SBATCH_EXPORT */
 	const char *step_dropper; /* the variable by which steps drop; NULL: #SBATCH --export */

@@ -374,6 +374,31 @@ static bool is_build_argument(const struct flmem_launch_scan *scan)
 	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
 }
 
+/* Commands of a unit beside ExecStart=, except those that set variables of systemd itself. */
+static void note_unit_command(struct flmem_launch_scan *scan, const char *text)
+{
+	static const char *const keys[] = {
+		"ExecStartPre=", "ExecStartPost=", "ExecCondition=", "ExecReload=", "ExecStop="};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !scan->shell; i++)
+		scan->now.for_itself |= flmem_text_starts(text, keys[i]);
+	if (strcmp(text, "set-environment") == 0)
+		scan->now.for_itself = false;
+}
+
+/* Sections of an Apptainer definition that run when the image is built, or set nothing. */
+static void note_section(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char *const run[] = {"%environment", "%runscript", "%startscript", "%apprun",
+					  NULL};
+	const char *text = word->text;
+
+	if (scan->shell || *text != '%' || word->place.column != 1)
+		return;
+	scan->build_section = !flmem_text_is_one_of(text, run) &&
+			      (strcmp(text, "%appenv") != 0 || !strstr(scan->text, "%apprun"));
+}
+
 /* UnsetEnvironment= of a unit and ENTRYPOINT of an image apply to what is set behind them, too. */
 static bool ends_for_file(const struct flmem_launch_scan *scan)
 {
@@ -408,7 +433,8 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
 	scope = own || apart ? flmem_launch_own_scope(scan) : scan->scope;
 
-	if ((scan->build_step && now->launch < 0) || is_build_argument(scan))
+	if (((scan->build_step || scan->build_section || now->for_itself) && now->launch < 0) ||
+	    is_build_argument(scan))
 		launches->variable_count = now->first;
 	else
 		flmem_launch_end_python(scan);
@@ -464,6 +490,8 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	    (flmem_launch_note_keyword(scan, word->text) || flmem_launch_note_heredoc(scan, word)))
 		return;
 	scan->now.mentions |= flmem_launch_mentions_variable(word->text);
+	note_unit_command(scan, word->text);
+	note_section(scan, word);
 	note_mount(scan, word);
 	flmem_launch_note_source(scan, word);
 	if (scan->shell)

@@ -495,6 +495,8 @@ void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem
 		    flmem_text_starts(word->text, "--export-file") ||
 		    flmem_text_starts(word->text, "EnvironmentFile=");
 
+	/* %post writes what the container sets */
+	file |= scan->build_section && strstr(word->text, "_ENVIRONMENT");
 	if (!file && !(scan->shell && takes_over(scan, word->text)))
 		return;
 	scan->launches->open = true;
