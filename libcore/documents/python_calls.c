@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents/python_deletions.h"
+#include "documents/python_dictionaries.h"
 #include "documents/python_literal.h"
 #include "documents/python_members.h"
 #include "documents/python_names.h"
@@ -586,5 +587,7 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)
 		rc = scan_part(&calls, source, i);
-	return rc ? rc : flmem_python_paths_read(cursor, root, source);
+	if (!rc)
+		rc = flmem_python_paths_read(cursor, root, source);
+	return rc ? rc : flmem_python_dictionaries_read(cursor, root, source);
 }

@@ -6,7 +6,7 @@
  * Python source as a tree: {"imports": [path, ...], "calls": [{"path": path, "args": {...}}, ...],
  * "methods": [the same], "bases": [path, ...], "values": [path, ...], "attributes": [name, ...],
  * "items": [key, ...], "keys": [key, ...], "rebound": [path, ...], "definitions": [name, ...],
- * "paths": [path, ...]}, where a path is the full name of
+ * "paths": [path, ...], "dictionaries": {name: {...}, ...}}, where a path is the full name of
  * what an import binds. `calls` are those of imported names, wherever they occur, `methods` those
  * of methods of anything else, and of setattr(), __import__() and the like, with the name alone as
  * path ("__dict__.update" for methods of that or of vars(), "" for calls of what a call or an entry
@@ -17,7 +17,8 @@
  * attributes that belong to something imported; what `del` deletes counts as assigned, and of
  * entries as a call of PATH.__delitem__, `definitions` the names of functions, of what an
  * object assigns to itself and of what is assigned behind an indent, `paths` the strings that are a
- * name with dots, as configurations name classes.
+ * name with dots, as configurations name classes, `dictionaries` those that are assigned to a name
+ * which the script then only passes on.
  *
  * Arguments by position have the keys "0", "1", ..., and "*" and "**" hold those that are known
  * only when the program runs. Literals are values as in a configuration; everything else is an

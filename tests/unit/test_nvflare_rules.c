@@ -25,6 +25,7 @@
 #define TASK	 "nvflare.app_common.workflows.cmd_task_controller.CmdTaskController"
 #define EVAL	 "nvflare.app_opt.pt.recipes.fedeval.EvalController"
 #define CROSS	 "nvflare.app_common.workflows.cross_site_model_eval.CrossSiteModelEval"
+#define CYCLIC	 "nvflare.app_common.workflows.cyclic_ctl.CyclicController"
 #define SWARM	 "nvflare.app_common.ccwf.swarm_client_ctl.SwarmClientController"
 
 #define SERVER(path, args)	"{\"workflows\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
@@ -33,6 +34,9 @@
 #define SWARM_CLIENT(own, args) "{\"executors\": [" EXECUTOR(SWARM, own) "," EXECUTOR(PT, args) "]}"
 #define META(resources) \
 	"{\"resource_spec\": {" resources "}, \"deploy_map\": {\"app\": [\"@ALL\"]}}"
+#define LAUNCHERS(specs, site)              \
+	"{\"launcher_spec\": {" specs "}, " \
+	"\"deploy_map\": {\"app\": [\"" site "\"]}}"
 #define GPUS "\"site-1\": {\"num_of_gpus\": 1}"
 
 struct row {
@@ -188,6 +192,15 @@ static const struct row rows[] = {
 	{"NVF-CUDA-INVALID", .client = CLIENT("my.Own", "\"cuda_empty_cache\": \"x\""),
 	 .hit = false},
 
+	{"NVF-OFFLOAD-INVALID",
+	 .server = SERVER(FEDAVG, "\"enable_tensor_disk_offload\": \"false\""), .hit = true},
+	{"NVF-OFFLOAD-INVALID", .client = CLIENT(SWARM, "\"enable_tensor_disk_offload\": 1"),
+	 .hit = true},
+	{"NVF-OFFLOAD-INVALID", .server = SERVER(FEDAVG, OFFLOAD), .hit = false},
+	{"NVF-OFFLOAD-INVALID", .client = CLIENT("my.Own", OFFLOAD), .hit = false},
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(CYCLIC, OFFLOAD), .client = CLIENT(PT, ""),
+	 .hit = false},
+
 	{"NVF-CUDA-NOOP", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = true},
 	{"NVF-CUDA-NOOP",
 	 .client = CLIENT(PT, "\"cuda_empty_cache\": true, \"memory_gc_rounds\": 0"), .hit = true,
@@ -213,6 +226,13 @@ static const struct row rows[] = {
 	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""),
 	 .meta = "{\"resource_spec\": {" GPUS "}, \"deploy_map\": {\"app\": [\"site-2\"]}}",
 	 .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(MODERN, ""),
+	 .meta = LAUNCHERS("\"site-1\": {\"k8s\": {\"num_of_gpus\": 2}}", "site-1"), .hit = true},
+	{"NVF-CUDA-MISSING", .client = CLIENT(MODERN, ""),
+	 .meta = LAUNCHERS("\"default\": {\"slurm\": {\"gpus_per_node\": 1}}", "site-1"),
+	 .hit = true},
+	{"NVF-CUDA-MISSING", .client = CLIENT(MODERN, ""),
+	 .meta = LAUNCHERS("\"site-1\": {\"k8s\": {\"num_of_gpus\": 2}}", "site-2"), .hit = false},
 	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""), .meta = META(""), .hit = false},
 
 	{"NVF-SWARM-SPLIT",

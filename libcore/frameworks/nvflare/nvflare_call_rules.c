@@ -18,11 +18,9 @@ static bool is_recipe_path(const char *path)
 }
 
 /* A recipe that the table of classes lacks. */
-static bool is_unknown_recipe(const struct flmem_check *check)
+static bool is_unknown_recipe(const struct flmem_node *call)
 {
-	const char *path = flmem_nvflare_path_text(check->subject);
-
-	return is_recipe_path(path) && !flmem_nvflare_class_of(check->subject);
+	return is_recipe_path(flmem_nvflare_path_text(call)) && !flmem_nvflare_class_of(call);
 }
 
 /* A value that is present, and not known before the job runs. */
@@ -73,16 +71,9 @@ static const struct flmem_node *about_memory(const struct flmem_node *map)
 const struct flmem_node *flmem_nvflare_override(const struct flmem_check *check,
 						enum flmem_nvflare_side side, const char **ret_name)
 {
-	static const char *const names[] = {[FLMEM_NVFLARE_SERVER] = "server_config_overrides",
-					    [FLMEM_NVFLARE_CLIENT] = "client_config_overrides"};
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node = flmem_nvflare_arg(check, names[side]);
+	const struct flmem_node *node = flmem_nvflare_overrides(check, side, ret_name);
 
-	*ret_name = names[side];
-	if (!known || known->part != FLMEM_NVFLARE_RECIPE || !node ||
-	    node->kind == FLMEM_NODE_NULL || (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
-		return NULL;
-	return node;
+	return node && node->kind == FLMEM_NODE_MAP && !about_memory(node) ? NULL : node;
 }
 
 static void check_overrides(struct flmem_check *check)
@@ -211,7 +202,7 @@ static void cannot_tell(struct flmem_check *check)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const char *since;
 
-	if (is_unknown_recipe(check))
+	if (is_unknown_recipe(check->subject))
 		flmem_check_report(check, &(struct flmem_remark){
 						  .node = flmem_node_get(check->subject, "path"),
 						  .path = flmem_nvflare_short_name(
@@ -310,9 +301,16 @@ static void no_settings(struct flmem_check *check)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
 	if (known && known->part == FLMEM_NVFLARE_RECIPE && !has_settings(known))
-		flmem_check_report(check, &(struct flmem_remark){
-						  .node = flmem_node_get(check->subject, "path"),
-						  .path = flmem_nvflare_short_name(known->path)});
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){.node = flmem_node_get(check->subject, "path"),
+					       .path = flmem_nvflare_short_name(known->path),
+					       .detail = known->server_cleans ? "its server "
+										"cleans up every "
+										"round, its "
+										"clients never do"
+									      : "it never cleans "
+										"up"});
 }
 
 /* The map of sites of a recipe, or of set_per_site_config(). */
@@ -330,17 +328,46 @@ static const struct flmem_node *sites_of(const struct flmem_node *call)
 	return sites ? sites : flmem_node_get(args, strchr(path, '.') ? "1" : "0");
 }
 
-static void report_site(struct flmem_check *check, const struct flmem_node *site)
+/* Whether a recipe has settings for the clients; a call of another function may be about any. */
+static bool may_set_clients(const struct flmem_nvflare_class *known)
 {
+	return !known || known->cuda || known->intervals[FLMEM_NVFLARE_CLIENT].arg;
+}
+
+static void report_site(struct flmem_check *check, const struct flmem_node *call,
+			const struct flmem_node *site)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
+	char path[96], detail[128];
+
 	for (const char *const *name = flmem_nvflare_names; *name; name++) {
 		const struct flmem_node *node = flmem_node_get(site, *name);
-		char path[96];
 
 		if (!node)
 			continue;
 		snprintf(path, sizeof(path), "per_site_config.%s", *name);
-		flmem_check_report(check, &(struct flmem_remark){.node = node, .path = path});
+		snprintf(detail, sizeof(detail), "set it for all clients in the recipe");
+		if (!may_set_clients(known))
+			snprintf(detail, sizeof(detail), "%.80s has no argument for it",
+				 flmem_nvflare_short_name(known->path));
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = node, .path = path, .detail = detail});
 	}
+}
+
+/* Whether the only recipes that the script makes have no setting for clients. */
+static bool lacks_client_settings(const struct flmem_check *check)
+{
+	bool found = false;
+
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(n);
+
+		if (known ? may_set_clients(known) : is_unknown_recipe(n))
+			return false;
+		found |= known != NULL;
+	}
+	return found;
 }
 
 static void report_open_sites(struct flmem_check *check, const struct flmem_node *sites)
@@ -373,24 +400,33 @@ const struct flmem_node *flmem_nvflare_sites_next(const struct flmem_node *scrip
 	}
 }
 
-static void check_site(struct flmem_check *check, const struct flmem_node *site)
+/* `open`: whether what is not known may hold a setting at all. */
+static void check_site(struct flmem_check *check, const struct flmem_node *call,
+		       const struct flmem_node *site, bool open)
 {
-	if (site->kind == FLMEM_NODE_EXPRESSION)
-		report_open_sites(check, site);
-	else if (flmem_node_get(site, "**"))
-		report_open_sites(check, flmem_node_get(site, "**"));
-	report_site(check, site);
+	const struct flmem_node *more;
+
+	site = flmem_nvflare_map(check, site);
+	more = site->kind == FLMEM_NODE_EXPRESSION ? site : flmem_node_get(site, "**");
+	if (open && more)
+		report_open_sites(check, more);
+	report_site(check, call, site);
 }
 
 static void per_site_ignored(struct flmem_check *check)
 {
 	const struct flmem_node *call = NULL, *sites;
+	bool lacks = lacks_client_settings(check);
 
 	while ((sites = flmem_nvflare_sites_next(check->subject, &call))) {
-		if (sites->kind == FLMEM_NODE_EXPRESSION)
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
+		bool open = known ? may_set_clients(known) : !lacks;
+
+		sites = flmem_nvflare_map(check, sites);
+		if (open && sites->kind == FLMEM_NODE_EXPRESSION)
 			report_open_sites(check, sites);
 		for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next)
-			check_site(check, n);
+			check_site(check, call, n, open);
 	}
 }
 
@@ -450,7 +486,7 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition = "a recipe without any memory setting: statistics, PSI, "
 				      "XGBoost, Flower, edge, collab",
-			 .message = "this recipe never cleans up and has no argument for it; set "
+			 .message = "this recipe has no argument for cleanups; set "
 				    "the allocator with flmem start, and trim with flmem trim",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
@@ -462,10 +498,10 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition = "a memory setting in per_site_config; information where its "
-				      "value is "
-				      "known only when the script runs",
+				      "value is known only when the script runs and the recipe "
+				      "has such settings",
 			 .message = "NVFlare reads no memory settings per site and ignores this "
-				    "one; set it for all clients in the recipe",
+				    "one",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
 		.check = per_site_ignored,

@@ -147,7 +147,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	{RECIPE(RECIPES ".fedstats.FedStatsRecipe", NULL)},
 	{RECIPE(PSI ".dh_psi.DhPSIRecipe", PSI)},
 	{RECIPE("nvflare.app_opt.flower.recipe.FlowerRecipe", NULL)},
-	{RECIPE(XGBOOST ".bagging.XGBBaggingRecipe", XGBOOST)},
+	{RECIPE(XGBOOST ".bagging.XGBBaggingRecipe", XGBOOST), .server_cleans = true},
 	{RECIPE(XGBOOST ".histogram.XGBHorizontalRecipe", XGBOOST)},
 	{RECIPE(XGBOOST ".vertical.XGBVerticalRecipe", XGBOOST)},
 	{RECIPE("nvflare.edge.tools.edge_fed_buff_recipe.EdgeFedBuffRecipe", NULL)},

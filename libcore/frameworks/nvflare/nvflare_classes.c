@@ -12,6 +12,8 @@
 
 #define OFFLOAD "enable_tensor_disk_offload"
 
+#define OVERRIDING "memory_gc_rounds" /* an interval, in overrides */
+
 #define CONVERTED_MAX 18U /* digits of 64 bits */
 
 const char *const flmem_nvflare_names[] = {
@@ -163,6 +165,18 @@ const struct flmem_node *flmem_nvflare_arg(const struct flmem_check *check, cons
 	return flmem_node_get(check->args, name);
 }
 
+const struct flmem_node *flmem_nvflare_map(const struct flmem_check *check,
+					   const struct flmem_node *value)
+{
+	const struct flmem_node *names, *found;
+
+	if (!is_python_input(check->input) || !flmem_node_is_kind(value, FLMEM_NODE_EXPRESSION))
+		return value;
+	names = flmem_node_get(check->input->document.root, "dictionaries");
+	found = *value->text ? flmem_node_get(names, value->text) : NULL;
+	return found ? found : value;
+}
+
 /* pydantic 2.13 makes whole numbers of "1", " +1 " and "1.0". */
 static bool convert_integer(const struct flmem_nvflare_class *known, const struct flmem_node *value,
 			    int64_t *ret_value)
@@ -190,6 +204,50 @@ static bool convert_integer(const struct flmem_nvflare_class *known, const struc
 	return true;
 }
 
+const struct flmem_node *flmem_nvflare_overrides(const struct flmem_check *check,
+						 enum flmem_nvflare_side side,
+						 const char **ret_name)
+{
+	static const char *const names[] = {[FLMEM_NVFLARE_SERVER] = "server_config_overrides",
+					    [FLMEM_NVFLARE_CLIENT] = "client_config_overrides"};
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, names[side]);
+
+	*ret_name = names[side];
+	if (!known || known->part != FLMEM_NVFLARE_RECIPE || !node || node->kind == FLMEM_NODE_NULL)
+		return NULL;
+	return flmem_nvflare_map(check, node);
+}
+
+/* 2.9.0, recipe/cyclic.py and app_opt/pt/recipes/swarm.py */
+const struct flmem_nvflare_class *
+flmem_nvflare_overridden_class(const struct flmem_nvflare_class *recipe,
+			       enum flmem_nvflare_side side)
+{
+	static const char *const paths[][FLMEM_NVFLARE_SIDES] = {
+		{"nvflare.app_common.workflows.cyclic_ctl.CyclicController",
+		 "nvflare.job_config.script_runner.ScriptRunner"},
+		{"nvflare.app_common.ccwf.ccwf_job.SwarmServerConfig",
+		 "nvflare.app_common.ccwf.ccwf_job.SwarmClientConfig"},
+	};
+	bool swarm = flmem_text_ends(recipe->path, ".SwarmLearningRecipe");
+
+	if (!swarm && !flmem_text_ends(recipe->path, ".CyclicRecipe"))
+		return NULL;
+	return flmem_nvflare_class_find(paths[swarm][side]);
+}
+
+bool flmem_nvflare_is_overridden(const struct flmem_check *check, enum flmem_nvflare_side side,
+				 const char *key, const struct flmem_node **ret_value)
+{
+	const char *name;
+	const struct flmem_node *map = flmem_nvflare_overrides(check, side, &name);
+	bool open = map && (map->kind != FLMEM_NODE_MAP || flmem_node_get(map, "**"));
+
+	*ret_value = open ? NULL : flmem_node_get(map, key);
+	return open || *ret_value;
+}
+
 /* Words that pydantic takes as true. */
 static bool converts_to_true(const char *text)
 {
@@ -203,11 +261,14 @@ static bool converts_to_true(const char *text)
 
 bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 {
-	const struct flmem_node *value =
-		flmem_check_resolve(check->input, flmem_nvflare_arg(check, name));
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const char *text = flmem_node_string(value);
+	const struct flmem_node *value;
+	const char *text;
 	int64_t number;
+
+	if (!flmem_nvflare_is_overridden(check, FLMEM_NVFLARE_CLIENT, name, &value))
+		value = flmem_check_resolve(check->input, flmem_nvflare_arg(check, name));
+	text = flmem_node_string(value);
 
 	/* Workflows take any value; recipes convert words, SwarmClientController refuses them. */
 	if (text && known && known->converts)
@@ -273,6 +334,10 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare
 	const struct flmem_node *node = name ? flmem_nvflare_arg(check, name) : NULL, *value;
 
 	*ret_node = node;
+	/* The classes of a swarm recipe get the argument as well as the overrides. */
+	if (name && strcmp(name, OVERRIDING) != 0 &&
+	    flmem_nvflare_is_overridden(check, side, OVERRIDING, &value))
+		return false;
 	value = flmem_check_resolve(check->input, node);
 	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python a whole number */
 		*ret_rounds = flmem_node_is_true(value);
@@ -349,8 +414,13 @@ void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_s
 static bool read_integer(const struct flmem_check *check, const char *name, const char *position,
 			 int64_t *ret_value, bool *ret_absent)
 {
-	const struct flmem_node *node = flmem_nvflare_arg(check, name);
+	const struct flmem_node *node;
 
+	*ret_absent = false;
+	if (!flmem_nvflare_is_overridden(check, FLMEM_NVFLARE_SERVER, name, &node))
+		node = flmem_nvflare_arg(check, name);
+	else if (!node)
+		return false;
 	if (!node && position && is_python_input(check->input))
 		node = flmem_node_get(check->args, position);
 	*ret_absent = !node && !flmem_nvflare_open_args(check);

@@ -48,10 +48,11 @@ struct flmem_nvflare_class {
 	const char *format;    /* the argument with the format of tensors; NULL: none */
 	struct flmem_nvflare_interval intervals[FLMEM_NVFLARE_SIDES];
 	enum flmem_nvflare_part part;
-	bool pytorch;	 /* the default of that is PyTorch's */
-	bool cuda;	 /* has cuda_empty_cache */
-	bool gc_ignored; /* accepts the interval and never cleans up */
-	bool converts;	 /* pydantic makes integers of numbers in strings and of booleans */
+	bool pytorch;	    /* the default of that is PyTorch's */
+	bool cuda;	    /* has cuda_empty_cache */
+	bool gc_ignored;    /* accepts the interval and never cleans up */
+	bool server_cleans; /* every round, in a recipe without any setting */
+	bool converts;	    /* pydantic makes integers of numbers in strings and of booleans */
 };
 
 /* Names of arguments that set memory; ends in NULL. */
@@ -105,6 +106,10 @@ const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check
 /* The value of an argument; NULL when it is absent, which `open_args` may contradict. */
 const struct flmem_node *flmem_nvflare_arg(const struct flmem_check *check, const char *name);
 
+/* What a value is: the dictionary that the script assigns to its name, or itself; NULL for NULL. */
+const struct flmem_node *flmem_nvflare_map(const struct flmem_check *check,
+					   const struct flmem_node *value);
+
 /* True for true, and for what Python takes as that. */
 bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
 
@@ -114,6 +119,20 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
  */
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
 			     int64_t *ret_rounds, const struct flmem_node **ret_node);
+
+/* The overrides of a recipe for a side, with the name of that argument; NULL: none. */
+const struct flmem_node *flmem_nvflare_overrides(const struct flmem_check *check,
+						 enum flmem_nvflare_side side,
+						 const char **ret_name);
+
+/* Whether these may hold the key; `*ret_value` is then its value, NULL: not known. */
+bool flmem_nvflare_is_overridden(const struct flmem_check *check, enum flmem_nvflare_side side,
+				 const char *key, const struct flmem_node **ret_value);
+
+/* The class that gets them; NULL: none is known. */
+const struct flmem_nvflare_class *
+flmem_nvflare_overridden_class(const struct flmem_nvflare_class *recipe,
+			       enum flmem_nvflare_side side);
 
 /*
  * Overrides of a recipe for a side, which win over its own arguments; NULL where there are none, or

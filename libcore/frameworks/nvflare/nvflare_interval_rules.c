@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
+
+#define OFFLOAD "enable_tensor_disk_offload"
 
 enum value {
 	NEGATIVE,
@@ -207,6 +210,33 @@ static void check_cuda_invalid(struct flmem_check *check)
 					    "'false'"});
 }
 
+/*
+ * Controllers keep the value, and Python takes any text as true; a swarm client accepts a truth
+ * value alone (check_object_type() of 2.9.0). Recipes convert words.
+ */
+static void check_offload_invalid(struct flmem_check *check)
+{
+	static const enum flmem_severity error = FLMEM_SEVERITY_ERROR;
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, OFFLOAD);
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	bool swarm = known && (known->part == FLMEM_NVFLARE_SWARM_EXECUTOR ||
+			       flmem_text_ends(known->path, ".SwarmLearningRecipe"));
+	const char *text = flmem_node_string(value);
+
+	if (!value || !known || !known->offload || value->kind == FLMEM_NODE_BOOL ||
+	    value->kind == FLMEM_NODE_EXPRESSION ||
+	    (!swarm && (known->converts || !text || !*text)))
+		return;
+	flmem_nvflare_report_arg(
+		check, OFFLOAD, node,
+		(struct flmem_remark){
+			.severity = swarm ? &error : NULL,
+			.detail = swarm ? "the swarm client refuses any other value"
+					: "NVFlare does not check it, and any text is true, also "
+					  "'false'"});
+}
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "NVF-GC-INVALID",
@@ -238,6 +268,21 @@ static const struct flmem_rule_row rows[] = {
 		.inputs = {&flmem_nvflare_client_file, &flmem_nvflare_python_file},
 		.parts = true,
 		.check = check_cuda_invalid,
+	},
+	{
+		.rule = {.id = "NVF-OFFLOAD-INVALID",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.8",
+			 .condition = "enable_tensor_disk_offload that is a text; of a swarm "
+				      "client (an error) also any other value that is neither "
+				      "true nor false",
+			 .message = "enable_tensor_disk_offload must be true or false",
+			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file,
+			   &flmem_nvflare_python_file},
+		.parts = true,
+		.check = check_offload_invalid,
 	},
 };
 

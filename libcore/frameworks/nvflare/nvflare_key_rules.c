@@ -12,6 +12,8 @@
 #define NEAR	 2   /* letters that a misspelt key may differ in */
 #define KEYS_MAX 256 /* of a map that is searched for duplicates */
 
+#define CLEAR_CACHE "clear_cache"
+
 /* Other arguments of executors that a misspelling may be of. */
 static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
@@ -19,9 +21,22 @@ static const char *const other_names[] = {"server_expected_format", "max_resends
 static const char *const outer_names[] = {"tensor_download_chunk_size", "np_download_chunk_size",
 					  NULL};
 
+/* Whether they differ in underscores and the case of letters at most: memoryGcRounds. */
+static bool has_same_letters(const char *key, const char *name)
+{
+	do {
+		key += strspn(key, "_");
+		name += strspn(name, "_");
+		if (strncasecmp(key, name, 1) != 0)
+			return false;
+	} while (*key++ && *name++);
+	return true;
+}
+
 static bool is_near(const char *key, const char *name)
 {
-	return strcmp(key, name) != 0 && flmem_text_distance(key, name) <= NEAR;
+	return strcmp(key, name) != 0 &&
+	       (flmem_text_distance(key, name) <= NEAR || has_same_letters(key, name));
 }
 
 static const char *near_one(const char *key, const char *const *names)
@@ -44,28 +59,55 @@ static bool is_about_memory(const char *key)
 	return false;
 }
 
+/* The argument for an interval; of a recipe the one for the side that the key names. */
+static const char *meant_interval(const struct flmem_nvflare_class *known, const char *key)
+{
+	const char *server = known->intervals[FLMEM_NVFLARE_SERVER].arg,
+		   *client = known->intervals[FLMEM_NVFLARE_CLIENT].arg;
+	bool recipe = known->part == FLMEM_NVFLARE_RECIPE;
+
+	if (!strcasestr(key, "gc"))
+		return NULL;
+	if (recipe && strcasestr(key, "client"))
+		return client;
+	if (recipe && strcasestr(key, "server"))
+		return server;
+	return server && client ? "server_memory_gc_rounds or client_memory_gc_rounds"
+	       : server		? server
+				: client;
+}
+
+/* The argument of the class that a key of other words is about: empty_cuda_cache. */
+static const char *meant_setting(const struct flmem_nvflare_class *known, const char *key)
+{
+	static const char *const names[][2] = {{"cuda", "cuda_empty_cache"},
+					       {"empty_cache", "cuda_empty_cache"},
+					       {"offload", "enable_tensor_disk_offload"}};
+	const char *since;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcasestr(key, names[i][0]) && strcmp(key, names[i][1]) != 0 &&
+		    flmem_nvflare_accepts(known, names[i][1], &since))
+			return names[i][1];
+	return meant_interval(known, key);
+}
+
 /* The class's own argument for what the key is the name of elsewhere. */
 static void put_meant(const struct flmem_nvflare_class *known, const char *key, char *out,
 		      size_t size)
 {
-	const char *server = known->intervals[FLMEM_NVFLARE_SERVER].arg, *since,
-		   *client = known->intervals[FLMEM_NVFLARE_CLIENT].arg;
-	const char *other = near_one(key, flmem_nvflare_names);
+	const char *other = near_one(key, flmem_nvflare_names), *meant, *since;
 
 	if (!other)
 		other = near_one(key, other_names);
+	meant = other && flmem_nvflare_accepts(known, other, &since) ? other
+								     : meant_setting(known, key);
 	if (flmem_text_is_one_of(key, outer_names))
 		snprintf(out, size, "it is an outermost key of the file");
-	else if (other && flmem_nvflare_accepts(known, other, &since))
-		snprintf(out, size, "did you mean %s", other);
-	else if (strcasestr(key, "gc") && server && client)
-		snprintf(out, size, "did you mean %s",
-			 strcasestr(key, "client")   ? client
-			 : strcasestr(key, "server") ? server
-						     : "server_memory_gc_rounds or "
-						       "client_memory_gc_rounds");
-	else if (strcasestr(key, "gc") && (server || client))
-		snprintf(out, size, "did you mean %s", server ? server : client);
+	else if (strcmp(key, CLEAR_CACHE) == 0)
+		snprintf(out, size, "it is an argument of send()");
+	else if (meant)
+		snprintf(out, size, "did you mean %s", meant);
 	else if (flmem_text_is_one_of(key, flmem_nvflare_names) ||
 		 flmem_text_is_one_of(key, other_names) || is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
@@ -93,8 +135,32 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 		return false;
 	return flmem_text_is_one_of(key, flmem_nvflare_names) ||
 	       flmem_text_is_one_of(key, other_names) || flmem_text_is_one_of(key, outer_names) ||
-	       is_about_memory(key) || near_one(key, flmem_nvflare_names) ||
-	       near_one(key, other_names);
+	       is_about_memory(key) || strcmp(key, CLEAR_CACHE) == 0 ||
+	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
+}
+
+/* Overrides are arguments of another class. */
+static void unknown_overrides(struct flmem_check *check, const struct flmem_nvflare_class *recipe)
+{
+	char detail[128], path[96];
+	const char *name;
+
+	for (int side = 0; side < FLMEM_NVFLARE_SIDES; side++) {
+		enum flmem_nvflare_side one = (enum flmem_nvflare_side)side;
+		const struct flmem_nvflare_class *known =
+			flmem_nvflare_overridden_class(recipe, one);
+		const struct flmem_node *n =
+			flmem_node_first(flmem_nvflare_overrides(check, one, &name));
+
+		for (; known && n; n = n->next) {
+			if (!is_unknown(known, n->key))
+				continue;
+			put_meant(known, n->key, detail, sizeof(detail));
+			snprintf(path, sizeof(path), "%s.%.64s", name, n->key);
+			flmem_nvflare_report_arg(check, path, n,
+						 (struct flmem_remark){.detail = detail});
+		}
+	}
 }
 
 /* User-defined classes accept arguments of any name. */
@@ -110,6 +176,8 @@ static void key_unknown(struct flmem_check *check)
 		put_meant(known, n->key, detail, sizeof(detail));
 		flmem_nvflare_report_arg(check, n->key, n, (struct flmem_remark){.detail = detail});
 	}
+	if (known && check->input->kind == &flmem_nvflare_python_file)
+		unknown_overrides(check, known);
 }
 
 /* An argument of later versions; where the version is not known, what holds before them. */
@@ -301,7 +369,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition = "an argument that an NVFlare class lacks and whose name is "
 				      "or resembles that of a memory setting: misspelt, of another "
-				      "class, or a recipe's name in a job file",
+				      "class, or a recipe's name in a job file; also in the "
+				      "overrides of a cyclic or swarm recipe",
 			 .message = "the class has no argument with this name, so the job does not "
 				    "load",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

@@ -38,7 +38,7 @@ static bool one_offloads(const struct flmem_check *check, const struct flmem_rul
 			check_of_part(check, input, part ? flmem_node_get(n, part) : n);
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(one.subject);
 
-		if (!(known && known->part == FLMEM_NVFLARE_RECIPE) &&
+		if ((!known || (known->part != FLMEM_NVFLARE_RECIPE && known->offload)) &&
 		    flmem_nvflare_is_on(&one, OFFLOAD))
 			return true;
 	}
@@ -100,9 +100,10 @@ static bool script_offloads(const struct flmem_check *check)
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
 
 	for (; n; n = n->next) {
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(n);
 		struct flmem_check one = check_of_part(check, check->input, n);
 
-		if (flmem_nvflare_class_of(n) && flmem_nvflare_is_on(&one, OFFLOAD))
+		if (known && known->offload && flmem_nvflare_is_on(&one, OFFLOAD))
 			return true;
 	}
 	return false;
@@ -169,6 +170,7 @@ static void offload_site(struct flmem_check *check)
 	if (!script_offloads(check))
 		return;
 	while ((sites = flmem_nvflare_sites_next(check->subject, &call))) {
+		sites = flmem_nvflare_map(check, sites);
 		if (sites->kind == FLMEM_NODE_EXPRESSION)
 			report_site_format(check, sites, false);
 		for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next)
@@ -190,7 +192,7 @@ static const struct flmem_rule_row rows[] = {
 				      "runner or recipe is not pytorch",
 			 .message =
 				 "tensor offload to disk has no effect on results that are sent as "
-				 "NumPy arrays; set server_expected_format to pytorch",
+				 "NumPy arrays; set their format to pytorch",
 			 .source = "NVFlare design note \"tensor disk offload\""},
 		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 2.9.0: job_config/api.py, job_config/fed_job_config.py, recipe/sim_env.py, recipe/poc_env.py,
+ * private/fed/app/simulator/simulator_runner.py, utils/job_launcher_utils.py.
+ */
+#include "frameworks/nvflare/nvflare_gpus.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+
+/* The keys of a meta file, and of meta_props, with the resources of sites. */
+static const char *const spec_keys[] = {"resource_spec", "launcher_spec"};
+
+/* A number of GPUs above 0 in the resources of a site; launchers put them one level deeper. */
+static bool has_gpus(const struct flmem_node *resources, int levels)
+{
+	static const char *const keys[] = {"num_of_gpus", "gpus_per_node", NULL};
+	int64_t count;
+
+	for (const struct flmem_node *n = flmem_node_first(resources); n; n = n->next) {
+		if (n->key && flmem_text_is_one_of(n->key, keys) && flmem_node_integer(n, &count) &&
+		    count > 0)
+			return true;
+		if (levels && has_gpus(n, levels - 1))
+			return true;
+	}
+	return false;
+}
+
+/* The blocks for all sites, of launcher_spec and of resource_spec. */
+static bool is_for_all(const char *site)
+{
+	return strcmp(site, "default") == 0 || strcmp(site, "@default") == 0;
+}
+
+static bool is_deployed_to(const struct flmem_node *sites, const char *site)
+{
+	for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next) {
+		const char *name = flmem_node_string(n);
+
+		if (name && (!strcmp(name, "@ALL") || !strcmp(name, site) ||
+			     (is_for_all(site) && strcmp(name, "server") != 0)))
+			return true;
+	}
+	return false;
+}
+
+/* The first client with GPUs in such a map that is among `sites`, where that is not NULL. */
+static const char *gpu_site_in(const struct flmem_node *spec, const struct flmem_node *sites)
+{
+	for (const struct flmem_node *n = flmem_node_first(spec); n; n = n->next)
+		if (n->key && strcmp(n->key, "server") != 0 && has_gpus(n, 1) &&
+		    (!sites || is_deployed_to(sites, n->key)))
+			return n->key;
+	return NULL;
+}
+
+const char *flmem_nvflare_gpu_site(const struct flmem_check *check)
+{
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_rule_input *input = &check->bundle->inputs[i];
+		const struct flmem_node *sites;
+
+		if (input->kind != &flmem_nvflare_meta_file)
+			continue;
+		sites = FLMEM_NODE_DIG(input->document.root, "deploy_map", check->input->app);
+		for (size_t k = 0; sites && k < FLMEM_ARRAY_SIZE(spec_keys); k++) {
+			const char *site = gpu_site_in(
+				flmem_node_get(input->document.root, spec_keys[k]), sites);
+
+			if (site)
+				return site;
+		}
+	}
+	return NULL;
+}
+
+/* A list that is written out, and not empty. */
+static bool lists_some(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data + node->place.start;
+
+	return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] != ']';
+}
+
+/* An argument of a call by its name or place (NULL: none), or of what "**" stands for. */
+static const struct flmem_node *call_argument(const struct flmem_check *check,
+					      const struct flmem_node *call, const char *name,
+					      const char *place)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *found = flmem_node_get(args, name), *more;
+
+	if (!found && place)
+		found = flmem_node_get(args, place);
+	more = found ? NULL : flmem_nvflare_map(check, flmem_node_get(args, "**"));
+	return flmem_node_is_kind(more, FLMEM_NODE_MAP) ? flmem_node_get(more, name)
+	       : more					? more
+							: found;
+}
+
+/* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) and the like; or NULL. */
+static const struct flmem_node *gpus_of_call(const struct flmem_check *check,
+					     const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call);
+
+	if (flmem_text_ends(path, ".SimEnv"))
+		return call_argument(check, call, "gpu_config", NULL);
+	if (flmem_text_ends(path, ".PocEnv"))
+		return call_argument(check, call, "gpu_ids", NULL);
+	if (flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, ".SimulatorRunner"))
+		return call_argument(check, call, "gpu", "5");
+	return strcmp(path, "simulator_run") == 0 ? call_argument(check, call, "gpu", "4") : NULL;
+}
+
+static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *gpus = gpus_of_call(check, call);
+	const char *text = flmem_node_string(gpus);
+
+	return gpus && (text ? *text != '\0' : lists_some(check, gpus));
+}
+
+/* The value that set_recipe_meta() gets for some key; or NULL. */
+static const struct flmem_node *recipe_meta_of(const struct flmem_check *check,
+					       const struct flmem_node *call)
+{
+	return flmem_text_ends(flmem_nvflare_path_text(call), ".set_recipe_meta")
+		       ? call_argument(check, call, "value", "2")
+		       : NULL;
+}
+
+/* The value for the key RESOURCE_SPEC; or NULL. */
+static const struct flmem_node *spec_of_call(const struct flmem_check *check,
+					     const struct flmem_node *call)
+{
+	const struct flmem_node *value = recipe_meta_of(check, call), *key;
+
+	key = value ? call_argument(check, call, "key", "1") : NULL;
+	return key && flmem_text_ends(key->text, "RESOURCE_SPEC") ? value : NULL;
+}
+
+/* Of FedJob(meta_props={"resource_spec": ...}). */
+static const char *gpu_site_of_props(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call), *site = NULL;
+	const struct flmem_node *props;
+
+	if (!flmem_text_starts(path, "nvflare."))
+		return NULL;
+	props = call_argument(check, call, "meta_props",
+			      flmem_text_ends(path, ".FedJob") ? "3" : NULL);
+	props = flmem_nvflare_map(check, props);
+	for (size_t i = 0; !site && i < FLMEM_ARRAY_SIZE(spec_keys); i++)
+		site = gpu_site_in(flmem_nvflare_map(check, flmem_node_get(props, spec_keys[i])),
+				   NULL);
+	return site;
+}
+
+/* add_resource_spec(site_name, resource_spec) */
+static const char *gpu_site_of_added(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *site, *spec;
+	const char *name;
+
+	if (strcmp(flmem_nvflare_path_text(call), "add_resource_spec") != 0)
+		return NULL;
+	site = call_argument(check, call, "site_name", "0");
+	spec = flmem_nvflare_map(check, call_argument(check, call, "resource_spec", "1"));
+	name = flmem_node_string(site);
+	return name && strcmp(name, "server") != 0 && has_gpus(spec, 1) ? name : NULL;
+}
+
+/* The client to which a call of the script assigns GPUs, with the name of the call. */
+static const char *gpu_site_of_call(const struct flmem_check *check, const struct flmem_node *call,
+				    const char **ret_by)
+{
+	const char *site;
+
+	*ret_by = "set_recipe_meta()";
+	site = gpu_site_in(flmem_nvflare_map(check, recipe_meta_of(check, call)), NULL);
+	if (site)
+		return site;
+	*ret_by = "meta_props";
+	site = gpu_site_of_props(check, call);
+	if (site)
+		return site;
+	*ret_by = "add_resource_spec()";
+	site = gpu_site_of_added(check, call);
+	if (site)
+		return site;
+	*ret_by = flmem_text_ends(flmem_nvflare_path_text(call), ".PocEnv") ? "PocEnv"
+									    : "the simulator";
+	return runs_on_gpus(check, call) ? "clients" : NULL;
+}
+
+/* Behind a call of a script, or the first one: those of functions, then those of methods. */
+static const struct flmem_node *next_call(const struct flmem_check *check,
+					  const struct flmem_node *call)
+{
+	const struct flmem_node *root = check->input->document.root;
+	const struct flmem_node *methods = flmem_node_get(root, "methods");
+	const struct flmem_node *next =
+		call ? call->next : flmem_node_first(flmem_node_get(root, "calls"));
+
+	return next || (call && call->parent == methods) ? next : flmem_node_first(methods);
+}
+
+const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
+{
+	const struct flmem_node *n = NULL;
+	const char *site;
+
+	while ((n = next_call(check, n))) {
+		site = gpu_site_of_call(check, n, ret_by);
+		if (site)
+			return site;
+	}
+	return NULL;
+}
+
+/* "env.gpu_config = value", except one that is none. */
+static bool assigns_gpus(const struct flmem_check *check)
+{
+	static const char *const names[] = {"gpu_config", "gpu_ids", NULL};
+	static const char *const nothing[] = {"None", "\"\"", "''", "[]"};
+	const struct flmem_node *n =
+		flmem_node_first(flmem_node_get(check->input->document.root, "attributes"));
+
+	for (; n; n = n->next) {
+		const char *value = check->input->document.text.data + n->place.end;
+		bool some = flmem_text_is_one_of(n->text, names);
+
+		value += strspn(value, " \t=");
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nothing); i++)
+			some &= !flmem_text_starts(value, nothing[i]);
+		if (some)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a class of the script inherits from an environment. */
+static bool inherits_environment(const struct flmem_check *check)
+{
+	const struct flmem_node *n =
+		flmem_node_first(flmem_node_get(check->input->document.root, "bases"));
+
+	while (n && !flmem_text_ends(n->text, ".SimEnv") && !flmem_text_ends(n->text, ".PocEnv"))
+		n = n->next;
+	return n;
+}
+
+/* What such a class passes to super().__init__(); NULL: no call has it. */
+static const struct flmem_node *inherited_gpus(const struct flmem_check *check)
+{
+	static const char *const names[] = {"gpu_config", "gpu_ids"};
+	const struct flmem_node *n =
+		flmem_node_first(flmem_node_get(check->input->document.root, "methods"));
+
+	for (; n; n = n->next)
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+			const struct flmem_node *gpus = FLMEM_NODE_DIG(n, "args", names[i]);
+
+			if (gpus && strcmp(flmem_nvflare_path_text(n), "__init__") == 0)
+				return gpus;
+		}
+	return NULL;
+}
+
+/* Who makes such a class is not read, and which GPUs it then gets. */
+static bool may_inherit_gpus(const struct flmem_check *check)
+{
+	const char *text = check->input->document.text.data;
+	const struct flmem_node *gpus;
+
+	if ((!strstr(text, "gpu_config") && !strstr(text, "gpu_ids")) ||
+	    !inherits_environment(check))
+		return false;
+	gpus = inherited_gpus(check);
+	return !flmem_node_is_kind(gpus, FLMEM_NODE_NULL);
+}
+
+bool flmem_nvflare_may_run_on_gpus(const struct flmem_check *check)
+{
+	const struct flmem_node *n = NULL;
+
+	while ((n = next_call(check, n))) {
+		const struct flmem_node *gpus = gpus_of_call(check, n);
+
+		gpus = gpus ? gpus : flmem_nvflare_map(check, spec_of_call(check, n));
+		if (flmem_node_is_kind(gpus, FLMEM_NODE_MAP))
+			gpus = flmem_node_get(gpus, "**");
+		if (flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
+		    check->input->document.text.data[gpus->place.start] != '[')
+			return true;
+	}
+	return assigns_gpus(check) || may_inherit_gpus(check);
+}
