@@ -340,7 +340,7 @@ static const struct row rows[] = {
 
 	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 1, NULL, "2.9"},
 	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, "2.8"},
-	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, NULL},
+	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 1, NULL, NULL},
 
 	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=1\n", 1, "true", NULL},
 	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=True\n", 0, NULL, NULL},

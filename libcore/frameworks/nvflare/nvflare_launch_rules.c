@@ -244,9 +244,18 @@ static void launch_jemalloc_decay(const struct flmem_launch_check *one)
 static void env_dead(const struct flmem_launch_check *one,
 		     const struct flmem_launch_variable *variable)
 {
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+	const struct flmem_node node = {
+		.kind = FLMEM_NODE_STRING, .text = "", .place = variable->place};
+
 	if (flmem_launch_is(variable, FLMEM_NVFLARE_GC_ROUNDS) ||
 	    flmem_launch_is(variable, FLMEM_NVFLARE_CUDA_EMPTY_CACHE))
-		flmem_launch_report(one->check, variable, NULL, variable->name);
+		flmem_check_report(one->check,
+				   &(struct flmem_remark){
+					   .node = &node,
+					   .path = variable->name,
+					   .detail = variable->name,
+					   .severity = one->check->release.count ? NULL : &info});
 }
 
 static void env_cuda_literal(const struct flmem_launch_check *one,
@@ -441,9 +450,9 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .since = "2.9",
-			 .certain = true,
 			 .condition =
-				 "NVFLARE_CLIENT_MEMORY_GC_ROUNDS or NVFLARE_CUDA_EMPTY_CACHE set",
+				 "NVFLARE_CLIENT_MEMORY_GC_ROUNDS or NVFLARE_CUDA_EMPTY_CACHE set "
+				 "(for information where the version is not known)",
 			 .message = "NVFlare 2.9 no longer reads this variable, although its guide "
 				    "still lists it; set it in the job instead",
 			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
