@@ -42,12 +42,12 @@ for f in json.load(sys.stdin)["findings"]:
 
 @test "what is installed beside a job is not searched, a named environment is" {
 	local top=$BATS_TEST_TMPDIR/work
-	local start='#!/bin/sh\nnvflare simulator j\n'
+	local start=$'#!/bin/sh\nnvflare simulator j\n'
 	mkdir -p "$top"/{tools/lib,conda/conda-meta,lib/site-packages/x,lib/dist-packages,conda-meta}
 	: >"$top/tools/pyvenv.cfg"
 	: >"$top/conda/conda-meta/history"
-	printf "$start" | tee "$top"/{tools/lib,conda,lib/site-packages/x,lib/dist-packages}/run.sh >"$top/lib/own.sh"
-	printf "$start" >"$top/conda-meta/mine.sh"
+	printf '%s' "$start" | tee "$top"/{tools/lib,conda,lib/site-packages/x,lib/dist-packages}/run.sh >"$top/lib/own.sh"
+	printf '%s' "$start" >"$top/conda-meta/mine.sh"
 	flmem recommend --json "$top"
 	assert_status 0
 	diff <(findings) - <<-'END' || fail "other findings"
