@@ -271,7 +271,7 @@ threading.Event().wait()' "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 		[ "$status" -ne 0 ] || looked=$((looked + 1))
 		bounded trim --pid "$VICTIM" --timeout 50ms
 		[ "$status" -ne 0 ] || touched=$((touched + 1))
-		alive "$VICTIM" || fail "round $round: it ended"
+		alive "$VICTIM" || fail "round $round: it ended: $(cat "/proc/$VICTIM/stat" 2>&1)"
 		[ "$(status_field "$VICTIM" TracerPid)" = 0 ] || fail "round $round: still traced"
 	done
 	echo "$looked looks and $touched trims came to an end between two turns"
