@@ -280,7 +280,10 @@ static void search_parts(struct call_search *search, const struct flmem_rule_inp
 {
 	const struct flmem_bundle *bundle = search->bundle;
 	enum flmem_launch_reach reach = FLMEM_LAUNCH_NEVER;
+	const char *name = flmem_text_basename(input->file);
 
+	if (!is_compose(name) && !flmem_text_ends(name, ".service"))
+		return;
 	for (size_t i = 0; i < bundle->count && !reach; i++)
 		reach = reach_of_part(search, &bundle->inputs[i], input);
 	for (size_t i = 0; i < bundle->other_count && !reach; i++)
@@ -295,8 +298,9 @@ enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *
 	unsigned calls = 0;
 	struct call_search search = {.bundle = check->bundle, .names = names, .calls = &calls};
 
-	if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN &&
-	    check->bundle->count + check->bundle->other_count <= CALLER_FILES_MAX)
+	if (check->bundle->count + check->bundle->other_count > CALLER_FILES_MAX)
+		return FLMEM_LAUNCH_NEVER;
+	if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		search_callers(&search, check->input->file);
 	search_parts(&search, check->input);
 	return search.reach;

@@ -365,7 +365,7 @@ static bool may_start(const struct flmem_launch_scan *scan)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
 		if (flmem_text_starts(scan->now.command, starts[i]))
 			return true;
-	return scan->now.dropper && scan->now.runs_file;
+	return scan->now.runs_file;
 }
 
 /* ARG of a Dockerfile, which the program of the image does not get. */

@@ -230,12 +230,14 @@ bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_l
 					 .place = &word->place,
 					 .scope = scan->scope,
 					 .dropper = scan->now.dropper};
+	size_t doubts = scan->launches->doubt_count;
 
 	if (note_printed(scan, word) || note_code_text(scan, word, before))
 		return true;
 	if (!copy_command(scan, word->text, before, command))
 		return false;
 	if (!flmem_launch_read_text(scan->launches, &text, &scan->now.launch)) {
+		scan->now.runs_file |= scan->launches->doubt_count > doubts;
 		/* env -S "-i NAME=VALUE" PROGRAM */
 		if (flmem_text_starts(command, "env -i"))
 			flmem_launch_drop(scan, &word->place, "env -i");
