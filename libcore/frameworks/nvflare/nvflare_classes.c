@@ -210,11 +210,14 @@ const struct flmem_node *flmem_nvflare_overrides(const struct flmem_check *check
 {
 	static const char *const names[] = {[FLMEM_NVFLARE_SERVER] = "server_config_overrides",
 					    [FLMEM_NVFLARE_CLIENT] = "client_config_overrides"};
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node = flmem_nvflare_arg(check, names[side]);
+	const struct flmem_nvflare_class *known;
 
 	*ret_name = names[side];
-	if (!known || known->part != FLMEM_NVFLARE_RECIPE || !node || node->kind == FLMEM_NODE_NULL)
+	if (!node) /* finding the class is a search, and most calls have none */
+		return NULL;
+	known = flmem_nvflare_class_of(check->subject);
+	if (!known || known->part != FLMEM_NVFLARE_RECIPE || node->kind == FLMEM_NODE_NULL)
 		return NULL;
 	return flmem_nvflare_map(check, node);
 }

@@ -149,8 +149,6 @@ static const char *gpu_site_of_props(const struct flmem_check *check, const stru
 	const char *path = flmem_nvflare_path_text(call), *site = NULL;
 	const struct flmem_node *props;
 
-	if (!flmem_text_starts(path, "nvflare."))
-		return NULL;
 	props = call_argument(check, call, "meta_props",
 			      flmem_text_ends(path, ".FedJob") ? "3" : NULL);
 	props = flmem_nvflare_map(check, props);
@@ -166,8 +164,6 @@ static const char *gpu_site_of_added(const struct flmem_check *check, const stru
 	const struct flmem_node *site, *spec;
 	const char *name;
 
-	if (strcmp(flmem_nvflare_path_text(call), "add_resource_spec") != 0)
-		return NULL;
 	site = call_argument(check, call, "site_name", "0");
 	spec = flmem_nvflare_map(check, call_argument(check, call, "resource_spec", "1"));
 	name = flmem_node_string(site);
@@ -178,22 +174,21 @@ static const char *gpu_site_of_added(const struct flmem_check *check, const stru
 static const char *gpu_site_of_call(const struct flmem_check *check, const struct flmem_node *call,
 				    const char **ret_by)
 {
-	const char *site;
+	const char *path = flmem_nvflare_path_text(call), *site;
 
-	*ret_by = "set_recipe_meta()";
-	site = gpu_site_in(flmem_nvflare_map(check, recipe_meta_of(check, call)), NULL);
-	if (site)
-		return site;
+	if (strcmp(path, "add_resource_spec") == 0) {
+		*ret_by = "add_resource_spec()";
+		return gpu_site_of_added(check, call);
+	}
+	if (flmem_text_ends(path, ".set_recipe_meta")) {
+		*ret_by = "set_recipe_meta()";
+		return gpu_site_in(flmem_nvflare_map(check, recipe_meta_of(check, call)), NULL);
+	}
 	*ret_by = "meta_props";
-	site = gpu_site_of_props(check, call);
+	site = flmem_text_ends(path, "Job") ? gpu_site_of_props(check, call) : NULL;
 	if (site)
 		return site;
-	*ret_by = "add_resource_spec()";
-	site = gpu_site_of_added(check, call);
-	if (site)
-		return site;
-	*ret_by = flmem_text_ends(flmem_nvflare_path_text(call), ".PocEnv") ? "PocEnv"
-									    : "the simulator";
+	*ret_by = flmem_text_ends(path, ".PocEnv") ? "PocEnv" : "the simulator";
 	return runs_on_gpus(check, call) ? "clients" : NULL;
 }
 
