@@ -227,11 +227,9 @@ alive() {
 	[[ $(status_field "$1" State 2>/dev/null) == [RSDItT] ]]
 }
 
+# By one read: read of bash goes back after each line, in a file that has changed meanwhile.
 status_field() {
-	local name value _
-	while read -r name value _; do
-		[ "$name" != "$2:" ] || echo "$value"
-	done <"/proc/$1/status"
+	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
 }
 
 # Remembers what a call must leave as it is. A snapshot belongs to one process.
