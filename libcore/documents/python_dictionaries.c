@@ -240,7 +240,11 @@ static int read_entry_value(struct flmem_cursor *cursor, struct flmem_python_rea
 		node->first = node->last = NULL;
 		skip_value(reader);
 	}
-	node->place.end = reader->before.place.end;
+	/* There may be no value. */
+	if (reader->before.place.end > node->place.start)
+		node->place.end = reader->before.place.end;
+	else
+		node->place.end = node->place.start;
 	return cursor->code;
 }
 

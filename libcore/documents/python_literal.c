@@ -55,12 +55,25 @@ static bool read_string(struct flmem_cursor *cursor, const struct flmem_python_w
 	return node->text;
 }
 
-bool flmem_python_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
-			  bool negative, struct flmem_node *node)
+static bool read_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
+			 bool negative, struct flmem_node *node)
 {
 	if (word->kind == FLMEM_PYTHON_NUMBER)
 		return read_literal_number(cursor, word, negative, node);
 	if (word->kind == FLMEM_PYTHON_STRING)
 		return read_string(cursor, word, node);
 	return read_constant(word, node);
+}
+
+bool flmem_python_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
+			  bool negative, struct flmem_node *node)
+{
+	const enum flmem_node_kind kind = node->kind;
+	const char *text = node->text;
+
+	if (read_literal(cursor, word, negative, node))
+		return true;
+	node->kind = kind;
+	node->text = text;
+	return false;
 }

@@ -11,7 +11,8 @@
 
 /*
  * Sets kind and text of the node from the word; the text has the lifetime of the cursor's document.
- * False for a word that is no such value, or when out of memory, with the cursor's code set.
+ * False for a word that is no such value, or when out of memory, with the cursor's code set; the
+ * node is then as it was.
  */
 bool flmem_python_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
 			  bool negative, struct flmem_node *node);
