@@ -55,8 +55,8 @@ static bool read_string(struct flmem_cursor *cursor, const struct flmem_python_w
 	return node->text;
 }
 
-static bool read_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
-			 bool negative, struct flmem_node *node)
+static bool read_any_literal(struct flmem_cursor *cursor, const struct flmem_python_word *word,
+			     bool negative, struct flmem_node *node)
 {
 	if (word->kind == FLMEM_PYTHON_NUMBER)
 		return read_literal_number(cursor, word, negative, node);
@@ -71,7 +71,7 @@ bool flmem_python_literal(struct flmem_cursor *cursor, const struct flmem_python
 	const enum flmem_node_kind kind = node->kind;
 	const char *text = node->text;
 
-	if (read_literal(cursor, word, negative, node))
+	if (read_any_literal(cursor, word, negative, node))
 		return true;
 	node->kind = kind;
 	node->text = text;
