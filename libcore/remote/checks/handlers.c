@@ -279,13 +279,13 @@ static pid_t look_once(struct handlers_search *search, const struct flmem_tasks 
 {
 	for (size_t i = 0; i < tasks->count; i++) {
 		const pid_t tid = tasks->ids[i];
-		const uint64_t cpu_ns = flmem_task_cpu_ns(search->view->process, tid);
 		enum handling now = check_thread(search, tid);
 
 		if (now == HANDLING_SIGNAL)
 			return tid;
 		if (now == HANDLING_PERHAPS)
-			suspects->rows[suspects->count++] = (struct suspect){tid, cpu_ns};
+			suspects->rows[suspects->count++] = (struct suspect){
+				tid, flmem_task_cpu_ns(search->view->process, tid)};
 		if (flmem_clock_us() > deadline_us)
 			return FLMEM_HANDLERS_LATE;
 	}
