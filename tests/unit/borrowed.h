@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +119,21 @@ static inline void pipe_close(const int ends[2])
 }
 
 /* Ends the test as skipped where nothing may be borrowed, as failed for any other reason. */
+/*
+ * The system call behind ptrace(), for tests that put a function in its place: the C library
+ * returns the word that the kernel stores.
+ */
+static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, long address,
+				    long data)
+{
+	long word = 0, rc;
+
+	if (request == PTRACE_PEEKDATA)
+		data = (long)(uintptr_t)&word;
+	rc = syscall(SYS_ptrace, (long)request, tid, address, data);
+	return rc == 0 && request == PTRACE_PEEKDATA ? word : rc;
+}
+
 static inline void expect_borrowed(int rc, const struct flmem_error *err)
 {
 	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {

@@ -33,7 +33,7 @@ static void (*before_stop)(pid_t tid);
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data, word = 0, rc;
+	long tid, address, data;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
@@ -46,11 +46,7 @@ long ptrace(enum __ptrace_request request, ...)
 		before_stop = NULL;
 		act((pid_t)tid);
 	}
-	/* The C library returns the word that the kernel stores. */
-	if (request != PTRACE_PEEKDATA)
-		return syscall(SYS_ptrace, (long)request, tid, address, data);
-	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
-	return rc < 0 ? rc : word;
+	return ptrace_in_kernel(request, tid, address, data);
 }
 
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)

@@ -40,7 +40,7 @@ static void come_late(void)
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data, word = 0;
+	long tid, address, data;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
@@ -53,10 +53,7 @@ long ptrace(enum __ptrace_request request, ...)
 		come_late();
 	}
 	armed = request == PTRACE_SETSIGMASK || (armed && request == PTRACE_DETACH);
-	/* The system call stores the word that the C library returns. */
-	if (request == PTRACE_PEEKDATA)
-		return syscall(SYS_ptrace, (long)request, tid, address, &word) ? -1 : word;
-	return syscall(SYS_ptrace, (long)request, tid, address, data);
+	return ptrace_in_kernel(request, tid, address, data);
 }
 
 /* What flmem does between two checks of calls that are not done yet: one or the other. */

@@ -34,7 +34,7 @@ static void (*before_seize)(void);
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data, word = 0, rc;
+	long tid, address, data;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
@@ -47,11 +47,7 @@ long ptrace(enum __ptrace_request request, ...)
 		before_seize = NULL;
 		act();
 	}
-	/* The C library returns the word that the kernel stores. */
-	if (request != PTRACE_PEEKDATA)
-		return syscall(SYS_ptrace, (long)request, tid, address, data);
-	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
-	return rc < 0 ? rc : word;
+	return ptrace_in_kernel(request, tid, address, data);
 }
 
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)

@@ -65,22 +65,19 @@ static void await_lock(pid_t tid)
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data, word = 0, rc;
+	long tid, address, data, rc;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
 	address = va_arg(args, long);
 	data = va_arg(args, long);
 	va_end(args);
-	/* The C library returns the word that the kernel stores. */
-	if (request == PTRACE_PEEKDATA)
-		data = (long)(uintptr_t)&word;
-	rc = syscall(SYS_ptrace, (long)request, tid, address, data);
+	rc = ptrace_in_kernel(request, tid, address, data);
 	if (rc == 0 && request == PTRACE_DETACH && !is_released) {
 		is_released = true;
 		await_lock((pid_t)tid);
 	}
-	return rc == 0 && request == PTRACE_PEEKDATA ? word : rc;
+	return rc;
 }
 
 static void be_child(void)

@@ -117,7 +117,7 @@ static void before_seizure(void)
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data, word = 0, rc;
+	long tid, address, data;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
@@ -126,11 +126,7 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(args);
 	if (request == PTRACE_SEIZE)
 		before_seizure();
-	/* The C library returns the word that the kernel stores. */
-	if (request != PTRACE_PEEKDATA)
-		return syscall(SYS_ptrace, (long)request, tid, address, data);
-	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
-	return rc < 0 ? rc : word;
+	return ptrace_in_kernel(request, tid, address, data);
 }
 
 static void be_child(void)

@@ -22,6 +22,52 @@
 #define POD_OF	"spec:\n  containers:\n  - name: a\n    image: i\n    command: [/in.sh]\n"
 #define UNIT_OF "[Service]\nExecStart=/opt/in.sh\n"
 
+/* Two files of a folder that is checked. */
+struct pair {
+	const char *file, *text, *other, *other_text;
+};
+
+/* How many findings two rules have on them; the second one may be NULL. */
+static void check_pair(const struct pair *pair, const char *const rules[2], size_t ret_hits[2])
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	const char *path;
+	struct tree tree;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, pair->file, pair->text);
+	tree_puts(&tree, pair->other, pair->other_text);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	for (size_t i = 0; i < 2 && rules[i]; i++)
+		ret_hits[i] = findings_of(&found, rules[i], &last);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+/* Whether the limit of arenas is reported as not set, and as not known. */
+static void expect_arenas(const struct pair *pair, size_t unset, size_t unclear)
+{
+	static const char *const rules[2] = {"NVF-ARENA-UNSET", OTHERS};
+	size_t hits[2];
+
+	check_pair(pair, rules, hits);
+	if (hits[0] != unset || hits[1] != unclear)
+		fail_msg("%zu unset, %zu unclear on %s and %s:\n%s", hits[0], hits[1], pair->file,
+			 pair->other, pair->other_text);
+}
+
+static void expect_findings(const struct pair *pair, const char *rule, size_t count)
+{
+	const char *const rules[2] = {rule, NULL};
+	size_t hits[2];
+
+	check_pair(pair, rules, hits);
+	if (hits[0] != count)
+		fail_msg("not %zu findings %s on:\n%s", count, rule, pair->other_text);
+}
+
 /* A script beside the file that starts it gets the variables of that file. */
 static void a_script_has_the_variables_of_its_caller(void **state)
 {
@@ -57,26 +103,10 @@ static void a_script_has_the_variables_of_its_caller(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-		size_t unset, unclear;
-
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, "in.sh", "#!/bin/sh\nexec nvflare simulator j\n");
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
-		unclear = findings_of(&found, "NVF-LAUNCH-CANNOT-TELL", &last);
-		if (unset != cases[i].unset || unclear != cases[i].unclear)
-			fail_msg("%zu unset, %zu unclear beside %s:\n%s", unset, unclear,
-				 cases[i].file, cases[i].text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		expect_arenas(&(struct pair){"in.sh", "#!/bin/sh\nexec nvflare simulator j\n",
+					     cases[i].file, cases[i].text},
+			      cases[i].unset, cases[i].unclear);
 }
 
 #define CELL(lines)                                                  \
@@ -105,22 +135,10 @@ static void a_notebook_runs_a_simulator(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, "job.py", cases[i].job);
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		if (findings_of(&found, "NVF-ENVIRON-CANNOT-TELL", &last) != cases[i].hits)
-			fail_msg("not %zu findings on:\n%s", cases[i].hits, cases[i].text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		expect_findings(
+			&(struct pair){"job.py", cases[i].job, cases[i].file, cases[i].text},
+			"NVF-ENVIRON-CANNOT-TELL", cases[i].hits);
 }
 
 /* Files that are parts of the checked one. */
@@ -149,26 +167,10 @@ static void parts_of_a_file_are_read_together(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-		size_t unset, unclear;
-
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		tree_puts(&tree, cases[i].part, cases[i].part_text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
-		unclear = findings_of(&found, OTHERS, &last);
-		if (unset != cases[i].unset || unclear != cases[i].unclear)
-			fail_msg("%zu unset, %zu unclear beside %s:\n%s", unset, unclear,
-				 cases[i].part, cases[i].part_text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		expect_arenas(&(struct pair){cases[i].file, cases[i].text, cases[i].part,
+					     cases[i].part_text},
+			      cases[i].unset, cases[i].unclear);
 }
 
 /* Commands that other programs run with variables which are not followed. */
@@ -208,25 +210,9 @@ static void a_task_runs_a_simulator(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-		size_t unset, unclear;
-
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, "job.py", cases[i].job);
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		unset = findings_of(&found, "NVF-ARENA-UNSET", &last);
-		unclear = findings_of(&found, OTHERS, &last);
-		if (unset != cases[i].unset || unclear != cases[i].unclear)
-			fail_msg("%zu unset, %zu unclear on:\n%s", unset, unclear, cases[i].text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		expect_arenas(&(struct pair){"job.py", cases[i].job, cases[i].file, cases[i].text},
+			      cases[i].unset, cases[i].unclear);
 }
 
 /* Rules about what starts a simulator that a checked file of Python runs. */
@@ -263,23 +249,9 @@ static void a_simulator_in_python_is_checked_as_a_start(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		const char *path;
-		struct tree tree;
-
-		tree_init(&tree);
-		path = tree.path;
-		tree_puts(&tree, "job.py", JOB);
-		tree_puts(&tree, cases[i].file, cases[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		if (findings_of(&found, cases[i].rule, &last) != cases[i].hits)
-			fail_msg("not %zu findings %s on:\n%s", cases[i].hits, cases[i].rule,
-				 cases[i].text);
-		flmem_recommendations_clear(&found);
-		tree_clear(&tree);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		expect_findings(&(struct pair){"job.py", JOB, cases[i].file, cases[i].text},
+				cases[i].rule, cases[i].hits);
 }
 
 int main(void)
