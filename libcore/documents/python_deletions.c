@@ -5,12 +5,6 @@
 
 #include "documents/python_subscripts.h"
 
-/* Whether a target of "del" ends before a word. */
-static bool ends_target(const struct flmem_python_word *word)
-{
-	return flmem_python_ends(word) || flmem_python_is(word, ",") || flmem_python_is(word, ")");
-}
-
 static int read_target(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 		       struct flmem_python_reader *ahead, struct flmem_node *calls,
 		       const struct flmem_python_members *members)
@@ -22,7 +16,7 @@ static int read_target(struct flmem_cursor *cursor, const struct flmem_python_na
 	place.end = ahead->before.place.end;
 	if (flmem_python_is(&ahead->word, "["))
 		return flmem_python_subscript_deleted(cursor, names, ahead, name, calls);
-	if (!strchr(name, '.') || !ends_target(&ahead->word))
+	if (!strchr(name, '.') || !flmem_python_ends_deletion(&ahead->word))
 		return 0;
 	return flmem_python_member_assigned(cursor, names, members, name, &place);
 }

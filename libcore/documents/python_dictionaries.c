@@ -160,6 +160,13 @@ static bool read_single(struct flmem_cursor *cursor, struct flmem_python_reader 
 	return true;
 }
 
+static void make_expression(struct flmem_node *node)
+{
+	node->kind = FLMEM_NODE_EXPRESSION;
+	node->text = "";
+	node->first = node->last = NULL;
+}
+
 /* Up to the comma or bracket behind the value of an entry. */
 static void skip_value(struct flmem_python_reader *reader)
 {
@@ -235,9 +242,7 @@ static int read_entry_value(struct flmem_cursor *cursor, struct flmem_python_rea
 	else if (!read_single(cursor, reader, node))
 		skip_value(reader);
 	if (!ends_entry(&reader->word) && level) { /* {...} | other */
-		node->kind = FLMEM_NODE_EXPRESSION;
-		node->text = "";
-		node->first = node->last = NULL;
+		make_expression(node);
 		skip_value(reader);
 	}
 	/* There may be no value. */
@@ -262,11 +267,8 @@ static int add_dictionary(struct flmem_cursor *cursor, struct flmem_node *list,
 	node = flmem_python_node_add(cursor, list, name, NULL, &row->name.place);
 	if (!node || read_entry_value(cursor, &row->value, node, 0))
 		return cursor->code;
-	if (!flmem_python_ends(&row->value.word)) { /* name = {...}[key] */
-		node->kind = FLMEM_NODE_EXPRESSION;
-		node->text = "";
-		node->first = node->last = NULL;
-	}
+	if (!flmem_python_ends(&row->value.word)) /* name = {...}[key] */
+		make_expression(node);
 	return 0;
 }
 

@@ -39,10 +39,8 @@ static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, con
 {
 	struct flmem_node *node = flmem_python_node_add(cursor, args, key, NULL, &word->place);
 
-	if (!node || (whole && flmem_python_literal(cursor, word, false, node)))
-		return cursor->code;
-	node->kind = FLMEM_NODE_EXPRESSION;
-	node->text = "";
+	if (node && whole)
+		(void)flmem_python_literal(cursor, word, false, node);
 	return cursor->code;
 }
 
@@ -75,6 +73,11 @@ static int add_assignment(struct flmem_cursor *cursor, struct flmem_node *calls,
 	return add_operand(cursor, args, "1", &value, flmem_python_ends(&ahead->word));
 }
 
+bool flmem_python_ends_deletion(const struct flmem_python_word *word)
+{
+	return flmem_python_ends(word) || flmem_python_is(word, ",") || flmem_python_is(word, ")");
+}
+
 int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
 				   const struct flmem_python_names *names,
 				   struct flmem_python_reader *ahead, const char *dotted,
@@ -86,8 +89,7 @@ int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
 
 	if (!skip_subscript(ahead, &key) || !flmem_python_names_find(names, dotted, at, 0, path))
 		return 0;
-	if (!flmem_python_ends(&ahead->word) && !flmem_python_is(&ahead->word, ",") &&
-	    !flmem_python_is(&ahead->word, ")"))
+	if (!flmem_python_ends_deletion(&ahead->word))
 		return 0;
 	snprintf(method, sizeof(method), "%s" DELETES, path);
 	return add_item_call(cursor, calls, method, &key) ? 0 : cursor->code;

@@ -18,6 +18,9 @@ int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_
 				const struct flmem_python_reader *reader, const char *dotted,
 				struct flmem_node *calls, struct flmem_node *attributes);
 
+/* Whether a target of "del" ends before a word. */
+bool flmem_python_ends_deletion(const struct flmem_python_word *word);
+
 /*
  * The same for "del os.environ["NAME"]", as a call of PATH.__delitem__ with the key alone. The
  * reader is then behind the subscript.

@@ -30,25 +30,52 @@ static bool is_env(const struct flmem_node *words)
 	return text && strcmp(flmem_text_basename(text), "env") == 0;
 }
 
-/* [env, -i] in front of what another list of the container runs: all of them are one command. */
-static int read_behind_env(const struct flmem_node *map, struct flmem_launches *launches)
+static bool is_env_command(const struct flmem_node *words)
+{
+	return is_env(words) || is_env(flmem_node_first(words));
+}
+
+static bool is_command(const struct flmem_node *words)
+{
+	return words;
+}
+
+/* Reads the lists of a container as one command, from the first that `begins` it, if enough. */
+static int read_container_lists(const struct flmem_node *map,
+				bool (*begins)(const struct flmem_node *words), size_t least,
+				struct flmem_launches *launches)
 {
 	static const char *const lists[] = {"entrypoint", "command", "args"};
 	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
 	const struct flmem_node *place = NULL;
+	size_t count = 0;
 	int launch = -1;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *words = flmem_node_get(map, lists[i]);
 
-		if (!place && (is_env(words) || is_env(flmem_node_first(words))))
+		if (!place && begins(words))
 			place = words;
-		if (place)
-			join_command(&line, words, true);
+		if (!place || !words)
+			continue;
+		count++;
+		join_command(&line, words, true);
 	}
-	if (place && line.length)
+	if (count >= least && line.length)
 		flmem_launch_read_inner(launches, line.data, &place->place, &launch);
 	return launch;
+}
+
+/* [env, -i] in front of what another list of the container runs: all of them are one command. */
+static int read_behind_env(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	return read_container_lists(map, is_env_command, 1, launches);
+}
+
+/* The entry point with its arguments: {entrypoint: nvflare, command: simulator job} */
+static int read_split_words(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	return read_container_lists(map, is_command, 2, launches);
 }
 
 /* Words that count only together, or in their folder: [nvflare, simulator, job] */
@@ -66,27 +93,6 @@ static int read_joined_words(const struct flmem_node *map, const struct flmem_no
 	join_command(&line, words, false);
 	if (words && line.length)
 		flmem_launch_read_inner(launches, line.data, &words->place, &launch);
-	return launch;
-}
-
-/* The entry point with its arguments: {entrypoint: nvflare, command: simulator job} */
-static int read_split_words(const struct flmem_node *map, struct flmem_launches *launches)
-{
-	static const char *const lists[] = {"entrypoint", "command", "args"};
-	FLMEM_AUTO_BUF struct flmem_buf line = FLMEM_BUF_INIT;
-	const struct flmem_node *place = NULL;
-	size_t count = 0;
-	int launch = -1;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
-		const struct flmem_node *words = flmem_node_get(map, lists[i]);
-
-		place = place ? place : words;
-		count += words != NULL;
-		join_command(&line, words, true);
-	}
-	if (count > 1 && line.length)
-		flmem_launch_read_inner(launches, line.data, &place->place, &launch);
 	return launch;
 }
 
@@ -324,7 +330,7 @@ static void read_all_containers(const struct flmem_node *node, struct flmem_laun
 		read_all_containers(n, launches);
 }
 
-static const char by_others[] =
+const char flmem_launch_by_others[] =
 	"another program runs it, whose variables are not followed: check what runs";
 
 /*
@@ -338,7 +344,7 @@ __attribute__((noinline)) static void read_other_command(const struct flmem_node
 
 	read_command_words(node, &inner, -1);
 	if (inner.launch_count)
-		flmem_launch_add_doubt(launches, &node->place, by_others);
+		flmem_launch_add_doubt(launches, &node->place, flmem_launch_by_others);
 	for (size_t i = 0; i < inner.doubt_count && !inner.launch_count; i++) {
 		size_t count = launches->doubt_count;
 
@@ -347,7 +353,7 @@ __attribute__((noinline)) static void read_other_command(const struct flmem_node
 		flmem_launch_add_script(launches, &node->place, inner.doubts[i].script);
 		if (launches->doubt_count == count)
 			return;
-		launches->doubts[count].why = by_others;
+		launches->doubts[count].why = flmem_launch_by_others;
 		launches->doubts[count].unfollowed = true;
 	}
 }

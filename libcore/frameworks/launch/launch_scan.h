@@ -185,6 +185,9 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 /* At "echo", "printf" and "cat": what a pipe makes of their output. */
 void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
+/* The doubt about a command that another program runs. */
+extern const char flmem_launch_by_others[];
+
 /* Containers, or where there are none the variables of the file. */
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches);
 

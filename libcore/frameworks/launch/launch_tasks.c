@@ -46,9 +46,7 @@ read_task_text(const char *text, const struct flmem_place *place, struct flmem_l
 
 	flmem_launch_read_script(text, true, &inner);
 	if (inner.launch_count || inner.doubt_count)
-		flmem_launch_add_doubt(launches, place,
-				       "another program runs it, whose variables are not "
-				       "followed: check what runs");
+		flmem_launch_add_doubt(launches, place, flmem_launch_by_others);
 }
 
 static void read_task_value(const struct flmem_node *node, struct flmem_launches *launches)

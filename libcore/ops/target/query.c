@@ -42,8 +42,8 @@ bool flmem_query_must_end(const struct flmem_query_report *asked)
 	return asked->unfinished || asked->code == FLMEM_EFAILED;
 }
 
-static void set_query_failure(struct flmem_query_report *asked, int code,
-			      const struct flmem_error *err)
+void flmem_query_set_failure(struct flmem_query_report *asked, int code,
+			     const struct flmem_error *err)
 {
 	asked->code = code;
 	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
@@ -122,7 +122,7 @@ static void query_arenas(const struct flmem_view *view, const struct flmem_alloc
 		rc = flmem_borrow_run(view, &chain, options, run, &err);
 		add_query_run(asked, run);
 		if (asked->unfinished)
-			set_query_failure(asked, rc, &err);
+			flmem_query_set_failure(asked, rc, &err);
 		if (rc) {
 			heap->arena_list = (struct flmem_arena_list){.unknown = was_refused};
 			return;
@@ -178,7 +178,7 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 		 * fail.
 		 */
 		if (rc != FLMEM_EUNSUPPORTED || list->rows[i].serves_malloc)
-			set_query_failure(&asked, rc, &err);
+			flmem_query_set_failure(&asked, rc, &err);
 	}
 	*ret_asked = asked;
 }

@@ -35,6 +35,10 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
  */
 bool flmem_query_must_end(const struct flmem_query_report *asked);
 
+/* Notes the reason why a query failed. */
+void flmem_query_set_failure(struct flmem_query_report *asked, int code,
+			     const struct flmem_error *err);
+
 /*
  * Queries all allocators of the process that can be queried; uses the timeout and assume_seccomp of
  * `how`. `reports` are in the order of the list. If a query fails, *ret_asked holds the reason and

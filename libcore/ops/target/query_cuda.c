@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/target/query_cuda.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "ops/target/cuda_code.h"
+#include "ops/target/query.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"
@@ -131,8 +131,7 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	asked->stopped_us += result.stopped_us;
 	set_all(cuda, rc ? refused : no_answer);
 	if (rc) {
-		asked->code = rc;
-		snprintf(asked->reason, sizeof(asked->reason), "%s", err.message);
+		flmem_query_set_failure(asked, rc, &err);
 	} else if (result.answer.output && !result.answer.exception) {
 		flmem_query_cuda_parse(result.answer.output, cuda);
 	}

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/trim/predict.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "ops/target/query.h"
 #include "ops/target/target_guard.h"
@@ -27,17 +25,18 @@ static struct flmem_u64 query_trimmable(const struct flmem_target_inspection *ta
 {
 	struct flmem_heap_report heap;
 	struct flmem_error err = {0};
+	int rc;
 
 	if (!borrow)
 		return FLMEM_UNKNOWN(
 			"only the allocator itself can report it: run flmem detect --ask-runtime "
 			"--pid PID");
 	asked->tried = true;
-	asked->code = flmem_query_allocator(&target->view, found, borrow, &heap, asked, &err);
-	snprintf(asked->reason, sizeof(asked->reason), "%s", err.message);
-	if (asked->code)
-		return FLMEM_UNKNOWN("the allocator could not be queried before the trim");
-	return heap.trimmable_bytes;
+	rc = flmem_query_allocator(&target->view, found, borrow, &heap, asked, &err);
+	if (!rc)
+		return heap.trimmable_bytes;
+	flmem_query_set_failure(asked, rc, &err);
+	return FLMEM_UNKNOWN("the allocator could not be queried before the trim");
 }
 
 struct flmem_u64 flmem_predict(const struct flmem_target_inspection *target, uint64_t budget_us,
