@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -283,6 +284,7 @@ static void mode_fork(size_t count)
 }
 
 static volatile sig_atomic_t handled;
+static _Atomic size_t allocated; /* by the thread that gets the signals */
 
 static void handle_signal(int signal)
 {
@@ -303,8 +305,17 @@ static void *run_bombardment(void *context)
 {
 	struct bombard *bombard = context;
 
-	while ((size_t)handled < bombard->count)
+	/* A signal that follows at once finds the thread where the last one found it, not in the sampler;
+	 * one that always follows an allocation may find it between two. */
+	for (size_t sent = 1; sent <= bombard->count; sent++) {
+		size_t before = allocated;
+
+		while ((size_t)handled < sent - 1 || allocated == before)
+			sched_yield();
+		for (volatile size_t spun = 0; spun < sent * 37 % 2048; spun++)
+			continue;
 		pthread_kill(bombard->target, SIGUSR1);
+	}
 	return NULL;
 }
 
@@ -318,8 +329,10 @@ static void mode_signals(size_t count)
 	sigaction(SIGUSR1, &action, NULL);
 	if (pthread_create(&sender, NULL, run_bombardment, &bombard))
 		_exit(3);
-	while ((size_t)handled < count)
+	while ((size_t)handled < count) {
 		free(by_malloc());
+		allocated++;
+	}
 	pthread_join(sender, NULL);
 	printf("handled %d\n", (int)handled);
 }
