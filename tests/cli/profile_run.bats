@@ -124,9 +124,19 @@ assert not p.dropped["threads_full"]'
 }
 
 @test "a signal handler that allocates inside the sampler is counted as dropped" {
+	local handled
+	sample --interval 1 -- inside 10
+	handled=$(sed -n 's/^handled //p' "$SAID")
+	((handled >= 10))
+	look "p.check()
+assert p.dropped['nested'] == $handled and p.lost_bytes >= $handled * 4096, p.dropped"
+}
+
+@test "a signal handler that allocates at any moment" {
 	sample --interval 1 -- signals 1000
+	grep -qx 'handled 1000' "$SAID"
 	look 'p.check()
-assert p.dropped["nested"] and p.lost_bytes >= 4096, p.dropped'
+assert sum(s.samples for s in p.sites.values()) + p.dropped["nested"] >= 1000, p.dropped'
 }
 
 @test "a child samples nothing, and does not change the profile of its parent" {

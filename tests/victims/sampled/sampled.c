@@ -7,16 +7,22 @@
  */
 
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define BLOCK	4000U
@@ -337,6 +343,56 @@ static void mode_signals(size_t count)
 	printf("handled %d\n", (int)handled);
 }
 
+static volatile pid_t inside_tid;
+
+static void handle_gettid(int signal, siginfo_t *info, void *context)
+{
+	ucontext_t *interrupted = context;
+
+	(void)info;
+	handle_signal(signal);
+#ifdef __x86_64__
+	interrupted->uc_mcontext.gregs[REG_RAX] = inside_tid;
+#else
+	interrupted->uc_mcontext.regs[0] = (unsigned long long)inside_tid;
+#endif
+}
+
+/* The first sample of a thread asks for its number: there, each time, the handler allocates. */
+static void *run_inside(void *context)
+{
+	static struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	(void)context;
+	inside_tid = (pid_t)syscall(SYS_gettid);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(3);
+	free(by_malloc());
+	return NULL;
+}
+
+static void mode_inside(size_t count)
+{
+	struct sigaction action = {.sa_sigaction = handle_gettid, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGSYS, &action, NULL);
+	for (size_t i = 0; i < count; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, run_inside, NULL))
+			_exit(3);
+		pthread_join(thread, NULL);
+	}
+	printf("handled %d\n", (int)handled);
+}
+
 static void mode_dlopen(size_t count)
 {
 	const char *const paths[] = {getenv("SAMPLED_ONE"), getenv("SAMPLED_TWO")};
@@ -434,7 +490,7 @@ static const struct {
 	{"functions", mode_functions}, {"changes", mode_changes}, {"threads", mode_threads},
 	{"crossing", mode_crossing},   {"fork", mode_fork},	  {"signals", mode_signals},
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
-	{"peak", mode_peak},
+	{"peak", mode_peak},	       {"inside", mode_inside},
 };
 
 int main(int argc, char **argv)
