@@ -31,7 +31,7 @@ FAULTS = (
           ("unit.test_cpython_image/temporary",)),
     Fault("state-changes", STATE, " || *in->trail != first", "",
           "trying again where threads come and go while they are read",
-          ("unit.test_cpython_image/temporary",)),
+          ("unit.test_cpython_image/temporary",), slow=True),
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
           TESTS),

@@ -101,7 +101,7 @@ FAULTS = (
     Fault("left-with-a-signal", WAIT,
           "\trescue_signals_if_due(borrow, tid);\n\treturn fail_timed_out", "\treturn fail_timed_out",
           "handling a signal before the time limit leaves a thread in a lock",
-          ("unit.test_borrow_stuck",)),
+          ("unit.test_borrow_stuck",), slow=True),
     Fault("rescue-errno", RESCUE, "	flmem_errno_restore(process, own_errno);\n", "",
           "giving a cancelled thread its errno back", ("unit.test_rescue",)),
     Fault("rescue-any-wait", RESCUE,
