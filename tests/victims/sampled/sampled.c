@@ -206,6 +206,15 @@ static void *run_short_thread(void *context)
 	return context;
 }
 
+/* Gigabytes in a moment: `count` thousand blocks, which come and go. */
+static void mode_storm(size_t count)
+{
+	for (size_t i = 0; i < count * 1000; i++)
+		free(by_malloc());
+	print_site("malloc", (void *)(uintptr_t)by_malloc, count * 1000 * BLOCK, 0, count * 1000);
+	print_site("end", (void *)(uintptr_t)by_realloc, 0, 0, 0);
+}
+
 /* Up to 64 at once; all come and go. */
 static void mode_threads(size_t count)
 {
@@ -311,8 +320,10 @@ static void *run_bombardment(void *context)
 {
 	struct bombard *bombard = context;
 
-	/* A signal that follows at once finds the thread where the last one found it, not in the sampler;
-	 * one that always follows an allocation may find it between two. */
+	/*
+	 * A signal that follows at once finds the thread where the last one found it; one that
+	 * always follows an allocation may find it between two.
+	 */
 	for (size_t sent = 1; sent <= bombard->count; sent++) {
 		size_t before = allocated;
 
@@ -490,7 +501,7 @@ static const struct {
 	{"functions", mode_functions}, {"changes", mode_changes}, {"threads", mode_threads},
 	{"crossing", mode_crossing},   {"fork", mode_fork},	  {"signals", mode_signals},
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
-	{"peak", mode_peak},	       {"inside", mode_inside},
+	{"peak", mode_peak},	       {"inside", mode_inside},	  {"storm", mode_storm},
 };
 
 int main(int argc, char **argv)
