@@ -290,6 +290,7 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 
 	request->progress = aggregate_progress_tick;
 	request->context = &progress;
+	flmem_aggregate_map_inputs();
 	rc = flmem_aggregate(request, &result, err);
 	aggregate_progress_end(&progress);
 	if (rc)

@@ -178,6 +178,14 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
 							    double *ret_weights,
 							    struct flmem_error *err);
 
+/*
+ * For main programs, not for libraries: installs a handler of SIGBUS for the rest of the process.
+ * From then on flmem_aggregate() reads files that the page cache has where they are, without a
+ * copy, which takes less processor time. A file that is truncated meanwhile fails the call as
+ * before. A SIGBUS of another cause has the effect that it had before.
+ */
+FLMEM_API void flmem_aggregate_map_inputs(void);
+
 /* The number of this process in its MPI job, after a call with `mpi`; else 0. */
 FLMEM_API unsigned flmem_aggregate_process(void);
 

@@ -118,6 +118,8 @@ static int report_special(const struct block *block, const struct span *span,
 static int handle_special(const struct block *block, const struct span *span,
 			  struct flmem_error *err)
 {
+	if (block->buffers->mapped.failed)
+		return 0;
 	switch (block->run->request->nan) {
 	case FLMEM_NAN_PROPAGATE:
 		return 0;
@@ -245,21 +247,41 @@ static int combine_span(const struct block *block, const struct span *span, stru
 	return combine_array(block, span, err);
 }
 
-/* A window is of what the page cache did not have when the chunk was read ahead. */
+/* A direct window is of what the page cache did not have when the chunk was read ahead. */
 static int block_read_input(const struct block *block, size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
+	struct flmem_run_buffers *buffers = block->buffers;
 	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
-	char *out = block->buffers->inputs[input];
+	char *out = buffers->memory + input * run->block_bytes;
 	struct flmem_direct_window *window;
 
-	if (!block->buffers->direct.windows || flmem_run_cached(run, chunk)[input])
+	buffers->inputs[input] = out;
+	if (!buffers->direct.windows || flmem_run_cached(run, chunk)[input])
 		return flmem_input_read(run->inputs[input], run->layout, block->begin, block->end,
 					out, err);
-	window = &block->buffers->direct.windows[input];
+	window = &buffers->direct.windows[input];
 	window->input = run->inputs[input];
 	window->limit = flmem_run_chunk_end(run, chunk);
 	return flmem_direct_read(window, run->layout, block->begin, block->end, out, err);
+}
+
+/* False: it has to be read. */
+static bool block_map_input(const struct block *block, size_t input)
+{
+	const struct flmem_run *run = block->run;
+	struct flmem_mapped_windows *mapped = &block->buffers->mapped;
+	size_t chunk = (size_t)(block->begin / run->chunk_bytes);
+	char *found;
+
+	if (!mapped->windows || !flmem_run_cached(run, chunk)[input])
+		return false;
+	mapped->windows[input].input = run->inputs[input];
+	mapped->windows[input].limit = flmem_run_chunk_end(run, chunk);
+	found = flmem_mapped_find(&mapped->windows[input], run->layout, block->begin, block->end);
+	if (found)
+		block->buffers->inputs[input] = found;
+	return found;
 }
 
 static int read_inputs(const struct block *block, struct flmem_error *err)
@@ -267,11 +289,12 @@ static int read_inputs(const struct block *block, struct flmem_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < flmem_run_sources(block->run) && !rc; i++)
-		rc = block_read_input(block, i, err);
+		if (!block_map_input(block, i))
+			rc = block_read_input(block, i, err);
 	return rc;
 }
 
-static int combine_block(const struct block *block, struct flmem_error *err)
+static int combine_once(const struct block *block, struct flmem_error *err)
 {
 	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
 	uint64_t at = block->begin;
@@ -281,6 +304,18 @@ static int combine_block(const struct block *block, struct flmem_error *err)
 	for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
 		rc = combine_span(block, &span, err);
 	return rc;
+}
+
+/* Whatever came of pages that failed: the second time nothing is mapped. */
+static int combine_block(const struct block *block, struct flmem_error *err)
+{
+	struct flmem_mapped_windows *mapped = &block->buffers->mapped;
+	int rc = combine_once(block, err);
+
+	if (!mapped->failed)
+		return rc;
+	flmem_mapped_windows_clear(mapped);
+	return combine_once(block, err);
 }
 
 static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t at,

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
@@ -159,6 +161,7 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 		     struct flmem_tensor_list *list, struct flmem_error *err)
 {
 	struct flmem_input_file *file = &input->files[input->file_count++];
+	struct statfs system;
 
 	file->path = path;
 	file->fd = -1;
@@ -170,6 +173,7 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 		return report_unreadable(path, err);
 	if (!S_ISREG(file->status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
+	file->in_memory = fstatfs(file->fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 	if (dirfd == AT_FDCWD)
 		return flmem_tensor_file_read(FLMEM_SOURCE_FD(file->fd), path, input->key,
 					      &input->kind, list, err);

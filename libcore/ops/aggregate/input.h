@@ -37,6 +37,7 @@ struct flmem_input_stream {
 struct flmem_input_file {
 	char *path;
 	int fd;		    /* -1: generated or remote */
+	bool in_memory;	    /* of a tmpfs, which is its own page cache */
 	struct stat status; /* when it was opened; of the others only the size */
 	struct flmem_generated *generated;
 	struct flmem_http_file *remote;		 /* on a web server */

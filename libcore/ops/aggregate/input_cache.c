@@ -9,12 +9,13 @@
 #include "ops/aggregate/input_direct.h"
 
 /* A kernel or file system that does not support the flag counts as one without the page. */
-static bool is_cached(int fd, uint64_t offset)
+static bool is_cached(const struct flmem_input_file *file, uint64_t offset)
 {
 	char byte;
 	struct iovec place = {.iov_base = &byte, .iov_len = 1};
 
-	return flmem_file_read_flags(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
+	return file->in_memory ||
+	       flmem_file_read_flags(file->fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
 }
 
 /*
@@ -23,9 +24,9 @@ static bool is_cached(int fd, uint64_t offset)
  */
 static bool is_present(const struct flmem_input_piece *piece)
 {
-	return is_cached(piece->file->fd, piece->offset) &&
-	       is_cached(piece->file->fd, piece->offset + piece->bytes / 2) &&
-	       is_cached(piece->file->fd, piece->offset + piece->bytes - 1);
+	return is_cached(piece->file, piece->offset) &&
+	       is_cached(piece->file, piece->offset + piece->bytes / 2) &&
+	       is_cached(piece->file, piece->offset + piece->bytes - 1);
 }
 
 bool flmem_input_file_has_pages(const struct flmem_input_file *file)
@@ -59,7 +60,7 @@ bool flmem_input_is_cached(const struct flmem_input *input, const struct flmem_l
 	struct flmem_input_piece piece = flmem_input_piece(input, layout, middle, end, &tensor);
 
 	if (flmem_input_file_has_pages(piece.file))
-		return is_cached(piece.file->fd, piece.offset);
+		return is_cached(piece.file, piece.offset);
 	return !piece.file->stream;
 }
 

@@ -124,6 +124,11 @@ void flmem_direct_close(struct flmem_direct_file *direct)
 	free(direct);
 }
 
+int flmem_direct_descriptor(const struct flmem_input_file *file)
+{
+	return file->direct ? file->direct->fd : -1;
+}
+
 static bool is_usable(const struct flmem_input_file *file)
 {
 	return file->direct && !file->direct->refused;

@@ -45,6 +45,9 @@ void flmem_direct_windows_clear(struct flmem_direct_windows *windows);
 void flmem_direct_open(const struct flmem_input *input);
 void flmem_direct_close(struct flmem_direct_file *direct);
 
+/* Of an open file that is on a block device; -1: none. */
+int flmem_direct_descriptor(const struct flmem_input_file *file);
+
 /* Whether bytes that are not in the page cache are read past it. */
 bool flmem_direct_takes(const struct flmem_input_piece *piece);
 

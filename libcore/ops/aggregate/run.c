@@ -46,6 +46,7 @@ static void clear_buffers(struct flmem_run_buffers *buffers)
 {
 	flmem_combine_rows_clear(&buffers->rows);
 	flmem_direct_windows_clear(&buffers->direct);
+	flmem_mapped_windows_clear(&buffers->mapped);
 	free(buffers->inputs);
 	free(buffers->memory);
 	free(buffers->sums);
@@ -63,6 +64,20 @@ static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run
 	for (size_t i = 0; buffers->state_memory && i < slots; i++)
 		buffers->state.slots[i] = buffers->state_memory + i * bytes;
 	return buffers->state_memory;
+}
+
+/*
+ * What has been computed of pages that failed is repeated from the block's beginning, which is no
+ * error where nothing is kept meanwhile: no state, no sums.
+ */
+static bool make_windows(struct flmem_run_buffers *buffers, const struct flmem_run *run)
+{
+	size_t sources = flmem_run_sources(run);
+
+	if (!flmem_direct_windows_init(&buffers->direct, sources, run->window_bytes))
+		return false;
+	return run->kind != FLMEM_RUN_COMBINE || run->state || run->verifies ||
+	       flmem_mapped_windows_init(&buffers->mapped, run->threads, sources, run->block_bytes);
 }
 
 size_t flmem_run_measured(const struct flmem_run *run)
@@ -90,7 +105,7 @@ static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_r
 		buffers->sums = calloc(flmem_run_measured(run) + 1, sizeof(*buffers->sums));
 	if (!buffers->inputs || !buffers->memory ||
 	    (run->kind == FLMEM_RUN_MEASURE && !buffers->sums) || !make_state(buffers, run) ||
-	    !flmem_direct_windows_init(&buffers->direct, count - 1, run->window_bytes) ||
+	    !make_windows(buffers, run) ||
 	    !flmem_combine_rows_init(&buffers->rows, count - 1 + slots)) {
 		clear_buffers(buffers);
 		return false;
@@ -326,6 +341,7 @@ static void *run_worker(void *context)
 	struct flmem_run *run = worker->run;
 	size_t chunk;
 
+	flmem_mapped_attach(&worker->buffers.mapped);
 	while (!run->stop && (chunk = run->next++) < run->chunk_limit) {
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
@@ -334,6 +350,7 @@ static void *run_worker(void *context)
 		if (rc && !run->found_special)
 			fail_run(run, rc, &error);
 	}
+	flmem_mapped_attach(NULL);
 	pthread_mutex_lock(&run->lock);
 	run->running--;
 	pthread_cond_signal(&run->changed);

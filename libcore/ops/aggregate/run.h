@@ -21,6 +21,7 @@
 #include "aggregate/journal.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/input_direct.h"
+#include "ops/aggregate/input_mapped.h"
 #include "ops/aggregate/output.h"
 #include "ops/aggregate/output_layout.h"
 #include "ops/aggregate/part_file.h"
@@ -93,9 +94,11 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 
 /* Memory of a thread. */
 struct flmem_run_buffers {
-	char **inputs; /* the last one is for the output */
+	/* Of a block; the last one is for the output. Either of `memory` or of mapped pages. */
+	char **inputs;
 	char *memory;
 	struct flmem_direct_windows direct;
+	struct flmem_mapped_windows mapped;
 	struct flmem_combine_rows rows;
 	struct flmem_exact_sum *sums; /* of a measuring pass */
 	struct flmem_combine_state state;
