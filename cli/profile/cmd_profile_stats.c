@@ -32,6 +32,20 @@ static void print_profile_span(const struct flmem_heap_profile *p)
 		puts(", no sample yet");
 }
 
+static void print_profile_samples(const struct flmem_heap_profile *p)
+{
+	char bytes[FORMAT_MAX], most[FORMAT_MAX];
+
+	if (!p->unrecorded)
+		printf("samples: %" PRIu64 ", one per %s on average", p->samples,
+		       format_bytes(p->interval_bytes, bytes));
+	else
+		printf("samples: one per %s on average", format_bytes(p->interval_bytes, bytes));
+	if (p->interval_now_bytes > p->interval_bytes)
+		printf(", at times one per %s", format_bytes(p->interval_now_bytes, most));
+	putchar('\n');
+}
+
 static void print_facts(const struct flmem_heap_profile *p)
 {
 	char shown[FLMEM_HEAP_FRAME_TEXT_MAX], bytes[FORMAT_MAX], span[FORMAT_MAX];
@@ -44,11 +58,7 @@ static void print_facts(const struct flmem_heap_profile *p)
 		print_profile_span(p);
 	if (p->allocator[0])
 		printf("allocator: %s\n", flmem_text_escape(p->allocator, shown, sizeof(shown)));
-	if (p->unrecorded)
-		printf("samples: one per %s on average\n", format_bytes(p->interval_bytes, bytes));
-	else
-		printf("samples: %" PRIu64 ", one per %s on average\n", p->samples,
-		       format_bytes(p->interval_bytes, bytes));
+	print_profile_samples(p);
 	if (!p->unrecorded && !p->samples)
 		puts("no samples: the program has allocated too little itself; of programs that it "
 		     "starts (a shell's, timeout's) there are profiles with --follow-children");

@@ -128,6 +128,7 @@ enum {
 	FLMEM_PROFILE_NATIVE = 1,	     /* native frames also below Python frames */
 	FLMEM_PROFILE_FOLLOW = 2,	     /* children have their own files, FILE.PID */
 	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are seen */
+	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take much time */
 };
 
 struct flmem_profile_section {
@@ -182,7 +183,7 @@ struct flmem_profile_header {
 	 * sampler.
 	 */
 	uint32_t round;
-	uint32_t reserved;
+	uint32_t paced; /* how often `interval_now_bytes` was doubled for some time, at most */
 	uint64_t dropped[FLMEM_PROFILE_DROP_SLOTS];
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
 	char program[256];   /* the path of the executable, cut where it is longer */

@@ -113,6 +113,18 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 	p->cut_stacks = flmem_amount_sum(p->cut_stacks, dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
 }
 
+/* Of any sample. */
+static uint64_t largest_interval(const struct flmem_profile_header *h)
+{
+	uint32_t doubled = h->paced < 40 ? h->paced : 40;
+
+	if (!doubled)
+		return h->interval_now_bytes;
+	return h->interval_now_bytes < FLMEM_PROFILE_INTERVAL_MAX >> doubled
+		       ? h->interval_now_bytes << doubled
+		       : FLMEM_PROFILE_INTERVAL_MAX;
+}
+
 static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -131,7 +143,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
 	p->duration_us = flmem_profile_reader_us(last_ms);
 	p->interval_bytes = h->interval_bytes;
-	p->interval_now_bytes = h->interval_now_bytes;
+	p->interval_now_bytes = largest_interval(h);
 	p->samples = h->totals.samples;
 	p->peak_bytes = h->totals.peak_bytes;
 	p->peak_at_us = flmem_profile_reader_us(h->peak_ms);

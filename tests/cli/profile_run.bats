@@ -111,6 +111,21 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 	look 'assert sum(s.samples for s in p.sites.values()) > 1000'
 }
 
+@test "where samples would take much time there are fewer, unless an interval is given" {
+	sample -- storm 30000
+	assert_sampled 7
+	look 'assert 1 <= p.paced <= 3 and p.interval_now_bytes == p.interval_bytes == 512 << 10, p.paced
+assert sum(s.samples for s in p.sites.values()) > 1000'
+	run_command "$FLMEM" profile stats "$PROFILE"
+	grep -Ex 'samples: [0-9]+, one per 512 KiB on average, at times one per [0-9]+ MiB' <<<"$output"
+	sample --interval 512K -- storm 30000
+	assert_sampled 7
+	look 'assert not p.paced'
+	# Calm, or in few large blocks.
+	sample -- functions 100
+	look 'assert not p.paced'
+}
+
 @test "2,000 threads come and go" {
 	sample --interval 16K -- threads 2000
 	assert_sampled 7

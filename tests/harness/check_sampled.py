@@ -51,6 +51,7 @@ def main():
     sites = read_sites(sys.argv[2])
     sigmas = 0 if sys.argv[3] == "exact" else float(sys.argv[3])
     found = measured(profile, sites)
+    interval = profile.interval_bytes << profile.paced
     profile.check()
     checked, wrong = 0, []
     for _, name, allocated, live, count in sites:
@@ -63,9 +64,9 @@ def main():
                                     ("count", count, found[name][2])):
             if what == "count" and not count:
                 continue
-            spread = deviation(allocated, count, profile.interval_bytes) * sigmas
+            spread = deviation(allocated, count, interval) * sigmas
             if what == "live":
-                spread = deviation(live, count * share, profile.interval_bytes) * sigmas
+                spread = deviation(live, count * share, interval) * sigmas
             if what == "count":
                 spread *= count / allocated
             print(f"{name} {what}: {got:.0f}, expected {expected} +- {spread:.0f}")

@@ -15,7 +15,7 @@ HEADER = [("magic", "8s"), *((n, "I") for n in ("version", "header_size", "order
           ("python_version", "I"), ("cells_full_round", "I"),
           *((n, "Q") for n in ("allocated_bytes", "allocated_count", "freed_bytes", "freed_count",
                                "samples", "peak_bytes", "peak_ms", "peak_epoch", "lost_bytes",
-                               "timeline_period_ms")), ("round", "I"), ("reserved", "I")]
+                               "timeline_period_ms")), ("round", "I"), ("paced", "I")]
 NONE, READY, UNIT = 0xffffffff, 1, 1024
 PHASES = ("prepared", "running", "ended", "refused")
 DROPS = ("nested", "scratch", "sites_full", "live_full", "strings_full", "frames_full", "nodes_full",

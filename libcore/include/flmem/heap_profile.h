@@ -138,7 +138,8 @@ struct flmem_heap_profile {
 	uint64_t started_us;	 /* since 1970-01-01 UTC */
 	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
 	uint64_t interval_bytes; /* mean distance of samples, as chosen */
-	uint64_t interval_now_bytes; /* larger where the file was full */
+	/* At most; larger where the file was full, or samples would have taken much time. */
+	uint64_t interval_now_bytes;
 	uint64_t samples;
 	uint64_t peak_bytes, peak_at_us; /* of the process */
 	enum flmem_heap_stacks stacks;

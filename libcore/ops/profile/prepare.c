@@ -62,7 +62,8 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 	header->order = FLMEM_PROFILE_ORDER;
 	header->flags = (request->native ? FLMEM_PROFILE_NATIVE : 0) |
 			(request->follow_children ? FLMEM_PROFILE_FOLLOW : 0) |
-			(request->python_allocators ? FLMEM_PROFILE_PYTHON_ALLOCATORS : 0);
+			(request->python_allocators ? FLMEM_PROFILE_PYTHON_ALLOCATORS : 0) |
+			(request->interval_bytes ? 0 : FLMEM_PROFILE_PACED);
 	header->phase = FLMEM_PROFILE_PREPARED;
 	header->interval_bytes = interval;
 	header->interval_now_bytes = interval;

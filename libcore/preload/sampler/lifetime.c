@@ -222,6 +222,7 @@ static void begin_sampling(void)
 	begin_header(sampler_tables.header);
 	sampler_show_sampling();
 	control->round_record = FLMEM_PROFILE_NONE;
+	control->paced = 0;
 	control->epoch = ++epochs;
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->active, 1, __ATOMIC_RELEASE);

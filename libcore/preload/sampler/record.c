@@ -28,7 +28,7 @@ static void begin_thread(struct sampler_thread *thread)
 	    (ssize_t)sizeof(thread->random))
 		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
 	thread->random |= 1;
-	thread->interval = sampler_tables.header->interval_now_bytes;
+	thread->interval = sampler_pace_interval();
 	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
 	thread->record = FLMEM_PROFILE_NONE;
 	thread->pid = (uint32_t)getpid();
@@ -163,10 +163,11 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	struct sampler_thread *thread = &sampler_thread;
 	struct sampler_scratch *scratch;
 	struct flmem_profile_live live = {.size = size}, old;
+	uint64_t begun_ns = sampler_pace_begin();
 	int saved = errno;
 
 	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
-	thread->interval = sampler_tables.header->interval_now_bytes;
+	thread->interval = sampler_pace_interval();
 	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
 	if (!sampler_enter()) {
 		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
@@ -187,6 +188,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	} else {
 		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);
 	}
+	sampler_pace_end(begun_ns);
 	sampler_leave();
 	sampler_release();
 	errno = saved;

@@ -130,6 +130,8 @@ struct sampler_control {
 	uint32_t tick_busy;
 	uint32_t memory_epoch;
 	uint32_t thinned;
+	uint32_t paced; /* doublings of the interval at present, see pace.c */
+	uint64_t pace_from_ns, pace_spent_ns;
 	uint32_t range_next;
 	uint8_t exact[1U << SAMPLER_EXACT_BITS]; /* as sampler_filter, by the hash of an address */
 	struct sampler_scratch scratch[SAMPLER_SCRATCHES];
@@ -265,6 +267,11 @@ static inline uint32_t sampler_section_used(unsigned section)
 HIDDEN void sampler_stop(void);
 HIDDEN void sampler_child_begin(void);
 HIDDEN uint32_t sampler_now_ms(void);
+
+/* pace.c: bytes between samples at present; and, around each sample, its time for that. */
+HIDDEN uint64_t sampler_pace_interval(void);
+HIDDEN uint64_t sampler_pace_begin(void);
+HIDDEN void sampler_pace_end(uint64_t begun_ns);
 
 /* arithmetic.c */
 HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many samples there are where nobody has chosen an interval. A loop that allocates gigabytes a
+ * second has thousands of them, more than its profile needs; the interval grows until they take
+ * less than a hundredth of one processor, and shrinks again when they are few. Weights are those of
+ * the interval that a sample was drawn with, so estimates stay unbiased.
+ */
+#include <time.h>
+
+#include "preload/sampler/sampler.h"
+
+#define WINDOW_NS   UINT64_C(128000000)
+#define DOUBLED_MAX 3U /* a sample is counted as so many bytes at the peak */
+/* Parts of a window: above the first there are fewer samples, below the second more. */
+#define MUCH   UINT64_C(125)
+#define LITTLE UINT64_C(500)
+/* A thread that has lost its processor in a sample has not taken the time itself. */
+#define LONGEST_NS UINT64_C(20000)
+
+static uint64_t read_ns(void)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t sampler_pace_interval(void)
+{
+	uint64_t interval =
+		__atomic_load_n(&sampler_tables.header->interval_now_bytes, __ATOMIC_RELAXED);
+
+	interval <<= __atomic_load_n(&sampler_control.paced, __ATOMIC_RELAXED);
+	return interval < FLMEM_PROFILE_INTERVAL_MAX ? interval : FLMEM_PROFILE_INTERVAL_MAX;
+}
+
+uint64_t sampler_pace_begin(void)
+{
+	return sampler_tables.header->flags & FLMEM_PROFILE_PACED ? read_ns() : 0;
+}
+
+static void adapt_pace(uint64_t window_ns, uint64_t spent_ns)
+{
+	uint32_t paced = sampler_control.paced;
+
+	if (spent_ns > window_ns / MUCH && paced < DOUBLED_MAX)
+		paced++;
+	else if (spent_ns < window_ns / LITTLE && paced)
+		paced--;
+	__atomic_store_n(&sampler_control.paced, paced, __ATOMIC_RELAXED);
+	if (paced > sampler_tables.header->paced)
+		sampler_tables.header->paced = paced;
+}
+
+void sampler_pace_end(uint64_t begun_ns)
+{
+	struct sampler_control *control = &sampler_control;
+	uint64_t now, took, from;
+
+	if (!begun_ns)
+		return;
+	now = read_ns();
+	took = now - begun_ns < LONGEST_NS ? now - begun_ns : LONGEST_NS;
+	__atomic_fetch_add(&control->pace_spent_ns, took, __ATOMIC_RELAXED);
+	from = __atomic_load_n(&control->pace_from_ns, __ATOMIC_RELAXED);
+	if (now < from + WINDOW_NS ||
+	    !__atomic_compare_exchange_n(&control->pace_from_ns, &from, now, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	adapt_pace(now - from, __atomic_exchange_n(&control->pace_spent_ns, 0, __ATOMIC_RELAXED));
+}
