@@ -5,6 +5,8 @@ peak of resident memory, the size of the file; and the ten largest sites at the 
 """
 import json
 import os
+import select
+import signal
 import subprocess
 import tempfile
 
@@ -13,7 +15,8 @@ import sampling
 import stage
 from figures import MIB, MS
 
-ROUNDS = 5
+ROUNDS = 15
+LONGEST_S = 60  # a program that takes longer in a profiler is not measured there
 MEMRAY = "memray==1.20.0"
 # Twelve sites, each with a block that is larger than several intervals.
 SITES = "kept = []\n" + "".join(
@@ -60,13 +63,20 @@ def _ways(bench, folder, python):
     return ways
 
 
+class _TooLong(Exception):
+    pass
+
+
 def _run(words):
     """(milliseconds that the program printed, peak of resident memory in MiB)"""
     reader, writer = os.pipe()
     with subprocess.Popen(words, stdout=writer, stderr=subprocess.DEVNULL,
-                          stdin=subprocess.DEVNULL) as process:
+                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
         os.close(writer)
         with os.fdopen(reader) as file:
+            if not select.select([file], [], [], LONGEST_S)[0]:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise _TooLong()
             said = file.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -104,17 +114,23 @@ def _loops(folder):
 
 def _loop(bench, folder, ways, loop):
     name, words, script = loop
+    ways = dict(ways)
     plain, peaks, costs, sizes = [], [], {w: [] for w in ways}, {w: [] for w in ways}
     memory = {w: [] for w in ways}
     for _ in range(bench.count(ROUNDS)):
         alone, peak = _run(words)
         plain.append(alone)
         peaks.append(peak)
-        for way, (before, file) in ways.items():
+        for way, (before, file) in list(ways.items()):
             for old in os.listdir(folder):
                 if old.startswith(file):
                     os.unlink(os.path.join(folder, old))
-            spent, peak = _run(_program(before, words, script))
+            try:
+                spent, peak = _run(_program(before, words, script))
+            except _TooLong:
+                stage.progress(f"profilers: {name} in {way} is NOT MEASURED: it took more than {LONGEST_S} s")
+                ways.pop(way)
+                continue
             costs[way].append(100 * (spent / alone - 1))
             memory[way].append(peak)
             sizes[way].append(_size_mib(folder, file))

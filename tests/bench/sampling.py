@@ -37,13 +37,13 @@ print(int((time.process_time() - begin) * 1e6))
 """
 TORCH = """
 import time, torch
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 torch.manual_seed(1)
 net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(),
                           torch.nn.Linear(16 * 30 * 30, 10))
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
 begin = time.process_time()
-for _ in range(5):
+for _ in range(20):
     updates = []
     for client in range(2):
         for batch in range(4):

@@ -2,12 +2,12 @@
 """
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
-usage: kill.py BUILD [--runs N] [--stops N] [--targets allocators|interpreters]
+usage: kill.py BUILD [--runs N] [--stops N] [--late N] [--targets allocators|interpreters]
                [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
-(tests/soak/killat.c), for each target, then at random ones up to the last.
+(tests/soak/killat.c), for each target, then at --late random ones up to the last.
 --allocators: the first with all targets, the others with one; also paths of libraries to preload.
 --dry-run: kills a dry run, which stops a thread and lets it go without calls.
 """
@@ -26,7 +26,8 @@ from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 
 LATE_STOPS = 10  # random ones beyond the first
-CALIBRATIONS = 5
+CALIBRATIONS = 3
+SPIN_S = 0.001  # what a sleep may last too long
 TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
 REFILLED_BLOCKS = 400  # little enough to do between two waits on such a machine
 CODE_TIMEOUT = "500ms"  # a program that only computes has no thread for the allocator's step
@@ -132,6 +133,7 @@ def kill_after_delay(flmem, target, rng):
                          file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
                                        (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
     end = time.monotonic() + delay
+    time.sleep(max(0, delay - SPIN_S))
     while time.monotonic() < end:
         pass
     os.kill(pid, signal.SIGKILL)
@@ -155,24 +157,25 @@ def kill_at_stop(killat, flmem, target, stop):
     return int(said[2]) if said[0] == "ended" else 0
 
 
-def sweep(killat, flmem, target, stops, rng):
-    for stop in range(1, stops + 1):
+def sweep(killat, flmem, target, options, rng):
+    for stop in range(1, options.stops + 1):
         if kill_at_stop(killat, flmem, target, stop):
             return
-    count = kill_at_stop(killat, flmem, target, 0) or stops
-    for _ in range(LATE_STOPS):
-        kill_at_stop(killat, flmem, target, rng.randint(1, max(count, stops)))
+    count = kill_at_stop(killat, flmem, target, 0) or options.stops
+    for _ in range(options.late):
+        kill_at_stop(killat, flmem, target, rng.randint(1, max(count, options.stops)))
 
 
 def run_target(target, flmem, killat, options, share):
     rng = random.Random(f"{SEED} {target.entry.name} {target.entry.allocator}")
-    target.calibrate(flmem)
+    if share:
+        target.calibrate(flmem)
     for _ in range(share):
         if target.problems:
             return
         kill_after_delay(flmem, target, rng)
     if options.stops and not target.problems:
-        sweep(killat, flmem, target, options.stops, rng)
+        sweep(killat, flmem, target, options, rng)
         # A dry run does not touch a thread whose timeout would start again.
         if not target.counts["stopped at"] and not target.problems and not target.more:
             target.problems.append("flmem was never killed after it had begun to touch it")
@@ -183,6 +186,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--stops", type=int, default=0)
+    parser.add_argument("--late", type=int, default=LATE_STOPS)
     parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     parser.add_argument("--dry-run", action="store_true")
