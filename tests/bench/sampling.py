@@ -43,7 +43,7 @@ net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.F
                           torch.nn.Linear(16 * 30 * 30, 10))
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
 begin = time.process_time()
-for _ in range(20):
+for _ in range(40):
     updates = []
     for client in range(2):
         for batch in range(4):

@@ -2,7 +2,7 @@
 /*
  * How many samples there are where nobody has chosen an interval. A loop that allocates gigabytes a
  * second has thousands of them, more than its profile needs; the interval grows until they take
- * less than 0.4 % of one processor, and shrinks again when they are few. Weights are those of the
+ * less than 0.5 % of one processor, and shrinks again when they are few. Weights are those of the
  * interval that a sample was drawn with, so estimates stay unbiased.
  */
 #include <time.h>
@@ -12,10 +12,10 @@
 #define WINDOW_NS   UINT64_C(128000000)
 #define DOUBLED_MAX 3U /* a sample is counted as so many bytes at the peak */
 /* Parts of a window: above the first there are fewer samples, below the second more again. */
-#define MUCH   UINT64_C(250)
-#define LITTLE UINT64_C(1000)
-/* Longer ones are of code that is new to the profile, or of a thread that lost its processor. */
-#define LONGEST_NS UINT64_C(3000)
+#define MUCH   UINT64_C(200)
+#define LITTLE UINT64_C(600)
+/* A thread that has lost its processor in a sample has not taken the time itself. */
+#define LONGEST_NS UINT64_C(50000)
 
 static uint64_t read_ns(void)
 {
