@@ -229,6 +229,27 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 	assert_error 2 'name two profiles'
 }
 
+@test "diff has a change of large blocks, whose error is small, at a large interval" {
+	cat >"$BATS_TEST_TMPDIR/blocks.py" <<-'END'
+		import sys
+
+		def hold(count):
+		    return [bytearray(16 << 20) for _ in range(count)]
+
+		kept = hold(int(sys.argv[1]))
+	END
+	local count
+	for count in 1 2; do
+		flmem profile run --interval 2MiB --limit 1MiB -o "$BATS_TEST_TMPDIR/$count" -- \
+			/usr/bin/python3 -I "$BATS_TEST_TMPDIR/blocks.py" "$count"
+		assert_status 0
+	done
+	flmem profile diff "$BATS_TEST_TMPDIR/1" "$BATS_TEST_TMPDIR/2"
+	assert_output '\+16 MiB +16 MiB +32 MiB  hold[^ ]* \('
+	flmem profile diff --by allocated "$BATS_TEST_TMPDIR/1" "$BATS_TEST_TMPDIR/2"
+	assert_output '\+16 MiB +16 MiB +32 MiB  hold[^ ]* \('
+}
+
 @test "analyze compares the profiles of a folder and names what stands out" {
 	mkdir -p runs/folder
 	cp leak.prof runs/a_original.prof
