@@ -42,6 +42,16 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	print_profile_stack(p, node, "    ");
 }
 
+/* Without rounds a slow leak looks like none: it leaves nothing in most parts of the time. */
+static void print_unseen_growth(const struct flmem_heap_profile *p, uint32_t parts)
+{
+	char apart[FORMAT_MAX];
+
+	printf("what grows less often than every %s is not found: sample longer, or announce "
+	       "rounds with flmem profile round\n",
+	       format_us(p->duration_us / parts, apart));
+}
+
 static void print_leaks(const struct profile_options *o, const struct flmem_heap_profile *p,
 			const struct flmem_heap_leaks *leaks)
 {
@@ -58,6 +68,8 @@ static void print_leaks(const struct profile_options *o, const struct flmem_heap
 		printf("%s with live allocations from most parts of the time (the file has no "
 		       "rounds)\n",
 		       flmem_text_counted(leaks->count, "stack", number, sizeof(number)));
+	if (!leaks->too_few && !leaks->by_round && !leaks->count)
+		print_unseen_growth(p, leaks->periods);
 	for (size_t i = 0; i < leaks->count && i < limit; i++)
 		print_leak(p, leaks, &leaks->rows[i]);
 	if (leaks->count > limit)
@@ -101,13 +113,12 @@ const struct cmd cmd_profile_leaks = {
 	.summary = "finds the stacks whose live bytes keep growing",
 	.arguments = "FILE",
 	.description =
-		"With rounds in the file the live bytes of each stack at the end of "
-		"each round are tested for a trend that is robust against outliers, and "
-		"allocations of most rounds have to be live. Without rounds a stack is "
-		"listed whose allocations are live from most parts of the time; that is "
-		"less certain. Stacks with the oldest live allocations are listed first. The exit "
-		"status is 9 if the profile covers too short a time, or too few rounds, to "
-		"conclude.",
+		"With rounds in the file the live bytes of each stack at the end of each round are "
+		"tested for a trend that is robust against outliers. Without rounds a stack is "
+		"listed whose allocations are live from most parts of the time, which takes about "
+		"12 of them; that is less certain. Stacks with the oldest live allocations are "
+		"listed first. The exit status is 9 if the profile covers too short a time, or too "
+		"few rounds, to conclude.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

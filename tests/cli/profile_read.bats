@@ -176,6 +176,19 @@ assert 3 << 20 <= leak["growth"]["bytes"] < 1.1 * (3 << 20), leak["growth"]'
 	assert_schema profile-leaks
 }
 
+@test "leaks says which growth it does not find without rounds" {
+	flmem profile run --limit 1MiB -o "$PROFILE" -- /usr/bin/python3 -I -c 'import os, time
+kept = []
+for _ in range(5):
+    kept.append(bytearray(8 << 20))
+    time.sleep(2.6)
+os._exit(0)'
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output '^0 stacks with live allocations'
+	assert_output 'less often than every [0-9.]+ ms is not found: sample longer, or announce rounds'
+}
+
 @test "a running program is read without harm, with the ages of its survivors" {
 	start_reader "$FLMEM" profile run --limit 4MiB --interval 64K -o "$PROFILE" -- \
 		/usr/bin/python3 -I server.py leak
