@@ -118,6 +118,8 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 assert sum(s.samples for s in p.sites.values()) > 1000'
 	run_command "$FLMEM" profile stats "$PROFILE"
 	grep -Ex 'samples: [0-9]+, one per 512 KiB on average, at times one per [0-9]+ MiB' <<<"$output"
+	"$FLMEM" profile flamegraph -o "$BATS_TEST_TMPDIR/p.html" "$PROFILE"
+	grep -E 'samples, one per 512 KiB on average, at times one per [0-9]+ MiB' "$BATS_TEST_TMPDIR/p.html"
 	sample --interval 512K -- storm 30000
 	assert_sampled 7
 	look 'assert not p.paced'

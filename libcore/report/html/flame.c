@@ -51,7 +51,7 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 
 static void put_interval_and_bytes(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
-	flmem_page_put_bytes(out, FLMEM_KNOWN(p->interval_bytes));
+	flmem_page_put_interval(out, p);
 	flmem_buf_puts(out, "</dd><dt>Bytes</dt><dd>");
 	put_measure_totals(out, p);
 	flmem_buf_puts(out, "</dd></dl>\n");

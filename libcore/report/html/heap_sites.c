@@ -179,8 +179,8 @@ static void put_sites_facts(struct flmem_buf *out, const struct flmem_heap_profi
 		flmem_buf_printf(out, ", %" PRIu64 " samples, ", p->samples);
 	}
 	flmem_buf_puts(out, "one per ");
-	flmem_page_put_bytes(out, FLMEM_KNOWN(p->interval_bytes));
-	flmem_buf_puts(out, " on average</dd><dt>heap</dt><dd>live ");
+	flmem_page_put_interval(out, p);
+	flmem_buf_puts(out, "</dd><dt>heap</dt><dd>live ");
 	flmem_page_put_bytes(out, flmem_heap_bytes(p, &p->totals, FLMEM_HEAP_LIVE));
 	if (!p->unrecorded) {
 		flmem_buf_puts(out, " at the end, peak ");

@@ -4,6 +4,7 @@
 
 /* The parts of the HTML page of a watch. Each appends to `out`. */
 
+#include <flmem/heap_profile.h>
 #include <flmem/watch_page.h>
 
 #include "base/text/buf.h"
@@ -92,6 +93,8 @@ const char *flmem_page_dots(const struct flmem_page_series *series);
 
 /* Texts that several parts share. */
 void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
+/* "512 KiB on average, at times one per 4 MiB". */
+void flmem_page_put_interval(struct flmem_buf *out, const struct flmem_heap_profile *profile);
 void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
 void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);
 void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_result *result);

@@ -16,6 +16,16 @@ void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes)
 					  : flmem_text_bytes(bytes.value, text, sizeof(text)));
 }
 
+void flmem_page_put_interval(struct flmem_buf *out, const struct flmem_heap_profile *profile)
+{
+	flmem_page_put_bytes(out, FLMEM_KNOWN(profile->interval_bytes));
+	flmem_buf_puts(out, " on average");
+	if (profile->interval_now_bytes > profile->interval_bytes) {
+		flmem_buf_puts(out, ", at times one per ");
+		flmem_page_put_bytes(out, FLMEM_KNOWN(profile->interval_now_bytes));
+	}
+}
+
 void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes)
 {
 	uint64_t size = bytes.value < 0 ? -(uint64_t)bytes.value : (uint64_t)bytes.value;
