@@ -44,22 +44,26 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static int write_export(const char *path, const char *bytes, size_t length, struct flmem_error *err)
+/* The file did not exist before. */
+static int write_export_file(const char *path, const char *bytes, size_t length,
+			     struct flmem_error *err)
 {
-	FILE *out = path ? fopen(path, "wxe") : stdout;
+	FILE *out = fopen(path, "wxe");
 	char shown[FLMEM_HEAP_FRAME_TEXT_MAX];
-	bool opened = out, done;
+	bool opened = out;
+	int error = errno;
 
 	if (opened) {
-		done = fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
-		if (path)
-			done = fclose(out) == 0 && done;
-		if (done)
+		bool done = fwrite(bytes, 1, length, out) == length;
+
+		error = errno;
+		if (fclose(out) == 0 && done)
 			return 0;
+		error = done ? errno : error;
+		unlink(path);
 	}
-	return flmem_error_set(
-		err, opened ? FLMEM_EFAILED : FLMEM_EUSAGE, errno, "cannot write '%s'",
-		path ? flmem_text_escape(path, shown, sizeof(shown)) : "standard output");
+	return flmem_error_set(err, opened ? FLMEM_EFAILED : FLMEM_EUSAGE, error,
+			       "cannot write '%s'", flmem_text_escape(path, shown, sizeof(shown)));
 }
 
 static int export_profile(const struct export_options *o, const struct flmem_heap_profile *p,
@@ -77,7 +81,10 @@ static int export_profile(const struct export_options *o, const struct flmem_hea
 		rc = flmem_heap_export(p, format, measure, &bytes, &length, err);
 	if (rc)
 		return rc;
-	rc = write_export(o->output, bytes, length, err);
+	if (o->output)
+		rc = write_export_file(o->output, bytes, length, err);
+	else
+		fwrite(bytes, 1, length, stdout); /* main() reports a failure */
 	free(bytes);
 	if (!rc)
 		print_profile_notes(p);

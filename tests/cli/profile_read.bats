@@ -409,6 +409,18 @@ assert all(f < len(s["shared"]["frames"]) for stack in peak["samples"] for f in 
 	assert_error 2 'give --format'
 }
 
+@test "an export that cannot be written is reported once, and leaves no part of a file" {
+	run bash -c '"$FLMEM" profile export --format json leak.prof 2>&1 >/dev/full'
+	[ "$status" = 7 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ $output == *'to standard output: No space left'* ]]
+	run bash -c 'ulimit -f 1; trap "" XFSZ; "$FLMEM" profile export --format json -o "$1" leak.prof' \
+		- "$BATS_TEST_TMPDIR/part.json"
+	[ "$status" = 7 ]
+	[[ $output == *"part.json': File too large" ]]
+	[ ! -e "$BATS_TEST_TMPDIR/part.json" ]
+}
+
 @test "other files are refused with their reason" {
 	local verb
 	head -c 10000 /dev/zero >"$BATS_TEST_TMPDIR/zeros"
