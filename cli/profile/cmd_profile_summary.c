@@ -87,8 +87,10 @@ const struct cmd cmd_profile_summary = {
 	.name = "profile summary",
 	.summary = "shows functions by what they and their callees allocated",
 	.arguments = "FILE",
-	.description = "'total' is what a function and all that it calls allocated, "
-		       "'own' what it allocated itself. A recursive function counts once.",
+	.description =
+		"'total' is what a function and all that it calls allocated, 'own' what it "
+		"allocated itself. A recursive function counts once. Of the lines of a function, "
+		"the one with most of its total is named.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

@@ -16,9 +16,11 @@ struct table {
 	const struct flmem_heap_profile *profile;
 	enum flmem_heap_key key;
 	enum flmem_frame_identity identity;
+	enum flmem_heap_measure measure;
 	struct flmem_heap_row *rows;
 	size_t count;
 	uint32_t *row_of; /* by frame */
+	uint64_t *parts;  /* by frame: its part of the total of its row */
 };
 
 struct row_wanted {
@@ -89,6 +91,23 @@ static void add_own_amounts(struct table *table)
 	table->rows[0].total = table->rows[0].own;
 }
 
+static void add_total(struct table *table, uint32_t frame, const struct flmem_heap_amounts *amounts)
+{
+	flmem_amounts_add(&table->rows[table->row_of[frame]].total, amounts);
+	table->parts[frame] = flmem_amount_sum(table->parts[frame], amounts->bytes[table->measure]);
+}
+
+/* A row of several lines shows the one with most of its total. */
+static void choose_frames(struct table *table)
+{
+	for (size_t i = 0; i < table->profile->frame_count; i++) {
+		struct flmem_heap_row *row = &table->rows[table->row_of[i]];
+
+		if (table->parts[i] > table->parts[row->frame])
+			row->frame = (uint32_t)i;
+	}
+}
+
 /*
  * Depth first; `open` counts for each row how many of its frames are on the current stack, so that
  * only the outermost one of a recursion adds its total.
@@ -103,7 +122,7 @@ static void walk_totals(struct table *table, const struct flmem_heap_children *c
 		uint32_t row = row_of_node(table, node);
 
 		if (!open[row]++)
-			flmem_amounts_add(&table->rows[row].total, &totals[node]);
+			add_total(table, nodes[node].frame, &totals[node]);
 		if (children->first[node] != FLMEM_NODE_NONE) {
 			node = children->first[node];
 			continue;
@@ -128,6 +147,7 @@ static bool add_totals(struct table *table)
 	if (!totals || !open || !flmem_heap_children_make(table->profile, &children))
 		return false;
 	walk_totals(table, &children, totals, open);
+	choose_frames(table);
 	return true;
 }
 
@@ -162,16 +182,19 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 	FLMEM_AUTO_FREE struct flmem_heap_row *rows =
 		calloc(profile->frame_count + 1, sizeof(*rows));
 	FLMEM_AUTO_FREE uint32_t *row_of = calloc(profile->frame_count + 1, sizeof(*row_of));
+	FLMEM_AUTO_FREE uint64_t *parts = calloc(profile->frame_count + 1, sizeof(*parts));
 	struct table table = {
 		.profile = profile,
 		.key = key,
 		.identity = key == FLMEM_HEAP_BY_LINE ? FLMEM_FRAME_LINE : FLMEM_FRAME_FUNCTION,
+		.measure = measure,
 		.rows = rows,
 		.row_of = row_of,
+		.parts = parts,
 	};
 	struct row_order order = {measure};
 
-	if (!rows || !row_of || !group_frames(&table))
+	if (!rows || !row_of || !parts || !group_frames(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
 	add_own_amounts(&table);
 	if (!add_totals(&table))

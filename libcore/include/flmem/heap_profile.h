@@ -253,7 +253,8 @@ enum flmem_heap_key {
 
 /* All stacks in one place of the program. */
 struct flmem_heap_row {
-	uint32_t frame; /* one of them; FLMEM_HEAP_NO_FRAME: stacks without frames of this kind */
+	/* That with most of the total; FLMEM_HEAP_NO_FRAME: stacks without frames of this kind. */
+	uint32_t frame;
 	struct flmem_heap_amounts own;	 /* allocated there */
 	struct flmem_heap_amounts total; /* and in what it calls, recursion counted once */
 };
