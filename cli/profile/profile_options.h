@@ -28,7 +28,9 @@ extern const char *const profile_stacks[];
 	{                                                                                     \
 		.name = "stack", .letter = 's', .kind = OPT_CHOICE,                           \
 		.offset = offsetof(struct profile_options, stack), .choices = profile_stacks, \
-		.help = "frames to include: all, Python only or native only"                  \
+		.help = "frames to include: all, Python only or native only (default: "       \
+			"Python where the file has it, else native; for the flame graph and " \
+			"exports all)"                                                        \
 	}
 
 #define PROFILE_BY_OPTION                                                                     \
