@@ -104,6 +104,11 @@ static int check_rounds(const struct flmem_heap_profile *p, bool *ret_complete,
 	if (!known)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' has no rounds; leave out --round", shown);
+	if (p->first_round <= most && p->last_round >= least)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has no samples of the rounds that --round names; it "
+				       "has others from %" PRIu64 " to %" PRIu64,
+				       shown, least, most);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' has the rounds %" PRIu64 " to %" PRIu64 " only", shown, least,
 			       most);

@@ -120,6 +120,12 @@ assert keep[0]["own"]["freed_bytes"] == 0'
 	assert_error 2 '--by peak cannot be answered: .*peak of a round'
 	flmem profile table --round 77..80 leak.prof
 	assert_error 2 "'leak.prof' has the rounds 0 to 7 only"
+	flmem profile run --interval 64K -o "$PROFILE" -- /usr/bin/python3 -I -c 'import ctypes
+for number in 1, 3:
+    ctypes.CDLL(None).flmem_sampler_round_set(number)
+    x = bytearray(1 << 20)'
+	flmem profile table --round 2 "$PROFILE"
+	assert_error 2 "no samples of the rounds that --round names; it has others from 1 to 3"
 	flmem profile stats --round 2..4 leak.prof
 	assert_output ' 2 +[0-9.]+ MiB'
 	refute_output '^ +(before|1|5) +[0-9.]+ MiB'
