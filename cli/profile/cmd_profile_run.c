@@ -30,8 +30,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct profile_run_options, interval_bytes),
 	 .metavar = "SIZE",
-	 .help = "average number of bytes allocated between samples (default 512KiB); smaller is "
-		 "more exact and costs more"},
+	 .help = "average number of bytes allocated between samples (default 512KiB, and up to "
+		 "4MiB while samples would take much time); smaller is more exact and costs more"},
 	{.name = "limit",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct profile_run_options, limit_bytes),
