@@ -163,7 +163,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	struct sampler_thread *thread = &sampler_thread;
 	struct sampler_scratch *scratch;
 	struct flmem_profile_live live = {.size = size}, old;
-	uint64_t begun_ns = sampler_pace_begin();
+	struct sampler_pace pace = sampler_pace_begin();
 	int saved = errno;
 
 	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
@@ -188,7 +188,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	} else {
 		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);
 	}
-	sampler_pace_end(begun_ns);
+	sampler_pace_end(&pace);
 	sampler_leave();
 	sampler_release();
 	errno = saved;

@@ -108,6 +108,12 @@ struct sampler_range {
 	uint64_t check;
 };
 
+/* What there was when a sample began; 0: its time does not count. */
+struct sampler_pace {
+	uint64_t begun_ns;
+	uint32_t nodes;
+};
+
 struct sampler_mapping {
 	uintptr_t start; /* 0: free */
 	size_t length;
@@ -270,8 +276,8 @@ HIDDEN uint32_t sampler_now_ms(void);
 
 /* pace.c: bytes between samples at present; and, around each sample, its time for that. */
 HIDDEN uint64_t sampler_pace_interval(void);
-HIDDEN uint64_t sampler_pace_begin(void);
-HIDDEN void sampler_pace_end(uint64_t begun_ns);
+HIDDEN struct sampler_pace sampler_pace_begin(void);
+HIDDEN void sampler_pace_end(const struct sampler_pace *pace);
 
 /* arithmetic.c */
 HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
