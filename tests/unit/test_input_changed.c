@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inputs that are read from mapped pages, and rewritten meanwhile: what is read twice may have other
+ * bytes the second time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/aggregate.h>
+
+#include "tree.h"
+
+#define BYTES  4194304U
+#define HEADER "{\"t\":{\"dtype\":\"%s\",\"shape\":[%u],\"data_offsets\":[0,%u]}}"
+/* Of the first block, which is compared and searched from its beginning. */
+#define LAST_ELEMENT ((512U << 10) - 8)
+#define RUNS	     100
+
+struct world {
+	struct tree tree;
+	char *paths[2], *output;
+	int fd;
+	off_t at;
+	uint64_t values[2]; /* that are written there in turn */
+	atomic_bool stop;
+};
+
+static void write_model(const char *path, const char *dtype, unsigned element_bytes,
+			off_t *ret_data)
+{
+	static char zeros[BYTES];
+	char header[128] = {0};
+	uint64_t length;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	snprintf(header, sizeof(header), HEADER, dtype, BYTES / element_bytes, BYTES);
+	length = (strlen(header) + 7) / 8 * 8;
+	memset(header + strlen(header), ' ', length - strlen(header));
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, &length, 8), 8);
+	assert_int_equal(write(fd, header, length), length);
+	assert_int_equal(write(fd, zeros, BYTES), BYTES);
+	close(fd);
+	*ret_data = (off_t)(8 + length);
+}
+
+static void make_models(struct world *world, const char *dtype, unsigned element_bytes)
+{
+	tree_init(&world->tree);
+	assert_true(asprintf(&world->output, "%s/out", world->tree.path) > 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(asprintf(&world->paths[i], "%s/%d", world->tree.path, i) > 0);
+		write_model(world->paths[i], dtype, element_bytes, &world->at);
+	}
+	world->at += LAST_ELEMENT;
+	world->fd = open(world->paths[1], O_RDWR | O_CLOEXEC);
+	assert_true(world->fd >= 0);
+}
+
+static void clear_models(struct world *world)
+{
+	close(world->fd);
+	free(world->paths[0]);
+	free(world->paths[1]);
+	free(world->output);
+	tree_clear(&world->tree);
+}
+
+/* About as long as a block is searched. */
+static void *rewrite_an_element(void *context)
+{
+	struct world *world = context;
+
+	for (unsigned i = 0; !world->stop; i++) {
+		if (pwrite(world->fd, &world->values[i % 2], 8, world->at) != 8)
+			break;
+		usleep(100);
+	}
+	return NULL;
+}
+
+/* What may be said of it: that it has changed, or what it had when it was read. */
+static void check_runs(struct world *world, const char *found)
+{
+	const struct flmem_aggregate_request request = {
+		.output = world->output,
+		.inputs = (const char *const *)world->paths,
+		.input_count = 2,
+		.threads = 1,
+	};
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, rewrite_an_element, world), 0);
+	for (int i = 0; i < RUNS; i++) {
+		struct flmem_aggregate_result result = {0};
+		struct flmem_error err = {0};
+		int rc = flmem_aggregate(&request, &result, &err);
+
+		flmem_aggregate_result_clear(&result);
+		if (rc == 0)
+			continue;
+		assert_int_equal(rc, FLMEM_EUSAGE);
+		if (!strstr(err.message, "changed while it was read") &&
+		    !strstr(err.message, found))
+			fail_msg("%s", err.message);
+	}
+	world->stop = true;
+	pthread_join(thread, NULL);
+}
+
+static void unequal_elements_become_equal(void **state)
+{
+	struct world world = {.values = {0, UINT64_C(1) << 63}};
+
+	(void)state;
+	make_models(&world, "I64", 8);
+	check_runs(&world, "from element 65535 on");
+	clear_models(&world);
+}
+
+static void a_nan_disappears(void **state)
+{
+	struct world world = {.values = {0, UINT64_C(0x7fc00000) << 32}};
+
+	(void)state;
+	make_models(&world, "F32", 4);
+	check_runs(&world, "has a NaN or an infinity: tensor 't', element 131071;");
+	clear_models(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unequal_elements_become_equal),
+		cmocka_unit_test(a_nan_disappears),
+	};
+
+	flmem_aggregate_map_inputs();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
