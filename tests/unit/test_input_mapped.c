@@ -221,6 +221,54 @@ static void other_causes_keep_their_effect(void **state)
 	}
 }
 
+static volatile sig_atomic_t taken;
+
+static void take_signal(int number)
+{
+	(void)number;
+	taken++;
+}
+
+/* Sent as often as one likes; pages that fail are replaced after that. */
+static void send_then_truncate(int expected)
+{
+	struct world *world;
+	char *found;
+
+	alarm(20);
+	flmem_aggregate_map_inputs();
+	kill(getpid(), SIGBUS);
+	kill(getpid(), SIGBUS);
+	if (taken != expected || setup((void **)&world))
+		_exit(2);
+	found = find(world, 0, BLOCK, CHUNK);
+	if (found && (ftruncate(world->input.files->fd, 0) || found[0] || !world->windows.failed))
+		_exit(3);
+	teardown((void **)&world);
+}
+
+static void send_to_a_handler(struct world *world)
+{
+	(void)world;
+	signal(SIGBUS, take_signal);
+	send_then_truncate(2);
+}
+
+static void send_ignored(struct world *world)
+{
+	(void)world;
+	signal(SIGBUS, SIG_IGN);
+	send_then_truncate(0);
+}
+
+/* The first call of a process counts. */
+static void who_takes_it_already_still_does(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of(send_to_a_handler, NULL), 0);
+	assert_int_equal(status_of(send_ignored, NULL), 0);
+}
+
 static void nothing_is_mapped_unasked(void **state)
 {
 	struct flmem_mapped_windows windows;
@@ -241,7 +289,8 @@ static void nothing_is_mapped_unasked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_mapped_unasked), /* first: it cannot be undone */
+		cmocka_unit_test(who_takes_it_already_still_does),
+		cmocka_unit_test(nothing_is_mapped_unasked), /* it cannot be undone */
 		cmocka_unit_test_setup_teardown(bytes_of_the_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(elements_are_aligned, setup, teardown),
 		cmocka_unit_test_setup_teardown(windows_are_bounded, setup, teardown),

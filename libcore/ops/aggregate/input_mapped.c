@@ -32,33 +32,50 @@ static bool replace_pages(const struct flmem_mapped_window *window, uintptr_t at
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
+/* As the kernel would have; the access that raised it is repeated, and may raise it again. */
+static void pass_on_signal(int number, siginfo_t *info, void *context)
+{
+	bool sent = info->si_code <= 0;
+	bool handled = earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN;
+
+	if (sent && earlier.sa_handler == SIG_IGN)
+		return;
+	if (!handled || (earlier.sa_flags & (int)SA_RESETHAND)) {
+		sigaction(number, &earlier, NULL);
+		if (sent)
+			raise(number);
+	} else if (earlier.sa_flags & SA_SIGINFO) {
+		earlier.sa_sigaction(number, info, context);
+	} else {
+		earlier.sa_handler(number);
+	}
+}
+
 static void handle_bus_error(int number, siginfo_t *info, void *context)
 {
 	struct flmem_mapped_windows *windows = attached;
 	int saved = errno;
 
-	(void)context;
 	for (size_t i = 0; windows && info->si_code > 0 && i < windows->count; i++)
 		if (replace_pages(&windows->windows[i], (uintptr_t)info->si_addr)) {
 			windows->failed = true;
 			errno = saved;
 			return;
 		}
-	/* The access is repeated, or the signal sent again, and has its earlier effect. */
-	sigaction(number, &earlier, NULL);
-	if (info->si_code <= 0)
-		raise(number);
+	pass_on_signal(number, info, context);
 	errno = saved;
 }
 
 void flmem_aggregate_map_inputs(void)
 {
 	static atomic_flag begun = ATOMIC_FLAG_INIT;
-	struct sigaction action = {.sa_sigaction = handle_bus_error, .sa_flags = SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = handle_bus_error};
 
-	if (!atomic_flag_test_and_set(&begun) && !sigaction(SIGBUS, NULL, &earlier) &&
-	    !sigaction(SIGBUS, &action, NULL))
-		enabled = true;
+	if (atomic_flag_test_and_set(&begun) || sigaction(SIGBUS, NULL, &earlier))
+		return;
+	action.sa_mask = earlier.sa_mask;
+	action.sa_flags = SA_SIGINFO | SA_RESTART | (earlier.sa_flags & SA_ONSTACK);
+	enabled = !sigaction(SIGBUS, &action, NULL);
 }
 
 bool flmem_mapped_windows_init(struct flmem_mapped_windows *windows, unsigned threads,
