@@ -136,6 +136,20 @@ static void elements_are_aligned(void **state)
 	assert_null(find(world, 0, BLOCK, CHUNK));
 }
 
+/* A page of a tmpfs that nobody has written comes into being when it is read from a mapping. */
+static void holes_in_memory_are_not_filled(void **state)
+{
+	struct world *world = *state;
+	struct flmem_input_file *file = world->input.files;
+
+	need_mapped(world);
+	assert_int_equal(ftruncate(file->fd, 0), 0);
+	assert_int_equal(ftruncate(file->fd, FILE_BYTES), 0);
+	assert_int_equal(fstat(file->fd, &file->status), 0);
+	world->windows.windows->file = NULL;
+	assert_null(find(world, 0, BLOCK, CHUNK));
+}
+
 static void windows_are_bounded(void **state)
 {
 	struct world *world = *state;
@@ -293,6 +307,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_mapped_unasked), /* it cannot be undone */
 		cmocka_unit_test_setup_teardown(bytes_of_the_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(elements_are_aligned, setup, teardown),
+		cmocka_unit_test_setup_teardown(holes_in_memory_are_not_filled, setup, teardown),
 		cmocka_unit_test_setup_teardown(windows_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_truncated_file_reads_as_zeros_once, setup,
 						teardown),

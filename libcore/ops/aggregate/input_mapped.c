@@ -123,6 +123,12 @@ void flmem_mapped_attach(struct flmem_mapped_windows *windows)
 	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
+/* What a tmpfs does not have yet it would allocate when it is read from a mapping, for good. */
+static bool has_holes(const struct stat *status)
+{
+	return (uint64_t)status->st_blocks * 512 < (uint64_t)status->st_size;
+}
+
 /*
  * The descriptor to map, or -1. Pages that are not in the cache after all are read ahead as usual
  * by that for direct reads, and not by the other one (flmem_input_read_exactly()). Files in memory
@@ -130,7 +136,9 @@ void flmem_mapped_attach(struct flmem_mapped_windows *windows)
  */
 static int find_descriptor(const struct flmem_input_file *file)
 {
-	return file->in_memory ? file->fd : flmem_direct_descriptor(file);
+	if (file->in_memory)
+		return has_holes(&file->status) ? -1 : file->fd;
+	return flmem_direct_descriptor(file);
 }
 
 static void map_window(struct flmem_mapped_window *window, const struct flmem_input_piece *piece)
