@@ -206,6 +206,11 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 	look 'assert p.exec_count == 1 and p.program.endswith("/sampled"), p.exec_count'
 }
 
+@test "a program that is calm has nothing of the pace of the one that executed it" {
+	sample -- storm 30000 again
+	look 'assert p.exec_count == 1 and not p.paced, (p.exec_count, p.paced)'
+}
+
 @test "thousands of dlopen and dlclose" {
 	sample --interval 1 -- dlopen 3000
 	look 'p.check()

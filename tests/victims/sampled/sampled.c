@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 
 /*
- * Allocates known amounts: sampled MODE [NUMBER [wait]]. It prints a line "site NAME ADDRESS
+ * Allocates known amounts: sampled MODE [NUMBER [wait|again]]. It prints a line "site NAME ADDRESS
  * ALLOCATED LIVE COUNT" for each function that allocates, then "ready".
  */
 
@@ -517,5 +517,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (argc > 3 && strcmp(argv[3], "wait") == 0)
 		pause();
+	if (argc > 3 && strcmp(argv[3], "again") == 0)
+		execl("/proc/self/exe", argv[0], "functions", "100", (char *)NULL);
 	return 0;
 }
