@@ -128,6 +128,14 @@ assert sum(s.samples for s in p.sites.values()) > 1000'
 	look 'assert not p.paced'
 }
 
+@test "when a program is calm again, samples are as many as before" {
+	sample -- calm 30000
+	assert_sampled 7
+	# Of 100 MB; one per 4 MiB would be 24.
+	look 'assert p.paced, p.paced
+assert sorted(s.samples for s in p.sites.values())[-2] > 60, [s.samples for s in p.sites.values()]'
+}
+
 @test "2,000 threads come and go" {
 	sample --interval 16K -- threads 2000
 	assert_sampled 7

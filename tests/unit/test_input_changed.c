@@ -137,11 +137,57 @@ static void a_nan_disappears(void **state)
 	clear_models(&world);
 }
 
+/* Sooner and later, so that it meets a block that is being combined. */
+static void *truncate_at_once(void *context)
+{
+	struct world *world = context;
+
+	usleep((useconds_t)(world->values[0] * 100));
+	if (ftruncate(world->fd, 0) != 0)
+		return context;
+	return NULL;
+}
+
+/* That zeros were combined is not what the caller learns, but what has happened to the file. */
+static void a_file_that_is_truncated_is_named(void **state)
+{
+	unsigned named = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < RUNS && named < 3; i++) {
+		struct world world = {.values = {i % 50}};
+		struct flmem_aggregate_result result = {0};
+		struct flmem_error err = {0};
+		pthread_t thread;
+		void *failed;
+		int rc;
+
+		make_models(&world, "F32", 4);
+		assert_int_equal(pthread_create(&thread, NULL, truncate_at_once, &world), 0);
+		rc = flmem_aggregate(
+			&(struct flmem_aggregate_request){
+				.output = world.output,
+				.inputs = (const char *const *)world.paths,
+				.input_count = 2,
+				.threads = 1,
+			},
+			&result, &err);
+		pthread_join(thread, &failed);
+		assert_null(failed);
+		flmem_aggregate_result_clear(&result);
+		named += rc == FLMEM_EFAILED &&
+			 strstr(err.message, "was truncated while it was read");
+		clear_models(&world);
+	}
+	assert_int_equal(named, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unequal_elements_become_equal),
 		cmocka_unit_test(a_nan_disappears),
+		cmocka_unit_test(a_file_that_is_truncated_is_named),
 	};
 
 	flmem_aggregate_map_inputs();

@@ -215,6 +215,21 @@ static void mode_storm(size_t count)
 	print_site("end", (void *)(uintptr_t)by_realloc, 0, 0, 0);
 }
 
+/* A megabyte each 10 ms, for about a second. */
+static void mode_calm(size_t count)
+{
+	for (size_t i = 0; i < count * 1000; i++)
+		free(by_malloc());
+	for (size_t i = 0; i < 100; i++) {
+		usleep(10000);
+		for (size_t j = 0; j < 250; j++)
+			free(by_calloc());
+	}
+	print_site("malloc", (void *)(uintptr_t)by_malloc, count * 1000 * BLOCK, 0, count * 1000);
+	print_site("calloc", (void *)(uintptr_t)by_calloc, 25000 * BLOCK, 0, 25000);
+	print_site("end", (void *)(uintptr_t)by_realloc, 0, 0, 0);
+}
+
 /* Up to 64 at once; all come and go. */
 static void mode_threads(size_t count)
 {
@@ -502,6 +517,7 @@ static const struct {
 	{"crossing", mode_crossing},   {"fork", mode_fork},	  {"signals", mode_signals},
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
 	{"peak", mode_peak},	       {"inside", mode_inside},	  {"storm", mode_storm},
+	{"calm", mode_calm},
 };
 
 int main(int argc, char **argv)
