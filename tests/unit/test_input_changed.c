@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs that are read from mapped pages, and rewritten meanwhile: what is read twice may have other
- * bytes the second time.
+ * Inputs that are read from mapped pages, and rewritten meanwhile: what is read twice may have
+ * other bytes the second time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
