@@ -8,13 +8,36 @@ USER = "libcore/proc/files/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
 CONTROL = "libcore/ops/start/control_files.c"
 SEARCH = "libcore/elf/search.c"
+MAPPED = "libcore/ops/aggregate/input_mapped.c"
+BLOCK = "libcore/ops/aggregate/block.c"
+CHOICE = "libcore/ops/aggregate/choose.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
+CHANGED = ("unit.test_input_changed",)
+WINDOWS = ("unit.test_input_mapped",)
 
 FAULTS = (
+    Fault("mapped-failure-unseen", MAPPED, "windows->failed = true;", ";",
+          "knowing that pages were replaced by zeros", WINDOWS + CHANGED),
+    Fault("mapped-block-kept", BLOCK,
+          "flmem_mapped_windows_clear(mapped);\n\treturn combine_once(block, err);",
+          "flmem_mapped_windows_clear(mapped);\n\treturn rc;",
+          "combining a block again of which pages failed", CHANGED),
+    Fault("mapped-windows-kept", BLOCK, "\tflmem_mapped_windows_clear(mapped);\n",
+          "\tmapped->failed = 0;\n", "reading the second time without mapped pages", CHANGED),
+    Fault("mapped-equal-now", BLOCK, "while (same < bytes && first[same]", "while (first[same]",
+          "a difference that disappears while it is looked for", CHANGED),
+    Fault("mapped-cause", CHOICE, "rc == FLMEM_EUSAGE && check_local_inputs(call, err)", "0",
+          "a changed input being named as the cause", CHANGED),
+    Fault("mapped-signal-taken", MAPPED, "if (sent && earlier.sa_handler == SIG_IGN)", "if (0)",
+          "keeping the handler where SIGBUS is ignored", WINDOWS),
+    Fault("mapped-handler-lost", MAPPED, "if (!handled || ", "if (1 || ",
+          "keeping the handler where the program has one, too", WINDOWS, slow=True),
+    Fault("mapped-holes", MAPPED, "has_holes(&file->status) ? -1 : file->fd", "file->fd",
+          "not filling holes of files in memory", WINDOWS),
     Fault("code-of-any-length", SEARCH, "if (extents[i].size > left)", "if (0)",
           "searching only so much of a file for code",
           ("cli.hostile/64 GiB of code",), slow=True),
