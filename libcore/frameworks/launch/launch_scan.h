@@ -153,7 +153,7 @@ void flmem_launch_read_script(const char *text, bool shell, struct flmem_launche
 
 /*
  * Reads a text that holds commands with their variables, which get the place of the text. The last
- * launch in it becomes *launch. False if it starts none of the programs.
+ * launch in it becomes *launch. False if it starts no program of that kind.
  */
 bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
 			     const struct flmem_place *place, int *launch);

@@ -163,7 +163,7 @@ bool flmem_launch_is_split(const char *text);
 /* The same of a part of a text, which may show elsewhere what it is about. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
 
-/* Whether a file that starts none of the programs may set variables for a script that does. */
+/* Whether a file that starts no such program may set variables for a script that does. */
 bool flmem_launch_sets_for_others(const struct flmem_buf *text);
 
 /* Whether a text may enter the folder of the program: it has one of the marks. */
