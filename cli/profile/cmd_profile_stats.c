@@ -36,11 +36,10 @@ static void print_profile_samples(const struct flmem_heap_profile *p)
 {
 	char bytes[FORMAT_MAX], most[FORMAT_MAX];
 
+	fputs("samples: ", stdout);
 	if (!p->unrecorded)
-		printf("samples: %" PRIu64 ", one per %s on average", p->samples,
-		       format_bytes(p->interval_bytes, bytes));
-	else
-		printf("samples: one per %s on average", format_bytes(p->interval_bytes, bytes));
+		printf("%" PRIu64 ", ", p->samples);
+	printf("one per %s on average", format_bytes(p->interval_bytes, bytes));
 	if (p->interval_now_bytes > p->interval_bytes)
 		printf(", at times one per %s", format_bytes(p->interval_now_bytes, most));
 	putchar('\n');

@@ -63,15 +63,17 @@ int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct 
 	return flmem_aggregate_call_choose(call, err);
 }
 
-/* What was found in a file that changes may not be there when it is looked for. */
-static int check_local_inputs(const struct flmem_aggregate_call *call, struct flmem_error *err)
+/*
+ * What was found in a file that changes may not be there when it is looked for: then the change is
+ * the error.
+ */
+static void name_changed_input(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		if (call->inputs[i].file_count && flmem_input_has_pages(&call->inputs[i]))
 			rc = flmem_input_check(&call->inputs[i], err);
-	return rc;
 }
 
 int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
@@ -86,8 +88,8 @@ int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_
 	call->reading = false;
 	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
 	call->crc32c = flmem_run_crc32c(run);
-	if (rc == FLMEM_EUSAGE && check_local_inputs(call, err))
-		return FLMEM_EUSAGE;
+	if (rc == FLMEM_EUSAGE)
+		name_changed_input(call, err);
 	return rc;
 }
 
