@@ -30,7 +30,7 @@ FAULTS = (
           "\tmapped->failed = 0;\n", "reading the second time without mapped pages", CHANGED),
     Fault("mapped-equal-now", BLOCK, "while (same < bytes && first[same]", "while (first[same]",
           "a difference that disappears while it is looked for", CHANGED),
-    Fault("mapped-cause", CHOICE, "rc == FLMEM_EUSAGE && check_local_inputs(call, err)", "0",
+    Fault("mapped-cause", CHOICE, "\t\tname_changed_input(call, err);", "\t\t(void)name_changed_input;",
           "a changed input being named as the cause", CHANGED),
     Fault("mapped-signal-taken", MAPPED, "if (sent && earlier.sa_handler == SIG_IGN)", "if (0)",
           "keeping the handler where SIGBUS is ignored", WINDOWS),
