@@ -25,9 +25,11 @@ from harness import checkpoints, tensors  # noqa: E402
 from harness.aggregate_calls import FLMEM, content, put, run  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe"]
-# Root in a container, more processes than processors, paths of sockets that are not too long.
+# Root in a container, more processes than processors, paths of sockets that are not too long, and shared memory
+# where it is removed after a process was killed.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": "/tmp",
-               "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+               "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+               "OMPI_MCA_btl_vader_backing_directory": os.environ.get("BATS_TEST_TMPDIR", os.getcwd())}
 
 
 def call(*words):
