@@ -44,7 +44,7 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 		printf("  note: %" PRIu64 " pointers to allocator functions in data stay as they "
 		       "are: calls through them are not seen\n",
 		       e->fixed);
-	print_entry_note(e->elsewhere, "lead to another allocator or tool");
+	print_entry_note(e->elsewhere, "lead to another allocator or tool and stay as they are");
 	print_entry_note(e->unresolved, "could not be resolved with certainty");
 	print_entry_note(e->locked, "could not be changed");
 	if (e->unready)
@@ -91,8 +91,10 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 		return;
 	}
 	flmem_text_escape(r->profile, shown, sizeof(shown));
-	printf(detach ? "process %d: no longer sampled; %s is complete\n"
-		      : "process %d: sampled into %s\n",
+	printf(!detach	    ? "process %d: sampled into %s\n"
+	       : r->deleted ? "process %d: no longer sampled; %s was deleted or replaced "
+			      "meanwhile, its samples are lost\n"
+			    : "process %d: no longer sampled; %s is complete\n",
 	       (int)r->pid, shown);
 	print_attach_thread(r);
 	if (!detach)

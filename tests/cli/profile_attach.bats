@@ -207,6 +207,27 @@ refuse_version() {
 	assert_sound
 }
 
+@test "a detach from a profile whose file is gone does not call it complete" {
+	start_attachable
+	local lost
+	for lost in deleted replaced; do
+		attach
+		rm "$PROFILE"
+		[ "$lost" = deleted ] || echo another >"$PROFILE"
+		detach
+		assert_output "p.prof was deleted or replaced meanwhile, its samples are lost"
+		refute_output complete
+	done
+	attach
+	rm "$PROFILE"
+	detach --json
+	[ "$(field 'r["deleted"]')" = True ]
+	attach
+	detach --json
+	[ "$(field 'r["deleted"]')" = False ]
+	assert_sound
+}
+
 @test "of several at the same moment one attaches" {
 	local number pids=() pid statuses=""
 	start_attachable

@@ -362,6 +362,23 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	return 0;
 }
 
+/* The program keeps its memory, but nobody can open it after the detach. */
+static bool is_profile_deleted(const struct flmem_target_inspection *target, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const size_t length = strlen(name);
+
+	for (size_t i = 0; i < target->maps.count; i++) {
+		const struct flmem_map *map = &target->maps.rows[i];
+		const char *mapped = strrchr(map->name, '/');
+
+		if (mapped && (map->flags & FLMEM_MAP_SHARED) && flmem_map_is_deleted(map) &&
+		    !strncmp(mapped + 1, name, length) && mapped[1 + length] == ' ')
+			return true;
+	}
+	return false;
+}
+
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
@@ -370,6 +387,7 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 				       (int)attempt->pid);
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
+	attempt->result.deleted = is_profile_deleted(target, attached->state.path);
 	take_entries(&attached->state, &attempt->result);
 	return send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 }
