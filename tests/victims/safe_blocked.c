@@ -110,10 +110,10 @@ static void check_thread(void)
 
 static void wait_once(const struct wait_case *wait, struct probe *probe, uint32_t seed)
 {
-	wait->arm(site, probe);
-
+	/* Deadlines count from there. */
 	int64_t before = clock_ms();
 
+	wait->arm(site, probe);
 	errno = ERRNO_KEPT;
 
 	int64_t result = probe_call(probe, seed);
