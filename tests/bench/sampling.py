@@ -29,7 +29,7 @@ print(int((time.process_time() - begin) * 1e6))
 NUMPY = """
 import time, numpy
 begin = time.process_time()
-for _ in range(360000):
+for _ in range(1080000):
     a = numpy.empty(2000)
     a[:] = 1
     b = a * 0.5 + 1

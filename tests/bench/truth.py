@@ -79,4 +79,7 @@ def truth(bench):
                 errors = [error for run in runs for error in run[which]]
                 yield figures.of_values(f"{what}, {interval}: error of a site {name}, largest of all",
                                         [max(map(abs, errors))], unit="%", limit=LIMIT_PERCENT if judged else None)
+                by_site = [statistics.mean(site) for site in zip(*(run[which] for run in runs))]
+                yield figures.of_values(f"{what}, {interval}: mean of {len(runs)} runs of a site {name}, largest of all",
+                                        [max(map(abs, by_site))], unit="%", limit=LIMIT_PERCENT)
                 yield figures.of_values(f"{what}, {interval}: mean error {name}", [statistics.mean(errors)], unit="%")
