@@ -36,7 +36,7 @@ check:
 	cmake --preset ci
 	cmake --build --preset ci
 	scripts/test ci
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=6 -DFLMEM_FUZZ_SECONDS_OTHERS=2 -DFLMEM_FUZZ_SEED=1
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci

@@ -114,7 +114,7 @@ static int trim_once(struct flmem_trim_result *result, struct flmem_error *err)
 	return flmem_trim_allocator(&job, err);
 }
 
-/* On a busy machine no thread may be idle in time for the query; then the trim is made without it. */
+/* Where no thread is idle in time for the query, the trim is made without it. */
 static int trim_after_query(struct flmem_trim_result *result, struct flmem_error *err)
 {
 	const uint32_t before = page->waiting;
