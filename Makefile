@@ -30,11 +30,12 @@ demo:
 # safety tests, which shall meet the flmem that users have. Then the fuzz targets, built with clang, for a short
 # while with a fixed seed (new inputs are make fuzz's), then all other tests on the sanitised build, where
 # clang-tidy shows the warnings of clang; what loads the library without sanitizers takes the packaged one.
+# Other Pythons are unpacked while the first build is made.
 # make soak builds all with clang, and has the other Debian releases.
 check:
-	scripts/setup build test
-	cmake --preset ci
-	cmake --build --preset ci
+	scripts/setup build test-packages
+	scripts/setup test & \
+	cmake --preset ci && cmake --build --preset ci; built=$$?; wait; exit $$built
 	scripts/test ci
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
 	cmake --build --preset fuzz --target fuzzers

@@ -43,7 +43,7 @@ while True:
 collect_beside_a_raising_handler() {
 	local collected=0
 	start_ticking
-	for _ in {1..3}; do
+	for _ in 1 2; do
 		flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 		[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 		[[ "$(json 'r["steps"][0]["detail"]')" != *" objects" ]] || collected=$((collected + 1))

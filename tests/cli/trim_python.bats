@@ -372,7 +372,7 @@ print("ready", flush=True)
 while True:
     assert hashlib.sha256(b"x" * 500).hexdigest() == "c38c2bf3055c516a98ac5d97f30e7c364e827bc0199e1c3415b794afbe55dcad"
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_schema trim
 	# On a busy machine its thread may be found waiting for the lock of the interpreter, and is borrowed.
 	if [ "$status" != 0 ]; then
@@ -385,7 +385,7 @@ while True:
 	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	[ "$(json 'r["steps"][0]["stopped_us"] > 0')" = True ]
 	echo 'import gc; print(gc.isenabled())' >"$BATS_TEST_TMPDIR/ask.py"
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/ask.py" --timeout 2s
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/ask.py" --timeout 1s
 	assert_output '\| False'
 	assert_victim_unharmed
 	assert_silent

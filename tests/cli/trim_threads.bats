@@ -145,7 +145,7 @@ while len(os.listdir("/proc/self/task")) > 1:
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 2s --json
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 1s --json
 	[ "$(json 'r["steps"][0]["thread_state"]')" = None ] # it was computing
 	[ "$(json 'r["output"]')" = "['other']" ]
 	wait_until 60 has_threads "$VICTIM" 1
@@ -285,7 +285,7 @@ if sys.argv[2:]:
     time.sleep(0.2)
 print("ready", flush=True)
 work()' "$@"
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/start.py" --timeout 3s --json
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/start.py" --timeout 2s --json
 	[ "$(json 'r["output"]')" = "['2048', '-15', '2048']" ]
 	wait_until 60 has_threads "$VICTIM" $(($# == 2 ? 2 : 1))
 	assert_victim_unharmed
