@@ -79,7 +79,8 @@
 	X(MODULES_FULL, 10, "modules_full")                                                       \
 	X(DEEP, 11, "deep")		      /* the stack was longer than FLMEM_PROFILE_DEPTH */ \
 	X(PYTHON, 12, "python")		      /* a Python frame that could not be read */         \
-	X(MAPPINGS_FULL, 13, "mappings_full") /* a part that is unmapped is not seen */
+	X(MAPPINGS_FULL, 13, "mappings_full") /* a part that is unmapped is not seen */           \
+	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */
 
 #define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are left out */
 

@@ -30,7 +30,7 @@ check_places() {
 	each_python check_places
 }
 
-@test "the same with --native: native frames are inside of Python frames" {
+@test "the same with --native" {
 	each_python check_places_native
 }
 
@@ -38,12 +38,23 @@ check_places_native() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B "$SCRIPT" 3>&-
 	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
 		"${PYTHON_VERSION#3.}"
-	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
-mixed = [s for s in stacks if len({len(f) for f in s}) == 2]
-assert mixed
-for stack in mixed:
-    kinds = [len(f) for f in stack]
-    assert kinds == sorted(kinds), stack'
+	look 'stacks = [[len(f) for f in p.stack(s.node)] for s in p.sites.values()]
+assert all(s[0] == 2 and s[-1] == 2 for s in stacks), "native frames are innermost and outermost"
+assert any(3 in s for s in stacks) and not p.dropped["unmixed"], p.dropped'
+}
+
+@test "--native: frames of C are between those of Python that they called" {
+	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
+	each_python check_mixed
+}
+
+check_mixed() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/callbacks.py" 3>&-
+	"$FLMEM" profile export --format collapsed "$PROFILE" >"$BATS_TEST_TMPDIR/mixed"
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_mixed_stacks.py" "$BATS_TEST_TMPDIR/mixed" \
+		"${PYTHON_VERSION#3.}"
+	look 'assert not p.dropped["unmixed"] and not p.dropped["deep"], p.dropped'
 }
 
 @test "--python-allocators: small objects are seen one by one" {
@@ -178,10 +189,14 @@ assert any(place and place[0] == "deep" for place in p.python_sites())'
 	each_python check_stacks
 }
 
+@test "whole stacks are the same with --native" {
+	each_python check_stacks --native
+}
+
 check_stacks() {
 	local jit
 	for jit in 0 1; do
-		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$PYTHON" -B \
+		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B \
 			"$FLMEM_TESTS/victims/sampled/whole_stacks.py" "$BATS_TEST_TMPDIR/stacks" 3>&-
 		/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \
 			"$BATS_TEST_TMPDIR/stacks"

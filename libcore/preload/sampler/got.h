@@ -54,6 +54,9 @@ HIDDEN bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_
  */
 HIDDEN unsigned sampler_object_define(const struct sampler_object *object, const char *name,
 				      uintptr_t *ret_function);
+/* Where the code of a function is that the object defines; false: it does not. */
+HIDDEN bool sampler_object_function(const struct dl_phdr_info *info, const char *name,
+				    uintptr_t *ret_start, uintptr_t *ret_end);
 /* What the program gets for a name, the first function; 0: none. `ret_count`: of definitions. */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
 /* Whether the program calls the functions of the sampler already, since it was preloaded. */

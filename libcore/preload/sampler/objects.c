@@ -131,18 +131,18 @@ static bool is_definition(const struct sampler_object *object, uint32_t index)
 
 /* 1 if the symbol at the index is one that it defines under that name, else 0. */
 static unsigned count_symbol(const struct sampler_object *object, uint32_t index, const char *name,
-			     uintptr_t *found)
+			     const ElfW(Sym) * *found)
 {
 	if (!is_symbol_named(object, index, name))
 		return 0;
 	if (!*found && is_definition(object, index))
-		*found = object->base + object->symbols[index].st_value;
+		*found = &object->symbols[index];
 	return 1;
 }
 
 /* How many symbols it defines under that name; *ret_found: the first function among them. */
 static unsigned search_hash(const struct sampler_object *object, const char *name,
-			    uintptr_t *ret_found)
+			    const ElfW(Sym) * *ret_found)
 {
 	const uint32_t *table = object->hash, *buckets, *chain;
 	uint32_t hash = hash_name(name), index, other;
@@ -171,7 +171,7 @@ static unsigned search_hash(const struct sampler_object *object, const char *nam
 
 /* DT_HASH: the number of buckets, that of symbols, the buckets, the chains. */
 static unsigned search_old_hash(const struct sampler_object *object, const char *name,
-				uintptr_t *ret_found)
+				const ElfW(Sym) * *ret_found)
 {
 	const uint32_t *table = object->old_hash;
 	unsigned count = 0;
@@ -181,13 +181,38 @@ static unsigned search_old_hash(const struct sampler_object *object, const char 
 	return count;
 }
 
+static unsigned search_symbol(const struct sampler_object *object, const char *name,
+			      const ElfW(Sym) * *ret_symbol)
+{
+	*ret_symbol = NULL;
+	if (object->hash)
+		return search_hash(object, name, ret_symbol);
+	return object->old_hash ? search_old_hash(object, name, ret_symbol) : 0;
+}
+
 unsigned sampler_object_define(const struct sampler_object *object, const char *name,
 			       uintptr_t *ret_function)
 {
-	*ret_function = 0;
-	if (object->hash)
-		return search_hash(object, name, ret_function);
-	return object->old_hash ? search_old_hash(object, name, ret_function) : 0;
+	const ElfW(Sym) * symbol;
+	unsigned count = search_symbol(object, name, &symbol);
+
+	*ret_function = symbol ? object->base + symbol->st_value : 0;
+	return count;
+}
+
+bool sampler_object_function(const struct dl_phdr_info *info, const char *name,
+			     uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	struct sampler_object object;
+	const ElfW(Sym) *symbol = NULL;
+
+	if (read_any_object(info, &object))
+		search_symbol(&object, name, &symbol);
+	if (!symbol)
+		return false;
+	*ret_start = object.base + symbol->st_value;
+	*ret_end = *ret_start + symbol->st_size;
+	return true;
 }
 
 bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret)

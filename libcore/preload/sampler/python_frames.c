@@ -26,6 +26,7 @@
 /* Found once, before main(); a child of fork() has it, too. */
 static struct sampler_python python;
 static uintptr_t module_start, module_end;
+static uintptr_t evaluation_start, evaluation_end;
 typedef uintptr_t (*find_state)(void);
 static find_state find_attached; /* the state that has the lock; since 3.12 NULL for others */
 static find_state find_gil_state;
@@ -35,6 +36,11 @@ static bool is_chunk_proven;
 bool sampler_python_has(uintptr_t address)
 {
 	return address >= module_start && address < module_end;
+}
+
+bool sampler_python_evaluates(uintptr_t address)
+{
+	return address >= evaluation_start && address < evaluation_end;
 }
 
 /* The segment that has _PyRuntime, and with it the state of the first thread since 3.11. */
@@ -69,6 +75,9 @@ static int find_python_range(struct dl_phdr_info *info, size_t size, void *conte
 	module_start = start;
 	module_end = end;
 	set_data(info);
+	evaluation_start = evaluation_end = 0;
+	sampler_object_function(info, "_PyEval_EvalFrameDefault", &evaluation_start,
+				&evaluation_end);
 	return 1;
 }
 
@@ -323,8 +332,50 @@ static uintptr_t read_innermost(uintptr_t thread)
 	return frame;
 }
 
-static void walk_frames(struct sampler_scratch *scratch, uintptr_t at)
+/* Whether the frame is the last of those that one call in C evaluates. */
+static bool ends_call(const char *frame)
 {
+	if (python.frame_owner != SAMPLER_NO_OFFSET)
+		return is_internal_frame(frame);
+	return python.frame_entry == SAMPLER_NO_OFFSET || frame[python.frame_entry];
+}
+
+/*
+ * `at` is the frame; since 3.12 that which ends a call is in the C frame of this call. In 3.10 and
+ * 3.11 there is a list beside, with something of each call.
+ */
+static void note_call(struct sampler_scratch *scratch, uintptr_t at, uintptr_t *next)
+{
+	uintptr_t listed = *next;
+
+	if (scratch->call_count == FLMEM_PROFILE_DEPTH) {
+		scratch->is_python_whole = false;
+		return;
+	}
+	if (python.thread_call != SAMPLER_NO_OFFSET) {
+		at = listed;
+		if (!listed || !read_pointer(listed + python.call_previous, next))
+			*next = 0;
+	} else if (python.frame_owner == SAMPLER_NO_OFFSET) {
+		at = 0;
+	}
+	scratch->calls[scratch->call_count++] =
+		(struct sampler_call){.at = at, .end = scratch->count};
+}
+
+static uintptr_t read_first_call(const struct sampler_scratch *scratch, uintptr_t thread)
+{
+	uintptr_t call;
+
+	return scratch->wants_calls && python.thread_call != SAMPLER_NO_OFFSET &&
+			       read_pointer(thread + python.thread_call, &call)
+		       ? call
+		       : 0;
+}
+
+static void walk_frames(struct sampler_scratch *scratch, uintptr_t thread, uintptr_t at)
+{
+	uintptr_t call = read_first_call(scratch, thread);
 	char room[SAMPLER_SPAN_MAX];
 
 	scratch->file.hash = 0;
@@ -333,12 +384,15 @@ static void walk_frames(struct sampler_scratch *scratch, uintptr_t at)
 
 		if (!frame) {
 			sampler_drop(FLMEM_PROFILE_DROP_PYTHON);
-			return;
+			break;
 		}
 		if (!push_python_frame(scratch, frame))
-			return;
+			break;
+		if (scratch->wants_calls && ends_call(frame))
+			note_call(scratch, at, &call);
 		at = get_pointer(frame, python.frame_previous);
 	}
+	scratch->is_python_whole &= !at;
 }
 
 static void set_stack_chunk(uintptr_t chunk, uint64_t size)
@@ -386,7 +440,7 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 
 	find_stack_chunk(thread, frame);
 	scratch->has_versions = has_versions(thread);
-	walk_frames(scratch, frame);
+	walk_frames(scratch, thread, frame);
 	set_stack_chunk(0, 0);
 }
 
@@ -397,7 +451,8 @@ static void walk_unlocked(struct sampler_scratch *scratch)
 	sampler_copies_begin(&scratch->lines);
 	thread = find_own_state();
 	scratch->has_versions = has_versions(thread);
-	walk_frames(scratch, thread ? read_innermost(thread) : 0);
+	if (thread)
+		walk_frames(scratch, thread, read_innermost(thread));
 	sampler_copies_end();
 }
 

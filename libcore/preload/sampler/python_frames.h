@@ -25,6 +25,9 @@ struct sampler_python {
 	uint32_t cframe_frame; /* NONE: there is no _PyCFrame */
 	uint32_t frame_code, frame_previous, frame_instruction;
 	uint32_t frame_owner; /* NONE: all frames are those of functions */
+	uint32_t frame_entry; /* whether it is the outermost of its C call; only 3.11 */
+	/* What a C call has in its own frame, 3.10 and 3.11; NONE: there is none. */
+	uint32_t thread_call, call_previous;
 	uint32_t thread_interpreter;
 	uint32_t code_name, code_file, code_lines, code_first_line;
 	uint32_t code_version; /* of no other code of its interpreter, but 0; NONE: before 3.12 */

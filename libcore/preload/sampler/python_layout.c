@@ -14,12 +14,26 @@
 	.thread_id = 176, .thread_frame = 24, .thread_chunk = NONE, .cframe_frame = NONE,          \
 	.frame_code = 32, .frame_previous = 24, .code_name = 112, .code_file = 104,                \
 	.code_lines = 120, .code_first_line = 40, .code_version = NONE, .code_instructions = NONE, \
-	.frame_owner = NONE, .ascii_size = 48, .compact_size = 72
+	.frame_owner = NONE, .frame_entry = NONE, .ascii_size = 48, .compact_size = 72
+#define NO_CALLS .thread_call = NONE, .call_previous = NONE
 
 static const struct sampler_python rows[] = {
-	{.minor = 8, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
-	{.minor = 9, .lines_kind = SAMPLER_LINES_LNOTAB, .frame_instruction = 104, FRAME_OBJECTS},
-	{.minor = 10, .lines_kind = SAMPLER_LINES_310, .frame_instruction = 96, FRAME_OBJECTS},
+	{.minor = 8,
+	 .lines_kind = SAMPLER_LINES_LNOTAB,
+	 .frame_instruction = 104,
+	 FRAME_OBJECTS,
+	 NO_CALLS},
+	{.minor = 9,
+	 .lines_kind = SAMPLER_LINES_LNOTAB,
+	 .frame_instruction = 104,
+	 FRAME_OBJECTS,
+	 NO_CALLS},
+	{.minor = 10,
+	 .lines_kind = SAMPLER_LINES_310,
+	 .frame_instruction = 96,
+	 FRAME_OBJECTS,
+	 .thread_call = 48,
+	 .call_previous = 8},
 	{.minor = 11,
 	 .lines_kind = SAMPLER_LINES_LOCATIONS,
 	 .thread_id = 152,
@@ -30,6 +44,9 @@ static const struct sampler_python rows[] = {
 	 .frame_previous = 48,
 	 .frame_instruction = 56,
 	 .frame_owner = NONE,
+	 .frame_entry = 68,
+	 .thread_call = 56,
+	 .call_previous = 16,
 	 .code_name = 128,
 	 .code_file = 112,
 	 .code_lines = 136,
@@ -49,6 +66,8 @@ static const struct sampler_python rows[] = {
 	 .frame_previous = 8,
 	 .frame_instruction = 56,
 	 .frame_owner = 70,
+	 .frame_entry = NONE,
+	 NO_CALLS,
 	 .code_name = 128,
 	 .code_file = 112,
 	 .code_lines = 136,
@@ -128,6 +147,8 @@ static void read_debug_offsets(const uint64_t *words, const struct table_places 
 		.frame_code = (uint32_t)words[at->frame + 2],
 		.frame_instruction = (uint32_t)words[at->frame + 3],
 		.frame_owner = (uint32_t)words[at->frame + 5],
+		.frame_entry = NONE,
+		NO_CALLS,
 		.code_file = (uint32_t)words[at->code + 1],
 		.code_name = (uint32_t)words[at->code + 3],
 		.code_lines = (uint32_t)words[at->code + 4],
@@ -190,7 +211,7 @@ static uint32_t find_end(const uint32_t *offsets, size_t count)
 static bool find_spans(struct sampler_python *p)
 {
 	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,
-				  p->frame_owner};
+				  p->frame_owner, p->frame_entry};
 	const uint32_t code[] = {SAMPLER_TYPE_OFFSET, p->code_name,	  p->code_file,
 				 p->code_lines,	      p->code_first_line, p->code_version};
 

@@ -49,6 +49,7 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
+#define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    256U /* bytes that are copied at once */
 #define SAMPLER_LINES	    128U
 
@@ -66,6 +67,19 @@ struct sampler_file {
 	uint64_t hash;
 };
 
+/* A native frame; it lies between its lower end and that of the next one. */
+struct sampler_native {
+	uintptr_t low;
+	uint32_t frame;
+	uint32_t code; /* enum sampler_code_of */
+};
+
+/* A call of the interpreter's evaluation function. */
+struct sampler_call {
+	uintptr_t at; /* something in its C frame; 0: not known */
+	uint32_t end; /* of its Python frames, which are counted from the innermost one */
+};
+
 struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
@@ -75,6 +89,13 @@ struct sampler_scratch {
 	/* The path of the last sample in the tree, outermost first. */
 	uint32_t known_count;
 	uint32_t known_frames[FLMEM_PROFILE_DEPTH], known_nodes[FLMEM_PROFILE_DEPTH];
+	/* Where native frames are to be put between Python frames. */
+	bool wants_calls;
+	bool is_python_whole; /* every frame of it was read */
+	uint32_t call_count, native_count;
+	struct sampler_call calls[FLMEM_PROFILE_DEPTH];
+	struct sampler_native natives[SAMPLER_NATIVES + 1]; /* and where the last one ends */
+	uint32_t mixed[FLMEM_PROFILE_DEPTH];
 	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
 	char maps[SAMPLER_PAGE + 8];
 	struct sampler_copies lines;

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "preload/sampler/mixed.h"
 #include "preload/sampler/sampler.h"
 
 #define FRAME_SPAN   (UINT64_C(1) << 20) /* a frame is not larger */
@@ -177,15 +178,83 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 	}
 }
 
-static void walk_native(struct sampler_scratch *scratch, const void *const *frame)
+static enum sampler_code_of find_code_of(uintptr_t address)
+{
+	if (!sampler_python_has(address))
+		return SAMPLER_CODE_OTHER;
+	return sampler_python_evaluates(address - 1) ? SAMPLER_CODE_EVALUATION
+						     : SAMPLER_CODE_INTERPRETER;
+}
+
+/* The lower end of what a function has in the stack. */
+static uintptr_t find_frame_low(const struct native_frame *frame)
+{
+#ifdef __aarch64__
+	return frame->bp; /* the link is there, the rest above it */
+#else
+	return frame->sp;
+#endif
+}
+
+/* All of them, to the start of the thread. */
+static void collect_natives_from(struct sampler_scratch *scratch, const void *const *hook)
+{
+	struct native_frame frame = {
+		.pc = (uintptr_t)hook[1],
+		.sp = (uintptr_t)(hook + 2),
+		.bp = (uintptr_t)hook[0],
+	};
+	uint32_t count = 0;
+
+	for (bool more = true; more && count < SAMPLER_NATIVES; count++) {
+		struct sampler_native *native = &scratch->natives[count];
+
+		native->low = find_frame_low(&frame);
+		native->frame = find_native_frame(scratch, frame.pc, count == 0);
+		if (native->frame == FLMEM_PROFILE_NONE)
+			break;
+		native->code = find_code_of(frame.pc);
+		more = step_to_caller(scratch, &frame);
+	}
+	scratch->native_count = count;
+	scratch->natives[count].low = find_frame_low(&frame);
+}
+
+static void walk_native(struct sampler_scratch *scratch, const void *const *frame,
+			void (*walk)(struct sampler_scratch *, const void *const *))
 {
 	bool own = sampler_stack_is_own((uintptr_t)frame, scratch);
 
 	if (!own)
 		sampler_copies_begin(&scratch->lines);
-	walk_frames_from(scratch, frame);
+	walk(scratch, frame);
 	if (!own)
 		sampler_copies_end();
+}
+
+static void capture_mixed(struct sampler_scratch *scratch, const void *const *frame)
+{
+	struct sampler_mixture mixture = {
+		.natives = scratch->natives,
+		.frames = scratch->frames,
+		.calls = scratch->calls,
+		.out = scratch->mixed,
+	};
+
+	walk_native(scratch, frame, collect_natives_from);
+	scratch->wants_calls = true;
+	scratch->call_count = 0;
+	scratch->is_python_whole = true;
+	sampler_python_walk(scratch);
+	mixture.native_count = scratch->native_count;
+	mixture.frame_count = scratch->count;
+	mixture.call_count = scratch->call_count;
+	mixture.is_python_whole = scratch->is_python_whole;
+	sampler_mix(&mixture);
+	if (!mixture.is_complete)
+		sampler_drop(FLMEM_PROFILE_DROP_UNMIXED);
+	memcpy(scratch->frames, scratch->mixed, mixture.count * sizeof(*scratch->frames));
+	scratch->count = mixture.count;
 }
 
 /* The outer frames are mostly those of the last sample, whose nodes never change. */
@@ -224,10 +293,13 @@ uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *cons
 	uint32_t flags = sampler_tables.header->flags;
 
 	sampler_stack_note((uintptr_t)frame, scratch);
-	if (flags & FLMEM_PROFILE_NATIVE)
-		walk_native(scratch, frame);
+	if (flags & FLMEM_PROFILE_NATIVE) {
+		capture_mixed(scratch, frame);
+		return find_node(scratch);
+	}
+	scratch->wants_calls = false;
 	sampler_python_walk(scratch);
 	if (!scratch->count)
-		walk_native(scratch, frame);
+		walk_native(scratch, frame, walk_frames_from);
 	return find_node(scratch);
 }

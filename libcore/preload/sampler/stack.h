@@ -12,4 +12,7 @@ HIDDEN bool sampler_stack_push(struct sampler_scratch *scratch, uint32_t frame);
 /* True for an address in the module of the interpreter. */
 HIDDEN bool sampler_python_has(uintptr_t address);
 
+/* ... in its evaluation function. */
+HIDDEN bool sampler_python_evaluates(uintptr_t address);
+
 #endif

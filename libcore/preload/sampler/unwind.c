@@ -70,27 +70,35 @@ static uintptr_t search_eh_table(uintptr_t at, uintptr_t pc)
 	return at + (uintptr_t)(intptr_t)row.entry;
 }
 
+struct cfi_room {
+	char *bytes;
+	size_t size;
+};
+
 /* Behind its length; `ret_id`: its second number. */
-static bool read_cfi_entry(uintptr_t at, char *buffer, struct sampler_cfi *ret_cfi,
+static bool read_cfi_entry(uintptr_t at, struct cfi_room room, struct sampler_cfi *ret_cfi,
 			   uint32_t *ret_id)
 {
 	uint32_t head[2];
 
 	if (!sampler_read(at, head, sizeof(head)) || head[0] < sizeof(*head) ||
-	    head[0] - sizeof(*head) > FLMEM_PROFILE_STRING_MAX)
+	    head[0] - sizeof(*head) > room.size)
 		return false;
 	*ret_id = head[1];
 	*ret_cfi = (struct sampler_cfi){
-		.bytes = (const uint8_t *)buffer,
+		.bytes = (const uint8_t *)room.bytes,
 		.size = head[0] - sizeof(*head),
 		.address = at + sizeof(head),
 	};
-	return sampler_read(ret_cfi->address, buffer, ret_cfi->size);
+	return sampler_read(ret_cfi->address, room.bytes, ret_cfi->size);
 }
 
 static bool make_known_rule(struct sampler_scratch *scratch, uintptr_t pc,
 			    struct sampler_rule *ret_rule)
 {
+	/* Entries of long functions that were optimised in parts have more than 1000 bytes. */
+	const struct cfi_room fde_room = {scratch->maps, sizeof(scratch->maps)};
+	const struct cfi_room cie_room = {scratch->text[0], sizeof(scratch->text[0])};
 	uint32_t record = sampler_module_find(scratch, pc), id;
 	struct sampler_cfi cie, fde;
 	uintptr_t header, entry;
@@ -99,10 +107,10 @@ static bool make_known_rule(struct sampler_scratch *scratch, uintptr_t pc,
 		return false;
 	header = find_eh_header(&sampler_tables.modules[record]);
 	entry = header ? search_eh_table(header, pc) : 0;
-	if (!entry || !read_cfi_entry(entry, scratch->text[0], &fde, &id) || !id)
+	if (!entry || !read_cfi_entry(entry, fde_room, &fde, &id) || !id)
 		return false;
 	/* The pointer is relative to itself. */
-	return read_cfi_entry(entry + sizeof(id) - id, scratch->text[1], &cie, &id) && !id &&
+	return read_cfi_entry(entry + sizeof(id) - id, cie_room, &cie, &id) && !id &&
 	       sampler_cfi_run(&cie, &fde, pc, ret_rule);
 }
 
