@@ -23,6 +23,10 @@ static void print_losses(const struct flmem_heap_profile *p)
 	if (p->cut_stacks)
 		fprintf(stderr, "flmem: %s without outer frames, deeper than a file can hold\n",
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
+	if (p->unmixed_stacks && p->stacks != FLMEM_HEAP_STACKS_PYTHON)
+		fprintf(stderr,
+			"flmem: %s without some of the native frames between Python frames\n",
+			flmem_text_counted(p->unmixed_stacks, "stack", number, sizeof(number)));
 	if (p->skipped)
 		fprintf(stderr, "flmem: %s of the file do not hold together and were left out\n",
 			flmem_text_counted(p->skipped, "record", number, sizeof(number)));

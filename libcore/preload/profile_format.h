@@ -126,8 +126,8 @@ enum flmem_profile_section_index {
 
 /* Bits of flmem_profile_header.flags, chosen by the one who starts the process. */
 enum {
-	FLMEM_PROFILE_NATIVE = 1,	     /* native frames also below Python frames */
-	FLMEM_PROFILE_FOLLOW = 2,	     /* children have their own files, FILE.PID */
+	FLMEM_PROFILE_NATIVE = 1, /* native frames also inside and between Python frames */
+	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
 	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are seen */
 	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take much time */
 };

@@ -111,6 +111,7 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 	p->cut_stacks = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NODES_FULL],
 					 dropped[FLMEM_PROFILE_DROP_DEEP]);
 	p->cut_stacks = flmem_amount_sum(p->cut_stacks, dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
+	p->unmixed_stacks = dropped[FLMEM_PROFILE_DROP_UNMIXED];
 }
 
 /* Of any sample. */

@@ -91,6 +91,7 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	flmem_json_add_u64(row, "lost_samples", p->lost_samples);
 	flmem_json_add_u64(row, "lost_bytes", p->lost_bytes);
 	flmem_json_add_u64(row, "cut_stacks", p->cut_stacks);
+	flmem_json_add_u64(row, "unmixed_stacks", p->unmixed_stacks);
 	add_selected_rounds(row, p);
 	add_rounds(row, p);
 }

@@ -235,9 +235,8 @@ assert len(names) == 300 and all(100000 <= n < 200000 for n in names.values()), 
 assert sorted(lines) == [2, 3, 4] and all(n < 11000000 for n in lines.values()), lines'
 }
 
-@test "greenlets switch stacks" {
-	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
-	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '
+check_greenlets() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- /usr/bin/python3 -c '
 import greenlet
 kept = []
 def inside(n):
@@ -253,4 +252,23 @@ outside()' 3>&-
 	look 'p.check()
 assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
 assert not p.dropped["python"]'
+}
+
+@test "greenlets switch stacks" {
+	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
+	check_greenlets
+}
+
+@test "greenlets with --native: frames of the stack below are not theirs" {
+	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
+	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
+	check_greenlets --native
+	look 'stacks = [[f if len(f) == 3 else "native" for f in p.stack(s.node)] for s in p.sites.values()
+          if s.allocated_bytes >= 100000 and ("inside", "<string>", 6) in p.stack(s.node)]
+assert stacks and all(s[0] == "native" and s[-1][0] == "inside" for s in stacks), stacks
+assert p.dropped["unmixed"] >= 4 * 10'
+	flmem profile table --json --stack mixed "$PROFILE"
+	/usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)["profile"]["unmixed_stacks"] >= 40' <<<"$output"
+	flmem profile table --stack mixed "$PROFILE"
+	[[ $stderr == *'without some of the native frames between Python frames'* ]]
 }

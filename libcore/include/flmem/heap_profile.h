@@ -156,6 +156,7 @@ struct flmem_heap_profile {
 	uint64_t lost_samples; /* for which there was no room */
 	uint64_t lost_bytes;   /* what they stand for */
 	uint64_t cut_stacks;   /* for which there was no room, or too deep */
+	uint64_t unmixed_stacks; /* without some of the native frames between their Python frames */
 
 	struct flmem_heap_frame *frames;
 	size_t frame_count;

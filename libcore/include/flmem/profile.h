@@ -16,7 +16,7 @@ struct flmem_profile_request {
 	const char *output;	 /* the file; kept */
 	uint64_t interval_bytes; /* average distance of samples; 0: 512 KiB */
 	uint64_t limit_bytes;	 /* size of the file; 0: 64 MiB */
-	bool native;		 /* native frames also below Python frames */
+	bool native;		 /* native frames also inside and between Python frames */
 	bool follow_children;	 /* each child has a file, FILE.PID */
 	bool python_allocators;	 /* Python's small objects one by one: PYTHONMALLOC=malloc */
 	bool force;		 /* replace an existing file */
