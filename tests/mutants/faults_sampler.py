@@ -15,11 +15,14 @@ MEMORY = "libcore/preload/sampler/safe_reads.c"
 PYTHON = "libcore/preload/sampler/python_frames.c"
 LAYOUT = "libcore/preload/sampler/python_layout.c"
 STACK = "libcore/preload/sampler/stack.c"
+MIXED = "libcore/preload/sampler/mixed.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)
 SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
 STACKS = ("cli.profile_python/whole stacks",)
+MIXTURES = ("unit.test_sampler_mixed",)
+MIXED_STACKS = ("cli.profile_python/frames of C are between",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
@@ -115,6 +118,16 @@ FAULTS = (
     Fault("sample-path-known", STACK,
           "scratch->known_frames[depth] == scratch->frames[scratch->count - 1 - depth]", "true",
           "following the path of the last sample as far as it is the same", PLACES),
+    Fault("sample-mixed-counts", MIXED, "if (count != m->call_count)", "if (0)",
+          "assigning calls only where both counts are equal", MIXTURES),
+    Fault("sample-mixed-lost", MIXED, "at->is_lost = true;", "",
+          "leaving out what may be frames of another stack", MIXTURES),
+    Fault("sample-mixed-other-code", MIXED, " && native->code != SAMPLER_CODE_OTHER;", ";",
+          "taking no other code for the interpreter", MIXTURES),
+    Fault("sample-mixed-room", MIXED, "if (at->frame < at->python_room)", "if (1)",
+          "keeping a mixed stack in its bounds", MIXTURES),
+    Fault("sample-mixed-entry", PYTHON, "|| frame[python.frame_entry]", "|| true",
+          "which Python frames one call in C evaluates", MIXED_STACKS),
     Fault("sample-capacity", TABLES, "capacity = sampler_tables.capacity[section];",
           "capacity = sampler_tables.header->section[section].capacity;",
           "sizes of tables that nobody else can change", SCRAMBLED),
