@@ -29,6 +29,15 @@ static void clear_pairing(struct pairing *pairing)
 	free(pairing->keys);
 }
 
+static bool has_python_caller(const struct flmem_heap_profile *profile, size_t node)
+{
+	uint32_t caller = profile->nodes[node].parent;
+
+	while (caller && !profile->frames[profile->nodes[caller].frame].python)
+		caller = profile->nodes[caller].parent;
+	return caller != 0;
+}
+
 const char *flmem_heap_program_file(const struct flmem_heap_profile *profile)
 {
 	FLMEM_AUTO_FREE struct flmem_heap_amounts *totals = flmem_heap_totals(profile);
@@ -39,8 +48,9 @@ const char *flmem_heap_program_file(const struct flmem_heap_profile *profile)
 		const struct flmem_heap_frame *frame = &profile->frames[profile->nodes[i].frame];
 		uint64_t bytes = totals[i].bytes[FLMEM_HEAP_ALLOCATED];
 
-		if (profile->nodes[i].parent || !frame->python || !frame->function ||
-		    strcmp(frame->function, "<module>") != 0 || bytes < most)
+		if (!frame->python || !frame->function ||
+		    strcmp(frame->function, "<module>") != 0 || bytes < most ||
+		    has_python_caller(profile, i))
 			continue;
 		most = bytes;
 		file = frame->file;

@@ -248,6 +248,21 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 	assert_error 2 'name two profiles'
 }
 
+@test "the page of diff has the file of each program, also below native frames" {
+	mkdir -p "$BATS_TEST_TMPDIR/other"
+	cp server.py "$BATS_TEST_TMPDIR/other"
+	"$FLMEM" profile run --native --interval 64K --limit 4MiB -o "$BATS_TEST_TMPDIR/other.prof" -- \
+		/usr/bin/python3 -I "$BATS_TEST_TMPDIR/other/server.py" leak </dev/null >/dev/null 3>&-
+	local stack
+	for stack in python mixed; do
+		flmem profile diff --by allocated --stack $stack --html "$BATS_TEST_TMPDIR/page" leak.prof \
+			"$BATS_TEST_TMPDIR/other.prof"
+		assert_status 0
+		# Of both: the page takes them for the same.
+		[ "$(grep -c '^"program":".*server\.py"' "$BATS_TEST_TMPDIR/page")" = 2 ]
+	done
+}
+
 @test "diff has a change of large blocks, whose error is small, at a large interval" {
 	cat >"$BATS_TEST_TMPDIR/blocks.py" <<-'END'
 		import sys
