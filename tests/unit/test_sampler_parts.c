@@ -256,6 +256,29 @@ static void test_which_pythons_are_read(void **state)
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 }
 
+/* offsetof() by a compiler in the headers of 3.10.13, 3.11.7. */
+static void test_what_a_call_in_c_has(void **state)
+{
+	static const uint32_t rows[][4] = {
+		{8, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET},
+		{9, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET},
+		{10, 48, 8, SAMPLER_NO_OFFSET},
+		{11, 56, 16, 68},
+		{12, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET, SAMPLER_NO_OFFSET},
+	};
+	enum flmem_profile_python why = FLMEM_PROFILE_PYTHON_NONE;
+	struct sampler_python found;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		assert_true(
+			sampler_python_layout(0x03000000U | rows[i][0] << 16, NULL, &found, &why));
+		assert_int_equal(found.thread_call, rows[i][1]);
+		assert_int_equal(found.call_previous, rows[i][2]);
+		assert_int_equal(found.frame_entry, rows[i][3]);
+	}
+}
+
 static bool is_used_in_315(size_t word)
 {
 	static const size_t used[] = {25, 26, 30, 32, 40, 41, 42, 44, 48, 50, 51, 52, 54, 56};
@@ -293,6 +316,8 @@ static void test_positions_in_315(void **state)
 	assert_int_equal(found.code_first_line, 68);
 	assert_int_equal(found.code_instructions, 208);
 	assert_int_equal(found.frame_span, 82);
+	assert_int_equal(found.frame_entry, SAMPLER_NO_OFFSET);
+	assert_int_equal(found.thread_call, SAMPLER_NO_OFFSET);
 	assert_int_equal(found.code_span, 144);
 	assert_int_equal(found.ascii_size, words[92]);
 	assert_int_equal(found.compact_size, words[93]);
@@ -519,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_memory_that_is_certain),
 		cmocka_unit_test(test_the_own_stack_is_noted),
 		cmocka_unit_test(test_which_pythons_are_read),
+		cmocka_unit_test(test_what_a_call_in_c_has),
 		cmocka_unit_test(test_positions_in_315),
 		cmocka_unit_test(test_rules_of_functions),
 		cmocka_unit_test(test_line_tables),

@@ -196,7 +196,7 @@ static uintptr_t find_frame_low(const struct native_frame *frame)
 #endif
 }
 
-/* All of them, to the start of the thread. */
+/* All of them, to the start of the thread; fewer of a stack that the kernel has to copy. */
 static void collect_natives_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
@@ -204,9 +204,9 @@ static void collect_natives_from(struct sampler_scratch *scratch, const void *co
 		.sp = (uintptr_t)(hook + 2),
 		.bp = (uintptr_t)hook[0],
 	};
-	uint32_t count = 0;
+	uint32_t room = sampler_thread.lines ? NATIVE_DEPTH : SAMPLER_NATIVES, count = 0;
 
-	for (bool more = true; more && count < SAMPLER_NATIVES; count++) {
+	for (bool more = true; more && count < room; count++) {
 		struct sampler_native *native = &scratch->natives[count];
 
 		native->low = find_frame_low(&frame);
