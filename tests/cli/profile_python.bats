@@ -221,6 +221,23 @@ for number, rows in sizes.items():
     assert 0 <= rows[0][1] - 3 * (200000 + 64 * number) < 400, (number, rows)'
 }
 
+@test "sub-interpreters with --native: frames of C outside of them are not theirs" {
+	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
+	each_python check_interpreters_native
+}
+
+# Whatever parts the compiler has divided the evaluation function into.
+check_interpreters_native() {
+	[ "${PYTHON_VERSION#3.}" -ge 12 ] || return 0
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/interpreters.py" 12 3>&-
+	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
+stacks = [s for s in stacks if any(f[0].startswith("function_") for f in s if len(f) == 3)]
+assert stacks and p.dropped["unmixed"]
+for stack in stacks:
+    assert stack[-1][0] == "<module>" and len(stack[0]) == 2, stack'
+}
+
 @test "code that takes the place of other code, with its names and lines, is another function" {
 	each_python check_replaced
 }

@@ -351,6 +351,23 @@ static struct sampler_rule rule_at(const uint8_t *code, size_t size, unsigned of
 	return rule;
 }
 
+static void test_the_range_of_a_function(void **state)
+{
+	const uint8_t bytes[] = {0, 1, 0, 0, 64, 0, 0, 0, 0};
+	const struct sampler_cfi cie = {cie_bytes, sizeof(cie_bytes), 0x1000};
+	struct sampler_cfi fde = {bytes, sizeof(bytes), 0x2000};
+	struct sampler_code_range range = {0};
+
+	(void)state;
+	assert_true(sampler_cfi_range(&cie, &fde, 0x213f, &range));
+	assert_int_equal(range.start, 0x2100);
+	assert_int_equal(range.size, 64);
+	assert_false(sampler_cfi_range(&cie, &fde, 0x2140, &range));
+	assert_false(sampler_cfi_range(&cie, &fde, 0x20ff, &range));
+	fde.size = 7;
+	assert_false(sampler_cfi_range(&cie, &fde, 0x2100, &range));
+}
+
 static void expect_rule(struct sampler_rule rule, enum sampler_unwind how, int cfa, int bp)
 {
 	assert_int_equal(rule.how, how);
@@ -546,6 +563,7 @@ int main(void)
 		cmocka_unit_test(test_which_pythons_are_read),
 		cmocka_unit_test(test_what_a_call_in_c_has),
 		cmocka_unit_test(test_positions_in_315),
+		cmocka_unit_test(test_the_range_of_a_function),
 		cmocka_unit_test(test_rules_of_functions),
 		cmocka_unit_test(test_line_tables),
 		cmocka_unit_test(test_line_tables_of_anything),

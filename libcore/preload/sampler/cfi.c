@@ -103,7 +103,7 @@ struct program {
 	int64_t data_factor;
 	unsigned encoding;
 	bool has_data; /* of augmentations, in the FDE */
-	uint64_t location, wanted;
+	uint64_t location, length, wanted;
 	struct state now, first, saved[SAVED_MAX];
 	unsigned depth;
 };
@@ -354,10 +354,23 @@ static bool read_fde(struct cursor *cursor, struct program *program)
 	uint64_t start = read_encoded(cursor, program->encoding);
 	uint64_t length = read_encoded(cursor, program->encoding & 0x0f);
 
+	program->length = length;
 	if (program->has_data)
 		skip_cfi(cursor, read_leb(cursor, false));
 	program->location = start;
 	return !cursor->failed && program->wanted >= start && program->wanted - start < length;
+}
+
+bool sampler_cfi_range(const struct sampler_cfi *cie, const struct sampler_cfi *fde, uintptr_t pc,
+		       struct sampler_code_range *ret_range)
+{
+	struct program program = {.wanted = pc};
+	struct cursor head = {.in = cie}, body = {.in = fde};
+
+	if (!read_cie(&head, &program) || !read_fde(&body, &program))
+		return false;
+	*ret_range = (struct sampler_code_range){program.location, program.length};
+	return true;
 }
 
 bool sampler_cfi_run(const struct sampler_cfi *cie, const struct sampler_cfi *fde, uintptr_t pc,

@@ -64,6 +64,8 @@ static void mix_natives(struct mixing *at)
 	for (const struct sampler_native *native = m->natives;
 	     native < m->natives + m->native_count; native++) {
 		if (is_call_in(at, native)) {
+			if (native->code != SAMPLER_CODE_EVALUATION)
+				at->m->unknown = native;
 			push_mixed_python(at, m->calls[at->call++].end);
 			at->sure_count = m->count;
 			at->sure_natives = at->native;
@@ -134,6 +136,7 @@ void sampler_mix(struct sampler_mixture *m)
 	at.python_room = FLMEM_PROFILE_DEPTH - at.native_room;
 	m->count = 0;
 	m->is_complete = true;
+	m->unknown = NULL;
 	count_evaluations(m);
 	mix_natives(&at);
 	settle_mixture(&at);

@@ -30,6 +30,8 @@ struct sampler_mixture {
 	/* What follows is the result. */
 	uint32_t count;
 	bool is_complete; /* no frame is left out */
+	/* A native frame that is one of a call, not known to be of the function; NULL: none. */
+	const struct sampler_native *unknown;
 };
 
 /*

@@ -49,6 +49,7 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
+#define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
 #define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    256U /* bytes that are copied at once */
 #define SAMPLER_LINES	    128U
@@ -70,6 +71,7 @@ struct sampler_file {
 /* A native frame; it lies between its lower end and that of the next one. */
 struct sampler_native {
 	uintptr_t low;
+	uintptr_t pc; /* of the call */
 	uint32_t frame;
 	uint32_t code; /* enum sampler_code_of */
 };
@@ -160,6 +162,8 @@ struct sampler_control {
 	uint32_t paced; /* doublings of the interval at present, see pace.c */
 	uint64_t pace_from_ns, pace_spent_ns;
 	uint32_t range_next;
+	uint32_t evaluation_next;
+	struct sampler_code_range evaluation[SAMPLER_EVALUATIONS];
 	uint8_t exact[1U << SAMPLER_EXACT_BITS]; /* as sampler_filter, by the hash of an address */
 	struct sampler_scratch scratch[SAMPLER_SCRATCHES];
 	struct sampler_mapping mapping[SAMPLER_MAPPINGS];
@@ -359,6 +363,9 @@ HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const voi
 HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
 /* unwind.c: how to leave the frame whose code is at `pc`. */
 HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
+/* The code of the function at `pc`, or of a part of it. */
+HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t pc,
+				    struct sampler_code_range *ret_range);
 
 /* python_frames.c */
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);

@@ -178,12 +178,47 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 	}
 }
 
+/*
+ * The compiler has divided the evaluation function, and its symbol is that of one part. Others become
+ * known once a call was in them.
+ */
+static bool is_part_of_evaluation(uintptr_t address)
+{
+	for (uint32_t i = 0; i < SAMPLER_EVALUATIONS; i++) {
+		const struct sampler_code_range *part = &sampler_control.evaluation[i];
+		size_t size = __atomic_load_n(&part->size, __ATOMIC_ACQUIRE);
+
+		if (!size)
+			return false;
+		if (address - part->start < size)
+			return true;
+	}
+	return false;
+}
+
+static void note_part_of_evaluation(struct sampler_scratch *scratch, uintptr_t address)
+{
+	struct sampler_code_range found;
+	uint32_t next;
+
+	if (__atomic_load_n(&sampler_control.evaluation_next, __ATOMIC_RELAXED) >=
+		    SAMPLER_EVALUATIONS ||
+	    !sampler_code_range_find(scratch, address, &found))
+		return;
+	next = __atomic_fetch_add(&sampler_control.evaluation_next, 1, __ATOMIC_RELAXED);
+	if (next >= SAMPLER_EVALUATIONS)
+		return;
+	sampler_control.evaluation[next].start = found.start;
+	__atomic_store_n(&sampler_control.evaluation[next].size, found.size, __ATOMIC_RELEASE);
+}
+
 static enum sampler_code_of find_code_of(uintptr_t address)
 {
 	if (!sampler_python_has(address))
 		return SAMPLER_CODE_OTHER;
-	return sampler_python_evaluates(address - 1) ? SAMPLER_CODE_EVALUATION
-						     : SAMPLER_CODE_INTERPRETER;
+	return sampler_python_evaluates(address - 1) || is_part_of_evaluation(address - 1)
+		       ? SAMPLER_CODE_EVALUATION
+		       : SAMPLER_CODE_INTERPRETER;
 }
 
 /* The lower end of what a function has in the stack. */
@@ -210,6 +245,7 @@ static void collect_natives_from(struct sampler_scratch *scratch, const void *co
 		struct sampler_native *native = &scratch->natives[count];
 
 		native->low = find_frame_low(&frame);
+		native->pc = frame.pc - 1;
 		native->frame = find_native_frame(scratch, frame.pc, count == 0);
 		if (native->frame == FLMEM_PROFILE_NONE)
 			break;
@@ -251,6 +287,8 @@ static void capture_mixed(struct sampler_scratch *scratch, const void *const *fr
 	mixture.call_count = scratch->call_count;
 	mixture.is_python_whole = scratch->is_python_whole;
 	sampler_mix(&mixture);
+	if (mixture.unknown)
+		note_part_of_evaluation(scratch, mixture.unknown->pc);
 	if (!mixture.is_complete)
 		sampler_drop(FLMEM_PROFILE_DROP_UNMIXED);
 	memcpy(scratch->frames, scratch->mixed, mixture.count * sizeof(*scratch->frames));

@@ -93,25 +93,46 @@ static bool read_cfi_entry(uintptr_t at, struct cfi_room room, struct sampler_cf
 	return sampler_read(ret_cfi->address, room.bytes, ret_cfi->size);
 }
 
-static bool make_known_rule(struct sampler_scratch *scratch, uintptr_t pc,
-			    struct sampler_rule *ret_rule)
+struct cfi_entries {
+	struct sampler_cfi cie, fde;
+};
+
+/* In buffers of `scratch`. */
+static bool find_cfi_entries(struct sampler_scratch *scratch, uintptr_t pc,
+			     struct cfi_entries *ret_entries)
 {
 	/* Entries of long functions that were optimised in parts have more than 1000 bytes. */
 	const struct cfi_room fde_room = {scratch->maps, sizeof(scratch->maps)};
 	const struct cfi_room cie_room = {scratch->text[0], sizeof(scratch->text[0])};
 	uint32_t record = sampler_module_find(scratch, pc), id;
-	struct sampler_cfi cie, fde;
 	uintptr_t header, entry;
 
 	if (record == FLMEM_PROFILE_NONE)
 		return false;
 	header = find_eh_header(&sampler_tables.modules[record]);
 	entry = header ? search_eh_table(header, pc) : 0;
-	if (!entry || !read_cfi_entry(entry, fde_room, &fde, &id) || !id)
+	if (!entry || !read_cfi_entry(entry, fde_room, &ret_entries->fde, &id) || !id)
 		return false;
 	/* The pointer is relative to itself. */
-	return read_cfi_entry(entry + sizeof(id) - id, cie_room, &cie, &id) && !id &&
-	       sampler_cfi_run(&cie, &fde, pc, ret_rule);
+	return read_cfi_entry(entry + sizeof(id) - id, cie_room, &ret_entries->cie, &id) && !id;
+}
+
+static bool make_known_rule(struct sampler_scratch *scratch, uintptr_t pc,
+			    struct sampler_rule *ret_rule)
+{
+	struct cfi_entries entries;
+
+	return find_cfi_entries(scratch, pc, &entries) &&
+	       sampler_cfi_run(&entries.cie, &entries.fde, pc, ret_rule);
+}
+
+bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t pc,
+			     struct sampler_code_range *ret_range)
+{
+	struct cfi_entries entries;
+
+	return find_cfi_entries(scratch, pc, &entries) &&
+	       sampler_cfi_range(&entries.cie, &entries.fde, pc, ret_range);
 }
 
 static uint64_t check_rule(const struct sampler_known_rule *known)

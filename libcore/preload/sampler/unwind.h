@@ -31,6 +31,12 @@ struct sampler_cfi {
 	uintptr_t address;
 };
 
+/* Of a function, or of one of the parts that the compiler has divided it into. */
+struct sampler_code_range {
+	uintptr_t start;
+	size_t size;
+};
+
 /*
  * The rule for the instruction at `pc`. `cie` and `fde` begin behind the length and the ID or the
  * pointer of their entries and end with them. False where they are not of that kind, do not hold
@@ -40,5 +46,11 @@ __attribute__((visibility("hidden"))) bool sampler_cfi_run(const struct sampler_
 							   const struct sampler_cfi *fde,
 							   uintptr_t pc,
 							   struct sampler_rule *ret_rule);
+
+/* The code that `fde` is of; false as above. */
+__attribute__((visibility("hidden"))) bool sampler_cfi_range(const struct sampler_cfi *cie,
+							     const struct sampler_cfi *fde,
+							     uintptr_t pc,
+							     struct sampler_code_range *ret_range);
 
 #endif
