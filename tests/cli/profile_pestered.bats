@@ -68,7 +68,12 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 
 @test "an interpreter whose structures lead anywhere: what is not there is left out, and nothing is guessed" {
 	requires victim:pestered/interpreter
-	run_command "$FLMEM" profile run -o "$PROFILE" --interval 1 -- \
+	lead_anywhere
+	lead_anywhere --native
+}
+
+lead_anywhere() {
+	run_command "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- \
 		"$FLMEM_VICTIMS/pestered/interpreter"
 	assert_status 0
 	[ "$output" = survived ]
