@@ -112,28 +112,6 @@ check_attach() {
 	each_python check_attach
 }
 
-check_attach_native() {
-	start_attachable
-	attach --native --interval 64KiB
-	order round
-	detach
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
-import sys
-from heap_profile import *
-p = Profile(sys.argv[1])
-stacks = [p.stack(s.node) for s in p.sites.values()]
-(kept,) = [s for s in stacks if any(len(f) == 3 and f[0] == "keep_update" for f in s)]
-names = [f[0] for f in kept if len(f) == 3]
-assert names[0] == "keep_update" and names[-1] == "<module>", kept
-assert all(len(s[0]) == 2 and len(s[-1]) == 2 for s in stacks), "native frames outside, too"
-assert not p.dropped["unmixed"], p.dropped' "$PROFILE"
-}
-
-@test "attach --native: the whole stack, to the start of the thread" {
-	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
-	each_python check_attach_native
-}
-
 # refuse_version HEX ERROR: the newest Python, as one of another version, is not attached to.
 refuse_version() {
 	local version python reason home

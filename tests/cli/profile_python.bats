@@ -31,6 +31,7 @@ check_places() {
 }
 
 @test "the same with --native" {
+	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
 	each_python check_places_native
 }
 
@@ -41,20 +42,6 @@ check_places_native() {
 	look 'stacks = [[len(f) for f in p.stack(s.node)] for s in p.sites.values()]
 assert all(s[0] == 2 and s[-1] == 2 for s in stacks), "native frames are innermost and outermost"
 assert any(3 in s for s in stacks) and not p.dropped["unmixed"], p.dropped'
-}
-
-@test "--native: frames of C are between those of Python that they called" {
-	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
-	each_python check_mixed
-}
-
-check_mixed() {
-	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
-		"$FLMEM_TESTS/victims/sampled/callbacks.py" 3>&-
-	"$FLMEM" profile export --format collapsed "$PROFILE" >"$BATS_TEST_TMPDIR/mixed"
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_mixed_stacks.py" "$BATS_TEST_TMPDIR/mixed" \
-		"${PYTHON_VERSION#3.}"
-	look 'assert not p.dropped["unmixed"] and not p.dropped["deep"], p.dropped'
 }
 
 @test "--python-allocators: small objects are seen one by one" {
@@ -221,23 +208,6 @@ for number, rows in sizes.items():
     assert 0 <= rows[0][1] - 3 * (200000 + 64 * number) < 400, (number, rows)'
 }
 
-@test "sub-interpreters with --native: frames of C outside of them are not theirs" {
-	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
-	each_python check_interpreters_native
-}
-
-# Whatever parts the compiler has divided the evaluation function into.
-check_interpreters_native() {
-	[ "${PYTHON_VERSION#3.}" -ge 12 ] || return 0
-	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
-		"$FLMEM_TESTS/victims/sampled/interpreters.py" 12 3>&-
-	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
-stacks = [s for s in stacks if any(f[0].startswith("function_") for f in s if len(f) == 3)]
-assert stacks and p.dropped["unmixed"]
-for stack in stacks:
-    assert stack[-1][0] == "<module>" and len(stack[0]) == 2, stack'
-}
-
 @test "code that takes the place of other code, with its names and lines, is another function" {
 	each_python check_replaced
 }
@@ -252,8 +222,9 @@ assert len(names) == 300 and all(100000 <= n < 200000 for n in names.values()), 
 assert sorted(lines) == [2, 3, 4] and all(n < 11000000 for n in lines.values()), lines'
 }
 
-check_greenlets() {
-	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- /usr/bin/python3 -c '
+@test "greenlets switch stacks" {
+	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '
 import greenlet
 kept = []
 def inside(n):
@@ -269,23 +240,4 @@ outside()' 3>&-
 	look 'p.check()
 assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
 assert not p.dropped["python"]'
-}
-
-@test "greenlets switch stacks" {
-	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
-	check_greenlets
-}
-
-@test "greenlets with --native: frames of the stack below are not theirs" {
-	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
-	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
-	check_greenlets --native
-	look 'stacks = [[f if len(f) == 3 else "native" for f in p.stack(s.node)] for s in p.sites.values()
-          if s.allocated_bytes >= 100000 and ("inside", "<string>", 6) in p.stack(s.node)]
-assert stacks and all(s[0] == "native" and s[-1][0] == "inside" for s in stacks), stacks
-assert p.dropped["unmixed"] >= 4 * 10'
-	flmem profile table --json --stack mixed "$PROFILE"
-	/usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)["profile"]["unmixed_stacks"] >= 40' <<<"$output"
-	flmem profile table --stack mixed "$PROFILE"
-	[[ $stderr == *'without some of the native frames between Python frames'* ]]
 }

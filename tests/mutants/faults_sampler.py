@@ -22,7 +22,7 @@ SCRAMBLED = ("cli.profile_pestered/tables are overwritten",)
 PLACES = ("cli.profile_python/function, file and line",)
 STACKS = ("cli.profile_python/whole stacks",)
 MIXTURES = ("unit.test_sampler_mixed",)
-MIXED_STACKS = ("cli.profile_python/frames of C are between",)
+MIXED_STACKS = ("cli.profile_native/frames of C are between",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
@@ -130,7 +130,7 @@ FAULTS = (
           "which Python frames one call in C evaluates", MIXED_STACKS),
     Fault("sample-mixed-part", STACK, "note_part_of_evaluation(scratch, mixture.unknown->pc);", "{}",
           "knowing parts of the evaluation function that have no symbol",
-          ("cli.profile_python/sub-interpreters with --native",)),
+          ("cli.profile_native/sub-interpreters with --native",)),
     Fault("sample-long-entry", "libcore/preload/sampler/unwind.c", "{scratch->maps, sizeof(scratch->maps)}",
           "{scratch->maps, 1000}", "reading the unwind tables of long functions",
           ("cli.profile_python/the same with --native",)),

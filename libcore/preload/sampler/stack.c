@@ -179,7 +179,7 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 }
 
 /*
- * The compiler has divided the evaluation function, and its symbol is that of one part. Others become
+ * The compiler has divided the evaluation function, and its symbol is that of one part. Others are
  * known once a call was in them.
  */
 static bool is_part_of_evaluation(uintptr_t address)

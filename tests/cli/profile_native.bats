@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem profile run and attach with --native: native frames between Python frames, in every CPython.
+
+load helpers
+
+setup() {
+	requires python3
+	[ "$(uname -m)" = x86_64 ] || skip "unwind tables are read on x86-64"
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	allow_victim --code
+}
+
+teardown() {
+	stop_victims
+}
+
+# look CODE: Python with the profile `p`.
+look() {
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
+import re
+import sys
+from heap_profile import *
+p = Profile(sys.argv[1])
+$1" "$PROFILE" "${@:2}"
+}
+
+@test "--native: frames of C are between those of Python that they called" {
+	each_python check_mixed
+}
+
+check_mixed() {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/callbacks.py" 3>&-
+	"$FLMEM" profile export --format collapsed "$PROFILE" >"$BATS_TEST_TMPDIR/mixed"
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_mixed_stacks.py" "$BATS_TEST_TMPDIR/mixed" \
+		"${PYTHON_VERSION#3.}"
+	look 'assert not p.dropped["unmixed"] and not p.dropped["deep"], p.dropped'
+}
+
+@test "sub-interpreters with --native: frames of C outside of them are not theirs" {
+	each_python check_interpreters_native
+}
+
+# Whatever parts the compiler has divided the evaluation function into.
+check_interpreters_native() {
+	[ "${PYTHON_VERSION#3.}" -ge 12 ] || return 0
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
+		"$FLMEM_TESTS/victims/sampled/interpreters.py" 12 3>&-
+	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
+stacks = [s for s in stacks if any(f[0].startswith("function_") for f in s if len(f) == 3)]
+assert stacks and p.dropped["unmixed"]
+for stack in stacks:
+    assert stack[-1][0] == "<module>" and len(stack[0]) == 2, stack'
+}
+
+@test "greenlets with --native: frames of the stack below are not theirs" {
+	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --native -- /usr/bin/python3 -c '
+import greenlet
+kept = []
+def inside(n):
+    for _ in range(n):
+        kept.append(bytearray(100000))
+        greenlet.getcurrent().parent.switch()
+def outside():
+    ones = [greenlet.greenlet(inside) for _ in range(10)]
+    for _ in range(5):
+        for one in ones:
+            one.switch(4)
+outside()' 3>&-
+	look 'stacks = [[f if len(f) == 3 else "native" for f in p.stack(s.node)] for s in p.sites.values()
+          if s.allocated_bytes >= 100000 and ("inside", "<string>", 6) in p.stack(s.node)]
+assert stacks and all(s[0] == "native" and s[-1][0] == "inside" for s in stacks), stacks
+assert p.dropped["unmixed"] >= 4 * 10'
+	flmem profile table --json --stack mixed "$PROFILE"
+	/usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)["profile"]["unmixed_stacks"] >= 40' <<<"$output"
+	flmem profile table --stack mixed "$PROFILE"
+	assert_stderr 'without some of the native frames between Python frames'
+}
+
+@test "attach --native: the whole stack, to the start of the thread" {
+	each_python check_attached
+}
+
+has_kept() {
+	look 'sys.exit(not any(place and place[0] == "keep" for place in p.python_sites()))'
+}
+
+check_attached() {
+	start_victim "$PYTHON" -c '
+import time
+def keep(size):
+    block = bytearray(size)
+    time.sleep(0.01)
+print("ready", flush=True)
+while True:
+    list(map(keep, [1 << 20]))'
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force --native
+	assert_status 0
+	wait_until 60 has_kept
+	flmem profile detach --pid "$VICTIM"
+	assert_status 0
+	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
+kept = [s for s in stacks if any(f[0] == "keep" for f in s if len(f) == 3)]
+kinds = {"".join("P" if len(f) == 3 else "n" for f in s) for s in kept}
+assert all(re.fullmatch("n+Pn+Pn+", kind) for kind in kinds), kinds  # keep, map, the program
+assert not p.dropped["unmixed"], p.dropped'
+}
