@@ -68,16 +68,13 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 
 @test "an interpreter whose structures lead anywhere: what is not there is left out, and nothing is guessed" {
 	requires victim:pestered/interpreter
-	lead_anywhere
-	lead_anywhere --native
-}
-
-lead_anywhere() {
-	run_command "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- \
-		"$FLMEM_VICTIMS/pestered/interpreter"
-	assert_status 0
-	[ "$output" = survived ]
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+	local native
+	for native in "" --native; do
+		run_command "$FLMEM" profile run --force -o "$PROFILE" --interval 1 $native -- \
+			"$FLMEM_VICTIMS/pestered/interpreter"
+		assert_status 0
+		[ "$output" = survived ]
+		PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
 import sys
 from heap_profile import Profile
 p = Profile(sys.argv[1])
@@ -85,6 +82,7 @@ p.check()
 names = sorted(place[0] for place in p.python_sites() if place)
 assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "above the stack", "first",
                         "second", "first thread", *("name %d" % i for i in range(1, 7))]), names' "$PROFILE"
+	done
 }
 
 @test "sizes that are refused do not end sampling" {
