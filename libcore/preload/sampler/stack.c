@@ -202,9 +202,11 @@ static void note_part_of_evaluation(struct sampler_scratch *scratch, uintptr_t a
 	uint32_t next;
 
 	if (__atomic_load_n(&sampler_control.evaluation_next, __ATOMIC_RELAXED) >=
-		    SAMPLER_EVALUATIONS ||
-	    !sampler_code_range_find(scratch, address, &found))
+	    SAMPLER_EVALUATIONS)
 		return;
+	/* Where there are no tables, so that they are not searched again. */
+	if (!sampler_code_range_find(scratch, address, &found))
+		found = (struct sampler_code_range){address, 1};
 	next = __atomic_fetch_add(&sampler_control.evaluation_next, 1, __ATOMIC_RELAXED);
 	if (next >= SAMPLER_EVALUATIONS)
 		return;
