@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # flmem trim --gc, --python, --cuda and --full: code that runs in a live CPython.
+# shellcheck disable=SC2030,SC2031 # bats' run sets status here
 
 load helpers
 load python
