@@ -227,7 +227,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile stats')
-		options=" --by --stack --round --limit --json --help"
+		options=" --by --stack --import-frames --round --limit --json --help"
 		case $option in
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
@@ -237,7 +237,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile summary')
-		options=" --by --stack --round --limit --json --help"
+		options=" --by --stack --import-frames --round --limit --json --help"
 		case $option in
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
@@ -247,7 +247,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile table')
-		options=" --by --stack --round --limit --json --help"
+		options=" --by --stack --import-frames --round --limit --json --help"
 		case $option in
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
@@ -257,7 +257,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile tree')
-		options=" --by --stack --round --limit --json --help"
+		options=" --by --stack --import-frames --round --limit --json --help"
 		case $option in
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
@@ -267,7 +267,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile leaks')
-		options=" --stack --limit --json --help"
+		options=" --stack --import-frames --limit --json --help"
 		case $option in
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
 		--limit | -n) return ;;
@@ -275,7 +275,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile flamegraph')
-		options=" --output --by --stack --round --help"
+		options=" --output --by --stack --import-frames --round --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
@@ -285,7 +285,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile diff')
-		options=" --html --by --stack --round --limit --json --help"
+		options=" --html --by --stack --import-frames --round --limit --json --help"
 		case $option in
 		--html) _flmem_files "$word" -f && return ;;
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
@@ -296,7 +296,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile analyze')
-		options=" --baseline --by --stack --limit --json --help"
+		options=" --baseline --by --stack --import-frames --limit --json --help"
 		case $option in
 		--baseline) return ;;
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;

@@ -275,6 +275,7 @@ complete -c flmem -n '__flmem_is profile round' -F
 
 complete -c flmem -n '__flmem_is profile stats' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile stats' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile stats' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile stats' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile stats' -l limit -s n -x -d 'show at most this many of the largest lines of code (default 5)'
 complete -c flmem -n '__flmem_is profile stats' -l json -d 'print one JSON object'
@@ -283,6 +284,7 @@ complete -c flmem -n '__flmem_is profile stats' -F
 
 complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile summary' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile summary' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show at most this many (default 30)'
 complete -c flmem -n '__flmem_is profile summary' -l json -d 'print one JSON object'
@@ -291,6 +293,7 @@ complete -c flmem -n '__flmem_is profile summary' -F
 
 complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile table' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile table' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show at most this many (default 50)'
 complete -c flmem -n '__flmem_is profile table' -l json -d 'print one JSON object'
@@ -299,6 +302,7 @@ complete -c flmem -n '__flmem_is profile table' -F
 
 complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile tree' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile tree' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show at most this many (default 20)'
 complete -c flmem -n '__flmem_is profile tree' -l json -d 'print one JSON object'
@@ -306,6 +310,7 @@ complete -c flmem -n '__flmem_is profile tree' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile tree' -F
 
 complete -c flmem -n '__flmem_is profile leaks' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile leaks' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile leaks' -l limit -s n -x -d 'show at most this many (default 10)'
 complete -c flmem -n '__flmem_is profile leaks' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile leaks' -l help -s h -d 'print this help'
@@ -314,6 +319,7 @@ complete -c flmem -n '__flmem_is profile leaks' -F
 complete -c flmem -n '__flmem_is profile flamegraph' -l output -s o -r -F -d 'file for the page (default: FILE.html); a page of flmem is replaced, another file is not'
 complete -c flmem -n '__flmem_is profile flamegraph' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile flamegraph' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile flamegraph' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile flamegraph' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile flamegraph' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile flamegraph' -F
@@ -321,6 +327,7 @@ complete -c flmem -n '__flmem_is profile flamegraph' -F
 complete -c flmem -n '__flmem_is profile diff' -l html -r -F -d 'write a page with a flame graph in two colours, too: orange for more, blue for less; a page of flmem is replaced, another file is not'
 complete -c flmem -n '__flmem_is profile diff' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile diff' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile diff' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile diff' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
 complete -c flmem -n '__flmem_is profile diff' -l limit -s n -x -d 'show at most this many of the largest changes (default 30)'
 complete -c flmem -n '__flmem_is profile diff' -l json -d 'print one JSON object'
@@ -330,6 +337,7 @@ complete -c flmem -n '__flmem_is profile diff' -F
 complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
 complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
+complete -c flmem -n '__flmem_is profile analyze' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile analyze' -l limit -s n -x -d 'show at most this many of the largest changes of each (default 3)'
 complete -c flmem -n '__flmem_is profile analyze' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile analyze' -l help -s h -d 'print this help'

@@ -32,6 +32,17 @@ static void print_losses(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->skipped, "record", number, sizeof(number)));
 }
 
+/* As of one place in the program, which would mislead. */
+static bool has_stacks_without_native(const struct flmem_heap_profile *profile)
+{
+	if (profile->stacks != FLMEM_HEAP_STACKS_NATIVE || !profile->has_python)
+		return false;
+	for (size_t i = 0; i < profile->site_count; i++)
+		if (!profile->sites[i].node)
+			return true;
+	return false;
+}
+
 void print_profile_notes(const struct flmem_heap_profile *profile)
 {
 	char shown[PATH_SHOWN];
@@ -49,6 +60,12 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			shown);
 	if (profile->cut)
 		fprintf(stderr, "flmem: '%s' is cut short\n", shown);
+	if (has_stacks_without_native(profile))
+		fprintf(stderr,
+			"flmem: '%s': stacks that have Python frames only are shown as one; "
+			"--native "
+			"of profile run and attach records native frames\n",
+			shown);
 	print_losses(profile);
 }
 

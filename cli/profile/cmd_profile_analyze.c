@@ -28,6 +28,7 @@ static const struct opt options_table[] = {
 		 "'original', 'baseline' or 'before' in its name, else the first one)"},
 	PROFILE_BY_OPTION,
 	PROFILE_STACK_OPTION,
+	PROFILE_IMPORTS_OPTION,
 	PROFILE_LIMIT_OPTION("show at most this many of the largest changes of each (default 3)"),
 	PROFILE_JSON_OPTION,
 	{0},

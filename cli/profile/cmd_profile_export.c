@@ -104,11 +104,13 @@ static int check_export(const struct export_options *o, struct flmem_error *err)
 
 static int run_profile_export(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct export_options *o = options;
+	struct export_options *o = options;
 	struct flmem_heap_profile *profile = NULL;
 	struct flmem_error err = {0};
 	int rc = profile_count_files(rest, 1, &err);
 
+	/* Other programs have filters themselves. */
+	o->profile.import_frames = true;
 	if (!rc)
 		rc = check_export(o, &err);
 	if (!rc)

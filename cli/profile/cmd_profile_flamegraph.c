@@ -25,6 +25,7 @@ static const struct opt options_table[] = {
 		 "file is not"},
 	PROFILE_BY_OPTION,
 	PROFILE_STACK_OPTION,
+	PROFILE_IMPORTS_OPTION,
 	PROFILE_ROUND_OPTION,
 	{0},
 };

@@ -15,6 +15,7 @@
 
 static const struct opt options_table[] = {
 	PROFILE_STACK_OPTION,
+	PROFILE_IMPORTS_OPTION,
 	PROFILE_LIMIT_OPTION("show at most this many (default 10)"),
 	PROFILE_JSON_OPTION,
 	{0},

@@ -81,7 +81,8 @@ static int parse_rounds(const char *text, struct flmem_heap_request *request,
 int profile_request(const struct profile_options *options, bool mixed,
 		    struct flmem_heap_request *ret_request, struct flmem_error *err)
 {
-	struct flmem_heap_request request = {.choose_stacks = !options->stack && !mixed};
+	struct flmem_heap_request request = {.choose_stacks = !options->stack && !mixed,
+					     .import_frames = options->import_frames};
 	int rc = options->round ? parse_rounds(options->round, &request, err) : 0;
 
 	if (rc)

@@ -18,6 +18,7 @@ struct profile_options {
 	const char *stack;
 	const char *round;
 	uint64_t limit;
+	bool import_frames;
 	bool json;
 };
 
@@ -56,6 +57,14 @@ extern const char *const profile_stacks[];
 		.offset = offsetof(struct profile_options, json), .help = "print one JSON object" \
 	}
 
+#define PROFILE_IMPORTS_OPTION                                                             \
+	{                                                                                  \
+		.name = "import-frames", .kind = OPT_FLAG,                                 \
+		.offset = offsetof(struct profile_options, import_frames),                 \
+		.help = "keep the frames of Python's import system (importlib) between a " \
+			"line that imports and the module"                                 \
+	}
+
 /* Largest first. */
 #define PROFILE_LIMIT_OPTION(what)                                                                \
 	{                                                                                         \
@@ -64,9 +73,9 @@ extern const char *const profile_stacks[];
 	}
 
 /* Rows of an option table, for an options struct that begins with a struct profile_options. */
-#define PROFILE_OPTIONS(what)                                                                      \
-	PROFILE_BY_OPTION, PROFILE_STACK_OPTION, PROFILE_ROUND_OPTION, PROFILE_LIMIT_OPTION(what), \
-		PROFILE_JSON_OPTION
+#define PROFILE_OPTIONS(what)                                                                  \
+	PROFILE_BY_OPTION, PROFILE_STACK_OPTION, PROFILE_IMPORTS_OPTION, PROFILE_ROUND_OPTION, \
+		PROFILE_LIMIT_OPTION(what), PROFILE_JSON_OPTION
 
 /* The measure that is asked for; one that a profile does not know is FLMEM_EUSAGE. */
 int profile_measure_of_all(const struct profile_options *options,

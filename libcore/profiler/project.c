@@ -5,12 +5,18 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "profiler/amounts.h"
 #include "profiler/index_set.h"
 
 struct node_wanted {
 	const struct flmem_heap_node *nodes;
 	struct flmem_heap_node node;
+};
+
+struct projection {
+	enum flmem_heap_stacks stacks;
+	bool import_frames;
 };
 
 static bool is_node(const void *context, uint32_t index)
@@ -21,14 +27,26 @@ static bool is_node(const void *context, uint32_t index)
 	return node->parent == wanted->node.parent && node->frame == wanted->node.frame;
 }
 
-static bool is_frame_kept(const struct flmem_heap_frame *frame, enum flmem_heap_stacks stacks)
+/* importlib and zipimport are part of the interpreter, and have no files. */
+static bool is_import_frame(const struct flmem_heap_frame *frame)
 {
-	return stacks == FLMEM_HEAP_STACKS_MIXED ||
-	       frame->python == (stacks == FLMEM_HEAP_STACKS_PYTHON);
+	return frame->python && frame->file &&
+	       (flmem_text_starts(frame->file, "<frozen importlib.") ||
+		flmem_text_starts(frame->file, "<frozen zipimport>"));
+}
+
+/* The line that imports says more than the five frames between it and the module. */
+static bool is_frame_kept(const struct projection *projection, const struct flmem_heap_frame *frame,
+			  bool has_caller)
+{
+	if (has_caller && !projection->import_frames && is_import_frame(frame))
+		return false;
+	return projection->stacks == FLMEM_HEAP_STACKS_MIXED ||
+	       frame->python == (projection->stacks == FLMEM_HEAP_STACKS_PYTHON);
 }
 
 /* Fills `map` with the new number of each node; new nodes overwrite the old ones before them. */
-static bool renumber_nodes(struct flmem_heap_profile *p, enum flmem_heap_stacks stacks,
+static bool renumber_nodes(struct flmem_heap_profile *p, const struct projection *projection,
 			   uint32_t *map)
 {
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
@@ -48,7 +66,7 @@ static bool renumber_nodes(struct flmem_heap_profile *p, enum flmem_heap_stacks 
 		};
 
 		map[i] = wanted.node.parent;
-		if (!is_frame_kept(&p->frames[wanted.node.frame], stacks))
+		if (!is_frame_kept(projection, &p->frames[wanted.node.frame], wanted.node.parent))
 			continue;
 		map[i] = flmem_index_set_take(&set, &key, count);
 		if (map[i] == FLMEM_INDEX_NONE)
@@ -88,14 +106,15 @@ static void merge_sites(struct flmem_heap_profile *p, const uint32_t *map, uint3
 		p->survivors[i].site = site_map[p->survivors[i].site];
 }
 
-int flmem_heap_project(struct flmem_heap_profile *profile, enum flmem_heap_stacks stacks,
+int flmem_heap_project(struct flmem_heap_profile *profile, const struct flmem_heap_request *request,
 		       struct flmem_error *err)
 {
+	const struct projection projection = {profile->stacks, request->import_frames};
 	FLMEM_AUTO_FREE uint32_t *map = calloc(profile->node_count, sizeof(*map));
 	FLMEM_AUTO_FREE uint32_t *site_of = calloc(profile->node_count, sizeof(*site_of));
 	FLMEM_AUTO_FREE uint32_t *site_map = calloc(profile->site_count + 1, sizeof(*site_map));
 
-	if (!map || !site_of || !site_map || !renumber_nodes(profile, stacks, map))
+	if (!map || !site_of || !site_map || !renumber_nodes(profile, &projection, map))
 		return flmem_error_nomem(err, "cannot read the stacks of '%s'", profile->path);
 	merge_sites(profile, map, site_of, site_map);
 	return 0;

@@ -178,7 +178,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	int rc;
 
 	p->stacks = stacks_of(request, p);
-	rc = flmem_heap_project(p, p->stacks, err);
+	rc = flmem_heap_project(p, request, err);
 	if (rc)
 		return rc;
 	flmem_heap_order(p);

@@ -155,6 +155,45 @@ for b in r["branches"]:
 assert {b["frame"]["kind"] for b in r["branches"]} == {"python", "native"}'
 }
 
+@test "frames of imports are left out between the line and the module, but for exports" {
+	mkdir -p "$BATS_TEST_TMPDIR/one"
+	echo 'kept = [bytearray(1 << 20) for _ in range(16)]' >"$BATS_TEST_TMPDIR/one/imported.py"
+	echo 'import imported' >"$BATS_TEST_TMPDIR/one/importing.py"
+	"$FLMEM" profile run -o "$PROFILE" -- /usr/bin/python3 -B "$BATS_TEST_TMPDIR/one/importing.py" 3>&-
+	flmem profile tree -n 1 "$PROFILE"
+	assert_status 0
+	assert_output 'importing.py:1\)
+[^
+]*imported.py:1\)'
+	flmem profile tree -n 1 --import-frames "$PROFILE"
+	assert_output 'importing.py:1\)
+[^
+]*importlib._bootstrap'
+	flmem profile export -f collapsed "$PROFILE"
+	assert_output 'importing.py[^
+]*importlib._bootstrap[^
+]*imported.py'
+}
+
+@test "stacks without native frames are noted where only native frames are asked for" {
+	echo 'kept = [bytearray(1 << 20) for _ in range(16)]' >"$BATS_TEST_TMPDIR/keeps.py"
+	local native
+	for native in "" --native; do
+		# shellcheck disable=SC2086 # no word, or one
+		"$FLMEM" profile run --force $native -o "$PROFILE" -- \
+			/usr/bin/python3 "$BATS_TEST_TMPDIR/keeps.py" 3>&-
+		flmem profile table --stack native "$PROFILE"
+		assert_status 0
+		if [ -z "$native" ]; then
+			assert_stderr 'Python frames only are shown as one; --native of profile run'
+		else
+			[ -z "$stderr" ] || fail "stderr: $stderr"
+		fi
+	done
+	flmem profile table "$PROFILE"
+	[ -z "$stderr" ] || fail "stderr: $stderr"
+}
+
 @test "leaks names what grows with the rounds, and nothing in a program that does not grow" {
 	flmem profile leaks --json leak.prof
 	assert_status 0

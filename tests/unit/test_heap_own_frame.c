@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which frame of a stack in a heap profile is the program's own code. */
+/* Frames of a stack in a heap profile: the program's own code, and those of imports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -13,17 +14,14 @@
 
 static char path[] = "/tmp/flmem-own-frame-XXXXXX";
 
-/*
- * The frame of the program itself in a stack of these files, callers first; "" is native. The file
- * of the innermost one may be unknown.
- */
-static const char *own_function_of(bool unknown, const char *const *files)
+/* A profile with a stack of these files, callers first; "" is native. */
+static struct flmem_heap_profile *read_stack(const char *const *files, bool import_frames)
 {
-	const struct flmem_heap_request request = {.path = path};
+	const struct flmem_heap_request request = {.path = path, .import_frames = import_frames};
 	struct flmem_heap_profile *p = NULL;
 	struct profile_maker m;
-	uint32_t node = 0, own;
-	static char function[24];
+	uint32_t node = 0;
+	char function[24];
 
 	maker_init(&m);
 	for (size_t i = 0; files[i]; i++) {
@@ -35,15 +33,40 @@ static const char *own_function_of(bool unknown, const char *const *files)
 	maker_site(&m, node, 1 << 20, 0);
 	maker_write(&m, path, m.size);
 	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
-	node = p->sites[0].node;
+	maker_clear(&m);
+	return p;
+}
+
+/* The frame of the program itself. The file of the innermost one may be unknown. */
+static const char *own_function_of(bool unknown, const char *const *files)
+{
+	struct flmem_heap_profile *p = read_stack(files, true);
+	uint32_t node = p->sites[0].node, own;
+	static char function[24];
+
 	if (unknown)
 		p->frames[p->nodes[node].frame].file = NULL;
 	own = flmem_heap_own_frame(p, node);
 	snprintf(function, sizeof(function), "%s",
 		 own == FLMEM_HEAP_NO_FRAME ? "none" : p->frames[own].function);
 	flmem_heap_profile_free(p);
-	maker_clear(&m);
 	return function;
+}
+
+/* The functions that are left, callees first. */
+static void assert_left(const char *expected, bool import_frames, const char *const *files)
+{
+	struct flmem_heap_profile *p = read_stack(files, import_frames);
+	char left[64] = "";
+
+	for (uint32_t node = p->sites[0].node; node; node = p->nodes[node].parent) {
+		const char *function = p->frames[p->nodes[node].frame].function;
+
+		strncat(left, function ? function : "native", sizeof(left) - strlen(left) - 1);
+		strncat(left, " ", sizeof(left) - strlen(left) - 1);
+	}
+	flmem_heap_profile_free(p);
+	assert_string_equal(left, expected);
 }
 
 #define assert_own(expected, ...)                                                             \
@@ -76,11 +99,36 @@ static void own_frame_behind_an_unknown_file_is_unknown(void **state)
 	assert_string_equal(own_function_of(true, files), "none");
 }
 
+/* Between the line that imports and the module; where nothing else is above, one is left. */
+static void frames_of_imports_are_left_out(void **state)
+{
+	static const char *const imports[] = {"a.py",
+					      "<frozen importlib._bootstrap>",
+					      "<frozen importlib._bootstrap_external>",
+					      "",
+					      "<frozen zipimport>",
+					      "b.py",
+					      NULL};
+	static const char *const start[] = {"<frozen importlib._bootstrap>",
+					    "<frozen importlib._bootstrap>", "<frozen site>", NULL};
+	static const char *const others[] = {"a.py", "<frozen os>", "<string>",
+					     "importlib._bootstrap", NULL};
+	static const char *const innermost[] = {"a.py", "<frozen importlib._bootstrap>", NULL};
+
+	(void)state;
+	assert_left("f5 native f0 ", false, imports);
+	assert_left("f5 f4 native f2 f1 f0 ", true, imports);
+	assert_left("f2 f0 ", false, start);
+	assert_left("f3 f2 f1 f0 ", false, others);
+	assert_left("f0 ", false, innermost);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_frame_is_the_innermost_of_no_library),
 		cmocka_unit_test(own_frame_behind_an_unknown_file_is_unknown),
+		cmocka_unit_test(frames_of_imports_are_left_out),
 	};
 	int fd = mkstemp(path), failed;
 

@@ -198,6 +198,8 @@ struct flmem_heap_request {
 	 * allocated and is still live. Peaks are unknown then.
 	 */
 	uint64_t first_round, last_round;
+	/* Keep frames of Python's import system (importlib) also where they have callers. */
+	bool import_frames;
 	bool no_symbols; /* native frames stay addresses in modules; no file besides is read */
 };
 
