@@ -91,27 +91,27 @@ static int bind_member(struct names_pass *pass, const char *module, const char *
 
 	if (!*module || !*member)
 		return 0;
-	snprintf(path, sizeof(path), "%s.%s", module, member);
+	/* "from . import a": the module of the folder itself is ".". */
+	snprintf(path, sizeof(path), "%s%s%s", module, strcmp(module, ".") == 0 ? "" : ".", member);
 	if (strlen(path) >= FLMEM_PYTHON_DOTTED_MAX)
 		return 0;
 	return bind_import(pass, name, path, place);
 }
 
-/* Relative imports, as of the folder itself, have a path that begins with a dot. */
+/* Relative imports have a path that begins with a dot, however many there are. */
 static void read_module(struct flmem_python_reader *reader, char module[FLMEM_PYTHON_DOTTED_MAX])
 {
+	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
 	bool relative = false;
 
 	while (flmem_python_accept(reader, "."))
 		relative = true;
-	if (flmem_python_is(&reader->word, "import"))
-		module[0] = '\0';
-	else
-		flmem_python_dotted(reader, module);
-	if (relative)
-		module[0] = '.';
-	if (relative)
-		module[1] = '\0';
+	if (!flmem_python_is(&reader->word, "import"))
+		flmem_python_dotted(reader, name);
+	if (strlen(name) + relative >= FLMEM_PYTHON_DOTTED_MAX)
+		name[0] = '\0';
+	snprintf(module, FLMEM_PYTHON_DOTTED_MAX, "%s%.*s", relative ? "." : "",
+		 FLMEM_PYTHON_DOTTED_MAX - 2, name);
 }
 
 static int read_from(struct names_pass *pass)
@@ -126,7 +126,7 @@ static int read_from(struct names_pass *pass)
 		return 0;
 	place.end = reader->before.place.end;
 	if (flmem_python_accept(reader, "*"))
-		return bind_import(pass, "*", module, &place);
+		return bind_import(pass, "*", strcmp(module, ".") == 0 ? "" : module, &place);
 	flmem_python_accept(reader, "(");
 	do {
 		char member[FLMEM_PYTHON_DOTTED_MAX], name[FLMEM_PYTHON_DOTTED_MAX];

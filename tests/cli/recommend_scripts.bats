@@ -57,3 +57,44 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend --json "$top/tools" # also a project whose environment is made in its folder
 	diff <(findings) <(echo 'NVF-ARENA-UNSET run.sh:2') || fail "other findings"
 }
+
+@test "what a script imports through modules beside it is NVFlare's as if it imported it itself" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top/fl"
+	printf 'from .parts import Fed as FedRecipe\nfrom . import api\n' >"$top/fl/__init__.py"
+	printf 'from nvflare.app_opt.pt.recipes import FedAvgRecipe\nFed = FedAvgRecipe\n' >"$top/fl/parts.py"
+	printf 'from nvflare.client import *\n' >"$top/fl/api.py"
+	printf 'from fl import FedRecipe\nFedRecipe(name="x", cuda_empty_cache=True, server_memory_gc_rounds=1)\n' >"$top/job.py"
+	printf 'from fl.api import send\nfrom fl import api as flare\nsend(1, False)\nflare.send(1, 0)\n' >"$top/client.py"
+	printf 'from ..fl.parts import Fed\nFed(name="x", cuda_empty_cache=True, server_memory_gc_rounds=1)\n' >"$top/fl/other.py"
+	printf 'from fl import helper\nhelper.send(1, False)\n' >"$top/none.py"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-CLEAR-CACHE-FALSE client.py:3
+		NVF-CLEAR-CACHE-FALSE client.py:4
+		NVF-CUDA-NOOP other.py:2
+		NVF-CUDA-NOOP job.py:2
+	END
+	flmem recommend --json "$top/client.py" # its modules are not named
+	diff <(findings | sort) - <<-'END' || fail "other findings"
+		NVF-CLEAR-CACHE-FALSE client.py:3
+		NVF-CLEAR-CACHE-FALSE client.py:4
+	END
+	flmem recommend "$top/none.py"
+	assert_status 2
+}
+
+@test "modules of a script that are no regular files, too large or each other's are passed over" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top"
+	mkfifo "$top/pipe.py"
+	{ printf 'from nvflare.client import send\n'; head -c 70000 /dev/zero | tr '\0' '#'; } >"$top/large.py"
+	printf 'from b import send\n' >"$top/a.py"
+	printf 'from a import send\n# nvflare\n' >"$top/b.py"
+	printf 'from nvflare.client import send\n(\n' >"$top/torn.py"
+	printf 'import pipe\nfrom large import send\nfrom a import send\nfrom torn import send as s\nsend(1, False)\ns(1, False)\n' >"$top/client.py"
+	flmem recommend --json "$top/client.py"
+	assert_status 0
+	diff <(findings) <(echo 'NVF-CLEAR-CACHE-FALSE client.py:6') || fail "other findings"
+}

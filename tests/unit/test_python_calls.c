@@ -73,7 +73,7 @@ static const struct {
 	{"from a import *\nf(1)\n", "2 a.fargs{0i1} "},
 	{"from a import *\nfrom b import *\nf(1)\n", "3 b.fargs{0i1} 3 a.fargs{0i1} "},
 	{"from a import *\ndef f(x): pass\nf(1)\n", ""},
-	{"from . import f\nfrom .a import g\nf(); g()\n", "3 ..fargs{} 3 ..gargs{} "},
+	{"from . import f\nfrom .a import g\nf(); g()\n", "3 .fargs{} 3 .a.gargs{} "},
 	{"import os\ndel os.environ['A'], x\ndel os.environ[b]\ndel os.environ['A'].b\n",
 	 "2 os.environ.__delitem__args{0sA} 3 os.environ.__delitem__args{0?} "},
 	{"import a\ra.f(1)\r\n\ra.g()\r", "2 a.fargs{0i1} 4 a.gargs{} "},

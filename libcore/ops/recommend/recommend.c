@@ -17,6 +17,7 @@
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_heap.h"
+#include "ops/recommend/recommend_modules.h"
 #include "ops/recommend/recommend_oom.h"
 #include "ops/recommend/recommend_recording.h"
 #include "ops/recommend/recommend_silence.h"
@@ -223,6 +224,37 @@ static void keep_other(struct job *job, const struct flmem_found_file *file, str
 	job->other_count++;
 }
 
+/* The kind of a file by what it imports through modules beside it; NULL: nothing with rules. */
+static const struct flmem_input_kind *kind_by_links(const struct flmem_found_file *file,
+						    const struct flmem_document *document,
+						    const struct flmem_buf *paths)
+{
+	struct flmem_document imported = *document;
+
+	imported.text = *paths;
+	return paths->length && flmem_file_is_likely(file, paths)
+		       ? flmem_file_recognise(file, &imported)
+		       : NULL;
+}
+
+/* The kind of a document that was read, by its content, and in Python by its imports. */
+static int recognise_document(const struct flmem_found_file *file,
+			      const struct flmem_python_modules *modules,
+			      struct flmem_rule_input *input, struct flmem_error *why)
+{
+	FLMEM_AUTO_BUF struct flmem_buf paths = FLMEM_BUF_INIT;
+	int rc = flmem_python_link(&input->document, modules, &paths, why);
+
+	if (rc || input->kind)
+		return rc;
+	if (paths.failed)
+		return flmem_error_nomem(why, "cannot hold the names");
+	input->kind = flmem_file_recognise(file, &input->document);
+	if (!input->kind)
+		input->kind = kind_by_links(file, &input->document, &paths);
+	return 0;
+}
+
 /*
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
@@ -231,14 +263,18 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
+	FLMEM_AUTO_PYTHON_MODULES struct flmem_python_modules modules = {0};
 	struct flmem_rule_input *input = &job->inputs[job->read];
 	int rc = load_text(job, file->path, &text, why);
 	bool runs;
 
+	if (!rc)
+		rc = flmem_recommend_modules_find(file, &text, &modules, why);
 	if (rc)
 		return rc;
 	runs = !file->kind && runs_checked_file(job, file, &text);
-	if (!file->kind && !file->named && !runs && !flmem_file_is_likely(file, &text)) {
+	if (!file->kind && !file->named && !runs && !modules.count &&
+	    !flmem_file_is_likely(file, &text)) {
 		*ret_known = false;
 		keep_other(job, file, &text);
 		return 0;
@@ -254,8 +290,9 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	}
 	if (rc)
 		return rc;
-	if (!file->kind)
-		input->kind = flmem_file_recognise(file, &input->document);
+	rc = recognise_document(file, &modules, input, why);
+	if (rc)
+		return rc;
 	if (runs && !input->kind)
 		input->kind = &flmem_launch_file;
 	*ret_known = input->kind;

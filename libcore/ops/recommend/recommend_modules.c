@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_modules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/files/file_place.h"
+#include "base/files/io.h"
+#include "base/text/text.h"
+#include "frameworks/framework.h"
+
+#define MODULES_MAX 16	/* of one file, with those that they import from */
+#define NAMES_MAX   256 /* that are looked up for one file */
+#define FOLDERS_UP  3
+#define DEPTH_MAX   2 /* of modules that import from others */
+#define BYTES_MAX   65536U
+#define PASSED_ON   8192U /* larger ones that mention no framework are no mere re-exports */
+
+/* The search for one file. */
+struct module_search {
+	const struct flmem_found_file *file;
+	const char *path; /* of the file or module whose imports are followed */
+	struct flmem_python_modules *modules;
+	struct flmem_error *err;
+	size_t *found, *names; /* of all levels */
+	unsigned depth;
+	int code;
+};
+
+static int search_imports(struct module_search *search, const char *text);
+
+/* A folder above, of the path alone; NULL: it has none, or out of memory. */
+static char *folder_above(const char *folder)
+{
+	return strcmp(folder, ".") == 0 || strcmp(folder, "/") == 0 || flmem_text_ends(folder, "..")
+		       ? NULL
+		       : flmem_file_folder(folder);
+}
+
+/* FOLDER/a/b.py or FOLDER/a/b/__init__.py, if it is a regular file; the caller frees it. */
+static char *module_file(const char *folder, const char *name)
+{
+	static const char *const ends[] = {".py", "/__init__.py"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ends); i++) {
+		FLMEM_AUTO_FREE char *path = NULL;
+		size_t at = strlen(folder) + 1;
+		struct stat status;
+
+		if (asprintf(&path, "%s/%s%s", folder, name, ends[i]) < 0) {
+			path = NULL;
+			return NULL;
+		}
+		for (size_t end = at + strlen(name); at < end; at++)
+			if (path[at] == '.')
+				path[at] = '/';
+		if (stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+		    status.st_size <= BYTES_MAX)
+			return FLMEM_TAKE(path);
+	}
+	return NULL;
+}
+
+/* The file of a module: of a relative import in one folder, else in the first that has it. */
+static char *find_module_file(const char *path, const char *name, unsigned ups)
+{
+	FLMEM_AUTO_FREE char *folder = flmem_file_folder(path);
+
+	for (unsigned i = 0; folder && i <= (ups ? ups - 1 : FOLDERS_UP); i++) {
+		char *found = !ups || i == ups - 1 ? module_file(folder, name) : NULL;
+		char *above = found ? NULL : folder_above(folder);
+
+		if (found)
+			return found;
+		free(folder);
+		folder = above;
+	}
+	return NULL;
+}
+
+/* The package of a framework itself. */
+static bool is_framework(const char *name)
+{
+	char first[64];
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(name, "."), name);
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if (strcmp(first, flmem_framework_name((*f)->framework)) == 0 ||
+		    flmem_text_is_one_of(first, (*f)->script_words))
+			return true;
+	return false;
+}
+
+static bool is_known(const struct module_search *search, const char *file)
+{
+	for (size_t i = 0; i < search->modules->count; i++)
+		if (strcmp(search->modules->rows[i].file, file) == 0)
+			return true;
+	return false;
+}
+
+static bool read_module_text(const char *file, struct flmem_buf *text)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct stat status;
+
+	if (flmem_file_place_open(file, &place))
+		return false;
+	fd = flmem_file_place_open_regular(place.directory, place.name, O_RDONLY, &status);
+	return fd >= 0 && !flmem_io_read_all(fd, BYTES_MAX, text);
+}
+
+static struct flmem_python_module *add_module(struct module_search *search)
+{
+	struct flmem_python_modules *modules = search->modules;
+	struct flmem_python_module *grown =
+		reallocarray(modules->rows, modules->count + 1, sizeof(*grown));
+
+	if (!grown)
+		return NULL;
+	modules->rows = grown;
+	grown[modules->count] = (struct flmem_python_module){0};
+	flmem_buf_init(&grown[modules->count].document.text);
+	return &grown[modules->count++];
+}
+
+static int modules_nomem(struct module_search *search)
+{
+	return search->code = flmem_error_nomem(search->err, "cannot hold the modules");
+}
+
+/* The modules of a module: what mentions no framework may only pass names on. */
+static int search_module(struct module_search *search, struct flmem_python_module *module,
+			 bool about)
+{
+	struct flmem_python_modules *below = calloc(1, sizeof(*below));
+	struct module_search deeper = *search;
+
+	if (!below)
+		return modules_nomem(search);
+	module->modules = below;
+	deeper.path = module->file;
+	deeper.modules = below;
+	deeper.depth++;
+	if (deeper.depth <= DEPTH_MAX && (about || module->document.text.length <= PASSED_ON))
+		search->code = search_imports(&deeper, module->document.text.data);
+	return search->code;
+}
+
+static void drop_module(struct flmem_python_modules *modules)
+{
+	flmem_python_module_clear(&modules->rows[--modules->count]);
+}
+
+/* Takes the path of the file. */
+static int note_module(struct module_search *search, const char *name, unsigned ups, char *file)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_python_module *module = add_module(search);
+	struct flmem_error refused = {0};
+	bool about;
+
+	if (!module) {
+		free(file);
+		return modules_nomem(search);
+	}
+	module->file = file;
+	if (asprintf(&module->name, "%s%s", ups ? "." : "", name) < 0) {
+		module->name = NULL;
+		return modules_nomem(search);
+	}
+	if (!read_module_text(file, &text)) {
+		drop_module(search->modules);
+		return 0;
+	}
+	about = flmem_file_is_likely(search->file, &text);
+	++*search->found;
+	if (flmem_python_module_read(module, &text, &refused)) {
+		drop_module(search->modules);
+		return 0;
+	}
+	if (search_module(search, module, about))
+		return search->code;
+	if (!about && !module->modules->count)
+		drop_module(search->modules);
+	return 0;
+}
+
+static bool visit_module(void *context, const char *name, unsigned ups)
+{
+	struct module_search *search = context;
+	char *file;
+
+	if (*search->found >= MODULES_MAX || ++*search->names > NAMES_MAX)
+		return false;
+	if (!ups && is_framework(name))
+		return true;
+	file = find_module_file(search->path, name, ups);
+	if (!file || is_known(search, file) || strcmp(file, search->path) == 0)
+		free(file);
+	else
+		search->code = note_module(search, name, ups, file);
+	return !search->code;
+}
+
+static int search_imports(struct module_search *search, const char *text)
+{
+	flmem_python_modules_visit(text, visit_module, search);
+	return search->code;
+}
+
+int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
+				 struct flmem_python_modules *ret_modules, struct flmem_error *err)
+{
+	FLMEM_AUTO_PYTHON_MODULES struct flmem_python_modules modules = {0};
+	size_t found = 0, names = 0;
+	struct module_search search = {.file = file,
+				       .path = file->path,
+				       .modules = &modules,
+				       .err = err,
+				       .found = &found,
+				       .names = &names};
+	int rc;
+
+	if (file->syntax != FLMEM_SYNTAX_PYTHON || file->kind)
+		return 0;
+	rc = search_imports(&search, text->data);
+	if (rc)
+		return rc;
+	*ret_modules = modules;
+	modules = (struct flmem_python_modules){0};
+	return 0;
+}
