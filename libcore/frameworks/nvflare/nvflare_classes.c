@@ -451,6 +451,16 @@ bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, i
 	return true;
 }
 
+bool flmem_nvflare_lacks_rounds(const struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *position = known ? known->rounds_at : NULL;
+	int64_t count;
+	bool absent;
+
+	return read_integer(check, "num_rounds", position, &count, &absent) && count <= 0;
+}
+
 /* The list of the parts of a file that may have rounds; NULL for a file without them. */
 static const struct flmem_node *parts_of(const struct flmem_rule_input *input)
 {

@@ -194,6 +194,9 @@ const struct flmem_node *flmem_nvflare_sites_next(const struct flmem_node *scrip
 /* The rounds of a workflow or recipe: its arguments', or the defaults of its class. */
 bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count);
 
+/* Whether its num_rounds is known, and 0 or less. */
+bool flmem_nvflare_lacks_rounds(const struct flmem_check *check);
+
 /* The most rounds of a workflow of the job, or of the checked script; false without any. */
 bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds);
 

@@ -129,8 +129,29 @@ static void client_never_cleans(struct flmem_check *check)
 				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }
 
+/* A job of no round, which no interval fits. */
+static void report_no_rounds(struct flmem_check *check)
+{
+	const struct flmem_node *node;
+	int64_t interval;
+
+	for (int side = 0; side < FLMEM_NVFLARE_SIDES; side++)
+		if (flmem_nvflare_gc_rounds(check, (enum flmem_nvflare_side)side, &interval,
+					    &node) &&
+		    node && interval > 0) {
+			flmem_nvflare_report_gc(
+				check, (enum flmem_nvflare_side)side,
+				(struct flmem_remark){.detail = "its num_rounds allows no round"});
+			return;
+		}
+}
+
 static void gc_never_fires(struct flmem_check *check)
 {
+	if (flmem_nvflare_lacks_rounds(check)) {
+		report_no_rounds(check);
+		return;
+	}
 	if (check->input->kind != &flmem_nvflare_client_file)
 		server_never_cleans(check);
 	if (check->input->kind != &flmem_nvflare_server_file)
@@ -239,7 +260,8 @@ static const struct flmem_rule_row rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "a workflow or recipe without a round whose number, counted from "
-				 "1, is a multiple of memory_gc_rounds; an executor or recipe "
+				 "1, is a multiple of memory_gc_rounds, also with num_rounds of 0 "
+				 "or less; an executor or recipe "
 				 "whose memory_gc_rounds for clients is above the job's "
 				 "num_rounds; an absent num_rounds has the default of the class, "
 				 "and clients of FedEvalRecipe and FedTaskRecipe, or of the "
