@@ -57,6 +57,16 @@ static const struct row texts[] = {
 	{UNCLEAR, "# nvflare\ncat a/job.py | uv run python\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ncat job.py | grep python\ncat job.py >python\n", 0, NULL},
 
+	/* files of commands */
+	{UNCLEAR, "# nvflare\ncat steps | bash\n", 1, "commands of another file"},
+	{UNCLEAR, "# nvflare\ncat <steps | sudo -u fl bash # .py\n", 0, NULL},
+	{UNCLEAR, "# nvflare\nbash -s <steps\n", 1, "commands of another file"},
+	{UNCLEAR, "# nvflare\nbash < steps\n", 1, "commands of another file"},
+	{UNCLEAR, "# nvflare\nssh host < run.sh # .py\n", 1, "commands of another file"},
+	{UNCLEAR, "# nvflare\ncat run.sh | ssh host bash -s\n", 1, "commands of another file"},
+	{UNCLEAR, "# nvflare\nssh host cat < data.py\ncat hosts | xargs -n1 ping\n", 0, NULL},
+	{UNCLEAR, "# nvflare\nbash -c x </dev/null\nbash <(ls)\ncat a.sh >b.sh\n", 0, NULL},
+
 	/* env -S */
 	{UNSET, "env -S '" RUN "'\n", 1, NULL},
 	{UNSET, SET "env -S '" RUN "'\n", 0, NULL},

@@ -40,12 +40,16 @@ bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework f
 	return false;
 }
 
-/* Any program may be written in Python; `script_words` are those of a framework's users. */
+/*
+ * Any program may be written in Python, and a file of commands may start any; `script_words` are
+ * those of a framework's users.
+ */
 static bool runs_python(const struct flmem_buf *text)
 {
-	static const char *const words[] = {".py",	 ".ipynb",   "python",
-					    "PYTHON",	 "torchrun", "accelerate launch",
-					    "deepspeed", NULL};
+	static const char *const words[] = {
+		".py",	     ".ipynb", "python", "PYTHON", "torchrun", "accelerate launch",
+		"deepspeed", "| bash", "| sh",	 "bash <", "bash -s",  "sh <",
+		NULL};
 
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }

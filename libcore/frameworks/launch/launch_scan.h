@@ -185,6 +185,10 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 /* At "echo", "printf" and "cat": what a pipe makes of their output. */
 void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
+/* At a word of a command: a file that a shell reads its commands from is a doubt. */
+void flmem_launch_note_commands(struct flmem_launch_scan *scan,
+				const struct flmem_launch_word *word, const char *before);
+
 /* The doubt about a command that another program runs. */
 extern const char flmem_launch_by_others[];
 

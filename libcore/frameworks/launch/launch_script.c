@@ -506,6 +506,7 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 	note_image_word(scan, word, before);
 	flmem_launch_note_runner(scan, word, before);
 	flmem_launch_note_output(scan, word);
+	flmem_launch_note_commands(scan, word, before);
 	if (flmem_launch_note_submission(scan, word, before))
 		return;
 	if (!flmem_launch_note_text(scan, word, before) &&

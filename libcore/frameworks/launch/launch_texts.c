@@ -358,6 +358,47 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 		scan->now.interprets = true;
 }
 
+/* The file in "<FILE" or "< FILE", not in "<(COMMAND)"; NULL: the word is none. */
+static const char *redirected_file(const struct flmem_launch_scan *scan,
+				   const struct flmem_launch_word *word, const char *before)
+{
+	const char *text = word->text;
+
+	if (strcmp(before, "<") == 0)
+		return scan->text[word->place.start - 1] == '(' ? NULL : text;
+	return text[0] == '<' && text[1] && !strchr("<(&>", text[1]) ? text + 1 : NULL;
+}
+
+/* A file whose commands a shell reads: cat FILE | bash, bash <FILE, ssh HOST <FILE.sh. */
+static const char *file_of_commands(const struct flmem_launch_scan *scan,
+				    const struct flmem_launch_word *word, const char *before)
+{
+	static const char *const shells[] = {"bash", "sh", "dash", "zsh", "ksh", NULL};
+	const char *command = scan->now.command, *text = word->text;
+	const char *file = redirected_file(scan, word, before);
+	bool script = flmem_text_ends(text, ".sh") || flmem_text_ends(text, ".bash");
+
+	if (flmem_text_is_one_of(command, shells) || (script && strcmp(command, "ssh") == 0))
+		return file;
+	if (strcmp(command, "cat") != 0 || strchr("-<>", *(file ? file : text)))
+		return NULL;
+	if (scan->now.prints != FLMEM_LAUNCH_TO_SHELL &&
+	    !(script && scan->now.prints == FLMEM_LAUNCH_TO_OTHERS))
+		return NULL;
+	return file ? file : text;
+}
+
+void flmem_launch_note_commands(struct flmem_launch_scan *scan,
+				const struct flmem_launch_word *word, const char *before)
+{
+	const char *file =
+		scan->shell && scan->now.launch < 0 ? file_of_commands(scan, word, before) : NULL;
+
+	if (file && !flmem_text_starts(file, "/dev/"))
+		flmem_launch_add_doubt(scan->launches, &word->place,
+				       "a shell reads the commands of another file");
+}
+
 static bool has_command_name(const struct flmem_launch_command *command, const char *name,
 			     size_t length)
 {
