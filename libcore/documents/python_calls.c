@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "documents/python_deletions.h"
 #include "documents/python_dictionaries.h"
 #include "documents/python_literal.h"
@@ -370,7 +371,7 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	char path[FLMEM_PYTHON_DOTTED_MAX];
 	bool base = innermost_bracket(calls) == BASES;
 
-	if ((!base && before->place.start != calls->value_at &&
+	if ((!base && !flmem_text_ends(name, ".__dict__") && before->place.start != calls->value_at &&
 	     !flmem_python_is_value(&calls->reader, before, innermost_bracket(calls))) ||
 	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
 		return 0;
@@ -457,6 +458,9 @@ static int scan_name(struct calls *calls)
 		calls->value_at = flmem_python_lambda_colon(&calls->reader);
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		calls->value_at = flmem_python_item_equals(&calls->reader);
+	if (starts && flmem_python_is(&calls->reader.word, "[") &&
+	    note_use(calls, name, &before, &place))
+		return calls->cursor->code;
 	if (starts && flmem_python_is(&calls->reader.word, "["))
 		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
 						   name, calls->calls, calls->members.attributes);

@@ -99,6 +99,12 @@ static const struct row rows[] = {
 	    "  return isinstance(r, (R, S)) and g()\n",
 	 .hits = 0},
 	{"NVF-CLASS-PASSED-ON", PT "x = [R]\nd[R] = f((R, 1))\n", .hits = 3, .line = 3},
+	{"NVF-CLASS-PASSED-ON",
+	 "import nvflare.app_opt.pt.recipes as m\nF = m.__dict__['FedAvgRecipe']\n"
+	 "m.__dict__['FedAvgRecipe'](num_rounds=2)\nm.__dict__.get('FedAvgRecipe')()\n",
+	 .hits = 3, .line = 4, .says = "from a module by its name"},
+	{"NVF-CLASS-PASSED-ON", "import nvflare\nimport m\nF = m.__dict__['F']\nm.F.__dict__\n",
+	 .hits = 0},
 	/* a class that another one, or an object, holds */
 	{"NVF-CLI-GC-OFF",
 	 PT "class C:\n  cls = R\nC.cls(client_memory_gc_rounds=0)\n"

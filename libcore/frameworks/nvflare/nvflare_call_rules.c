@@ -246,6 +246,18 @@ static bool is_open_recipe(const char *path)
 					flmem_text_ends(path, ".BaseSwarmLearningRecipe"));
 }
 
+/* Whether a path is that of a module with such classes, or goes through its __dict__. */
+static bool is_class_module(const char *path)
+{
+	const char *entries = strstr(path, ".__dict__");
+	char module[128];
+
+	if (!entries || (size_t)(entries - path) >= sizeof(module))
+		return flmem_nvflare_is_module(path);
+	snprintf(module, sizeof(module), "%.*s", (int)(entries - path), path);
+	return flmem_nvflare_is_module(module);
+}
+
 static bool report_uses(struct flmem_check *check, const char *list, const char *detail)
 {
 	bool reported = false;
@@ -253,7 +265,7 @@ static bool report_uses(struct flmem_check *check, const char *list, const char 
 
 	for (; n; n = n->next) {
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
-		bool module = !known && flmem_nvflare_is_module(n->text);
+		bool module = !known && is_class_module(n->text);
 
 		if (!module && !(known && has_settings(known)) && !is_open_recipe(n->text))
 			continue;
@@ -288,12 +300,28 @@ static void report_result_calls(struct flmem_check *check)
 	}
 }
 
+/* recipes.__dict__.get("FedAvgRecipe") */
+static void report_module_entries(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
+
+	for (; n; n = n->next)
+		if (strstr(flmem_nvflare_path_text(n), ".__dict__.") &&
+		    is_class_module(flmem_nvflare_path_text(n)))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = flmem_node_get(n, "path"),
+							      .path = "__dict__",
+							      .detail = "a class is taken from "
+									"a module by its name"});
+}
+
 static void class_passed_on(struct flmem_check *check)
 {
 	bool bases = report_uses(check, "bases", "a class inherits from it");
 
 	if (!report_uses(check, "values", "it is passed on") && !bases)
 		report_result_calls(check);
+	report_module_entries(check);
 }
 
 static void no_settings(struct flmem_check *check)
