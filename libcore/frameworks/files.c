@@ -140,6 +140,34 @@ const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_fil
 	return kind ? kind : find_kind(file, document, true);
 }
 
+static bool is_among_kinds(const struct flmem_input_kind *kind,
+			   const struct flmem_input_kind *const *kinds, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (kinds[i] == kind)
+			return true;
+	return false;
+}
+
+void flmem_file_recognise_more(const struct flmem_found_file *file,
+			       const struct flmem_document *document,
+			       const struct flmem_input_kind *known,
+			       const struct flmem_input_kind *ret_more[FLMEM_KINDS_MORE])
+{
+	const struct flmem_framework_ops *framework;
+	const struct flmem_file_name *row;
+	size_t count = 0;
+
+	for (size_t i = 0; (row = names_at(i, &framework)); i++)
+		for (; row->text && known->by_words && count < FLMEM_KINDS_MORE; row++)
+			if (is_candidate(file, row) && row->kind->by_words && row->kind != known &&
+			    !is_among_kinds(row->kind, ret_more, count) &&
+			    row->kind->is_one(document))
+				ret_more[count++] = row->kind;
+	for (; count < FLMEM_KINDS_MORE; count++)
+		ret_more[count] = NULL;
+}
+
 char *flmem_file_folder(const char *path)
 {
 	size_t length = strlen(path);

@@ -269,29 +269,41 @@ static const struct flmem_node *part_of(const struct flmem_input_kind *kind,
 	return part;
 }
 
-static const struct flmem_node *first_entry(const struct flmem_rule_input *input)
+static const struct flmem_node *first_entry(const struct flmem_rule_input *input,
+					    const struct flmem_input_kind *kind)
 {
 	const struct flmem_node *root = input->document.root;
 
-	return input->kind->parts ? flmem_node_first(flmem_node_get(root, input->kind->parts))
-				  : NULL;
+	return kind->parts ? flmem_node_first(flmem_node_get(root, kind->parts)) : NULL;
+}
+
+/* The kinds of an input in turn; NULL after the last. */
+static const struct flmem_input_kind *kind_at(const struct flmem_rule_input *input, size_t index)
+{
+	if (!index)
+		return input->kind;
+	return index <= FLMEM_KINDS_MORE ? input->more[index - 1] : NULL;
 }
 
 bool flmem_rules_reach(const struct flmem_rule_input *input)
 {
+	const struct flmem_input_kind *kind;
 	size_t count = 0;
 
-	for (const struct flmem_node *entry = first_entry(input); entry; entry = entry->next)
-		count += part_of(input->kind, entry) != NULL;
+	for (size_t i = 0; (kind = kind_at(input, i)) && count <= FLMEM_PARTS_MAX; i++) {
+		count = 0;
+		for (const struct flmem_node *n = first_entry(input, kind); n; n = n->next)
+			count += part_of(kind, n) != NULL;
+	}
 	return count <= FLMEM_PARTS_MAX;
 }
 
 static void check_parts(struct flmem_check *check)
 {
-	const struct flmem_node *entry = first_entry(check->input);
+	const struct flmem_node *entry = first_entry(check->input, check->kind);
 
 	for (size_t count = 0; entry && count < FLMEM_PARTS_MAX; entry = entry->next) {
-		const struct flmem_node *part = part_of(check->input->kind, entry);
+		const struct flmem_node *part = part_of(check->kind, entry);
 
 		count += part != NULL;
 		if (part)
@@ -303,18 +315,22 @@ static void check_rule_input(struct flmem_check *check)
 {
 	if (check->row->parts)
 		check_parts(check);
-	else if (check->input->kind->any_root ||
-		 check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
+	else if (check->kind->any_root || check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
 		 flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
 		check_subject(check, check->input->document.root);
 }
 
-static bool applies_to(const struct flmem_rule_row *row, const struct flmem_rule_input *input)
+/* The kind of the input that the row is for; NULL: none. */
+static const struct flmem_input_kind *applicable_kind(const struct flmem_rule_row *row,
+						      const struct flmem_rule_input *input)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
-		if (row->inputs[i] == input->kind)
-			return true;
-	return false;
+	const struct flmem_input_kind *kind;
+
+	for (size_t k = 0; (kind = kind_at(input, k)); k++)
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
+			if (row->inputs[i] == kind)
+				return kind;
+	return NULL;
 }
 
 static void run_table(struct flmem_check *check, const struct flmem_rule_table *table)
@@ -325,7 +341,8 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 			continue;
 		for (size_t i = 0; i < check->bundle->count; i++) {
 			check->input = &check->bundle->inputs[i];
-			if (applies_to(check->row, check->input))
+			check->kind = applicable_kind(check->row, check->input);
+			if (check->kind)
 				check_rule_input(check);
 		}
 	}

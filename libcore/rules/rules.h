@@ -39,9 +39,13 @@ struct flmem_input_kind {
 	bool by_words; /* by words anywhere in it: kinds that keys identify take precedence */
 };
 
+#define FLMEM_KINDS_MORE 3U
+
 /* One file. */
 struct flmem_rule_input {
 	const struct flmem_input_kind *kind;
+	/* Others whose rules check it, too, as Python may use two frameworks; NULL: none. */
+	const struct flmem_input_kind *more[FLMEM_KINDS_MORE];
 	const char *file; /* path as the user gave it */
 	const char *app;  /* the name of its app in a job that has apps */
 	struct flmem_document document;
@@ -60,6 +64,7 @@ struct flmem_bundle {
 struct flmem_check {
 	const struct flmem_bundle *bundle;
 	const struct flmem_rule_input *input;
+	const struct flmem_input_kind *kind; /* of those of the input the one that the row is for */
 	const struct flmem_node *subject;    /* root of the file, or the part */
 	const struct flmem_node *args;	     /* `args` of the subject, or NULL */
 	struct flmem_version_number release; /* of the framework; count 0: unknown */

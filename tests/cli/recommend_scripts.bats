@@ -98,3 +98,32 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_status 0
 	diff <(findings) <(echo 'NVF-CLEAR-CACHE-FALSE client.py:6') || fail "other findings"
 }
+
+@test "a file about two frameworks, or an app and commands, is checked for both" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top"
+	cat >"$top/client.py" <<-'END'
+		import nvflare.client as flare
+		from flwr.app import ArrayRecord
+		flare.send(1, clear_cache=False)
+		ArrayRecord(state)
+	END
+	printf 'import nvflare\nimport appfl\ncfg.server_configs.use_model_chunking = False\n' >"$top/server.py"
+	cat >"$top/pyproject.toml" <<-'END'
+		[tool.flwr.app.components]
+		serverapp = "a:app"
+		[tool.flwr.federations.local]
+		options.num-supernodes = 10
+		[tool.poe.tasks]
+		sim = "nvflare simulator job -n 2"
+	END
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-CLEAR-CACHE-FALSE client.py:3
+		FLWR-KEEP-INPUT client.py:4
+		FLWR-SIM-RESOURCES pyproject.toml:4
+		NVF-LAUNCH-CANNOT-TELL pyproject.toml:6
+		APPFL-SET-IN-PYTHON server.py:3
+	END
+}

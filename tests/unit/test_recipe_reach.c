@@ -102,7 +102,7 @@ static const struct row rows[] = {
 	{"NVF-CLASS-PASSED-ON",
 	 "import nvflare.app_opt.pt.recipes as m\nF = m.__dict__['FedAvgRecipe']\n"
 	 "m.__dict__['FedAvgRecipe'](num_rounds=2)\nm.__dict__.get('FedAvgRecipe')()\n",
-	 .hits = 3, .line = 4, .says = "from a module by its name"},
+	 .hits = 3, .line = 4, .says = "from a module by its name", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", "import nvflare\nimport m\nF = m.__dict__['F']\nm.F.__dict__\n",
 	 .hits = 0},
 	/* a class that another one, or an object, holds */

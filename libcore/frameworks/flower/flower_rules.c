@@ -136,7 +136,7 @@ static void client_resources(struct flmem_check *check)
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
 	struct flmem_check one = *check;
 
-	if (check->input->kind != &python_file) {
+	if (check->kind != &python_file) {
 		simulation_resources(check);
 		return;
 	}

@@ -165,7 +165,7 @@ static void imported_by_name(struct flmem_check *check)
 {
 	const struct flmem_node *n;
 
-	if (check->input->kind == &flmem_nvflare_target_file)
+	if (check->kind == &flmem_nvflare_target_file)
 		report_yaml_targets(check, check->input->document.root);
 
 	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next)

@@ -224,34 +224,29 @@ static void keep_other(struct job *job, const struct flmem_found_file *file, str
 	job->other_count++;
 }
 
-/* The kind of a file by what it imports through modules beside it; NULL: nothing with rules. */
-static const struct flmem_input_kind *kind_by_links(const struct flmem_found_file *file,
-						    const struct flmem_document *document,
-						    const struct flmem_buf *paths)
-{
-	struct flmem_document imported = *document;
-
-	imported.text = *paths;
-	return paths->length && flmem_file_is_likely(file, paths)
-		       ? flmem_file_recognise(file, &imported)
-		       : NULL;
-}
-
-/* The kind of a document that was read, by its content, and in Python by its imports. */
+/*
+ * The kinds of a document that was read, by its content, to which belongs what Python imports
+ * through modules beside it.
+ */
 static int recognise_document(const struct flmem_found_file *file,
 			      const struct flmem_python_modules *modules,
 			      struct flmem_rule_input *input, struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf paths = FLMEM_BUF_INIT;
+	struct flmem_document document = input->document;
 	int rc = flmem_python_link(&input->document, modules, &paths, why);
 
 	if (rc || input->kind)
 		return rc;
+	if (paths.length) {
+		flmem_buf_puts(&paths, document.text.data);
+		document.text = paths;
+	}
 	if (paths.failed)
 		return flmem_error_nomem(why, "cannot hold the names");
-	input->kind = flmem_file_recognise(file, &input->document);
-	if (!input->kind)
-		input->kind = kind_by_links(file, &input->document, &paths);
+	input->kind = flmem_file_recognise(file, &document);
+	if (input->kind)
+		flmem_file_recognise_more(file, &document, input->kind, input->more);
 	return 0;
 }
 
