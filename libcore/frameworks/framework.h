@@ -97,6 +97,8 @@ struct flmem_framework_ops {
 	const struct flmem_launch_program *programs;
 	/* The environment variables of its own that rules check there, ending in NULL; or NULL. */
 	const char *const *variables;
+	/* Parts of such names, which those that are not read have, too; ends in NULL; or NULL. */
+	const char *const *variable_parts;
 	/* The start of the names of all its variables, for detect; or NULL. */
 	const char *variable_prefix;
 	/* Its memory settings, ending in a row without a name; or NULL. */

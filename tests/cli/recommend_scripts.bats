@@ -127,3 +127,43 @@ for f in json.load(sys.stdin)["findings"]:
 		APPFL-SET-IN-PYTHON server.py:3
 	END
 }
+
+@test "a variable whose name resembles one that is read is a finding, unless a file uses it" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top"
+	printf 'NVFLARE_SERVER_MEMORY_GC_ROUNDS=1\nMALLOC_ARENAS_MAX=4\n# MALLOC_ARENA_MX=4\n' >"$top/a.env"
+	cat >"$top/b.yaml" <<-'END'
+		services:
+		  server:
+		    command: nvflare simulator job
+		    environment:
+		      MALLOC_ARENA_MAX: 4
+		      NVFLARE_ENABLE_JEMALOC_PRELOAD: "true"
+	END
+	cat >"$top/c.py" <<-'END'
+		import os, nvflare
+		os.environ["NVFLARE_EMPTY_CACHE"] = "true"
+		if os.environ["NVFLARE_CUDA_EMPTY_CACHES"] == "x": pass
+		subprocess.run("x", env={"MALLOC_ARENA_MX": "2"})
+		os.environ["NVFLARE_ROLE_LABEL"] = "x"
+	END
+	cat >"$top/d.sh" <<-'END'
+		#!/bin/sh
+		NVFLARE_GC_ROUNDS=3 NVFLARE_JEMALLOC=1 NVFLARE_CUDA_EMPTY_CACHES=x
+		export MALLOC_ARENA_MAX=4 NVFLARE_CLIENT_MEMORY_GC_ROUNDS=$NVFLARE_GC_ROUNDS
+		nvflare simulator job
+	END
+	printf 'FROM x\nENV MALLOC_AREN_MAX 4\nCMD nvflare simulator job\n' >"$top/Dockerfile"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings | grep UNKNOWN) - <<-'END' || fail "other findings"
+		NVF-ENV-UNKNOWN Dockerfile:2
+		NVF-ENV-UNKNOWN a.env:1
+		NVF-ENV-UNKNOWN a.env:2
+		NVF-ENV-UNKNOWN b.yaml:6
+		NVF-ENV-UNKNOWN c.py:2
+		NVF-ENV-UNKNOWN c.py:4
+		NVF-ENV-UNKNOWN d.sh:2
+	END
+	[[ $output == *'NVFLARE_JEMALLOC'* && $output != *'"NVFLARE_GC_ROUNDS"'* ]] || fail "other names"
+}

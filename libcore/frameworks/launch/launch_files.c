@@ -12,12 +12,13 @@
 /* Any script may set TMPDIR, so it identifies none. */
 static bool is_variable_file(const struct flmem_buf *text)
 {
-	static const char *const common[] = {FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD,
+	static const char *const common[] = {"_ARENA", FLMEM_LAUNCH_LD_PRELOAD,
 					     FLMEM_LAUNCH_MALLOC_CONF, NULL};
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		if (flmem_file_has_any_word(text, (*f)->variable_words) &&
 		    (flmem_file_has_any_word(text, common) ||
+		     flmem_file_has_any_word(text, (*f)->variable_parts) ||
 		     flmem_file_has_any_word(text, (*f)->variables)))
 			return true;
 	return false;

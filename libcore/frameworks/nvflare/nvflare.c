@@ -229,6 +229,9 @@ static const struct flmem_launch_program programs[] = {
 static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
 					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
 
+/* Parts of their names, which other names for the same have, too. */
+static const char *const variable_parts[] = {"GC_ROUND", "EMPTY_CACHE", "JEMALLOC", NULL};
+
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
 static const char *const variable_words[] = {
 	"NVFLARE", "nvflare", "startup/start.sh", "startup/sub_start.sh", "job.py", NULL};
@@ -251,6 +254,7 @@ static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_launch_rules,
 	&flmem_nvflare_launch_doubts,
 	&flmem_nvflare_value_rules,
+	&flmem_nvflare_variable_rules,
 	&flmem_nvflare_key_rules,
 	&flmem_nvflare_launcher_rules,
 	&flmem_nvflare_collector_rules,
@@ -268,6 +272,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.jobs = &flmem_nvflare_jobs,
 	.programs = programs,
 	.variables = variables,
+	.variable_parts = variable_parts,
 	.variable_words = variable_words,
 	.script_words = script_words,
 	.simulator_calls = simulator_calls,

@@ -43,6 +43,7 @@ extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_doubts;
 extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
 extern const struct flmem_rule_table flmem_nvflare_value_rules;
+extern const struct flmem_rule_table flmem_nvflare_variable_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_interval_rules;
 extern const struct flmem_rule_table flmem_nvflare_call_rules;
