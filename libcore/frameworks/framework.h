@@ -78,6 +78,7 @@ struct flmem_identity {
 
 struct flmem_framework_ops {
 	enum flmem_framework framework;
+	const char *package; /* its name where it is installed from */
 	/*
 	 * Returns whether the process belongs to this framework and fills role, part and site. Must
 	 * reject a process that only looks similar.

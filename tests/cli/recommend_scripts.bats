@@ -167,3 +167,22 @@ for f in json.load(sys.stdin)["findings"]:
 	END
 	[[ $output == *'NVFLARE_JEMALLOC'* && $output != *'"NVFLARE_GC_ROUNDS"'* ]] || fail "other names"
 }
+
+@test "the version that the files of a folder install is the one that findings are about" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top"
+	printf 'from nvflare.recipe import FedTaskRecipe\nFedTaskRecipe(name="x", client_memory_gc_rounds=1)\n' >"$top/job.py"
+	flmem recommend --json "$top"
+	diff <(findings) /dev/null || fail "findings without a version"
+	printf 'FROM x\n# nvflare==2.9.0\nRUN pip install "nvflare[PT] == 2.8.0"\n' >"$top/Dockerfile"
+	flmem recommend --json "$top"
+	diff <(findings) <(echo "NVF-EXECUTOR-TOO-NEW job.py:2") || fail "other findings"
+	flmem recommend --json --framework-version 2.9 "$top"
+	diff <(findings) /dev/null || fail "the option does not count"
+	printf 'my-nvflare==2.7\nnvflare==2.8.0\n' >"$top/requirements.txt"
+	flmem recommend --json "$top"
+	diff <(findings) <(echo "NVF-EXECUTOR-TOO-NEW job.py:2") || fail "other findings"
+	printf 'nvflare==2.9.0\n' >"$top/requirements.txt" # two versions
+	flmem recommend --json "$top"
+	diff <(findings) /dev/null || fail "findings of one of two versions"
+}

@@ -226,6 +226,7 @@ extern const struct flmem_framework_ops flmem_framework_appfl;
 
 const struct flmem_framework_ops flmem_framework_appfl = {
 	.framework = FLMEM_FRAMEWORK_APPFL,
+	.package = "appfl",
 	.recognise = recognise_appfl,
 	.markers = markers,
 	.files = flmem_appfl_files,

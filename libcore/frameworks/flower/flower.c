@@ -95,6 +95,7 @@ extern const struct flmem_framework_ops flmem_framework_flower;
 
 const struct flmem_framework_ops flmem_framework_flower = {
 	.framework = FLMEM_FRAMEWORK_FLOWER,
+	.package = "flwr",
 	.recognise = recognise_flower,
 	.markers = markers,
 	.files = flmem_flower_files,

@@ -266,6 +266,7 @@ extern const struct flmem_framework_ops flmem_framework_nvflare;
 
 const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
+	.package = "nvflare",
 	.recognise = recognise_nvflare,
 	.markers = markers,
 	.files = flmem_nvflare_files,

@@ -20,6 +20,7 @@
 #include "ops/recommend/recommend_modules.h"
 #include "ops/recommend/recommend_oom.h"
 #include "ops/recommend/recommend_recording.h"
+#include "ops/recommend/recommend_release.h"
 #include "ops/recommend/recommend_silence.h"
 
 /* A job during its check. */
@@ -344,18 +345,34 @@ static int check_completeness(struct job *job, struct flmem_error *err)
 	return rc;
 }
 
+/* The requested version, else the one that the files install. */
+static struct flmem_version_number release_of(const struct flmem_framework_ops *framework,
+					      const struct flmem_bundle *bundle,
+					      const struct flmem_version_number *release)
+{
+	if (release->count || !bundle->count)
+		return *release;
+	return flmem_recommend_pinned(bundle, bundle->inputs[0].file, framework->package);
+}
+
 /* Collect facts first: rules use those of all files. */
 static int run_rules(const struct flmem_bundle *bundle, const struct flmem_version_number *release,
 		     struct flmem_recommendations *found, struct flmem_error *err)
 {
 	int rc = 0;
 
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++) {
+		struct flmem_version_number own = release_of(*f, bundle, release);
+
 		if ((*f)->facts)
-			rc = flmem_rules_run((*f)->facts, bundle, release, found, err);
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+			rc = flmem_rules_run((*f)->facts, bundle, &own, found, err);
+	}
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
+		struct flmem_version_number own = release_of(*f, bundle, release);
+
 		for (const struct flmem_rule_table *const *t = (*f)->rules; t && *t && !rc; t++)
-			rc = flmem_rules_run(*t, bundle, release, found, err);
+			rc = flmem_rules_run(*t, bundle, &own, found, err);
+	}
 	return rc;
 }
 
