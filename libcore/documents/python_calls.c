@@ -18,6 +18,7 @@
 #include "documents/python_values.h"
 
 #define BRACKETS_MAX 128
+#define PARTIALS_MAX 32				    /* that are assigned to a name */
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
 
 /* The kinds of open brackets, besides their own characters. */
@@ -36,6 +37,8 @@ struct calls {
 	char next;	   /* kind of the next "(" */
 	size_t vars_at;	   /* of the "." behind vars(...) */
 	size_t value_at;   /* of the word before a value that nothing else shows as such */
+	struct flmem_node *partials[PARTIALS_MAX]; /* calls of functools.partial() */
+	size_t partial_count;
 };
 
 static int calls_read_value(struct calls *calls, struct flmem_node *node);
@@ -300,6 +303,31 @@ static int repeat_call(struct calls *calls, struct flmem_node *list, const char 
 	return 0;
 }
 
+/* The call that makes what is called here by its name; NULL: not functools.partial(). */
+static struct flmem_node *partial_of(const struct calls *calls, const char *name, size_t at)
+{
+	size_t start = *name ? flmem_python_names_partial(&calls->names, name, at) : 0;
+
+	for (size_t i = 0; start && i < calls->partial_count; i++)
+		if (calls->partials[i]->place.start == start)
+			return calls->partials[i];
+	return NULL;
+}
+
+/* Makes a call of functools.partial(f, ...) one of f, or completes the call of what that made. */
+static int resolve_partial(struct calls *calls, const char *name, struct flmem_node *call,
+			   struct flmem_node *value)
+{
+	struct flmem_node *partial = partial_of(calls, name, call->place.start);
+
+	if (partial)
+		return flmem_python_complete_partial(calls->cursor, partial, call->last);
+	if (flmem_python_unfold_partial(call->first, call->last, value) &&
+	    calls->partial_count < PARTIALS_MAX)
+		calls->partials[calls->partial_count++] = call;
+	return 0;
+}
+
 /* A call of an imported name, or of a method (no name); the reader is at the "(". */
 static int read_call(struct calls *calls, const char *name, const char *path,
 		     const struct flmem_place *place)
@@ -317,7 +345,8 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 	rc = read_arguments(calls, args);
 	calls->cursor->depth--;
 	call->place.end = args->place.end;
-	flmem_python_unfold_partial(call->first, args, last ? last->next : calls->values->first);
+	if (!rc)
+		rc = resolve_partial(calls, name, call, last ? last->next : calls->values->first);
 	for (size_t i = 1;
 	     !rc && *name && flmem_python_names_find(&calls->names, name, place->start, i, other);
 	     i++)
@@ -371,7 +400,8 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	char path[FLMEM_PYTHON_DOTTED_MAX];
 	bool base = innermost_bracket(calls) == BASES;
 
-	if ((!base && !flmem_text_ends(name, ".__dict__") && before->place.start != calls->value_at &&
+	if ((!base && !flmem_text_ends(name, ".__dict__") &&
+	     before->place.start != calls->value_at &&
 	     !flmem_python_is_value(&calls->reader, before, innermost_bracket(calls))) ||
 	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
 		return 0;

@@ -193,16 +193,54 @@ static const struct flmem_python_binding *find_binding(const struct flmem_python
 									    : NULL;
 }
 
+/*
+ * "name = functools.partial(other, ...)" with the reader at the bracket and `value` before it: the
+ * name is another one for `other`, with arguments. A partial of a partial is not followed.
+ */
+static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahead,
+			const struct flmem_python_binding *row, const char *value, size_t at)
+{
+	char path[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
+	struct flmem_python_binding found = *row;
+
+	if (!flmem_python_accept(&ahead, "(") || ahead.word.kind != FLMEM_PYTHON_NAME ||
+	    !flmem_python_names_find(pass->names, value, at, 0, path) ||
+	    strcmp(path, "functools.partial") != 0)
+		return 0;
+	flmem_python_dotted(&ahead, other);
+	if ((!flmem_python_is(&ahead.word, ",") && !flmem_python_is(&ahead.word, ")")) ||
+	    flmem_python_names_partial(pass->names, other, at) ||
+	    !flmem_python_names_find(pass->names, other, at, 0, path))
+		return 0;
+	found.name = flmem_cursor_keep(pass->cursor, row->name, strlen(row->name));
+	found.path = flmem_cursor_keep(pass->cursor, path, strlen(path));
+	found.partial = at;
+	found.assigned = true;
+	return found.name && found.path ? add_row(pass->cursor, pass->found, &found)
+					: FLMEM_EFAILED;
+}
+
 /* Binds a name to what is behind the "=" of the reader. */
 static int bind_value(struct names_pass *pass, struct flmem_python_reader *reader, const char *name,
 		      const struct flmem_place *place)
 {
 	char value[FLMEM_PYTHON_DOTTED_MAX] = "", path[FLMEM_PYTHON_DOTTED_MAX];
 
+	const struct flmem_python_binding row = {.name = name, .place = *place};
+	size_t at;
+
 	if (!flmem_python_accept(reader, "=") || flmem_python_is(&reader->word, "="))
 		return 0;
+	at = reader->word.place.start;
 	if (reader->word.kind == FLMEM_PYTHON_NAME)
 		flmem_python_dotted(reader, value);
+	if (*value && flmem_python_is(&reader->word, "(")) {
+		size_t count = pass->found->count;
+		int rc = bind_partial(pass, *reader, &row, value, at);
+
+		if (rc || pass->found->count > count)
+			return rc;
+	}
 	if (*value && flmem_python_ends(&reader->word) &&
 	    flmem_python_names_find(pass->names, value, place->start, 0, path))
 		return bind_import(pass, name, path, place);
@@ -362,6 +400,14 @@ bool flmem_python_names_find(const struct flmem_python_names *names, const char 
 	if (!choice && find_member(names, dotted, at, ret_path))
 		return true;
 	return !row && find_star(names, dotted, choice, ret_path);
+}
+
+size_t flmem_python_names_partial(const struct flmem_python_names *names, const char *dotted,
+				  size_t at)
+{
+	const struct flmem_python_binding *row = find_binding(&names->sorted, dotted, at);
+
+	return row ? row->partial : 0;
 }
 
 bool flmem_python_is_of_star(const struct flmem_python_names *names, const char *name,

@@ -19,7 +19,8 @@ struct flmem_python_binding {
 	const char *name; /* may be dotted; "*": all names of the module `path` */
 	const char *path; /* NULL: not imported */
 	struct flmem_place place;
-	bool assigned; /* "name = other" */
+	bool assigned;	/* "name = other" */
+	size_t partial; /* "name = functools.partial(other, ...)": where that call is; else 0 */
 };
 
 struct flmem_python_bindings {
@@ -53,6 +54,10 @@ void flmem_python_names_clear(struct flmem_python_names *names);
  */
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX]);
+
+/* Where functools.partial() makes what a dotted name is at an offset; 0: elsewhere, or nothing. */
+size_t flmem_python_names_partial(const struct flmem_python_names *names, const char *dotted,
+				  size_t at);
 
 /* With "from a import *" r.f() is a.r.f(), or a method of a value. */
 bool flmem_python_is_of_star(const struct flmem_python_names *names, const char *name,

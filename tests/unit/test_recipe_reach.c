@@ -2,7 +2,8 @@
 /* Classes and settings that a script reaches in other ways than by their names. */
 #include "script_rows.h"
 
-#define CCWF "from nvflare.app_common import ccwf\n"
+#define PARTIAL "from functools import partial as P\n"
+#define CCWF	"from nvflare.app_common import ccwf\n"
 
 static const struct row rows[] = {
 	/* through whatever the object is reached */
@@ -105,6 +106,23 @@ static const struct row rows[] = {
 	 .hits = 3, .line = 4, .says = "from a module by its name", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", "import nvflare\nimport m\nF = m.__dict__['F']\nm.F.__dict__\n",
 	 .hits = 0},
+	/* calls of what functools.partial() returned */
+	{"NVF-SRV-GC-OFF",
+	 PT PARTIAL "F = P(R, server_memory_gc_rounds=5)\nF(server_memory_gc_rounds=0)\n",
+	 .hits = 1, .line = 4},
+	{"NVF-GC-NEVER-FIRES",
+	 PT PARTIAL "F = P(R, server_memory_gc_rounds=5, num_rounds=9)\nF(num_rounds=3)\nF()\n",
+	 .hits = 1, .line = 3, .says = "rounds 0 to 2", .severity = WARNING},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 "import functools\nimport nvflare.client as c\ns = functools.partial(c.send, 1)\n"
+	 "s(False)\ns(True)\n",
+	 .hits = 1, .line = 4},
+	{"NVF-CANNOT-TELL", PT PARTIAL "F = P(R, server_memory_gc_rounds=5)\nF()\n", .hits = 0},
+	{"NVF-CANNOT-TELL", PT PARTIAL "F = P(R, cuda_empty_cache=True, **kw)\nF(x=1)\n", .hits = 1,
+	 .line = 3},
+	{"NVF-CANNOT-TELL", PT PARTIAL "F = P(R, x=1)\nG = P(F, server_memory_gc_rounds=0)\nG()\n",
+	 .hits = 2},
+	{"NVF-CLASS-PASSED-ON", PT PARTIAL "F = P(R, x=1)\nF()\nrun(F)\n", .hits = 1, .line = 5},
 	/* a class that another one, or an object, holds */
 	{"NVF-CLI-GC-OFF",
 	 PT "class C:\n  cls = R\nC.cls(client_memory_gc_rounds=0)\n"
