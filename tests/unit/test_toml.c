@@ -159,6 +159,8 @@ static const struct {
 	{FEDERATION "options.num-supernodes = 1_0\n", 1, 0},
 	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
 	 0, 0},
+	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num_cpus = 8\n",
+	 1, 0},
 	{FEDERATION "options = {num-supernodes = 20, backend = {name = 'ray'}}\n", 1, 0},
 	{FEDERATION "address = '1.2.3.4'\n", 0, 0},
 	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0, 1},
@@ -224,6 +226,10 @@ static void simulations_in_scripts_are_checked(void **state)
 		{SIMULATION "run_simulation(s, c, 9, backend_config=b)\n", 1},
 		{SIMULATION "run_simulation(s, c, 9, **kw)\n", 1},
 		{SIMULATION "run_simulation(s, c, 9,\n backend_config={'client_resources': {}})\n",
+		 1}, /* raybackend.py: empty ones are the default */
+		{SIMULATION "run_simulation(s, c, 9, backend_config={'client_resources': r})\n", 0},
+		{SIMULATION "run_simulation(s, c, 9,\n"
+			    " backend_config={'client_resources': {'num_cpus': 4}})\n",
 		 0},
 		{"import flwr\nx.run_simulation(9)\n", 0},
 	};

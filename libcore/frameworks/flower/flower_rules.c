@@ -40,6 +40,15 @@ static const char *version_bound(const struct flmem_node *root)
 	return NULL;
 }
 
+/* How much a ClientApp reserves; other keys of that map are not read. */
+static bool has_resources(const struct flmem_node *resources, const char *cpus, const char *gpus)
+{
+	return !flmem_node_is_kind(resources, FLMEM_NODE_MAP)
+		       ? resources != NULL
+		       : flmem_node_get(resources, cpus) || flmem_node_get(resources, gpus) ||
+				 flmem_node_get(resources, "**");
+}
+
 static void check_federation(struct flmem_check *check, const struct flmem_node *federation)
 {
 	const struct flmem_node *options = flmem_node_get(federation, "options");
@@ -48,7 +57,8 @@ static void check_federation(struct flmem_check *check, const struct flmem_node 
 	int64_t nodes;
 
 	if (!flmem_node_integer(flmem_node_get(options, "num-supernodes"), &nodes) || nodes < 2 ||
-	    FLMEM_NODE_DIG(options, "backend", "client-resources"))
+	    has_resources(FLMEM_NODE_DIG(options, "backend", "client-resources"), "num-cpus",
+			  "num-gpus"))
 		return;
 	snprintf(detail, sizeof(detail), "%" PRId64 " SuperNodes%s%.60s", nodes,
 		 bound ? ", flwr" : "", bound ? bound : "");
@@ -74,7 +84,7 @@ static void script_resources(struct flmem_check *check)
 	const struct flmem_node *open = config;
 
 	if (!path || !flmem_text_ends(path, ".run_simulation") ||
-	    flmem_node_get(config, "client_resources"))
+	    has_resources(flmem_node_get(config, "client_resources"), "num_cpus", "num_gpus"))
 		return;
 	if (!config)
 		open = flmem_node_get(check->args, "**");
