@@ -186,3 +186,26 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend --json "$top"
 	diff <(findings) /dev/null || fail "findings of one of two versions"
 }
+
+@test "what a script starts by other packages than subprocess and os is cannot tell" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top"
+	printf 'import nvflare, pexpect\npexpect.run("nvflare simulator job -n 2")\n' >"$top/a.py"
+	printf 'import nvflare, sh\nsh.nvflare("simulator", "job", _env={"MALLOC_ARENA_MAX": "4"})\n' >"$top/b.py"
+	printf 'import nvflare\nfrom fabric import Connection\nConnection("h").run("nvflare simulator job")\n' >"$top/c.py"
+	printf 'import docker # nvflare\nc = docker.from_env().containers\nc.run("x", "nvflare simulator j")\n' >"$top/d.py"
+	printf 'import nox\ndef t(s):\n  s.run("nvflare", "simulator", "j")\n' >"$top/e.py"
+	printf 'import nvflare, psutil\npsutil.Popen(["x"], env={"LD_PRELOAD": "y"})\n' >"$top/f.py"
+	printf 'import nvflare, shutil, logging\nlogging.run("nvflare simulator j")\nshutil.run("x")\n' >"$top/g.py"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-ENVIRON-CANNOT-TELL a.py:2
+		NVF-ENVIRON-CANNOT-TELL b.py:2
+		NVF-ENVIRON-CANNOT-TELL b.py:2
+		NVF-ENVIRON-CANNOT-TELL c.py:3
+		NVF-ENVIRON-CANNOT-TELL d.py:3
+		NVF-ENVIRON-CANNOT-TELL e.py:3
+		NVF-ENVIRON-CANNOT-TELL f.py:2
+	END
+}

@@ -17,18 +17,6 @@ enum place_of_variable {
 	DROPPED, /* from its own, so that children lack it */
 };
 
-static bool is_start(const char *path)
-{
-	static const char *const starts[] = {"subprocess.",	  "os.system", "os.popen",
-					     "os.exec",		  "os.spawn",  "os.posix_spawn",
-					     "asyncio.create_sub"};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
-		if (flmem_text_starts(path, starts[i]))
-			return true;
-	return false;
-}
-
 /* os.environ[...] =, setdefault(), update(), putenv(); env= of what starts a process. */
 static enum place_of_variable place_of_call(const char *path)
 {
@@ -44,7 +32,7 @@ static enum place_of_variable place_of_call(const char *path)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(drops); i++)
 		if (strcmp(path, drops[i]) == 0)
 			return DROPPED;
-	return is_start(path) ? IN_CHILD : NOWHERE;
+	return flmem_nvflare_is_start(path) ? IN_CHILD : NOWHERE;
 }
 
 /* The allocator reads these when the process starts; others are read by NVFlare and Python. */
@@ -141,6 +129,16 @@ static void visit_fixture(struct flmem_check *check, const struct flmem_node *ca
 		visit_name(check, sets ? IN_OWN_PROCESS : DROPPED, name->text, name, note);
 }
 
+/* The variables that a call gives what it starts. */
+static void visit_child(struct flmem_check *check, const struct flmem_node *args,
+			note_variable *note)
+{
+	static const char *const names[] = {"env", "_env", "environment"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		visit_map(check, IN_CHILD, flmem_node_get(args, names[i]), note);
+}
+
 static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 		       note_variable *note)
 {
@@ -150,7 +148,7 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 	const struct flmem_node *first = flmem_node_get(args, "0");
 
 	if (place == IN_CHILD) {
-		visit_map(check, place, flmem_node_get(args, "env"), note);
+		visit_child(check, args, note);
 	} else if (place == IN_OWN_PROCESS && flmem_text_ends(path, ".update")) {
 		visit_update(check, first, args, note);
 	} else if ((place == IN_OWN_PROCESS || place == DROPPED) && first) {
@@ -200,7 +198,7 @@ static void visit_script(struct flmem_check *check, note_variable *note)
 	}
 	visit_keys(check, "items", note);
 	n = flmem_nvflare_first(check, "calls");
-	while (n && !is_start(flmem_nvflare_path_text(n)))
+	while (n && !flmem_nvflare_is_start(flmem_nvflare_path_text(n)))
 		n = n->next;
 	if (n)
 		visit_dictionaries(check, note);
@@ -367,7 +365,7 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 {
 	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0")), *what;
 
-	if (!is_start(flmem_nvflare_path_text(call)))
+	if (!flmem_nvflare_is_start(flmem_nvflare_path_text(call)))
 		return;
 	what = started_by(check, call);
 	if (!what && text && flmem_launch_mentions_variable(text))
@@ -454,6 +452,30 @@ static void check_shell(struct flmem_check *check, const struct flmem_node *call
 	}
 }
 
+/* connection.run("COMMAND") and the like, in a script that imports such a package. */
+static void check_library_objects(struct flmem_check *check)
+{
+	static const char *const names[] = {"run",   "sudo",	"exec_command", "exec_run",
+					    "spawn", "execute", "sendline",	"submit",
+					    "local", "Popen",	"popen",	NULL};
+	const struct flmem_node *n = flmem_nvflare_first(check, "imports");
+
+	while (n && !flmem_nvflare_starts_by_package(n->text))
+		n = n->next;
+	n = n ? flmem_nvflare_first(check, "methods") : NULL;
+	for (; n; n = n->next) {
+		const char *what = flmem_text_is_one_of(flmem_nvflare_path_text(n), names)
+					   ? started_by(check, n)
+					   : NULL;
+
+		if (what)
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = flmem_node_get(n, "path"),
+							      .path = flmem_nvflare_path_text(n),
+							      .detail = what});
+	}
+}
+
 /* load_dotenv() of python-dotenv, and read_env() of environs and django-environ. */
 static void check_loader(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -497,6 +519,7 @@ static void environ_cannot_tell(struct flmem_check *check)
 		check_shell(check, n);
 		check_loader(check, n);
 	}
+	check_library_objects(check);
 	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
 		if (strcmp(n->text, "environ") == 0)
 			note_unclear(check, IN_OWN_PROCESS, NULL, n);

@@ -15,4 +15,10 @@ bool flmem_nvflare_limits_arenas(const struct flmem_launch_check *one);
 /* The same by the files that start the checked one. */
 enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check *check);
 
+/* Whether a function of Python starts a program, by its full path. */
+bool flmem_nvflare_is_start(const char *path);
+
+/* The same of packages whose objects do so, too, also on other hosts and in containers. */
+bool flmem_nvflare_starts_by_package(const char *path);
+
 #endif
