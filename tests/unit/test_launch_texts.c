@@ -57,6 +57,9 @@ static const struct row texts[] = {
 	{UNCLEAR, "# nvflare\ncat a/job.py | uv run python\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ncat job.py | grep python\ncat job.py >python\n", 0, NULL},
 
+	/* lines of another system */
+	{UNCLEAR, SET CLIENT "true\r\n", 1, "carriage returns"},
+
 	/* files of commands */
 	{UNCLEAR, "# nvflare\ncat steps | bash\n", 1, "commands of another file"},
 	{UNCLEAR, "# nvflare\ncat <steps | sudo -u fl bash # .py\n", 0, NULL},

@@ -114,10 +114,13 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 /* Files of make and the like, of other shells, and templates, also those that are no valid YAML. */
 #define UNREAD_NAMES(row)                                                                  \
 	row("Makefile") row("makefile") row("GNUmakefile") row("justfile") row("Justfile") \
-		row("Snakefile") row("Jenkinsfile")
+		row("Snakefile") row("Jenkinsfile") row("Vagrantfile") row("Earthfile")    \
+			row("Tiltfile") row("Rakefile")
 #define UNREAD_SUFFIXES(row)                                                                     \
 	row(".mk") row(".fish") row(".csh") row(".tcsh") row(".j2") row(".jinja") row(".jinja2") \
-		row(".tmpl") row(".tpl") row(".hcl") row(".in") row(".yml") row(".yaml")
+		row(".tmpl") row(".tpl") row(".hcl") row(".in") row(".yml") row(".yaml")         \
+			row(".nf") row(".cwl") row(".wdl") row(".smk") row(".tf") row(".bat")    \
+				row(".cmd") row(".ps1") row(".nu") row(".xsh")
 #define LISTED(text) text,
 
 bool flmem_launch_is_unread(const char *path)

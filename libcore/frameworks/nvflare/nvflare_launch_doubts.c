@@ -100,6 +100,11 @@ static void launch_cannot_tell(struct flmem_check *check)
 		flmem_launch_report_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
 					  "environment",
 					  "not all of the file was read: it is too long");
+	if (launches.shell && strstr(check->input->document.text.data, "\r\n"))
+		flmem_launch_report_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
+					  "environment",
+					  "lines end in carriage returns, which a shell takes "
+					  "as a part of values and commands");
 	flmem_launch_report_doubts(check, &launches);
 	check_callers(check, &launches);
 }
