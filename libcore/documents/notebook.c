@@ -274,6 +274,14 @@ static void translate_lines(const struct notebook *notebook, struct flmem_node *
 		translate_lines(notebook, n);
 }
 
+/* Rules search the text of all cells, which have been read one by one up to here. */
+static void join_cells(struct flmem_buf *text)
+{
+	for (size_t i = 0; i < text->length; i++)
+		if (!text->data[i])
+			text->data[i] = '\n';
+}
+
 /* The code takes the place of the notebook's text. */
 static int read_code(struct notebook *notebook)
 {
@@ -292,6 +300,7 @@ static int read_code(struct notebook *notebook)
 	document->bad_line = line_of(notebook, document->bad_line);
 	if (!rc && document->root)
 		translate_lines(notebook, document->root);
+	join_cells(&document->text);
 	return rc;
 }
 

@@ -83,6 +83,9 @@ for f in json.load(sys.stdin)["findings"]:
 	END
 	flmem recommend "$top/none.py"
 	assert_status 2
+	printf '{"cells":[{"cell_type":"code","source":["1"]},{"cell_type":"code","source":["from fl import api"]},{"cell_type":"code","source":["api.send(1, False)"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}' >"$top/book.ipynb"
+	flmem recommend --json "$top/book.ipynb"
+	diff <(findings) <(echo 'NVF-CLEAR-CACHE-FALSE book.ipynb:1') || fail "other findings"
 }
 
 @test "modules of a script that are no regular files, too large or each other's are passed over" {
@@ -207,5 +210,31 @@ for f in json.load(sys.stdin)["findings"]:
 		NVF-ENVIRON-CANNOT-TELL d.py:3
 		NVF-ENVIRON-CANNOT-TELL e.py:3
 		NVF-ENVIRON-CANNOT-TELL f.py:2
+	END
+}
+
+@test "all cells of a notebook are searched, not the first one alone" {
+	local top=$BATS_TEST_TMPDIR/books
+	mkdir -p "$top"
+	cells_of() { printf '{"cells":[%s],"metadata":{},"nbformat":4,"nbformat_minor":5}' "$(IFS=,; echo "$*")"; }
+	book() {
+		local name=$1 cells=() text
+		shift
+		for text in "$@"; do cells+=("{\"cell_type\":\"code\",\"source\":[\"$text\"]}"); done
+		cells_of "${cells[@]}" >"$top/$name.ipynb"
+	}
+	book json "import nvflare" "c['memory_gc_rounds'] = 0" "json.dump(c, f)"
+	book appfl "import appfl" "c = OmegaConf.from_dotlist(['a.use_model_chunking=False'])"
+	book chunk "import nvflare" "c = {'np_download_chunk_size': 0}" "job.to(c, 'x')"
+	book names "import nvflare, os" "os.environ['NVFLARE_CUDA_EMPTY_CACHES'] = 'true'"
+	book pinned "1" "!pip install nvflare==2.8.0" "from nvflare.recipe import FedTaskRecipe" "FedTaskRecipe(name='x', client_memory_gc_rounds=1)"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		APPFL-SET-IN-PYTHON appfl.ipynb:1
+		NVF-CONFIG-CANNOT-TELL chunk.ipynb:1
+		NVF-SETTING-ASSIGNED json.ipynb:1
+		NVF-ENV-UNKNOWN names.ipynb:1
+		NVF-EXECUTOR-TOO-NEW pinned.ipynb:1
 	END
 }

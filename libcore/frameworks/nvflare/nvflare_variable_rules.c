@@ -146,6 +146,20 @@ static bool is_used(const struct flmem_check *check, const struct token *token, 
 	return false;
 }
 
+/* The line of a notebook that holds an offset of its code, by what was read of that. */
+static unsigned notebook_line(const struct flmem_check *check, size_t at)
+{
+	static const char *const lists[] = {"calls", "methods", "items", "keys"};
+	const struct flmem_node *last = NULL;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
+		     n = n->next)
+			if (n->place.start <= at && (!last || n->place.start > last->place.start))
+				last = n;
+	return last ? last->place.line : 1;
+}
+
 static void report_misspelt(struct flmem_check *check, const struct token *token, unsigned line,
 			    const char *meant)
 {
@@ -156,6 +170,8 @@ static void report_misspelt(struct flmem_check *check, const struct token *token
 					    .line = line}};
 	char detail[96];
 
+	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
+		node.place.line = notebook_line(check, token->start);
 	snprintf(detail, sizeof(detail), "did you mean %s", meant);
 	flmem_check_report(check, &(struct flmem_remark){
 					  .node = &node, .path = "environment", .detail = detail});

@@ -13,12 +13,13 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 
-#define MODULES_MAX 16	/* of one file, with those that they import from */
-#define NAMES_MAX   256 /* that are looked up for one file */
-#define FOLDERS_UP  3
-#define DEPTH_MAX   2 /* of modules that import from others */
-#define BYTES_MAX   65536U
-#define PASSED_ON   8192U /* larger ones that mention no framework are no mere re-exports */
+#define MODULES_MAX  16	 /* of one file, with those that they import from */
+#define NAMES_MAX    256 /* that are looked up for one file */
+#define FOLDERS_UP   3
+#define DEPTH_MAX    2 /* of modules that import from others */
+#define BYTES_MAX    65536U
+#define NOTEBOOK_MAX (4U << 20)
+#define PASSED_ON    8192U /* larger ones that mention no framework are no mere re-exports */
 
 /* The search for one file. */
 struct module_search {
@@ -214,6 +215,23 @@ static int search_imports(struct module_search *search, const char *text)
 	return search->code;
 }
 
+/* The code of a notebook. One that is damaged has none here. */
+static int search_notebook(struct module_search *search, const struct flmem_buf *text)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf copy = FLMEM_BUF_INIT;
+
+	flmem_buf_init(&document.text);
+	if (text->length > NOTEBOOK_MAX)
+		return 0;
+	flmem_buf_append(&copy, text->data, text->length);
+	if (copy.failed)
+		return modules_nomem(search);
+	if (flmem_document_read(FLMEM_SYNTAX_NOTEBOOK, &copy, &document, NULL))
+		return 0;
+	return search_imports(search, document.text.data);
+}
+
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
 				 struct flmem_python_modules *ret_modules, struct flmem_error *err)
 {
@@ -225,11 +243,14 @@ int flmem_recommend_modules_find(const struct flmem_found_file *file, const stru
 				       .err = err,
 				       .found = &found,
 				       .names = &names};
-	int rc;
+	int rc = 0;
 
-	if (file->syntax != FLMEM_SYNTAX_PYTHON || file->kind)
+	if (file->kind)
 		return 0;
-	rc = search_imports(&search, text->data);
+	if (file->syntax == FLMEM_SYNTAX_PYTHON)
+		rc = search_imports(&search, text->data);
+	else if (file->syntax == FLMEM_SYNTAX_NOTEBOOK)
+		rc = search_notebook(&search, text);
 	if (rc)
 		return rc;
 	*ret_modules = modules;
