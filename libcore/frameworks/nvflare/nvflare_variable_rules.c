@@ -9,11 +9,12 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-#define NEAR	 2 /* letters that a misspelt name may differ in */
-#define SHORTEST 8
-#define LONGEST	 48
+#define NEAR	     2 /* letters that a misspelt name may differ in */
+#define SHORTEST     8
+#define LONGEST	     48
+#define REPORTED_MAX 64 /* in a file */
 /* Bytes of the folder's files that are searched for the names of one: it may hold any number. */
-#define SEARCHED_MAX (4U << 20)
+#define SEARCHED_MAX (1U << 20)
 
 #define LETTERS	   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define CHARACTERS LETTERS "0123456789_"
@@ -111,10 +112,11 @@ static bool is_set_in_python(const struct token *token)
 static bool uses_name(const struct flmem_rule_input *input, const struct token *token)
 {
 	const char *name = token->text + token->start, *at = input->document.text.data;
+	const char *all_end = at + input->document.text.length;
 	bool python = input->document.syntax == FLMEM_SYNTAX_PYTHON ||
 		      input->document.syntax == FLMEM_SYNTAX_NOTEBOOK;
 
-	while ((at = memmem(at, strlen(at), name, token->length))) {
+	while ((at = memmem(at, (size_t)(all_end - at), name, token->length))) {
 		bool whole = !at[token->length] || !strchr(CHARACTERS, at[token->length]);
 		struct token here = {.text = input->document.text.data,
 				     .start = (size_t)(at - input->document.text.data),
@@ -189,16 +191,23 @@ static bool is_comment(const char *line)
 	return *line == '#';
 }
 
+/* What the search of one file has done. */
+struct progress {
+	size_t searched, reported;
+};
+
 static void check_token(struct flmem_check *check, const struct token *token, unsigned line,
-			size_t *searched)
+			struct progress *progress)
 {
 	bool python = check->kind == &flmem_nvflare_python_file;
 	const char *meant = (python ? is_set_in_python(token) : is_set_here(token))
 				    ? meant_variable(token)
 				    : NULL;
 
-	if (meant && !is_used(check, token, searched))
-		report_misspelt(check, token, line, meant);
+	if (!meant || is_used(check, token, &progress->searched))
+		return;
+	progress->reported++;
+	report_misspelt(check, token, line, meant);
 }
 
 static void variable_unknown(struct flmem_check *check)
@@ -207,9 +216,9 @@ static void variable_unknown(struct flmem_check *check)
 	struct token token = {.text = text};
 	bool comment = is_comment(text);
 	unsigned line = 1;
-	size_t searched = 0;
+	struct progress progress = {0};
 
-	for (size_t at = 0; text[at];) {
+	for (size_t at = 0; text[at] && progress.reported < REPORTED_MAX;) {
 		if (text[at] == '\n') {
 			line++;
 			comment = is_comment(text + at + 1);
@@ -219,7 +228,7 @@ static void variable_unknown(struct flmem_check *check)
 		/* "-e" of docker run, "-D" and the like stand right in front of a name. */
 		if (token.length && !comment &&
 		    (!at || !strchr("abcdfghijklmnopqrstuvwxyz.$", text[at - 1])))
-			check_token(check, &token, line, &searched);
+			check_token(check, &token, line, &progress);
 		at += token.length ? token.length : 1;
 	}
 }

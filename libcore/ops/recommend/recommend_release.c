@@ -12,7 +12,6 @@
 #include "frameworks/files.h"
 
 #define LISTED_BYTES_MAX 65536U
-#define LINE_MAX_BACK	 4096 /* bytes of a line that are searched for a comment */
 
 /* The pins that were found so far. */
 struct pins {
@@ -20,17 +19,6 @@ struct pins {
 	struct flmem_version_number release;
 	bool differ;
 };
-
-/* A line that begins with "#" up to `at`. */
-static bool is_in_comment(const char *text, const char *at)
-{
-	const char *line = at;
-
-	while (line > text && line[-1] != '\n' && at - line < LINE_MAX_BACK)
-		line--;
-	line += strspn(line, " \t");
-	return *line == '#' && line <= at;
-}
 
 /* Behind the name of the package and "[extras]"; NULL: another name. */
 static const char *behind_name(const char *text, const char *at, const char *package)
@@ -63,18 +51,33 @@ static void note_pin(struct pins *pins, const char *text)
 	snprintf(version, sizeof(version), "%.*s", (int)length, text);
 	if (flmem_version_number_parse(version, &found, NULL))
 		return;
-	pins->differ |= pins->release.count &&
-			flmem_version_number_compare(&pins->release, &found) != 0;
+	pins->differ |=
+		pins->release.count && flmem_version_number_compare(&pins->release, &found) != 0;
 	pins->release = found;
+}
+
+static void note_line_pins(struct pins *pins, const char *text, const char *line, size_t length)
+{
+	const char *at = line, *end = line + length;
+
+	if (line[strspn(line, " \t")] == '#')
+		return;
+	while ((at = memmem(at, (size_t)(end - at), pins->package, strlen(pins->package)))) {
+		const char *behind = behind_name(text, at, pins->package);
+
+		if (behind && *behind == '=')
+			note_pin(pins, behind);
+		at += strlen(pins->package);
+	}
 }
 
 static void note_pins(struct pins *pins, const char *text)
 {
-	for (const char *at = text; (at = strstr(at, pins->package)); at++) {
-		const char *end = behind_name(text, at, pins->package);
+	for (const char *line = text; *line;) {
+		size_t length = strcspn(line, "\n");
 
-		if (end && *end == '=' && !is_in_comment(text, at))
-			note_pin(pins, end);
+		note_line_pins(pins, text, line, length);
+		line += length + (line[length] == '\n');
 	}
 }
 
