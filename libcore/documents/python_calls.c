@@ -37,8 +37,7 @@ struct calls {
 	char next;	   /* kind of the next "(" */
 	size_t vars_at;	   /* of the "." behind vars(...) */
 	size_t value_at;   /* of the word before a value that nothing else shows as such */
-	struct flmem_node *partials[PARTIALS_MAX]; /* calls of functools.partial() */
-	size_t partial_count;
+	struct flmem_python_partials partials;
 };
 
 static int calls_read_value(struct calls *calls, struct flmem_node *node);
@@ -303,31 +302,6 @@ static int repeat_call(struct calls *calls, struct flmem_node *list, const char 
 	return 0;
 }
 
-/* The call that makes what is called here by its name; NULL: not functools.partial(). */
-static struct flmem_node *partial_of(const struct calls *calls, const char *name, size_t at)
-{
-	size_t start = *name ? flmem_python_names_partial(&calls->names, name, at) : 0;
-
-	for (size_t i = 0; start && i < calls->partial_count; i++)
-		if (calls->partials[i]->place.start == start)
-			return calls->partials[i];
-	return NULL;
-}
-
-/* Makes a call of functools.partial(f, ...) one of f, or completes the call of what that made. */
-static int resolve_partial(struct calls *calls, const char *name, struct flmem_node *call,
-			   struct flmem_node *value)
-{
-	struct flmem_node *partial = partial_of(calls, name, call->place.start);
-
-	if (partial)
-		return flmem_python_complete_partial(calls->cursor, partial, call->last);
-	if (flmem_python_unfold_partial(call->first, call->last, value) &&
-	    calls->partial_count < PARTIALS_MAX)
-		calls->partials[calls->partial_count++] = call;
-	return 0;
-}
-
 /* A call of an imported name, or of a method (no name); the reader is at the "(". */
 static int read_call(struct calls *calls, const char *name, const char *path,
 		     const struct flmem_place *place)
@@ -346,7 +320,9 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 	calls->cursor->depth--;
 	call->place.end = args->place.end;
 	if (!rc)
-		rc = resolve_partial(calls, name, call, last ? last->next : calls->values->first);
+		rc = flmem_python_partial_resolve(calls->cursor, &calls->names, &calls->partials,
+						  name, call,
+						  last ? last->next : calls->values->first);
 	for (size_t i = 1;
 	     !rc && *name && flmem_python_names_find(&calls->names, name, place->start, i, other);
 	     i++)
@@ -359,15 +335,13 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 /* Dictionaries, as such or as dict(...). */
 static int read_dictionary(struct calls *calls, struct flmem_node *node)
 {
+	bool map = flmem_python_is_map(calls->reader);
 	int rc;
 
 	calls->cursor->depth++;
-	if (flmem_python_is_map(calls->reader)) {
-		rc = read_python_map(calls, node);
-	} else {
+	if (!map)
 		calls_advance(calls);
-		rc = read_arguments(calls, node);
-	}
+	rc = map ? read_python_map(calls, node) : read_arguments(calls, node);
 	calls->cursor->depth--;
 	return rc;
 }
@@ -421,13 +395,6 @@ static bool is_unbound_call(const struct calls *calls, const char *name,
 	return true;
 }
 
-/* "name = ", "a.name = " */
-static int note_target(struct calls *calls, const char *name, const struct flmem_place *place)
-{
-	return flmem_python_member_assigned(calls->cursor, &calls->names, &calls->members, name,
-					    place);
-}
-
 /* A method or attribute of what a call or an entry is: "f().name", "a[0].name". */
 static int scan_member(struct calls *calls)
 {
@@ -440,7 +407,8 @@ static int scan_member(struct calls *calls)
 	place.end = calls->reader.before.place.end;
 	snprintf(name, sizeof(name), "%s.%s", of_vars ? "vars.__dict__" : "", member);
 	if (flmem_python_is_target(&calls->reader, false))
-		return note_target(calls, name, &place);
+		return flmem_python_member_assigned(calls->cursor, &calls->names, &calls->members,
+						    name, &place);
 	if (*member && flmem_python_is(&calls->reader.word, "(") &&
 	    is_unbound_call(calls, name, path))
 		return read_call(calls, "", path, &place);
@@ -483,17 +451,19 @@ static int scan_name(struct calls *calls)
 	if (!*name)
 		return 0;
 	if (flmem_python_is_target(&calls->reader, starts))
-		return note_target(calls, name, &place);
+		return flmem_python_member_assigned(calls->cursor, &calls->names, &calls->members,
+						    name, &place);
 	if (strcmp(name, "lambda") == 0)
 		calls->value_at = flmem_python_lambda_colon(&calls->reader);
-	if (starts && flmem_python_is(&calls->reader.word, "["))
+	if (starts && flmem_python_is(&calls->reader.word, "[")) {
+		int rc = note_use(calls, name, &before, &place);
+
 		calls->value_at = flmem_python_item_equals(&calls->reader);
-	if (starts && flmem_python_is(&calls->reader.word, "[") &&
-	    note_use(calls, name, &before, &place))
-		return calls->cursor->code;
-	if (starts && flmem_python_is(&calls->reader.word, "["))
-		return flmem_python_subscript_read(calls->cursor, &calls->names, &calls->reader,
-						   name, calls->calls, calls->members.attributes);
+		return rc ? rc
+			  : flmem_python_subscript_read(calls->cursor, &calls->names,
+							&calls->reader, name, calls->calls,
+							calls->members.attributes);
+	}
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))

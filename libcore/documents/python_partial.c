@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "documents/python_partial.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define PARTIAL "functools.partial"
@@ -13,8 +14,8 @@ static int position_of(const struct flmem_node *arg)
 	return arg->key[0] >= '0' && arg->key[0] <= '8' && !arg->key[1] ? arg->key[0] - '0' : -1;
 }
 
-bool flmem_python_unfold_partial(struct flmem_node *path, struct flmem_node *args,
-				 struct flmem_node *value)
+static bool unfold_partial(struct flmem_node *path, struct flmem_node *args,
+			   struct flmem_node *value)
 {
 	struct flmem_node *first = args->first;
 
@@ -42,8 +43,8 @@ static void shift_positions(struct flmem_node *args, int count)
 	}
 }
 
-int flmem_python_complete_partial(struct flmem_cursor *cursor, struct flmem_node *partial,
-				  struct flmem_node *args)
+static int complete_partial(struct flmem_cursor *cursor, struct flmem_node *partial,
+			    struct flmem_node *args)
 {
 	/* The first argument is f. */
 	const struct flmem_node *given = partial->last->first->next;
@@ -73,4 +74,29 @@ int flmem_python_complete_partial(struct flmem_cursor *cursor, struct flmem_node
 	args->last = last ? last : args->last;
 	partial->first->text = PARTIAL;
 	return cursor->code;
+}
+
+/* The call that makes what is called by a name; NULL: not functools.partial(). */
+static struct flmem_node *find_partial(const struct flmem_python_partials *partials, size_t start)
+{
+	for (size_t i = 0; start && i < partials->count; i++)
+		if (partials->rows[i]->place.start == start)
+			return partials->rows[i];
+	return NULL;
+}
+
+int flmem_python_partial_resolve(struct flmem_cursor *cursor,
+				 const struct flmem_python_names *names,
+				 struct flmem_python_partials *partials, const char *name,
+				 struct flmem_node *call, struct flmem_node *value)
+{
+	size_t start = *name ? flmem_python_names_partial(names, name, call->place.start) : 0;
+	struct flmem_node *partial = find_partial(partials, start);
+
+	if (partial)
+		return complete_partial(cursor, partial, call->last);
+	if (unfold_partial(call->first, call->last, value) &&
+	    partials->count < FLMEM_PYTHON_PARTIALS_MAX)
+		partials->rows[partials->count++] = call;
+	return 0;
 }

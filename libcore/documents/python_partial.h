@@ -2,22 +2,28 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_PARTIAL_H
 #define FLMEM_DOCUMENTS_PYTHON_PARTIAL_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "documents/build.h"
+#include "documents/python_names.h"
+
+#define FLMEM_PYTHON_PARTIALS_MAX 32U
+
+/* Calls of functools.partial(); further ones are not followed by their names. */
+struct flmem_python_partials {
+	struct flmem_node *rows[FLMEM_PYTHON_PARTIALS_MAX];
+	size_t count;
+};
 
 /*
- * functools.partial(f, ...) is a call of f, whose other arguments come later. `value` is the use of
- * f as the first argument, or NULL, which then is none. False, with nothing changed, for others.
+ * Makes a call of functools.partial(f, ...) one of f, whose other arguments come later; `value` is
+ * the use of f as the first argument, or NULL, which then is none. A call of the name of what that
+ * made gets the arguments of both, of which its own win, and the former is none of f any more.
+ * `name` is "" for a call of anything else.
  */
-bool flmem_python_unfold_partial(struct flmem_node *path, struct flmem_node *args,
-				 struct flmem_node *value);
-
-/*
- * Gives the arguments of a call of what such a call made those that it has, too, in front of its
- * own, which win. The call of functools.partial() then is none of f any more.
- */
-int flmem_python_complete_partial(struct flmem_cursor *cursor, struct flmem_node *partial,
-				  struct flmem_node *args);
+int flmem_python_partial_resolve(struct flmem_cursor *cursor,
+				 const struct flmem_python_names *names,
+				 struct flmem_python_partials *partials, const char *name,
+				 struct flmem_node *call, struct flmem_node *value);
 
 #endif

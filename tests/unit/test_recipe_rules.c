@@ -112,10 +112,8 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES", JOB "FedAvg(num_rounds=3)\nRunner('t.py', memory_gc_rounds=4)\n",
 	 .hits = 1, .line = 4},
 
-	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=0, server_memory_gc_rounds=1)\n", .hits = 1,
-	 .line = 2},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=0, server_memory_gc_rounds=1)\n", .hits = 1},
 	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=0, client_memory_gc_rounds=1)\n", .hits = 1},
-	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds='0', " BOTH ")\n", .hits = 1},
 	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=1, client_memory_gc_rounds=5)\n", .hits = 1,
 	 .line = 2, .says = "(1 round, cleanup every 5 sends)", .severity = WARNING},
 	{"NVF-GC-NEVER-FIRES",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of variables that nothing reads, as they resemble one that NVFlare or the allocator reads. */
+/* Names of variables that nothing reads, but that resemble one that is read. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -162,8 +162,8 @@ static unsigned notebook_line(const struct flmem_check *check, size_t at)
 	return last ? last->place.line : 1;
 }
 
-static void report_misspelt(struct flmem_check *check, const struct token *token, unsigned line,
-			    const char *meant)
+static void report_misspelt_variable(struct flmem_check *check, const struct token *token,
+				     unsigned line, const char *meant)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING,
 				  .text = "",
@@ -207,7 +207,7 @@ static void check_token(struct flmem_check *check, const struct token *token, un
 	if (!meant || is_used(check, token, &progress->searched))
 		return;
 	progress->reported++;
-	report_misspelt(check, token, line, meant);
+	report_misspelt_variable(check, token, line, meant);
 }
 
 static void variable_unknown(struct flmem_check *check)

@@ -116,7 +116,7 @@ static bool read_module_text(const char *file, struct flmem_buf *text)
 	return fd >= 0 && !flmem_io_read_all(fd, BYTES_MAX, text);
 }
 
-static struct flmem_python_module *add_module(struct module_search *search)
+static struct flmem_python_module *add_imported_module(struct module_search *search)
 {
 	struct flmem_python_modules *modules = search->modules;
 	struct flmem_python_module *grown =
@@ -159,10 +159,11 @@ static void drop_module(struct flmem_python_modules *modules)
 }
 
 /* Takes the path of the file. */
-static int note_module(struct module_search *search, const char *name, unsigned ups, char *file)
+static int note_imported_module(struct module_search *search, const char *name, unsigned ups,
+				char *file)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_python_module *module = add_module(search);
+	struct flmem_python_module *module = add_imported_module(search);
 	struct flmem_error refused = {0};
 	bool about;
 
@@ -205,7 +206,7 @@ static bool visit_module(void *context, const char *name, unsigned ups)
 	if (!file || is_known(search, file) || strcmp(file, search->path) == 0)
 		free(file);
 	else
-		search->code = note_module(search, name, ups, file);
+		search->code = note_imported_module(search, name, ups, file);
 	return !search->code;
 }
 
