@@ -185,7 +185,20 @@ for f in json.load(sys.stdin)["findings"]:
 	printf 'my-nvflare==2.7\nnvflare==2.8.0\n' >"$top/requirements.txt"
 	flmem recommend --json "$top"
 	diff <(findings) <(echo "NVF-EXECUTOR-TOO-NEW job.py:2") || fail "other findings"
+	local pin
+	rm "$top/Dockerfile"
+	for pin in 'NVFlare==2.8.0 --hash=x' 'nvflare==2.8.*' 'nvflare[PT] ~= 2.8.0' 'nvflare = "2.8.0"' '- nvflare=2.8'; do
+		echo "$pin" >"$top/requirements.txt"
+		flmem recommend --json "$top"
+		diff <(findings) <(echo "NVF-EXECUTOR-TOO-NEW job.py:2") || fail "other findings with $pin"
+	done
+	for pin in 'nvflare>=2.8.0' 'nvflare~=2.8' 'nvflare = "^2.8"' 'nvflare2==2.8.0' 'nvflare'; do
+		echo "$pin" >"$top/requirements.txt"
+		flmem recommend --json "$top"
+		diff <(findings) /dev/null || fail "findings with $pin"
+	done
 	printf 'nvflare==2.9.0\n' >"$top/requirements.txt" # two versions
+	printf 'RUN pip install nvflare==2.8.0\n' >"$top/Dockerfile"
 	flmem recommend --json "$top"
 	diff <(findings) /dev/null || fail "findings of one of two versions"
 }

@@ -35,39 +35,55 @@ static const char *behind_name(const char *text, const char *at, const char *pac
 	return at + strspn(at, " ");
 }
 
-/* "== 2.9.0", which "==2.9.*" is no single version of. */
+/* Where a version follows: "==", "~=", or "=" of conda and poetry; NULL: none, or a range. */
+static const char *behind_operator(const char *text)
+{
+	if (flmem_text_starts(text, "==") || flmem_text_starts(text, "~="))
+		text += 2;
+	else if (*text == '=')
+		text++;
+	else
+		return NULL;
+	text += strspn(text, " ");
+	return text + (*text == '"' || *text == '\'');
+}
+
+/* "== 2.9.0"; of "==2.9.*" and "~=2.9.0" the last part is not known. */
 static void note_pin(struct pins *pins, const char *text)
 {
-	char version[32];
+	bool compatible = *text == '~';
 	struct flmem_version_number found;
+	char version[32];
 	size_t length;
 
-	if (!flmem_text_starts(text, "=="))
-		return;
-	text += 2 + strspn(text + 2, " ");
-	length = strspn(text, "0123456789.");
-	if (!length || length >= sizeof(version) || text[length] == '*')
+	text = behind_operator(text);
+	length = text ? strspn(text, "0123456789.") : 0;
+	if (!length || length >= sizeof(version))
 		return;
 	snprintf(version, sizeof(version), "%.*s", (int)length, text);
-	if (flmem_version_number_parse(version, &found, NULL))
+	if (compatible && strrchr(version, '.'))
+		*strrchr(version, '.') = '\0';
+	if (flmem_version_number_parse(version, &found, NULL) || found.count < 2)
 		return;
 	pins->differ |=
 		pins->release.count && flmem_version_number_compare(&pins->release, &found) != 0;
-	pins->release = found;
+	if (found.count > pins->release.count)
+		pins->release = found;
 }
 
 static void note_line_pins(struct pins *pins, const char *text, const char *line, size_t length)
 {
-	const char *at = line, *end = line + length;
+	size_t name = strlen(pins->package);
 
 	if (line[strspn(line, " \t")] == '#')
 		return;
-	while ((at = memmem(at, (size_t)(end - at), pins->package, strlen(pins->package)))) {
-		const char *behind = behind_name(text, at, pins->package);
+	for (size_t i = 0; i + name < length; i++) {
+		const char *behind = strncasecmp(line + i, pins->package, name) == 0
+					     ? behind_name(text, line + i, pins->package)
+					     : NULL;
 
-		if (behind && *behind == '=')
+		if (behind)
 			note_pin(pins, behind);
-		at += strlen(pins->package);
 	}
 }
 
