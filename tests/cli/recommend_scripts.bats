@@ -251,3 +251,13 @@ for f in json.load(sys.stdin)["findings"]:
 		NVF-EXECUTOR-TOO-NEW pinned.ipynb:1
 	END
 }
+
+@test "a command for clients that is a variable may set variables" {
+	local top=$BATS_TEST_TMPDIR/project recipe='FedAvgRecipe(name="x", num_rounds=9, server_memory_gc_rounds=1, client_memory_gc_rounds=1, command=c)'
+	mkdir -p "$top"
+	printf 'from nvflare.recipe import FedAvgRecipe\nc = "MALLOC_ARENA_MAX=2 python3"\n%s\n' "$recipe" >"$top/a.py"
+	printf 'from nvflare.recipe import FedAvgRecipe\nc = "python3 -u"\n%s\n' "$recipe" >"$top/b.py"
+	flmem recommend --json "$top"
+	assert_status 0
+	diff <(findings) <(echo "NVF-ENVIRON-CANNOT-TELL a.py:3") || fail "other findings"
+}
