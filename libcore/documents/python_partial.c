@@ -67,6 +67,8 @@ static int complete_partial(struct flmem_cursor *cursor, struct flmem_node *part
 		copy->first = given->first;
 		copy->last = given->last;
 	}
+	for (struct flmem_node *n = own; n; n = n->next)
+		n->index += args->last ? args->last->index + 1 : 0;
 	if (args->last)
 		args->last->next = own;
 	else
