@@ -58,12 +58,13 @@ static void assert_left(const char *expected, bool import_frames, const char *co
 {
 	struct flmem_heap_profile *p = read_stack(files, import_frames);
 	char left[64] = "";
+	size_t length = 0;
 
 	for (uint32_t node = p->sites[0].node; node; node = p->nodes[node].parent) {
 		const char *function = p->frames[p->nodes[node].frame].function;
 
-		strncat(left, function ? function : "native", sizeof(left) - strlen(left) - 1);
-		strncat(left, " ", sizeof(left) - strlen(left) - 1);
+		length += (size_t)snprintf(left + length, sizeof(left) - length, "%s ",
+					   function ? function : "native");
 	}
 	flmem_heap_profile_free(p);
 	assert_string_equal(left, expected);
