@@ -29,6 +29,15 @@ static bool continues_run(const struct mapping_run *run, const struct flmem_map 
 	return map->offset || (run->text && !(map->flags & FLMEM_MAP_EXEC));
 }
 
+/*
+ * Between the segments of a library that are aligned to more than a page, the dynamic linker leaves
+ * a part of the first mapping inaccessible: its offset is higher than that of the next segment.
+ */
+static bool is_hole(const struct flmem_map *map)
+{
+	return !(map->flags & (FLMEM_MAP_READ | FLMEM_MAP_WRITE | FLMEM_MAP_EXEC));
+}
+
 /* The next run of mappings of one file at or after *index; moves *index past the run. */
 static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct mapping_run *ret_run)
 {
@@ -38,7 +47,7 @@ static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct m
 	for (; i < maps->count; i++) {
 		const struct flmem_map *map = &maps->rows[i];
 
-		if (!map->inode)
+		if (!map->inode || is_hole(map))
 			continue; /* .bss, and parts that were made anonymous */
 		if (!run.first)
 			run.first = map;

@@ -178,6 +178,35 @@ static void libraries_opened_locally_come_after_libc(void **state)
 	dlclose(library);
 }
 
+/* Whether a part of its file is mapped, but inaccessible. */
+static bool has_hole(const struct flmem_module *module)
+{
+	for (size_t i = 0; i < scene.maps.count; i++)
+		if (scene.maps.rows[i].inode == module->inode &&
+		    !(scene.maps.rows[i].flags &
+		      (FLMEM_MAP_READ | FLMEM_MAP_WRITE | FLMEM_MAP_EXEC)))
+			return true;
+	return false;
+}
+
+static void data_behind_a_hole_belongs_to_the_library(void **state)
+{
+	void *library = dlopen(VICTIMS "/elf/holes.so", RTLD_NOW | RTLD_LOCAL);
+	const struct flmem_module *module;
+	uintptr_t data;
+
+	(void)state;
+	assert_non_null(library);
+	data = (uintptr_t)dlsym(library, "sample_data");
+	open_scene(getpid());
+	module = flmem_modules_find(&scene.modules, (uintptr_t)dlsym(library, "sample_function"));
+	assert_non_null(module);
+	assert_true(has_hole(module));
+	assert_ptr_equal(flmem_modules_find(&scene.modules, data), module);
+	assert_in_range(data, module->start, module->end - 1);
+	dlclose(library);
+}
+
 static void programs_of_every_kind_are_read(void **state)
 {
 	static const struct {
@@ -512,6 +541,7 @@ int main(void)
 		CHECK(own_symbols_are_where_dlsym_finds_them),
 		CHECK(own_program_comes_first),
 		CHECK(libraries_opened_locally_come_after_libc),
+		CHECK(data_behind_a_hole_belongs_to_the_library),
 		CHECK(programs_of_every_kind_are_read),
 		CHECK(slots_are_followed_through_plt_entries),
 		CHECK(replaced_programs_are_still_read),
