@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/arm_code.h"
 #include "allocators/call_plan.h"
 #include "allocators/heap_figures.h"
 #include "allocators/module_search.h"
@@ -132,15 +133,18 @@ static uint64_t decode_x86_store(const unsigned char code[CODE_BYTES], uint64_t 
 static bool find_deferred_free(const struct flmem_module *module, uint64_t *ret_address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
-	unsigned char code[CODE_BYTES];
+	unsigned char code[2 * CODE_BYTES];
 	struct flmem_symbol symbol;
-	uint64_t variable;
+	uint64_t variable = 0;
 
-	if (!image || flmem_image_machine(image) != EM_X86_64 ||
-	    !flmem_image_find_any(image, "mi_register_deferred_free", &symbol) ||
+	if (!image || !flmem_image_find_any(image, "mi_register_deferred_free", &symbol) ||
 	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
 		return false;
-	variable = decode_x86_store(code, symbol.value);
+	if (flmem_image_machine(image) == EM_X86_64)
+		variable = decode_x86_store(code, symbol.value);
+	else if (flmem_image_machine(image) == EM_AARCH64)
+		(void)flmem_arm_code_variable(code, sizeof(code), symbol.value, FLMEM_ARM_STORE,
+					      &variable);
 	return variable && flmem_module_address(module, variable, ret_address);
 }
 

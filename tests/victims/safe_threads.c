@@ -166,11 +166,19 @@ static void *run_worker(void *argument)
 	return NULL;
 }
 
+/* Some C libraries have a higher minimum: 128 KiB in glibc for aarch64. */
+static size_t stack_size(const struct settings *settings)
+{
+	size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
+
+	return settings->stack_bytes < (long)least ? least : (size_t)settings->stack_bytes;
+}
+
 /* Stacks side by side, each with an invisible guard page at its lower end. */
 static void set_guarded_stack(pthread_attr_t *attributes, const struct settings *settings, long i)
 {
 	static char *all;
-	size_t size = (size_t)settings->stack_bytes;
+	size_t size = stack_size(settings);
 
 	if (!all)
 		all = mmap(NULL, size * THREADS_MAX, PROT_READ | PROT_WRITE,
@@ -193,7 +201,7 @@ static void start_workers(const struct settings *settings)
 
 	pthread_attr_init(&attributes);
 	if (settings->stack_bytes > 0 &&
-	    pthread_attr_setstacksize(&attributes, (size_t)settings->stack_bytes) != 0)
+	    pthread_attr_setstacksize(&attributes, stack_size(settings)) != 0)
 		victim_die("pthread_attr_setstacksize");
 	for (long i = 0; i < settings->churners + settings->idlers; i++) {
 		workers[i].settings = settings;

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "allocators/arm_code.h"
 #include "allocators/call_plan.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
 #include "base/cleanup.h"
@@ -29,7 +30,18 @@ static bool may_keep_all_memory(const struct flmem_view *view, const struct flme
 	       flmem_process_read_memory(view->process, at, &rate, sizeof(rate)) || !(rate > 0);
 }
 
-static const unsigned char load[] = {0x48, 0x8b, 0x05}; /* mov variable(%rip), %rax */
+/* An instruction that names a variable, within `most` bytes from the begin of its function. */
+struct variable_use {
+	unsigned char x86_64[3]; /* its first bytes; it ends in the distance of the variable */
+	size_t most;
+	enum flmem_arm_use aarch64;
+};
+
+static const struct variable_use load = {
+	{0x48, 0x8b, 0x05}, /* mov variable(%rip), %rax */
+	ENDBR64_BYTES,
+	FLMEM_ARM_LOAD,
+};
 
 /* Classes whose objects gperftools makes itself, by the symbols of their tables of functions. */
 static const char *const system_allocators[] = {
@@ -80,32 +92,41 @@ static bool is_programs_object(const struct flmem_view *view, const struct flmem
 	       !is_own_class(view, found, functions, names);
 }
 
-/*
- * Run-time address of the variable that an instruction of this function names. The instruction
- * begins with these three bytes, at most `most` bytes behind the begin of the function, and ends in
- * the distance of the variable. False for other code.
- */
-static bool find_variable(const struct flmem_allocator *found, const char *function,
-			  const unsigned char instruction[3], size_t most, uint64_t *ret_address)
+static bool find_x86_variable(const unsigned char *code, uint64_t at,
+			      const struct variable_use *use, uint64_t *ret_address)
 {
-	struct flmem_image *image = flmem_module_image(found->module, NULL);
-	unsigned char code[CODE_BYTES + 7];
-	struct flmem_symbol symbol;
 	int32_t distance;
 
-	if (!image || flmem_image_machine(image) != EM_X86_64 ||
-	    !flmem_image_find_any(image, function, &symbol) ||
-	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
-		return false;
-	for (size_t at = 0; at <= most; at++) {
-		if (memcmp(code + at, instruction, 3) != 0)
+	for (size_t i = 0; i <= use->most; i++) {
+		if (memcmp(code + i, use->x86_64, sizeof(use->x86_64)) != 0)
 			continue;
-		memcpy(&distance, code + at + 3, sizeof(distance));
-		return flmem_module_address(found->module,
-					    symbol.value + at + 7 + (uint64_t)(int64_t)distance,
-					    ret_address);
+		memcpy(&distance, code + i + 3, sizeof(distance));
+		*ret_address = at + i + 7 + (uint64_t)(int64_t)distance;
+		return true;
 	}
 	return false;
+}
+
+/* Run-time address of the variable that a function uses so. False for other code. */
+static bool find_variable(const struct flmem_allocator *found, const char *function,
+			  const struct variable_use *use, uint64_t *ret_address)
+{
+	struct flmem_image *image = flmem_module_image(found->module, NULL);
+	unsigned char code[CODE_BYTES + 8];
+	struct flmem_symbol symbol;
+	uint64_t value;
+	bool is_arm;
+
+	if (!image || !flmem_image_find_any(image, function, &symbol) ||
+	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
+		return false;
+	is_arm = flmem_image_machine(image) == EM_AARCH64;
+	if (!is_arm && flmem_image_machine(image) != EM_X86_64)
+		return false;
+	return (is_arm ? flmem_arm_code_variable(code, sizeof(code), symbol.value, use->aarch64,
+						 &value)
+		       : find_x86_variable(code, symbol.value, use, &value)) &&
+	       flmem_module_address(found->module, value, ret_address);
 }
 
 /*
@@ -116,7 +137,7 @@ static bool has_own_extension(const struct flmem_view *view, const struct flmem_
 {
 	uint64_t at;
 
-	return find_variable(found, "_ZN15MallocExtension8instanceEv", load, ENDBR64_BYTES, &at) &&
+	return find_variable(found, "_ZN15MallocExtension8instanceEv", &load, &at) &&
 	       is_programs_object(view, found, at, extensions);
 }
 
@@ -170,15 +191,19 @@ static bool has_own_function(const struct flmem_view *view, const struct flmem_a
 /* The address of a list: by its symbol, or from the code of a function that uses it. */
 static bool find_hook_list(const struct flmem_allocator *found, bool frees, uint64_t *ret_address)
 {
-	static const unsigned char take[] = {0x48, 0x8d, 0x3d}; /* lea variable(%rip), %rdi */
+	static const struct variable_use take = {
+		{0x48, 0x8d, 0x3d}, /* lea variable(%rip), %rdi */
+		CODE_BYTES,
+		FLMEM_ARM_ARGUMENT,
+	};
 
 	if (frees)
 		return flmem_module_symbol_any(found->module, "_ZN4base8internal13delete_hooks_E",
 					       ret_address) ||
-		       find_variable(found, "tc_free", load, ENDBR64_BYTES, ret_address);
+		       find_variable(found, "tc_free", &load, ret_address);
 	return flmem_module_symbol_any(found->module, "_ZN4base8internal10new_hooks_E",
 				       ret_address) ||
-	       find_variable(found, "MallocHook_AddNewHook", take, CODE_BYTES, ret_address);
+	       find_variable(found, "MallocHook_AddNewHook", &take, ret_address);
 }
 
 int flmem_tcmalloc_check_malloc_hooks(const struct flmem_view *view,

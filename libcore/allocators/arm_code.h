@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_ARM_CODE_H
+#define FLMEM_ALLOCATORS_ARM_CODE_H
+
+/* Which static variable a function of an allocator uses, from its machine code for aarch64. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum flmem_arm_use {
+	FLMEM_ARM_LOAD,	    /* its first 64-bit load of a variable */
+	FLMEM_ARM_STORE,    /* its first store of its first argument */
+	FLMEM_ARM_ARGUMENT, /* the first variable whose address it passes as a first argument */
+};
+
+/*
+ * The address of the variable, in the terms of `at`, the address of these instructions. They are
+ * read in their order, up to the first jump; calls are passed over. False: no such use of a variable
+ * whose address is in the code.
+ */
+bool flmem_arm_code_variable(const unsigned char *code, size_t bytes, uint64_t at,
+			     enum flmem_arm_use use, uint64_t *ret_address);
+
+#endif
