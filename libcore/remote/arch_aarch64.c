@@ -169,6 +169,8 @@ const char *flmem_aarch64_refuses(const struct flmem_vector_use *use)
 		return "uses the matrix extension of its processor (SME)";
 	if (use->shadow_stack)
 		return "has its returns checked by the processor (GCS)";
+	if (use->keys)
+		return "has protection keys (POE), with which it has not been tried";
 	return use->tags ? "has its memory tags checked by the processor (MTE)" : NULL;
 }
 
@@ -177,13 +179,14 @@ static struct flmem_vector_use read_use(pid_t tid)
 	struct flmem_vector_use use = {0};
 	uint64_t shadow[3] = {0}; /* features_enabled, features_locked, gcspr_el0 */
 	bool wide = false;
-	uint64_t tags = 0;
+	uint64_t tags = 0, rights;
 
 	use.wide = uses_vectors(tid, REGSET_SVE, &wide) && wide;
 	use.streaming = uses_vectors(tid, REGSET_SSVE, &wide);
 	use.matrix = uses_vectors(tid, REGSET_ZA, &wide);
 	use.shadow_stack =
 		read_regset(tid, REGSET_GCS, shadow, sizeof(shadow)) > 0 && shadow[0] & GCS_ENABLED;
+	use.keys = read_regset(tid, REGSET_POE, &rights, sizeof(rights)) > 0;
 	use.tags = read_regset(tid, REGSET_TAGS, &tags, sizeof(tags)) > 0 && tags & TAGS_CHECKED;
 	return use;
 }
@@ -235,7 +238,11 @@ bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
 	return state->after_svc && (int64_t)state->regs.regs[0] == -EINTR;
 }
 
-/* With plain EINTR the first argument is gone; the wait that was read before has it. */
+/*
+ * With plain EINTR the first argument is gone; the wait that was read before has it. Whether the
+ * thread is still in that one, and not in another that differs in the first argument alone, is
+ * known to the caller.
+ */
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at)
 {

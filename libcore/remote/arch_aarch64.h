@@ -60,6 +60,7 @@ struct flmem_vector_use {
 	bool streaming;	   /* SME's streaming mode */
 	bool matrix;	   /* SME's matrix register is on: functions may not be called as usual */
 	bool shadow_stack; /* returns are checked (GCS) */
+	bool keys;	   /* there are rights of protection keys (POE) */
 	bool tags;	   /* of memory are checked (MTE): frames are written without them */
 };
 

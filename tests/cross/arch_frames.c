@@ -339,7 +339,7 @@ static void the_frame_of_a_handler_is_found(void)
 {
 	const struct flmem_vector_use none = {0}, wide = {.wide = true}, sme = {.streaming = true};
 	const struct flmem_vector_use matrix = {.matrix = true}, shadow = {.shadow_stack = true};
-	const struct flmem_vector_use tags = {.tags = true};
+	const struct flmem_vector_use tags = {.tags = true}, keys = {.keys = true};
 	uint64_t words[256] = {0}, mask;
 
 	signal(SIGUSR1, find_own_frame);
@@ -349,6 +349,7 @@ static void the_frame_of_a_handler_is_found(void)
 	CHECK(!flmem_aarch64_refuses(&none) && flmem_aarch64_refuses(&wide));
 	CHECK(flmem_aarch64_refuses(&sme) && flmem_aarch64_refuses(&matrix));
 	CHECK(flmem_aarch64_refuses(&shadow) && flmem_aarch64_refuses(&tags));
+	CHECK(flmem_aarch64_refuses(&keys));
 }
 
 static void what_does_not_fit_is_refused(void)
