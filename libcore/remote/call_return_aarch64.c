@@ -262,6 +262,7 @@ static void enter_call(struct entering *entering)
 	entering->start_us = flmem_clock_us();
 	/* In case it does not get there in time, and is stopped inside the call. */
 	flmem_arch_read_call(entering->own, &tracee->wait);
+	tracee->may_have_moved = false; /* each call that it enters is reported */
 	while ((report = run_to_report(entering, pass, &signal)) == REPORT_SIGNAL)
 		if (sort_signal(entering, signal, &pass))
 			break;

@@ -22,6 +22,7 @@
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
+#define NOTE_TRIES 3
 /* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
@@ -83,6 +84,34 @@ static bool read_stop(pid_t tid, int *ret_status)
 	return true;
 }
 
+/* How often a thread has gone to sleep by itself; false if that is unknown. */
+static bool count_sleeps(pid_t tid, uint64_t *ret_sleeps)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
+	    flmem_status_parse(text.data, &status, NULL) || status.voluntary_switches.unknown)
+		return false;
+	*ret_sleeps = status.voluntary_switches.value;
+	return true;
+}
+
+/*
+ * True if the stopped thread has gone to sleep only once since its wait was read: for the stop. In
+ * another call it would have slept again, unless the stop has come before; its registers may differ
+ * in the lost first argument alone.
+ */
+static bool has_stayed(const struct flmem_tracee *tracee)
+{
+	uint64_t sleeps;
+
+	return !tracee->may_have_moved ||
+	       (count_sleeps(tracee->tid, &sleeps) && sleeps == tracee->sleeps + 1);
+}
+
 /* The program must not see the EINTR with which this interrupt ended its call. */
 static void make_resumable(struct flmem_tracee *tracee)
 {
@@ -92,7 +121,8 @@ static void make_resumable(struct flmem_tracee *tracee)
 	if (flmem_arch_read_registers(tracee->tid, &state))
 		return;
 	flmem_arch_read_call(&state, &at);
-	if (flmem_arch_forgets_wait && flmem_arch_interrupted_in(&state, &tracee->wait)) {
+	if (flmem_arch_forgets_wait && flmem_arch_interrupted_in(&state, &tracee->wait) &&
+	    has_stayed(tracee)) {
 		at = tracee->wait;
 		flmem_arch_note_wait(&state, &at);
 	}
@@ -269,20 +299,37 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 	return event;
 }
 
-/* What the thread waits in, where the stop itself does not show it. */
-static void note_wait(struct flmem_tracee *tracee)
+static bool read_current_wait(pid_t tid, struct flmem_task_wait *ret_wait)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_task_wait wait;
 	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	return !flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) &&
+	       flmem_task_wait_parse(text.data, ret_wait) == 1;
+}
+
+/*
+ * What the thread waits in, where the stop itself does not show it, and how often it has slept up
+ * to this wait.
+ */
+static void note_wait(struct flmem_tracee *tracee)
+{
+	struct flmem_task_wait wait;
+	uint64_t sleeps;
 
 	tracee->wait = (struct flmem_task_wait){.number = -1};
 	if (!flmem_arch_forgets_wait)
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tracee->tid);
-	if (!flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) &&
-	    flmem_task_wait_parse(text.data, &wait) == 1)
+	tracee->may_have_moved = true;
+	for (int i = 0; i < NOTE_TRIES; i++) {
+		if (!count_sleeps(tracee->tid, &tracee->sleeps) ||
+		    !read_current_wait(tracee->tid, &wait) || !count_sleeps(tracee->tid, &sleeps) ||
+		    sleeps != tracee->sleeps)
+			continue;
 		tracee->wait = wait;
+		return;
+	}
 }
 
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)

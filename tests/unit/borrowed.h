@@ -126,12 +126,13 @@ static inline void pipe_close(const int ends[2])
 static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, long address,
 				    long data)
 {
+	bool peeks = request == PTRACE_PEEKDATA || request == PTRACE_PEEKTEXT;
 	long word = 0, rc;
 
-	if (request == PTRACE_PEEKDATA)
+	if (peeks)
 		data = (long)(uintptr_t)&word;
 	rc = syscall(SYS_ptrace, (long)request, tid, address, data);
-	return rc == 0 && request == PTRACE_PEEKDATA ? word : rc;
+	return rc == 0 && peeks ? word : rc;
 }
 
 static inline void expect_borrowed(int rc, const struct flmem_error *err)
