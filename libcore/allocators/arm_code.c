@@ -19,8 +19,8 @@ static unsigned first_operand(uint32_t code)
 	return code >> 5 & 31;
 }
 
-static void set_register(struct arm_registers *registers, unsigned number, bool known,
-			 uint64_t value)
+static void set_arm_register(struct arm_registers *registers, unsigned number, bool known,
+			     uint64_t value)
 {
 	registers->known[number] = known && number != REGISTERS - 1;
 	registers->values[number] = value;
@@ -74,13 +74,13 @@ static void follow_arm_code(struct arm_registers *registers, uint32_t code, uint
 	uint64_t immediate = (code >> 10 & 0xfff) << (code >> 22 & 1 ? 12 : 0);
 
 	if ((code & 0x1f000000) == 0x10000000) { /* adr, adrp */
-		set_register(registers, to, true, relative_address(code, at));
+		set_arm_register(registers, to, true, relative_address(code, at));
 	} else if ((code & 0xff800000) == 0x91000000) { /* add to, from, #immediate */
-		set_register(registers, to, registers->known[from],
-			     registers->values[from] + immediate);
+		set_arm_register(registers, to, registers->known[from],
+				 registers->values[from] + immediate);
 	} else if ((code & 0xffe0ffe0) == 0xaa0003e0) { /* mov to, from */
 		from = code >> 16 & 31;
-		set_register(registers, to, registers->known[from], registers->values[from]);
+		set_arm_register(registers, to, registers->known[from], registers->values[from]);
 	} else if (is_arm_call(code)) {
 		memset(registers->known, 0, CALL_CLOBBERED * sizeof(*registers->known));
 		registers->known[LINK] = false;
