@@ -7,6 +7,8 @@ threads there, with the libraries linked in:
     cmake -S . -B BUILD -DCMAKE_TOOLCHAIN_FILE=... -DFLMEM_BUNDLED=... -DFLMEM_TESTS=OFF \\
         -DCMAKE_C_FLAGS=-DFLMEM_BORROW_AARCH64
 
+A SET may be followed by @ and a system of run.py, whose kernel then runs Debian 12's programs.
+
 Each SET of victims.py runs in a system of its own, with Debian's Python, and takes minutes. A
 processor with SVE is emulated for the sets without Python code: computing threads that use it are
 not borrowed.
@@ -23,8 +25,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import run  # noqa: E402
 
 SYSTEM = "arm64-bookworm"
-TRIMS = {"waits": 4, "allocators": 2, "busy": 3, "traps": 2, "code": 2, "kills": 8}
+TRIMS = {"waits": 6, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
+         "kills": 8}
 PLAIN = ("max,pauth-impdef=on,sve=off,sme=off",)
+TAGGED = ("-M", "virt,mte=on")
 PACKAGES = ("libgcc-s1", "zlib1g", "libexpat1", "python3.11-minimal", "libpython3.11-minimal",
             "libpython3.11-stdlib", "libffi8", "libbz2-1.0", "liblzma5", "libssl3", "libstdc++6",
             "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0")
@@ -56,7 +60,7 @@ poweroff -f
 
 def compile_one(output, sources, *words):
     victims = os.path.join(run.TOP, "tests", "victims")
-    subprocess.run([run.SYSTEMS[SYSTEM].compiler, "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-Wl,-z,now",
+    subprocess.run([run.SYSTEMS[SYSTEM].compiler, "-D_GNU_SOURCE=", "-O1", "-g", "-pthread", "-Wl,-z,now",
                     "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", "-o", output,
                     *(os.path.join(victims, source) for source in sources), *words], check=True)
 
@@ -70,6 +74,8 @@ def compile_victims(folder, libraries):
                     ["safe_blocked.c", *BLOCKED, "safe_common.c"], *words)
     compile_one(os.path.join(folder, "safe_threads_static"), ["safe_threads.c", "safe_common.c"],
                 "-static")
+    compile_one(os.path.join(folder, "safe_vectors_aarch64"), ["safe_vectors_aarch64.c", "safe_common.c"])
+    compile_one(os.path.join(folder, "hooked"), ["allocators/hooked.c"])
     for name, pattern in LINKED.items():
         compile_one(os.path.join(folder, "safe_threads_" + name), ["safe_threads.c", "safe_common.c"],
                     sorted(glob.glob(os.path.join(libraries, pattern)))[0])
@@ -112,13 +118,16 @@ def make_tree(tree, place, build, packages):
                         ignore=left_out)
 
 
-def run_set(directory, build, name):
+def run_set(directory, build, word):
+    name, _, kernel = word.partition("@")
     system = run.SYSTEMS[SYSTEM]
     if not shutil.which(system.emulator) or not shutil.which(system.compiler):
         raise run.Absent(f"{system.emulator} or {system.compiler} is not installed")
     place = run.unpack_system(directory, system)
     packages = unpack_packages(place, system)
     options = (*system.options[:-1], *PLAIN) if name == "code" else system.options
+    if name == "extensions":
+        options += TAGGED
     system = dataclasses.replace(system, options=(*options, "-smp", "2"))
     with tempfile.TemporaryDirectory() as folder:
         tree, disk = os.path.join(folder, "tree"), os.path.join(folder, "disk")
@@ -128,7 +137,9 @@ def run_set(directory, build, name):
             file.write(INIT.replace("{words}", f"{name} {TRIMS[name]}"))
         with open(disk, "wb") as file:
             file.write(run.pack_tree(tree))
-        run.report(name, run.boot(place, system, disk))
+        if kernel:
+            place = run.unpack_system(directory, run.SYSTEMS[kernel])
+        run.report(word, run.boot(place, system, disk), counted=True)
 
 
 def main():

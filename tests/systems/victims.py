@@ -8,6 +8,7 @@ that in their names. One line for each target, in the form of `init`.
 """
 import os
 import random
+import subprocess
 import sys
 import traceback
 
@@ -22,6 +23,14 @@ from harness import command, report, victim  # noqa: E402
 
 KILLED = ("waits in read", "waits in epoll_wait", "waits in nanosleep", "8 threads churn, 3 wait",
           "1000 signals a second")
+# Functions that a program gave its allocator: no borrowed thread may run them.
+HOOKS = (("jemalloc", "0"), ("mimalloc", "0"), ("tcmalloc", "0"), ("tcmalloc", "extension"),
+         ("jemalloc", "none"), ("mimalloc", "none"), ("tcmalloc", "none"))
+# What the frame of a borrowed thread does not hold.
+EXTENSIONS = (("computes with SVE", "sve", entries.REFUSE),
+              ("computes with SVE beside a thread that waits", "sve-beside", entries.TRIM),
+              ("waits with the matrix register of SME", "za", entries.REFUSE),
+              ("waits with checked memory tags", "mte", entries.REFUSE))
 STOPS = 30  # of the system calls of flmem, among which those are at which it is killed
 
 
@@ -68,6 +77,51 @@ def kill_target(flmem, entry, kills, build):
         f"{target.counts['ended before']} ended before; {report.median([target.wall_s]):.1f} s")
 
 
+def trim_hooked(flmem, build, allocator, where, trims):
+    """tests/victims/allocators/hooked.c waits for a byte with the lock that its function takes."""
+    environment = dict(os.environ, LD_PRELOAD=victim.allocator_library(allocator))
+    wanted, problems, answer = (0 if where == "none" else 5), [], b""
+    with subprocess.Popen([os.path.join(build, "tests", "victims", "hooked"), where], env=environment,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            for _ in range(trims):
+                trim = flmem.trim(process.pid, "10s")
+                if trim.status != wanted:
+                    problems.append(f"status {trim.status}: {trim.reason}")
+            process.stdin.write(b".")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        finally:
+            process.kill()
+    if answer != b"go on\n":
+        problems.append(f"it does not go on, but says {answer!r}")
+    say(f"hook {where}, {allocator}", problems, f"{trims} {'refused' if wanted else 'trimmed'}")
+
+
+def hook_targets(flmem, build, trims):
+    for allocator, where in HOOKS:
+        try:
+            trim_hooked(flmem, build, allocator, where, trims)
+        except Exception as problem:  # pylint: disable=broad-except
+            say(f"hook {where}, {allocator}", [repr(problem)], "")
+
+
+def extensions(victims):
+    program, found = os.path.join(victims, "safe_vectors_aarch64"), []
+    for name, mode, expect in EXTENSIONS:
+        lacks = subprocess.run([program, mode, "check"], check=False).returncode
+        found.append(entries.Entry(name, [program, mode], expect=expect, statuses=(4, 5, 6),
+                                   missing="this processor or kernel has none" if lacks else ""))
+    return found
+
+
+def lacks_guards(entry):
+    """-g of safe_threads needs MADV_GUARD_INSTALL."""
+    release = tuple(int(number) for number in os.uname().release.split(".")[:2])
+    return "-g" in entry.argv and release < (6, 13)
+
+
 def choose(name, victims):
     own = [allocator for allocator in entries.ALLOCATORS if not entries.available(allocator)]
     sets = {
@@ -77,6 +131,7 @@ def choose(name, victims):
         "busy": lambda: entries.busy(victims, own[:1]),
         "traps": lambda: entries.traps(victims, own[:1]),
         "code": entries.code,
+        "extensions": lambda: extensions(victims),
         "kills": lambda: [one for one in kill.targets(victims, own[:1]) if one.name in KILLED],
     }
     return sets[name]()
@@ -87,9 +142,14 @@ def main():
     flmem = command.Flmem(build)
     victim.end_at_signals()
     wanted = sys.argv[4] if len(sys.argv) > 4 else ""
+    if name == "hooks":
+        hook_targets(flmem, build, trims)
+        return
     for entry in choose(name, os.path.join(build, "tests", "victims")):
         if wanted not in entry.name:
             continue
+        if lacks_guards(entry):
+            entry.missing = "this kernel has no guard pages that mappings do not show"
         if entry.missing or not os.path.exists(entry.argv[0]):
             print(f"STEP {entry.name.replace(' ', '_')} SKIP {entry.missing or 'not built'}")
             continue
