@@ -59,6 +59,8 @@ SYSTEMS = {
     "amd64-trixie": amd64("trixie"),
     "amd64-sid": amd64("sid"),
 }
+# Debian's Python, where its packages are named here.
+PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}
 TAGS = {"arm64": "manylinux_2_28_aarch64", "amd64": "manylinux_2_28_x86_64"}
 
 
@@ -174,6 +176,28 @@ def compile_policy(system, path):
     subprocess.run([parser, "-Q", "-K", "-M", FEATURES, "-o", path], check=True, input=PROFILE, text=True)
 
 
+def add_python(place, system, tree):
+    """What /python.py needs; busybox and the C library are there."""
+    version = PYTHONS.get(system.suite)
+    if not version:
+        return
+    folder = os.path.join(place, "python-packages")
+    if not os.path.isdir(folder):
+        os.makedirs(folder + ".part", exist_ok=True)
+        download(folder + ".part", system, (f"python{version}-minimal", f"libpython{version}-minimal",
+                                            f"libpython{version}-stdlib", "zlib1g", "libexpat1"))
+        for package in glob.glob(os.path.join(folder + ".part", "*.deb")):
+            subprocess.run(["dpkg-deb", "-x", package, os.path.join(folder + ".part", "root")], check=True)
+        os.rename(folder + ".part", folder)
+    for name in ("lib", "usr/lib"):
+        if os.path.isdir(os.path.join(folder, "root", name)):
+            shutil.copytree(os.path.join(folder, "root", name), os.path.join(tree, name), symlinks=True,
+                            dirs_exist_ok=True, ignore=shutil.ignore_patterns("test", "idlelib", "lib2to3"))
+    shutil.copy(os.path.join(folder, "root", "usr", "bin", f"python{version}"),
+                os.path.join(tree, "bin", "python3"))
+    shutil.copy(os.path.join(HERE, "python.py"), tree)
+
+
 def make_root(directory, place, system, tree):
     unpacked = os.path.join(place, "root")
     for name in ("lib", "lib64", "usr/lib", "usr/lib64"):
@@ -189,6 +213,7 @@ def make_root(directory, place, system, tree):
     found = glob.glob(os.path.join(unpacked, "bin", "busybox")) + \
         glob.glob(os.path.join(unpacked, "usr", "bin", "busybox"))
     shutil.copy(found[0], os.path.join(tree, "bin"))
+    add_python(place, system, tree)
     wheels.unpack(wheels.wheel_of(directory, TAGS[system.architecture]), tree)
     compile_programs(system, unpacked, os.path.join(tree, "bin"))
     compile_policy(system, os.path.join(tree, "confined.policy"))
@@ -205,12 +230,14 @@ def boot(place, system, disk):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode(errors="replace")
 
 
-def report(name, output):
+def report(name, output, counted=False):
+    """`counted`: what a step that passed says is shown, too."""
     steps = re.findall(r"\bSTEP (\S+) (\S+) ?(.*?)\r?$", output, re.M)
     shown = re.search(r"SYSTEM (.*?)\r?$", output, re.M)
     note(name, "boot", shown.group(1) if shown else "FAILED: " + output.strip()[-300:])
     for step, status, said in steps:
-        note(name, step, "passed" if status == "ok" else f"{status}: {said}")
+        passed = f"passed: {said}" if counted else "passed"
+        note(name, step, passed if status == "ok" else f"{status}: {said}")
     if shown and "END" not in output:
         note(name, "end", "FAILED: the system did not come to its end: " + output.strip()[-300:])
 
