@@ -11,6 +11,8 @@ SEARCH = "libcore/elf/search.c"
 MAPPED = "libcore/ops/aggregate/input_mapped.c"
 BLOCK = "libcore/ops/aggregate/block.c"
 CHOICE = "libcore/ops/aggregate/choose.c"
+MODULES = "libcore/elf/modules.c"
+ARM_CODE = "libcore/allocators/arm_code.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
@@ -20,6 +22,14 @@ CHANGED = ("unit.test_input_changed",)
 WINDOWS = ("unit.test_input_mapped",)
 
 FAULTS = (
+    Fault("hole-splits-module", MODULES, "!map->inode || is_hole(map)",
+          "!map->inode || (0 && is_hole(map))",
+          "passing over the inaccessible parts between the segments of a library",
+          ("unit.test_modules",)),
+    Fault("arm-base-kept", ARM_CODE, "\t\tforget_results(registers, code);\n", "\t\t(void)forget_results;\n",
+          "forgetting the registers that an unknown instruction writes", ("unit.test_arm_code",)),
+    Fault("arm-behind-a-jump", ARM_CODE, "if (is_arm_jump(word))", "if (0 && is_arm_jump(word))",
+          "reading no code behind a jump", ("unit.test_arm_code",)),
     Fault("mapped-failure-unseen", MAPPED, "windows->failed = true;", ";",
           "knowing that pages were replaced by zeros", WINDOWS + CHANGED),
     Fault("mapped-block-kept", BLOCK,
