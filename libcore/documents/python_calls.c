@@ -18,7 +18,6 @@
 #include "documents/python_values.h"
 
 #define BRACKETS_MAX 128
-#define PARTIALS_MAX 32				    /* that are assigned to a name */
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
 
 /* The kinds of open brackets, besides their own characters. */

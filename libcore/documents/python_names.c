@@ -225,7 +225,6 @@ static int bind_value(struct names_pass *pass, struct flmem_python_reader *reade
 		      const struct flmem_place *place)
 {
 	char value[FLMEM_PYTHON_DOTTED_MAX] = "", path[FLMEM_PYTHON_DOTTED_MAX];
-
 	const struct flmem_python_binding row = {.name = name, .place = *place};
 	size_t at;
 
