@@ -308,12 +308,24 @@ EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 	return result;
 }
 
-/* Another library may be loaded at the same addresses: what is known of them is stale. */
-EXPORT int dlclose(void *handle)
+static void forget_modules(void)
 {
 	__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);
 	sampler_memory_refresh();
-	return sampler_next.dlclose(handle);
+}
+
+/*
+ * Another library may be loaded at the same addresses: what is known of them is stale. So is what
+ * was found out meanwhile, by destructors of the library and by other threads.
+ */
+EXPORT int dlclose(void *handle)
+{
+	int rc;
+
+	forget_modules();
+	rc = sampler_next.dlclose(handle);
+	forget_modules();
+	return rc;
 }
 
 /* Names that no other library can take, for the entries that are redirected to them. */

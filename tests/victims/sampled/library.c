@@ -8,3 +8,11 @@ void *library_allocate(size_t size)
 {
 	return malloc(size);
 }
+
+/* The sampler must not take this code for that of what is loaded at the same addresses later. */
+__attribute__((destructor)) static void allocate_at_unloading(void)
+{
+	static void *volatile sink;
+
+	sink = library_allocate(64);
+}
