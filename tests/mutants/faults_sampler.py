@@ -127,7 +127,7 @@ FAULTS = (
           "assigning calls only where both counts are equal", MIXTURES),
     Fault("sample-mixed-lost", MIXED, "at->is_lost = true;", "",
           "leaving out what may be frames of another stack", MIXTURES),
-    Fault("sample-mixed-other-code", MIXED, " && native->code != SAMPLER_CODE_OTHER;", ";",
+    Fault("sample-mixed-other-code", MIXED, " || native->code == SAMPLER_CODE_OTHER)", ")",
           "taking no other code for the interpreter", MIXTURES),
     Fault("sample-mixed-room", MIXED, "if (at->frame < at->python_room)", "if (1)",
           "keeping a mixed stack in its bounds", MIXTURES),

@@ -168,6 +168,31 @@ static void test_where_native_frames_stand(void **state)
 	}
 }
 
+/* A frame pointer may be any number, also the address of a call that there is not. */
+static void test_no_call_at_address_0(void **state)
+{
+	struct sampler_native low[] = {{.frame = 'i', .code = SAMPLER_CODE_INTERPRETER},
+				       {.low = LOW}};
+	struct sampler_call behind = {.end = 1};
+	struct sampler_mixture mixture = {
+		.natives = low,
+		.native_count = 1,
+		.frames = python,
+		.frame_count = 1,
+		.calls = &behind,
+		.is_python_whole = true,
+		.out = out,
+	};
+
+	(void)state;
+	python[0] = 'A';
+	sampler_mix(&mixture);
+	assert_int_equal(mixture.count, 2);
+	assert_int_equal(out[0], 'i');
+	assert_int_equal(out[1], 'A');
+	assert_false(mixture.is_complete);
+}
+
 /* Each Python frame is a call in C, and `between` frames of C call it, as before 3.11. */
 static struct sampler_mixture make_deep(uint32_t python_count, uint32_t between)
 {
@@ -230,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_where_native_frames_stand),
+		cmocka_unit_test(test_no_call_at_address_0),
 		cmocka_unit_test(test_stacks_that_are_too_deep),
 	};
 

@@ -47,9 +47,12 @@ static bool has_next_call(const struct mixing *at)
 
 static bool is_call_in(const struct mixing *at, const struct sampler_native *native)
 {
-	uintptr_t call = has_next_call(at) ? at->m->calls[at->call].at : 0;
+	uintptr_t call;
 
-	return call >= native[0].low && call < native[1].low && native->code != SAMPLER_CODE_OTHER;
+	if (!has_next_call(at) || native->code == SAMPLER_CODE_OTHER)
+		return false;
+	call = at->m->calls[at->call].at;
+	return call >= native[0].low && call < native[1].low;
 }
 
 static bool is_all_python_out(const struct mixing *at)
