@@ -38,6 +38,22 @@ check_mixed() {
 	look 'assert not p.dropped["unmixed"] and not p.dropped["deep"], p.dropped'
 }
 
+@test "--native: stacks of either kind that are too deep are counted as cut" {
+	requires victim:sampled/sampled
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --native -- /usr/bin/python3 -c '
+import sys
+def deepen(depth):
+    return deepen(depth - 1) if depth else bytearray(1 << 20)
+kept = deepen(254)' 3>&-
+	look 'stacks = [p.stack(s.node) for s in p.sites.values()]
+deepest = [s for s in stacks if sum(f[0] == "deepen" for f in s) > 240]
+assert deepest and all(s[-1][0] in ("deepen", "<module>") for s in deepest), [s[-1] for s in deepest]
+assert p.dropped["deep"] and p.dropped["unmixed"], p.dropped'
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- \
+		"$FLMEM_VICTIMS/sampled/sampled" deep 300 3>&-
+	look 'assert p.dropped["deep"] and not p.dropped["unmixed"], p.dropped'
+}
+
 @test "sub-interpreters with --native: frames of C outside of them are not theirs" {
 	each_python check_interpreters_native
 }

@@ -238,6 +238,7 @@ static void expect_deep(uint32_t python_count, uint32_t between, uint32_t python
 	for (uint32_t i = 0; i < 2 * (between + 1); i++)
 		assert_int_equal(out[i], i % (between + 1) == between ? 'A' : 'i');
 	assert_false(mixture.is_complete);
+	assert_int_equal(mixture.is_deep, python_left < python_count);
 }
 
 /* Native frames are left out between the outer ones first. */
@@ -251,12 +252,48 @@ static void test_stacks_that_are_too_deep(void **state)
 	expect_deep(FLMEM_PROFILE_DEPTH, 5, 224);
 }
 
+/* Native frames outside of Python frames that found no room would seem to have called the others. */
+static void test_outermost_frames_are_cut_together(void **state)
+{
+	struct sampler_mixture mixture = make_deep(FLMEM_PROFILE_DEPTH, 0);
+
+	(void)state;
+	mixture.native_count = 6;
+	mixture.call_count = 1;
+	calls[0] = (struct sampler_call){natives[2].low, FLMEM_PROFILE_DEPTH};
+	sampler_mix(&mixture);
+	assert_int_equal(mixture.count, 2 + FLMEM_PROFILE_DEPTH - 6);
+	for (uint32_t i = 0; i < mixture.count; i++)
+		assert_int_equal(out[i], i < 2 ? 'i' : 'A');
+	assert_true(mixture.is_deep);
+}
+
+/* Nothing is missing between Python frames that there are not. */
+static void test_native_stacks_that_are_too_deep(void **state)
+{
+	struct sampler_mixture mixture = make_deep(FLMEM_PROFILE_DEPTH, 1);
+
+	(void)state;
+	mixture.frame_count = mixture.call_count = 0;
+	sampler_mix(&mixture);
+	assert_int_equal(mixture.count, FLMEM_PROFILE_DEPTH);
+	assert_true(mixture.is_complete);
+	assert_true(mixture.is_deep);
+	mixture.native_count = FLMEM_PROFILE_DEPTH;
+	sampler_mix(&mixture);
+	assert_int_equal(mixture.count, FLMEM_PROFILE_DEPTH);
+	assert_true(mixture.is_complete);
+	assert_false(mixture.is_deep);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_where_native_frames_stand),
 		cmocka_unit_test(test_no_call_at_address_0),
 		cmocka_unit_test(test_stacks_that_are_too_deep),
+		cmocka_unit_test(test_outermost_frames_are_cut_together),
+		cmocka_unit_test(test_native_stacks_that_are_too_deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

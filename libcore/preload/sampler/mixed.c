@@ -20,23 +20,28 @@ static void push_mixed(struct mixing *at, uint32_t frame)
 		at->m->out[at->m->count++] = frame;
 }
 
+/* Not outside of Python frames for which there was no room: those would be missing in between. */
 static void push_mixed_native(struct mixing *at, uint32_t frame)
 {
-	if (at->native < at->native_room) {
+	if (at->native < at->native_room && !at->m->is_deep) {
 		push_mixed(at, frame);
 		at->native++;
-	} else {
+	} else if (at->m->frame_count) {
 		at->m->is_complete = false;
+	} else {
+		at->m->is_deep = true;
 	}
 }
 
 static void push_mixed_python(struct mixing *at, uint32_t end)
 {
 	for (; at->frame < end && at->frame < at->m->frame_count; at->frame++) {
-		if (at->frame < at->python_room)
+		if (at->frame < at->python_room) {
 			push_mixed(at, at->m->frames[at->frame]);
-		else
+		} else {
 			at->m->is_complete = false;
+			at->m->is_deep = true;
+		}
 	}
 }
 
@@ -139,6 +144,7 @@ void sampler_mix(struct sampler_mixture *m)
 	at.python_room = FLMEM_PROFILE_DEPTH - at.native_room;
 	m->count = 0;
 	m->is_complete = true;
+	m->is_deep = false;
 	m->unknown = NULL;
 	count_evaluations(m);
 	mix_natives(&at);

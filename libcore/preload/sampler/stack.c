@@ -293,6 +293,9 @@ static void capture_mixed(struct sampler_scratch *scratch, const void *const *fr
 		note_part_of_evaluation(scratch, mixture.unknown->pc);
 	if (!mixture.is_complete)
 		sampler_drop(FLMEM_PROFILE_DROP_UNMIXED);
+	/* Where Python frames alone are too many, that is counted already. */
+	if (mixture.is_deep && mixture.is_python_whole)
+		sampler_drop(FLMEM_PROFILE_DROP_DEEP);
 	memcpy(scratch->frames, scratch->mixed, mixture.count * sizeof(*scratch->frames));
 	scratch->count = mixture.count;
 }

@@ -452,6 +452,19 @@ static NOT_IN void *middle(void)
 	return address;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion) */
+static NOT_IN size_t deepen(size_t depth)
+{
+	if (!depth)
+		sink = malloc(BLOCK);
+	return depth ? deepen(depth - 1) + 1 : 0;
+}
+
+static void mode_deep(size_t depth)
+{
+	printf("deep %zu\n", deepen(depth));
+}
+
 static NOT_IN void *outer(void)
 {
 	void *address = middle();
@@ -517,7 +530,7 @@ static const struct {
 	{"crossing", mode_crossing},   {"fork", mode_fork},	  {"signals", mode_signals},
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
 	{"peak", mode_peak},	       {"inside", mode_inside},	  {"storm", mode_storm},
-	{"calm", mode_calm},
+	{"calm", mode_calm},	       {"deep", mode_deep},
 };
 
 int main(int argc, char **argv)
