@@ -135,6 +135,8 @@ FAULTS = (
           "at->m->is_complete = false;", "counting stacks whose outer frames found no room", MIXTURES),
     Fault("sample-mixed-hole", MIXED, " && !at->m->is_deep)", ")",
           "cutting the outermost frames of both kinds", MIXTURES),
+    Fault("sample-mixed-coroutine", MIXED, "(call < natives[0].low || ", "(",
+          "keeping native frames of a coroutine wherever its stack is", MIXTURES),
     Fault("sample-mixed-entry", PYTHON, "|| frame[python.frame_entry]", "|| true",
           "which Python frames one call in C evaluates", MIXED_STACKS),
     Fault("sample-mixed-part", STACK, "note_part_of_evaluation(scratch, mixture.unknown->pc);", "{}",

@@ -86,11 +86,13 @@ static void mix_natives(struct mixing *at)
 	}
 }
 
-/* The native frames end before the call that is next. */
-static bool is_next_call_above(const struct mixing *at)
+/* The native frames end before the call that is next, or at the start of a coroutine's stack. */
+static bool is_next_call_outside(const struct mixing *at)
 {
-	return has_next_call(at) &&
-	       at->m->calls[at->call].at >= at->m->natives[at->m->native_count].low;
+	const struct sampler_native *natives = at->m->natives;
+	uintptr_t call = has_next_call(at) ? at->m->calls[at->call].at : 0;
+
+	return call && (call < natives[0].low || call >= natives[at->m->native_count].low);
 }
 
 /* Inside the innermost Python frame: what comes before the interpreter. */
@@ -111,7 +113,7 @@ static void settle_mixture(struct mixing *at)
 	if (is_all_python_out(at) && !at->is_lost)
 		return;
 	at->m->is_complete = false;
-	if (is_next_call_above(at) && !at->is_lost)
+	if (is_next_call_outside(at) && !at->is_lost)
 		return;
 	at->m->count = at->sure_count;
 	at->native = at->sure_natives;
