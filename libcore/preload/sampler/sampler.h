@@ -47,6 +47,7 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_CODES	    4096U /* places in Python code whose frame is known */
 #define SAMPLER_RETURNS	    4096U /* return addresses whose frame is known */
 #define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
+#define SAMPLER_WAYS	    4U	  /* places in these two where an address may be */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
 #define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */

@@ -68,14 +68,30 @@ static bool is_behind_call(uintptr_t address)
 #endif
 }
 
+/* The place that has the address, else one that is to have it: of one that is stale, else of any. */
+static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale)
+{
+	uint64_t hash = sampler_hash(address, stale & 1);
+	struct sampler_return *set =
+		&sampler_control.returns[hash % SAMPLER_RETURNS & ~(uint64_t)(SAMPLER_WAYS - 1)];
+	struct sampler_return *slot = &set[sampler_thread.random % SAMPLER_WAYS];
+
+	for (uint32_t i = 0; i < SAMPLER_WAYS; i++) {
+		if (set[i].address == address && set[i].stale == stale)
+			return &set[i];
+		if (!set[i].address || set[i].stale / 2 != stale / 2)
+			slot = &set[i];
+	}
+	return slot;
+}
+
 /* The first one is where malloc() was called from, whatever is there. */
 static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t address, bool first)
 {
-	struct sampler_return *slot =
-		&sampler_control.returns[sampler_hash(address, first) % SAMPLER_RETURNS];
-	struct sampler_return known = *slot;
 	uint32_t stale =
 		__atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED) * 2 + first;
+	struct sampler_return *slot = find_return_slot(address, stale);
+	struct sampler_return known = *slot;
 
 	if (known.address == address && known.stale == stale && known.check == check_return(&known))
 		return known.frame;

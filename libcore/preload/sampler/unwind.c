@@ -141,12 +141,27 @@ static uint64_t check_rule(const struct sampler_known_rule *known)
 	       sampler_hash((uint32_t)known->rule.cfa_offset, (uint32_t)known->rule.bp_offset);
 }
 
+/* The place that has the address, else one that is to have it: of one that is stale, else of any. */
+static struct sampler_known_rule *find_rule_slot(uintptr_t pc, uint32_t stale)
+{
+	uint64_t first = sampler_hash(pc, 2) % SAMPLER_RULES & ~(uint64_t)(SAMPLER_WAYS - 1);
+	struct sampler_known_rule *set = &sampler_control.rule[first];
+	struct sampler_known_rule *slot = &set[sampler_thread.random % SAMPLER_WAYS];
+
+	for (uint32_t i = 0; i < SAMPLER_WAYS; i++) {
+		if (set[i].pc == pc && set[i].stale == stale)
+			return &set[i];
+		if (!set[i].pc || set[i].stale != stale)
+			slot = &set[i];
+	}
+	return slot;
+}
+
 struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc)
 {
-	struct sampler_known_rule *slot =
-		&sampler_control.rule[sampler_hash(pc, 2) % SAMPLER_RULES];
-	struct sampler_known_rule known = *slot;
 	uint32_t stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED);
+	struct sampler_known_rule *slot = find_rule_slot(pc, stale);
+	struct sampler_known_rule known = *slot;
 
 	if (known.pc == pc && known.stale == stale && known.check == check_rule(&known))
 		return known.rule;
