@@ -142,6 +142,8 @@ FAULTS = (
     Fault("sample-mixed-part", STACK, "note_part_of_evaluation(scratch, mixture.unknown->pc);", "{}",
           "knowing parts of the evaluation function that have no symbol",
           ("cli.profile_native/sub-interpreters with --native",)),
+    Fault("sample-pace-searches", "libcore/preload/sampler/pace.c", " + pace->searches * SEARCH_NS", "",
+          "counting the time of samples that search", ("unit.test_sampler_pace",)),
     Fault("sample-rule-ways", "libcore/preload/sampler/unwind.c", "i < SAMPLER_WAYS", "i < 1",
           "remembering the rules of addresses that share their places", ("unit.test_sampler_rules",)),
     Fault("sample-long-entry", "libcore/preload/sampler/unwind.c", "{scratch->maps, sizeof(scratch->maps)}",

@@ -17,6 +17,7 @@
 #define LITTLE UINT64_C(600)
 /* A thread that has lost its processor in a sample has not taken the time itself. */
 #define LONGEST_NS UINT64_C(50000)
+#define SEARCH_NS  UINT64_C(20000) /* ... except where it had to search for that long */
 
 static uint64_t read_ns(void)
 {
@@ -68,12 +69,12 @@ static void adapt_pace(uint64_t window_ns, uint64_t spent_ns)
 void sampler_pace_end(const struct sampler_pace *pace)
 {
 	struct sampler_control *control = &sampler_control;
-	uint64_t now, took, from;
+	uint64_t longest = LONGEST_NS + pace->searches * SEARCH_NS, now, took, from;
 
 	if (!pace->begun_ns || pace->nodes != count_nodes())
 		return;
 	now = read_ns();
-	took = now - pace->begun_ns < LONGEST_NS ? now - pace->begun_ns : LONGEST_NS;
+	took = now - pace->begun_ns < longest ? now - pace->begun_ns : longest;
 	__atomic_fetch_add(&control->pace_spent_ns, took, __ATOMIC_RELAXED);
 	from = __atomic_load_n(&control->pace_from_ns, __ATOMIC_RELAXED);
 	if (now < from + WINDOW_NS ||

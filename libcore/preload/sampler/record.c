@@ -97,7 +97,7 @@ static struct sampler_scratch *take_scratch(void)
 			&sampler_control.scratch[(start + i) % SAMPLER_SCRATCHES];
 
 		if (!__atomic_exchange_n(&scratch->used, 1, __ATOMIC_ACQUIRE)) {
-			scratch->count = 0;
+			scratch->count = scratch->searches = 0;
 			return scratch;
 		}
 	}
@@ -184,6 +184,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 		store_sample((uintptr_t)address, kind, scratch, frame, &live);
 		raise_interval();
 		update_end();
+		pace.searches = scratch->searches;
 		__atomic_store_n(&scratch->used, 0, __ATOMIC_RELEASE);
 	} else {
 		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);

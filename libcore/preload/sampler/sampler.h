@@ -86,6 +86,7 @@ struct sampler_call {
 struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
+	uint32_t searches; /* for native frames and unwind rules: each asks the kernel often */
 	bool has_versions; /* of code, which its interpreter gives out once */
 	struct sampler_file file;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
@@ -136,6 +137,7 @@ struct sampler_range {
 struct sampler_pace {
 	uint64_t begun_ns;
 	uint32_t nodes;
+	uint32_t searches; /* in it, for native frames that were not known */
 };
 
 struct sampler_mapping {

@@ -97,6 +97,7 @@ static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t add
 		return known.frame;
 	if (!first && !is_behind_call(address))
 		return FLMEM_PROFILE_NONE;
+	scratch->searches++;
 	known.address = address;
 	known.stale = stale;
 	known.frame = make_native_frame(scratch, address, first);

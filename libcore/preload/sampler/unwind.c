@@ -165,6 +165,7 @@ struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t
 
 	if (known.pc == pc && known.stale == stale && known.check == check_rule(&known))
 		return known.rule;
+	scratch->searches++;
 	known = (struct sampler_known_rule){.pc = pc, .stale = stale};
 	if (!make_known_rule(scratch, pc, &known.rule))
 		known.rule = (struct sampler_rule){0};
