@@ -68,7 +68,7 @@ static bool is_behind_call(uintptr_t address)
 #endif
 }
 
-/* The place that has the address, else one that is to have it: of one that is stale, else of any. */
+/* The place that has the address, else one that is to have it: a stale one, else any. */
 static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale)
 {
 	uint64_t hash = sampler_hash(address, stale & 1);

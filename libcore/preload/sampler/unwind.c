@@ -141,7 +141,7 @@ static uint64_t check_rule(const struct sampler_known_rule *known)
 	       sampler_hash((uint32_t)known->rule.cfa_offset, (uint32_t)known->rule.bp_offset);
 }
 
-/* The place that has the address, else one that is to have it: of one that is stale, else of any. */
+/* The place that has the address, else one that is to have it: a stale one, else any. */
 static struct sampler_known_rule *find_rule_slot(uintptr_t pc, uint32_t stale)
 {
 	uint64_t first = sampler_hash(pc, 2) % SAMPLER_RULES & ~(uint64_t)(SAMPLER_WAYS - 1);
