@@ -38,6 +38,9 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	if (leak->live_bytes < leak->grown_bytes / 2)
 		printf(" (freed at the end of the program)");
 	putchar('\n');
+	if (leak->unconfirmed)
+		puts("  not confirmed: RSS does not grow, so it may replace what is older than the "
+		     "profile; sample longer");
 	print_profile_own_frame(p, node ? p->nodes[node].frame : FLMEM_HEAP_NO_FRAME,
 				flmem_heap_own_frame(p, node), "  ");
 	print_profile_stack(p, node, "    ");
@@ -118,8 +121,10 @@ const struct cmd cmd_profile_leaks = {
 		"tested for a trend that is robust against outliers. Without rounds a stack is "
 		"listed whose allocations are live from most parts of the time, which takes about "
 		"12 of them; that is less certain. Stacks with the oldest live allocations are "
-		"listed first. The exit status is 9 if the profile covers too short a time, or too "
-		"few rounds, to conclude.",
+		"listed first. In a profile that began after its process, growth that RSS does not "
+		"show is not confirmed. The exit status is 9 if the profile covers too short a "
+		"time, "
+		"or too few rounds, to conclude.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

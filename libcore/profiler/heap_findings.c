@@ -35,8 +35,10 @@ static int find_growth(const struct flmem_heap_profile *profile,
 	rc = flmem_heap_leaks_find(profile, &leaks, err);
 	if (rc)
 		return rc;
-	/* Ages alone say too little for a finding that nobody asked for. */
-	for (size_t i = 0; leaks.by_round && i < leaks.count && *count < LEAKS_MAX; i++)
+	/* Ages alone, and growth that RSS does not show, say too little for a finding. */
+	for (size_t i = 0;
+	     leaks.by_round && i < leaks.count && !leaks.rows[i].unconfirmed && *count < LEAKS_MAX;
+	     i++)
 		findings[(*count)++] = (struct flmem_heap_finding){
 			.kind = FLMEM_HEAP_FINDING_GROWS,
 			.frame = innermost_frame(profile, leaks.rows[i].site),

@@ -27,7 +27,12 @@
 #define AGES_CONFIDENCE	  0.9
 #define AGES_DURATION_MIN 10000000U
 #define STEP_SHARE_MIN	  0.25 /* of the slope */
-#define HOUR_US		  3.6e9
+#define RSS_SHARE_MIN	  0.5  /* of what a stack has grown by */
+/* Of many rounds, so many parts; what is not kept in each round may be in one of each. */
+#define ROUNDS_OF_PARTS 12U
+#define ROUND_PARTS	4U
+#define ROUND_PARTS_MIN 3U
+#define HOUR_US		3.6e9
 
 /* One site in the lists of the profile, which are sorted by site. */
 struct history {
@@ -114,15 +119,66 @@ static uint32_t rounds_with_survivors(const struct history *h)
 	return count;
 }
 
-/* Whether at least half of the steps are up by a good part of the slope: no single jump is that. */
+/* Whether live bytes grow between two rounds by a good part of the slope. */
+static bool grows_between(const struct ends *ends, double slope, size_t from, size_t to)
+{
+	return ends->y[to] - ends->y[from] >=
+	       slope * (ends->x[to] - ends->x[from]) * STEP_SHARE_MIN;
+}
+
+/*
+ * No single jump, and no cache that is full by now: of many rounds most parts grow, of a few at
+ * least half of the steps, and the end does in any case.
+ */
 static bool grows_mostly(const struct ends *ends, double slope)
 {
+	const size_t steps = ends->count - 1;
+	const size_t parts = ends->count < ROUNDS_OF_PARTS ? steps : ROUND_PARTS;
+	const size_t last = ends->count < ROUNDS_OF_PARTS ? steps / 2 : steps * 3 / 4;
 	size_t up = 0;
 
-	for (size_t i = 1; i < ends->count; i++)
-		up += ends->y[i] - ends->y[i - 1] >=
-		      slope * (ends->x[i] - ends->x[i - 1]) * STEP_SHARE_MIN;
-	return 2 * up >= ends->count - 1;
+	for (size_t i = 0; i < parts; i++)
+		up += grows_between(ends, slope, i * steps / parts, (i + 1) * steps / parts);
+	return up >= (ends->count < ROUNDS_OF_PARTS ? (steps + 1) / 2 : ROUND_PARTS_MIN) &&
+	       grows_between(ends, slope, last, steps);
+}
+
+/* What RSS has grown by, from its first point to the last one up to a time. */
+static struct flmem_u64 rss_growth(const struct flmem_heap_profile *p, uint64_t to_us)
+{
+	struct flmem_u64 first = FLMEM_UNKNOWN("it was not noted"), last = first;
+
+	for (size_t i = 0; i < p->point_count && p->points[i].at_us <= to_us; i++) {
+		if (p->points[i].rss_bytes.unknown)
+			continue;
+		last = p->points[i].rss_bytes;
+		first = first.unknown ? last : first;
+	}
+	if (!first.unknown)
+		first.value = last.value > first.value ? last.value - first.value : 0;
+	return first;
+}
+
+static uint64_t end_of_history(const struct history *h, bool by_round)
+{
+	const struct flmem_heap_profile *p = h->profile;
+
+	return by_round && h->rounds < p->round_count ? p->rounds[h->rounds].started_us
+						      : p->duration_us;
+}
+
+/*
+ * Where older blocks are not known, their release is not, either: a cache that was full before
+ * looks as if it grew, until all of it is replaced.
+ */
+static bool may_be_replacing(const struct history *h, bool by_round, uint64_t grown)
+{
+	struct flmem_u64 rss;
+
+	if (!h->profile->began_late)
+		return false;
+	rss = rss_growth(h->profile, end_of_history(h, by_round));
+	return !rss.unknown && (double)rss.value < (double)grown * RSS_SHARE_MIN;
 }
 
 /* What a program frees when it ends is no end of the growth. */
@@ -193,6 +249,8 @@ static int compare_leaks(const void *a, const void *b)
 	const struct flmem_heap_leak *x = a, *y = b;
 	uint64_t one = flmem_u64_or(x->oldest_us, 0), other = flmem_u64_or(y->oldest_us, 0);
 
+	if (x->unconfirmed != y->unconfirmed)
+		return x->unconfirmed ? 1 : -1;
 	if (one == other)
 		return x->grown_bytes > y->grown_bytes ? -1 : x->grown_bytes < y->grown_bytes;
 	return one > other ? -1 : 1;
@@ -224,8 +282,10 @@ static void find_growing(const struct flmem_heap_profile *p, struct flmem_heap_l
 		};
 
 		take_site(&h);
-		if (leaks->by_round ? grows_by_round(&h, &leak) : grows_by_age(&h, &leak))
-			leaks->rows[leaks->count++] = leak;
+		if (!(leaks->by_round ? grows_by_round(&h, &leak) : grows_by_age(&h, &leak)))
+			continue;
+		leak.unconfirmed = may_be_replacing(&h, leaks->by_round, leak.grown_bytes);
+		leaks->rows[leaks->count++] = leak;
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -17,6 +18,7 @@
 #include "profiler/read_private.h"
 
 #define MS_MAX	   (UINT64_C(1) << 50)
+#define LATE_MS	   UINT64_C(2000)
 #define ROOM_FIRST 64U
 
 void *flmem_profile_reader_grow(struct flmem_profile_reader *reader, void *rows, size_t count,
@@ -126,6 +128,15 @@ static uint64_t largest_interval(const struct flmem_profile_header *h)
 		       : FLMEM_PROFILE_INTERVAL_MAX;
 }
 
+/* A command that flmem starts is sampled some milliseconds after the start of its process. */
+static bool has_begun_late(const struct flmem_profile_header *h)
+{
+	const long ticks = sysconf(_SC_CLK_TCK);
+
+	return ticks > 0 && h->start_boottime_ms > LATE_MS &&
+	       (h->start_boottime_ms - LATE_MS) / 1000 > h->start_time_ticks / (uint64_t)ticks;
+}
+
 static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -142,6 +153,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->start_time = h->start_time_ticks;
 	p->ending = ending_of(h);
 	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
+	p->began_late = has_begun_late(h);
 	p->duration_us = flmem_profile_reader_us(last_ms);
 	p->interval_bytes = h->interval_bytes;
 	p->interval_now_bytes = largest_interval(h);

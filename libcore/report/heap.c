@@ -140,6 +140,7 @@ char *flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 		flmem_json_add_heap_own_frame(row, unknown, profile,
 					      flmem_heap_own_frame(profile, site->node));
 		flmem_json_add_real(row, "confidence", leak->confidence);
+		cJSON_AddBoolToObject(row, "unconfirmed", leak->unconfirmed);
 		add_leak_growth(row, leaks, leak);
 		flmem_json_add_u64(row, "live_bytes", leak->live_bytes);
 		flmem_json_add_u64(row, "grown_bytes", leak->grown_bytes);

@@ -210,12 +210,16 @@ refuse_version() {
 @test "a detach from a profile whose file is gone does not call it complete" {
 	start_attachable
 	local lost
-	for lost in deleted replaced; do
+	for lost in deleted replaced renamed exchanged; do
 		attach
-		rm "$PROFILE"
-		[ "$lost" = deleted ] || echo another >"$PROFILE"
+		case $lost in
+		deleted) rm "$PROFILE" ;;
+		replaced) rm "$PROFILE" && echo another >"$PROFILE" ;;
+		renamed) mv "$PROFILE" "$PROFILE.1" && rm "$PROFILE.1" ;;
+		exchanged) mv "$PROFILE" "$PROFILE.1" && echo another >"$PROFILE" ;;
+		esac
 		detach
-		assert_output "p.prof was deleted or replaced meanwhile, its samples are lost"
+		assert_output "p.prof was deleted, renamed or replaced meanwhile: it does not have the samples"
 		refute_output complete
 	done
 	attach

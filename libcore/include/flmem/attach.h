@@ -67,7 +67,7 @@ struct flmem_attach_result {
 	/* Loading and redirecting, or writing the dump; all threads running. */
 	struct flmem_u64 took_us;
 	bool preloaded;			     /* the program calls the sampler without them */
-	bool deleted;			     /* the file had no name any more at the detach */
+	bool deleted;			     /* at the detach the file had not this name any more */
 	struct flmem_attach_entries entries; /* with the sampler */
 };
 

@@ -136,6 +136,7 @@ struct flmem_heap_profile {
 	uint64_t start_time;			   /* of the process: clock ticks after boot */
 	enum flmem_heap_ending ending;
 	uint64_t started_us;	 /* since 1970-01-01 UTC */
+	bool began_late;	 /* the process ran before: older blocks are not known */
 	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
 	uint64_t interval_bytes; /* mean distance of samples, as chosen */
 	/* At most; larger where the file was full, or samples would have taken much time. */
@@ -316,10 +317,15 @@ struct flmem_heap_leak {
 	uint64_t grown_bytes;	      /* the same, or before the program freed it at its end */
 	struct flmem_u64 oldest_us;
 	uint32_t periods, survived_in; /* rounds, or parts of the time; those with survivors */
+	/*
+	 * The profile began late, and RSS has not grown: blocks from before, whose release is not
+	 * known, may be replaced.
+	 */
+	bool unconfirmed;
 };
 
 struct flmem_heap_leaks {
-	struct flmem_heap_leak *rows; /* oldest survivors first */
+	struct flmem_heap_leak *rows; /* confirmed ones first, then the oldest survivors */
 	size_t count;
 	bool by_round;
 	uint32_t periods;    /* complete rounds, or parts of the time */

@@ -8,12 +8,15 @@
 #include <flmem/attach.h>
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/attempt.h"
 #include "base/clock.h"
+#include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
 #include "elf/libc.h"
@@ -362,21 +365,21 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	return 0;
 }
 
-/* The program keeps its memory, but nobody can open it after the detach. */
-static bool is_profile_deleted(const struct flmem_target_inspection *target, const char *path)
+/* Whether it was deleted or renamed, or another file has its name now. */
+static bool is_profile_elsewhere(const struct flmem_process *process, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	const size_t length = strlen(name);
+	char seen[FLMEM_ATTACH_PATH_MAX + 32];
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct flmem_profile_header header;
+	struct stat status;
 
-	for (size_t i = 0; i < target->maps.count; i++) {
-		const struct flmem_map *map = &target->maps.rows[i];
-		const char *mapped = strrchr(map->name, '/');
-
-		if (mapped && (map->flags & FLMEM_MAP_SHARED) && flmem_map_is_deleted(map) &&
-		    !strncmp(mapped + 1, name, length) && mapped[1 + length] == ' ')
-			return true;
-	}
-	return false;
+	snprintf(seen, sizeof(seen), "/proc/%d/root%s", (int)process->pid, path);
+	fd = flmem_file_place_open_regular(AT_FDCWD, seen, O_RDONLY | O_CLOEXEC, &status);
+	if (fd < 0)
+		return fd == -ENOENT;
+	return !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
+	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
+	       header.start_time_ticks != process->start_time;
 }
 
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
@@ -387,7 +390,7 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 				       (int)attempt->pid);
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
-	attempt->result.deleted = is_profile_deleted(target, attached->state.path);
+	attempt->result.deleted = is_profile_elsewhere(&target->process, attached->state.path);
 	take_entries(&attached->state, &attempt->result);
 	return send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 }

@@ -89,8 +89,11 @@ static void put_site_growth(struct sites_view *view, const struct flmem_heap_lea
 		return;
 	}
 	flmem_page_put_growth(view->out, (struct flmem_i64){.value = (int64_t)leak->growth_bytes});
-	flmem_buf_printf(view->out, " per %s, confidence %.1f %%</td>",
-			 view->leaks.by_round ? "round" : "hour", leak->confidence * 100);
+	flmem_buf_printf(view->out, " per %s, ", view->leaks.by_round ? "round" : "hour");
+	if (leak->unconfirmed)
+		flmem_buf_puts(view->out, "not confirmed by RSS</td>");
+	else
+		flmem_buf_printf(view->out, "confidence %.1f %%</td>", leak->confidence * 100);
 }
 
 static void put_site_row(struct sites_view *view, uint32_t site, const struct flmem_heap_leak *leak)

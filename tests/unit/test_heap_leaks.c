@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which growth of a stack in a heap profile is a leak. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <flmem/heap_profile.h>
+
+#include "profile_maker.h"
+
+#define MIB UINT64_C(1048576)
+
+static char path[] = "/tmp/flmem-heap-leaks-XXXXXX";
+
+/* What a stack allocates, and what it frees, in a round. */
+struct history {
+	uint64_t (*allocated)(uint32_t round);
+	uint64_t (*freed)(uint32_t round);
+	uint32_t rounds;
+};
+
+struct outcome {
+	size_t count;
+	bool unconfirmed;
+	double growth;
+};
+
+static void make_history(struct profile_maker *m, const struct history *history)
+{
+	uint32_t frame = maker_python(m, "keep", "a.py", 1);
+	uint64_t allocated = 0, freed = 0;
+
+	for (uint32_t round = 0; round < history->rounds; round++) {
+		uint64_t more = history->allocated(round), less = history->freed(round);
+
+		maker_round(m, round, 1000 * round);
+		if (more || less)
+			maker_cell(m, 0, round, more, less);
+		allocated += more;
+		freed += less;
+	}
+	maker_site(m, maker_node(m, FLMEM_PROFILE_ROOT, frame), allocated, freed);
+	m->header->last_ms = m->header->end_ms = UINT64_C(1000) * history->rounds;
+}
+
+static struct outcome find_leaks(const struct profile_maker *m)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct flmem_heap_leaks leaks;
+	struct outcome outcome;
+
+	maker_write(m, path, m->size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
+	assert_null(leaks.too_few);
+	outcome = (struct outcome){leaks.count, leaks.count && leaks.rows[0].unconfirmed,
+				   leaks.count ? leaks.rows[0].growth_bytes : 0};
+	flmem_heap_leaks_clear(&leaks);
+	flmem_heap_profile_free(p);
+	return outcome;
+}
+
+static struct outcome leaks_of(const struct history *history)
+{
+	struct outcome outcome;
+	struct profile_maker m;
+
+	maker_init(&m);
+	make_history(&m, history);
+	outcome = find_leaks(&m);
+	maker_clear(&m);
+	return outcome;
+}
+
+static uint32_t period;
+
+static uint64_t keep_each_period(uint32_t round)
+{
+	return round % period ? 0 : 2 * MIB;
+}
+
+static uint64_t free_nothing(uint32_t round)
+{
+	(void)round;
+	return 0;
+}
+
+static uint64_t keep_one(uint32_t round)
+{
+	(void)round;
+	return MIB;
+}
+
+/* As a deque(maxlen=period) does. */
+static uint64_t free_when_full(uint32_t round)
+{
+	return round < period ? 0 : MIB;
+}
+
+static uint64_t keep_twice(uint32_t round)
+{
+	return round == 8 || round == 20 ? 20 * MIB : 0;
+}
+
+/* Such as what an evaluation keeps, every few rounds. */
+static void what_is_kept_every_few_rounds_is_a_leak(void **state)
+{
+	static const struct {
+		uint32_t period, rounds;
+	} rows[] = {{1, 5},  {1, 30}, {2, 12}, {2, 30},	 {3, 12},  {3, 30},
+		    {3, 60}, {5, 30}, {5, 60}, {10, 60}, {10, 100}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct history history = {keep_each_period, free_nothing, rows[i].rounds};
+		struct outcome outcome;
+
+		period = rows[i].period;
+		outcome = leaks_of(&history);
+		if (outcome.count != 1)
+			fail_msg("every %u of %u rounds: not found", period, history.rounds);
+		if (outcome.growth * period < 1.4 * MIB || outcome.growth * period > 2.6 * MIB)
+			fail_msg("every %u of %u rounds: %f a round", period, history.rounds,
+				 outcome.growth);
+	}
+}
+
+static void what_grows_in_a_few_jumps_is_none(void **state)
+{
+	const struct history history = {keep_twice, free_nothing, 40};
+
+	(void)state;
+	assert_int_equal(leaks_of(&history).count, 0);
+}
+
+static void a_cache_that_is_full_is_none(void **state)
+{
+	static const struct {
+		uint32_t full, rounds, leaks;
+	} rows[] = {{12, 12, 1}, {12, 16, 0}, {12, 20, 0}, {30, 30, 1}, {30, 40, 0}, {4, 8, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct history history = {keep_one, free_when_full, rows[i].rounds};
+
+		period = rows[i].full;
+		if (leaks_of(&history).count != rows[i].leaks)
+			fail_msg("full after %u, %u rounds", rows[i].full, rows[i].rounds);
+	}
+}
+
+/* What was there before the sampling began is freed unseen. */
+static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
+{
+	static const struct {
+		uint64_t late_ms, rss_growth;
+		bool unconfirmed;
+	} rows[] = {
+		{0, 0, false},	    {1000, 0, false},	      {60000, 0, true},
+		{60000, MIB, true}, {60000, 12 * MIB, false}, {60000, 40 * MIB, false},
+	};
+	const struct history history = {keep_one, free_nothing, 20};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct profile_maker m;
+		struct outcome outcome;
+
+		maker_init(&m);
+		make_history(&m, &history);
+		m.header->start_time_ticks = 5000 * 100;
+		m.header->start_boottime_ms = 5000000 + rows[i].late_ms;
+		for (uint32_t round = 0; round < history.rounds; round++)
+			maker_moment(&m, round, 1000 * round + 10,
+				     500 * MIB + rows[i].rss_growth * round / (history.rounds - 1),
+				     MIB);
+		outcome = find_leaks(&m);
+		maker_clear(&m);
+		assert_int_equal(outcome.count, 1);
+		if (outcome.unconfirmed != rows[i].unconfirmed)
+			fail_msg("row %zu: %sconfirmed", i, outcome.unconfirmed ? "not " : "");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_kept_every_few_rounds_is_a_leak),
+		cmocka_unit_test(what_grows_in_a_few_jumps_is_none),
+		cmocka_unit_test(a_cache_that_is_full_is_none),
+		cmocka_unit_test(growth_without_rss_is_not_confirmed_in_a_late_profile),
+	};
+	int fd = mkstemp(path), failed;
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	failed = cmocka_run_group_tests_name("heap_leaks", tests, NULL, NULL);
+	unlink(path);
+	return failed;
+}
