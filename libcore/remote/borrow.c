@@ -19,6 +19,7 @@
 #include "remote/chain_code.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
+#include "remote/checks/quiet_stop.h"
 #include "remote/checks/stopped_thread.h"
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
@@ -83,7 +84,8 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
 	struct flmem_thread_state now;
 
-	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
+	if (!flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets) ||
+	    flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
 	    flmem_tracee_stop(&tracee, borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
 		    FLMEM_TRACEE_EXEC)
 		return flmem_borrow_fail_lost(borrow);
@@ -171,11 +173,17 @@ static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_
 
 /* Another tracer may have left between the refusal of the kernel and the search for its reason. */
 static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
-			pid_t tid, const char **ret_why)
+			const struct flmem_candidate *candidate, const char **ret_why)
 {
-	for (unsigned denials = 0;; denials++) {
-		int rc = flmem_tracee_seize(tracee, tid, borrow->view->process->pid);
+	const pid_t tid = candidate->tid;
 
+	for (unsigned denials = 0;; denials++) {
+		int rc;
+
+		*ret_why = flmem_quiet_stop_awake(borrow->view->process, candidate);
+		if (*ret_why)
+			return -EBUSY;
+		rc = flmem_tracee_seize(tracee, tid, borrow->view->process->pid);
 		*ret_why = rc == -EPERM ? why_untraceable(borrow, tid) : NULL;
 		if (rc != -EPERM || *ret_why || denials == DENIALS_MAX)
 			return rc;
@@ -222,7 +230,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	const char *why;
-	int rc = seize_thread(borrow, &tracee, candidate->tid, &why);
+	int rc = seize_thread(borrow, &tracee, candidate, &why);
 
 	if (rc)
 		return refuse_seize(borrow, candidate->tid, rc, why);
@@ -314,15 +322,16 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_can
  */
 static int try_computing(struct flmem_borrow_state *borrow)
 {
+	const char *why = flmem_quiet_stop_refuses_computing();
 	pid_t tid = borrow->options->computing;
 	struct flmem_candidate row = {
 		.tid = tid, .computes = true, .leader = tid == borrow->view->process->pid};
 	enum attempt attempt = ATTEMPT_NEXT;
 	struct flmem_task_wait wait;
 
-	borrow->refused = "is not running now";
+	borrow->refused = why ? why : "is not running now";
 	flmem_error_clear(borrow->err);
-	if (flmem_task_read_wait(borrow->view->process, tid, &wait) == 0 &&
+	if (!why && flmem_task_read_wait(borrow->view->process, tid, &wait) == 0 &&
 	    !(borrow->refused = flmem_task_scheduling_refuses(borrow->view->process, tid)))
 		attempt = try_thread(borrow, &row);
 	if (attempt == ATTEMPT_NEXT)

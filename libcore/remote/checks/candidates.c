@@ -12,6 +12,7 @@
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
 #include "remote/checks/handlers.h"
+#include "remote/checks/quiet_stop.h"
 #include "remote/checks/thread_stack.h"
 
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
@@ -38,7 +39,7 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 				  struct flmem_candidate *row)
 {
 	const struct flmem_process *process = search->view->process;
-	const char *reason = NULL;
+	const char *reason = NULL, *ends;
 	char name[32];
 
 	row->tid = tid;
@@ -49,6 +50,9 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 		return "made its system call by an unusual instruction";
 	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
 		return reason;
+	ends = flmem_quiet_stop_refuses(process, search->view->maps, tid, &row->at);
+	if (ends)
+		return ends;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
 		return "is in a long relative sleep, whose timeout would restart";
 	/* jemalloc's own threads count as inside it in every wait. */

@@ -17,6 +17,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/candidates.h"
+#include "remote/checks/quiet_stop.h"
 #include "remote/interrupts.h"
 #include "remote/seccomp/seccomp_filter.h"
 #include "remote/tracee.h"
@@ -437,7 +438,9 @@ static void check_stopped_thread(void *context)
 	const struct flmem_process *process = running->process;
 	const pid_t tid = running->tid;
 	struct flmem_status status;
-	int rc = flmem_tracee_seize(&tracee, tid, process->pid);
+	int rc = flmem_quiet_stop_is_safe(process, tid)
+			 ? flmem_tracee_seize(&tracee, tid, process->pid)
+			 : -EAGAIN;
 
 	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED ||
 	    flmem_status_read_thread(process, tid, &status))

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __aarch64__
+
+#include "remote/checks/quiet_stop.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/files/io.h"
+#include "base/portable.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+
+#define SLEEP_US	5000U /* between two looks at a thread */
+#define PARK_US		200000U
+#define PARK_PAUSE_US	50U
+#define PERSONALITY_MAX 64U
+
+static const char ends[] = "is in a wait that may end with EINTR when it is stopped (aarch64)";
+static const char ends_socket[] = "waits on a socket, which may have a timeout and end with EINTR "
+				  "when it is stopped (aarch64)";
+static const char awake[] = "did not sleep for long enough to be stopped (aarch64)";
+
+/* Their reads return ERESTARTSYS. */
+static const char *const quiet_files[] = {
+	"anon_inode:[eventfd]",	 "anon_inode:[timerfd]", "anon_inode:[signalfd]",
+	"anon_inode:[fanotify]", "anon_inode:inotify",
+};
+
+/* Documentation/admin-guide/devices.txt: consoles, /dev/tty, the ends of pseudoterminals. */
+static bool is_terminal(unsigned major)
+{
+	return major == 4 || major == 5 || (major >= 136 && major <= 143);
+}
+
+static const char *why_read_ends(const struct flmem_process *process, uint64_t descriptor)
+{
+	struct statx file;
+	char name[32], target[64];
+
+	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	if (flmem_process_readlink(process, name, target, sizeof(target)) == 0)
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(quiet_files); i++)
+			if (strcmp(target, quiet_files[i]) == 0)
+				return NULL;
+	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
+		return ends;
+	if (S_ISSOCK(file.stx_mode))
+		return ends_socket;
+	return S_ISFIFO(file.stx_mode) ||
+			       (S_ISCHR(file.stx_mode) && is_terminal(file.stx_rdev_major))
+		       ? NULL
+		       : ends;
+}
+
+static bool keeps_timeouts(const struct flmem_process *process, pid_t tid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char path[48];
+
+	snprintf(path, sizeof(path), "task/%d/personality", (int)tid);
+	return flmem_io_read_file_at(process->dirfd, path, PERSONALITY_MAX, &text) ||
+	       strtoul(text.data, NULL, 16) & STICKY_TIMEOUTS;
+}
+
+/* EINTR if the rest of the timeout cannot be stored: fs/select.c, poll_select_finish(). */
+static const char *why_timeout_ends(const struct flmem_process *process,
+				    const struct flmem_maps *maps, pid_t tid, uint64_t address)
+{
+	const struct flmem_map *first, *last;
+
+	if (!address)
+		return NULL;
+	if (!maps)
+		return ends;
+	first = flmem_maps_find(maps, address);
+	last = flmem_maps_find(maps, address + sizeof(struct timespec) - 1);
+	return first && last && first->flags & last->flags & FLMEM_MAP_WRITE &&
+			       !keeps_timeouts(process, tid)
+		       ? NULL
+		       : ends;
+}
+
+const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
+				     const struct flmem_maps *maps, pid_t tid,
+				     const struct flmem_task_wait *at)
+{
+	switch (at->number) {
+	case SYS_futex:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_msgrcv:
+	case SYS_rt_sigsuspend:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+		return NULL;
+	case SYS_ppoll:
+		return why_timeout_ends(process, maps, tid, at->args[2]);
+	case SYS_pselect6:
+		return why_timeout_ends(process, maps, tid, at->args[4]);
+	case SYS_read:
+	case SYS_readv:
+		return why_read_ends(process, at->args[0]);
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_accept:
+	case SYS_accept4:
+		return ends_socket;
+	default: /* epoll_pwait(), sigtimedwait(), semtimedop() and others */
+		return ends;
+	}
+}
+
+const char *flmem_quiet_stop_refuses_computing(void)
+{
+	return "computes, and the system call that it makes next may end with EINTR (aarch64)";
+}
+
+/* False if it does not sleep in this wait. */
+static bool look_at(const struct flmem_process *process, pid_t tid,
+		    const struct flmem_task_wait *at, struct flmem_status *ret_status)
+{
+	struct flmem_task_wait now;
+
+	/* The quickest last: what it does now matters most. */
+	return flmem_status_read_thread(process, tid, ret_status) == 0 &&
+	       !ret_status->voluntary_switches.unknown &&
+	       !ret_status->involuntary_switches.unknown &&
+	       flmem_task_read_wait(process, tid, &now) == 1 && now.number == at->number &&
+	       now.sp == at->sp && now.pc == at->pc &&
+	       memcmp(now.args, at->args, sizeof(now.args)) == 0;
+}
+
+static bool sleeps_on(const struct flmem_process *process, pid_t tid,
+		      const struct flmem_task_wait *at, uint64_t *ret_sleeps)
+{
+	struct flmem_status before, after;
+
+	if (!look_at(process, tid, at, &before))
+		return false;
+	flmem_clock_sleep_us(SLEEP_US);
+	*ret_sleeps = before.voluntary_switches.value;
+	return look_at(process, tid, at, &after) &&
+	       after.voluntary_switches.value == before.voluntary_switches.value &&
+	       after.involuntary_switches.value == before.involuntary_switches.value;
+}
+
+const char *flmem_quiet_stop_awake(const struct flmem_process *process,
+				   const struct flmem_candidate *candidate)
+{
+	uint64_t sleeps;
+
+	if (candidate->computes)
+		return flmem_quiet_stop_refuses_computing();
+	return sleeps_on(process, candidate->tid, &candidate->at, &sleeps) &&
+			       sleeps == candidate->sleeps
+		       ? NULL
+		       : awake;
+}
+
+bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_task_wait at;
+	uint64_t sleeps;
+
+	return flmem_task_read_wait(process, tid, &at) == 1 &&
+	       !flmem_quiet_stop_refuses(process, NULL, tid, &at) &&
+	       sleeps_on(process, tid, &at, &sleeps);
+}
+
+/* No thread is borrowed that has made its own call there (remote/checks/stopped_thread.c). */
+static bool is_parked_at(const struct flmem_task_wait *at, const struct flmem_gadgets *gadgets)
+{
+	return at->number == SYS_nanosleep && at->pc >= gadgets->syscall &&
+	       at->pc < gadgets->syscall + flmem_arch_syscall.length;
+}
+
+bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
+				 const struct flmem_gadgets *gadgets)
+{
+	const uint64_t start = flmem_clock_us();
+	struct flmem_task_wait at;
+	int rc;
+
+	/* On its way into the park, or delayed by a page fault. */
+	while ((rc = flmem_task_read_wait(process, tid, &at)) == 0 || (rc == 1 && at.number < 0)) {
+		if (flmem_clock_us() - start > PARK_US)
+			return false;
+		flmem_clock_sleep_us(PARK_PAUSE_US);
+	}
+	return rc < 0 || is_parked_at(&at, gadgets); /* if it has ended, that is found next */
+}
+
+#else
+typedef int flmem_quiet_stop_aarch64_unused;
+#endif
