@@ -44,13 +44,10 @@ struct flmem_thread_state {
 	unsigned char xstate[FLMEM_XSTATE_MAX] __attribute__((aligned(64)));
 #ifdef __aarch64__
 	uint64_t thread_pointer;
-	uint64_t access_rights;	 /* POR_EL0 */
-	uint64_t first_argument; /* of the wait, which EINTR overwrites */
+	uint64_t access_rights; /* POR_EL0 */
 	bool has_access_rights;
-	bool knows_wait;
 	bool at_svc;	/* the next instruction makes a system call */
 	bool after_svc; /* the last one did */
-	bool rewound;	/* from plain EINTR */
 #endif
 };
 
@@ -122,11 +119,10 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at);
 
 /*
- * Keeps what the registers of a stopped thread do not hold of the wait that it was interrupted in:
- * on aarch64 the first argument, which the result overwrites. True on processors where that is so.
+ * True on processors where the kernel decides before the stop whether the call is made again, and
+ * the registers of a stopped thread do not show that it was in one.
  */
 extern const bool flmem_arch_forgets_wait;
-void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at);
 
 /*
  * Why no thread in this state of its processor may be borrowed (static), or NULL: what a frame does

@@ -140,7 +140,6 @@ int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 	got = read_regset(tid, REGSET_TLS, &state->thread_pointer, sizeof(state->thread_pointer));
 	if (got < 0)
 		return got;
-	state->knows_wait = state->rewound = false;
 	state->at_svc = is_svc(read_arm_code(tid, state->regs.pc));
 	state->after_svc = is_svc(read_arm_code(tid, state->regs.pc - CODE_BYTES));
 	return 0;
@@ -238,20 +237,15 @@ bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
 	return state->after_svc && (int64_t)state->regs.regs[0] == -EINTR;
 }
 
-/*
- * With plain EINTR the first argument is gone; the wait that was read before has it. Whether the
- * thread is still in that one, and not in another that differs in the first argument alone, is
- * known to the caller.
- */
+/* A call that has ended with plain EINTR has lost its first argument: it is over. */
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at)
 {
 	const struct user_regs_struct *r = &state->regs;
-	bool rewound = state->at_svc && r->pc + CODE_BYTES == at->pc && r->regs[0] == at->args[0];
-	bool failed = flmem_arch_gave_eintr(state) && r->pc == at->pc;
 
-	return (rewound || failed) && r->sp == at->sp && (long)(int)r->regs[8] == at->number &&
-	       memcmp(&r->regs[1], &at->args[1], sizeof(at->args) - sizeof(at->args[0])) == 0;
+	return state->at_svc && r->pc + CODE_BYTES == at->pc && r->sp == at->sp &&
+	       (long)(int)r->regs[8] == at->number &&
+	       memcmp(r->regs, at->args, sizeof(at->args)) == 0;
 }
 
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
@@ -268,21 +262,11 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 
 const bool flmem_arch_forgets_wait = true;
 
-void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
-{
-	state->first_argument = at->args[0];
-	state->knows_wait = true;
-}
-
+/* Already done by the kernel where it can be; the rest must not be stopped (checks/quiet_stop.h). */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
-	if (!state->knows_wait || !flmem_arch_gave_eintr(state))
-		return 0;
-	state->regs.regs[0] = state->first_argument;
-	state->regs.pc -= CODE_BYTES;
-	state->at_svc = state->rewound = true;
-	state->after_svc = false;
-	return write_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
+	(void)tid, (void)state;
+	return 0;
 }
 
 /*

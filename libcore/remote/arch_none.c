@@ -70,11 +70,6 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 
 const bool flmem_arch_forgets_wait = false;
 
-void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
-{
-	(void)state, (void)at;
-}
-
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	(void)state;

@@ -203,11 +203,6 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 /* orig_rax and the argument registers have all of it. */
 const bool flmem_arch_forgets_wait = false;
 
-void flmem_arch_note_wait(struct flmem_thread_state *state, const struct flmem_task_wait *at)
-{
-	(void)state, (void)at;
-}
-
 /*
  * A call that is repeated stops once more at its instruction: the result register then has its
  * number.

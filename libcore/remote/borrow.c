@@ -228,6 +228,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	const struct flmem_task_wait found_in = candidate->at;
 	enum attempt attempt;
 	const char *why;
 	int rc = seize_thread(borrow, &tracee, candidate, &why);
@@ -239,6 +240,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(borrow, candidate, calls, status_fd);
 	tracee.filtered = attempt == ATTEMPT_FILTERED;
+	tracee.wait = found_in;
 	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;

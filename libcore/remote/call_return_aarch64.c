@@ -209,7 +209,7 @@ static bool may_restart(const struct entering *entering)
 	struct flmem_task_wait at;
 
 	flmem_arch_read_call(entering->own, &at);
-	return entering->back && !entering->own->rewound && is_restarted(&at);
+	return entering->back && is_restarted(&at);
 }
 
 static void fail_call(const struct entering *entering)
@@ -260,9 +260,6 @@ static void enter_call(struct entering *entering)
 	int signal = 0, pass = 0;
 
 	entering->start_us = flmem_clock_us();
-	/* In case it does not get there in time, and is stopped inside the call. */
-	flmem_arch_read_call(entering->own, &tracee->wait);
-	tracee->may_have_moved = false; /* each call that it enters is reported */
 	while ((report = run_to_report(entering, pass, &signal)) == REPORT_SIGNAL)
 		if (sort_signal(entering, signal, &pass))
 			break;

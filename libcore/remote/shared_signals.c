@@ -64,22 +64,6 @@ static bool would_take_from_main(pid_t tid, pid_t leader)
 	return taken_by_main(leader) & ~blocked & ~any_thread;
 }
 
-bool flmem_shared_signals_end_call(pid_t tid, const struct flmem_thread_state *state)
-{
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_status status;
-	char path[40];
-
-	if (!flmem_arch_forgets_wait || !flmem_arch_gave_eintr(state))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
-	    flmem_status_parse(text.data, &status, NULL))
-		return false;
-	return (flmem_u64_or(status.sig_pending, 0) | flmem_u64_or(status.shared_pending, 0)) &
-	       flmem_u64_or(status.sig_caught, 0) & ~flmem_u64_or(status.sig_blocked, 0);
-}
-
 void flmem_shared_signals_await(pid_t tid, pid_t leader)
 {
 	const uint64_t start = flmem_clock_us();

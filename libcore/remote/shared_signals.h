@@ -4,10 +4,7 @@
 
 /* Signals that are pending for a stopped thread, or for its process as a whole. */
 
-#include <stdbool.h>
 #include <sys/types.h>
-
-struct flmem_thread_state;
 
 /*
  * Waits, at most FLMEM_SHARED_SIGNALS_US, while a signal for the process is pending that the
@@ -18,12 +15,5 @@ struct flmem_thread_state;
  */
 #define FLMEM_SHARED_SIGNALS_US 50000U
 void flmem_shared_signals_await(pid_t tid, pid_t leader);
-
-/*
- * True if the call of a stopped thread has ended with EINTR for a signal with a handler that it is
- * about to take: then the program has to see it. Only where the kernel does not decide that again
- * after the stop (flmem_arch_forgets_wait).
- */
-bool flmem_shared_signals_end_call(pid_t tid, const struct flmem_thread_state *state);
 
 #endif

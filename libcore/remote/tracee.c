@@ -22,7 +22,6 @@
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
-#define NOTE_TRIES 3
 /* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
@@ -84,62 +83,28 @@ static bool read_stop(pid_t tid, int *ret_status)
 	return true;
 }
 
-/* How often a thread has gone to sleep by itself; false if that is unknown. */
-static bool count_sleeps(pid_t tid, uint64_t *ret_sleeps)
-{
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_status status;
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
-	    flmem_status_parse(text.data, &status, NULL) || status.voluntary_switches.unknown)
-		return false;
-	*ret_sleeps = status.voluntary_switches.value;
-	return true;
-}
-
-/*
- * True if the stopped thread has gone to sleep only once since its wait was read: for the stop. In
- * another call it would have slept again, unless the stop has come before; its registers may differ
- * in the lost first argument alone.
- */
-static bool has_stayed(const struct flmem_tracee *tracee)
-{
-	uint64_t sleeps;
-
-	return !tracee->may_have_moved ||
-	       (count_sleeps(tracee->tid, &sleeps) && sleeps == tracee->sleeps + 1);
-}
-
 /* The program must not see the EINTR with which this interrupt ended its call. */
-static void make_resumable(struct flmem_tracee *tracee)
+static void make_resumable(pid_t tid)
 {
 	struct flmem_thread_state state;
 	struct flmem_task_wait at;
 
-	if (flmem_arch_read_registers(tracee->tid, &state))
+	if (flmem_arch_read_registers(tid, &state))
 		return;
 	flmem_arch_read_call(&state, &at);
-	if (flmem_arch_forgets_wait && flmem_arch_interrupted_in(&state, &tracee->wait) &&
-	    has_stayed(tracee)) {
-		at = tracee->wait;
-		flmem_arch_note_wait(&state, &at);
-	}
-	if (flmem_wait_is_repeatable(&at) && !flmem_shared_signals_end_call(tracee->tid, &state))
-		flmem_arch_make_resumable(tracee->tid, &state);
+	if (flmem_wait_is_repeatable(&at))
+		flmem_arch_make_resumable(tid, &state);
 }
 
 /* Detaches a stopped thread and passes on a signal that is being delivered to the program. */
 static bool detach_thread(pid_t tid)
 {
-	struct flmem_tracee tracee = {.tid = tid, .wait = {.number = -1}};
 	int status;
 
 	if (!read_stop(tid, &status))
 		return false;
 	if (status >> 16)
-		make_resumable(&tracee);
+		make_resumable(tid);
 	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
@@ -299,42 +264,8 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 	return event;
 }
 
-static bool read_current_wait(pid_t tid, struct flmem_task_wait *ret_wait)
-{
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
-	return !flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) &&
-	       flmem_task_wait_parse(text.data, ret_wait) == 1;
-}
-
-/*
- * What the thread waits in, where the stop itself does not show it, and how often it has slept up
- * to this wait.
- */
-static void note_wait(struct flmem_tracee *tracee)
-{
-	struct flmem_task_wait wait;
-	uint64_t sleeps;
-
-	tracee->wait = (struct flmem_task_wait){.number = -1};
-	if (!flmem_arch_forgets_wait)
-		return;
-	tracee->may_have_moved = true;
-	for (int i = 0; i < NOTE_TRIES; i++) {
-		if (!count_sleeps(tracee->tid, &tracee->sleeps) ||
-		    !read_current_wait(tracee->tid, &wait) || !count_sleeps(tracee->tid, &sleeps) ||
-		    sleeps != tracee->sleeps)
-			continue;
-		tracee->wait = wait;
-		return;
-	}
-}
-
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
-	note_wait(tracee);
 	if (send_request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
 		return forget_thread(tracee);
 	return wait_stop(tracee, timeout_us);
@@ -388,7 +319,7 @@ void flmem_tracee_release(struct flmem_tracee *tracee)
 	}
 	while (tracee->tid && stop_for_release(tracee)) {
 		if (!tracee->resumable)
-			make_resumable(tracee);
+			make_resumable(tracee->tid);
 		flmem_shared_signals_await(tracee->tid, tracee->leader);
 		flmem_call_return_release(tracee);
 		if (tracee->stopped &&

@@ -37,9 +37,7 @@ struct flmem_tracee {
 	 */
 	bool in_call;
 	int signal;		     /* that is delivered to it when it is detached; 0: none */
-	struct flmem_task_wait wait; /* before the interrupt, if flmem_arch_forgets_wait */
-	bool may_have_moved;	     /* since then, to a call that is not seen to be another */
-	uint64_t sleeps;	     /* how often it had gone to sleep when its wait was read */
+	struct flmem_task_wait wait; /* before the interrupt, if it is `filtered` */
 };
 
 /* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import run  # noqa: E402
 
 SYSTEM = "arm64-bookworm"
-TRIMS = {"waits": 6, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
+TRIMS = {"waits": 15, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
          "kills": 8}
 PLAIN = ("max,pauth-impdef=on,sve=off,sme=off",)
 TAGGED = ("-M", "virt,mte=on")

@@ -21,7 +21,7 @@ import kill  # noqa: E402
 import matrix  # noqa: E402
 from harness import command, report, victim  # noqa: E402
 
-KILLED = ("waits in read", "waits in epoll_wait", "waits in nanosleep", "8 threads churn, 3 wait",
+KILLED = ("waits in read", "waits in ppoll", "waits in nanosleep", "waits in futex", "8 threads churn, 3 wait",
           "1000 signals a second")
 # Functions that a program gave its allocator: no borrowed thread may run them.
 HOOKS = (("jemalloc", "0"), ("mimalloc", "0"), ("tcmalloc", "0"), ("tcmalloc", "extension"),
@@ -31,6 +31,10 @@ EXTENSIONS = (("computes with SVE", "sve", entries.REFUSE),
               ("computes with SVE beside a thread that waits", "sve-beside", entries.TRIM),
               ("waits with the matrix register of SME", "za", entries.REFUSE),
               ("waits with checked memory tags", "mte", entries.REFUSE))
+# Ended with EINTR by a stop: the kernel for aarch64 cannot make these calls again.
+ENDED_BY_STOP = ("epoll_", "rt_sigtimedwait", "semtimedop", "recv", "readv", "accept")
+# A computing thread may make such a call next.
+COMPUTES = ("computes alone", "8 threads compete", "computes in C")
 STOPS = 30  # of the system calls of flmem, among which those are at which it is killed
 
 
@@ -122,15 +126,31 @@ def lacks_guards(entry):
     return "-g" in entry.argv and release < (6, 13)
 
 
+def blocked(victims, allocators):
+    found = entries.blocked(victims, allocators)
+    for entry in found:
+        if entry.name.removeprefix("waits in ").startswith(ENDED_BY_STOP):
+            entry.expect = entries.REFUSE
+    return found
+
+
+def code():
+    found = entries.code()
+    for entry in found:
+        if entry.name.endswith(COMPUTES):
+            entry.code = entries.EITHER  # while it waits for the lock of the interpreter
+    return found
+
+
 def choose(name, victims):
     own = [allocator for allocator in entries.ALLOCATORS if not entries.available(allocator)]
     sets = {
-        "waits": lambda: entries.blocked(victims, own[:1]),
-        "allocators": lambda: [one for one in entries.blocked(victims, own) if
+        "waits": lambda: blocked(victims, own[:1]),
+        "allocators": lambda: [one for one in blocked(victims, own) if
                                one.allocator != own[0]] + entries.linked(victims),
         "busy": lambda: entries.busy(victims, own[:1]),
         "traps": lambda: entries.traps(victims, own[:1]),
-        "code": entries.code,
+        "code": code,
         "extensions": lambda: extensions(victims),
         "kills": lambda: [one for one in kill.targets(victims, own[:1]) if one.name in KILLED],
     }

@@ -40,8 +40,9 @@ const char *flmem_quiet_stop_refuses_computing(void);
 const char *flmem_quiet_stop_awake(const struct flmem_process *process,
 				   const struct flmem_candidate *candidate);
 
-/* The same for a thread that is not a candidate. */
-bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid);
+/* The same for a thread that is not a candidate; the wait that it sleeps in where that is asked. */
+bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
+			      struct flmem_task_wait *ret_at);
 
 /* Waits until a thread sleeps in the park of its chain; false if it is in another call. */
 bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
@@ -69,9 +70,10 @@ static inline const char *flmem_quiet_stop_awake(const struct flmem_process *pro
 	return NULL;
 }
 
-static inline bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid)
+static inline bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
+					    struct flmem_task_wait *ret_at)
 {
-	(void)process, (void)tid;
+	(void)process, (void)tid, (void)ret_at;
 	return true;
 }
 

@@ -168,14 +168,14 @@ const char *flmem_quiet_stop_awake(const struct flmem_process *process,
 		       : awake;
 }
 
-bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid)
+bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
+			      struct flmem_task_wait *ret_at)
 {
-	struct flmem_task_wait at;
 	uint64_t sleeps;
 
-	return flmem_task_read_wait(process, tid, &at) == 1 &&
-	       !flmem_quiet_stop_refuses(process, NULL, tid, &at) &&
-	       sleeps_on(process, tid, &at, &sleeps);
+	return flmem_task_read_wait(process, tid, ret_at) == 1 &&
+	       !flmem_quiet_stop_refuses(process, NULL, tid, ret_at) &&
+	       sleeps_on(process, tid, ret_at, &sleeps);
 }
 
 /* No thread is borrowed that has made its own call there (remote/checks/stopped_thread.c). */

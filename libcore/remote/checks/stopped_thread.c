@@ -118,8 +118,6 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 		return refuse_timed(borrow, candidate->tid);
 	if (!candidate->computes && is_at_gadget(borrow, candidate))
 		return false;
-	if (!candidate->computes)
-		flmem_arch_note_wait(&borrow->state, &candidate->at);
 	candidate->at.sp = flmem_arch_sp(&borrow->state);
 	candidate->at.pc = flmem_arch_pc(&borrow->state);
 	candidate->link = flmem_arch_link(&borrow->state);

@@ -437,8 +437,9 @@ static void check_stopped_thread(void *context)
 	struct running *running = context;
 	const struct flmem_process *process = running->process;
 	const pid_t tid = running->tid;
+	struct flmem_task_wait at = {.number = -1};
 	struct flmem_status status;
-	int rc = flmem_quiet_stop_is_safe(process, tid)
+	int rc = flmem_quiet_stop_is_safe(process, tid, &at)
 			 ? flmem_tracee_seize(&tracee, tid, process->pid)
 			 : -EAGAIN;
 
@@ -452,6 +453,7 @@ static void check_stopped_thread(void *context)
 		running->rc = flmem_seccomp_check_thread(process->pid, tid, &status, running->calls,
 							 running->err);
 	tracee.filtered = running->rc != 0;
+	tracee.wait = at;
 }
 
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
