@@ -21,7 +21,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-#define SLEEP_US	5000U /* between two looks at a thread */
+#define SLEEP_US	5000U /* between two reads of a thread */
 #define PARK_US		200000U
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U

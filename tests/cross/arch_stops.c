@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which threads may be stopped on aarch64, with a process that this test plays. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files/io.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+#include "remote/checks/quiet_stop.h"
+
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		if (!(condition)) {                                            \
+			printf("FAILED: line %d: %s\n", __LINE__, #condition); \
+			failures++;                                            \
+		}                                                              \
+	} while (0)
+
+#define TID	 7
+#define SYSCALL	 0x2000U
+#define WRITABLE 0x10000U
+#define CONSTANT 0x20000U
+#define UNMAPPED 0x30000U
+#define LOOKS	 8
+
+/* What the thread shows at each look at its status and its wait. */
+struct look {
+	uint64_t sleeps, losses;
+	int rc;
+	struct flmem_task_wait at;
+};
+
+const struct flmem_arch_code flmem_arch_syscall = {(const unsigned char *)"12345678", 8};
+
+char flmem_buf_empty[1];
+
+static int failures;
+static struct look looks[LOOKS];
+static size_t status_looks, wait_looks;
+static const char *link_target, *personality_text;
+static struct flmem_process process = {.pid = TID};
+
+int flmem_process_readlink(const struct flmem_process *of, const char *name, char *ret_target,
+			   size_t size)
+{
+	(void)of;
+	(void)name;
+	if (!link_target)
+		return -1;
+	snprintf(ret_target, size, "%s", link_target);
+	return 0;
+}
+
+const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t address)
+{
+	static const struct flmem_map writable = {.flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE},
+				      constant = {.flags = FLMEM_MAP_READ};
+
+	(void)maps;
+	if (address >= UNMAPPED)
+		return NULL;
+	return address < CONSTANT ? &writable : &constant;
+}
+
+int flmem_io_read_file_at(int directory, const char *path, size_t max, struct flmem_buf *text)
+{
+	(void)directory, (void)max;
+	if (strcmp(path, "task/7/personality") != 0 || !personality_text)
+		return -1;
+	text->data = strdup(personality_text);
+	return 0;
+}
+
+void flmem_buf_clear(struct flmem_buf *text)
+{
+	if (text->data != flmem_buf_empty)
+		free(text->data);
+	*text = (struct flmem_buf){0};
+}
+
+int flmem_status_read_thread(const struct flmem_process *of, pid_t tid,
+			     struct flmem_status *ret_status)
+{
+	const struct look *look = &looks[status_looks++ % LOOKS];
+
+	(void)of, (void)tid;
+	*ret_status = (struct flmem_status){.voluntary_switches.value = look->sleeps,
+					    .involuntary_switches.value = look->losses};
+	return 0;
+}
+
+int flmem_task_read_wait(const struct flmem_process *of, pid_t tid,
+			 struct flmem_task_wait *ret_wait)
+{
+	const struct look *look = &looks[wait_looks++ % LOOKS];
+
+	(void)of, (void)tid;
+	*ret_wait = look->at;
+	return look->rc;
+}
+
+static const char *why(long number, uint64_t descriptor, int argument, uint64_t timeout)
+{
+	static const struct flmem_maps maps;
+	struct flmem_task_wait at = {.number = number};
+
+	at.args[0] = descriptor;
+	if (argument)
+		at.args[argument] = timeout;
+	return flmem_quiet_stop_refuses(&process, &maps, TID, &at);
+}
+
+static void calls_that_the_kernel_makes_again_may_be_stopped(void)
+{
+	CHECK(!why(SYS_futex, 0, 3, CONSTANT) && !why(SYS_wait4, 0, 0, 0));
+	CHECK(!why(SYS_waitid, 0, 0, 0) && !why(SYS_msgrcv, 0, 0, 0));
+	CHECK(!why(SYS_rt_sigsuspend, 0, 0, 0) && !why(SYS_nanosleep, CONSTANT, 0, 0));
+	CHECK(!why(SYS_clock_nanosleep, 0, 2, CONSTANT));
+}
+
+static void calls_that_end_with_eintr_may_not(void)
+{
+	static const long numbers[] = {
+		SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait, SYS_semtimedop,
+		SYS_recvfrom,	 SYS_recvmsg,	   SYS_accept,		SYS_accept4,
+		SYS_semop,	 SYS_io_getevents, SYS_connect,		SYS_restart_syscall,
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		CHECK(why(numbers[i], 0, 0, 0));
+}
+
+static void a_timeout_must_be_writable(void)
+{
+	struct flmem_task_wait at = {.number = SYS_ppoll};
+
+	personality_text = "00000000\n";
+	CHECK(!why(SYS_ppoll, 0, 0, 0) && !why(SYS_pselect6, 0, 0, 0));
+	CHECK(!why(SYS_ppoll, 0, 2, WRITABLE) && !why(SYS_pselect6, 0, 4, WRITABLE));
+	CHECK(why(SYS_ppoll, 0, 2, CONSTANT) && why(SYS_pselect6, 0, 4, CONSTANT));
+	CHECK(why(SYS_ppoll, 0, 2, CONSTANT - 8)); /* half of it */
+	CHECK(why(SYS_ppoll, 0, 2, UNMAPPED));
+	CHECK(!flmem_quiet_stop_refuses(&process, NULL, TID, &at));
+	at.args[2] = WRITABLE;
+	CHECK(flmem_quiet_stop_refuses(&process, NULL, TID, &at));
+	personality_text = "04000000\n"; /* STICKY_TIMEOUTS */
+	CHECK(why(SYS_ppoll, 0, 2, WRITABLE));
+	personality_text = NULL;
+	CHECK(why(SYS_ppoll, 0, 2, WRITABLE));
+}
+
+static void only_files_that_restart_are_read(void)
+{
+	int ends[2], pair[2], terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+	int file = open("/dev/null", O_RDONLY);
+
+	if (pipe(ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || file < 0)
+		abort();
+	CHECK(!why(SYS_read, (uint64_t)ends[0], 0, 0) && !why(SYS_readv, (uint64_t)ends[0], 0, 0));
+	CHECK(why(SYS_read, (uint64_t)pair[0], 0, 0) && why(SYS_readv, (uint64_t)pair[0], 0, 0));
+	CHECK(why(SYS_read, (uint64_t)file, 0, 0)); /* a device of an unknown driver */
+	if (terminal >= 0)
+		CHECK(!why(SYS_read, (uint64_t)terminal, 0, 0));
+	CHECK(why(SYS_read, 999, 0, 0));
+	link_target = "anon_inode:[eventfd]";
+	CHECK(!why(SYS_read, (uint64_t)file, 0, 0));
+	link_target = "anon_inode:inotify";
+	CHECK(!why(SYS_read, (uint64_t)file, 0, 0));
+	link_target = "anon_inode:[something]";
+	CHECK(why(SYS_read, (uint64_t)file, 0, 0));
+	link_target = NULL;
+}
+
+/* A thread that sleeps in one wait all the time, as all looks show it. */
+static struct flmem_candidate sleeper(void)
+{
+	const struct flmem_candidate candidate = {
+		.tid = TID,
+		.sleeps = 5,
+		.at = {.number = SYS_nanosleep, .args = {1, 2, 3, 4, 5, 6}, .sp = 64, .pc = 0x1000},
+	};
+
+	for (size_t i = 0; i < LOOKS; i++)
+		looks[i] = (struct look){5, 2, 1, candidate.at};
+	status_looks = wait_looks = 0;
+	return candidate;
+}
+
+static void a_thread_must_sleep_for_a_while(void)
+{
+	struct flmem_candidate candidate = sleeper();
+	const uint64_t start = flmem_clock_us();
+	struct flmem_task_wait at;
+
+	CHECK(!flmem_quiet_stop_awake(&process, &candidate));
+	CHECK(flmem_clock_us() - start >= 2000 && status_looks == 2 && wait_looks == 2);
+	candidate = sleeper();
+	CHECK(flmem_quiet_stop_is_safe(&process, TID, &at));
+	CHECK(at.number == SYS_nanosleep && at.args[0] == 1);
+	candidate.computes = true;
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+}
+
+static void a_thread_that_was_awake_is_not_stopped(void)
+{
+	struct flmem_candidate candidate = sleeper();
+
+	candidate.sleeps = 4; /* it has slept again since it was found */
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	candidate = sleeper();
+	looks[1].sleeps = 6;
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	candidate = sleeper();
+	looks[1].losses = 3;
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	candidate = sleeper();
+	looks[1].rc = 0; /* it runs */
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	candidate = sleeper();
+	looks[1].at.args[0] = 9; /* another call, with the same number of sleeps */
+	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	candidate = sleeper();
+	looks[0].at.sp = 32;
+	CHECK(flmem_quiet_stop_awake(&process, &candidate) && status_looks == 1);
+}
+
+static void a_chain_ends_in_its_park(void)
+{
+	const struct flmem_gadgets gadgets = {.syscall = SYSCALL};
+	const struct flmem_candidate candidate = sleeper();
+
+	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets)); /* in its own sleep */
+	(void)sleeper();
+	looks[0].rc = 0;
+	looks[1].at.number = -1; /* a page fault */
+	looks[2].at.pc = SYSCALL + 4;
+	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets) && wait_looks == 3);
+	(void)sleeper();
+	for (size_t i = 0; i < LOOKS; i++)
+		looks[i].rc = 0;
+	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets));
+	looks[0].rc = -3;
+	wait_looks = 0;
+	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets)); /* its end is seen next */
+	(void)candidate;
+}
+
+int main(void)
+{
+	process.dirfd = open("/proc/self", O_RDONLY | O_DIRECTORY);
+	calls_that_the_kernel_makes_again_may_be_stopped();
+	calls_that_end_with_eintr_may_not();
+	a_timeout_must_be_writable();
+	only_files_that_restart_are_read();
+	a_thread_must_sleep_for_a_while();
+	a_thread_that_was_awake_is_not_stopped();
+	a_chain_ends_in_its_park();
+	if (!failures)
+		printf("aarch64: what may be stopped is as it should be\n");
+	return failures != 0;
+}
