@@ -262,7 +262,7 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 
 const bool flmem_arch_forgets_wait = true;
 
-/* Already done by the kernel where it can be; the rest must not be stopped (checks/quiet_stop.h). */
+/* The kernel has done it; in all other calls no thread is stopped (remote/checks/quiet_stop.h). */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;

@@ -61,16 +61,33 @@ static void be_reader(void)
 	read_for_ever(0);
 }
 
-/* Which ends with EINTR at every signal with a handler. */
+/*
+ * Which ends with EINTR at every signal with a handler. On aarch64 no thread is stopped in
+ * epoll_wait().
+ */
+static int wait_for_event(int epoll)
+{
+#ifdef __aarch64__
+	sigset_t none;
+
+	(void)epoll;
+	sigemptyset(&none);
+	return sigsuspend(&none);
+#else
+	struct epoll_event event;
+
+	return epoll_wait(epoll, &event, 1, -1);
+#endif
+}
+
 static void be_poller(void)
 {
 	const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
 	const int epoll = epoll_create1(0);
-	struct epoll_event event;
 
 	sigaction(SIGUSR1, &action, NULL);
 	for (;;)
-		if (epoll_wait(epoll, &event, 1, -1) < 0 && errno == EINTR)
+		if (wait_for_event(epoll) < 0 && errno == EINTR)
 			atomic_fetch_add(&page->ended, 1);
 }
 

@@ -38,7 +38,7 @@ static const char *const quiet_files[] = {
 };
 
 /* Documentation/admin-guide/devices.txt: consoles, /dev/tty, the ends of pseudoterminals. */
-static bool is_terminal(unsigned major)
+static bool is_terminal_device(unsigned major)
 {
 	return major == 4 || major == 5 || (major >= 136 && major <= 143);
 }
@@ -58,7 +58,7 @@ static const char *why_read_ends(const struct flmem_process *process, uint64_t d
 	if (S_ISSOCK(file.stx_mode))
 		return ends_socket;
 	return S_ISFIFO(file.stx_mode) ||
-			       (S_ISCHR(file.stx_mode) && is_terminal(file.stx_rdev_major))
+			       (S_ISCHR(file.stx_mode) && is_terminal_device(file.stx_rdev_major))
 		       ? NULL
 		       : ends;
 }
