@@ -84,7 +84,8 @@ static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
 	struct flmem_thread_state now;
 
-	if (!flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets) ||
+	if (!flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets,
+					 borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ||
 	    flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
 	    flmem_tracee_stop(&tracee, borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
 		    FLMEM_TRACEE_EXEC)

@@ -32,6 +32,7 @@
 #define CONSTANT 0x20000U
 #define UNMAPPED 0x30000U
 #define LOOKS	 8
+#define PARK_US	 1000U
 
 /* What the thread shows at each look at its status and its wait. */
 struct look {
@@ -239,19 +240,21 @@ static void a_chain_ends_in_its_park(void)
 	const struct flmem_gadgets gadgets = {.syscall = SYSCALL};
 	const struct flmem_candidate candidate = sleeper();
 
-	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets)); /* in its own sleep */
+	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets,
+					   PARK_US)); /* in its own sleep */
 	(void)sleeper();
 	looks[0].rc = 0;
 	looks[1].at.number = -1; /* a page fault */
 	looks[2].at.pc = SYSCALL + 4;
-	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets) && wait_looks == 3);
+	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets, PARK_US) && wait_looks == 3);
 	(void)sleeper();
 	for (size_t i = 0; i < LOOKS; i++)
 		looks[i].rc = 0;
-	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets));
+	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets, PARK_US));
 	looks[0].rc = -3;
 	wait_looks = 0;
-	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets)); /* its end is seen next */
+	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets,
+					  PARK_US)); /* its end is seen next */
 	(void)candidate;
 }
 

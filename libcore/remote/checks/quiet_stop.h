@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "remote/checks/candidates.h"
@@ -44,9 +45,9 @@ const char *flmem_quiet_stop_awake(const struct flmem_process *process,
 bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
 			      struct flmem_task_wait *ret_at);
 
-/* Waits until a thread sleeps in the park of its chain; false if it is in another call. */
+/* Waits until a thread sleeps in the park of its chain; false if not, or in another call. */
 bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
-				 const struct flmem_gadgets *gadgets);
+				 const struct flmem_gadgets *gadgets, uint64_t timeout_us);
 
 #else
 
@@ -78,9 +79,10 @@ static inline bool flmem_quiet_stop_is_safe(const struct flmem_process *process,
 }
 
 static inline bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
-					       const struct flmem_gadgets *gadgets)
+					       const struct flmem_gadgets *gadgets,
+					       uint64_t timeout_us)
 {
-	(void)process, (void)tid, (void)gadgets;
+	(void)process, (void)tid, (void)gadgets, (void)timeout_us;
 	return true;
 }
 

@@ -22,7 +22,6 @@
 #include "proc/task.h"
 
 #define SLEEP_US	5000U /* between two reads of a thread */
-#define PARK_US		200000U
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U
 
@@ -186,7 +185,7 @@ static bool is_parked_at(const struct flmem_task_wait *at, const struct flmem_ga
 }
 
 bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
-				 const struct flmem_gadgets *gadgets)
+				 const struct flmem_gadgets *gadgets, uint64_t timeout_us)
 {
 	const uint64_t start = flmem_clock_us();
 	struct flmem_task_wait at;
@@ -194,7 +193,7 @@ bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
 
 	/* On its way into the park, or delayed by a page fault. */
 	while ((rc = flmem_task_read_wait(process, tid, &at)) == 0 || (rc == 1 && at.number < 0)) {
-		if (flmem_clock_us() - start > PARK_US)
+		if (flmem_clock_us() - start > timeout_us)
 			return false;
 		flmem_clock_sleep_us(PARK_PAUSE_US);
 	}
