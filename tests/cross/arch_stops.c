@@ -79,6 +79,7 @@ int flmem_io_read_file_at(int directory, const char *path, size_t max, struct fl
 	if (strcmp(path, "task/7/personality") != 0 || !personality_text)
 		return -1;
 	text->data = strdup(personality_text);
+	text->length = strlen(personality_text);
 	return 0;
 }
 

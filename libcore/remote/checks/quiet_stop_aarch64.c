@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "base/portable.h"
+#include "base/text/json_escape.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
@@ -62,14 +62,18 @@ static const char *why_read_ends(const struct flmem_process *process, uint64_t d
 		       : ends;
 }
 
+/* The file has eight hexadecimal digits; the flag is in the upper four. */
 static bool keeps_timeouts(const struct flmem_process *process, pid_t tid)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	char path[48];
+	int digits;
 
 	snprintf(path, sizeof(path), "task/%d/personality", (int)tid);
-	return flmem_io_read_file_at(process->dirfd, path, PERSONALITY_MAX, &text) ||
-	       strtoul(text.data, NULL, 16) & STICKY_TIMEOUTS;
+	if (flmem_io_read_file_at(process->dirfd, path, PERSONALITY_MAX, &text) || !text.length)
+		return true;
+	digits = flmem_json_escape_unit(text.data);
+	return digits < 0 || digits & (STICKY_TIMEOUTS >> 16);
 }
 
 /* EINTR if the rest of the timeout cannot be stored: fs/select.c, poll_select_finish(). */
