@@ -63,8 +63,7 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 	if (has_stacks_without_native(profile))
 		fprintf(stderr,
 			"flmem: '%s': stacks that have Python frames only are shown as one; "
-			"--native "
-			"of profile run and attach records native frames\n",
+			"--native of profile run and attach records native frames\n",
 			shown);
 	print_losses(profile);
 }

@@ -26,8 +26,7 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_attach_options, native),
 	 .help = "record the native frames inside and between Python frames, too, as far as the "
-		 "code has "
-		 "unwind tables (on x86-64) or frame pointers"},
+		 "code has unwind tables (on x86-64) or frame pointers"},
 	PROFILE_ATTACH_FORCE_OPTION,
 	PROFILE_ATTACH_COMMON_OPTIONS,
 	{0},

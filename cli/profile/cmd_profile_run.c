@@ -42,8 +42,7 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, native),
 	 .help = "record the native frames inside and between Python frames, too, as far as the "
-		 "code has "
-		 "unwind tables (on x86-64) or frame pointers"},
+		 "code has unwind tables (on x86-64) or frame pointers"},
 	{.name = "python-allocators",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, python_allocators),

@@ -132,14 +132,15 @@ static bool grows_between(const struct ends *ends, double slope, size_t from, si
  */
 static bool grows_mostly(const struct ends *ends, double slope)
 {
+	const bool many = ends->count >= ROUNDS_OF_PARTS;
 	const size_t steps = ends->count - 1;
-	const size_t parts = ends->count < ROUNDS_OF_PARTS ? steps : ROUND_PARTS;
-	const size_t last = ends->count < ROUNDS_OF_PARTS ? steps / 2 : steps * 3 / 4;
+	const size_t parts = many ? ROUND_PARTS : steps;
+	const size_t last = many ? steps * 3 / 4 : steps / 2;
 	size_t up = 0;
 
 	for (size_t i = 0; i < parts; i++)
 		up += grows_between(ends, slope, i * steps / parts, (i + 1) * steps / parts);
-	return up >= (ends->count < ROUNDS_OF_PARTS ? (steps + 1) / 2 : ROUND_PARTS_MIN) &&
+	return up >= (many ? ROUND_PARTS_MIN : (steps + 1) / 2) &&
 	       grows_between(ends, slope, last, steps);
 }
 

@@ -408,7 +408,6 @@ static void check_commands(struct flmem_check *check, const struct flmem_node *m
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
 		const struct flmem_node *node = flmem_node_get(map, names[i]);
-
 		const char *what = !node ? NULL
 				   : names_variable(check, node)
 					   ? "a command for clients sets variables"
