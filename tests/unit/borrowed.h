@@ -118,7 +118,6 @@ static inline void pipe_close(const int ends[2])
 	close(ends[1]);
 }
 
-/* Ends the test as skipped where nothing may be borrowed, as failed for any other reason. */
 /*
  * The system call behind ptrace(), for tests that put a function in its place: the C library
  * returns the word that the kernel stores.
@@ -135,6 +134,22 @@ static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, lon
 	return rc == 0 && peeks ? word : rc;
 }
 
+/* ptrace() of a test, whose arguments a function of it gets: the C library has them variable. */
+#define REPLACE_PTRACE(function)                                \
+	long ptrace(enum __ptrace_request request, ...)         \
+	{                                                       \
+		va_list args;                                   \
+		long tid, address, data;                        \
+                                                                \
+		va_start(args, request);                        \
+		tid = va_arg(args, long);                       \
+		address = va_arg(args, long);                   \
+		data = va_arg(args, long);                      \
+		va_end(args);                                   \
+		return (function)(request, tid, address, data); \
+	}
+
+/* Ends the test as skipped where nothing may be borrowed, as failed for any other reason. */
 static inline void expect_borrowed(int rc, const struct flmem_error *err)
 {
 	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {

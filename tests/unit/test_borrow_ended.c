@@ -30,16 +30,8 @@ static pid_t child;
 /* What is to happen before the stop of a thread; it is given which. */
 static void (*before_stop)(pid_t tid);
 
-long ptrace(enum __ptrace_request request, ...)
+static long answer_borrow_ended(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	if (request == PTRACE_INTERRUPT && before_stop) {
 		void (*act)(pid_t tid) = before_stop;
 
@@ -48,6 +40,8 @@ long ptrace(enum __ptrace_request request, ...)
 	}
 	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_borrow_ended)
 
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {

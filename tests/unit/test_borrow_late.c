@@ -37,16 +37,8 @@ static void come_late(void)
 }
 
 /* flmem's own; its second stop is the one that ends the park. */
-long ptrace(enum __ptrace_request request, ...)
+static long answer_borrow_late(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	let_run = armed && request == PTRACE_DETACH;
 	if (request == PTRACE_SEIZE && armed && sleeps_at_stop) {
 		sleeps_at_stop = false;
@@ -55,6 +47,8 @@ long ptrace(enum __ptrace_request request, ...)
 	armed = request == PTRACE_SETSIGMASK || (armed && request == PTRACE_DETACH);
 	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_borrow_late)
 
 /* What flmem does between two checks of calls that are not done yet: one or the other. */
 static void pause_between_checks(void)

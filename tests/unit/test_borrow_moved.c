@@ -31,16 +31,8 @@ static int bell[2];
 /* What is to happen to the child before the real request. */
 static void (*before_seize)(void);
 
-long ptrace(enum __ptrace_request request, ...)
+static long answer_borrow_moved(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	if (request == PTRACE_SEIZE && before_seize) {
 		void (*act)(void) = before_seize;
 
@@ -49,6 +41,8 @@ long ptrace(enum __ptrace_request request, ...)
 	}
 	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_borrow_moved)
 
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {

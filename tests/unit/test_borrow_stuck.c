@@ -62,16 +62,10 @@ static void await_lock(pid_t tid)
 }
 
 /* The time limit of the calls begins when flmem has released the thread that makes them. */
-long ptrace(enum __ptrace_request request, ...)
+static long answer_borrow_stuck(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data, rc;
+	long rc;
 
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	rc = ptrace_in_kernel(request, tid, address, data);
 	if (rc == 0 && request == PTRACE_DETACH && !is_released) {
 		is_released = true;
@@ -79,6 +73,8 @@ long ptrace(enum __ptrace_request request, ...)
 	}
 	return rc;
 }
+
+REPLACE_PTRACE(answer_borrow_stuck)
 
 static void be_child(void)
 {

@@ -114,20 +114,14 @@ static void before_seizure(void)
 			flmem_clock_sleep_us(1000);
 }
 
-long ptrace(enum __ptrace_request request, ...)
+static long answer_borrow_twice(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	if (request == PTRACE_SEIZE)
 		before_seizure();
 	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_borrow_twice)
 
 static void be_child(void)
 {

@@ -38,21 +38,14 @@ static void release_lock(void)
 }
 
 /* The request that stops the thread comes just behind the release of the lock. */
-long ptrace(enum __ptrace_request request, ...)
+static long answer_rescue_woken(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list list;
-	void *address, *data;
-	pid_t pid;
-
-	va_start(list, request);
-	pid = va_arg(list, pid_t);
-	address = va_arg(list, void *);
-	data = va_arg(list, void *);
-	va_end(list);
 	if (request == PTRACE_INTERRUPT && release_before_stop)
 		release_lock();
-	return syscall(SYS_ptrace, request, pid, address, data);
+	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_rescue_woken)
 
 static void be_child(void)
 {

@@ -67,22 +67,16 @@ static void move_on(void)
 	await_true(read_socket() == ends[1][0]);
 }
 
-long ptrace(enum __ptrace_request request, ...)
+static long answer_tracee_moved(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	if (request == PTRACE_INTERRUPT && moves) {
 		moves = false;
 		move_on();
 	}
 	return ptrace_in_kernel(request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_tracee_moved)
 
 static int start_child(void)
 {

@@ -219,16 +219,8 @@ static bool is_stopped(pid_t tid)
  * The kernel finds the thread that is to be seized, and then waits for the program that it is about
  * to execute: it is seized under another number, behind the stop that reports the execution.
  */
-long ptrace(enum __ptrace_request request, ...)
+static long answer_tracee_threads(enum __ptrace_request request, long tid, long address, long data)
 {
-	va_list args;
-	long tid, address, data;
-
-	va_start(args, request);
-	tid = va_arg(args, long);
-	address = va_arg(args, long);
-	data = va_arg(args, long);
-	va_end(args);
 	if (request == PTRACE_SEIZE && executes_before_seizure) {
 		executes_before_seizure = false;
 		assert_int_equal(write(page->bells[SECOND][1], "x", 1), 1);
@@ -244,6 +236,8 @@ long ptrace(enum __ptrace_request request, ...)
 	}
 	return syscall(SYS_ptrace, (long)request, tid, address, data);
 }
+
+REPLACE_PTRACE(answer_tracee_threads)
 
 /* Who traces, and whose child the target is. */
 enum tracer {
