@@ -3,6 +3,7 @@
 # flmem profile run and attach with --native: native frames between Python frames, in every CPython.
 
 load helpers
+load profile
 
 setup() {
 	requires python3
@@ -13,16 +14,6 @@ setup() {
 
 teardown() {
 	stop_victims
-}
-
-# look CODE: Python with the profile `p`.
-look() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
-import re
-import sys
-from heap_profile import *
-p = Profile(sys.argv[1])
-$1" "$PROFILE" "${@:2}"
 }
 
 @test "--native: frames of C are between those of Python that they called" {
@@ -71,20 +62,7 @@ for stack in stacks:
 }
 
 @test "greenlets with --native: frames of the stack below are not theirs" {
-	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
-	"$FLMEM" profile run -o "$PROFILE" --interval 1 --native -- /usr/bin/python3 -c '
-import greenlet
-kept = []
-def inside(n):
-    for _ in range(n):
-        kept.append(bytearray(100000))
-        greenlet.getcurrent().parent.switch()
-def outside():
-    ones = [greenlet.greenlet(inside) for _ in range(10)]
-    for _ in range(5):
-        for one in ones:
-            one.switch(4)
-outside()' 3>&-
+	sample_greenlets --native
 	look 'stacks = [[f if len(f) == 3 else "native" for f in p.stack(s.node)] for s in p.sites.values()
           if s.allocated_bytes >= 100000 and ("inside", "<string>", 6) in p.stack(s.node)]
 assert stacks and all(s[0] == "native" and s[-1][0] == "inside" for s in stacks), stacks

@@ -3,20 +3,12 @@
 # flmem profile run: Python stacks, in every CPython whose layout the sampler knows.
 
 load helpers
+load profile
 
 setup() {
 	requires python3
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
 	SCRIPT=$FLMEM_TESTS/victims/sampled/sampled.py
-}
-
-# look CODE: Python with the profile `p`.
-look() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
-import sys
-from heap_profile import *
-p = Profile(sys.argv[1])
-$1" "$PROFILE" "${@:2}"
 }
 
 check_places() {
@@ -223,20 +215,7 @@ assert sorted(lines) == [2, 3, 4] and all(n < 11000000 for n in lines.values()),
 }
 
 @test "greenlets switch stacks" {
-	/usr/bin/python3 -c 'import greenlet' 2>/dev/null || skip "needs python3-greenlet"
-	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- /usr/bin/python3 -c '
-import greenlet
-kept = []
-def inside(n):
-    for _ in range(n):
-        kept.append(bytearray(100000))
-        greenlet.getcurrent().parent.switch()
-def outside():
-    ones = [greenlet.greenlet(inside) for _ in range(10)]
-    for _ in range(5):
-        for one in ones:
-            one.switch(4)
-outside()' 3>&-
+	sample_greenlets
 	look 'p.check()
 assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
 assert not p.dropped["python"]'

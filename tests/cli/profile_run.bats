@@ -5,6 +5,7 @@
 # tests/harness/heap_profile.py, not by flmem.
 
 load helpers
+load profile
 
 setup() {
 	requires victim:sampled/sampled python3
@@ -29,15 +30,6 @@ sample() {
 # assert_sampled exact|SIGMAS
 assert_sampled() {
 	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
-}
-
-# look CODE [PROFILE]: Python with the profile `p`.
-look() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
-import sys
-from heap_profile import *
-p = Profile(sys.argv[1])
-$1" "${2:-$PROFILE}" "${@:3}"
 }
 
 @test "every function of malloc's family is counted exactly where every byte is a sample point" {
