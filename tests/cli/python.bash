@@ -26,6 +26,20 @@ json() {
 		"$1" <<<"$output"
 }
 
+# trim_until CONDITION ARGS...: trims the victim with more and more time until CONDITION, a command, holds. flmem waits for an
+# idle thread for as long as it may, while a victim that computes takes a whole processor.
+trim_until() {
+	local condition=$1 time
+	shift
+	for time in 300ms 1s 4s; do
+		flmem trim --pid "$VICTIM" "$@" --timeout "$time" --json
+		if "$condition"; then
+			return
+		fi
+	done
+	fail "not '$condition' in time: $output"
+}
+
 # Said nothing of its own accord: its output is that it is ready.
 assert_silent() {
 	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it said: $(cat "$VICTIM_LOG")"

@@ -40,15 +40,16 @@ while True:
 	wait_until 60 looks_outside_the_handler
 }
 
+collected_in_a_new_thread() {
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ] || fail "$output"
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+}
+
 collect_beside_a_raising_handler() {
-	local collected=0
 	start_ticking
 	for _ in 1 2; do
-		flmem trim --pid "$VICTIM" --gc --timeout 1s --json
-		[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
-		[[ "$(json 'r["steps"][0]["detail"]')" != *" objects" ]] || collected=$((collected + 1))
+		trim_until collected_in_a_new_thread --gc
 	done
-	[ "$collected" -gt 0 ] || fail "the code never ran in time"
 	assert_victim_unharmed
 	assert_silent
 }
@@ -89,6 +90,10 @@ finally:
 	each_python terminate_during_a_trim
 }
 
+succeeds() {
+	[ "$status" = 0 ]
+}
+
 # With the lock of the interpreter the call would not end, and the program would not go on.
 go_on_during_a_trim() {
 	start_victim "$PYTHON" -uc '
@@ -99,8 +104,7 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500
     rounds.value += 1' "$FLMEM_VICTIMS/interpreter/awaiting_trim.so"
-	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
-	assert_status 0
+	trim_until succeeds --gc
 	[ "$(json 'r["steps"][1]["name"]')" = malloc_trim ]
 	assert_victim_unharmed
 	assert_silent
@@ -120,7 +124,7 @@ def compute():
 threading.Thread(target=compute, daemon=True).start()
 print("ready", flush=True)
 compute()'
-	flmem trim --pid "$VICTIM" --timeout 1s
+	flmem trim --pid "$VICTIM" --timeout 300ms
 	assert_status 6
 	assert_error 6 "no thread of process [0-9]+ can be borrowed now"
 	assert_victim_unharmed
@@ -128,6 +132,10 @@ compute()'
 
 @test "a thread that waits for the interpreter's lock is not borrowed for a trim" {
 	each_python compete_for_the_lock
+}
+
+code_fails() {
+	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
 }
 
 # What refuses code refuses it in the thread of the code, and reaches no other one.
@@ -141,9 +149,8 @@ sys.addaudithook(refuse)
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	trim_until code_fails --gc
 	assert_status 7
-	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
 	assert_victim_unharmed
 }
 

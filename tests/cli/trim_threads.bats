@@ -56,6 +56,11 @@ end_beside_late_code() {
 	each_python end_beside_late_code
 }
 
+user_has_no_more_threads() {
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ] || fail "$output"
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u)"* ]]
+}
+
 # As many threads as there are: no code runs.
 @test "where no thread can be started, the code is refused, and the program goes on" {
 	requires root /usr/bin/setpriv prlimit
@@ -71,10 +76,8 @@ time.sleep(1000)'
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	trim_until user_has_no_more_threads --gc
 	assert_status 6
-	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u)"* ]]
 	assert_victim_unharmed
 	assert_silent
 }
@@ -133,6 +136,10 @@ while True:
 	[ "$(cat "$VICTIM_LOG")" = $'ready\ncollected in another thread' ] || fail "$(cat "$VICTIM_LOG")"
 }
 
+says_other_thread() {
+	[ "$(json 'r["output"]')" = "['other']" ]
+}
+
 # Names the thread that the code runs in, started by a computing and by a blocked thread.
 name_the_thread() {
 	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
@@ -145,9 +152,8 @@ while len(os.listdir("/proc/self/task")) > 1:
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 1s --json
+	trim_until says_other_thread --python "$BATS_TEST_TMPDIR/name.py"
 	[ "$(json 'r["steps"][0]["thread_state"]')" = None ] # it was computing
-	[ "$(json 'r["output"]')" = "['other']" ]
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
 	start_victim "$PYTHON" -uc '
@@ -250,6 +256,10 @@ threading.excepthook = lambda failed: print(failed.exc_type.__name__, flush=True
 	assert_silent
 }
 
+blocks_one_signal() {
+	[ "$(json 'r["output"]')" = "['2048', '-15', '2048']" ]
+}
+
 # A thread and a process that the code starts block what the main thread blocks, here SIGUSR2, and no
 # more. The thread that is borrowed while the main one computes blocks all.
 start_others() {
@@ -285,8 +295,7 @@ if sys.argv[2:]:
     time.sleep(0.2)
 print("ready", flush=True)
 work()' "$@"
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/start.py" --timeout 2s --json
-	[ "$(json 'r["output"]')" = "['2048', '-15', '2048']" ]
+	trim_until blocks_one_signal --python "$BATS_TEST_TMPDIR/start.py"
 	wait_until 60 has_threads "$VICTIM" $(($# == 2 ? 2 : 1))
 	assert_victim_unharmed
 	assert_silent

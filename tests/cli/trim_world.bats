@@ -19,9 +19,9 @@ goes_on_from() {
 	truncate -s 4096 "$BATS_TEST_TMPDIR/status"
 	export VICTIM_STATUS=$BATS_TEST_TMPDIR/status
 	start_victim safe_world
-	for ((number = 0; number < 60; number++)); do
+	for ((number = 0; number < 24; number++)); do
 		before=$(rounds)
-		flmem trim --pid "$VICTIM" --no-predict --timeout 5s
+		flmem trim --pid "$VICTIM" --no-predict --timeout 2s
 		[[ $status == [06] ]] || fail "exit status $status"
 		[ "$status" != 0 ] || made=$((made + 1))
 		wait_until 60 goes_on_from "$before"
