@@ -30,7 +30,7 @@ CALIBRATIONS = 3
 SPIN_S = 0.001  # what a sleep may last too long
 TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
 REFILLED_BLOCKS = 400  # little enough to do between two waits on such a machine
-CODE_TIMEOUT = "500ms"  # a program that only computes has no thread for the allocator's step
+CODE_TIMEOUT = "250ms"  # a program that only computes has no thread for the allocator's step
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
 

@@ -37,8 +37,8 @@ NO_ROOM = "unused bytes after its data"
 LATE = ("the call has not ended after", "the calls have returned, but ",
         "the code has not finished within")
 LATE_THREAD_S = 60
-LATE_TIMEOUT = "20s"  # and what it must not lead to then
-CODE_TIMEOUT = "1s"  # a program that only computes has no thread for the allocator's step
+LATE_TIMEOUTS = ("2s", "20s")  # and what it must not lead to then
+CODE_TIMEOUT = "400ms"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -194,11 +194,14 @@ class Running:
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
-        again = self.tally.is_late(trim) or self.tally.lacks_code(trim)
-        if again:
+        again = False
+        for timeout in LATE_TIMEOUTS:
+            if not self.tally.is_late(trim) and not self.tally.lacks_code(trim):
+                break
+            again = True
             self.waits = self.tally.is_late(trim) and bool(self.entry.release)
-            trim = flmem.trim(pid, LATE_TIMEOUT, steps=self.entry.steps)
-            self.tally.add(trim, again=True)
+            trim = flmem.trim(pid, timeout, steps=self.entry.steps)
+            self.tally.add(trim, again=timeout == LATE_TIMEOUTS[-1])
         if not trim.touched and trim.status not in self.entry.statuses:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7 and not self.waits:

@@ -33,7 +33,7 @@ import entries  # noqa: E402
 import kill  # noqa: E402
 
 TOGETHER = 4  # most of the time is spent waiting for what does not happen
-HOLD_S = 0.3  # until it is asked for progress: what flmem set off is over by then
+HOLD_S = 0.2  # until it is asked for progress: what flmem set off is over by then
 MOVE_S = 30  # a bound, not a measurement
 STEPS_S = 0.002  # between the delays after which Ctrl-Z is typed
 WAYS = ("stop", "tstp", "freeze", "target", "terminal")
