@@ -175,6 +175,7 @@ assert any(place and place[0] == "deep" for place in p.python_sites())'
 check_stacks() {
 	local jit
 	for jit in 0 1; do
+		[ "$jit" = 0 ] || [ "${PYTHON_VERSION#3.}" -ge 13 ] || return 0 # no other has it
 		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B \
 			"$FLMEM_TESTS/victims/sampled/whole_stacks.py" "$BATS_TEST_TMPDIR/stacks" 3>&-
 		/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \

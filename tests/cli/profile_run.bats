@@ -42,7 +42,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 @test "estimates of 20 runs are within 5 %, which is more than 9 standard deviations" {
 	local i
 	for i in {1..20}; do
-		sample --interval 4K -- functions 25000
+		sample --limit 16MiB --interval 4K -- functions 25000
 		assert_sampled 9
 	done
 }
@@ -51,7 +51,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 @test "estimates have no bias" {
 	local i profiles=()
 	for i in {1..40}; do
-		sample --interval 16K -- functions 20000
+		sample --limit 16MiB --interval 16K -- functions 20000
 		mv "$PROFILE" "$PROFILE.$i"
 		mv "$SAID" "$SAID.$i"
 		profiles+=("$PROFILE.$i")

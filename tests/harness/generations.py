@@ -108,9 +108,9 @@ def same_bytes():
 
 def verified():
     """A mean that is not written is the one that would be."""
-    names = [f"generate:resnet18?seed=4&client={client}" for client in (1, 2, 3)]
+    names = [f"generate:resnet18?seed=4&client={client}" for client in (1, 2)]
     for dtype in ("fp64", "fp32", "fp16", "bf16", "fp8-e4m3", "fp8-e5m2"):
-        words = ["--weights", "3,1,1000", "--chunk", "192K", *(f"{n}&dtype={dtype}" for n in names)]
+        words = ["--weights", "3,1000", "--chunk", "192K", *(f"{n}&dtype={dtype}" for n in names)]
         made = run("-o", "out.safetensors", *words)
         found = run("-o", "verify:", *words)
         assert found["verified_elements"] == 11699132 and made["verified_elements"] == 0
