@@ -2,7 +2,8 @@
 """
 `make deb`, `make deb-arm64`, `make image`, `make rpm` and a wheel, each made twice: in directories of other
 names and lengths, at other times, with another umask, time zone and language. The bytes have to be equal. The
-first ones are read by lintian and rpmlint, and must not name the directory that they were built in.
+first ones are read by lintian and rpmlint, and must not name the directory that they were built in. As root, those for
+this machine are also installed in a copy of its file system (overlayfs), used and removed, and must leave nothing behind.
 
 usage: packages.py [--first TREE] [PART...]        TREE has been built already
 
@@ -35,6 +36,16 @@ RESULTS = {
 }
 NEEDS = {"deb": ("cpack", "dpkg-shlibdeps"), "deb-arm64": ("debootstrap", "chroot"), "image": ("dpkg-query", "strip"), "rpm": ("rpmbuild", "rpm2cpio", "cpio"),
          "wheel": ("dpkg-source",)}
+USE = """flmem --version
+flmem detect --pid $$
+flmem env --role client
+%s -c 'import flmem; assert flmem.get_allocator_type() == "glibc"'"""
+# With the path of libraries that systems with RPM have. Debian's rpm knows none of the packages that these need.
+INSTALL = {
+    "deb": ("dpkg -i %s", "dpkg --verify {}", "dpkg -P {}", "/usr/bin/python3"),
+    "rpm": ("echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf && rpm -i --nodeps %s && ldconfig", "rpm -V --nodeps {}", "rpm -e {}",
+            "PYTHONPATH=$(dirname /usr/lib/python3*/site-packages/flmem) /usr/bin/python3"),
+}
 CIRCUMSTANCES = (
     ("one", 0o022, {"TZ": "UTC", "LC_ALL": "C"}),
     ("another-directory/with-a-longer-name", 0o077, {"TZ": "Asia/Kolkata", "LC_ALL": "C.UTF-8"}),
@@ -146,13 +157,51 @@ def lint(part, paths):
     return lines, f"equal; {program} reports nothing"
 
 
+def run_in_copy(scratch, paths, script):
+    """(status, what it printed, what it left) of a script in a copy of this system, which has these files below /packages."""
+    upper, work, root = (os.path.join(scratch, "copy", name) for name in ("upper", "work", "root"))
+    for place in (os.path.join(upper, "packages"), work, root):
+        os.makedirs(place)
+    for path in paths:
+        shutil.copy(path, os.path.join(upper, "packages"))
+    inside = (f'mount -t overlay overlay -o "lowerdir=/,upperdir={upper},workdir={work}" "{root}" && '
+              f'mount -t proc proc "{root}/proc" && mount --rbind /dev "{root}/dev" && exec chroot "{root}" sh -exc "$1"')
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", inside, "sh", script], check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    left = [os.path.relpath(os.path.join(directory, name), upper) for directory, names, files in os.walk(upper)
+            for name in names + files if "flmem" in name and not directory.endswith("/packages")]
+    shutil.rmtree(os.path.dirname(upper))
+    return done.returncode, done.stdout, left
+
+
+def install(part, paths, scratch):
+    """What went wrong in installing, using and removing these packages, and what is to be said of it."""
+    if part not in INSTALL:
+        return [], ""
+    if os.geteuid() or not os.path.isdir("/sys/module/overlay") and subprocess.run(
+            ["modprobe", "overlay"], check=False, stderr=subprocess.DEVNULL).returncode:
+        return [], "; NOT INSTALLED: needs root and overlayfs"
+    add, verify, remove, python = INSTALL[part]
+    query = "dpkg-deb -f %s Package" if part == "deb" else "rpm -qp --qf '%%{name}\\n' %s"
+    inside = " ".join("/packages/" + os.path.basename(path) for path in paths)
+    names = f"$(for one in {inside}; do {query % '$one'}; done)"
+    script = "\n".join((add % inside, verify.format(names), USE % python, f"names={names}", remove.format("$names"),
+                        "! test -e /usr/bin/flmem"))
+    status, said, left = run_in_copy(scratch, paths, script)
+    problems = [f"installing ended with status {status}: {said[-600:]}"] if status else []
+    return problems + [f"removing left /{name}" for name in left], "; installed, used and removed"
+
+
 def check(part, first, second, scratch):
     paths = sorted(results(first, part).values())
     problems = compare(part, first, second)
     for path in paths:
         problems += paths_in(path, first, scratch)
-    findings, said = lint(part, [path for path in paths if not path.endswith(".src.rpm")])
-    problems += findings
+    made = [path for path in paths if not path.endswith(".src.rpm")]
+    findings, said = lint(part, made)
+    wrong, more = install(part, made, scratch)
+    problems += findings + wrong
+    said += more
     for problem in problems:
         print(f"PROBLEM: {part}: {problem}")
     size = sum(os.path.getsize(path) for path in paths)
