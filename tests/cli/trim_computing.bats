@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # flmem trim --gc and --python in a Python whose only thread computes: exceptions of the program's
 # signal handlers stay the program's, and a full address space kills nobody.
+# shellcheck disable=SC2030,SC2031 # bats' run sets status here
 
 load helpers
 load python
