@@ -26,7 +26,7 @@ static const struct row rows[] = {
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.set_threshold(n)\n", .hits = 1,
 	 .says = "cannot tell", .severity = INFO},
 	{"NVF-COLLECTOR-OFF",
-	 "import gc\nimport nvflare\ngc.set_threshold(700)\ngc.collect()\ngc.freeze()\n"
+	 "import gc\nimport nvflare\ngc.set_threshold(700)\ngc.collect()\n"
 	 "x.disable()\n",
 	 .hits = 0},
 	{"NVF-ALLOCATOR-CANNOT-TELL",
@@ -233,6 +233,14 @@ static const struct row rows[] = {
 	 "import gc\nimport nvflare\ngetattr(gc, 'disable')()\nrun(gc.disable)\n", .hits = 2,
 	 .line = 4, .says = "cannot tell whether it is called", .severity = INFO},
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc, gc.collect)\n", .hits = 0},
+	/* what exists then is never collected, whatever calls gc.collect() */
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.collect()\ngc.freeze()\n", .hits = 1,
+	 .line = 4, .says = "cannot tell what", .severity = INFO},
+	{"NVF-COLLECTOR-OFF", "from gc import freeze\nimport nvflare\natexit.register(freeze)\n",
+	 .hits = 1, .line = 3, .says = "passed on", .severity = INFO},
+	{"NVF-COLLECTOR-OFF",
+	 "import gc\nimport nvflare\ngc.unfreeze()\nprint(gc.get_freeze_count())\nm.freeze()\n",
+	 .hits = 0},
 	{"NVF-CUDA-MISSING",
 	 PT "from nvflare.recipe import PocEnv as P\nr = R('n', " BOTH ")\n"
 	    "r.run(P(gpu_ids=[0]))\n",

@@ -214,6 +214,10 @@ static void records_that_keep_their_input_are_reported(void **state)
 
 #define LEGACY	   "import flwr as f\n"
 #define SIMULATION "from flwr.simulation import run_simulation\n"
+#define RUN	   "run_simulation(s, c, 9, backend_config={'client_resources': "
+#define RESOURCES  "options.num-supernodes = 2\noptions.backend.client-resources."
+#define CPUS	   RESOURCES "num-cpus = "
+#define GPUS	   RESOURCES "num-cpus = 1\noptions.backend.client-resources.num-gpus = "
 
 static void simulations_in_scripts_are_checked(void **state)
 {
@@ -246,6 +250,49 @@ static void simulations_in_scripts_are_checked(void **state)
 		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 		assert_int_equal(flmem_recommendations_failures(&found), 0);
 		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != rows[i].hits)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
+
+/* raybackend.py divides by num_cpus, and cli/typing.py refuses what is no whole number. */
+static void invalid_simulations_are_reported(void **state)
+{
+	static const struct {
+		const char *file, *text;
+		size_t hits;
+	} rows[] = {
+		{"pyproject.toml", FEDERATION "options.num-supernodes = '20'\n", 1},
+		{"pyproject.toml", FEDERATION "options.num-supernodes = 2.5\n", 1},
+		{"pyproject.toml", FEDERATION "options.num-supernodes = 20\n", 0},
+		{"pyproject.toml", FEDERATION CPUS "0\n", 1},
+		{"pyproject.toml", FEDERATION CPUS "0.0\n", 1},
+		{"pyproject.toml", FEDERATION CPUS "-1\n", 1},
+		{"pyproject.toml", FEDERATION CPUS "'2'\n", 1},
+		{"pyproject.toml", FEDERATION CPUS "0.5\n", 0},
+		{"pyproject.toml", FEDERATION GPUS "'1'\n", 1},
+		{"pyproject.toml", FEDERATION GPUS "0.0\n", 0},
+		{"sim.py", SIMULATION RUN "{'num_cpus': 0}})\n", 1},
+		{"sim.py", SIMULATION RUN "{'num_cpus': '2'}})\n", 1},
+		{"sim.py", SIMULATION RUN "{'num_cpus': n}})\n", 0},
+		{"sim.py", SIMULATION RUN "{'num_cpus': 0.5, 'num_gpus': 0}})\n", 0},
+		{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes='9')\n", 1},
+		{"sim.py", SIMULATION "run_simulation(s, c, '9')\n", 1},
+		{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes=n)\n", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, rows[i].file, rows[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
+		if (findings_of(&found, "FLWR-SIM-INVALID", &last) != rows[i].hits)
 			fail_msg("row %zu", i);
 		tree_clear(&tree);
 	}
@@ -318,6 +365,7 @@ int main(void)
 		cmocka_unit_test(nesting_is_limited),
 		cmocka_unit_test(records_that_keep_their_input_are_reported),
 		cmocka_unit_test(deprecated_functions_are_reported),
+		cmocka_unit_test(invalid_simulations_are_reported),
 		cmocka_unit_test(simulations_in_scripts_are_checked),
 		cmocka_unit_test(the_rule_fires_where_it_should),
 	};

@@ -158,6 +158,62 @@ static void client_resources(struct flmem_check *check)
 	check->failed |= one.failed;
 }
 
+/* A number that is no more than a bound: of processors 0 is none, of GPUs it is allowed. */
+static bool is_invalid_number(const struct flmem_node *node, bool zero)
+{
+	if (!node || node->kind == FLMEM_NODE_EXPRESSION || node->kind == FLMEM_NODE_BOOL)
+		return false;
+	if (node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
+		return true;
+	return *node->text == '-' || (!zero && !node->text[strspn(node->text, "+0._")]);
+}
+
+static void check_numbers(struct flmem_check *check, const struct flmem_node *resources,
+			  const char *const names[2])
+{
+	for (int i = 0; i < 2; i++) {
+		const struct flmem_node *node = flmem_node_get(resources, names[i]);
+
+		if (is_invalid_number(node, i == 1))
+			flmem_check_report(check, &(struct flmem_remark){.node = node});
+	}
+}
+
+/* cli/typing.py and, of run_simulation(), the loop that makes the nodes. */
+static void check_supernodes(struct flmem_check *check, const struct flmem_node *nodes)
+{
+	if (nodes && nodes->kind != FLMEM_NODE_EXPRESSION && nodes->kind != FLMEM_NODE_INTEGER &&
+	    nodes->kind != FLMEM_NODE_BOOL)
+		flmem_check_report(check, &(struct flmem_remark){.node = nodes});
+}
+
+static void invalid_simulation(struct flmem_check *check)
+{
+	static const char *const keys[] = {"num-cpus", "num-gpus"}, *const args[] = {"num_cpus",
+										     "num_gpus"};
+	const struct flmem_node *n =
+		flmem_node_first(FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
+
+	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++) {
+		const struct flmem_node *options = flmem_node_get(n, "options");
+
+		check_supernodes(check, flmem_node_get(options, "num-supernodes"));
+		check_numbers(check, FLMEM_NODE_DIG(options, "backend", "client-resources"), keys);
+	}
+	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
+	for (; n && check->kind == &python_file; n = n->next) {
+		const char *path = flmem_node_string(flmem_node_get(n, "path"));
+
+		if (!is_flower_call(n) || !flmem_text_ends(path, ".run_simulation"))
+			continue;
+		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "num_supernodes"));
+		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "2"));
+		check_numbers(check,
+			      FLMEM_NODE_DIG(n, "args", "backend_config", "client_resources"),
+			      args);
+	}
+}
+
 /* start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
 static void legacy_simulation(struct flmem_check *check)
 {
@@ -275,6 +331,23 @@ static const struct flmem_rule_row rows[] = {
 				   "simulations\""},
 		.inputs = {&project_file, &python_file},
 		.check = client_resources,
+	},
+	{
+		.rule = {.id = "FLWR-SIM-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition =
+				 "num-cpus of client-resources that is 0, negative or a text, "
+				 "num-gpus that is negative or a text, or num-supernodes that is "
+				 "no whole number, in pyproject.toml or a call of "
+				 "run_simulation()",
+			 .message = "Flower refuses this value, or divides by it, so the "
+				    "simulation does not start; num-cpus and num-gpus take "
+				    "fractions",
+			 .source = "Flower 1.42.0, cli/typing.py and "
+				   "simulation/ray_transport/ray_actor.py"},
+		.inputs = {&project_file, &python_file},
+		.check = invalid_simulation,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-ELSEWHERE",

@@ -56,7 +56,7 @@ static void report_threshold(struct flmem_check *check, const struct flmem_node 
 /* gc.disable without a call, and getattr(gc, "disable"). */
 static bool is_collector_value(const struct flmem_check *check, const struct flmem_node *value)
 {
-	return strcmp(value->text, "gc.disable") == 0 ||
+	return strcmp(value->text, "gc.disable") == 0 || strcmp(value->text, "gc.freeze") == 0 ||
 	       (strcmp(value->text, "gc") == 0 &&
 		strstr(check->input->document.text.data, "disable"));
 }
@@ -68,6 +68,10 @@ static void collector_off(struct flmem_check *check)
 	for (; n; n = n->next)
 		if (is_call_of(n, "gc.disable"))
 			report_collector(check, flmem_node_get(n, "path"), "gc.disable", NULL);
+		else if (is_call_of(n, "gc.freeze"))
+			report_collector(check, flmem_node_get(n, "path"), "gc.freeze",
+					 "cannot tell what exists when this is called: until "
+					 "gc.unfreeze() no collection examines it");
 		else if (is_call_of(n, "gc.set_threshold"))
 			report_threshold(check, n);
 	n = flmem_node_first(flmem_node_get(check->subject, "values"));
@@ -99,7 +103,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition = "gc.disable(), or gc.set_threshold() with 0; for information "
-				      "with a variable, or beside gc.enable() or gc.collect()",
+				      "with a variable, or beside gc.enable() or gc.collect(); "
+				      "gc.freeze(), for information",
 			 .message = "objects that refer to each other, and tensors that they hold, "
 				    "stay in memory until something calls gc.collect(); NVFlare "
 				    "does so only every memory_gc_rounds",
