@@ -76,6 +76,11 @@ struct flmem_identity {
 	char site[FLMEM_SITE_MAX]; /* untrusted text; "" if it has none */
 };
 
+/* Kinds of Python: a script of the framework, and a module that it imports. */
+struct flmem_module_kinds {
+	const struct flmem_input_kind *script, *module;
+};
+
 struct flmem_framework_ops {
 	enum flmem_framework framework;
 	const char *package; /* its name where it is installed from */
@@ -88,6 +93,8 @@ struct flmem_framework_ops {
 	const struct flmem_round_marker *markers;
 	/* The names of its files, ending in a row without text; or NULL. */
 	const struct flmem_file_name *files;
+	/* The kinds that its rules about modules are for; NULL: it has none. */
+	const struct flmem_module_kinds *module_kinds;
 	/* The layout of its jobs; NULL: each file is checked alone. */
 	const struct flmem_job_layout *jobs;
 	/* Its strategies for a round, for memory plans; NULL: none. */

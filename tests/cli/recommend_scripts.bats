@@ -88,6 +88,58 @@ for f in json.load(sys.stdin)["findings"]:
 	diff <(findings) <(echo 'NVF-CLEAR-CACHE-FALSE book.ipynb:1') || fail "other findings"
 }
 
+@test "what the modules of a script change of its memory is found in them, once" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top/app/fl" "$top/other"
+	printf 'import nvflare.client as flare\nfrom fl import util\n' | tee "$top/app/a.py" >"$top/app/b.py"
+	: >"$top/app/fl/__init__.py"
+	printf 'import gc\nfrom . import low\ngc.disable()\n' >"$top/app/fl/util.py"
+	printf 'import os\nos.environ["MALLOC_ARENA_MAX"] = "2"\nos.environ[name] = "x"\n' >"$top/app/fl/low.py"
+	printf 'import gc, subprocess\ngc.disable()\nsubprocess.run(command)\n' >"$top/app/unused.py"
+	printf 'import torch\nimport tool\n' >"$top/other/train.py" # of no framework
+	printf 'import gc\ngc.disable()\n' >"$top/other/tool.py"
+	flmem recommend --json "$top"
+	assert_status 0
+	assert_schema recommend
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-ENVIRON-LATE low.py:2
+		NVF-COLLECTOR-OFF util.py:3
+	END
+	(cd "$top/app" && flmem recommend --json a.py && assert_output '"fl/util.py"')
+	flmem recommend --json "$top/app/a.py" "$top/app/b.py"
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-ENVIRON-LATE low.py:2
+		NVF-COLLECTOR-OFF util.py:3
+	END
+	sed -i 's/gc.disable()/& # flmem: ignore NVF-COLLECTOR-OFF it is meant/' "$top/app/fl/util.py"
+	flmem recommend --json "$top/app/a.py"
+	diff <(findings) <(echo 'NVF-ENVIRON-LATE low.py:2') || fail "other findings"
+}
+
+@test "a job that a module makes which is not checked is a doubt" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top/runs"
+	printf 'from nvflare.app_opt.pt.recipes import FedAvgRecipe\njob = FedAvgRecipe(name="x")\n' >"$top/parts.py"
+	printf 'class Mine(Base):\n    pass\n# nvflare\n' >"$top/none.py"
+	printf 'from parts import job\nimport nvflare\nimport none\njob.run(env)\n' >"$top/runs/start.py"
+	printf 'from parts import job\njob.run(env)\n' >"$top/runs/plain.py"
+	flmem recommend --json "$top/runs/start.py"
+	assert_status 0
+	diff <(findings) <(echo 'NVF-PARTS-ELSEWHERE parts.py:2') || fail "other findings"
+	flmem recommend --json "$top/runs"
+	diff <(findings) <(echo 'NVF-PARTS-ELSEWHERE parts.py:2') || fail "other findings"
+	flmem recommend --json "$top/runs/start.py" "$top/parts.py"
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-CLI-GC-OFF parts.py:2
+		NVF-SRV-GC-OFF parts.py:2
+	END
+	flmem recommend --json "$top"
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-CLI-GC-OFF parts.py:2
+		NVF-SRV-GC-OFF parts.py:2
+	END
+}
+
 @test "modules of a script that are no regular files, too large or each other's are passed over" {
 	local top=$BATS_TEST_TMPDIR/project
 	mkdir -p "$top"

@@ -250,6 +250,11 @@ static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_collector_rules, &flmem_nvflare_cleanup_rules, NULL,
 };
 
+static const struct flmem_module_kinds module_kinds = {
+	.script = &flmem_nvflare_python_file,
+	.module = &flmem_nvflare_module_file,
+};
+
 extern const struct flmem_framework_ops flmem_framework_nvflare;
 
 const struct flmem_framework_ops flmem_framework_nvflare = {
@@ -258,6 +263,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.recognise = recognise_nvflare,
 	.markers = markers,
 	.files = flmem_nvflare_files,
+	.module_kinds = &module_kinds,
 	.jobs = &flmem_nvflare_jobs,
 	.programs = programs,
 	.variables = variables,

@@ -375,7 +375,7 @@ static const struct flmem_rule_row rows[] = {
 				 "and cuda_empty_cache do only what it does; remove it, or clean "
 				 "up in it",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {&flmem_nvflare_python_file},
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file},
 		.check = cleanup_replaced,
 	},
 };

@@ -95,7 +95,7 @@ static void allocator_options(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file}
 
 static const struct flmem_rule_row rows[] = {
 	{

@@ -517,12 +517,35 @@ static void check_job_commands(struct flmem_check *check)
 		check_commands(check, flmem_node_get(n, "args"));
 }
 
+static void note_unclear_named(struct flmem_check *check, enum place_of_variable place,
+			       const char *name, const struct flmem_node *node)
+{
+	if (name)
+		note_unclear(check, place, name, node);
+}
+
+/* What a module starts, or sets by names that it does not show, may be about anything. */
+static void check_module_variables(struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "methods"};
+
+	visit_script(check, note_unclear_named);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
+		     n = n->next)
+			check_loader(check, n);
+}
+
 static void environ_cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	if (check->input->kind == &flmem_nvflare_client_file) {
 		check_job_commands(check);
+		return;
+	}
+	if (check->input->kind == &flmem_nvflare_module_file) {
+		check_module_variables(check);
 		return;
 	}
 	visit_script(check, note_unclear);
@@ -542,7 +565,7 @@ static void environ_cannot_tell(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file}
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -578,7 +601,8 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "cannot tell which process gets which variables and settings; "
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},
-		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_client_file},
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file,
+			   &flmem_nvflare_client_file},
 		.check = environ_cannot_tell,
 	},
 };

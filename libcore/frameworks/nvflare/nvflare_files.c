@@ -46,6 +46,8 @@ const struct flmem_input_kind flmem_nvflare_python_file = {
 	.is_part = is_own_call,
 };
 
+const struct flmem_input_kind flmem_nvflare_module_file = {0};
+
 const struct flmem_file_name flmem_nvflare_files[] = {
 	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},
 	{"config_fed_server", &flmem_nvflare_server_file, .match = FLMEM_NAME_STEM},

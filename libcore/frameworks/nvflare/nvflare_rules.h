@@ -23,6 +23,7 @@ extern const struct flmem_input_kind flmem_nvflare_meta_file;
 extern const struct flmem_input_kind flmem_nvflare_server_file;
 extern const struct flmem_input_kind flmem_nvflare_client_file;
 extern const struct flmem_input_kind flmem_nvflare_python_file;
+extern const struct flmem_input_kind flmem_nvflare_module_file; /* that such a file imports */
 extern const struct flmem_input_kind flmem_nvflare_target_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;

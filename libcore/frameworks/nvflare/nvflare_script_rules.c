@@ -422,6 +422,30 @@ static void report_foreign_run(struct flmem_check *check)
 	}
 }
 
+/* A module that is not checked, and makes or defines such a part: what first names one. */
+static void report_unchecked_module(struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "bases", "values"};
+	struct sides sides = {0};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
+		     n = n->next) {
+			const char *path = i ? n->text : flmem_nvflare_path_text(n);
+
+			note_class(path, &sides);
+			if (!sides.server && !sides.client)
+				continue;
+			flmem_check_report(check,
+					   &(struct flmem_remark){
+						   .node = n,
+						   .path = flmem_nvflare_short_name(path),
+						   .detail = "a script imports this file, which is "
+							     "not checked: also pass it"});
+			return;
+		}
+}
+
 /* Of several calls the first. */
 static void parts_elsewhere(struct flmem_check *check)
 {
@@ -429,6 +453,10 @@ static void parts_elsewhere(struct flmem_check *check)
 	const struct flmem_node *n = find_job(check, &path);
 	struct sides sides = {0};
 
+	if (check->kind == &flmem_nvflare_module_file) {
+		report_unchecked_module(check);
+		return;
+	}
 	note_classes(check->subject, &sides);
 	if (!n || (sides.server && sides.client)) {
 		if (!report_foreign(check) && !sides.server && !sides.client)
@@ -490,11 +518,12 @@ static const struct flmem_rule_row rows[] = {
 				 "in, or a session to submit jobs, without the recipe, "
 				 "workflow or executor, or runs a recipe that it does not make; a "
 				 "class that inherits from Recipe itself or from FedJob, without "
-				 "them; a recipe that is not NVFlare's",
+				 "them; a recipe that is not NVFlare's; a module with one of "
+				 "these that a script imports and that is not checked",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		SCRIPT,
+		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file},
 		.check = parts_elsewhere,
 	},
 };

@@ -17,6 +17,7 @@
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_heap.h"
+#include "ops/recommend/recommend_module_rules.h"
 #include "ops/recommend/recommend_modules.h"
 #include "ops/recommend/recommend_oom.h"
 #include "ops/recommend/recommend_recording.h"
@@ -33,6 +34,7 @@ struct job {
 	size_t other_count;
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
+	struct flmem_module_rules modules;
 	struct flmem_read_file last_read;
 };
 
@@ -260,12 +262,13 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
 	FLMEM_AUTO_PYTHON_MODULES struct flmem_python_modules modules = {0};
+	FLMEM_AUTO_MODULE_PATHS struct flmem_module_paths paths = {0};
 	struct flmem_rule_input *input = &job->inputs[job->read];
 	int rc = load_text(job, file->path, &text, why);
 	bool runs;
 
 	if (!rc)
-		rc = flmem_recommend_modules_find(file, &text, &modules, why);
+		rc = flmem_recommend_modules_find(file, &text, &modules, &paths, why);
 	if (rc)
 		return rc;
 	runs = !file->kind && runs_checked_file(job, file, &text);
@@ -287,6 +290,8 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	if (rc)
 		return rc;
 	rc = recognise_document(file, &modules, input, why);
+	if (!rc)
+		rc = flmem_recommend_module_rules(&job->modules, input, &paths, why);
 	if (rc)
 		return rc;
 	if (runs && !input->kind)
@@ -470,7 +475,15 @@ static int check_found_files(const struct flmem_found_files *files,
 			     struct flmem_corrections *texts, struct flmem_recommendations *found,
 			     struct flmem_error *err)
 {
-	struct job each = {.found = found, .texts = texts};
+	FLMEM_AUTO_CHECKED_MODULES struct flmem_checked_modules checked = {0};
+	struct job each = {
+		.found = found,
+		.texts = texts,
+		.modules = {.files = files,
+			    .checked = &checked,
+			    .release = release,
+			    .found = found},
+	};
 	int rc = check_groups(files, true, release, &each, err);
 
 	return rc ? rc : check_groups(files, false, release, &each, err);

@@ -13,7 +13,6 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 
-#define MODULES_MAX  16	 /* of one file, with those that they import from */
 #define NAMES_MAX    256 /* that are looked up for one file */
 #define FOLDERS_UP   3
 #define DEPTH_MAX    2 /* of modules that import from others */
@@ -27,7 +26,8 @@ struct module_search {
 	const char *path; /* of the file or module whose imports are followed */
 	struct flmem_python_modules *modules;
 	struct flmem_error *err;
-	size_t *found, *names; /* of all levels */
+	struct flmem_module_paths *found; /* of all levels */
+	size_t *names;			  /* the same */
 	unsigned depth;
 	int code;
 };
@@ -104,7 +104,14 @@ static bool is_known(const struct module_search *search, const char *file)
 	return false;
 }
 
-static bool read_module_text(const char *file, struct flmem_buf *text)
+void flmem_module_paths_clear(struct flmem_module_paths *paths)
+{
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->rows[i]);
+	*paths = (struct flmem_module_paths){0};
+}
+
+bool flmem_recommend_module_text(const char *file, struct flmem_buf *text)
 {
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -176,12 +183,15 @@ static int note_imported_module(struct module_search *search, const char *name, 
 		module->name = NULL;
 		return modules_nomem(search);
 	}
-	if (!read_module_text(file, &text)) {
+	if (!flmem_recommend_module_text(file, &text)) {
 		drop_module(search->modules);
 		return 0;
 	}
 	about = flmem_file_is_likely(search->file, &text);
-	++*search->found;
+	search->found->rows[search->found->count] = strdup(file);
+	if (!search->found->rows[search->found->count])
+		return modules_nomem(search);
+	search->found->count++;
 	if (flmem_python_module_read(module, &text, &refused)) {
 		drop_module(search->modules);
 		return 0;
@@ -198,7 +208,7 @@ static bool visit_module(void *context, const char *name, unsigned ups)
 	struct module_search *search = context;
 	char *file;
 
-	if (*search->found >= MODULES_MAX || ++*search->names > NAMES_MAX)
+	if (search->found->count >= FLMEM_RECOMMEND_MODULES_MAX || ++*search->names > NAMES_MAX)
 		return false;
 	if (!ups && is_framework(name))
 		return true;
@@ -234,10 +244,12 @@ static int search_notebook(struct module_search *search, const struct flmem_buf 
 }
 
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
-				 struct flmem_python_modules *ret_modules, struct flmem_error *err)
+				 struct flmem_python_modules *ret_modules,
+				 struct flmem_module_paths *ret_paths, struct flmem_error *err)
 {
 	FLMEM_AUTO_PYTHON_MODULES struct flmem_python_modules modules = {0};
-	size_t found = 0, names = 0;
+	FLMEM_AUTO_MODULE_PATHS struct flmem_module_paths found = {0};
+	size_t names = 0;
 	struct module_search search = {.file = file,
 				       .path = file->path,
 				       .modules = &modules,
@@ -256,5 +268,7 @@ int flmem_recommend_modules_find(const struct flmem_found_file *file, const stru
 		return rc;
 	*ret_modules = modules;
 	modules = (struct flmem_python_modules){0};
+	*ret_paths = found;
+	found = (struct flmem_module_paths){0};
 	return 0;
 }

@@ -7,12 +7,29 @@
 #include "documents/python_links.h"
 #include "frameworks/files.h"
 
+#define FLMEM_RECOMMEND_MODULES_MAX 16 /* of one file, with those that they import from */
+
+/* The paths of all modules that were read for a file. */
+struct flmem_module_paths {
+	char *rows[FLMEM_RECOMMEND_MODULES_MAX];
+	size_t count;
+};
+
+void flmem_module_paths_clear(struct flmem_module_paths *paths);
+
+#define FLMEM_AUTO_MODULE_PATHS FLMEM_AUTO(flmem_module_paths_clear)
+
 /*
  * The modules that a file of Python names in its imports, that are in its folder or up to three
  * above it, and that mention a framework or import from such a module; none for other files. The
- * modules of larger files than 64 KiB are not searched, nor more than 16.
+ * modules of larger files than 64 KiB are not searched, nor more than 16. `ret_paths` has also
+ * those that mention no framework.
  */
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
-				 struct flmem_python_modules *ret_modules, struct flmem_error *err);
+				 struct flmem_python_modules *ret_modules,
+				 struct flmem_module_paths *ret_paths, struct flmem_error *err);
+
+/* Reads the text of such a module; false where it is none. */
+bool flmem_recommend_module_text(const char *file, struct flmem_buf *text);
 
 #endif

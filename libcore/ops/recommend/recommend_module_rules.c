@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_module_rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "frameworks/framework.h"
+
+void flmem_checked_modules_clear(struct flmem_checked_modules *checked)
+{
+	for (size_t i = 0; i < checked->count; i++)
+		free(checked->rows[i]);
+	free(checked->rows);
+	*checked = (struct flmem_checked_modules){0};
+}
+
+/* "./a" and "a" are one file. */
+static const char *plain_path(const char *path)
+{
+	return flmem_text_starts(path, "./") ? path + 2 : path;
+}
+
+/* Where the path is, or belongs. */
+static size_t checked_place(const struct flmem_checked_modules *checked, const char *path)
+{
+	size_t low = 0, high = checked->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(checked->rows[middle], path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool was_checked(const struct flmem_checked_modules *checked, const char *path)
+{
+	size_t at = checked_place(checked, path);
+
+	return at < checked->count && strcmp(checked->rows[at], path) == 0;
+}
+
+static bool note_checked(struct flmem_checked_modules *checked, const char *path)
+{
+	size_t at = checked_place(checked, path);
+	char **grown = reallocarray(checked->rows, checked->count + 1, sizeof(*grown));
+	char *copy = strdup(path);
+
+	if (grown)
+		checked->rows = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return false;
+	}
+	memmove(grown + at + 1, grown + at, (checked->count - at) * sizeof(*grown));
+	grown[at] = copy;
+	checked->count++;
+	return true;
+}
+
+static int compare_files(const struct flmem_found_file *file, const char *job, const char *path)
+{
+	int order = strcmp(file->job, job);
+
+	return order ? order : strcmp(file->path, path);
+}
+
+/* Files are sorted by their group, which is their folder, or "" where the user named them. */
+static bool is_file_in(const struct flmem_found_files *files, const char *job, const char *path)
+{
+	size_t low = 0, high = files->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = compare_files(&files->files[middle], job, path);
+
+		if (!order)
+			return true;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+static bool is_checked_file(const struct flmem_found_files *files, const char *path)
+{
+	FLMEM_AUTO_FREE char *folder = flmem_file_folder(path);
+
+	return (folder && is_file_in(files, folder, path)) || is_file_in(files, "", path) ||
+	       is_file_in(files, "", plain_path(path));
+}
+
+/* Whether a script is one of the framework. */
+static bool is_script_of(const struct flmem_rule_input *script,
+			 const struct flmem_module_kinds *kinds)
+{
+	for (size_t i = 0; i < FLMEM_KINDS_MORE; i++)
+		if (script->more[i] == kinds->script)
+			return true;
+	return script->kind == kinds->script;
+}
+
+static int run_module_rules(const struct flmem_module_rules *rules,
+			    const struct flmem_framework_ops *framework, const char *path,
+			    struct flmem_buf *text, struct flmem_error *err)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_rule_input input = {.kind = framework->module_kinds->module, .file = path};
+	const struct flmem_bundle bundle = {.inputs = &input, .count = 1};
+	int rc = 0;
+
+	flmem_buf_init(&document.text);
+	/* What is no Python has no settings. */
+	if (flmem_document_read(FLMEM_SYNTAX_PYTHON, text, &document, NULL))
+		return 0;
+	input.document = document;
+	for (const struct flmem_rule_table *const *t = framework->rules; *t && !rc; t++)
+		rc = flmem_rules_run(*t, &bundle, rules->release, rules->found, err);
+	return rc;
+}
+
+static int check_module(const struct flmem_module_rules *rules,
+			const struct flmem_framework_ops *framework,
+			const struct flmem_rule_input *script, const char *path,
+			struct flmem_error *err)
+{
+	const struct flmem_module_kinds *kinds = framework->module_kinds;
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	const char *shown = flmem_text_starts(script->file, "./") ? path : plain_path(path);
+	bool about;
+
+	if (was_checked(rules->checked, plain_path(path)) ||
+	    !flmem_recommend_module_text(path, &text))
+		return 0;
+	about = kinds->script->is_likely(FLMEM_SYNTAX_PYTHON, &text);
+	if (about ? is_checked_file(rules->files, path) : !is_script_of(script, kinds))
+		return 0;
+	if (!note_checked(rules->checked, plain_path(path)))
+		return flmem_error_nomem(err, "cannot hold the modules");
+	return run_module_rules(rules, framework, shown, &text, err);
+}
+
+int flmem_recommend_module_rules(const struct flmem_module_rules *rules,
+				 const struct flmem_rule_input *script,
+				 const struct flmem_module_paths *paths, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		for (size_t i = 0; (*f)->module_kinds && i < paths->count && !rc; i++)
+			rc = check_module(rules, *f, script, paths->rows[i], err);
+	return rc;
+}
