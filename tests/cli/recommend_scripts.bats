@@ -140,6 +140,24 @@ for f in json.load(sys.stdin)["findings"]:
 	END
 }
 
+@test "_target_ of YAML that names a module beside it about NVFlare is a doubt" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top/conf/job" "$top/fl"
+	printf 'from .base import Base\ndef make():\n    return Base()\n' >"$top/fl/jobs.py"
+	printf 'from nvflare.app_opt.pt.recipes import FedAvgRecipe\nclass Base(FedAvgRecipe):\n    pass\n' >"$top/fl/base.py"
+	printf 'import flwr\nclass Client(flwr.client.NumPyClient):\n    pass\n' >"$top/fl/client.py"
+	printf 'calls: [x]\njob:\n  _target_: fl.jobs.make\n  opt: {"_target_": torch.optim.SGD, lr: 1}\n' >"$top/conf/job/a.yaml"
+	printf '_target_: fl.client.Client\nmodel:\n  _target_: fl.absent.Net\n# _target_: fl.jobs.make\n' >"$top/conf/job/none.yaml"
+	printf '_target_: "fl.base.Base.create"\n' >"$top/conf/b.yml"
+	flmem recommend --json "$top/conf" # its modules are not named
+	assert_status 0
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-IMPORTED-BY-NAME b.yml:1
+		NVF-IMPORTED-BY-NAME a.yaml:3
+		NVF-PARTS-ELSEWHERE base.py:2
+	END
+}
+
 @test "modules of a script that are no regular files, too large or each other's are passed over" {
 	local top=$BATS_TEST_TMPDIR/project
 	mkdir -p "$top"

@@ -142,11 +142,13 @@ static bool runs_another_file(const char *path)
 	       flmem_text_ends(path, ".SourceFileLoader");
 }
 
-/* Whether a value is the class that Hydra makes of a map. */
+/* Whether a value is what Hydra makes of a map: a class, or a name of a module beside the file. */
 static bool is_target(const struct flmem_node *node)
 {
-	return node->key && strcmp(node->key, "_target_") == 0 && flmem_node_string(node) &&
-	       flmem_nvflare_class_find(node->text);
+	if (!node->key || strcmp(node->key, "_target_") != 0)
+		return false;
+	return node->kind == FLMEM_NODE_EXPRESSION ||
+	       (flmem_node_string(node) && flmem_nvflare_class_find(node->text));
 }
 
 static void report_yaml_targets(struct flmem_check *check, const struct flmem_node *node)
@@ -224,7 +226,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "importlib.import_module or __import__ of a module of "
 				 "NVFlare, or of a variable; the name of a class in a string (for "
-				 "Hydra or pkgutil, for example), also in YAML; exec or eval of a "
+				 "Hydra or pkgutil, for example), also in YAML, there also of a "
+				 "module beside it that is about NVFlare; exec or eval of a "
 				 "text about it; "
 				 "names that are looked up in globals(); another file that it runs "
 				 "by runpy or importlib, or a notebook by %run",

@@ -237,8 +237,12 @@ static int recognise_document(const struct flmem_found_file *file,
 {
 	FLMEM_AUTO_BUF struct flmem_buf paths = FLMEM_BUF_INIT;
 	struct flmem_document document = input->document;
-	int rc = flmem_python_link(&input->document, modules, &paths, why);
+	int rc = 0;
 
+	if (file->syntax == FLMEM_SYNTAX_YAML)
+		flmem_recommend_targets_mark(&input->document, modules);
+	else
+		rc = flmem_python_link(&input->document, modules, &paths, why);
 	if (rc || input->kind)
 		return rc;
 	if (paths.length) {

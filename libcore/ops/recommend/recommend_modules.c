@@ -18,6 +18,8 @@
 #define DEPTH_MAX    2 /* of modules that import from others */
 #define BYTES_MAX    65536U
 #define NOTEBOOK_MAX (4U << 20)
+#define TARGET	     "_target_"
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 #define PASSED_ON    8192U /* larger ones that mention no framework are no mere re-exports */
 
 /* The search for one file. */
@@ -243,6 +245,83 @@ static int search_notebook(struct module_search *search, const struct flmem_buf 
 	return search_imports(search, document.text.data);
 }
 
+/* Whether a module, or one that it imports from, mentions a framework with rules for modules. */
+static bool mentions_framework(const struct flmem_python_module *module)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->module_kinds && (*f)->module_kinds->script->is_likely(
+						  FLMEM_SYNTAX_PYTHON, &module->document.text))
+			return true;
+	for (size_t i = 0; module->modules && i < module->modules->count; i++)
+		if (mentions_framework(&module->modules->rows[i]))
+			return true;
+	return false;
+}
+
+/* "a.b.make", "a.b.Class.method": the module of a name, tried from the longest one on. */
+static void visit_target(struct module_search *search, char *name)
+{
+	const size_t before = search->modules->count;
+	char *dot;
+
+	while (search->modules->count == before && !search->code && (dot = strrchr(name, '.'))) {
+		*dot = '\0';
+		if (!visit_module(search, name, 0))
+			return;
+	}
+}
+
+/* The functions and classes that Hydra calls for maps of YAML. */
+static int search_targets(struct module_search *search, const char *text)
+{
+	char name[FLMEM_PYTHON_DOTTED_MAX];
+
+	while (!search->code && (text = strstr(text, TARGET))) {
+		size_t length;
+
+		text += sizeof(TARGET) - 1;
+		text += strspn(text, "\"': \t");
+		length = strspn(text, NAME_LETTERS);
+		if (!length || length >= sizeof(name))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)length, text);
+		visit_target(search, name);
+	}
+	return search->code;
+}
+
+static void mark_targets(struct flmem_node *node, const struct flmem_python_modules *modules)
+{
+	for (size_t i = 0; i < modules->count && node->key && strcmp(node->key, TARGET) == 0; i++) {
+		size_t length = strlen(modules->rows[i].name);
+
+		if (node->kind == FLMEM_NODE_STRING && node->text[length] == '.' &&
+		    strncmp(node->text, modules->rows[i].name, length) == 0 &&
+		    mentions_framework(&modules->rows[i]))
+			node->kind = FLMEM_NODE_EXPRESSION;
+	}
+	for (struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		mark_targets(n, modules);
+}
+
+void flmem_recommend_targets_mark(struct flmem_document *document,
+				  const struct flmem_python_modules *modules)
+{
+	if (document->root && modules->count)
+		mark_targets(document->root, modules);
+}
+
+/* The row of files of Python, as which modules are judged. */
+static void search_yaml(struct module_search *search, const struct flmem_buf *text)
+{
+	struct flmem_found_file python = {.path = search->file->path, .as = "module.py"};
+
+	if (!flmem_file_name_find(python.as, &python))
+		return;
+	search->file = &python;
+	search_targets(search, text->data);
+}
+
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
 				 struct flmem_python_modules *ret_modules,
 				 struct flmem_module_paths *ret_paths, struct flmem_error *err)
@@ -264,6 +343,10 @@ int flmem_recommend_modules_find(const struct flmem_found_file *file, const stru
 		rc = search_imports(&search, text->data);
 	else if (file->syntax == FLMEM_SYNTAX_NOTEBOOK)
 		rc = search_notebook(&search, text);
+	else if (file->syntax == FLMEM_SYNTAX_YAML && text->data) {
+		search_yaml(&search, text);
+		rc = search.code;
+	}
 	if (rc)
 		return rc;
 	*ret_modules = modules;

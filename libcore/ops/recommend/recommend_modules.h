@@ -20,7 +20,7 @@ void flmem_module_paths_clear(struct flmem_module_paths *paths);
 #define FLMEM_AUTO_MODULE_PATHS FLMEM_AUTO(flmem_module_paths_clear)
 
 /*
- * The modules that a file of Python names in its imports, that are in its folder or up to three
+ * The modules that a file of Python names in its imports, or one of YAML under "_target_", that are in its folder or up to three
  * above it, and that mention a framework or import from such a module; none for other files. The
  * modules of larger files than 64 KiB are not searched, nor more than 16. `ret_paths` has also
  * those that mention no framework.
@@ -28,6 +28,13 @@ void flmem_module_paths_clear(struct flmem_module_paths *paths);
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
 				 struct flmem_python_modules *ret_modules,
 				 struct flmem_module_paths *ret_paths, struct flmem_error *err);
+
+/*
+ * Makes expressions of the names under "_target_" in YAML that such modules define, which are known
+ * only when they are called.
+ */
+void flmem_recommend_targets_mark(struct flmem_document *document,
+				  const struct flmem_python_modules *modules);
 
 /* Reads the text of such a module; false where it is none. */
 bool flmem_recommend_module_text(const char *file, struct flmem_buf *text);
