@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_launch_rules.h"
 
 bool flmem_nvflare_starts_by_package(const char *path)
@@ -46,4 +47,13 @@ bool flmem_nvflare_is_start(const char *path)
 		if (flmem_text_starts(path, starts[i]))
 			return true;
 	return flmem_nvflare_starts_by_package(path);
+}
+
+bool flmem_nvflare_has_start(const struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
+
+	while (n && !flmem_nvflare_is_start(flmem_nvflare_path_text(n)))
+		n = n->next;
+	return n;
 }

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
+#include "frameworks/nvflare/nvflare_launch_rules.h"
 
 #define NEAR	     2 /* letters that a misspelt name may differ in */
 #define SHORTEST     8
@@ -148,8 +149,7 @@ static bool is_used(const struct flmem_check *check, const struct token *token, 
 	return false;
 }
 
-/* The line of a notebook that holds an offset of its code, by what was read of that. */
-static unsigned notebook_line(const struct flmem_check *check, size_t at)
+unsigned flmem_nvflare_notebook_line(const struct flmem_check *check, size_t at)
 {
 	static const char *const lists[] = {"calls", "methods", "items", "keys"};
 	const struct flmem_node *last = NULL;
@@ -173,7 +173,7 @@ static void report_misspelt_variable(struct flmem_check *check, const struct tok
 	char detail[96];
 
 	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line = notebook_line(check, token->start);
+		node.place.line = flmem_nvflare_notebook_line(check, token->start);
 	snprintf(detail, sizeof(detail), "did you mean %s", meant);
 	flmem_check_report(check, &(struct flmem_remark){
 					  .node = &node, .path = "environment", .detail = detail});
