@@ -251,6 +251,22 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 	}
 }
 
+struct flmem_once flmem_check_once(const struct flmem_check *check, flmem_once_compute *compute)
+{
+	struct flmem_once_kept *kept = check->kept;
+	struct flmem_once value = {0};
+
+	for (size_t i = 0; i < FLMEM_ONCE_KEPT; i++)
+		if (kept->rows[i].compute == compute && kept->rows[i].input == check->input)
+			return kept->rows[i].value;
+	compute(check, &value);
+	kept->rows[kept->next].compute = compute;
+	kept->rows[kept->next].input = check->input;
+	kept->rows[kept->next].value = value;
+	kept->next = (kept->next + 1) % FLMEM_ONCE_KEPT;
+	return value;
+}
+
 static void check_subject(struct flmem_check *check, const struct flmem_node *subject)
 {
 	check->subject = subject;
@@ -352,7 +368,9 @@ int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bun
 		    const struct flmem_version_number *release, struct flmem_recommendations *found,
 		    struct flmem_error *err)
 {
-	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};
+	struct flmem_once_kept kept = {0};
+	struct flmem_check check = {
+		.bundle = bundle, .release = *release, .found = found, .kept = &kept};
 
 	run_table(&check, table);
 	return check.failed ? flmem_error_nomem(err, "cannot hold the findings") : 0;

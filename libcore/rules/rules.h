@@ -60,6 +60,28 @@ struct flmem_bundle {
 	size_t other_count;
 };
 
+struct flmem_check;
+
+/* What is true of a whole file, or of its job, whatever part of it is checked. */
+struct flmem_once {
+	int64_t number;
+	const char *texts[2]; /* that the files hold, or static ones */
+};
+
+typedef void flmem_once_compute(const struct flmem_check *check, struct flmem_once *ret_value);
+
+#define FLMEM_ONCE_KEPT 8U
+
+/* Such values that were computed last, by what computes them and the file. */
+struct flmem_once_kept {
+	struct {
+		flmem_once_compute *compute;
+		const struct flmem_rule_input *input;
+		struct flmem_once value;
+	} rows[FLMEM_ONCE_KEPT];
+	size_t next;
+};
+
 /* The arguments of a check function. */
 struct flmem_check {
 	const struct flmem_bundle *bundle;
@@ -70,7 +92,8 @@ struct flmem_check {
 	struct flmem_version_number release; /* of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
 	struct flmem_recommendations *found;
-	bool failed; /* out of memory */
+	struct flmem_once_kept *kept; /* of one run of a table */
+	bool failed;		      /* out of memory */
 };
 
 #define FLMEM_ROW_INPUTS 5
@@ -127,6 +150,12 @@ bool flmem_recommendations_add_problem(struct flmem_recommendations *found, cons
 void flmem_finding_clear(struct flmem_finding *finding);
 
 void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark);
+
+/*
+ * The value that `compute` returns for the checked file. It is called once, not for each part, so
+ * that a file with many parts takes time in proportion to its length.
+ */
+struct flmem_once flmem_check_once(const struct flmem_check *check, flmem_once_compute *compute);
 
 /*
  * The value itself, or the value that it refers to if it is a string that names a key of the

@@ -165,10 +165,12 @@ static void check_swarm_parts(struct flmem_check *check)
 	const char *path = flmem_nvflare_path_text(check->subject);
 	const struct flmem_node *open = flmem_nvflare_open_args(check);
 	const struct flmem_node *config = flmem_nvflare_arg(check, "client_config");
-	bool made = calls_beside(check, ".SwarmClientConfig");
+	bool made;
 
-	if (!flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, base) ||
-	    (made && (config || !open)))
+	if (!flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, base))
+		return;
+	made = calls_beside(check, ".SwarmClientConfig");
+	if (made && (config || !open))
 		return;
 	flmem_check_report(
 		check,

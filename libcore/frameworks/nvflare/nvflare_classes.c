@@ -476,7 +476,8 @@ static bool is_of_job(const struct flmem_check *check, const struct flmem_rule_i
 	       (!is_python_input(input) || input == check->input);
 }
 
-bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds)
+/* Of all workflows of the job; 0: none has rounds that are known. */
+static void compute_job_rounds(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	int64_t start, count, most = 0;
 
@@ -496,6 +497,13 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 				most = count;
 		}
 	}
+	ret_value->number = most;
+}
+
+bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds)
+{
+	int64_t most = flmem_check_once(check, compute_job_rounds).number;
+
 	if (most)
 		*ret_rounds = most;
 	return most;
@@ -517,13 +525,14 @@ static enum flmem_nvflare_sends sends_of(const struct flmem_node *part)
 						  : FLMEM_NVFLARE_SENDS_UNKNOWN;
 }
 
-enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check)
+static void compute_job_sends(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	enum flmem_nvflare_sends all = FLMEM_NVFLARE_SENDS_UNKNOWN;
 	int64_t rounds;
 
+	ret_value->number = all;
 	if (flmem_nvflare_job_rounds(check, &rounds))
-		return all;
+		return;
 	for (size_t i = 0; i < check->bundle->count; i++) {
 		const struct flmem_rule_input *input = &check->bundle->inputs[i];
 		const struct flmem_node *part = flmem_node_first(parts_of(input));
@@ -532,12 +541,17 @@ enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check
 			enum flmem_nvflare_sends one = sends_of(part);
 
 			if (one == FLMEM_NVFLARE_SENDS_UNKNOWN && !is_python_input(input))
-				return one;
+				return;
 			if (one > all)
 				all = one;
 		}
 	}
-	return all;
+	ret_value->number = all;
+}
+
+enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check)
+{
+	return (enum flmem_nvflare_sends)flmem_check_once(check, compute_job_sends).number;
 }
 
 /* Whether it is a class of NVFlare whose arguments do not set memory. */

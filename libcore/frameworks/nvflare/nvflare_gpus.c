@@ -204,17 +204,20 @@ static const struct flmem_node *next_call(const struct flmem_check *check,
 	return next || (call && call->parent == methods) ? next : flmem_node_first(methods);
 }
 
-const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
+static void compute_gpu_site(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	const struct flmem_node *n = NULL;
-	const char *site;
 
-	while ((n = next_call(check, n))) {
-		site = gpu_site_of_call(check, n, ret_by);
-		if (site)
-			return site;
-	}
-	return NULL;
+	while (!ret_value->texts[0] && (n = next_call(check, n)))
+		ret_value->texts[0] = gpu_site_of_call(check, n, &ret_value->texts[1]);
+}
+
+const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
+{
+	struct flmem_once site = flmem_check_once(check, compute_gpu_site);
+
+	*ret_by = site.texts[1];
+	return site.texts[0];
 }
 
 /* "env.gpu_config = value", except one that is none. */
@@ -279,7 +282,7 @@ static bool may_inherit_gpus(const struct flmem_check *check)
 	return !flmem_node_is_kind(gpus, FLMEM_NODE_NULL);
 }
 
-bool flmem_nvflare_may_run_on_gpus(const struct flmem_check *check)
+static bool may_run_on_gpus(const struct flmem_check *check)
 {
 	const struct flmem_node *n = NULL;
 
@@ -294,4 +297,14 @@ bool flmem_nvflare_may_run_on_gpus(const struct flmem_check *check)
 			return true;
 	}
 	return assigns_gpus(check) || may_inherit_gpus(check);
+}
+
+static void compute_may_run_on_gpus(const struct flmem_check *check, struct flmem_once *ret_value)
+{
+	ret_value->number = may_run_on_gpus(check);
+}
+
+bool flmem_nvflare_may_run_on_gpus(const struct flmem_check *check)
+{
+	return flmem_check_once(check, compute_may_run_on_gpus).number;
 }

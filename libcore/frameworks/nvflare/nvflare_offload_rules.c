@@ -49,7 +49,7 @@ static bool one_offloads(const struct flmem_check *check, const struct flmem_rul
  * The workflow of this job's server, or the executor in the same file, that offloads tensors; of
  * Python only the script itself, as a folder may hold several, each for another job.
  */
-static bool job_offloads(const struct flmem_check *check)
+static bool any_offloads(const struct flmem_check *check)
 {
 	if (check->input->kind == PYTHON)
 		return one_offloads(check, check->input, "calls", NULL);
@@ -57,6 +57,16 @@ static bool job_offloads(const struct flmem_check *check)
 		if (one_offloads(check, &check->bundle->inputs[i], "workflows", NULL))
 			return true;
 	return one_offloads(check, check->input, "executors", "executor");
+}
+
+static void compute_job_offloads(const struct flmem_check *check, struct flmem_once *ret_value)
+{
+	ret_value->number = any_offloads(check);
+}
+
+static bool job_offloads(const struct flmem_check *check)
+{
+	return flmem_check_once(check, compute_job_offloads).number;
 }
 
 bool flmem_nvflare_offloads(const struct flmem_check *check)
