@@ -106,7 +106,19 @@ static bool is_candidate(const struct flmem_found_file *file, const struct flmem
 	       syntax == file->syntax;
 }
 
-bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text)
+/* Text in UTF-16 without its zeros, so that words are found in it; false: it is other text. */
+static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words)
+{
+	if (text->length < 2 ||
+	    (memcmp(text->data, "\xff\xfe", 2) != 0 && memcmp(text->data, "\xfe\xff", 2) != 0))
+		return false;
+	for (size_t i = 2; i < text->length; i++)
+		if (text->data[i])
+			flmem_buf_putc(ret_words, text->data[i]);
+	return ret_words->length && !ret_words->failed;
+}
+
+static bool is_likely_text(const struct flmem_found_file *file, const struct flmem_buf *text)
 {
 	const struct flmem_framework_ops *framework;
 	const struct flmem_file_name *row;
@@ -116,6 +128,13 @@ bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flme
 			if (is_candidate(file, row) && row->kind->is_likely(file->syntax, text))
 				return true;
 	return false;
+}
+
+bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text)
+{
+	FLMEM_AUTO_BUF struct flmem_buf words = FLMEM_BUF_INIT;
+
+	return is_likely_text(file, drop_zeros(text, &words) ? &words : text);
 }
 
 static const struct flmem_input_kind *

@@ -46,6 +46,16 @@ static const struct file_row files[] = {
 	  "{\"configurations\": [{\"name\": \"nvflare\", \"request\": \"launch\", "
 	  "\"module\": \"jobs.a\"}, {\"request\": \"launch\", \"module\": \"pytest\"}]}\n",
 	  1, RUNS}},
+	{DEBUG,
+	 {UNCLEAR,
+	  "{\"configurations\": [{\"request\": \"launch\", \"module\": \"nvflare.cli\", "
+	  "\"args\": [\"simulator\", \"job\"]}]}\n",
+	  1, RUNS}},
+	{"run", {UNCLEAR, "#!/command/execlineb -P\n" RUN "\n", 1, "not read"}},
+	{"run.sh", {UNCLEAR, "#!/usr/bin/env -S fish -l\n" RUN "\n", 1, "not read"}},
+	{"run", {UNCLEAR, "#!/usr/bin/perl\nprint 'x';\n# bash\n", 0, NULL}},
+	{"run", {UNSET, "#!/usr/bin/env -S bash -e\n" RUN "\n", 1, NULL}},
+	{"x.nomad", {UNCLEAR, "task \"a\" { command = \"" RUN "\" }\n", 1, "not read"}},
 	{"package.json",
 	 {UNCLEAR, "{\"scripts\": {\"fl\": \"" RUN "\", \"b\": \"vite\"}}\n", 1, RUNS}},
 	{"package.json",
@@ -105,6 +115,33 @@ static void check_named(const char *text, const char *rule, size_t hits, size_t 
 	tree_clear(&tree);
 }
 
+/* What Windows writes is found to be about a framework, and refused. */
+static void text_in_utf_16_is_refused(void **state)
+{
+	static const char ascii[] = "nvflare simulator job\r\n";
+	struct flmem_recommendations found = {0};
+	struct tree tree;
+	const char *path;
+	FLMEM_AUTO_FREE char *file = NULL;
+	FILE *out;
+
+	(void)state;
+	tree_init(&tree);
+	path = tree.path;
+	assert_true(asprintf(&file, "%s/run.ps1", path) > 0);
+	out = fopen(file, "wb");
+	assert_non_null(out);
+	fwrite("\xff\xfe", 1, 2, out);
+	for (size_t i = 0; ascii[i]; i++)
+		fwrite(&(char[]){ascii[i], 0}, 1, 2, out);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 1);
+	assert_non_null(strstr(found.problems[0].message, "not UTF-8"));
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
 static void a_named_script_is_known_by_its_words(void **state)
 {
 	(void)state;
@@ -123,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commands_of_documents_are_read),
 		cmocka_unit_test(a_named_script_is_known_by_its_words),
+		cmocka_unit_test(text_in_utf_16_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("launch_tasks", tests, NULL, NULL);

@@ -57,6 +57,17 @@ static const struct row texts[] = {
 	{UNCLEAR, "# nvflare\ncat a/job.py | uv run python\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ncat job.py | grep python\ncat job.py >python\n", 0, NULL},
 
+	/* texts that the shell, or a command which is not known, may run */
+	{UNSET, "trap '" RUN "' EXIT\n", 1, NULL},
+	{UNSET, SET "trap '" RUN "' EXIT\n", 0, NULL},
+	{UNCLEAR, "alias sim='" RUN "'\nsim\n", 1, "another program"},
+	{UNCLEAR, "in_pane 2 '" RUN "'\n", 1, "another program"},
+	{UNCLEAR, "in_pane 2 'MALLOC_ARENA_MAX=2 " RUN "'\n", 1, NULL},
+	{UNCLEAR,
+	 SET CLIENT "log_info '" RUN "'\ngrep '" RUN "' log\ndie 'nvflare simulator failed'\n"
+		    "note 'first run " RUN "'\nalias ll='ls -l'\ntrap 'kill 0' EXIT\n",
+	 0, NULL},
+
 	/* lines of another system */
 	{UNCLEAR, SET CLIENT "true\r\n", 1, "carriage returns"},
 

@@ -120,10 +120,28 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 	row(".mk") row(".fish") row(".csh") row(".tcsh") row(".j2") row(".jinja") row(".jinja2") \
 		row(".tmpl") row(".tpl") row(".hcl") row(".in") row(".yml") row(".yaml")         \
 			row(".nf") row(".cwl") row(".wdl") row(".smk") row(".tf") row(".bat")    \
-				row(".cmd") row(".ps1") row(".nu") row(".xsh")
+				row(".cmd") row(".ps1") row(".nu") row(".xsh") row(".nomad")
 #define LISTED(text) text,
 
-bool flmem_launch_is_unread(const char *path)
+/* "#!/usr/bin/env fish", whatever the name of the file is. */
+static bool is_for_another_shell(const char *text)
+{
+	static const char *const known[] = {"sh", "bash", "dash", "zsh", "ksh", "python"};
+	size_t length = strcspn(text, "\n");
+
+	if (!flmem_text_starts(text, "#!"))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known); i++) {
+		const char *name = memmem(text, length, known[i], strlen(known[i]));
+
+		if (name && strchr("/ ", name[-1]) &&
+		    (strchr(" \t\r\n", name[strlen(known[i])]) || i == 5))
+			return false;
+	}
+	return true;
+}
+
+bool flmem_launch_is_unread(const char *path, const char *text)
 {
 	static const char *const names[] = {UNREAD_NAMES(LISTED)};
 	static const char *const suffixes[] = {UNREAD_SUFFIXES(LISTED)};
@@ -135,7 +153,7 @@ bool flmem_launch_is_unread(const char *path)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
 		if (flmem_text_ends(name, suffixes[i]))
 			return true;
-	return false;
+	return is_for_another_shell(text);
 }
 
 const struct flmem_input_kind flmem_launch_file = {

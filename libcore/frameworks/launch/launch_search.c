@@ -266,7 +266,8 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 	const char *text = input->document.text.data;
 
 	*ret_launches = (struct flmem_launches){.text = text};
-	if (input->document.syntax == FLMEM_SYNTAX_PLAIN && flmem_launch_is_unread(input->file))
+	if (input->document.syntax == FLMEM_SYNTAX_PLAIN &&
+	    flmem_launch_is_unread(input->file, text))
 		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		flmem_launch_read_plain(input->file, text, ret_launches);

@@ -139,7 +139,7 @@ struct flmem_launches {
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 
 /* Whether a file is of make or the like, another shell or a template, which are not read. */
-bool flmem_launch_is_unread(const char *path);
+bool flmem_launch_is_unread(const char *path, const char *text);
 
 /* The framework of which a text that runs Python mentions a word; NONE: no one. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);

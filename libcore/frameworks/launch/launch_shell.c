@@ -168,6 +168,7 @@ static const struct runner runners[] = {
 	{"screen", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"parallel", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"watch", FLMEM_LAUNCH_BY_TEXT, NULL},
+	{"trap", FLMEM_LAUNCH_BY_TEXT, NULL},
 	{"bash", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"sh", FLMEM_LAUNCH_BY_SHELL, NULL},
 	{"dash", FLMEM_LAUNCH_BY_SHELL, NULL},

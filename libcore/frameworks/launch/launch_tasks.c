@@ -58,7 +58,7 @@ static void read_task_value(const struct flmem_node *node, struct flmem_launches
 	else if (node->key && strcmp(node->key, "program") == 0)
 		flmem_buf_puts(&line, "python3 ");
 	join_task(&line, node);
-	if (node->key && strcmp(node->key, "command") == 0)
+	if (node->key && (strcmp(node->key, "command") == 0 || strcmp(node->key, "module") == 0))
 		join_task(&line, flmem_node_get(node->parent, "args"));
 	if (line.length)
 		read_task_text(line.data, &node->place, launches);

@@ -79,23 +79,16 @@ static void read_start(const char *path, char *out, size_t size)
 	out[length < 0 ? 0 : length] = '\0';
 }
 
-/* A name with the suffix that such a script would have; NULL: none. */
+/* A name with the suffix that such a script would have, of any interpreter; NULL: none. */
 static const char *name_of_script(const char *path)
 {
-	static const char *const shells[] = {"/sh",  "/bash", "/dash", "/ksh",
-					     "/zsh", " sh",   " bash", " zsh"};
 	char line[FIRST_LINE_MAX];
 
 	read_start(path, line, sizeof(line));
 	line[strcspn(line, "\n")] = '\0';
 	if (!flmem_text_starts(line, "#!"))
 		return NULL;
-	if (strstr(line, "python"))
-		return "script.py";
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(shells); i++)
-		if (strstr(line, shells[i]))
-			return "script.sh";
-	return NULL;
+	return strstr(line, "python") ? "script.py" : "script.sh";
 }
 
 /* The same of a script without a first line for its shell, by the words of a framework. */
@@ -161,6 +154,7 @@ static bool is_read_hidden(const char *name)
 					    ".gitea",
 					    ".appveyor.yml",
 					    ".tekton",
+					    ".pre-commit-config.yaml",
 					    NULL};
 
 	return flmem_text_is_one_of(name, names);
