@@ -265,6 +265,9 @@ static void invalid_simulations_are_reported(void **state)
 		{"pyproject.toml", FEDERATION "options.num-supernodes = '20'\n", 1},
 		{"pyproject.toml", FEDERATION "options.num-supernodes = 2.5\n", 1},
 		{"pyproject.toml", FEDERATION "options.num-supernodes = 20\n", 0},
+		{"pyproject.toml", FEDERATION "options.num-supernodes = 0\n", 1},
+		{"pyproject.toml", FEDERATION "options.num_supernodes = 20\n", 1},
+		{"pyproject.toml", FEDERATION "address = '1.2.3.4:9093'\n", 0},
 		{"pyproject.toml", FEDERATION CPUS "0\n", 1},
 		{"pyproject.toml", FEDERATION CPUS "0.0\n", 1},
 		{"pyproject.toml", FEDERATION CPUS "-1\n", 1},
@@ -272,9 +275,14 @@ static void invalid_simulations_are_reported(void **state)
 		{"pyproject.toml", FEDERATION CPUS "0.5\n", 0},
 		{"pyproject.toml", FEDERATION GPUS "'1'\n", 1},
 		{"pyproject.toml", FEDERATION GPUS "0.0\n", 0},
+		{"config.toml", "[superlink.a]\noptions.num-supernodes = '2'\n", 1},
+		{"config.toml", "[superlink.a]\noptions.num-supernodes = 2\n", 0},
+		{"config.toml", "[superlink]\nx = 1\n# options\n", 0},
 		{"sim.py", SIMULATION RUN "{'num_cpus': 0}})\n", 1},
 		{"sim.py", SIMULATION RUN "{'num_cpus': '2'}})\n", 1},
 		{"sim.py", SIMULATION RUN "{'num_cpus': n}})\n", 0},
+		{"sim.py", SIMULATION RUN "{'num_gpus': 1}})\n", 1},
+		{"sim.py", SIMULATION RUN "{**r, 'num_gpus': 1}})\n", 0},
 		{"sim.py", SIMULATION RUN "{'num_cpus': 0.5, 'num_gpus': 0}})\n", 0},
 		{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes='9')\n", 1},
 		{"sim.py", SIMULATION "run_simulation(s, c, '9')\n", 1},
@@ -293,6 +301,36 @@ static void invalid_simulations_are_reported(void **state)
 		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 		assert_int_equal(flmem_recommendations_failures(&found), 0);
 		if (findings_of(&found, "FLWR-SIM-INVALID", &last) != rows[i].hits)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
+
+static void records_that_are_passed_on_are_reported(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t hits;
+	} rows[] = {
+		{APP "r = list(map(ArrayRecord, states))\nclass R(ArrayRecord):\n  pass\n", 2},
+		{SIMULATION "pool.submit(run_simulation, s, c, 9)\n", 1},
+		{APP "a = cast(ArrayRecord, m['a'])\nx = field(default_factory=ArrayRecord)\n", 0},
+		{APP "def f(r: ArrayRecord) -> ArrayRecord:\n"
+		     "  return isinstance(r, ArrayRecord)\n",
+		 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, "app.py", rows[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		if (findings_of(&found, "FLWR-PASSED-ON", &last) != rows[i].hits)
 			fail_msg("row %zu", i);
 		tree_clear(&tree);
 	}
@@ -366,6 +404,7 @@ int main(void)
 		cmocka_unit_test(records_that_keep_their_input_are_reported),
 		cmocka_unit_test(deprecated_functions_are_reported),
 		cmocka_unit_test(invalid_simulations_are_reported),
+		cmocka_unit_test(records_that_are_passed_on_are_reported),
 		cmocka_unit_test(simulations_in_scripts_are_checked),
 		cmocka_unit_test(the_rule_fires_where_it_should),
 	};

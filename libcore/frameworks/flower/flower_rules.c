@@ -67,10 +67,18 @@ static void check_federation(struct flmem_check *check, const struct flmem_node 
 							 .detail = detail});
 }
 
+/* The first federation of pyproject.toml, or connection of config.toml in FLWR_HOME. */
+static const struct flmem_node *first_federation(const struct flmem_check *check)
+{
+	const struct flmem_node *own = flmem_node_get(check->subject, "superlink");
+
+	return flmem_node_first(
+		own ? own : FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
+}
+
 static void simulation_resources(struct flmem_check *check)
 {
-	const struct flmem_node *n =
-		flmem_node_first(FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
+	const struct flmem_node *n = first_federation(check);
 
 	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++)
 		check_federation(check, n);
@@ -182,22 +190,44 @@ static void check_numbers(struct flmem_check *check, const struct flmem_node *re
 /* cli/typing.py and, of run_simulation(), the loop that makes the nodes. */
 static void check_supernodes(struct flmem_check *check, const struct flmem_node *nodes)
 {
-	if (nodes && nodes->kind != FLMEM_NODE_EXPRESSION && nodes->kind != FLMEM_NODE_INTEGER &&
-	    nodes->kind != FLMEM_NODE_BOOL)
+	int64_t count;
+
+	if (nodes && nodes->kind != FLMEM_NODE_EXPRESSION && nodes->kind != FLMEM_NODE_BOOL &&
+	    (!flmem_node_integer(nodes, &count) || count < 1))
 		flmem_check_report(check, &(struct flmem_remark){.node = nodes});
+}
+
+static void check_options(struct flmem_check *check, const struct flmem_node *options)
+{
+	static const char name[] = "num-supernodes";
+	const struct flmem_node *nodes = flmem_node_get(options, name);
+
+	check_supernodes(check, nodes);
+	if (flmem_node_is_kind(options, FLMEM_NODE_MAP) && !nodes)
+		flmem_check_report(check, &(struct flmem_remark){.node = options, .missing = name});
+}
+
+/* run_simulation() completes no resources that it gets. */
+static void check_resources(struct flmem_check *check, const struct flmem_node *resources)
+{
+	static const char *const names[] = {"num_cpus", "num_gpus"};
+
+	check_numbers(check, resources, names);
+	if (flmem_node_get(resources, names[1]) && !flmem_node_get(resources, names[0]) &&
+	    !flmem_node_get(resources, "**"))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = resources, .missing = names[0]});
 }
 
 static void invalid_simulation(struct flmem_check *check)
 {
-	static const char *const keys[] = {"num-cpus", "num-gpus"}, *const args[] = {"num_cpus",
-										     "num_gpus"};
-	const struct flmem_node *n =
-		flmem_node_first(FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
+	static const char *const keys[] = {"num-cpus", "num-gpus"};
+	const struct flmem_node *n = first_federation(check);
 
 	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++) {
 		const struct flmem_node *options = flmem_node_get(n, "options");
 
-		check_supernodes(check, flmem_node_get(options, "num-supernodes"));
+		check_options(check, options);
 		check_numbers(check, FLMEM_NODE_DIG(options, "backend", "client-resources"), keys);
 	}
 	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
@@ -208,9 +238,8 @@ static void invalid_simulation(struct flmem_check *check)
 			continue;
 		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "num_supernodes"));
 		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "2"));
-		check_numbers(check,
-			      FLMEM_NODE_DIG(n, "args", "backend_config", "client_resources"),
-			      args);
+		check_resources(check,
+				FLMEM_NODE_DIG(n, "args", "backend_config", "client_resources"));
 	}
 }
 
@@ -306,7 +335,60 @@ static const struct flmem_input_kind project_file = {
 	.by_words = true,
 };
 
+/* cli/constant.py: the connections of flwr, some of them to a simulation. */
+static bool config_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "[superlink") && flmem_file_has_word(text, "options");
+}
+
+static bool is_config(const struct flmem_document *document)
+{
+	return flmem_node_is_kind(flmem_node_get(document->root, "superlink"), FLMEM_NODE_MAP);
+}
+
+static const struct flmem_input_kind config_file = {
+	.is_likely = config_is_likely,
+	.is_one = is_config,
+};
+
+/* cast(ArrayRecord, value) makes none, and field(default_factory=ArrayRecord) an empty one. */
+static bool copies_nothing(const struct flmem_check *check, const struct flmem_node *value)
+{
+	static const char *const before[] = {"cast(", "default_factory="};
+	const char *text = check->input->document.text.data;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before); i++) {
+		size_t length = strlen(before[i]);
+
+		if (value->place.start >= length &&
+		    strncmp(text + value->place.start - length, before[i], length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ArrayRecord and run_simulation without a call. */
+static void passed_on(struct flmem_check *check)
+{
+	static const char *const lists[] = {"values", "bases"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n =
+			flmem_node_first(flmem_node_get(check->subject, lists[i]));
+
+		for (; n; n = n->next)
+			if (flmem_text_starts(n->text, "flwr.") && !copies_nothing(check, n) &&
+			    (makes_record(n->text) || flmem_text_ends(n->text, ".run_simulation")))
+				flmem_check_report(
+					check,
+					&(struct flmem_remark){.node = n,
+							       .path = strrchr(n->text, '.') + 1});
+	}
+}
+
 const struct flmem_file_name flmem_flower_files[] = {
+	{"config.toml", &config_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{".py", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
 	{".ipynb", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
@@ -319,7 +401,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition =
-				 "a simulated federation in pyproject.toml with several SuperNodes "
+				 "a simulated federation in pyproject.toml, or in config.toml of "
+				 "Flower, with several SuperNodes "
 				 "and without options.backend.client-resources; a call of "
 				 "run_simulation() without client_resources in its backend_config, "
 				 "or with a value that is known only when it runs",
@@ -329,7 +412,7 @@ static const struct flmem_rule_row rows[] = {
 				 "set num-cpus and num-gpus there so that they fit in memory",
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
-		.inputs = {&project_file, &python_file},
+		.inputs = {&project_file, &config_file, &python_file},
 		.check = client_resources,
 	},
 	{
@@ -338,16 +421,29 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition =
 				 "num-cpus of client-resources that is 0, negative or a text, "
-				 "num-gpus that is negative or a text, or num-supernodes that is "
-				 "no whole number, in pyproject.toml or a call of "
-				 "run_simulation()",
-			 .message = "Flower refuses this value, or divides by it, so the "
-				    "simulation does not start; num-cpus and num-gpus take "
-				    "fractions",
+				 "num-gpus that is negative or a text, num-supernodes that is "
+				 "absent, below 1 or no whole number, in pyproject.toml or a call "
+				 "of run_simulation(); client_resources of that without num_cpus",
+			 .message = "Flower refuses this value, divides by it, or makes no client "
+				    "of it, so the simulation does not run; num-cpus and num-gpus "
+				    "take fractions",
 			 .source = "Flower 1.42.0, cli/typing.py and "
 				   "simulation/ray_transport/ray_actor.py"},
-		.inputs = {&project_file, &python_file},
+		.inputs = {&project_file, &config_file, &python_file},
 		.check = invalid_simulation,
+	},
+	{
+		.rule = {.id = "FLWR-PASSED-ON",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "ArrayRecord, or run_simulation, that Python passes on, "
+				      "stores or inherits from instead of calling it",
+			 .message = "cannot tell whether it keeps its input, or how much its "
+				    "clients reserve: the call is elsewhere",
+			 .source = "Flower 1.42.0, app/message/arrayrecord.py and "
+				   "simulation/run_simulation.py"},
+		.inputs = {&python_file},
+		.check = passed_on,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-ELSEWHERE",
