@@ -39,6 +39,18 @@ static const struct row rows[] = {
 	    "r.__setattr__('client_memory_gc_rounds', 0)\n"
 	    "r.__dict__.__setitem__('client_memory_gc_rounds', 0)\n",
 	 .hits = 3, .line = 5},
+	/* in the arguments of what is not NVFlare's */
+	{"NVF-SETTING-ASSIGNED",
+	 PT
+	 "import dataclasses, own\nr = R(" BOTH ")\n"
+	 "dataclasses.replace(r, client_memory_gc_rounds=0)\n"
+	 "r.model_copy(update={'server_memory_gc_rounds': 0})\nown.make(cuda_empty_cache=False)\n",
+	 .hits = 3, .line = 6, .says = "what is not NVFlare's", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "from flmem import cleanup_memory\ncleanup_memory(cuda_empty_cache=True)\n"
+	    "p.set_defaults(memory_gc_rounds=1)\nd.update(memory_gc_rounds=1)\n"
+	    "m.assert_called_with(cuda_empty_cache=True)\nsuper().__init__(memory_gc_rounds=1)\n",
+	 .hits = 0},
 	/* of a job that the script has exported and writes again */
 	{"NVF-SETTING-ASSIGNED",
 	 PT "R().export('jobs')\nc = json.load(open(p))\n"

@@ -100,7 +100,15 @@ static void report_code(struct flmem_check *check, const struct flmem_node *call
 {
 	const struct flmem_node *code = FLMEM_NODE_DIG(call, "args", "0");
 	const char *text = flmem_node_string(code);
+	bool executes = strcmp(flmem_nvflare_path_text(call), "exec") == 0;
 
+	if (executes && flmem_node_is_kind(code, FLMEM_NODE_EXPRESSION))
+		flmem_check_report(
+			check,
+			&(struct flmem_remark){.node = code,
+					       .path = "exec",
+					       .detail = "the code is known only when the script "
+							 "runs"});
 	if (text &&
 	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
 		flmem_check_report(check,
@@ -227,7 +235,8 @@ static const struct flmem_rule_row rows[] = {
 				 "importlib.import_module or __import__ of a module of "
 				 "NVFlare, or of a variable; the name of a class in a string (for "
 				 "Hydra or pkgutil, for example), also in YAML, there also of a "
-				 "module beside it that is about NVFlare; exec or eval of a "
+				 "module beside it that is about NVFlare; exec of what is not a "
+				 "literal, exec or eval of a "
 				 "text about it; "
 				 "names that are looked up in globals(); another file that it runs "
 				 "by runpy or importlib, or a notebook by %run",

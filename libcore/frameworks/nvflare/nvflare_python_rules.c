@@ -127,10 +127,26 @@ static void clear_cache_false(struct flmem_check *check)
 	visit_sends(check, report_kept);
 }
 
+/* clear_cahce=False, with which the call fails. */
+static const struct flmem_node *misspelt_argument(const struct flmem_check *check)
+{
+	static const char name[] = "clear_cache";
+	const struct flmem_node *n = flmem_node_first(check->args);
+
+	while (n && (strcmp(n->key, name) == 0 || flmem_text_distance(n->key, name) > 2))
+		n = n->next;
+	return n;
+}
+
 static void report_uncertain(struct flmem_check *check)
 {
-	const struct flmem_node *node;
+	const struct flmem_node *node = misspelt_argument(check);
 
+	if (node)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = node,
+							  .path = node->key,
+							  .detail = "did you mean clear_cache"});
 	if (clearing_of(check, &node) == UNCERTAIN)
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = node,
@@ -236,8 +252,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .since = "2.7.2",
-			 .condition = "a call of send whose clear_cache is a variable or in "
-				      "**arguments",
+			 .condition = "a call of send whose clear_cache is a variable, in "
+				      "**arguments, or misspelt",
 			 .message = "cannot tell whether the parameters are released after "
 				    "sending: the value is known only when the script runs",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

@@ -268,6 +268,52 @@ static void report_entry(struct flmem_check *check, const struct flmem_node *key
 							      "writes JSON: check what it writes"});
 }
 
+/* Whether a call only keeps its arguments, or is one whose settings other rules check. */
+static bool is_checked_elsewhere(const char *path)
+{
+	static const char *const names[] = {"dict",
+					    "update",
+					    "get",
+					    "pop",
+					    "print",
+					    "setdefault",
+					    "__init__",
+					    "SimpleNamespace",
+					    "format",
+					    "add_argument",
+					    "cleanup_memory",
+					    "set_defaults",
+					    "__dict__.update",
+					    NULL};
+
+	return !*path || flmem_text_starts(path, "nvflare.") ||
+	       flmem_text_starts(flmem_nvflare_short_name(path), "assert_") ||
+	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names) ||
+	       flmem_text_is_one_of(path, names);
+}
+
+/* dataclasses.replace(recipe, NAME=value), recipe.model_copy(update={NAME: value}), own(NAME=...) */
+static void report_given(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *update = flmem_node_get(args, "update");
+
+	if (!flmem_node_first(args) || is_checked_elsewhere(flmem_nvflare_path_text(call)))
+		return;
+	for (const char *const *name = flmem_nvflare_names; *name; name++) {
+		const struct flmem_node *node = flmem_node_get(args, *name);
+
+		if (!node)
+			node = flmem_node_get(update, *name);
+		if (node)
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = node,
+							      .path = *name,
+							      .detail = "it is an argument of what "
+									"is not NVFlare's"});
+	}
+}
+
 static void setting_assigned(struct flmem_check *check)
 {
 	bool attributes = handles_attributes(check);
@@ -282,8 +328,12 @@ static void setting_assigned(struct flmem_check *check)
 	n = attributes || writes_json(check) ? flmem_nvflare_first(check, "items") : NULL;
 	for (; n; n = n->next)
 		report_entry(check, n, attributes);
-	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
+	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next) {
 		report_setter(check, n);
+		report_given(check, n);
+	}
+	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next)
+		report_given(check, n);
 }
 
 /* The sides whose settings a class of NVFlare holds. */
@@ -502,7 +552,8 @@ static const struct flmem_rule_row rows[] = {
 				 "script that writes JSON; an attribute "
 				 "whose name is a variable, in a script that has the name of a "
 				 "setting as a string or of an object that is called recipe; "
-				 "__dict__ itself",
+				 "__dict__ itself; a memory setting as an argument of a function "
+				 "or method that is not NVFlare's",
 			 .message = "cannot tell: recipes read most settings only when they are "
 				    "made; pass it as an argument",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
