@@ -19,6 +19,23 @@ struct modules_pass {
 	void *context;
 };
 
+/* A module, and the packages that it is in, which Python runs, too. */
+static bool visit_with_packages(struct modules_pass *pass, const char *module, unsigned ups)
+{
+	char name[FLMEM_PYTHON_DOTTED_MAX];
+	char *dot;
+
+	snprintf(name, sizeof(name), "%s", module);
+	do {
+		if (*name && !pass->visit(pass->context, name, ups))
+			return false;
+		dot = strrchr(name, '.');
+		if (dot)
+			*dot = '\0';
+	} while (dot);
+	return true;
+}
+
 /* import a.b as c, d */
 static bool visit_modules(struct modules_pass *pass)
 {
@@ -27,7 +44,7 @@ static bool visit_modules(struct modules_pass *pass)
 
 	do {
 		flmem_python_dotted(&pass->reader, name);
-		more = !*name || pass->visit(pass->context, name, 0);
+		more = visit_with_packages(pass, name, 0);
 		if (flmem_python_accept(&pass->reader, "as"))
 			flmem_python_advance(&pass->reader);
 	} while (more && flmem_python_accept(&pass->reader, ","));
@@ -49,8 +66,7 @@ static bool visit_members(struct modules_pass *pass)
 	if (!flmem_python_accept(&pass->reader, "import"))
 		return true;
 	flmem_python_accept(&pass->reader, "(");
-	if (*from)
-		more = pass->visit(pass->context, from, ups);
+	more = visit_with_packages(pass, from, ups);
 	while (more && pass->reader.word.kind == FLMEM_PYTHON_NAME) {
 		flmem_python_dotted(&pass->reader, member);
 		snprintf(name, sizeof(name), "%s%s%s", from, *from ? "." : "", member);
@@ -62,6 +78,25 @@ static bool visit_members(struct modules_pass *pass)
 			break;
 	}
 	return more;
+}
+
+/* import_module("a.b"), __import__("a"), with the reader behind the name of the function. */
+static bool visit_by_name(struct modules_pass *pass)
+{
+	char name[FLMEM_PYTHON_DOTTED_MAX];
+	const struct flmem_python_word *word = &pass->reader.word;
+	size_t length;
+	unsigned ups = 0;
+
+	if (!flmem_python_accept(&pass->reader, "(") || word->kind != FLMEM_PYTHON_STRING)
+		return true;
+	length = word->place.end - word->place.start;
+	if (length < 3 || length >= sizeof(name) || !strchr("\"'", *word->text))
+		return true;
+	snprintf(name, sizeof(name), "%.*s", (int)length - 2, word->text + 1);
+	while (name[ups] == '.')
+		ups++;
+	return visit_with_packages(pass, name + ups, ups);
 }
 
 void flmem_python_modules_visit(const char *text,
@@ -81,6 +116,9 @@ void flmem_python_modules_visit(const char *text,
 			more = visit_modules(&pass);
 		else if (starts && flmem_python_accept(&pass.reader, "from"))
 			more = visit_members(&pass);
+		else if (flmem_python_accept(&pass.reader, "import_module") ||
+			 flmem_python_accept(&pass.reader, "__import__"))
+			more = visit_by_name(&pass);
 		else
 			flmem_python_advance(&pass.reader);
 	}

@@ -28,8 +28,9 @@ struct flmem_python_modules {
 };
 
 /*
- * Calls `visit` for each module that import statements of a source may name; of "from a import b"
- * for "a" and "a.b". `ups` counts the dots in front. It ends where `visit` returns false.
+ * Calls `visit` for each module that import statements, and calls of import_module(), of a source
+ * may name; of "from a import b" for "a" and "a.b", and for packages that these are in. `ups`
+ * counts the dots in front. It ends where `visit` returns false.
  */
 void flmem_python_modules_visit(const char *text,
 				bool (*visit)(void *context, const char *name, unsigned ups),

@@ -116,6 +116,33 @@ for f in json.load(sys.stdin)["findings"]:
 	diff <(findings) <(echo 'NVF-ENVIRON-LATE low.py:2') || fail "other findings"
 }
 
+@test "modules are found by import_module(), in packages and in folders that a script adds" {
+	local top=$BATS_TEST_TMPDIR/project
+	mkdir -p "$top/app/pack" "$top/app/lib" "$top/shared"
+	cat >"$top/app/client.py" <<-'END'
+		import nvflare.client as flare
+		import importlib, os, sys
+		sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
+		sys.path.append('../shared')
+		importlib.import_module("named")
+		__import__('built')
+		import pack.part, added, other
+	END
+	: >"$top/app/pack/part.py"
+	printf 'import gc\ngc.disable()\n' |
+		tee "$top"/app/{named,built}.py "$top"/app/pack/__init__.py "$top"/app/lib/added.py "$top"/shared/other.py \
+			>"$top/shared/unused.py"
+	flmem recommend --json "$top/app/client.py"
+	assert_status 0
+	diff <(findings | sort) - <<-'END' || fail "other findings"
+		NVF-COLLECTOR-OFF __init__.py:2
+		NVF-COLLECTOR-OFF added.py:2
+		NVF-COLLECTOR-OFF built.py:2
+		NVF-COLLECTOR-OFF named.py:2
+		NVF-COLLECTOR-OFF other.py:2
+	END
+}
+
 @test "a job that a module makes which is not checked is a doubt" {
 	local top=$BATS_TEST_TMPDIR/project
 	mkdir -p "$top/runs"

@@ -16,6 +16,7 @@
 #define NAMES_MAX    256 /* that are looked up for one file */
 #define FOLDERS_UP   3
 #define DEPTH_MAX    2 /* of modules that import from others */
+#define ADDED_MAX    8 /* folders that a script adds */
 #define BYTES_MAX    65536U
 #define NOTEBOOK_MAX (4U << 20)
 #define TARGET	     "_target_"
@@ -26,6 +27,7 @@
 struct module_search {
 	const struct flmem_found_file *file;
 	const char *path; /* of the file or module whose imports are followed */
+	const char *text; /* of that */
 	struct flmem_python_modules *modules;
 	struct flmem_error *err;
 	struct flmem_module_paths *found; /* of all levels */
@@ -64,6 +66,60 @@ static char *module_file(const char *folder, const char *name)
 		if (stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
 		    status.st_size <= BYTES_MAX)
 			return FLMEM_TAKE(path);
+	}
+	return NULL;
+}
+
+/* The first literal of a line, without its quotes; 0: there is none. */
+static size_t find_literal(const char *line, size_t length, const char **ret_text)
+{
+	const char *end, *start = memchr(line, '"', length);
+
+	if (!start)
+		start = memchr(line, '\'', length);
+	end = start ? memchr(start + 1, *start, length - (size_t)(start + 1 - line)) : NULL;
+	*ret_text = start ? start + 1 : NULL;
+	return end ? (size_t)(end - *ret_text) : 0;
+}
+
+/* "lib" and "../lib" of sys.path.insert(0, "lib"), from the file's folder; the caller frees it. */
+static char *added_folder(const char *path, const char *line, size_t length)
+{
+	char *folder = flmem_file_folder(path), *added;
+	const char *text;
+
+	length = find_literal(line, length, &text);
+	while (folder && length >= 2 && strncmp(text, "..", 2) == 0) {
+		size_t step = length > 2 && text[2] == '/' ? 3 : 2;
+		char *above = folder_above(folder);
+
+		free(folder);
+		folder = above;
+		text += step;
+		length -= step;
+		if (folder && !length)
+			return folder;
+	}
+	if (folder && length && *text != '/' &&
+	    asprintf(&added, "%s/%.*s", folder, (int)length, text) >= 0) {
+		free(folder);
+		return added;
+	}
+	free(folder);
+	return NULL;
+}
+
+/* The file of a module in folders that the script adds to those of modules. */
+static char *find_in_added(const char *path, const char *text, const char *name)
+{
+	for (int i = 0; i < ADDED_MAX && (text = strstr(text, "sys.path.")); i++) {
+		size_t length = strcspn(text, "\r\n");
+		FLMEM_AUTO_FREE char *folder = added_folder(path, text, length);
+		char *found = folder ? module_file(folder, name) : NULL;
+
+		if (found)
+			return found;
+		text += length;
 	}
 	return NULL;
 }
@@ -215,6 +271,8 @@ static bool visit_module(void *context, const char *name, unsigned ups)
 	if (!ups && is_framework(name))
 		return true;
 	file = find_module_file(search->path, name, ups);
+	if (!file && !ups)
+		file = find_in_added(search->path, search->text, name);
 	if (!file || is_known(search, file) || strcmp(file, search->path) == 0)
 		free(file);
 	else
@@ -224,6 +282,7 @@ static bool visit_module(void *context, const char *name, unsigned ups)
 
 static int search_imports(struct module_search *search, const char *text)
 {
+	search->text = text;
 	flmem_python_modules_visit(text, visit_module, search);
 	return search->code;
 }
@@ -275,6 +334,8 @@ static void visit_target(struct module_search *search, char *name)
 static int search_targets(struct module_search *search, const char *text)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
+
+	search->text = "";
 
 	while (!search->code && (text = strstr(text, TARGET))) {
 		size_t length;

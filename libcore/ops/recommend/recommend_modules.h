@@ -7,7 +7,7 @@
 #include "documents/python_links.h"
 #include "frameworks/files.h"
 
-#define FLMEM_RECOMMEND_MODULES_MAX 16 /* of one file, with those that they import from */
+#define FLMEM_RECOMMEND_MODULES_MAX 32 /* of one file, with those that they import from */
 
 /* The paths of all modules that were read for a file. */
 struct flmem_module_paths {
@@ -22,7 +22,7 @@ void flmem_module_paths_clear(struct flmem_module_paths *paths);
 /*
  * The modules that a file of Python names in its imports, or one of YAML under "_target_", that are in its folder or up to three
  * above it, and that mention a framework or import from such a module; none for other files. The
- * modules of larger files than 64 KiB are not searched, nor more than 16. `ret_paths` has also
+ * modules of larger files than 64 KiB are not searched, nor more than 32. `ret_paths` has also
  * those that mention no framework.
  */
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
