@@ -176,8 +176,8 @@ static bool is_invalid_number(const struct flmem_node *node, bool zero)
 	return *node->text == '-' || (!zero && !node->text[strspn(node->text, "+0._")]);
 }
 
-static void check_numbers(struct flmem_check *check, const struct flmem_node *resources,
-			  const char *const names[2])
+static void check_resource_numbers(struct flmem_check *check, const struct flmem_node *resources,
+				   const char *const names[2])
 {
 	for (int i = 0; i < 2; i++) {
 		const struct flmem_node *node = flmem_node_get(resources, names[i]);
@@ -197,7 +197,7 @@ static void check_supernodes(struct flmem_check *check, const struct flmem_node 
 		flmem_check_report(check, &(struct flmem_remark){.node = nodes});
 }
 
-static void check_options(struct flmem_check *check, const struct flmem_node *options)
+static void check_simulation_options(struct flmem_check *check, const struct flmem_node *options)
 {
 	static const char name[] = "num-supernodes";
 	const struct flmem_node *nodes = flmem_node_get(options, name);
@@ -212,7 +212,7 @@ static void check_resources(struct flmem_check *check, const struct flmem_node *
 {
 	static const char *const names[] = {"num_cpus", "num_gpus"};
 
-	check_numbers(check, resources, names);
+	check_resource_numbers(check, resources, names);
 	if (flmem_node_get(resources, names[1]) && !flmem_node_get(resources, names[0]) &&
 	    !flmem_node_get(resources, "**"))
 		flmem_check_report(check,
@@ -227,8 +227,9 @@ static void invalid_simulation(struct flmem_check *check)
 	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++) {
 		const struct flmem_node *options = flmem_node_get(n, "options");
 
-		check_options(check, options);
-		check_numbers(check, FLMEM_NODE_DIG(options, "backend", "client-resources"), keys);
+		check_simulation_options(check, options);
+		check_resource_numbers(
+			check, FLMEM_NODE_DIG(options, "backend", "client-resources"), keys);
 	}
 	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
 	for (; n && check->kind == &python_file; n = n->next) {

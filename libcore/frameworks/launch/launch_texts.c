@@ -245,14 +245,16 @@ static bool only_shows_text(const char *command)
 /* A text that begins as a command does: a sentence rather has the program inside. */
 static bool begins_as_command(const char *text)
 {
-	char first[READER_MAX];
-	size_t length = strcspn(text, " ");
+	size_t first = strcspn(text, " "), second = first + strspn(text + first, " ");
+	const char *equals = strchr(text, '=');
+	char words[COMMAND_MAX];
 
-	if (strchr(text, '=') && strchr(text, '=') < text + length)
+	if ((equals && equals < text + first) || memchr(text, '/', first) ||
+	    flmem_text_starts(text, "python"))
 		return true;
-	snprintf(first, sizeof(first), "%.*s", (int)(length < READER_MAX ? length : 0), text);
-	return flmem_launch_is_likely(text) && (strchr(first, '/') || !strcmp(first, "nvflare") ||
-						flmem_text_starts(first, "python"));
+	second += strcspn(text + second, " ");
+	snprintf(words, sizeof(words), "%.*s", (int)(second < COMMAND_MAX ? second : 0), text);
+	return flmem_launch_is_likely(words);
 }
 
 /* alias NAME='COMMAND', and a quoted command that a program gets which is not known. */

@@ -186,7 +186,7 @@ static bool begins_command(const char *line)
 	return false;
 }
 
-static bool starts_nvflare(const struct texts *texts, const char *text)
+static bool has_start_command(const struct texts *texts, const char *text)
 {
 	char line[LINE_MAX];
 
@@ -221,7 +221,7 @@ static void join_list(struct flmem_python_reader ahead, char out[TEXT_MAX])
 }
 
 /* V1EnvVar(name="NAME", value=...), {"name": "NAME", "value": ...} of Kubernetes. */
-static bool names_variable(const struct texts *texts, const char *text)
+static bool names_listed_variable(const struct texts *texts, const char *text)
 {
 	const char *all = texts->check->input->document.text.data;
 	size_t at = texts->reader.word.place.start;
@@ -258,7 +258,7 @@ static bool is_in_reported(const struct texts *texts, size_t at, unsigned line)
 	return false;
 }
 
-static void report_text(struct texts *texts, const char *path, const char *detail)
+static void report_script_text(struct texts *texts, const char *path, const char *detail)
 {
 	const struct flmem_python_word *word = &texts->reader.word;
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = word->place};
@@ -288,7 +288,7 @@ static void check_key(struct texts *texts)
 	flmem_python_advance(&ahead);
 	if (name && (flmem_python_is(&ahead.word, ":") || flmem_python_is(&ahead.word, "=")) &&
 	    (strcmp(name, FLMEM_LAUNCH_TMPDIR) != 0 || texts->check->found->disk_offload))
-		report_text(texts, name, "what gets it is known only when the script runs");
+		report_script_text(texts, name, "what gets it is known only when the script runs");
 }
 
 static void check_text(struct texts *texts)
@@ -298,17 +298,18 @@ static void check_text(struct texts *texts)
 	char text[TEXT_MAX];
 
 	copy_string(&texts->reader.word, text, sizeof(text));
-	if (sets_variable(text) || names_variable(texts, text)) {
-		report_text(texts, "environment",
-			    "a text of the script sets variables: what gets them is known only "
-			    "when it runs");
+	if (sets_variable(text) || names_listed_variable(texts, text)) {
+		report_script_text(
+			texts, "environment",
+			"a text of the script sets variables: what gets them is known only "
+			"when it runs");
 		return;
 	}
 	if (first)
 		join_list(texts->reader, text);
-	if (starts_nvflare(texts, text))
-		report_text(texts, "command",
-			    "a text of the script is a command that starts NVFlare");
+	if (has_start_command(texts, text))
+		report_script_text(texts, "command",
+				   "a text of the script is a command that starts NVFlare");
 }
 
 void flmem_nvflare_check_texts(struct flmem_check *check)

@@ -292,7 +292,7 @@ static bool is_checked_elsewhere(const char *path)
 	       flmem_text_is_one_of(path, names);
 }
 
-/* dataclasses.replace(recipe, NAME=value), recipe.model_copy(update={NAME: value}), own(NAME=...) */
+/* dataclasses.replace(recipe, NAME=value), recipe.model_copy(update={NAME: value}) */
 static void report_given(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");

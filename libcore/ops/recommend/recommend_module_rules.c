@@ -62,7 +62,8 @@ static bool note_checked(struct flmem_checked_modules *checked, const char *path
 	return true;
 }
 
-static int compare_files(const struct flmem_found_file *file, const char *job, const char *path)
+static int compare_found_file(const struct flmem_found_file *file, const char *job,
+			      const char *path)
 {
 	int order = strcmp(file->job, job);
 
@@ -76,7 +77,7 @@ static bool is_file_in(const struct flmem_found_files *files, const char *job, c
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = compare_files(&files->files[middle], job, path);
+		int order = compare_found_file(&files->files[middle], job, path);
 
 		if (!order)
 			return true;

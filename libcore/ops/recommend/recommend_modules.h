@@ -20,10 +20,10 @@ void flmem_module_paths_clear(struct flmem_module_paths *paths);
 #define FLMEM_AUTO_MODULE_PATHS FLMEM_AUTO(flmem_module_paths_clear)
 
 /*
- * The modules that a file of Python names in its imports, or one of YAML under "_target_", that are in its folder or up to three
- * above it, and that mention a framework or import from such a module; none for other files. The
- * modules of larger files than 64 KiB are not searched, nor more than 32. `ret_paths` has also
- * those that mention no framework.
+ * The modules that a file of Python names in its imports, or one of YAML under "_target_", that are
+ * in its folder, up to three above it or one that it adds, and that mention a framework or import
+ * from such a module; none for other files. The modules of larger files than 64 KiB are not
+ * searched, nor more than 32. `ret_paths` has also those that mention no framework.
  */
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
 				 struct flmem_python_modules *ret_modules,
