@@ -309,7 +309,8 @@ for f in json.load(sys.stdin)["findings"]:
 	printf 'import docker # nvflare\nc = docker.from_env().containers\nc.run("x", "nvflare simulator j")\n' >"$top/d.py"
 	printf 'import nox\ndef t(s):\n  s.run("nvflare", "simulator", "j")\n' >"$top/e.py"
 	printf 'import nvflare, psutil\npsutil.Popen(["x"], env={"LD_PRELOAD": "y"})\n' >"$top/f.py"
-	printf 'import nvflare, shutil, logging\nlogging.run("nvflare simulator j")\nshutil.run("x")\n' >"$top/g.py"
+	printf 'import nvflare, shutil, logging\nlogging.info("nvflare simulator j")\nshutil.run("x")\n' >"$top/g.py"
+	printf 'import nvflare, runner\nrunner.go("nvflare simulator j")\n' >"$top/h.py"
 	flmem recommend --json "$top"
 	assert_status 0
 	diff <(findings) - <<-'END' || fail "other findings"
@@ -320,6 +321,7 @@ for f in json.load(sys.stdin)["findings"]:
 		NVF-ENVIRON-CANNOT-TELL d.py:3
 		NVF-ENVIRON-CANNOT-TELL e.py:3
 		NVF-ENVIRON-CANNOT-TELL f.py:2
+		NVF-ENVIRON-CANNOT-TELL h.py:2
 	END
 }
 
@@ -356,5 +358,5 @@ for f in json.load(sys.stdin)["findings"]:
 	printf 'from nvflare.recipe import FedAvgRecipe\nc = "python3 -u"\n%s\n' "$recipe" >"$top/b.py"
 	flmem recommend --json "$top"
 	assert_status 0
-	diff <(findings) <(echo "NVF-ENVIRON-CANNOT-TELL a.py:3") || fail "other findings"
+	diff <(findings) <(echo "NVF-ENVIRON-CANNOT-TELL a.py:2") || fail "other findings"
 }

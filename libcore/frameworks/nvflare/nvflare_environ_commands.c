@@ -152,18 +152,6 @@ static bool names_variable(const struct flmem_check *check, const struct flmem_n
 	return source && flmem_launch_mentions_variable(source);
 }
 
-/* Whether a script has NAME= of a variable anywhere, which a command that is a name may hold. */
-static bool assigns_in_text(const struct flmem_check *check)
-{
-	const char *text = check->input->document.text.data, *name, *at;
-
-	for (size_t i = 0; (name = flmem_launch_name_at(i)); i++)
-		for (at = text; (at = strstr(at, name)); at += strlen(name))
-			if (at[strlen(name)] == '=')
-				return true;
-	return false;
-}
-
 /* Commands for clients, which may begin with variables. */
 static void check_commands(struct flmem_check *check, const struct flmem_node *map)
 {
@@ -171,17 +159,13 @@ static void check_commands(struct flmem_check *check, const struct flmem_node *m
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
 		const struct flmem_node *node = flmem_node_get(map, names[i]);
-		const char *what = !node ? NULL
-				   : names_variable(check, node)
-					   ? "a command for clients sets variables"
-				   : node->kind == FLMEM_NODE_EXPRESSION && assigns_in_text(check)
-					   ? "a command for clients that is a variable may set some"
-					   : NULL;
 
-		if (what)
-			flmem_check_report(check, &(struct flmem_remark){.node = node,
-									 .path = names[i],
-									 .detail = what});
+		if (node && names_variable(check, node))
+			flmem_check_report(
+				check, &(struct flmem_remark){
+					       .node = node,
+					       .path = names[i],
+					       .detail = "a command for clients sets variables"});
 	}
 }
 

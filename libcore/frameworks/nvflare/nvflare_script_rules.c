@@ -272,6 +272,7 @@ static void report_entry(struct flmem_check *check, const struct flmem_node *key
 static bool is_checked_elsewhere(const char *path)
 {
 	static const char *const names[] = {"dict",
+					    "partial",
 					    "update",
 					    "get",
 					    "pop",
