@@ -307,7 +307,9 @@ static const struct flmem_rule_row rows[] = {
 				 "a dictionary that may be for one, sets "
 				 "variables whose names are not literals, or starts NVFlare, "
 				 "runs another file of Python that is not checked or runs a "
-				 "simulator, or a program that is a "
+				 "simulator, has a text that sets such variables or is a command "
+				 "that starts NVFlare, whatever runs it, starts a program that is "
+				 "a "
 				 "variable, sets variables by a command, also by one for "
 				 "clients, or from a file (load_dotenv); such a command in an "
 				 "exported job",

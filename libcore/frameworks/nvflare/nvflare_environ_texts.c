@@ -18,6 +18,7 @@
 #define LINE_MAX     512
 #define WORDS_AHEAD  16
 #define REPORTED_MAX 16
+#define ALL_MAX	     (1U << 20) /* larger files are not searched for the marks of a kit */
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
@@ -188,6 +189,7 @@ static bool begins_command(const char *line)
 
 static bool has_start_command(const struct texts *texts, const char *text)
 {
+	const struct flmem_buf *all = &texts->check->input->document.text;
 	char line[LINE_MAX];
 
 	for (; *text; text += strspn(text, "\n")) {
@@ -196,7 +198,7 @@ static bool has_start_command(const struct texts *texts, const char *text)
 		text += strspn(text, " \t");
 		snprintf(line, sizeof(line), "%.*s", (int)length, text);
 		if (begins_command(line) &&
-		    flmem_launch_is_likely_in(texts->check->input->document.text.data, line))
+		    flmem_launch_is_likely_in(all->length > ALL_MAX ? line : all->data, line))
 			return true;
 		text += strcspn(text, "\n");
 	}
