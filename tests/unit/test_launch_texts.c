@@ -57,6 +57,18 @@ static const struct row texts[] = {
 	{UNCLEAR, "# nvflare\ncat a/job.py | uv run python\n", 0, NULL},
 	{UNCLEAR, "# nvflare\ncat job.py | grep python\ncat job.py >python\n", 0, NULL},
 
+	/* commands inside of words */
+	{UNSET, "OUT=`" RUN "`\n", 1, NULL},
+	{UNSET, "OUT=\"$(" RUN ")\"\n", 1, NULL},
+	{UNSET, "if [ \"$( (" RUN ") )\" = x ]; then a; fi\n", 1, NULL},
+	{UNSET, "echo \"ends: `" RUN "`\"\n", 1, NULL},
+	{UNSET, SET "for x in `" RUN "`; do a; done\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho '`" RUN "`' '$(" RUN ")'\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\n# `" RUN "`\nx=`date\n", 0, NULL},
+	/* and written to files that shells read */
+	{UNCLEAR, "echo '" RUN "' >> jobs/run_all.sh\n", 1, "another command runs"},
+	{UNCLEAR, SET CLIENT "echo 'export MALLOC_ARENA_MAX=0' >>~/.bashrc\n", 1, NULL},
+	{UNCLEAR, SET CLIENT "echo '" RUN "' >log.txt\necho 'export A=1' >>~/.bashrc\n", 0, NULL},
 	/* texts that the shell, or a command which is not known, may run */
 	{UNSET, "trap '" RUN "' EXIT\n", 1, NULL},
 	{UNSET, SET "trap '" RUN "' EXIT\n", 0, NULL},

@@ -174,6 +174,17 @@ bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			    const char *before);
 
+/* `COMMAND`, and "$(COMMAND)" in quotes (launch_others.c). */
+void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
+				     const struct flmem_launch_word *word);
+
+/* alias NAME='COMMAND', and a quoted command that a program gets which is not known: a doubt. */
+void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
+				  const struct flmem_launch_word *word);
+
+/* Whether what a command prints is written to a file that a shell reads. */
+bool flmem_launch_writes_script(const struct flmem_launch_scan *scan);
+
 /* At NAME="COMMAND", and where $NAME runs it. True if the word runs one. */
 bool flmem_launch_note_command(struct flmem_launch_scan *scan,
 			       const struct flmem_launch_word *word);

@@ -59,6 +59,25 @@ static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
 	return *p == '\n' && (!code || !strchr(p, quote));
 }
 
+/* The length of `COMMAND` with its marks in a script of the shell; 0: none ends on this line. */
+static size_t substitution_length(const struct flmem_launch_scan *scan, char quote)
+{
+	const char *p = scan->text + scan->at, *end;
+
+	if (!scan->shell || *p != '`' || quote == '\'')
+		return 0;
+	end = memchr(p + 1, '`', strcspn(p + 1, "\n"));
+	return end ? (size_t)(end - p) + 1 : 0;
+}
+
+static void append_part(struct flmem_launch_scan *scan, struct flmem_launch_word *word,
+			size_t *length, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		append_char(word, length, scan->text[scan->at + i]);
+	flmem_launch_skip(scan, count);
+}
+
 void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
 	size_t length = 0;
@@ -72,16 +91,15 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 	};
 	for (;;) {
 		char c = scan->text[scan->at];
+		size_t part = substitution_length(scan, quote);
 
+		if (c == '$' && scan->text[scan->at + 1] == '{')
+			part = strcspn(scan->text + scan->at, "}\n");
 		if (!c || (!quote && strchr(" \t\r\n;&|()[]", c)) ||
 		    (quote && ends_at_line(scan, quote)))
 			break;
-		if (c == '$' && scan->text[scan->at + 1] == '{') {
-			size_t end = strcspn(scan->text + scan->at, "}\n");
-
-			for (size_t i = 0; i < end; i++)
-				append_char(word, &length, scan->text[scan->at + i]);
-			flmem_launch_skip(scan, end);
+		if (part) {
+			append_part(scan, word, &length, part);
 			continue;
 		}
 		if (c == quote || (!quote && (c == '"' || c == '\''))) {

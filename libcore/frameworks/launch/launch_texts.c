@@ -214,63 +214,19 @@ static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_la
 /* A text that starts something, of which flmem does not know what runs it. */
 static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	if (scan->now.prints != FLMEM_LAUNCH_TO_OTHERS || !strchr(word->text, ' ') ||
-	    !flmem_launch_is_likely_in(scan->launches->text, word->text))
+	bool starts = flmem_launch_is_likely_in(scan->launches->text, word->text);
+	bool written = scan->shell &&
+		       (strcmp(scan->now.command, "echo") == 0 ||
+			strcmp(scan->now.command, "printf") == 0) &&
+		       (starts || flmem_launch_mentions_variable(word->text)) &&
+		       flmem_launch_writes_script(scan);
+
+	if (!strchr(word->text, ' ') ||
+	    (!written && (scan->now.prints != FLMEM_LAUNCH_TO_OTHERS || !starts)))
 		return false;
 	flmem_launch_add_doubt(scan->launches, &word->place,
 			       "another command runs what this one prints: check what runs");
 	return true;
-}
-
-/* Commands whose texts are shown to people, searched for or compared. */
-static bool only_shows_text(const char *command)
-{
-	static const char *const names[] = {
-		"[",	   "[[",      "test",	  "grep",    "egrep", "fgrep", "sed",	"awk",
-		"tr",	   "read",    "case",	  "export",  "local", "cut",   "pkill", "pgrep",
-		"killall", "declare", "readonly", "typeset", "find",  NULL};
-	static const char *const parts[] = {"echo", "print", "log",    "info",	 "warn",    "err",
-					    "die",  "fail",  "note",   "msg",	 "usage",   "say",
-					    "step", "title", "head",   "banner", "section", "cat",
-					    "exit", "abort", "notify", "debug"};
-
-	if (flmem_text_is_one_of(command, names) || strchr(command, '='))
-		return true;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
-		if (strcasestr(command, parts[i]))
-			return true;
-	return false;
-}
-
-/* A text that begins as a command does: a sentence rather has the program inside. */
-static bool begins_as_command(const char *text)
-{
-	size_t first = strcspn(text, " "), second = first + strspn(text + first, " ");
-	const char *equals = strchr(text, '=');
-	char words[COMMAND_MAX];
-
-	if ((equals && equals < text + first) || memchr(text, '/', first) ||
-	    flmem_text_starts(text, "python"))
-		return true;
-	second += strcspn(text + second, " ");
-	snprintf(words, sizeof(words), "%.*s", (int)(second < COMMAND_MAX ? second : 0), text);
-	return flmem_launch_is_likely(words);
-}
-
-/* alias NAME='COMMAND', and a quoted command that a program gets which is not known. */
-static void note_unfollowed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
-{
-	const char *command = scan->now.command, *text = word->text;
-	const char *equals = strchr(text, '=');
-	bool alias = strcmp(command, "alias") == 0;
-
-	if (!scan->shell || scan->now.launch >= 0 || !*command || !strchr(text, ' ') ||
-	    (!alias && only_shows_text(command)))
-		return;
-	if (alias && equals)
-		text = equals + 1;
-	if (flmem_launch_is_likely_in(scan->launches->text, text) && begins_as_command(text))
-		flmem_launch_add_doubt(scan->launches, &word->place, flmem_launch_by_others);
 }
 
 bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
@@ -283,10 +239,12 @@ bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_l
 					 .dropper = scan->now.dropper};
 	size_t doubts = scan->launches->doubt_count;
 
+	if (scan->shell)
+		flmem_launch_note_substitutions(scan, word);
 	if (note_printed(scan, word) || note_code_text(scan, word, before))
 		return true;
 	if (!copy_command(scan, word->text, before, command)) {
-		note_unfollowed(scan, word);
+		flmem_launch_note_unfollowed(scan, word);
 		return false;
 	}
 	if (!flmem_launch_read_text(scan->launches, &text, &scan->now.launch)) {
