@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands inside the words of a script: substitutions, and texts for commands that are not known. */
+/* Commands inside the words of a script: substitutions, texts for commands that are not known. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -70,8 +70,8 @@ static size_t substitution_length(const struct flmem_launch_scan *scan, char quo
 	return end ? (size_t)(end - p) + 1 : 0;
 }
 
-static void append_part(struct flmem_launch_scan *scan, struct flmem_launch_word *word,
-			size_t *length, size_t count)
+static void append_word_part(struct flmem_launch_scan *scan, struct flmem_launch_word *word,
+			     size_t *length, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		append_char(word, length, scan->text[scan->at + i]);
@@ -99,7 +99,7 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 		    (quote && ends_at_line(scan, quote)))
 			break;
 		if (part) {
-			append_part(scan, word, &length, part);
+			append_word_part(scan, word, &length, part);
 			continue;
 		}
 		if (c == quote || (!quote && (c == '"' || c == '\''))) {
