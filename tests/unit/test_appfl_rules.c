@@ -169,6 +169,9 @@ static const struct row rows[] = {
 	{"APPFL-KEY-IGNORED",
 	 .server = SERVER("use_model_chunking: '${use_model}'", "use_model_chunking: True\n"),
 	 .hit = true, WARNING},
+	{"APPFL-KEY-IGNORED", .server = SERVER("Use_Model_Chunking: True", ""), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .server = SERVER("use-polling: True", ""), .hit = true, WARNING},
 	{"APPFL-CANNOT-TELL", .server = SERVER("use_model_chunking: '${oc.env:ON}'", ""),
 	 .hit = true, INFO},
 	{"APPFL-CANNOT-TELL", .server = "server_configs: ${oc.env:BASE}\n", .hit = true, INFO},
@@ -373,6 +376,11 @@ static void settings_in_python_are_reported(void **state)
 		 "c.merge_with_dotlist(l)\n",
 		 2},
 		{"import appfl\nl = ['b.model_chunk_size=1']\nprint(l)\n", 0},
+		{"import appfl\nc.grpc_configs['use_polling'] = True\n", 1},
+		{"import appfl\nsetattr(c.kwargs, 'optimize_memory', False)\n", 1},
+		{"import appfl\nc = O.create('''\na:\n  optimize_memory: false\n''')\n", 1},
+		{"import appfl\nc = O.merge(O.load('s.yaml'), O.from_cli())\n", 1},
+		{"import appfl\nc = O.load('s.yaml')\nprint('use_polling', c.x)\n", 0},
 		{"import appfl\nO.from_dotlist(['a.b=1'])\nassert c.model_chunk_size==1\n", 0},
 	};
 

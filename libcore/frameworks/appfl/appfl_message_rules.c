@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,10 +91,16 @@ static void polling_holds(struct flmem_check *check)
 }
 
 /* A name that is not read as it is, but meant to be; NULL: it is read, or about something else. */
-static const char *find_meant(const char *key)
+static const char *find_meant(const char *written)
 {
+	char key[64];
+
+	if ((size_t)snprintf(key, sizeof(key), "%s", written) >= sizeof(key))
+		return NULL;
+	for (char *p = key; *p; p++)
+		*p = *p == '-' ? '_' : (char)tolower((unsigned char)*p);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(key, names[i]) == 0)
+		if (strcmp(written, names[i]) == 0)
 			return NULL;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (flmem_text_distance(key, names[i]) <= NEAR)

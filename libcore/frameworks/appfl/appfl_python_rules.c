@@ -9,12 +9,16 @@
 #include "frameworks/launch/launch_check.h"
 
 static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
-				       "optimize_memory", NULL};
+				       "optimize_memory",    "use_polling",	 NULL};
+
+/* Words of scripts that take any setting from their command line. */
+static const char *const cli_words[] = {"from_cli", "merge_with_cli", NULL};
 
 static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
-	return flmem_file_has_word(text, "appfl") && flmem_file_has_any_word(text, settings);
+	return flmem_file_has_word(text, "appfl") && (flmem_file_has_any_word(text, settings) ||
+						      flmem_file_has_any_word(text, cli_words));
 }
 
 static bool is_appfl_python(const struct flmem_document *document)
@@ -49,8 +53,7 @@ static void report_arguments(struct flmem_check *check, const struct flmem_node 
 
 static bool reads_dotlist(const struct flmem_node *call)
 {
-	static const char *const readers[] = {"from_dotlist", "merge_with_dotlist", "from_cli",
-					      NULL};
+	static const char *const readers[] = {"from_dotlist", "merge_with_dotlist", NULL};
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 
 	return path && flmem_text_is_one_of(last_name(path), readers);
@@ -65,6 +68,38 @@ static bool has_setting_text(const char *text, const char *name)
 		if (text[length] == '=' && text[length + 1] != '=')
 			return true;
 	return false;
+}
+
+/* setattr(map, NAME, value), and texts of YAML: OmegaConf.create("NAME: value") */
+static void report_texts(struct flmem_check *check, const struct flmem_node *call)
+{
+	static const char *const readers[] = {"create", "safe_load", "load", NULL};
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *first = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *second = FLMEM_NODE_DIG(call, "args", "1");
+	bool sets = path && (strcmp(path, "setattr") == 0 || strcmp(path, "__setattr__") == 0);
+	const char *text = flmem_node_string(sets ? second : first);
+
+	if (!text || !path || (!sets && !flmem_text_is_one_of(last_name(path), readers)))
+		return;
+	for (const char *const *name = settings; *name; name++)
+		if (sets ? strcmp(text, *name) == 0 : strstr(text, *name) != NULL)
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = sets ? second : first,
+								  .path = *name});
+}
+
+/* OmegaConf.from_cli(): any setting. */
+static void report_command_line(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *path = flmem_node_get(call, "path");
+
+	if (flmem_node_string(path) && flmem_text_is_one_of(last_name(path->text), cli_words))
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = path,
+						  .path = last_name(path->text),
+						  .detail = "any setting may be an argument of its "
+							    "command line"});
 }
 
 /* OmegaConf.from_dotlist(["server_configs.NAME=value"]), also of a list that is made elsewhere. */
@@ -100,6 +135,8 @@ static void setting_in_python(struct flmem_check *check)
 
 		for (; n; n = n->next) {
 			report_arguments(check, flmem_node_get(n, "args"));
+			report_texts(check, n);
+			report_command_line(check, n);
 			if (!dotlist && reads_dotlist(n))
 				dotlist = n;
 		}
@@ -114,9 +151,10 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_APPFL,
 			 .condition =
-				 "use_model_chunking, model_chunk_size, max_message_size or "
-				 "optimize_memory that Python about APPFL assigns, has as a key "
-				 "of a dictionary, or sets by a text of OmegaConf.from_dotlist()",
+				 "use_model_chunking, model_chunk_size, max_message_size, "
+				 "use_polling or optimize_memory that Python about APPFL assigns, "
+				 "has as a key of a dictionary or in a text of YAML, or sets by a "
+				 "text of OmegaConf.from_dotlist(); OmegaConf.from_cli()",
 			 .message = "cannot tell which value applies: the script changes what was "
 				    "read from YAML; set it there",
 			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},
