@@ -77,7 +77,8 @@ static const struct row texts[] = {
 	{UNCLEAR, "in_pane 2 'MALLOC_ARENA_MAX=2 " RUN "'\n", 1, NULL},
 	{UNCLEAR,
 	 SET CLIENT "log_info '" RUN "'\ngrep '" RUN "' log\ndie 'nvflare simulator failed'\n"
-		    "note 'first run " RUN "'\nalias ll='ls -l'\ntrap 'kill 0' EXIT\n",
+		    "note 'first run " RUN "'\ngit commit -m '" RUN
+		    "'\nalias ll='ls -l'\ntrap 'kill 0' EXIT\n",
 	 0, NULL},
 
 	/* lines of another system */

@@ -82,9 +82,11 @@ void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 static bool only_shows_text(const char *command)
 {
 	static const char *const names[] = {
-		"[",	   "[[",      "test",	  "grep",    "egrep", "fgrep", "sed",	"awk",
-		"tr",	   "read",    "case",	  "export",  "local", "cut",   "pkill", "pgrep",
-		"killall", "declare", "readonly", "typeset", "find",  NULL};
+		"[",	   "[[",      "test",	  "grep",    "egrep", "fgrep", "sed",	   "awk",
+		"tr",	   "read",    "case",	  "export",  "local", "cut",   "pkill",	   "pgrep",
+		"killall", "declare", "readonly", "typeset", "find",  "git",   "gh",	   "hg",
+		"svn",	   "curl",    "wget",	  "http",    "mail",  "mailx", "sendmail", "jq",
+		"python",  "python3", "make",	  NULL};
 	static const char *const parts[] = {"echo", "print", "log",    "info",	 "warn",    "err",
 					    "die",  "fail",  "note",   "msg",	 "usage",   "say",
 					    "step", "title", "head",   "banner", "section", "cat",
