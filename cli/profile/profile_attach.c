@@ -25,6 +25,14 @@ static void print_attach_thread(const struct flmem_attach_result *r)
 		printf("  the code took %s (%s)\n", format_us(r->took_us.value, took), r->entry);
 }
 
+/* By the time of a real run another thread may be the one to borrow. */
+static void print_planned_thread(const struct flmem_attach_result *r)
+{
+	if (r->thread)
+		printf("  would borrow thread %d%s%s; all other threads would keep running\n",
+		       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state);
+}
+
 static void print_entry_note(uint64_t count, const char *why)
 {
 	if (count)
@@ -71,10 +79,13 @@ static void print_engine(const struct flmem_attach_result *r, bool detach, bool 
 	printf("process %d: %s%s by its jemalloc%s\n", (int)r->pid, dry_run ? "would be " : "",
 	       detach ? "no longer sampled" : "sampled",
 	       dry_run ? "; nothing was changed" : format_dump(r, dump, sizeof(dump)));
-	if (dry_run)
-		printf("  note: only calls show whether it can profile; they come first, and it is "
-		       "refused if not\n");
-	print_attach_thread(r);
+	if (!dry_run) {
+		print_attach_thread(r);
+		return;
+	}
+	print_planned_thread(r);
+	printf("  note: only calls show whether it can profile; they come first, and it is refused "
+	       "if not\n");
 }
 
 static void print_attached(const struct flmem_attach_result *r, bool detach, bool dry_run)
@@ -88,6 +99,7 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 	if (dry_run) {
 		printf("process %d: would %s%s; nothing was changed\n", (int)r->pid,
 		       detach ? "be detached from" : "be sampled", detach ? " the sampler" : "");
+		print_planned_thread(r);
 		return;
 	}
 	flmem_text_escape(r->profile, shown, sizeof(shown));

@@ -193,6 +193,7 @@ refuse_version() {
 	start_attachable
 	flmem profile attach --pid "$VICTIM" --dry-run
 	assert_status 0
+	assert_output '  would borrow thread [0-9]+ from '
 	[[ $(got redirected "$VICTIM") = 0* ]]
 	flmem profile detach --pid "$VICTIM"
 	assert_error 5 'is not sampled'
@@ -201,6 +202,9 @@ refuse_version() {
 	flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/second.prof"
 	assert_error 6 'already sampled, into '
 	[ ! -e "$BATS_TEST_TMPDIR/second.prof" ]
+	flmem profile detach --pid "$VICTIM" --dry-run
+	assert_status 0
+	assert_output '  would borrow thread [0-9]+ from '
 	detach
 	flmem profile detach --pid "$VICTIM"
 	assert_status 5

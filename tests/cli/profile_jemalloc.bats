@@ -133,6 +133,7 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	flmem profile attach --engine jemalloc --pid "$VICTIM" --dry-run
 	assert_status 0
 	assert_output 'would be sampled by its jemalloc; nothing was changed'
+	assert_output 'would borrow thread [0-9]+ from '
 	assert_output 'only calls show whether it can profile'
 	flmem profile detach --engine jemalloc --pid "$VICTIM"
 	assert_error 5 'is not sampled by its jemalloc'
