@@ -41,7 +41,9 @@ const struct cmd cmd_profile_round = {
 	.arguments = "FILE NUMBER|none",
 	.description = "Stores the number of the federated-learning round in a profile whose "
 		       "process runs. Its samples belong to this round until the next one is "
-		       "announced.",
+		       "announced. The exit status is 2 once the profile has ended, and 3 where "
+		       "its process is not there: it was killed, or is of another container or "
+		       "host.",
 	.examples = examples,
 	.options = options_table,
 	.complete = OPT_COMPLETE_FILE,

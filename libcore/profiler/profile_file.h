@@ -57,6 +57,9 @@ bool flmem_profile_file_visit(const struct flmem_profile_file *file,
 bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t index,
 			       char out[FLMEM_PROFILE_STRING_MAX + 1], size_t *ret_length);
 
+/* Whether its process lives, also in a container below. False: none is seen that it could be. */
+bool flmem_profile_process_lives(const struct flmem_profile_header *header);
+
 /* Whether the file has changed since it was opened, or was being changed then. */
 bool flmem_profile_file_changed(const struct flmem_profile_file *file);
 

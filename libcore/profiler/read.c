@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "proc/process.h"
+#include "base/portable.h"
 #include "profiler/amounts.h"
 #include "profiler/jemalloc_dump.h"
 #include "profiler/order.h"
@@ -83,15 +83,9 @@ void flmem_profile_reader_clear(struct flmem_profile_reader *reader)
 
 static enum flmem_heap_ending ending_of(const struct flmem_profile_header *h)
 {
-	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
-
 	if (h->phase == FLMEM_PROFILE_ENDED)
 		return FLMEM_HEAP_ENDED;
-	if (h->pid && h->pid <= INT32_MAX &&
-	    flmem_process_open((pid_t)h->pid, &process, NULL) == 0 &&
-	    process.start_time == h->start_time_ticks && flmem_process_alive(&process))
-		return FLMEM_HEAP_RUNNING;
-	return FLMEM_HEAP_KILLED;
+	return flmem_profile_process_lives(h) ? FLMEM_HEAP_RUNNING : FLMEM_HEAP_KILLED;
 }
 
 static const char *keep_header_text(struct flmem_heap_profile *p, const char *text)

@@ -323,6 +323,28 @@ has_samples() {
 	assert_error 2
 }
 
+@test "profile round reports that the process was killed" {
+	start_victim "$FLMEM" profile run -o "$PROFILE" -- "$SAMPLED" functions 1 wait
+	kill -KILL "$VICTIM"
+	wait "$VICTIM" || [ $? = 137 ]
+	flmem profile round "$PROFILE" 7
+	assert_error 3 "process $VICTIM .*was killed"
+}
+
+@test "profile round finds the process of a container from its host" {
+	unshare --pid --fork true || skip "no PID namespace can be made here"
+	# shellcheck disable=SC2016
+	export SAMPLED
+	start_victim "$(command -v unshare)" --pid --fork --kill-child /bin/sh -c \
+		'exec "$FLMEM" profile run -o "$0" -- "$SAMPLED" functions 1 wait' "$PROFILE"
+	flmem profile round "$PROFILE" 7
+	assert_status 0
+	look 'assert p.pid == 1 and p.round == 7, (p.pid, p.round)'
+	flmem profile stats --json "$PROFILE"
+	examine 'import json, sys
+assert json.load(sys.stdin)["profile"]["state"] == "running"'
+}
+
 @test "profile round refuses the profile of a process that has ended" {
 	flmem profile run -o "$PROFILE" -- /bin/true
 	assert_status 0

@@ -23,6 +23,7 @@
 #include "base/text/redact.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
+#include "profiler/profile_file.h"
 #include "settings/preload.h"
 
 int flmem_profile_sizes_check(const struct flmem_profile_request *request, struct flmem_error *err)
@@ -257,6 +258,16 @@ int flmem_profile_ready(char *const *environment, char ***ret_environment, struc
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
+static int refuse_unsampled(const struct flmem_profile_header *header, const char *path,
+			    struct flmem_error *err)
+{
+	char why[sizeof(header->refusal)], text[sizeof(header->refusal)];
+
+	snprintf(text, sizeof(text), "%.*s", (int)sizeof(header->refusal) - 1, header->refusal);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "nothing is sampled into '%s': %s", path,
+			       flmem_text_escape(text, why, sizeof(why)));
+}
+
 int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -275,7 +286,14 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 				       "the profile '%s' has ended: its process exited or was "
 				       "detached; announce rounds while it is sampled",
 				       path);
+	if (header.phase == FLMEM_PROFILE_REFUSED)
+		return refuse_unsampled(&header, path, err);
 	if (pwrite(fd, &round, sizeof(round), FLMEM_PROFILE_ROUND_OFFSET) != (ssize_t)sizeof(round))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
-	return 0;
+	if (header.phase != FLMEM_PROFILE_RUNNING || flmem_profile_process_lives(&header))
+		return 0;
+	return flmem_error_set(err, FLMEM_ENOPROC, 0,
+			       "process %u of '%s' is not there: it was killed, left by _exit, or "
+			       "runs in another container or on another host; the round is stored",
+			       header.pid, path);
 }

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+
+#include "proc/process.h"
+#include "proc/scan.h"
+#include "proc/status.h"
+#include "profiler/profile_file.h"
+
+/* In the PID namespace of the caller. */
+static bool is_sampled_process(const struct flmem_profile_header *header)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	return header->pid && header->pid <= INT32_MAX &&
+	       flmem_process_open((pid_t)header->pid, &process, NULL) == 0 &&
+	       process.start_time == header->start_time_ticks && flmem_process_alive(&process);
+}
+
+static bool has_process_id(pid_t pid, uint32_t inner)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
+	return flmem_process_open(pid, &process, NULL) == 0 &&
+	       flmem_status_read(&process, &status, NULL) == 0 && !status.ns_pid.unknown &&
+	       status.ns_pid.value == inner;
+}
+
+/* In a container that is seen from its host. */
+static bool is_contained_process(const struct flmem_profile_header *header)
+{
+	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
+
+	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
+		return false;
+	for (size_t i = 0; i < scan.count; i++)
+		if (scan.rows[i].start_time == header->start_time_ticks &&
+		    flmem_scan_row_runs(&scan.rows[i]) &&
+		    has_process_id(scan.rows[i].pid, header->pid))
+			return true;
+	return false;
+}
+
+bool flmem_profile_process_lives(const struct flmem_profile_header *header)
+{
+	return is_sampled_process(header) || is_contained_process(header);
+}
