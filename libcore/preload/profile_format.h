@@ -80,7 +80,8 @@
 	X(DEEP, 11, "deep")		      /* the stack was longer than FLMEM_PROFILE_DEPTH */ \
 	X(PYTHON, 12, "python")		      /* a Python frame that could not be read */         \
 	X(MAPPINGS_FULL, 13, "mappings_full") /* a part that is unmapped is not seen */           \
-	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */
+	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */ \
+	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */
 
 #define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are left out */
 
@@ -187,11 +188,13 @@ struct flmem_profile_header {
 	uint32_t paced; /* how often `interval_now_bytes` was doubled for some time, at most */
 	uint64_t dropped[FLMEM_PROFILE_DROP_SLOTS];
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
-	char program[256];   /* the path of the executable, cut where it is longer */
-	char command[1024];  /* redacted and escaped; may be empty (children) */
-	char allocator[256]; /* the file that the next malloc() is in */
-	char build[64];	     /* version of the sampler */
-	char refusal[256];   /* where phase is REFUSED */
+	char program[256];    /* the path of the executable, cut where it is longer */
+	char command[1024];   /* redacted and escaped; may be empty (children) */
+	char allocator[256];  /* the file that the next malloc() is in */
+	char build[64];	      /* version of the sampler */
+	char refusal[256];    /* where phase is REFUSED */
+	uint32_t child_error; /* why the latest child that is counted in `dropped` has no file */
+	uint32_t reserved;
 };
 
 #define FLMEM_PROFILE_ROUND_OFFSET 216U

@@ -261,6 +261,7 @@ static void clear_profile(void)
 	}
 	memset(&header->totals, 0, sizeof(header->totals));
 	memset(header->dropped, 0, sizeof(header->dropped));
+	header->dropped[FLMEM_PROFILE_DROP_CHILDREN] = old.dropped[FLMEM_PROFILE_DROP_CHILDREN];
 	header->update_begin = header->update_end = 0;
 	header->lost_bytes = header->peak_ms = header->end_ms = header->last_ms = 0;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
@@ -340,44 +341,86 @@ static int create_child_file(const char *path)
 	header.cells_full_round = FLMEM_PROFILE_NONE;
 	if (syscall(SYS_fallocate, fd, 0, 0L, header.file_size) < 0 ||
 	    syscall(SYS_pwrite64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header)) {
+		int error = errno;
+
 		sampler_close(fd);
 		unlink(path);
+		errno = error;
 		return -1;
 	}
 	return fd;
 }
 
-static void begin_profile_file(int fd)
+/* 0, or the number of an error. */
+static int begin_profile_file(int fd)
 {
 	struct flmem_profile_header header;
+	int error = 0;
 
 	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header) ||
-	    !is_own_profile(&header, fd) || !is_this_process(&header) ||
-	    !map_profile(fd, header.file_size)) {
+	    !is_own_profile(&header, fd) || !is_this_process(&header))
+		error = EEXIST;
+	else if (!map_profile(fd, header.file_size))
+		error = ENOMEM;
+	if (error) {
 		dormant = 1;
-		return;
+		return error;
 	}
 	if (header.phase != FLMEM_PROFILE_PREPARED)
 		clear_profile();
 	began = 1;
 	begin_sampling();
+	return 0;
+}
+
+/*
+ * A child without a file is counted in that of the program that was started. Several may do so at
+ * once. Not inlined: the stack of a thread of the child may be small.
+ */
+__attribute__((noinline)) static void count_lost_child(int error)
+{
+	struct flmem_profile_header header, *first = NULL;
+	int fd = sampler_open(file_path, O_RDWR | O_NOFOLLOW);
+
+	if (fd < 0)
+		return;
+	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) == (ssize_t)sizeof(header) &&
+	    is_own_profile(&header, fd))
+		first = map_memory(sizeof(header), MAP_SHARED, fd);
+	sampler_close(fd);
+	if (!first)
+		return;
+	first->child_error = (uint32_t)error;
+	__atomic_fetch_add(&first->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
+	syscall(SYS_munmap, first, sizeof(header));
+}
+
+/* Returns a file descriptor; -1, with errno. */
+static int open_child_file(void)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (!name_child_file(path, sizeof(path))) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
+	fd = create_child_file(path);
+	/* The same process has executed another program. */
+	return fd < 0 && errno == EEXIST ? sampler_open(path, O_RDWR | O_NOFOLLOW) : fd;
 }
 
 static void begin_child(void)
 {
-	char path[PATH_MAX];
-	int fd = name_child_file(path, sizeof(path)) ? create_child_file(path) : -1;
+	int fd = open_child_file(), error = fd < 0 ? errno : begin_profile_file(fd);
 
-	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
-	/* The same process has executed another program. */
-	if (fd < 0 && errno == EEXIST)
-		fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
-	if (fd < 0) {
-		dormant = 1;
+	if (fd >= 0)
+		sampler_close(fd);
+	if (!error)
 		return;
-	}
-	begin_profile_file(fd);
-	sampler_close(fd);
+	dormant = 1;
+	count_lost_child(error);
 }
 
 /* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
