@@ -27,6 +27,11 @@ static void print_losses(const struct flmem_heap_profile *p)
 		fprintf(stderr,
 			"flmem: %s without some of the native frames between Python frames\n",
 			flmem_text_counted(p->unmixed_stacks, "stack", number, sizeof(number)));
+	if (p->lost_children)
+		fprintf(stderr, "flmem: %s could not be recorded, the latest one since: %s\n",
+			flmem_text_counted(p->lost_children, "child process", number,
+					   sizeof(number)),
+			p->lost_children_reason);
 	if (p->skipped)
 		fprintf(stderr, "flmem: %s of the file do not hold together and were left out\n",
 			flmem_text_counted(p->skipped, "record", number, sizeof(number)));
@@ -142,6 +147,25 @@ void print_profile_compared(const struct flmem_heap_profile *const profiles[2],
 	       format_bytes_or(before, "-", a), format_bytes_or(after, "-", b));
 }
 
+void print_profile_difference(const struct flmem_heap_profile *const profiles[2],
+			      enum flmem_heap_measure measure,
+			      const struct flmem_heap_difference *row)
+{
+	uint64_t bytes = row->own[0].bytes[measure] / 2 + row->own[1].bytes[measure] / 2;
+	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
+
+	print_profile_compared(profiles, measure, &row->own[0], &row->own[1]);
+	printf("  %s\n",
+	       flmem_heap_frame_text(row->no_frame ? NULL : &row->frame, text, sizeof(text)));
+	if (row->has_own_frame && row->own_elsewhere)
+		printf("%38sown line: %s\n", "",
+		       flmem_heap_frame_text(&row->own_frame, text, sizeof(text)));
+	if (row->arena_bytes[0] / 2 + row->arena_bytes[1] / 2 > bytes / 2)
+		printf("%38smostly small objects of Python: --python-allocators shows them one by "
+		       "one\n",
+		       "");
+}
+
 /* The measure that has the number of these allocations; that of the peak is not known. */
 static enum flmem_heap_measure counted_measure(enum flmem_heap_measure measure)
 {
@@ -167,6 +191,12 @@ static double sampling_variance(const struct flmem_heap_profile *profile,
 	return bytes * interval * share;
 }
 
+/* It is chance which of the lines that make small objects needs a new arena: a Poisson process. */
+static double arena_variance(const struct flmem_heap_profile *profile, uint64_t bytes)
+{
+	return (double)bytes * (double)profile->arena_size;
+}
+
 bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
 			     const struct flmem_heap_difference *row,
 			     enum flmem_heap_measure measure)
@@ -175,6 +205,7 @@ bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
 	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
 
 	for (size_t i = 0; i < 2; i++)
-		variance += sampling_variance(profiles[i], &row->own[i], measure);
+		variance += sampling_variance(profiles[i], &row->own[i], measure) +
+			    arena_variance(profiles[i], row->arena_bytes[i]);
 	return change * change > 4 * variance;
 }

@@ -30,7 +30,15 @@ void print_profile_compared(const struct flmem_heap_profile *const profiles[2],
 			    enum flmem_heap_measure measure, const struct flmem_heap_amounts *first,
 			    const struct flmem_heap_amounts *second);
 
-/* More than two standard deviations of the samples (docs/internals/heap-sampler.md). */
+/* One row of a comparison, with the own line where that is another function. */
+void print_profile_difference(const struct flmem_heap_profile *const profiles[2],
+			      enum flmem_heap_measure measure,
+			      const struct flmem_heap_difference *row);
+
+/*
+ * More than two standard deviations of the samples (docs/internals/heap-sampler.md) and of the
+ * lines that need a new arena of Python.
+ */
 bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
 			     const struct flmem_heap_difference *row,
 			     enum flmem_heap_measure measure);

@@ -68,6 +68,11 @@ static void print_profile_finding(const struct flmem_heap_profile *p,
 		printf("  grows with the rounds (%s, confidence %.1f %%): ", bytes,
 		       finding->confidence * 100);
 		break;
+	case FLMEM_HEAP_FINDING_MAY_GROW:
+		printf("  may grow (%s, confidence %.1f %%, %s): ", bytes,
+		       finding->confidence * 100,
+		       finding->unconfirmed ? "not confirmed by RSS" : "without rounds");
+		break;
 	case FLMEM_HEAP_FINDING_HOLDS:
 		printf("  holds %.0f %% of the peak (%s): ", finding->share * 100, bytes);
 		break;
@@ -85,7 +90,6 @@ static void print_folder_changes(const struct flmem_heap_folder *folder, size_t 
 {
 	const struct flmem_heap_profile *const pair[2] = {folder->profiles[folder->baseline],
 							  folder->profiles[index]};
-	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
 
 	for (size_t i = 0, shown = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
@@ -93,9 +97,7 @@ static void print_folder_changes(const struct flmem_heap_folder *folder, size_t 
 		if (!print_profile_is_change(pair, row, measure))
 			continue;
 		shown++;
-		print_profile_compared(pair, measure, &row->own[0], &row->own[1]);
-		printf("  %s\n", flmem_heap_frame_text(row->no_frame ? NULL : &row->frame, text,
-						       sizeof(text)));
+		print_profile_difference(pair, measure, row);
 	}
 }
 
@@ -192,11 +194,12 @@ const struct cmd cmd_profile_analyze = {
 	.name = "profile analyze",
 	.summary = "compares all heap profiles of a folder",
 	.arguments = "DIR",
-	.description = "For each profile: totals, stacks whose live bytes grow with the rounds, a "
-		       "line that has half of the peak or more, a line that allocates ten times "
-		       "the peak, and the functions that differ most from the baseline by more "
-		       "than the error of the samples. Files that are no profiles, and folders in "
-		       "the folder, are left out.",
+	.description =
+		"For each profile: totals, stacks whose live bytes grow, with the rounds or, "
+		"less certain, without, a line that has half of the peak or more, a line "
+		"that allocates ten times the peak, and the functions that differ most from "
+		"the baseline by more than the error of the samples. Files that are no "
+		"profiles, and folders in the folder, are left out.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct analyze_options),

@@ -37,7 +37,6 @@ static void print_functions(const struct profile_options *o,
 			    const struct flmem_heap_comparison *comparison)
 {
 	size_t limit = o->limit ? o->limit : ROWS_SHOWN, shown = 0;
-	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
 
 	for (size_t i = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
@@ -46,12 +45,27 @@ static void print_functions(const struct profile_options *o,
 			continue;
 		if (!shown++)
 			printf("\nfunctions by %s:\n", flmem_heap_measure_name(measure));
-		print_profile_compared(profiles, measure, &row->own[0], &row->own[1]);
-		printf("  %s\n", flmem_heap_frame_text(row->no_frame ? NULL : &row->frame, text,
-						       sizeof(text)));
+		print_profile_difference(profiles, measure, row);
 	}
 	if (!shown)
 		printf("\nno function differs by more than the error of the samples\n");
+}
+
+/* All arenas together, since it is chance which line needs a new one. */
+static void print_arenas(const struct flmem_heap_profile *const profiles[2],
+			 enum flmem_heap_measure measure)
+{
+	struct flmem_heap_amounts arenas[2] = {0};
+
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < profiles[i]->site_count; k++)
+			if (profiles[i]->sites[k].arenas)
+				arenas[i].bytes[measure] +=
+					profiles[i]->sites[k].amounts.bytes[measure];
+	if (!arenas[0].bytes[measure] && !arenas[1].bytes[measure])
+		return;
+	print_profile_compared(profiles, measure, &arenas[0], &arenas[1]);
+	printf("  of %s: arenas of Python's small objects\n", flmem_heap_measure_name(measure));
 }
 
 static void print_differences(const struct profile_options *o,
@@ -64,6 +78,7 @@ static void print_differences(const struct profile_options *o,
 		print_profile_compared(profiles, m, &profiles[0]->totals, &profiles[1]->totals);
 		printf("  total %s\n", flmem_heap_measure_name(m));
 	}
+	print_arenas(profiles, measure);
 	print_functions(o, profiles, measure, comparison);
 	print_profile_notes(profiles[0]);
 	print_profile_notes(profiles[1]);
@@ -124,7 +139,9 @@ const struct cmd cmd_profile_diff = {
 	.description = "Functions are matched by name and file; lines may differ, and so may the "
 		       "files of the two programs themselves. The largest "
 		       "changes come first; those within twice the standard error of the "
-		       "samples are not printed, but are in --json.",
+		       "samples are not printed, but are in --json. Python's small objects are "
+		       "in arenas, which count at the line that needed a new one; that it is "
+		       "chance which line does is a part of this error.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct diff_options),

@@ -38,6 +38,9 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	if (leak->live_bytes < leak->grown_bytes / 2)
 		printf(" (freed at the end of the program)");
 	putchar('\n');
+	if (p->sites[leak->site].arenas)
+		puts("  arenas of Python's small objects: --python-allocators shows these one by "
+		     "one");
 	if (leak->unconfirmed)
 		puts("  not confirmed: RSS does not grow, so it may replace what is older than the "
 		     "profile; sample longer");

@@ -13,6 +13,9 @@
 
 #define LINES_SHOWN 5U
 
+/* Below the frame, whose column this is. */
+#define OWN_LINE_INDENT "               "
+
 static const struct opt options_table[] = {
 	PROFILE_OPTIONS("show at most this many of the largest lines of code (default 5)"),
 	{0},
@@ -40,7 +43,10 @@ static void print_profile_samples(const struct flmem_heap_profile *p)
 	if (!p->unrecorded)
 		printf("%" PRIu64 ", ", p->samples);
 	printf("one per %s on average", format_bytes(p->interval_bytes, bytes));
-	if (p->interval_now_bytes > p->interval_bytes)
+	if (p->interval_full_bytes > p->interval_bytes)
+		printf(", later one per %s because the file filled",
+		       format_bytes(p->interval_full_bytes, most));
+	if (p->interval_now_bytes > p->interval_full_bytes)
 		printf(", at times one per %s", format_bytes(p->interval_now_bytes, most));
 	putchar('\n');
 }
@@ -124,6 +130,7 @@ static void print_stats(const struct flmem_heap_profile *p, enum flmem_heap_meas
 	for (size_t i = 0; i < count && rows[i].own.bytes[measure]; i++) {
 		printf("%11s  ", format_bytes(rows[i].own.bytes[measure], bytes));
 		print_profile_frame(p, rows[i].frame);
+		print_profile_own_frame(p, rows[i].frame, rows[i].own_frame, OWN_LINE_INDENT);
 	}
 	print_profile_notes(p);
 }

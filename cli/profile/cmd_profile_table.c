@@ -14,6 +14,9 @@
 
 #define ROWS_SHOWN 50U
 
+/* Below the frame, behind the columns of measures. */
+#define OWN_LINE_INDENT "                                                "
+
 static const struct opt options_table[] = {
 	PROFILE_OPTIONS("show at most this many (default 50)"),
 	{0},
@@ -28,6 +31,8 @@ static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_h
 		print_profile_amounts(p, &table->rows[i].own);
 		fputs("  ", stdout);
 		print_profile_frame(p, table->rows[i].frame);
+		print_profile_own_frame(p, table->rows[i].frame, table->rows[i].own_frame,
+					OWN_LINE_INDENT);
 	}
 	print_profile_amounts(p, &p->totals);
 	puts("  total");
@@ -99,8 +104,9 @@ const struct cmd cmd_profile_table = {
 	.name = "profile table",
 	.summary = "lists the lines of code that allocated, with all measures",
 	.arguments = "FILE",
-	.description = "One row per line of code, the innermost frame of the stacks. With "
-		       "--json also each stack with its amounts ('sites').",
+	.description = "One row per line of code, the innermost frame of the stacks. Where that is "
+		       "a line of a library, 'own line' is the one of the program's own code that "
+		       "has most of it. With --json also each stack with its amounts ('sites').",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

@@ -76,6 +76,20 @@ struct side {
 	unsigned number;
 };
 
+/* The lines of both profiles count; that of the second is the one to change. */
+static void put_own_frame(const struct side *side, const struct flmem_heap_row *row,
+			  struct flmem_heap_difference *difference)
+{
+	if (row->own_frame == FLMEM_HEAP_NO_FRAME)
+		return;
+	difference->has_own_frame = true;
+	difference->own_frame = side->profile->frames[row->own_frame];
+	difference->own_elsewhere =
+		row->frame == FLMEM_HEAP_NO_FRAME ||
+		!flmem_heap_frame_equal(&side->profile->frames[row->frame], &difference->own_frame,
+					FLMEM_FRAME_FUNCTION);
+}
+
 static bool add_side(struct pairing *pairing, const struct side *side,
 		     const struct flmem_heap_row *row)
 {
@@ -103,6 +117,8 @@ static bool add_side(struct pairing *pairing, const struct side *side,
 	if (frame)
 		pairing->rows[index].frame = *frame;
 	pairing->rows[index].own[side->number] = row->own;
+	pairing->rows[index].arena_bytes[side->number] = row->arena_bytes;
+	put_own_frame(side, row, &pairing->rows[index]);
 	return true;
 }
 

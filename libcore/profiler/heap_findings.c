@@ -2,7 +2,6 @@
 #include <flmem/heap_folder.h>
 
 #include "base/cleanup.h"
-#include "profiler/frames.h"
 
 #define LEAKS_MAX    5U
 #define HOLDS_SHARE  0.5 /* of the peak, in one line */
@@ -24,6 +23,14 @@ static uint32_t innermost_frame(const struct flmem_heap_profile *profile, uint32
 	return node ? profile->nodes[node].frame : FLMEM_HEAP_NO_FRAME;
 }
 
+/* Ages alone, and growth that RSS does not show, say less. */
+static enum flmem_heap_finding_kind kind_of_growth(const struct flmem_heap_leaks *leaks,
+						   const struct flmem_heap_leak *leak)
+{
+	return leaks->by_round && !leak->unconfirmed ? FLMEM_HEAP_FINDING_GROWS
+						     : FLMEM_HEAP_FINDING_MAY_GROW;
+}
+
 static int find_growth(const struct flmem_heap_profile *profile,
 		       struct flmem_heap_finding *findings, size_t *count, struct flmem_error *err)
 {
@@ -35,12 +42,10 @@ static int find_growth(const struct flmem_heap_profile *profile,
 	rc = flmem_heap_leaks_find(profile, &leaks, err);
 	if (rc)
 		return rc;
-	/* Ages alone, and growth that RSS does not show, say too little for a finding. */
-	for (size_t i = 0;
-	     leaks.by_round && i < leaks.count && !leaks.rows[i].unconfirmed && *count < LEAKS_MAX;
-	     i++)
+	for (size_t i = 0; i < leaks.count && *count < LEAKS_MAX; i++)
 		findings[(*count)++] = (struct flmem_heap_finding){
-			.kind = FLMEM_HEAP_FINDING_GROWS,
+			.kind = kind_of_growth(&leaks, &leaks.rows[i]),
+			.unconfirmed = leaks.rows[i].unconfirmed,
 			.frame = innermost_frame(profile, leaks.rows[i].site),
 			.own_frame = flmem_heap_own_frame(profile,
 							  profile->sites[leaks.rows[i].site].node),
@@ -49,27 +54,6 @@ static int find_growth(const struct flmem_heap_profile *profile,
 		};
 	flmem_heap_leaks_clear(&leaks);
 	return 0;
-}
-
-/* The program's own line behind most of what a line allocated. */
-static uint32_t own_frame_of_line(const struct flmem_heap_profile *profile, uint32_t frame,
-				  enum flmem_heap_measure measure)
-{
-	uint32_t own = FLMEM_HEAP_NO_FRAME;
-	uint64_t most = 0;
-
-	for (uint32_t i = 0; i < profile->site_count; i++) {
-		uint64_t bytes = profile->sites[i].amounts.bytes[measure];
-		uint32_t at = innermost_frame(profile, i);
-
-		if (bytes <= most || at == FLMEM_HEAP_NO_FRAME || frame == FLMEM_HEAP_NO_FRAME ||
-		    !flmem_heap_frame_equal(&profile->frames[at], &profile->frames[frame],
-					    FLMEM_FRAME_LINE))
-			continue;
-		most = bytes;
-		own = flmem_heap_own_frame(profile, profile->sites[i].node);
-	}
-	return own;
 }
 
 /* The line that has most of a measure, if that is so many times the peak of the process. */
@@ -87,7 +71,7 @@ static int find_largest(const struct flmem_heap_profile *profile, enum flmem_hea
 	if ((double)rows[0].own.bytes[measure] < least * peak)
 		return 0;
 	finding->frame = rows[0].frame;
-	finding->own_frame = own_frame_of_line(profile, rows[0].frame, measure);
+	finding->own_frame = rows[0].own_frame;
 	finding->bytes = rows[0].own.bytes[measure];
 	finding->share = (double)finding->bytes / peak;
 	return 0;

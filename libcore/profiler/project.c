@@ -84,13 +84,13 @@ static void merge_sites(struct flmem_heap_profile *p, const uint32_t *map, uint3
 {
 	size_t count = 0;
 
-	memset(site_of, 0xff, p->node_count * sizeof(*site_of));
+	memset(site_of, 0xff, 2 * p->node_count * sizeof(*site_of));
 	for (size_t i = 0; i < p->site_count; i++) {
 		struct flmem_heap_site site = p->sites[i];
 		uint32_t *at;
 
 		site.node = map[site.node];
-		at = &site_of[site.node];
+		at = &site_of[2 * (size_t)site.node + site.arenas];
 		if (*at == FLMEM_INDEX_NONE) {
 			*at = (uint32_t)count;
 			p->sites[count++] = site;
@@ -111,7 +111,7 @@ int flmem_heap_project(struct flmem_heap_profile *profile, const struct flmem_he
 {
 	const struct projection projection = {profile->stacks, request->import_frames};
 	FLMEM_AUTO_FREE uint32_t *map = calloc(profile->node_count, sizeof(*map));
-	FLMEM_AUTO_FREE uint32_t *site_of = calloc(profile->node_count, sizeof(*site_of));
+	FLMEM_AUTO_FREE uint32_t *site_of = calloc(2 * profile->node_count, sizeof(*site_of));
 	FLMEM_AUTO_FREE uint32_t *site_map = calloc(profile->site_count + 1, sizeof(*site_map));
 
 	if (!map || !site_of || !site_map || !renumber_nodes(profile, &projection, map))

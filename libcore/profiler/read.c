@@ -93,6 +93,18 @@ static const char *keep_header_text(struct flmem_heap_profile *p, const char *te
 	return flmem_heap_texts_keep(p->texts, text, strlen(text));
 }
 
+static const char *lost_children_reason(const struct flmem_profile_header *h,
+					struct flmem_heap_profile *p)
+{
+	char text[128];
+
+	if (!h->dropped[FLMEM_PROFILE_DROP_CHILDREN])
+		return NULL;
+	if (h->child_error == EEXIST)
+		return keep_header_text(p, "its file exists and is of another process");
+	return keep_header_text(p, flmem_errno_text((int)h->child_error, text, sizeof(text)));
+}
+
 #define PYTHON_ROW(identifier, number, text) [number] = (text),
 static const char *const python_states[] = {FLMEM_PROFILE_PYTHONS(PYTHON_ROW)};
 #undef PYTHON_ROW
@@ -108,6 +120,8 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 					 dropped[FLMEM_PROFILE_DROP_DEEP]);
 	p->cut_stacks = flmem_amount_sum(p->cut_stacks, dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
 	p->unmixed_stacks = dropped[FLMEM_PROFILE_DROP_UNMIXED];
+	p->lost_children = dropped[FLMEM_PROFILE_DROP_CHILDREN];
+	p->lost_children_reason = lost_children_reason(h, p);
 }
 
 /* Of any sample. */
@@ -131,6 +145,15 @@ static bool has_begun_late(const struct flmem_profile_header *h)
 	       (h->start_boottime_ms - LATE_MS) / 1000 > h->start_time_ticks / (uint64_t)ticks;
 }
 
+/* ARENA_BITS in Objects/obmalloc.c, Include/internal/pycore_obmalloc.h of CPython. */
+static uint64_t arena_size_of(const struct flmem_profile_header *h)
+{
+	if (h->python_state != FLMEM_PROFILE_PYTHON_READ ||
+	    (h->flags & FLMEM_PROFILE_PYTHON_ALLOCATORS))
+		return 0;
+	return h->python_version >= 0x030a0000 ? UINT64_C(1) << 20 : UINT64_C(256) << 10;
+}
+
 static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -150,6 +173,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->began_late = has_begun_late(h);
 	p->duration_us = flmem_profile_reader_us(last_ms);
 	p->interval_bytes = h->interval_bytes;
+	p->interval_full_bytes = h->interval_now_bytes;
 	p->interval_now_bytes = largest_interval(h);
 	p->samples = h->totals.samples;
 	p->peak_bytes = h->totals.peak_bytes;
@@ -157,6 +181,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->cut = file->cut;
 	if (h->python_state != FLMEM_PROFILE_PYTHON_READ)
 		p->no_python = python_states[h->python_state];
+	p->arena_size = arena_size_of(h);
 	fill_losses(h, p);
 	return p->program && p->command && p->allocator;
 }

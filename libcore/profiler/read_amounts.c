@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/text/text.h"
 #include "profiler/amounts.h"
 #include "profiler/read_private.h"
+
+#define SIZE_ACCURACY 1000
 
 static uint64_t live_amount(uint64_t allocated, uint64_t freed)
 {
@@ -31,6 +35,29 @@ static void fill_amounts(const struct flmem_profile_header *h,
 	to->count[FLMEM_HEAP_LIVE] = whole_count(live_amount(t->allocated_count, t->freed_count));
 }
 
+/* Python's own code, where the innermost frame is native: mmap() of other libraries is no arena. */
+static bool is_called_by_python(const struct flmem_heap_profile *p, uint32_t node)
+{
+	const struct flmem_heap_frame *frame = node ? &p->frames[p->nodes[node].frame] : NULL;
+	const char *name = frame && frame->module ? flmem_text_basename(frame->module) : "";
+
+	return frame && (frame->python || flmem_text_starts(name, "python") ||
+			 flmem_text_starts(name, "libpython"));
+}
+
+/* Weights and counts are rounded, sizes of mappings are whole pages. */
+static bool is_arena_site(const struct flmem_heap_profile *p, const struct flmem_profile_site *from,
+			  uint32_t node)
+{
+	const struct flmem_profile_totals *t = &from->totals;
+	double bytes = (double)t->allocated_bytes;
+	double expected =
+		(double)t->allocated_count / FLMEM_PROFILE_COUNT_UNIT * (double)p->arena_size;
+
+	return p->arena_size && from->kind == FLMEM_PROFILE_MAPPING &&
+	       fabs(bytes - expected) < bytes / SIZE_ACCURACY && is_called_by_python(p, node);
+}
+
 /* A site whose stack is missing still counts, at the root. */
 static bool add_site(void *context, uint32_t index, const void *record)
 {
@@ -48,6 +75,7 @@ static bool add_site(void *context, uint32_t index, const void *record)
 	p->skipped += !node;
 	p->sites[p->site_count] = (struct flmem_heap_site){
 		.node = node ? node - 1 : 0,
+		.arenas = is_arena_site(p, from, node ? node - 1 : 0),
 		.oldest_us = FLMEM_UNKNOWN("nothing of it is live"),
 	};
 	fill_amounts(&reader->file->header, from, &p->sites[p->site_count++].amounts);

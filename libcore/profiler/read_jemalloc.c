@@ -302,7 +302,8 @@ static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *
 	p->program = p->command = "";
 	p->allocator = "jemalloc";
 	p->ending = FLMEM_HEAP_DUMPED;
-	p->interval_bytes = p->interval_now_bytes = dump->interval_bytes;
+	p->interval_bytes = dump->interval_bytes;
+	p->interval_full_bytes = p->interval_now_bytes = dump->interval_bytes;
 	p->no_python = "a dump of jemalloc has native stacks only";
 	p->unrecorded = "a dump of jemalloc does not record it";
 	p->cut = dump->cut;

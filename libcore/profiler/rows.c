@@ -42,7 +42,8 @@ static bool group_frames(struct table *table)
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
 
 	flmem_index_set_init(&set);
-	table->rows[0] = (struct flmem_heap_row){.frame = FLMEM_HEAP_NO_FRAME};
+	table->rows[0] =
+		(struct flmem_heap_row){FLMEM_HEAP_NO_FRAME, .own_frame = FLMEM_HEAP_NO_FRAME};
 	table->count = 1;
 	for (size_t i = 0; i < table->profile->frame_count; i++) {
 		const struct row_wanted wanted = {table, &table->profile->frames[i]};
@@ -56,7 +57,8 @@ static bool group_frames(struct table *table)
 		if (row == FLMEM_INDEX_NONE)
 			return false;
 		if (row == table->count)
-			table->rows[table->count++] = (struct flmem_heap_row){.frame = (uint32_t)i};
+			table->rows[table->count++] = (struct flmem_heap_row){
+				(uint32_t)i, .own_frame = FLMEM_HEAP_NO_FRAME};
 		table->row_of[i] = row;
 	}
 	return true;
@@ -87,8 +89,55 @@ static void add_own_amounts(struct table *table)
 		uint32_t row = row_of_node(table, owner_of_node(table, site->node));
 
 		flmem_amounts_add(&table->rows[row].own, &site->amounts);
+		if (site->arenas)
+			table->rows[row].arena_bytes = flmem_amount_sum(
+				table->rows[row].arena_bytes, site->amounts.bytes[table->measure]);
 	}
 	table->rows[0].total = table->rows[0].own;
+}
+
+/* What one line of the program's own code has of the own amount of a row. */
+struct own_part {
+	uint32_t row, frame;
+	uint64_t bytes;
+};
+
+static int compare_own_parts(const void *a, const void *b)
+{
+	const struct own_part *x = a, *y = b;
+
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+static bool choose_own_frames(struct table *table)
+{
+	const struct flmem_heap_profile *p = table->profile;
+	FLMEM_AUTO_FREE struct own_part *parts = calloc(p->site_count + 1, sizeof(*parts));
+	uint64_t most = 0, sum = 0;
+
+	if (!parts)
+		return false;
+	for (size_t i = 0; i < p->site_count; i++)
+		parts[i] = (struct own_part){
+			.row = row_of_node(table, owner_of_node(table, p->sites[i].node)),
+			.frame = flmem_heap_own_frame(p, p->sites[i].node),
+			.bytes = p->sites[i].amounts.bytes[table->measure],
+		};
+	qsort(parts, p->site_count, sizeof(*parts), compare_own_parts);
+	for (size_t i = 0; i < p->site_count; i++) {
+		bool same_row = i && parts[i].row == parts[i - 1].row;
+
+		most = same_row ? most : 0;
+		sum = flmem_amount_sum(same_row && parts[i].frame == parts[i - 1].frame ? sum : 0,
+				       parts[i].bytes);
+		if (sum <= most)
+			continue;
+		most = sum;
+		table->rows[parts[i].row].own_frame = parts[i].frame;
+	}
+	return true;
 }
 
 static void add_total(struct table *table, uint32_t frame, const struct flmem_heap_amounts *amounts)
@@ -197,7 +246,7 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 	if (!rows || !row_of || !parts || !group_frames(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
 	add_own_amounts(&table);
-	if (!add_totals(&table))
+	if (!add_totals(&table) || !choose_own_frames(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
 	flmem_sort(rows, table.count, sizeof(*rows), compare_heap_rows, &order);
 	*ret_rows = FLMEM_TAKE(rows);

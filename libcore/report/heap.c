@@ -16,24 +16,23 @@ static cJSON *open_heap_report(const char *command, const struct flmem_heap_prof
 	return root;
 }
 
-static const struct flmem_heap_frame *frame_at(const struct flmem_heap_profile *profile,
-					       uint32_t frame)
-{
-	return frame == FLMEM_HEAP_NO_FRAME ? NULL : &profile->frames[frame];
-}
-
 static void add_rows(cJSON *root, const char *name, const struct flmem_heap_profile *profile,
 		     const struct flmem_heap_row *rows, size_t count)
 {
 	cJSON *list = cJSON_AddArrayToObject(root, name);
 
 	for (size_t i = 0; i < count; i++) {
-		cJSON *row = cJSON_CreateObject();
+		cJSON *row = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, row);
-		flmem_json_add_heap_frame(row, "frame", frame_at(profile, rows[i].frame));
+		flmem_json_add_heap_frame(row, "frame",
+					  flmem_json_heap_frame(profile, rows[i].frame));
+		flmem_json_add_heap_own_frame(row, unknown,
+					      flmem_json_heap_frame(profile, rows[i].own_frame));
 		flmem_json_add_heap_amounts(row, "own", profile, &rows[i].own);
 		flmem_json_add_heap_amounts(row, "total", profile, &rows[i].total);
+		flmem_json_add_u64(row, "own_arena_bytes", rows[i].arena_bytes);
+		cJSON_AddItemToObject(row, "unknown", unknown);
 	}
 }
 
@@ -69,6 +68,7 @@ static void add_sites(cJSON *root, const struct flmem_heap_profile *profile, con
 
 		cJSON_AddItemToArray(list, row);
 		flmem_json_add_heap_stack(row, profile, site->node);
+		cJSON_AddBoolToObject(row, "arenas", site->arenas);
 		flmem_json_add_heap_amounts(row, "amounts", profile, &site->amounts);
 		flmem_json_add_value(row, unknown, "oldest_us", site->oldest_us);
 		cJSON_AddItemToObject(row, "unknown", unknown);
@@ -137,8 +137,10 @@ char *flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 
 		cJSON_AddItemToArray(list, row);
 		flmem_json_add_heap_stack(row, profile, site->node);
-		flmem_json_add_heap_own_frame(row, unknown, profile,
-					      flmem_heap_own_frame(profile, site->node));
+		cJSON_AddBoolToObject(row, "arenas", site->arenas);
+		flmem_json_add_heap_own_frame(
+			row, unknown,
+			flmem_json_heap_frame(profile, flmem_heap_own_frame(profile, site->node)));
 		flmem_json_add_real(row, "confidence", leak->confidence);
 		cJSON_AddBoolToObject(row, "unconfirmed", leak->unconfirmed);
 		add_leak_growth(row, leaks, leak);
@@ -164,14 +166,10 @@ char *flmem_report_heap_diff_json(const struct flmem_heap_profile *const profile
 	flmem_json_add_heap_amounts(root, "second_total", profiles[1], &profiles[1]->totals);
 	list = cJSON_AddArrayToObject(root, "functions");
 	for (size_t i = 0; i < comparison->count && i < limit; i++) {
-		const struct flmem_heap_difference *difference = &comparison->rows[i];
 		cJSON *row = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, row);
-		flmem_json_add_heap_frame(row, "frame",
-					  difference->no_frame ? NULL : &difference->frame);
-		flmem_json_add_heap_amounts(row, "first", profiles[0], &difference->own[0]);
-		flmem_json_add_heap_amounts(row, "second", profiles[1], &difference->own[1]);
+		flmem_json_add_heap_difference(row, profiles[0], profiles[1], &comparison->rows[i]);
 	}
 	return flmem_json_take(root);
 }

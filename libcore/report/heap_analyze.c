@@ -15,10 +15,9 @@ static void add_findings(cJSON *row, const struct flmem_heap_profile *profile,
 		cJSON_AddItemToArray(list, item);
 		cJSON_AddStringToObject(item, "kind", flmem_heap_finding_name(finding->kind));
 		flmem_json_add_heap_frame(item, "frame",
-					  finding->frame == FLMEM_HEAP_NO_FRAME
-						  ? NULL
-						  : &profile->frames[finding->frame]);
-		flmem_json_add_heap_own_frame(item, unknown, profile, finding->own_frame);
+					  flmem_json_heap_frame(profile, finding->frame));
+		flmem_json_add_heap_own_frame(item, unknown,
+					      flmem_json_heap_frame(profile, finding->own_frame));
 		flmem_json_add_u64(item, "bytes", finding->bytes);
 		flmem_json_add_real(item, "of_peak", finding->share);
 		flmem_json_add_real(item, "confidence", finding->confidence);
@@ -33,16 +32,11 @@ static void add_changes(cJSON *row, const struct flmem_heap_folder *folder, size
 	const struct flmem_heap_comparison *comparison = &analysis->comparison;
 
 	for (size_t i = 0; i < comparison->count && i < limit; i++) {
-		const struct flmem_heap_difference *difference = &comparison->rows[i];
 		cJSON *item = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, item);
-		flmem_json_add_heap_frame(item, "frame",
-					  difference->no_frame ? NULL : &difference->frame);
-		flmem_json_add_heap_amounts(item, "first", folder->profiles[folder->baseline],
-					    &difference->own[0]);
-		flmem_json_add_heap_amounts(item, "second", folder->profiles[index],
-					    &difference->own[1]);
+		flmem_json_add_heap_difference(item, folder->profiles[folder->baseline],
+					       folder->profiles[index], &comparison->rows[i]);
 	}
 }
 

@@ -81,6 +81,7 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	cJSON_AddStringToObject(row, "state", flmem_heap_ending_name(p->ending));
 	flmem_json_add_u64(row, "interval_bytes", p->interval_bytes);
 	flmem_json_add_u64(row, "interval_now_bytes", p->interval_now_bytes);
+	flmem_json_add_u64(row, "interval_full_bytes", p->interval_full_bytes);
 	cJSON_AddStringToObject(row, "stacks", flmem_heap_stacks_name(p->stacks));
 	cJSON_AddBoolToObject(row, "has_python", p->has_python);
 	cJSON_AddBoolToObject(row, "has_native", p->has_native);
@@ -92,6 +93,8 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	flmem_json_add_u64(row, "lost_bytes", p->lost_bytes);
 	flmem_json_add_u64(row, "cut_stacks", p->cut_stacks);
 	flmem_json_add_u64(row, "unmixed_stacks", p->unmixed_stacks);
+	flmem_json_add_u64(row, "unrecorded_children", p->lost_children);
+	flmem_json_add_text(row, "unrecorded_children_reason", p->lost_children_reason);
 	add_selected_rounds(row, p);
 	add_rounds(row, p);
 }
@@ -142,15 +145,35 @@ void flmem_json_add_heap_frame(cJSON *object, const char *name,
 		cJSON_AddNullToObject(object, name);
 }
 
-void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
-				   const struct flmem_heap_profile *profile, uint32_t frame)
+const struct flmem_heap_frame *flmem_json_heap_frame(const struct flmem_heap_profile *profile,
+						     uint32_t frame)
 {
-	bool has_frame = frame != FLMEM_HEAP_NO_FRAME;
+	return frame == FLMEM_HEAP_NO_FRAME ? NULL : &profile->frames[frame];
+}
 
-	flmem_json_add_heap_frame(object, "own_frame", has_frame ? &profile->frames[frame] : NULL);
-	if (!has_frame)
+void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
+				   const struct flmem_heap_frame *frame)
+{
+	flmem_json_add_heap_frame(object, "own_frame", frame);
+	if (!frame)
 		cJSON_AddStringToObject(unknown, "own_frame",
 					"no frame of the stack is known to be the program's own");
+}
+
+void flmem_json_add_heap_difference(cJSON *object, const struct flmem_heap_profile *first,
+				    const struct flmem_heap_profile *second,
+				    const struct flmem_heap_difference *difference)
+{
+	const struct flmem_heap_difference *d = difference;
+	cJSON *unknown = cJSON_CreateObject();
+
+	flmem_json_add_heap_frame(object, "frame", d->no_frame ? NULL : &d->frame);
+	flmem_json_add_heap_own_frame(object, unknown, d->has_own_frame ? &d->own_frame : NULL);
+	flmem_json_add_heap_amounts(object, "first", first, &d->own[0]);
+	flmem_json_add_heap_amounts(object, "second", second, &d->own[1]);
+	flmem_json_add_u64(object, "first_arena_bytes", d->arena_bytes[0]);
+	flmem_json_add_u64(object, "second_arena_bytes", d->arena_bytes[1]);
+	cJSON_AddItemToObject(object, "unknown", unknown);
 }
 
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,

@@ -21,9 +21,18 @@ void flmem_json_add_heap_amounts(cJSON *object, const char *name,
 void flmem_json_add_heap_frame(cJSON *object, const char *name,
 			       const struct flmem_heap_frame *frame);
 
-/* "own_frame": the program's own line in the stack of a node, or null with a reason. */
+/* The frame of a number; NULL for FLMEM_HEAP_NO_FRAME. */
+const struct flmem_heap_frame *flmem_json_heap_frame(const struct flmem_heap_profile *profile,
+						     uint32_t frame);
+
+/* "own_frame": the program's own line, or null with a reason where `frame` is NULL. */
 void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
-				   const struct flmem_heap_profile *profile, uint32_t frame);
+				   const struct flmem_heap_frame *frame);
+
+/* The members of a difference, in the report of these two profiles. */
+void flmem_json_add_heap_difference(cJSON *object, const struct flmem_heap_profile *first,
+				    const struct flmem_heap_profile *second,
+				    const struct flmem_heap_difference *difference);
 
 /* "stack": the frames of a node, innermost first. */
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,

@@ -26,6 +26,17 @@ const struct flmem_heap_row_rule flmem_heap_rules[] = {
 			     "the whole stack",
 		  .source = SOURCE},
 	 .kind = FLMEM_HEAP_FINDING_GROWS},
+	{.rule = {.id = "PROFILE-MAY-GROW",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition =
+			  "a line of code in a heap profile whose live bytes seem to grow: the "
+			  "profile has no rounds, or RSS does not grow",
+		  .message = "what this line allocates is still live from most parts of the time, "
+			     "as of a leak or of data that is loaded bit by bit; announce rounds "
+			     "with flmem profile round, or sample longer, to distinguish them; "
+			     "flmem profile leaks shows the whole stack",
+		  .source = SOURCE},
+	 .kind = FLMEM_HEAP_FINDING_MAY_GROW},
 	{.rule = {.id = "PROFILE-HOLDS",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "a line of code in a heap profile that has half of the peak or more",
@@ -51,6 +62,7 @@ static const char *heap_measure_of(enum flmem_heap_finding_kind kind)
 {
 	switch (kind) {
 	case FLMEM_HEAP_FINDING_GROWS:
+	case FLMEM_HEAP_FINDING_MAY_GROW:
 		return "live";
 	case FLMEM_HEAP_FINDING_HOLDS:
 		return "peak";
@@ -79,10 +91,13 @@ static void describe_heap_finding(const struct flmem_heap_profile *profile,
 {
 	const struct flmem_heap_frame *frame =
 		finding->frame == FLMEM_HEAP_NO_FRAME ? NULL : &profile->frames[finding->frame];
-	char line[LINE_TEXT_MAX], bytes[FLMEM_TEXT_BYTES_MAX], more[48], own[OWN_TEXT_MAX];
+	char line[LINE_TEXT_MAX], bytes[FLMEM_TEXT_BYTES_MAX], more[64], own[OWN_TEXT_MAX];
 
 	if (finding->kind == FLMEM_HEAP_FINDING_GROWS)
 		snprintf(more, sizeof(more), "confidence %.1f %%", finding->confidence * 100);
+	else if (finding->kind == FLMEM_HEAP_FINDING_MAY_GROW)
+		snprintf(more, sizeof(more), "confidence %.1f %%, %s", finding->confidence * 100,
+			 finding->unconfirmed ? "not confirmed by RSS" : "without rounds");
 	else if (finding->kind == FLMEM_HEAP_FINDING_HOLDS)
 		snprintf(more, sizeof(more), "%.0f %% of the peak", finding->share * 100);
 	else

@@ -302,27 +302,6 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 	done
 }
 
-@test "diff has a change of large blocks, whose error is small, at a large interval" {
-	cat >"$BATS_TEST_TMPDIR/blocks.py" <<-'END'
-		import sys
-
-		def hold(count):
-		    return [bytearray(16 << 20) for _ in range(count)]
-
-		kept = hold(int(sys.argv[1]))
-	END
-	local count
-	for count in 1 2; do
-		flmem profile run --interval 2MiB --limit 1MiB -o "$BATS_TEST_TMPDIR/$count" -- \
-			/usr/bin/python3 -I "$BATS_TEST_TMPDIR/blocks.py" "$count"
-		assert_status 0
-	done
-	flmem profile diff "$BATS_TEST_TMPDIR/1" "$BATS_TEST_TMPDIR/2"
-	assert_output '\+16 MiB +16 MiB +32 MiB  hold[^ ]* \('
-	flmem profile diff --by allocated "$BATS_TEST_TMPDIR/1" "$BATS_TEST_TMPDIR/2"
-	assert_output '\+16 MiB +16 MiB +32 MiB  hold[^ ]* \('
-}
-
 @test "analyze compares the profiles of a folder and names what stands out" {
 	mkdir -p runs/folder
 	cp leak.prof runs/a_original.prof
@@ -531,6 +510,24 @@ grows = [f for f in json.load(sys.stdin)["findings"] if f["rule"] == "PROFILE-GR
 assert all(int(f["current"]) > 20 << 20 for f in grows), grows'
 }
 
+# own_line_of VERB ROWS: where a library allocates, the line of the program is below that of it.
+own_line_of() {
+	flmem profile "$1" "$PROFILE"
+	assert_status 0
+	examine 'import re, sys
+lines = sys.stdin.read().splitlines()
+at = next(i for i, line in enumerate(lines) if re.search(r"  ones \([^ ]*:1\)$", line))
+assert re.fullmatch(r" +own line: remember \([^ ]*train.py:6\)", lines[at + 1]), lines
+assert sum("own line:" in line for line in lines) == 1, lines'
+	flmem profile "$1" --json "$PROFILE"
+	assert_schema "profile-$1"
+	examine 'import json, sys
+rows = json.load(sys.stdin)[sys.argv[1]]
+row = next(r for r in rows if r["frame"]["function"] == "ones")
+assert row["own_frame"]["line"] == 6 and "own_frame" not in row["unknown"], row
+assert all(r["own_frame"] or r["unknown"]["own_frame"] for r in rows), rows' "$2"
+}
+
 @test "where a library allocates, the own line is the first one of the program itself" {
 	mkdir -p "$BATS_TEST_TMPDIR/lib/python3/site-packages/array" "$BATS_TEST_TMPDIR/app"
 	cd "$BATS_TEST_TMPDIR" || return
@@ -567,6 +564,8 @@ said = " ".join(sys.stdin.read().split())
 for rule in "PROFILE-GROWS", "PROFILE-HOLDS":
     part = said.split(rule)[1].split("PROFILE-")[0]
     assert re.search(r"ones \([^ ]*:1\): .*; own line: remember \([^ ]*train.py:6\)\)", part), part'
+	own_line_of stats largest
+	own_line_of table lines
 	mkdir all && cp "$PROFILE" all/
 	flmem profile analyze all
 	assert_output '    own line: remember '

@@ -198,6 +198,33 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 	[ "$found" = 1 ]
 }
 
+@test "--follow-children: children without room on the disk are counted, and reported with the reason" {
+	requires root unshare
+	cd "$BATS_TEST_TMPDIR"
+	export SAMPLED
+	# shellcheck disable=SC2016
+	run_command unshare -m bash -c '
+		mkdir disk && mount -t tmpfs -o size=3M tmpfs disk || exit 77
+		"$FLMEM" profile run --limit 2M --interval 1 --follow-children -o disk/p -- \
+			/bin/sh -c "\"\$SAMPLED\" fork 100; \"\$SAMPLED\" functions 1; exit 5" >said
+		status=$?
+		cp disk/p .
+		ls disk >left
+		exit $status' --
+	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
+	assert_status 5
+	[ "$(cat left)" = p ]
+	look 'assert p.dropped["children"] >= 2, p.dropped' p
+	flmem profile stats p
+	assert_stderr '[0-9]+ child processes could not be recorded.*: No space left on device'
+	flmem profile stats --json p
+	assert_schema profile-stats
+	examine 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert p["unrecorded_children"] >= 2, p
+assert p["unrecorded_children_reason"] == "No space left on device", p'
+}
+
 @test "a process that executes another program begins its profile again" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 -- env A=b "$SAMPLED" functions 100 \
 		>"$BATS_TEST_TMPDIR/said" 3>&-
@@ -413,6 +440,13 @@ assert json.load(sys.stdin)["profile"]["state"] == "running"'
 	look 'assert p.file_size == 1 << 20
 assert p.interval_now_bytes > p.interval_bytes
 p.check()'
+	flmem profile stats "$PROFILE"
+	assert_output 'one per 1 B on average, later one per [0-9.]+ [A-Za-z]+ because the file filled'
+	flmem profile stats --json "$PROFILE"
+	assert_schema profile-stats
+	examine 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert p["interval_full_bytes"] == p["interval_now_bytes"] > p["interval_bytes"], p'
 }
 
 each_allocator() {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <flmem/heap_profile.h>
+#include <flmem/heap_folder.h>
 
 #include "profile_maker.h"
 
@@ -46,6 +46,26 @@ static void make_history(struct profile_maker *m, const struct history *history)
 	m->header->last_ms = m->header->end_ms = UINT64_C(1000) * history->rounds;
 }
 
+/* The findings of recommend and analyze are these leaks, and no others. */
+static void check_findings(const struct flmem_heap_profile *p, const struct flmem_heap_leaks *leaks)
+{
+	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
+	size_t count, growths = 0;
+
+	assert_int_equal(flmem_heap_findings(p, findings, &count, NULL), 0);
+	for (size_t i = 0; i < count; i++) {
+		if (findings[i].kind != FLMEM_HEAP_FINDING_GROWS &&
+		    findings[i].kind != FLMEM_HEAP_FINDING_MAY_GROW)
+			continue;
+		assert_true(growths < leaks->count);
+		assert_int_equal(findings[i].kind == FLMEM_HEAP_FINDING_GROWS,
+				 leaks->by_round && !leaks->rows[growths].unconfirmed);
+		assert_int_equal(findings[i].unconfirmed, leaks->rows[growths].unconfirmed);
+		assert_int_equal(findings[i].bytes, leaks->rows[growths++].grown_bytes);
+	}
+	assert_int_equal(growths, leaks->count);
+}
+
 static struct outcome find_leaks(const struct profile_maker *m)
 {
 	const struct flmem_heap_request request = {.path = path};
@@ -57,6 +77,7 @@ static struct outcome find_leaks(const struct profile_maker *m)
 	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
 	assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
 	assert_null(leaks.too_few);
+	check_findings(p, &leaks);
 	outcome = (struct outcome){leaks.count, leaks.count && leaks.rows[0].unconfirmed,
 				   leaks.count ? leaks.rows[0].growth_bytes : 0};
 	flmem_heap_leaks_clear(&leaks);
@@ -186,6 +207,21 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 	}
 }
 
+static void growth_without_rounds_is_a_finding_as_well(void **state)
+{
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_python(&m, "keep", "a.py", 1)),
+		   32 * MIB, 0);
+	for (uint32_t i = 0; i < 32; i++)
+		maker_live(&m, 0, FLMEM_PROFILE_ROUND_NONE, 1000 * i, MIB);
+	m.header->last_ms = m.header->end_ms = 32000;
+	assert_int_equal(find_leaks(&m).count, 1);
+	maker_clear(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +229,7 @@ int main(void)
 		cmocka_unit_test(what_grows_in_a_few_jumps_is_none),
 		cmocka_unit_test(a_cache_that_is_full_is_none),
 		cmocka_unit_test(growth_without_rss_is_not_confirmed_in_a_late_profile),
+		cmocka_unit_test(growth_without_rounds_is_a_finding_as_well),
 	};
 	int fd = mkstemp(path), failed;
 

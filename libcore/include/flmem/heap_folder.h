@@ -36,10 +36,11 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_folder_read(const char *path, const ch
 FLMEM_API void flmem_heap_folder_clear(struct flmem_heap_folder *folder);
 
 /* X(NAME, text) */
-#define FLMEM_HEAP_FINDINGS(X)                                               \
-	X(GROWS, "grows")   /* live bytes of a stack grow with the rounds */ \
-	X(HOLDS, "holds")   /* one line has most of the peak */              \
-	X(CHURNS, "churns") /* one line allocates many times the peak */
+#define FLMEM_HEAP_FINDINGS(X)                                                   \
+	X(GROWS, "grows")	/* live bytes of a stack grow with the rounds */ \
+	X(MAY_GROW, "may_grow") /* the same without rounds, or against RSS */    \
+	X(HOLDS, "holds")	/* one line has most of the peak */              \
+	X(CHURNS, "churns")	/* one line allocates many times the peak */
 
 enum flmem_heap_finding_kind {
 #define FLMEM_HEAP_FINDING_ENUM(name, text) FLMEM_HEAP_FINDING_##name,
@@ -55,8 +56,9 @@ struct flmem_heap_finding {
 	uint32_t frame;	    /* the line; FLMEM_HEAP_NO_FRAME: stacks without frames */
 	uint32_t own_frame; /* flmem_heap_own_frame() of its stack, or of its largest one */
 	uint64_t bytes;	    /* that grew, are held, or were allocated */
-	double share;	    /* HOLDS: of the peak; CHURNS: how many times the peak; GROWS: 0 */
-	double confidence;  /* GROWS; else 0 */
+	double share;	    /* HOLDS: of the peak; CHURNS: how many times the peak; else 0 */
+	double confidence;  /* GROWS, MAY_GROW; else 0 */
+	bool unconfirmed;   /* MAY_GROW: with the rounds, but RSS does not show it */
 };
 
 #define FLMEM_HEAP_FINDINGS_MAX 8U

@@ -76,9 +76,10 @@ struct flmem_heap_amounts {
 
 struct flmem_heap_texts;
 
-/* One stack that allocated. */
+/* One stack that allocated; its arenas are a site besides that of all else. */
 struct flmem_heap_site {
 	uint32_t node; /* the innermost frame */
+	bool arenas;   /* of Python's small objects: it is chance which line needs a new one */
 	struct flmem_heap_amounts amounts;
 	struct flmem_u64 oldest_us; /* age of the oldest live allocation */
 };
@@ -139,13 +140,16 @@ struct flmem_heap_profile {
 	bool began_late;	 /* the process ran before: older blocks are not known */
 	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
 	uint64_t interval_bytes; /* mean distance of samples, as chosen */
-	/* At most; larger where the file was full, or samples would have taken much time. */
+	/* From some time on; larger where the file filled. */
+	uint64_t interval_full_bytes;
+	/* At most; larger than that at times, where samples would have taken much time. */
 	uint64_t interval_now_bytes;
 	uint64_t samples;
 	uint64_t peak_bytes, peak_at_us; /* of the process */
 	enum flmem_heap_stacks stacks;
 	bool has_python, has_native;
 	const char *no_python; /* why there are no Python frames; static; NULL: there may be */
+	uint64_t arena_size;   /* of Python's arenas, which hold small objects; 0: none are known */
 	/*
 	 * NULL, or why program, command, process ID, start times, duration, number of samples and
 	 * peak of the process are unknown; static. They are then "" and 0.
@@ -158,6 +162,8 @@ struct flmem_heap_profile {
 	uint64_t lost_bytes;   /* what they stand for */
 	uint64_t cut_stacks;   /* for which there was no room, or too deep */
 	uint64_t unmixed_stacks; /* without some of the native frames between their Python frames */
+	uint64_t lost_children;	 /* that were to have a file and could not have one */
+	const char *lost_children_reason; /* of the latest one; NULL: there is none */
 
 	struct flmem_heap_frame *frames;
 	size_t frame_count;
@@ -261,6 +267,9 @@ struct flmem_heap_row {
 	uint32_t frame;
 	struct flmem_heap_amounts own;	 /* allocated there */
 	struct flmem_heap_amounts total; /* and in what it calls, recursion counted once */
+	/* The program's own line (flmem_heap_own_frame()) that has most of `own`. */
+	uint32_t own_frame;
+	uint64_t arena_bytes; /* what of `own` is arenas, of the measure */
 };
 
 /*
@@ -345,7 +354,12 @@ FLMEM_API void flmem_heap_leaks_clear(struct flmem_heap_leaks *leaks);
 struct flmem_heap_difference {
 	struct flmem_heap_frame frame; /* of the second profile where it has it, else the first's */
 	bool no_frame;
+	/* The program's own line that has most of it, of the second profile where it has one. */
+	struct flmem_heap_frame own_frame;
+	bool has_own_frame;
+	bool own_elsewhere; /* that is another function */
 	struct flmem_heap_amounts own[2];
+	uint64_t arena_bytes[2]; /* what of them is arenas, of the measure */
 };
 
 struct flmem_heap_comparison {

@@ -93,7 +93,7 @@ const char *flmem_page_dots(const struct flmem_page_series *series);
 
 /* Texts that several parts share. */
 void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
-/* "512 KiB on average, at times one per 4 MiB". */
+/* "512 KiB on average, later one per 1 MiB because the file filled, at times one per 8 MiB". */
 void flmem_page_put_interval(struct flmem_buf *out, const struct flmem_heap_profile *profile);
 void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
 void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);

@@ -20,7 +20,12 @@ void flmem_page_put_interval(struct flmem_buf *out, const struct flmem_heap_prof
 {
 	flmem_page_put_bytes(out, FLMEM_KNOWN(profile->interval_bytes));
 	flmem_buf_puts(out, " on average");
-	if (profile->interval_now_bytes > profile->interval_bytes) {
+	if (profile->interval_full_bytes > profile->interval_bytes) {
+		flmem_buf_puts(out, ", later one per ");
+		flmem_page_put_bytes(out, FLMEM_KNOWN(profile->interval_full_bytes));
+		flmem_buf_puts(out, " because the file filled");
+	}
+	if (profile->interval_now_bytes > profile->interval_full_bytes) {
 		flmem_buf_puts(out, ", at times one per ");
 		flmem_page_put_bytes(out, FLMEM_KNOWN(profile->interval_now_bytes));
 	}
