@@ -48,7 +48,7 @@ start_leaking() {
 use_page() {
 	requires chromium
 	PYTHONPATH=$FLMEM_TESTS/cli /usr/bin/python3 -B -c "
-import sys, clicking
+import re, sys, clicking
 HEAP = \"Array.from(document.querySelectorAll('section')).find((s) => s.innerText.startsWith('Heap'))\"
 with clicking.Page(sys.argv[1], sys.argv[2]) as page:
 $1
@@ -67,6 +67,9 @@ $1
     text = page.value(HEAP + '.innerText')
     assert text.startswith('Heap of process $VICTIM'), text
     assert 'is not of a process' not in text, text
+    assert re.search('profile\s+leak.prof, running', text), text
+    assert re.search(r'sampled\s+[-0-9]+ [:0-9]+ UTC to [-0-9]+ [:0-9]+ UTC \([0-9.]+ s\)', text), text
+    assert re.search(r'rounds\s+8 \(0 to 7\)', text), text
     rows = page.value('Array.from(' + HEAP + \".querySelectorAll('tbody tr')).map((r) => r.innerText)\")
     assert '24 MiB' in rows[0] and '+3 MiB per round, confidence 99' in rows[0], rows
     assert 'kept (/app/<|code><script>' in rows[0] and ':2)' in rows[0], rows

@@ -91,9 +91,14 @@ static void put_site_growth(struct sites_view *view, const struct flmem_heap_lea
 	flmem_page_put_growth(view->out, (struct flmem_i64){.value = (int64_t)leak->growth_bytes});
 	flmem_buf_printf(view->out, " per %s, ", view->leaks.by_round ? "round" : "hour");
 	if (leak->unconfirmed)
-		flmem_buf_puts(view->out, "not confirmed by RSS</td>");
+		flmem_buf_puts(view->out, "not confirmed by RSS");
 	else
-		flmem_buf_printf(view->out, "confidence %.1f %%</td>", leak->confidence * 100);
+		flmem_buf_printf(view->out, "confidence %.1f %%", leak->confidence * 100);
+	if (leak->live_bytes < leak->grown_bytes / 2) {
+		flmem_buf_puts(view->out, ", freed at the end of the program: ");
+		flmem_page_put_bytes(view->out, FLMEM_KNOWN(leak->grown_bytes));
+	}
+	flmem_buf_puts(view->out, "</td>");
 }
 
 static void put_site_row(struct sites_view *view, uint32_t site, const struct flmem_heap_leak *leak)
@@ -108,6 +113,8 @@ static void put_site_row(struct sites_view *view, uint32_t site, const struct fl
 	flmem_buf_puts(view->out, "<td class=\"text\">");
 	put_site_stack(view->out, p, s->node);
 	put_own_line(view->out, p, s->node);
+	if (s->arenas)
+		flmem_buf_puts(view->out, "<small>arenas of Python's small objects</small>");
 	flmem_buf_puts(view->out, "</td></tr>\n");
 	view->rows++;
 }
@@ -170,19 +177,47 @@ static void put_sites_table(struct sites_view *view)
 						      : "those with most of the peak");
 }
 
+/* Where the watch began or ended at another time, its rounds and growth are others. */
+static void put_sites_times(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	flmem_markup_time(out, p->started_us);
+	flmem_buf_puts(out, " to ");
+	flmem_markup_time(out, p->started_us + p->duration_us);
+	flmem_buf_puts(out, " (");
+	flmem_page_put_span_us(out, p->duration_us);
+	flmem_buf_printf(out, "), %" PRIu64 " samples, ", p->samples);
+}
+
+/* The profile has the rounds that were announced to it, the watch those of the log. */
+static void put_sites_rounds(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	size_t first = p->round_count && p->rounds[0].number.unknown ? 1 : 0;
+	size_t count = p->round_count - first;
+
+	if (!count)
+		flmem_buf_puts(out, "none were announced to the profile");
+	else if (count == 1)
+		flmem_buf_printf(out, "1 (%" PRIu64 ")", p->rounds[first].number.value);
+	else
+		flmem_buf_printf(out, "%zu (%" PRIu64 " to %" PRIu64 ")", count,
+				 p->rounds[first].number.value,
+				 p->rounds[p->round_count - 1].number.value);
+}
+
 static void put_sites_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	flmem_buf_puts(out, "<dl><dt>profile</dt><dd><code><bdi>");
 	flmem_markup_text(out, p->path);
 	flmem_buf_printf(out, "</bdi></code>, %s, %s frames</dd><dt>sampled</dt><dd>",
 			 flmem_heap_ending_name(p->ending), flmem_heap_stacks_name(p->stacks));
-	if (!p->unrecorded) {
-		flmem_buf_puts(out, "for ");
-		flmem_page_put_span_us(out, p->duration_us);
-		flmem_buf_printf(out, ", %" PRIu64 " samples, ", p->samples);
-	}
+	if (!p->unrecorded)
+		put_sites_times(out, p);
 	flmem_buf_puts(out, "one per ");
 	flmem_page_put_interval(out, p);
+	if (!p->unrecorded) {
+		flmem_buf_puts(out, "</dd><dt>rounds</dt><dd>");
+		put_sites_rounds(out, p);
+	}
 	flmem_buf_puts(out, "</dd><dt>heap</dt><dd>live ");
 	flmem_page_put_bytes(out, flmem_heap_bytes(p, &p->totals, FLMEM_HEAP_LIVE));
 	if (!p->unrecorded) {
