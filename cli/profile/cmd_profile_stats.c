@@ -33,6 +33,8 @@ static void print_profile_span(const struct flmem_heap_profile *p)
 		printf(", latest sample after %s\n", format_us(p->duration_us, span));
 	else
 		puts(", no sample yet");
+	if (p->began_late)
+		puts("began after its process: what it allocated before is not in the profile");
 }
 
 static void print_profile_samples(const struct flmem_heap_profile *p)

@@ -58,8 +58,9 @@ static bool has_freed_all(const struct flmem_heap_profile *p)
 }
 
 /*
- * The first round is a warm-up, as is what came before it; the last one may go on. Rounds of which
- * the file has no room for sites are not in the history.
+ * The first round is a warm-up, as is what came before it; the last one may go on, or was cut by
+ * the end of a process that was killed. Rounds of which the file has no room for sites are not in
+ * the history.
  */
 static uint32_t complete_rounds(const struct flmem_heap_profile *p)
 {
@@ -67,7 +68,7 @@ static uint32_t complete_rounds(const struct flmem_heap_profile *p)
 
 	while (count < p->round_count && p->rounds[count].has_sites)
 		count++;
-	if (count == p->round_count && count && p->ending == FLMEM_HEAP_RUNNING)
+	if (count == p->round_count && count && p->ending != FLMEM_HEAP_ENDED)
 		count--;
 	return count;
 }

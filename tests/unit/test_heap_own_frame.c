@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -124,12 +125,50 @@ static void frames_of_imports_are_left_out(void **state)
 	assert_left("f0 ", false, innermost);
 }
 
+/* Three lines of the program call the library; what two of them have together counts by line. */
+static void a_row_names_the_line_with_most_of_it(void **state)
+{
+	static const struct {
+		uint32_t line;
+		uint64_t bytes;
+	} stacks[] = {{10, 3}, {20, 2}, {20, 2}, {30, 1}};
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct flmem_heap_row *rows;
+	struct profile_maker m;
+	uint32_t library;
+	size_t count;
+
+	(void)state;
+	maker_init(&m);
+	library = maker_python(&m, "ones", "/usr/lib/python3/dist-packages/numpy/n.py", 1);
+	for (size_t i = 0; i < sizeof(stacks) / sizeof(*stacks); i++) {
+		uint32_t own = maker_node(&m, 0, maker_python(&m, "f", "/a.py", stacks[i].line));
+		uint32_t between =
+			maker_node(&m, own, maker_python(&m, i % 2 ? "a" : "b", "<string>", 1));
+
+		maker_site(&m, maker_node(&m, between, library), stacks[i].bytes << 20, 0);
+	}
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_int_equal(
+		flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, FLMEM_HEAP_LIVE, &rows, &count, NULL), 0);
+	assert_string_equal(p->frames[rows[0].frame].function, "ones");
+	assert_int_not_equal(rows[0].own_frame, FLMEM_HEAP_NO_FRAME);
+	assert_int_equal(p->frames[rows[0].own_frame].line, 20);
+	assert_int_equal(rows[count - 1].own_frame, FLMEM_HEAP_NO_FRAME);
+	free(rows);
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_frame_is_the_innermost_of_no_library),
 		cmocka_unit_test(own_frame_behind_an_unknown_file_is_unknown),
 		cmocka_unit_test(frames_of_imports_are_left_out),
+		cmocka_unit_test(a_row_names_the_line_with_most_of_it),
 	};
 	int fd = mkstemp(path), failed;
 
