@@ -76,13 +76,14 @@ static void print_engine(const struct flmem_attach_result *r, bool detach, bool 
 {
 	char dump[FLMEM_ATTACH_PATH_MAX + 32];
 
-	printf("process %d: %s%s by its jemalloc%s\n", (int)r->pid, dry_run ? "would be " : "",
-	       detach ? "no longer sampled" : "sampled",
-	       dry_run ? "; nothing was changed" : format_dump(r, dump, sizeof(dump)));
 	if (!dry_run) {
+		printf("process %d: %ssampled by its jemalloc%s\n", (int)r->pid,
+		       detach ? "no longer " : "", format_dump(r, dump, sizeof(dump)));
 		print_attach_thread(r);
 		return;
 	}
+	printf("process %d: would %sbe sampled by its jemalloc; nothing was changed\n",
+	       (int)r->pid, detach ? "no longer " : "");
 	print_planned_thread(r);
 	printf("  note: only calls show whether it can profile; they come first, and it is refused "
 	       "if not\n");
