@@ -82,8 +82,8 @@ static void print_engine(const struct flmem_attach_result *r, bool detach, bool 
 		print_attach_thread(r);
 		return;
 	}
-	printf("process %d: would %sbe sampled by its jemalloc; nothing was changed\n",
-	       (int)r->pid, detach ? "no longer " : "");
+	printf("process %d: would %sbe sampled by its jemalloc; nothing was changed\n", (int)r->pid,
+	       detach ? "no longer " : "");
 	print_planned_thread(r);
 	printf("  note: only calls show whether it can profile; they come first, and it is refused "
 	       "if not\n");
