@@ -80,13 +80,15 @@ struct side {
 static void put_own_frame(const struct side *side, const struct flmem_heap_row *row,
 			  struct flmem_heap_difference *difference)
 {
-	if (row->own_frame == FLMEM_HEAP_NO_FRAME)
+	const struct flmem_heap_frame *frames = side->profile->frames;
+
+	if (!frames || row->own_frame == FLMEM_HEAP_NO_FRAME)
 		return;
 	difference->has_own_frame = true;
-	difference->own_frame = side->profile->frames[row->own_frame];
+	difference->own_frame = frames[row->own_frame];
 	difference->own_elsewhere =
 		row->frame == FLMEM_HEAP_NO_FRAME ||
-		!flmem_heap_frame_equal(&side->profile->frames[row->frame], &difference->own_frame,
+		!flmem_heap_frame_equal(&frames[row->frame], &difference->own_frame,
 					FLMEM_FRAME_FUNCTION);
 }
 
