@@ -54,8 +54,8 @@ FLMEM_API const char *flmem_heap_finding_name(enum flmem_heap_finding_kind kind)
 struct flmem_heap_finding {
 	enum flmem_heap_finding_kind kind;
 	uint32_t frame;	    /* the line; FLMEM_HEAP_NO_FRAME: stacks without frames */
-	uint32_t own_frame; /* flmem_heap_own_frame() of its stack, or of its largest one */
-	bool unconfirmed;   /* MAY_GROW: with the rounds, but RSS does not show it */
+	uint32_t own_frame; /* of its stack, or the one with most of the line */
+	bool unconfirmed;   /* MAY_GROW: RSS does not show it */
 	uint64_t bytes;	    /* that grew, are held, or were allocated */
 	double share;	    /* HOLDS: of the peak; CHURNS: how many times the peak; else 0 */
 	double confidence;  /* GROWS, MAY_GROW; else 0 */
