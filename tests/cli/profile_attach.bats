@@ -3,8 +3,9 @@
 # flmem profile attach and detach: a Python process that nobody prepared, with threads that allocate.
 
 # Every test has its own status.
-# shellcheck disable=SC2030,SC2031
+# shellcheck disable=SC2030,SC2031,SC2153
 load helpers
+load profile_attach
 
 setup() {
 	requires python3 victim:sampled/sampled
@@ -17,60 +18,8 @@ setup() {
 teardown() {
 	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
 	[ -z "${SERVER:-}" ] || kill "$SERVER" || true
+	[ -z "${FOLDER:-}" ] || rm -rf "$FOLDER"
 	stop_victims
-}
-
-# The victim obeys lines of a pipe, and answers in its log.
-start_attachable() {
-	local pipe=$BATS_TEST_TMPDIR/orders.$RANDOM$RANDOM
-	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
-	mkfifo "$pipe"
-	exec {ORDERS}<>"$pipe"
-	VICTIM_LOG=$BATS_TEST_TMPDIR/victim.${#VICTIMS[@]}
-	: >"$VICTIM_LOG"
-	"$@" "${PYTHON:-python3}" -B "$FLMEM_TESTS/victims/sampled/attached.py" \
-		<"$pipe" >"$VICTIM_LOG" 2>&1 3>&- &
-	VICTIM=$!
-	VICTIMS+=("$VICTIM")
-	wait_until 60 victim_ready_or_gone "$VICTIM" "$VICTIM_LOG"
-	alive "$VICTIM" || fail "it ended early: $(cat "$VICTIM_LOG")"
-	ANSWERS=1
-}
-
-has_answered() {
-	[ "$(wc -l <"$VICTIM_LOG")" -gt "$ANSWERS" ] || ! alive "$VICTIM"
-}
-
-# order WORDS: prints the answer.
-order() {
-	echo "$*" >&"$ORDERS"
-	wait_until 60 has_answered
-	alive "$VICTIM" || fail "it died: $(cat "$VICTIM_LOG")"
-	ANSWERS=$((ANSWERS + 1))
-	ANSWER=$(sed -n "${ANSWERS}p" "$VICTIM_LOG")
-}
-
-assert_sound() {
-	order check
-	[ "$ANSWER" = sound ] || fail "checksums do not hold: $ANSWER"
-}
-
-got() {
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/got.py" "$@"
-}
-
-field() {
-	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
-}
-
-attach() {
-	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force "$@"
-	assert_status 0
-}
-
-detach() {
-	flmem profile detach --pid "$VICTIM" "$@"
-	assert_status 0
 }
 
 # Those that other tests write at this moment go, too.
@@ -490,15 +439,49 @@ detaches() {
 	assert_error 5 'no CPython'
 	[ ! -e "$PROFILE" ]
 	start_attachable
-	flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/none/p.prof"
-	assert_status 2
-	: >"$PROFILE"
-	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
-	assert_error 2 'exists; use --force'
+	local dry
+	for dry in "" --dry-run; do
+		flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/none/p.prof" $dry
+		assert_error 2 'cannot write .*none/p.prof'
+		: >"$PROFILE"
+		flmem profile attach --pid "$VICTIM" -o "$PROFILE" $dry
+		assert_error 2 'exists; use --force'
+		[ ! -s "$PROFILE" ]
+	done
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force --dry-run
+	assert_status 0
 	[ ! -s "$PROFILE" ]
 	flmem profile attach --pid "$VICTIM"
 	assert_status 2
 	[[ $(got redirected "$VICTIM") = 0* ]]
+	assert_sound
+}
+
+@test "a dry run finds a place that the process may not write, and a disk that is full" {
+	requires root setpriv
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	local PYTHON=/usr/bin/python3 folder dry user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	"${user[@]}" test -r "$FLMEM_TESTS/victims/sampled/attached.py" || skip "nobody may not read the tests"
+	# Where everybody may look.
+	FOLDER=$(mktemp -d /var/tmp/flmem-place.XXXXXX)
+	folder=$FOLDER
+	chmod 755 "$folder"
+	start_attachable "${user[@]}"
+	for dry in "" --dry-run; do
+		flmem profile attach --pid "$VICTIM" -o "$folder/p.prof" $dry
+		assert_error 2 'as the user of the process'
+	done
+	chmod 777 "$folder"
+	flmem profile attach --pid "$VICTIM" -o "$folder/p.prof" --dry-run
+	assert_status 0
+	[ -z "$(ls "$folder")" ]
+	# shellcheck disable=SC2016
+	start_attachable unshare -m --propagation private sh -c \
+		'mount -t tmpfs -o size=8M none "$1" && shift && exec "$@"' sh "$folder"
+	for dry in "" --dry-run; do
+		flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$folder/p.prof" $dry
+		assert_error 7 'cannot allocate 64 MiB'
+	done
 	assert_sound
 }
 
@@ -510,11 +493,15 @@ detaches() {
 	# shellcheck disable=SC2016
 	start_attachable unshare -m --propagation private sh -c \
 		'mount -t tmpfs none "$1" && shift && exec "$@"' sh "$inside"
-	flmem profile attach --pid "$VICTIM" -o "$inside/p.prof"
-	assert_error 2 'does not see'
-	[ ! -e "$inside/p.prof" ]
-	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/p.prof"
-	assert_status 0
+	local dry
+	for dry in --dry-run ""; do
+		flmem profile attach --pid "$VICTIM" -o "$inside/p.prof" $dry
+		assert_error 2 'does not see'
+		[ ! -e "$inside/p.prof" ]
+		flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$inside/p.prof" $dry
+		assert_status 0
+		[ -z "$dry" ] || [ ! -e "/proc/$VICTIM/root$inside/p.prof" ]
+	done
 	order round
 	flmem profile stats "/proc/$VICTIM/root$inside/p.prof"
 	assert_status 0
@@ -569,6 +556,8 @@ detaches() {
 	wait_until 60 mountpoint -q "$mounted"
 	start_attachable
 	flmem profile attach --pid "$VICTIM" -o "$mounted/p.prof"
+	assert_error 2 'on a file system of a server'
+	flmem profile attach --pid "$VICTIM" -o "$mounted/p.prof" --dry-run
 	assert_error 2 'on a file system of a server'
 	flmem profile run -o "$mounted/p.prof" -- true
 	assert_error 2 'on a file system of a server'

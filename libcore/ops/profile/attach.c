@@ -343,6 +343,16 @@ static void read_attached_result(struct attach_attempt *attempt,
 		take_entries(&attached.state, &attempt->result);
 }
 
+static int plan_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+		       const struct flmem_attached *attached, struct flmem_error *err)
+{
+	const struct flmem_profile_request *profile = &attempt->options.profile;
+	int rc = profile->output ? flmem_attached_file_check(&target->process, profile, true, err)
+				 : 0;
+
+	return rc ? rc : send_attach(attempt, target, attached, "", err);
+}
+
 static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
@@ -350,7 +360,7 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	int rc = check_attachable(attempt, target, attached, err);
 
 	if (!rc && attempt->options.dry_run)
-		return send_attach(attempt, target, attached, "", err);
+		return plan_attach(attempt, target, attached, err);
 	if (!rc)
 		rc = flmem_attached_file_create(&target->process, &attempt->options.profile, true,
 						&file, err);

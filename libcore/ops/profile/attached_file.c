@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +27,10 @@
 
 #define CREATE_TIMEOUT_US 20000000U /* of all blocks, on a slow disk */
 #define WORDS_MAX	  256U
+
+#ifndef SYS_faccessat2 /* Linux 5.8 */
+#define SYS_faccessat2 439
+#endif
 
 /* Work of the thread with the target's rights. */
 struct profile_work {
@@ -45,6 +50,14 @@ static void free_profile_work(void *context)
 	free(work);
 }
 
+static int refuse_attached_place(struct profile_work *work, int error)
+{
+	return flmem_error_set(&work->err, FLMEM_EUSAGE, error,
+			       "cannot write '%s' as the user of the process; choose a directory "
+			       "in which it may create files",
+			       work->path);
+}
+
 static int create_attached_profile(void *context)
 {
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
@@ -52,10 +65,7 @@ static int create_attached_profile(void *context)
 	int rc = flmem_temporary_create(work->place.directory, 0600, &new);
 
 	if (rc)
-		return flmem_error_set(&work->err, FLMEM_EUSAGE, -rc,
-				       "cannot write '%s' as the user of the process; choose a "
-				       "directory in which it may create files",
-				       work->path);
+		return refuse_attached_place(work, -rc);
 	rc = flmem_profile_place_check(new.fd, work->is_mapped, work->path, &work->err);
 	if (!rc)
 		rc = flmem_profile_header_write(new.fd, &work->header, work->path, &work->err);
@@ -128,6 +138,26 @@ static int name_attached_file(const struct flmem_process *process, const char *o
 	return 0;
 }
 
+/* Nothing is created; the kernel asks with the rights of this thread, which are the target's. */
+static int check_attached_place(void *context)
+{
+	struct profile_work *work = context;
+	const long denied =
+		syscall(SYS_faccessat2, work->place.directory, ".", W_OK | X_OK, AT_EACCESS);
+	char size[FLMEM_TEXT_BYTES_MAX];
+	struct statvfs disk;
+
+	/* Before Linux 5.8 it cannot be asked. */
+	if (denied && errno != ENOSYS)
+		return refuse_attached_place(work, errno);
+	if (fstatvfs(work->place.directory, &disk) < 0 ||
+	    (uint64_t)disk.f_bavail * disk.f_frsize >= work->header.file_size)
+		return 0;
+	return flmem_error_set(&work->err, FLMEM_EFAILED, ENOSPC, "cannot allocate %s for '%s'",
+			       flmem_text_bytes(work->header.file_size, size, sizeof(size)),
+			       work->path);
+}
+
 static bool is_seen_by(const struct flmem_process *process, const char *path,
 		       const struct stat *created)
 {
@@ -155,9 +185,8 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 	return work;
 }
 
-/* A link in the root of the process must not lead out of it. */
-static int open_place_inside(const struct flmem_process *process, const char *inside,
-			     struct profile_work *work)
+/* A link in the root of the process must not lead out of it. Negative errno. */
+static int open_directory_inside(const struct flmem_process *process, const char *inside)
 {
 	const struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -165,16 +194,25 @@ static int open_place_inside(const struct flmem_process *process, const char *in
 	};
 	FLMEM_AUTO_CLOSE int root =
 		openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *name = flmem_text_basename(work->path);
+	const char *name = flmem_text_basename(inside);
 	FLMEM_AUTO_FREE char *directory = strndup(inside, strlen(inside) - strlen(name));
 	int fd = root >= 0 && directory
 			 ? (int)syscall(SYS_openat2, root, directory, &how, sizeof(how))
 			 : -1;
 
-	if (!*name)
-		return -EISDIR;
 	if (fd < 0)
 		return directory ? -errno : -ENOMEM;
+	return fd;
+}
+
+static int open_place_inside(const struct flmem_process *process, const char *inside,
+			     struct profile_work *work)
+{
+	const char *name = flmem_text_basename(work->path);
+	int fd = *name ? open_directory_inside(process, inside) : -EISDIR;
+
+	if (fd < 0)
+		return fd;
 	work->place = (struct flmem_file_place){.directory = fd, .path = work->path, .name = name};
 	return 0;
 }
@@ -195,12 +233,12 @@ static int check_profile_place(const struct flmem_process *process, struct profi
 	return 0;
 }
 
-static int run_profile_work(const struct flmem_status *status, struct profile_work **work,
-			    struct flmem_error *err)
+static int run_profile_work(const struct flmem_status *status, int (*run)(void *context),
+			    struct profile_work **work, struct flmem_error *err)
 {
 	const struct flmem_fs_user user = {status->uid.fs, status->gid.fs};
 	const struct flmem_fs_work order = {
-		.run = create_attached_profile, .abandon = free_profile_work, .context = *work};
+		.run = run, .abandon = free_profile_work, .context = *work};
 	int rc = flmem_fs_user_run(&user, &order, CREATE_TIMEOUT_US);
 
 	if (rc == -ETIMEDOUT) {
@@ -223,6 +261,36 @@ static void cleanup_profile_work(struct profile_work **work)
 		free_profile_work(*work);
 }
 
+/* Up to the point where something would be written. */
+static int prepare_profile_work(const struct flmem_process *process,
+				const struct flmem_profile_request *request,
+				struct flmem_status *ret_status, struct flmem_attached_file *file,
+				struct profile_work **ret_work, struct flmem_error *err)
+{
+	int rc = flmem_status_read(process, ret_status, err);
+
+	if (!rc)
+		rc = name_attached_file(process, request->output, file, err);
+	if (rc)
+		return rc;
+	if (!ret_status->uid.known || !ret_status->gid.known)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read the user of process %d",
+				       (int)process->pid);
+	*ret_work = make_profile_work(process, ret_status, request, file->path);
+	if (!*ret_work)
+		return flmem_error_nomem(err, "cannot create the profile");
+	return check_profile_place(process, *ret_work, err);
+}
+
+static int refuse_unseen_place(const struct flmem_process *process, const char *output,
+			       struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "process %d does not see '%s': its file system is another one; "
+			       "choose a place in it, --output /proc/%d/root/tmp/NAME",
+			       (int)process->pid, output, (int)process->pid);
+}
+
 int flmem_attached_file_create(const struct flmem_process *process,
 			       const struct flmem_profile_request *request, bool is_mapped,
 			       struct flmem_attached_file *ret_file, struct flmem_error *err)
@@ -230,34 +298,49 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
 	struct flmem_status status;
-	int rc = flmem_status_read(process, &status, err);
+	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
 
-	if (!rc)
-		rc = name_attached_file(process, request->output, &file, err);
 	if (rc)
 		return rc;
-	if (!status.uid.known || !status.gid.known)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read the user of process %d",
-				       (int)process->pid);
-	work = make_profile_work(process, &status, request, file.path);
-	if (!work)
-		return flmem_error_nomem(err, "cannot create the profile");
 	work->is_mapped = is_mapped;
-	rc = check_profile_place(process, work, err);
-	if (!rc)
-		rc = run_profile_work(&status, &work, err);
+	rc = run_profile_work(&status, create_attached_profile, &work, err);
 	if (rc || !work)
 		return rc;
 	file.directory = work->place.directory;
 	work->place.directory = -1;
 	if (!is_seen_by(process, file.seen_path, &work->created))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "process %d does not see '%s': its file system is another "
-				       "one; choose a place in it, --output /proc/%d/root/tmp/NAME",
-				       (int)process->pid, request->output, (int)process->pid);
+		return refuse_unseen_place(process, request->output, err);
 	*ret_file = file;
 	file.directory = -1;
 	return 0;
+}
+
+static bool is_directory_seen_by(const struct flmem_process *process, const char *path,
+				 int directory)
+{
+	FLMEM_AUTO_CLOSE int fd = open_directory_inside(process, path);
+	struct stat seen, there;
+
+	if (fd == -ENOSYS) /* before Linux 5.6: seen once the file is created */
+		return true;
+	return fd >= 0 && fstat(fd, &seen) == 0 && fstat(directory, &there) == 0 &&
+	       flmem_file_is_same(&seen, &there);
+}
+
+int flmem_attached_file_check(const struct flmem_process *process,
+			      const struct flmem_profile_request *request, bool is_mapped,
+			      struct flmem_error *err)
+{
+	struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
+	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
+	struct flmem_status status;
+	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
+
+	if (!rc)
+		rc = flmem_profile_place_check(work->place.directory, is_mapped, work->path, err);
+	if (!rc && !is_directory_seen_by(process, file.seen_path, work->place.directory))
+		rc = refuse_unseen_place(process, request->output, err);
+	return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);
 }
 
 /* In the directory that it was created in, whatever its path leads to now. */
