@@ -61,6 +61,8 @@ static void print_facts(const struct flmem_heap_profile *p)
 	       flmem_heap_ending_name(p->ending));
 	if (p->command[0])
 		printf("command: %s\n", flmem_text_escape(p->command, shown, sizeof(shown)));
+	else if (p->program[0]) /* of a child */
+		printf("program: %s\n", flmem_text_escape(p->program, shown, sizeof(shown)));
 	if (!p->unrecorded)
 		print_profile_span(p);
 	if (p->allocator[0])

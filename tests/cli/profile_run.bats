@@ -181,6 +181,8 @@ assert [s.samples for s in p.sites.values()].count(100) == 1'
 assert p.pid == int(sys.argv[2]) and p.phase == 2
 assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes' \
 		"$PROFILE.$child" "$child"
+	flmem profile stats "$PROFILE.$child"
+	assert_output 'program: [^ ]*/sampled'
 }
 
 @test "--follow-children: a child that executes a program has its own file, too" {
@@ -217,6 +219,8 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 	look 'assert p.dropped["children"] >= 2, p.dropped' p
 	flmem profile stats p
 	assert_stderr '[0-9]+ child processes could not be recorded.*: No space left on device'
+	flmem profile flamegraph -o page p
+	grep -E 'Child processes that could not be recorded: [0-9]+ \(No space left' page
 	flmem profile stats --json p
 	assert_schema profile-stats
 	examine 'import json, sys

@@ -300,7 +300,7 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	struct flmem_status status;
 	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
 
-	if (rc)
+	if (rc || !work)
 		return rc;
 	work->is_mapped = is_mapped;
 	rc = run_profile_work(&status, create_attached_profile, &work, err);
@@ -336,8 +336,9 @@ int flmem_attached_file_check(const struct flmem_process *process,
 	struct flmem_status status;
 	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
 
-	if (!rc)
-		rc = flmem_profile_place_check(work->place.directory, is_mapped, work->path, err);
+	if (rc || !work)
+		return rc;
+	rc = flmem_profile_place_check(work->place.directory, is_mapped, work->path, err);
 	if (!rc && !is_directory_seen_by(process, file.seen_path, work->place.directory))
 		rc = refuse_unseen_place(process, request->output, err);
 	return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);

@@ -42,6 +42,14 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 		flmem_page_put_bytes(out, FLMEM_KNOWN(p->lost_bytes));
 		flmem_buf_puts(out, ") found no room in the file.</p>\n");
 	}
+	if (p->lost_children) {
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">Child processes that could not be "
+				 "recorded: %" PRIu64 " (",
+				 p->lost_children);
+		flmem_markup_text(out, p->lost_children_reason);
+		flmem_buf_puts(out, ").</p>\n");
+	}
 	if (p->cut || p->skipped)
 		flmem_buf_printf(out,
 				 "<p class=\"warning\">The file is %s; %" PRIu64
