@@ -28,6 +28,8 @@ static size_t fill_header(struct flmem_profile_header *h)
 		.order = FLMEM_PROFILE_ORDER,
 		.phase = FLMEM_PROFILE_ENDED,
 		.interval_bytes = 1,
+		.python_state = FLMEM_PROFILE_PYTHON_READ,
+		.python_version = 0x030c00f0, /* mappings of 1 MiB are arenas */
 	};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++, h->sections++) {
 		h->section[i] = (struct flmem_profile_section){.offset = at,
@@ -87,6 +89,24 @@ static void draw(const struct flmem_heap_profile *p)
 	free(page);
 }
 
+static void compare(const struct flmem_heap_profile *p)
+{
+	struct flmem_heap_comparison comparison;
+	struct flmem_heap_row *rows;
+	size_t count;
+
+	if (flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, FLMEM_HEAP_LIVE, &rows, &count, NULL) ||
+	    flmem_heap_compare(p, p, FLMEM_HEAP_LIVE, &comparison, NULL))
+		abort();
+	for (size_t i = 0; i < count; i++)
+		if ((rows[i].own_frame >= p->frame_count &&
+		     rows[i].own_frame != FLMEM_HEAP_NO_FRAME) ||
+		    rows[i].arena_bytes > rows[i].own.bytes[FLMEM_HEAP_LIVE])
+			abort();
+	free(rows);
+	flmem_heap_comparison_clear(&comparison);
+}
+
 static void use_all(const struct flmem_heap_profile *p)
 {
 	struct flmem_heap_leaks leaks;
@@ -96,6 +116,7 @@ static void use_all(const struct flmem_heap_profile *p)
 			abort();
 	export_all(p);
 	draw(p);
+	compare(p);
 	if (flmem_heap_leaks_find(p, &leaks, NULL))
 		abort();
 	for (size_t i = 0; i < leaks.count; i++)
