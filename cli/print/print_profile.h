@@ -35,12 +35,4 @@ void print_profile_difference(const struct flmem_heap_profile *const profiles[2]
 			      enum flmem_heap_measure measure,
 			      const struct flmem_heap_difference *row);
 
-/*
- * More than two standard deviations of the samples (docs/internals/heap-sampler.md) and of the
- * lines that need a new arena of Python.
- */
-bool print_profile_is_change(const struct flmem_heap_profile *const profiles[2],
-			     const struct flmem_heap_difference *row,
-			     enum flmem_heap_measure measure);
-
 #endif

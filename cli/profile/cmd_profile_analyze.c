@@ -94,7 +94,7 @@ static void print_folder_changes(const struct flmem_heap_folder *folder, size_t 
 	for (size_t i = 0, shown = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
 
-		if (!print_profile_is_change(pair, row, measure))
+		if (!flmem_heap_is_change(pair, row, measure))
 			continue;
 		shown++;
 		print_profile_difference(pair, measure, row);

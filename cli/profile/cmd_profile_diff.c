@@ -41,7 +41,7 @@ static void print_functions(const struct profile_options *o,
 	for (size_t i = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
 
-		if (!print_profile_is_change(profiles, row, measure))
+		if (!flmem_heap_is_change(profiles, row, measure))
 			continue;
 		if (!shown++)
 			printf("\nfunctions by %s:\n", flmem_heap_measure_name(measure));

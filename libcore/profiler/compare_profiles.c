@@ -195,3 +195,46 @@ void flmem_heap_comparison_clear(struct flmem_heap_comparison *comparison)
 	free(comparison->rows);
 	*comparison = (struct flmem_heap_comparison){0};
 }
+
+/* The measure that has the number of these allocations; that of the peak is not known. */
+static enum flmem_heap_measure counted_measure(enum flmem_heap_measure measure)
+{
+	return measure == FLMEM_HEAP_PEAK ? FLMEM_HEAP_ALLOCATED : measure;
+}
+
+/*
+ * No less than the variance of samples of so many bytes. Blocks of one size of x intervals have
+ * bytes * interval * x / (e^x - 1), here with the first terms of the series. Of blocks of several
+ * sizes only the mean is known: for large x, the tangent of the curve is above every mixture. More
+ * blocks than there are only raise the bound.
+ */
+static double sampling_variance(const struct flmem_heap_profile *profile,
+				const struct flmem_heap_amounts *amounts,
+				enum flmem_heap_measure measure)
+{
+	double interval = (double)profile->interval_now_bytes;
+	double bytes = (double)amounts->bytes[measure];
+	double count = (double)amounts->count[counted_measure(measure)];
+	double x = count > 0 && interval > 0 ? bytes / count / interval : 0;
+	double share = x > 1.6 ? 0.67 / x : 1 / (1 + x / 2 + x * x / 6 + x * x * x / 24);
+
+	return bytes * interval * share;
+}
+
+/* It is chance which of the lines that make small objects needs a new arena: a Poisson process. */
+static double arena_variance(const struct flmem_heap_profile *profile, uint64_t bytes)
+{
+	return (double)bytes * (double)profile->arena_size;
+}
+
+bool flmem_heap_is_change(const struct flmem_heap_profile *const profiles[2],
+			  const struct flmem_heap_difference *row, enum flmem_heap_measure measure)
+{
+	double variance = 0,
+	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
+
+	for (size_t i = 0; i < 2; i++)
+		variance += sampling_variance(profiles[i], &row->own[i], measure) +
+			    arena_variance(profiles[i], row->arena_bytes[i]);
+	return change * change > 4 * variance;
+}

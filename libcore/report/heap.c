@@ -165,11 +165,8 @@ char *flmem_report_heap_diff_json(const struct flmem_heap_profile *const profile
 	flmem_json_add_heap_amounts(root, "first_total", profiles[0], &profiles[0]->totals);
 	flmem_json_add_heap_amounts(root, "second_total", profiles[1], &profiles[1]->totals);
 	list = cJSON_AddArrayToObject(root, "functions");
-	for (size_t i = 0; i < comparison->count && i < limit; i++) {
-		cJSON *row = cJSON_CreateObject();
-
-		cJSON_AddItemToArray(list, row);
-		flmem_json_add_heap_difference(row, profiles[0], profiles[1], &comparison->rows[i]);
-	}
+	for (size_t i = 0; i < comparison->count && i < limit; i++)
+		cJSON_AddItemToArray(
+			list, flmem_json_heap_difference(profiles, measure, &comparison->rows[i]));
 	return flmem_json_take(root);
 }

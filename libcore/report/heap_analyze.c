@@ -26,18 +26,16 @@ static void add_findings(cJSON *row, const struct flmem_heap_profile *profile,
 }
 
 static void add_changes(cJSON *row, const struct flmem_heap_folder *folder, size_t index,
-			const struct flmem_heap_analysis *analysis, size_t limit)
+			enum flmem_heap_measure measure,
+			const struct flmem_heap_comparison *comparison, size_t limit)
 {
+	const struct flmem_heap_profile *const pair[2] = {folder->profiles[folder->baseline],
+							  folder->profiles[index]};
 	cJSON *list = cJSON_AddArrayToObject(row, "changes");
-	const struct flmem_heap_comparison *comparison = &analysis->comparison;
 
-	for (size_t i = 0; i < comparison->count && i < limit; i++) {
-		cJSON *item = cJSON_CreateObject();
-
-		cJSON_AddItemToArray(list, item);
-		flmem_json_add_heap_difference(item, folder->profiles[folder->baseline],
-					       folder->profiles[index], &comparison->rows[i]);
-	}
+	for (size_t i = 0; i < comparison->count && i < limit; i++)
+		cJSON_AddItemToArray(
+			list, flmem_json_heap_difference(pair, measure, &comparison->rows[i]));
 }
 
 char *flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
@@ -57,7 +55,7 @@ char *flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
 		flmem_json_add_heap_amounts(row, "total", folder->profiles[i],
 					    &folder->profiles[i]->totals);
 		add_findings(row, folder->profiles[i], &analyses[i]);
-		add_changes(row, folder, i, &analyses[i], limit);
+		add_changes(row, folder, i, measure, &analyses[i].comparison, limit);
 	}
 	list = cJSON_AddArrayToObject(root, "unread");
 	for (size_t i = 0; i < folder->unread_count; i++) {

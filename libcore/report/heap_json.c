@@ -161,20 +161,22 @@ void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
 					"no frame of the stack is known to be the program's own");
 }
 
-void flmem_json_add_heap_difference(cJSON *object, const struct flmem_heap_profile *first,
-				    const struct flmem_heap_profile *second,
-				    const struct flmem_heap_difference *difference)
+cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profiles[2],
+				  enum flmem_heap_measure measure,
+				  const struct flmem_heap_difference *difference)
 {
 	const struct flmem_heap_difference *d = difference;
-	cJSON *unknown = cJSON_CreateObject();
+	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 	flmem_json_add_heap_frame(object, "frame", d->no_frame ? NULL : &d->frame);
 	flmem_json_add_heap_own_frame(object, unknown, d->has_own_frame ? &d->own_frame : NULL);
-	flmem_json_add_heap_amounts(object, "first", first, &d->own[0]);
-	flmem_json_add_heap_amounts(object, "second", second, &d->own[1]);
+	cJSON_AddBoolToObject(object, "beyond_error", flmem_heap_is_change(profiles, d, measure));
+	flmem_json_add_heap_amounts(object, "first", profiles[0], &d->own[0]);
+	flmem_json_add_heap_amounts(object, "second", profiles[1], &d->own[1]);
 	flmem_json_add_u64(object, "first_arena_bytes", d->arena_bytes[0]);
 	flmem_json_add_u64(object, "second_arena_bytes", d->arena_bytes[1]);
 	cJSON_AddItemToObject(object, "unknown", unknown);
+	return object;
 }
 
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,

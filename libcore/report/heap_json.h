@@ -29,10 +29,10 @@ const struct flmem_heap_frame *flmem_json_heap_frame(const struct flmem_heap_pro
 void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
 				   const struct flmem_heap_frame *frame);
 
-/* The members of a difference, in the report of these two profiles. */
-void flmem_json_add_heap_difference(cJSON *object, const struct flmem_heap_profile *first,
-				    const struct flmem_heap_profile *second,
-				    const struct flmem_heap_difference *difference);
+/* An object with a difference of these two profiles, by this measure. */
+cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profiles[2],
+				  enum flmem_heap_measure measure,
+				  const struct flmem_heap_difference *difference);
 
 /* "stack": the frames of a node, innermost first. */
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,

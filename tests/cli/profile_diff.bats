@@ -40,7 +40,9 @@ for number in range(int(sys.argv[1])):
 rows = json.load(sys.stdin)["functions"]
 arenas = [sum(r[side + "_arena_bytes"] for r in rows) / (1 << 20) for side in ("first", "second")]
 assert arenas[0] >= 2 and arenas[1] > arenas[0], arenas
-assert all(r["first_arena_bytes"] <= r["first"]["allocated_bytes"] for r in rows), rows'
+assert all(r["first_arena_bytes"] <= r["first"]["allocated_bytes"] for r in rows), rows
+changed = {r["frame"]["function"] for r in rows if r["beyond_error"] and r["frame"]}
+assert not changed & {"one", "other"}, changed'
 	# What differs by many arenas is no chance.
 	allocate_small second.prof 60
 	flmem profile diff --by allocated first.prof second.prof
@@ -76,7 +78,7 @@ assert at + 1 == len(lines) or "own line" not in lines[at + 1], lines'
 	assert_schema profile-diff
 	examine 'import json, sys
 rows = {r["frame"]["function"]: r for r in json.load(sys.stdin)["functions"] if r["frame"]}
-assert rows["ones"]["own_frame"]["line"] == 5, rows["ones"]
+assert rows["ones"]["own_frame"]["line"] == 5 and rows["ones"]["beyond_error"], rows["ones"]
 assert rows["model"]["own_frame"]["line"] == 6, rows["model"]'
 	mkdir all && mv 4.prof 40.prof all/
 	flmem profile analyze --baseline 4.prof --json all

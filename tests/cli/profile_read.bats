@@ -518,7 +518,8 @@ own_line_of() {
 lines = sys.stdin.read().splitlines()
 at = next(i for i, line in enumerate(lines) if re.search(r"  ones \([^ ]*:1\)$", line))
 assert re.fullmatch(r" +own line: remember \([^ ]*train.py:6\)", lines[at + 1]), lines
-assert sum("own line:" in line for line in lines) == 1, lines'
+own = [at for at, line in enumerate(lines) if "own line:" in line]
+assert all("train.py" not in lines[at - 1] for at in own), lines'
 	flmem profile "$1" --json "$PROFILE"
 	assert_schema "profile-$1"
 	examine 'import json, sys

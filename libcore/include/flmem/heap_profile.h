@@ -384,4 +384,13 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_compare(const struct flmem_heap_profil
 						  struct flmem_error *err);
 FLMEM_API void flmem_heap_comparison_clear(struct flmem_heap_comparison *comparison);
 
+/*
+ * Whether a row of their comparison by this measure differs by more than two standard deviations,
+ * of the samples and of the lines that need a new arena of Python
+ * (docs/internals/heap-sampler.md).
+ */
+FLMEM_API bool flmem_heap_is_change(const struct flmem_heap_profile *const profiles[2],
+				    const struct flmem_heap_difference *row,
+				    enum flmem_heap_measure measure);
+
 #endif
