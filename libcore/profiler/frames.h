@@ -19,4 +19,7 @@ bool flmem_heap_frame_equal(const struct flmem_heap_frame *a, const struct flmem
 uint64_t flmem_heap_frame_hash(uint64_t hash, const struct flmem_heap_frame *frame,
 			       enum flmem_frame_identity identity);
 
+/* flmem_heap_own_frame() of each node; freed by the caller. NULL: memory is out. */
+uint32_t *flmem_heap_own_frames(const struct flmem_heap_profile *profile);
+
 #endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which frame of a stack is the program's own code, and not that of a library that it calls. */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/heap_profile.h>
 
+#include "base/cleanup.h"
 #include "base/text/text.h"
+#include "profiler/frames.h"
 
 /* One directory or file name of a path. */
 static bool is_name(const char *at, size_t length, const char *name)
@@ -50,18 +53,49 @@ static bool is_installed_file(const char *file)
 	return false;
 }
 
+enum owner {
+	OTHER,	 /* native, of a library, or without a file: its caller decides */
+	OWN,	 /* of the program */
+	UNKNOWN, /* the name of its file is not known */
+};
+
+static enum owner owner_of_frame(const struct flmem_heap_frame *frame)
+{
+	if (!frame->python)
+		return OTHER;
+	if (!frame->file)
+		return UNKNOWN;
+	return frame->file[0] == '<' || is_installed_file(frame->file) ? OTHER : OWN;
+}
+
 uint32_t flmem_heap_own_frame(const struct flmem_heap_profile *profile, uint32_t node)
 {
 	for (; node; node = profile->nodes[node].parent) {
 		uint32_t frame = profile->nodes[node].frame;
-		const struct flmem_heap_frame *f = &profile->frames[frame];
+		enum owner owner = owner_of_frame(&profile->frames[frame]);
 
-		if (!f->python)
-			continue;
-		if (!f->file)
-			break;
-		if (f->file[0] != '<' && !is_installed_file(f->file))
-			return frame;
+		if (owner != OTHER)
+			return owner == OWN ? frame : FLMEM_HEAP_NO_FRAME;
 	}
 	return FLMEM_HEAP_NO_FRAME;
+}
+
+uint32_t *flmem_heap_own_frames(const struct flmem_heap_profile *profile)
+{
+	FLMEM_AUTO_FREE unsigned char *owners = calloc(profile->frame_count + 1, 1);
+	FLMEM_AUTO_FREE uint32_t *own = calloc(profile->node_count + 1, sizeof(*own));
+
+	if (!owners || !own)
+		return NULL;
+	for (size_t i = 0; i < profile->frame_count; i++)
+		owners[i] = (unsigned char)owner_of_frame(&profile->frames[i]);
+	own[0] = FLMEM_HEAP_NO_FRAME;
+	for (size_t i = 1; i < profile->node_count; i++) { /* parents come first */
+		const struct flmem_heap_node *node = &profile->nodes[i];
+
+		own[i] = owners[node->frame] == OTHER ? own[node->parent]
+			 : owners[node->frame] == OWN ? node->frame
+						      : FLMEM_HEAP_NO_FRAME;
+	}
+	return FLMEM_TAKE(own);
 }

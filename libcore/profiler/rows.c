@@ -115,14 +115,15 @@ static bool choose_own_frames(struct table *table)
 {
 	const struct flmem_heap_profile *p = table->profile;
 	FLMEM_AUTO_FREE struct own_part *parts = calloc(p->site_count + 1, sizeof(*parts));
+	FLMEM_AUTO_FREE uint32_t *own = flmem_heap_own_frames(p);
 	uint64_t most = 0, sum = 0;
 
-	if (!parts)
+	if (!parts || !own)
 		return false;
 	for (size_t i = 0; i < p->site_count; i++)
 		parts[i] = (struct own_part){
 			.row = row_of_node(table, owner_of_node(table, p->sites[i].node)),
-			.frame = flmem_heap_own_frame(p, p->sites[i].node),
+			.frame = own[p->sites[i].node],
 			.bytes = p->sites[i].amounts.bytes[table->measure],
 		};
 	qsort(parts, p->site_count, sizeof(*parts), compare_own_parts);

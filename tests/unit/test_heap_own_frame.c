@@ -12,6 +12,7 @@
 #include <flmem/heap_profile.h>
 
 #include "profile_maker.h"
+#include "profiler/frames.h"
 
 static char path[] = "/tmp/flmem-own-frame-XXXXXX";
 
@@ -42,12 +43,16 @@ static struct flmem_heap_profile *read_stack(const char *const *files, bool impo
 static const char *own_function_of(bool unknown, const char *const *files)
 {
 	struct flmem_heap_profile *p = read_stack(files, true);
-	uint32_t node = p->sites[0].node, own;
+	uint32_t node = p->sites[0].node, own, *all;
 	static char function[24];
 
 	if (unknown)
 		p->frames[p->nodes[node].frame].file = NULL;
 	own = flmem_heap_own_frame(p, node);
+	all = flmem_heap_own_frames(p);
+	assert_non_null(all);
+	assert_int_equal(all[node], own);
+	free(all);
 	snprintf(function, sizeof(function), "%s",
 		 own == FLMEM_HEAP_NO_FRAME ? "none" : p->frames[own].function);
 	flmem_heap_profile_free(p);
