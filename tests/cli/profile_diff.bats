@@ -6,6 +6,7 @@
 load helpers
 
 setup() {
+	requires python3
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
