@@ -6,7 +6,16 @@
 
 #define REMOTE "Open MPI passes on"
 
+#define WRONG "NVF-GC-WRONG-ALLOCATOR"
+
 static const struct row scripts[] = {
+	/* allocators that NVFlare's cleanup does not reach */
+	{WRONG, "export LD_PRELOAD=/l/libtcmalloc.so.4\n" SERVER, 1, "does not use"},
+	{WRONG, "LD_PRELOAD=/l/libmimalloc.so " CLIENT, 1, "(mimalloc)"},
+	{WRONG, "export LD_PRELOAD=/l/libjemalloc.so.2\n" SERVER, 0, NULL},
+	{WRONG, "LD_PRELOAD=/l/libiomp5.so " CLIENT "LD_PRELOAD=$LIB " CLIENT, 0, NULL},
+	{WRONG, "LD_PRELOAD=/l/libtcmalloc.so.4 ls\n" SERVER, 0, NULL},
+
 	/* mpirun of Open MPI */
 	{UNCLEAR, SET "mpirun -host a,b " CLIENT, 1, REMOTE},
 	{UNCLEAR, SET "mpirun --host=a " CLIENT, 1, REMOTE},

@@ -422,7 +422,7 @@ static bool is_about_jobs(const char *id)
 		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
-		"NVF-CLEANUP-REPLACED",
+		"NVF-CLEANUP-REPLACED",	   "NVF-GC-WRONG-ALLOCATOR",
 	};
 	static const char *const prefixes[] = {"NVF-ARENA-",   "NVF-ENV-",  "NVF-LAUNCH",
 					       "NVF-ENVIRON-", "NVF-HEAP-", "LIVE-",

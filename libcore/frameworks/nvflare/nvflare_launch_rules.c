@@ -223,6 +223,22 @@ static void launch_musl_no_trim(const struct flmem_launch_check *one)
 				   &(struct flmem_remark){.node = &node, .missing = "glibc"});
 }
 
+/* Allocators that memory_utils.py takes for glibc's: malloc_trim() of that is there beside them. */
+static void launch_wrong_allocator(const struct flmem_launch_check *one)
+{
+	static const char *const parts[] = {"tcmalloc", "mimalloc", "hoard",
+					    "snmalloc", "rpmalloc", "scudo"};
+	const struct flmem_launch_variable *preload =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD);
+
+	for (size_t i = 0; preload && preload->known && i < FLMEM_ARRAY_SIZE(parts); i++) {
+		if (!strstr(preload->value, parts[i]) || strstr(preload->value, "jemalloc"))
+			continue;
+		flmem_launch_report(one->check, preload, NULL, parts[i]);
+		return;
+	}
+}
+
 /* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
 static void launch_jemalloc_decay(const struct flmem_launch_check *one)
 {
@@ -339,6 +355,11 @@ static void check_musl_no_trim(struct flmem_check *check)
 	check_simulation(check, launch_musl_no_trim);
 }
 
+static void check_wrong_allocator(struct flmem_check *check)
+{
+	flmem_launch_check_each(check, launch_wrong_allocator);
+}
+
 static void check_jemalloc_decay(struct flmem_check *check)
 {
 	flmem_launch_check_each(check, launch_jemalloc_decay);
@@ -431,6 +452,20 @@ static const struct flmem_rule_row rows[] = {
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_musl_no_trim,
+	},
+	{
+		.rule = {.id = "NVF-GC-WRONG-ALLOCATOR",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "a server, client or simulator started with tcmalloc, "
+				      "mimalloc, Hoard, snmalloc, rpmalloc or Scudo in LD_PRELOAD",
+			 .message = "memory_gc_rounds trims the heap of glibc, which this process "
+				    "does not use, so its allocator keeps what it retains; preload "
+				    "jemalloc, or trim with flmem trim",
+			 .source = "NVFlare 2.7.2 to 2.9.0, fuel/utils/memory_utils.py"},
+		LAUNCH,
+		.check = check_wrong_allocator,
 	},
 	{
 		.rule = {.id = "NVF-JEMALLOC-DECAY",
