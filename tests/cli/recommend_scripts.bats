@@ -111,6 +111,10 @@ for f in json.load(sys.stdin)["findings"]:
 		NVF-ENVIRON-LATE low.py:2
 		NVF-COLLECTOR-OFF util.py:3
 	END
+	printf 'import os\nos.environ["TMPDIR"] = "/dev/shm"\n' >"$top/app/place.py"
+	printf 'import place\nfrom nvflare.recipe import FedAvgRecipe\nFedAvgRecipe(name="x", num_rounds=9, server_memory_gc_rounds=1, client_memory_gc_rounds=1, enable_tensor_disk_offload=True, server_expected_format="pytorch")\n' >"$top/app/job.py"
+	flmem recommend --json --framework-version 2.9.0 "$top/app/job.py" # by what the job offloads
+	diff <(findings) <(echo 'NVF-ENVIRON-CANNOT-TELL place.py:2') || fail "other findings"
 	sed -i 's/gc.disable()/& # flmem: ignore NVF-COLLECTOR-OFF it is meant/' "$top/app/fl/util.py"
 	flmem recommend --json "$top/app/a.py"
 	diff <(findings) <(echo 'NVF-ENVIRON-LATE low.py:2') || fail "other findings"

@@ -34,7 +34,7 @@ struct job {
 	size_t other_count;
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
-	struct flmem_module_rules modules;
+	struct flmem_importing_scripts *scripts;
 	struct flmem_read_file last_read;
 };
 
@@ -295,7 +295,7 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 		return rc;
 	rc = recognise_document(file, &modules, input, why);
 	if (!rc)
-		rc = flmem_recommend_module_rules(&job->modules, input, &paths, why);
+		rc = flmem_importing_scripts_add(job->scripts, input, &paths, why);
 	if (rc)
 		return rc;
 	if (runs && !input->kind)
@@ -479,18 +479,13 @@ static int check_found_files(const struct flmem_found_files *files,
 			     struct flmem_corrections *texts, struct flmem_recommendations *found,
 			     struct flmem_error *err)
 {
-	FLMEM_AUTO_CHECKED_MODULES struct flmem_checked_modules checked = {0};
-	struct job each = {
-		.found = found,
-		.texts = texts,
-		.modules = {.files = files,
-			    .checked = &checked,
-			    .release = release,
-			    .found = found},
-	};
+	FLMEM_AUTO_IMPORTING_SCRIPTS struct flmem_importing_scripts scripts = {0};
+	struct job each = {.found = found, .texts = texts, .scripts = &scripts};
 	int rc = check_groups(files, true, release, &each, err);
 
-	return rc ? rc : check_groups(files, false, release, &each, err);
+	if (!rc)
+		rc = check_groups(files, false, release, &each, err);
+	return rc ? rc : flmem_recommend_module_rules(files, &scripts, release, found, err);
 }
 
 /* After the jobs, which define how often the processes clean up. */

@@ -7,12 +7,57 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 
-void flmem_checked_modules_clear(struct flmem_checked_modules *checked)
+/* The modules that were checked, sorted: several scripts may import one. */
+struct checked_modules {
+	char **rows;
+	size_t count;
+};
+
+/* What the checks of all scripts share. */
+struct module_rules {
+	const struct flmem_found_files *files;
+	struct checked_modules *checked;
+	const struct flmem_version_number *release;
+	struct flmem_recommendations *found;
+};
+
+void flmem_importing_scripts_clear(struct flmem_importing_scripts *scripts)
+{
+	for (size_t i = 0; i < scripts->count; i++)
+		flmem_module_paths_clear(&scripts->rows[i].paths);
+	free(scripts->rows);
+	*scripts = (struct flmem_importing_scripts){0};
+}
+
+int flmem_importing_scripts_add(struct flmem_importing_scripts *scripts,
+				const struct flmem_rule_input *script,
+				struct flmem_module_paths *paths, struct flmem_error *err)
+{
+	const size_t count = scripts->count;
+	struct flmem_importing_script *grown = scripts->rows;
+
+	if (!paths->count)
+		return 0;
+	/* The capacity doubles whenever the count reaches a power of two. */
+	if (!(count & (count - 1)))
+		grown = reallocarray(grown, count ? count * 2 : 1, sizeof(*grown));
+	if (!grown)
+		return flmem_error_nomem(err, "cannot hold the modules");
+	scripts->rows = grown;
+	grown[count].script = *script;
+	grown[count].script.document = (struct flmem_document){0};
+	grown[count].paths = *paths;
+	*paths = (struct flmem_module_paths){0};
+	scripts->count++;
+	return 0;
+}
+
+static void checked_modules_clear(struct checked_modules *checked)
 {
 	for (size_t i = 0; i < checked->count; i++)
 		free(checked->rows[i]);
 	free(checked->rows);
-	*checked = (struct flmem_checked_modules){0};
+	*checked = (struct checked_modules){0};
 }
 
 /* "./a" and "a" are one file. */
@@ -22,7 +67,7 @@ static const char *plain_path(const char *path)
 }
 
 /* Where the path is, or belongs. */
-static size_t checked_place(const struct flmem_checked_modules *checked, const char *path)
+static size_t checked_place(const struct checked_modules *checked, const char *path)
 {
 	size_t low = 0, high = checked->count;
 
@@ -37,14 +82,14 @@ static size_t checked_place(const struct flmem_checked_modules *checked, const c
 	return low;
 }
 
-static bool was_checked(const struct flmem_checked_modules *checked, const char *path)
+static bool was_checked(const struct checked_modules *checked, const char *path)
 {
 	size_t at = checked_place(checked, path);
 
 	return at < checked->count && strcmp(checked->rows[at], path) == 0;
 }
 
-static bool note_checked(struct flmem_checked_modules *checked, const char *path)
+static bool note_checked(struct checked_modules *checked, const char *path)
 {
 	size_t at = checked_place(checked, path);
 	char **grown = reallocarray(checked->rows, checked->count + 1, sizeof(*grown));
@@ -107,7 +152,7 @@ static bool is_script_of(const struct flmem_rule_input *script,
 	return script->kind == kinds->script;
 }
 
-static int run_module_rules(const struct flmem_module_rules *rules,
+static int run_module_rules(const struct module_rules *rules,
 			    const struct flmem_framework_ops *framework, const char *path,
 			    struct flmem_buf *text, struct flmem_error *err)
 {
@@ -126,7 +171,7 @@ static int run_module_rules(const struct flmem_module_rules *rules,
 	return rc;
 }
 
-static int check_module(const struct flmem_module_rules *rules,
+static int check_module(const struct module_rules *rules,
 			const struct flmem_framework_ops *framework,
 			const struct flmem_rule_input *script, const char *path,
 			struct flmem_error *err)
@@ -147,14 +192,28 @@ static int check_module(const struct flmem_module_rules *rules,
 	return run_module_rules(rules, framework, shown, &text, err);
 }
 
-int flmem_recommend_module_rules(const struct flmem_module_rules *rules,
-				 const struct flmem_rule_input *script,
-				 const struct flmem_module_paths *paths, struct flmem_error *err)
+static int check_modules_of(const struct module_rules *rules,
+			    const struct flmem_importing_script *script, struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
-		for (size_t i = 0; (*f)->module_kinds && i < paths->count && !rc; i++)
-			rc = check_module(rules, *f, script, paths->rows[i], err);
+		for (size_t i = 0; (*f)->module_kinds && i < script->paths.count && !rc; i++)
+			rc = check_module(rules, *f, &script->script, script->paths.rows[i], err);
+	return rc;
+}
+
+int flmem_recommend_module_rules(const struct flmem_found_files *files,
+				 const struct flmem_importing_scripts *scripts,
+				 const struct flmem_version_number *release,
+				 struct flmem_recommendations *found, struct flmem_error *err)
+{
+	FLMEM_AUTO(checked_modules_clear) struct checked_modules checked = {0};
+	const struct module_rules rules = {
+		.files = files, .checked = &checked, .release = release, .found = found};
+	int rc = 0;
+
+	for (size_t i = 0; i < scripts->count && !rc; i++)
+		rc = check_modules_of(&rules, &scripts->rows[i], err);
 	return rc;
 }
