@@ -375,12 +375,14 @@ void flmem_recommend_targets_mark(struct flmem_document *document,
 /* The row of files of Python, as which modules are judged. */
 static void search_yaml(struct module_search *search, const struct flmem_buf *text)
 {
-	struct flmem_found_file python = {.path = search->file->path, .as = "module.py"};
+	const struct flmem_found_file *file = search->file;
+	struct flmem_found_file python = {.path = file->path, .as = "module.py"};
 
 	if (!flmem_file_name_find(python.as, &python))
 		return;
 	search->file = &python;
 	search_targets(search, text->data);
+	search->file = file;
 }
 
 int flmem_recommend_modules_find(const struct flmem_found_file *file, const struct flmem_buf *text,
