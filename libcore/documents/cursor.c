@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/hex.h"
 #include "base/text/json_escape.h"
 
 #define REPLACEMENT 0xfffdU
@@ -59,13 +60,13 @@ int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsi
 /* The character of \uXXXX, or of a surrogate pair; `*step` is their length. 0: no digits. */
 static unsigned unicode_escape(const char *p, size_t *step)
 {
-	int unit = flmem_json_escape_unit(p + 2), low;
+	int unit = flmem_hex_read4(p + 2), low;
 
 	*step = 6;
 	if (unit < 0)
 		return 0;
 	if (unit >= 0xd800 && unit < 0xdc00 && p[6] == '\\' && p[7] == 'u') {
-		low = flmem_json_escape_unit(p + 8);
+		low = flmem_hex_read4(p + 8);
 		if (low >= 0xdc00 && low < 0xe000) {
 			*step = 12;
 			return flmem_json_escape_pair(unit, low);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/text/hex.h"
 #include "base/text/json_escape.h"
 #include "base/text/text.h"
 
@@ -46,16 +47,15 @@ bool flmem_json_scan_ends(struct flmem_json_scan *scan)
 /* \uXXXX, or two of them for a character above U+FFFF; `at` is after the 'u'. */
 static bool read_unicode(struct flmem_json_scan *scan, char **out)
 {
-	int unit = flmem_json_escape_unit(scan->at), low;
+	int unit = flmem_hex_read4(scan->at), low;
 	uint32_t c = (uint32_t)unit;
 
 	if (unit <= 0)
 		return scan_fail(scan, "has an invalid escape in a string");
 	scan->at += 4;
 	if (unit >= 0xd800 && unit < 0xe000) {
-		low = scan->at[0] == '\\' && scan->at[1] == 'u'
-			      ? flmem_json_escape_unit(scan->at + 2)
-			      : -1;
+		low = scan->at[0] == '\\' && scan->at[1] == 'u' ? flmem_hex_read4(scan->at + 2)
+								: -1;
 		if (unit >= 0xdc00 || low < 0xdc00 || low >= 0xe000)
 			return scan_fail(scan, "has half a surrogate pair in a string");
 		scan->at += 6;

@@ -11,29 +11,6 @@ char flmem_json_escape(char name)
 	return found ? values[found - names] : '\0';
 }
 
-static int read_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-int flmem_json_escape_unit(const char *digits)
-{
-	int unit = 0;
-
-	for (int i = 0; i < 4; i++) {
-		int digit = read_hex_digit(digits[i]);
-
-		if (digit < 0)
-			return -1;
-		unit = unit * 16 + digit;
-	}
-	return unit;
-}
-
 uint32_t flmem_json_escape_pair(int high, int low)
 {
 	return 0x10000U + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);

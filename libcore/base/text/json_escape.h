@@ -12,9 +12,6 @@
 /* The character that a backslash and `name` stand for; 0 if there is no such escape. */
 char flmem_json_escape(char name);
 
-/* The value of four hexadecimal digits; -1 without them. Reads nothing behind a NUL. */
-int flmem_json_escape_unit(const char *digits);
-
 /* The character of a surrogate pair. */
 uint32_t flmem_json_escape_pair(int high, int low);
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "base/portable.h"
-#include "base/text/json_escape.h"
+#include "base/text/hex.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
@@ -72,7 +72,7 @@ static bool keeps_timeouts(const struct flmem_process *process, pid_t tid)
 	snprintf(path, sizeof(path), "task/%d/personality", (int)tid);
 	if (flmem_io_read_file_at(process->dirfd, path, PERSONALITY_MAX, &text) || !text.length)
 		return true;
-	digits = flmem_json_escape_unit(text.data);
+	digits = flmem_hex_read4(text.data);
 	return digits < 0 || digits & (STICKY_TIMEOUTS >> 16);
 }
 
