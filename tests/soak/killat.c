@@ -155,8 +155,12 @@ static bool count_stop(pid_t tid, struct count *count)
 
 	if (count->tid && count->tid != tid)
 		return false;
-	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0)
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0) {
+		/* Another thread has ended the program since this one stopped. */
+		if (errno == ESRCH)
+			return false;
 		die("PTRACE_GET_SYSCALL_INFO");
+	}
 	if (!count->tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
 			    (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
 		return false;
