@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <flmem/parse.h>
 
@@ -62,21 +63,32 @@ void flmem_tasks_clear(struct flmem_tasks *tasks)
 	*tasks = (struct flmem_tasks){0};
 }
 
-static int read_task_file(const struct flmem_process *process, pid_t tid, const char *name,
-			  char *out, size_t size)
+static int open_task_file(const struct flmem_process *process, pid_t tid, const char *name)
 {
 	char path[64];
-	ssize_t got;
+	int fd;
 
 	snprintf(path, sizeof(path), "task/%d/%s", (int)tid, name);
-	FLMEM_AUTO_CLOSE int fd = openat(process->dirfd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	got = read(fd, out, size - 1);
+	fd = openat(process->dirfd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int read_open_file(int fd, char *out, size_t size)
+{
+	ssize_t got = pread(fd, out, size - 1, 0);
+
 	if (got < 0)
 		return -errno;
 	out[got] = '\0';
 	return 0;
+}
+
+static int read_task_file(const struct flmem_process *process, pid_t tid, const char *name,
+			  char *out, size_t size)
+{
+	FLMEM_AUTO_CLOSE int fd = open_task_file(process, tid, name);
+
+	return fd < 0 ? fd : read_open_file(fd, out, size);
 }
 
 /* 0, which is not a thread's id, when unknown. */
@@ -188,13 +200,25 @@ int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait)
 	return 1;
 }
 
+int flmem_task_open_wait(const struct flmem_process *process, pid_t tid)
+{
+	return open_task_file(process, tid, "syscall");
+}
+
+int flmem_task_read_open_wait(int fd, struct flmem_task_wait *ret_wait)
+{
+	char text[256];
+	int rc = read_open_file(fd, text, sizeof(text));
+
+	return rc ? rc : flmem_task_wait_parse(text, ret_wait);
+}
+
 int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 			 struct flmem_task_wait *ret_wait)
 {
-	char text[256];
-	int rc = read_task_file(process, tid, "syscall", text, sizeof(text));
+	FLMEM_AUTO_CLOSE int fd = flmem_task_open_wait(process, tid);
 
-	return rc ? rc : flmem_task_wait_parse(text, ret_wait);
+	return fd < 0 ? fd : flmem_task_read_open_wait(fd, ret_wait);
 }
 
 uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)

@@ -56,6 +56,13 @@ struct flmem_task_wait {
 int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 			 struct flmem_task_wait *ret_wait);
 
+/*
+ * The same in two steps, for callers that must read quickly: opens the file of a thread, and reads
+ * its current content. Returns the descriptor, or a negative errno.
+ */
+int flmem_task_open_wait(const struct flmem_process *process, pid_t tid);
+int flmem_task_read_open_wait(int fd, struct flmem_task_wait *ret_wait);
+
 /* Parses such a file; the return value as above, -EPROTO when it is malformed. */
 int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait);
 

@@ -179,12 +179,8 @@ static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tr
 	const pid_t tid = candidate->tid;
 
 	for (unsigned denials = 0;; denials++) {
-		int rc;
+		int rc = flmem_tracee_seize(tracee, tid, borrow->view->process->pid);
 
-		*ret_why = flmem_quiet_stop_awake(borrow->view->process, candidate);
-		if (*ret_why)
-			return -EBUSY;
-		rc = flmem_tracee_seize(tracee, tid, borrow->view->process->pid);
 		*ret_why = rc == -EPERM ? why_untraceable(borrow, tid) : NULL;
 		if (rc != -EPERM || *ret_why || denials == DENIALS_MAX)
 			return rc;
@@ -220,6 +216,21 @@ static enum attempt check_stopped(struct flmem_borrow_state *borrow,
 	return ATTEMPT_DONE;
 }
 
+/*
+ * The thread is seized, but not stopped; between the last look at it and its stop nothing else is
+ * done. One that has moved on is left alone: it is released by the end of this thread.
+ */
+static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
+			const struct flmem_candidate *candidate, int status_fd, int wait_fd)
+{
+	if (flmem_quiet_stop_sleeps_on(candidate, status_fd, wait_fd))
+		return flmem_tracee_stop(tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_STOPPED;
+	tracee->runs_on = true;
+	borrow->refused = "was awake for a moment while flmem read the other threads";
+	borrow->refused_tid = candidate->tid;
+	return false;
+}
+
 /* Stops the thread, points it at its calls and releases it. */
 static enum attempt start_calls(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate,
@@ -228,6 +239,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
+	FLMEM_AUTO_CLOSE int wait_fd = flmem_quiet_stop_open(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	const struct flmem_task_wait found_in = candidate->at;
 	enum attempt attempt;
@@ -237,7 +249,7 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	if (rc)
 		return refuse_seize(borrow, candidate->tid, rc, why);
 	*ret_start_ns = flmem_clock_ns();
-	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
+	if (!stop_thread(borrow, &tracee, candidate, status_fd, wait_fd))
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(borrow, candidate, calls, status_fd);
 	tracee.filtered = attempt == ATTEMPT_FILTERED;
@@ -306,7 +318,7 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 	}
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);
-	if (flmem_tracee_thread_must_exit())
+	if (flmem_tracee_is_stuck())
 		return refuse_uninterruptible(borrow, candidate->tid);
 	return attempt == ATTEMPT_DONE ? finish_calls(borrow, candidate, start_ns) : attempt;
 }
@@ -348,6 +360,18 @@ static int try_computing(struct flmem_borrow_state *borrow)
 	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : borrow->err->code;
 }
 
+static bool refuses_new(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	const char *why = borrow->options->finish ? NULL /* flmem has started it, for this */
+						  : flmem_quiet_stop_is_new(&borrow->sleepers, tid);
+
+	if (!why)
+		return false;
+	borrow->refused = why;
+	borrow->refused_tid = tid;
+	return true;
+}
+
 /* One pass over all threads; 1 if none could be borrowed now. */
 static int try_threads(struct flmem_borrow_state *borrow)
 {
@@ -363,10 +387,13 @@ static int try_threads(struct flmem_borrow_state *borrow)
 		flmem_candidates_refuse(borrow->view->process, &found, borrow->err);
 		return 1;
 	}
-	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
+	flmem_quiet_stop_note(&borrow->sleepers, &found);
+	for (size_t i = 0, tries = 0;
+	     i < found.count && tries < TRIES_PER_ROUND && !flmem_tracee_thread_must_exit(); i++) {
 		enum attempt attempt;
 
-		if (flmem_stopped_thread_is_timed(borrow, found.rows[i].tid))
+		if (flmem_stopped_thread_is_timed(borrow, found.rows[i].tid) ||
+		    refuses_new(borrow, found.rows[i].tid))
 			continue;
 		tries++;
 		flmem_error_clear(borrow->err);
@@ -400,45 +427,67 @@ static int try_loan(struct flmem_borrow_state *borrow)
 	return borrow->options->computing ? try_computing(borrow) : try_threads(borrow);
 }
 
-static int run_with_retries(struct flmem_borrow_state *borrow)
-{
-	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
-
-	for (;;) {
-		int rc = try_loan(borrow);
-
-		if (flmem_tracee_thread_must_exit() ||
-		    (rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))
-			return rc;
-		if (borrow->options->single_pass ||
-		    flmem_clock_us() - start + backoff > borrow->options->timeout_us)
-			return rc < 0 ? rc : FLMEM_EUNSAFE;
-		flmem_clock_sleep_us(backoff);
-		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
-	}
-}
-
 struct borrow_run {
 	struct flmem_borrow_state *borrow;
+	uint64_t start_us, backoff_us;
+	uint64_t pause_us; /* before the next pass; 0: there is none */
+	bool surveyed;
 	int rc;
 };
+
+/* True if another pass follows, after `pause_us`. */
+static bool passes_again(struct borrow_run *run)
+{
+	const struct flmem_borrow_state *borrow = run->borrow;
+	const uint64_t due_us = flmem_quiet_stop_due_us(&borrow->sleepers);
+	const bool surveyed = run->surveyed;
+
+	run->pause_us = 0;
+	run->surveyed = true;
+	if (flmem_tracee_is_stuck() ||
+	    (run->rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))
+		return false;
+	run->pause_us = due_us > run->backoff_us ? due_us : run->backoff_us;
+	/* The pass that only finds out who sleeps does not count. */
+	if ((borrow->options->single_pass && (surveyed || !due_us)) ||
+	    flmem_clock_us() - run->start_us + run->pause_us > borrow->options->timeout_us) {
+		run->pause_us = 0;
+		run->rc = run->rc < 0 ? run->rc : FLMEM_EUNSAFE;
+		return false;
+	}
+	run->backoff_us =
+		run->backoff_us * 2 < BACKOFF_US_MAX ? run->backoff_us * 2 : BACKOFF_US_MAX;
+	return true;
+}
 
 static void run_on_thread(void *context)
 {
 	struct borrow_run *run = context;
 
-	run->rc = run_with_retries(run->borrow);
+	for (;;) {
+		run->rc = try_loan(run->borrow);
+		if (!passes_again(run) || flmem_tracee_thread_must_exit())
+			return;
+		flmem_clock_sleep_us(run->pause_us);
+	}
 }
 
-/* On a thread that ends: its end releases a thread of the target that cannot be stopped. */
+/* On threads that end: their end releases a thread of the target that is not to be stopped. */
 static int run_in_thread(struct flmem_borrow_state *borrow)
 {
-	struct borrow_run run = {.borrow = borrow};
-	int failed = flmem_attempt_run_on_thread(run_on_thread, &run);
+	struct borrow_run run = {
+		.borrow = borrow, .start_us = flmem_clock_us(), .backoff_us = BACKOFF_US_MIN};
 
-	if (failed)
-		return flmem_error_set(borrow->err, FLMEM_EFAILED, failed, "cannot start a thread");
-	return run.rc;
+	for (;;) {
+		int failed = flmem_attempt_run_on_thread(run_on_thread, &run);
+
+		if (failed)
+			return flmem_error_set(borrow->err, FLMEM_EFAILED, failed,
+					       "cannot start a thread");
+		if (!run.pause_us)
+			return run.rc;
+		flmem_clock_sleep_us(run.pause_us);
+	}
 }
 
 static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err)

@@ -18,6 +18,7 @@
 #include "remote/call_return.h"
 #include "remote/chain.h"
 #include "remote/chain_code.h"
+#include "remote/checks/quiet_stop.h"
 #include "remote/errno_place.h"
 #include "remote/gadgets.h"
 
@@ -32,6 +33,7 @@ struct flmem_borrow_state {
 	struct flmem_gadgets gadgets;
 	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
 	size_t timed_count;
+	struct flmem_quiet_sleepers sleepers;
 	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
 	pid_t refused_tid;
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */

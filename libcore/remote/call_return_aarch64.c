@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -19,6 +20,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch_aarch64.h"
+#include "remote/checks/waits.h"
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
@@ -39,6 +41,19 @@
 #define FLAGS_OFFSET   8U /* sa_flags in the kernel's struct sigaction */
 #define UNANSWERED     UINT64_MAX
 #define SYSCALL_REPORT (SIGTRAP | 0x80)
+#define STOP_CODE      (SIGTRAP | PTRACE_EVENT_STOP << 8) /* si_code of a stop by an interrupt */
+#define FILTER_CODE    (SIGTRAP | PTRACE_EVENT_SECCOMP << 8)
+
+/* Newer than the headers of some C libraries: linux/ptrace.h. */
+#define REQUEST_CALL_INFO 0x420e /* PTRACE_GET_SYSCALL_INFO */
+#define INFO_SECCOMP	  3	 /* PTRACE_SYSCALL_INFO_SECCOMP */
+
+struct call_info {
+	uint8_t op, unused[3];
+	uint32_t processor;
+	uint64_t pc, sp, number, args[6];
+	uint32_t returned;
+};
 
 enum report {
 	REPORT_NONE,   /* in time: the thread gets no processor, or is frozen */
@@ -250,7 +265,7 @@ static bool sort_signal(struct entering *entering, int signal, int *ret_pass)
 static void leave_in_call(struct flmem_tracee *tracee)
 {
 	tracee->stopped = false;
-	tracee->in_call = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0; /* or it is gone */
+	tracee->runs_on = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0; /* or it is gone */
 }
 
 static void enter_call(struct entering *entering)
@@ -297,20 +312,67 @@ static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_t
 		(void)set_call_number(tracee->tid, -1);
 }
 
-void flmem_call_return_release(struct flmem_tracee *tracee)
+/*
+ * The first argument of the call that a stop has ended. The kernel still has it, and shows it to
+ * the tracer in a stop for a filter of seccomp, which it knows by the siginfo of the stop
+ * (ptrace_get_syscall_info() in kernel/ptrace.c). Nothing but a tracer reads that of this stop.
+ */
+static int read_first_argument(pid_t tid, uint64_t *ret_value)
 {
-	struct flmem_thread_state before;
-	struct entering entering = {.tracee = tracee, .own = &before, .start_us = flmem_clock_us()};
-	const bool filtered = tracee->filtered;
+	struct call_info call;
+	siginfo_t own, shown;
+	long got;
+
+	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &own) < 0)
+		return -errno;
+	if (own.si_code != STOP_CODE) /* with its whole process: SIGSTOP ends the call, too */
+		return -EBUSY;
+	shown = own;
+	shown.si_code = FILTER_CODE;
+	if (ptrace(PTRACE_SETSIGINFO, tid, NULL, &shown) < 0)
+		return -errno;
+	memset(&call, 0, sizeof(call));
+	got = ptrace(REQUEST_CALL_INFO, tid, (void *)sizeof(call), &call);
+	if (ptrace(PTRACE_SETSIGINFO, tid, NULL, &own) < 0)
+		return -errno;
+	if (got <= 0 || call.op != INFO_SECCOMP)
+		return -ENOTSUP; /* before Linux 5.3 */
+	*ret_value = call.args[0];
+	return 0;
+}
+
+/*
+ * A call that the stop has ended with EINTR is one that the thread entered after the last look at
+ * it (remote/checks/quiet_stop.h). The thread is set in front of it again.
+ */
+static bool set_back(pid_t tid, struct flmem_thread_state *state)
+{
+	struct user_regs_struct *r = &state->regs;
+	struct flmem_task_wait at = {.number = (long)(int)r->regs[8], .sp = r->sp, .pc = r->pc};
+
+	if (!flmem_arch_gave_eintr(state) || state->at_svc)
+		return false;
+	memcpy(at.args, r->regs, sizeof(at.args));
+	if (read_first_argument(tid, &at.args[0]) || !flmem_wait_is_repeatable(&at))
+		return false;
+	r->regs[0] = at.args[0];
+	r->pc -= CODE_BYTES;
+	state->at_svc = true;
+	return set_own_registers(tid, r) == 0;
+}
+
+static void release_filtered(struct entering *entering)
+{
+	struct flmem_tracee *tracee = entering->tracee;
+	const struct flmem_thread_state *before = entering->own;
 	int signal = 0;
 
-	tracee->filtered = false; /* only once, also if it does not stop */
-	if (!filtered || flmem_arch_read_registers(tracee->tid, &before) || !before.at_svc ||
-	    !flmem_arch_interrupted_in(&before, &tracee->wait))
+	entering->start_us = flmem_clock_us();
+	if (!before->at_svc || !flmem_arch_interrupted_in(before, &tracee->wait))
 		return;
-	switch (run_to_report(&entering, 0, &signal)) {
+	switch (run_to_report(entering, 0, &signal)) {
 	case REPORT_CALL:
-		skip_restart(tracee, &before);
+		skip_restart(tracee, before);
 		break;
 	case REPORT_SIGNAL: /* the kernel knows its call */
 		tracee->signal = signal;
@@ -318,6 +380,21 @@ void flmem_call_return_release(struct flmem_tracee *tracee)
 	default:
 		break;
 	}
+}
+
+void flmem_call_return_release(struct flmem_tracee *tracee)
+{
+	struct flmem_thread_state before;
+	struct entering entering = {.tracee = tracee, .own = &before};
+	const bool filtered = tracee->filtered, resumable = tracee->resumable;
+
+	tracee->filtered = false; /* only once, also if it does not stop */
+	if ((!filtered && resumable) || flmem_arch_read_registers(tracee->tid, &before))
+		return;
+	if (!resumable && set_back(tracee->tid, &before))
+		enter_call(&entering);
+	else if (filtered)
+		release_filtered(&entering);
 }
 
 #else

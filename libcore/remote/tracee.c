@@ -27,7 +27,7 @@
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
 #define RELEASE_PAUSE_US 10000U
 
-static _Thread_local bool thread_must_exit;
+static _Thread_local bool thread_must_exit, is_stuck;
 
 static long send_request(flmem_ptrace_request what, pid_t tid, long data)
 {
@@ -179,7 +179,7 @@ static void release_exec_successor(pid_t leader)
 		if (detach_thread(leader))
 			return;
 		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
-			thread_must_exit = true;
+			thread_must_exit = is_stuck = true;
 			return;
 		}
 		flmem_clock_sleep_us(PAUSE_US);
@@ -276,6 +276,11 @@ bool flmem_tracee_thread_must_exit(void)
 	return thread_must_exit;
 }
 
+bool flmem_tracee_is_stuck(void)
+{
+	return is_stuck;
+}
+
 /*
  * Only a stopped thread can be detached. A thread in an uninterruptible call stops when that call
  * is over; if it were forgotten before, it would stay stopped. When the tracing thread ends, the
@@ -299,7 +304,7 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 		if (event != FLMEM_TRACEE_NOTHING)
 			continue;
 		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
-			thread_must_exit = true;
+			thread_must_exit = is_stuck = true;
 			return false;
 		}
 		flmem_clock_sleep_us(RELEASE_PAUSE_US);
@@ -313,11 +318,7 @@ static bool stop_for_release(struct flmem_tracee *tracee)
  */
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (tracee->in_call) {
-		thread_must_exit = true;
-		*tracee = (struct flmem_tracee){0};
-	}
-	while (tracee->tid && stop_for_release(tracee)) {
+	while (tracee->tid && !tracee->runs_on && stop_for_release(tracee)) {
 		if (!tracee->resumable)
 			make_resumable(tracee->tid);
 		flmem_shared_signals_await(tracee->tid, tracee->leader);
@@ -327,5 +328,6 @@ void flmem_tracee_release(struct flmem_tracee *tracee)
 			break;
 		tracee->stopped = false;
 	}
+	thread_must_exit |= tracee->runs_on;
 	*tracee = (struct flmem_tracee){0};
 }

@@ -32,10 +32,10 @@ struct flmem_tracee {
 	bool resumable; /* its registers are valid to continue with */
 	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
 	/*
-	 * It runs on in its call, and its release leaves it to the end of the calling thread, which
-	 * must be immediate: a detached thread takes signals, which ends some calls with EINTR.
+	 * It is not stopped, and its release leaves it to the end of the calling thread, which must
+	 * be immediate: a stop, or detaching it, ends some calls with EINTR.
 	 */
-	bool in_call;
+	bool runs_on;
 	int signal;		     /* that is delivered to it when it is detached; 0: none */
 	struct flmem_task_wait wait; /* before the interrupt, if it is `filtered` */
 };
@@ -66,6 +66,9 @@ void flmem_tracee_release(struct flmem_tracee *tracee);
 
 /* True if the calling thread still traces a thread that it could not release, or has left. */
 bool flmem_tracee_thread_must_exit(void);
+
+/* True if it could not release one. */
+bool flmem_tracee_is_stuck(void);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)
 

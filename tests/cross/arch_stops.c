@@ -90,25 +90,47 @@ void flmem_buf_clear(struct flmem_buf *text)
 	*text = (struct flmem_buf){0};
 }
 
-int flmem_status_read_thread(const struct flmem_process *of, pid_t tid,
-			     struct flmem_status *ret_status)
+#define STATUS_FD 100
+#define WAIT_FD	  101
+
+int flmem_status_read_open(int fd, struct flmem_status *ret_status)
 {
 	const struct look *look = &looks[status_looks++ % LOOKS];
 
-	(void)of, (void)tid;
+	if (fd != STATUS_FD)
+		return -1;
 	*ret_status = (struct flmem_status){.voluntary_switches.value = look->sleeps,
 					    .involuntary_switches.value = look->losses};
 	return 0;
 }
 
-int flmem_task_read_wait(const struct flmem_process *of, pid_t tid,
-			 struct flmem_task_wait *ret_wait)
+int flmem_status_read_thread(const struct flmem_process *of, pid_t tid,
+			     struct flmem_status *ret_status)
+{
+	(void)of, (void)tid;
+	return flmem_status_read_open(STATUS_FD, ret_status);
+}
+
+int flmem_task_open_wait(const struct flmem_process *of, pid_t tid)
+{
+	(void)of;
+	return tid == TID ? WAIT_FD : -1;
+}
+
+int flmem_task_read_open_wait(int fd, struct flmem_task_wait *ret_wait)
 {
 	const struct look *look = &looks[wait_looks++ % LOOKS];
 
-	(void)of, (void)tid;
+	if (fd != WAIT_FD)
+		return -1;
 	*ret_wait = look->at;
 	return look->rc;
+}
+
+int flmem_task_read_wait(const struct flmem_process *of, pid_t tid,
+			 struct flmem_task_wait *ret_wait)
+{
+	return flmem_task_read_open_wait(flmem_task_open_wait(of, tid), ret_wait);
 }
 
 static const char *why(long number, uint64_t descriptor, int argument, uint64_t timeout)
@@ -189,6 +211,7 @@ static struct flmem_candidate sleeper(void)
 	const struct flmem_candidate candidate = {
 		.tid = TID,
 		.sleeps = 5,
+		.losses = 2,
 		.at = {.number = SYS_nanosleep, .args = {1, 2, 3, 4, 5, 6}, .sp = 64, .pc = 0x1000},
 	};
 
@@ -198,42 +221,132 @@ static struct flmem_candidate sleeper(void)
 	return candidate;
 }
 
+/* Notes one thread, as a pass finds it. */
+static void note(struct flmem_quiet_sleepers *sleepers, struct flmem_candidate candidate)
+{
+	const struct flmem_candidates found = {.rows = &candidate, .count = 1};
+
+	flmem_quiet_stop_note(sleepers, &found);
+}
+
 static void a_thread_must_sleep_for_a_while(void)
 {
 	struct flmem_candidate candidate = sleeper();
-	const uint64_t start = flmem_clock_us();
-	struct flmem_task_wait at;
+	struct flmem_quiet_sleepers sleepers = {0};
+	uint64_t due;
 
-	CHECK(!flmem_quiet_stop_awake(&process, &candidate));
-	CHECK(flmem_clock_us() - start >= 2000 && status_looks == 2 && wait_looks == 2);
-	candidate = sleeper();
-	CHECK(flmem_quiet_stop_is_safe(&process, TID, &at));
-	CHECK(at.number == SYS_nanosleep && at.args[0] == 1);
-	candidate.computes = true;
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID) && !flmem_quiet_stop_due_us(&sleepers));
+	note(&sleepers, candidate);
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID));
+	due = flmem_quiet_stop_due_us(&sleepers);
+	CHECK(due > 0 && due <= 50000);
+	sleepers.rows[0].since_us -= 49999; /* nearly over */
+	note(&sleepers, candidate);
+	flmem_clock_sleep_us(10);
+	CHECK(!flmem_quiet_stop_is_new(&sleepers, TID) && !flmem_quiet_stop_due_us(&sleepers));
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + 1)); /* it was not found */
+}
+
+static void a_thread_that_moved_begins_anew(void)
+{
+	struct flmem_candidate candidate = sleeper(), slept = candidate, lost = candidate,
+			       other = candidate;
+	struct flmem_quiet_sleepers sleepers = {0};
+
+	slept.sleeps++;
+	lost.losses++;
+	other.tid++;
+	for (const struct flmem_candidate *now[] = {&slept, &lost, &other, NULL}, **p = now; *p;
+	     p++) {
+		note(&sleepers, candidate);
+		sleepers.rows[0].since_us -= 60000;
+		CHECK(!flmem_quiet_stop_is_new(&sleepers, TID));
+		note(&sleepers, **p);
+		CHECK(flmem_quiet_stop_is_new(&sleepers, TID));
+	}
+}
+
+static void all_threads_are_noted(void)
+{
+	struct flmem_candidate rows[FLMEM_CANDIDATES_MAX + 1];
+	const struct flmem_candidates found = {.rows = rows, .count = FLMEM_CANDIDATES_MAX + 1};
+	struct flmem_quiet_sleepers sleepers = {0};
+
+	for (size_t i = 0; i < found.count; i++) {
+		rows[i] = sleeper();
+		rows[i].tid += (pid_t)i;
+	}
+	flmem_quiet_stop_note(&sleepers, &found);
+	CHECK(sleepers.count == FLMEM_CANDIDATES_MAX);
+	for (size_t i = 0; i < sleepers.count; i++)
+		sleepers.rows[i].since_us -= 10000 * i;
+	CHECK(flmem_quiet_stop_due_us(&sleepers) <= 10000); /* of the fifth */
+	flmem_quiet_stop_note(&sleepers, &found);
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + 4));
+	CHECK(!flmem_quiet_stop_is_new(&sleepers, TID + 5));
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + FLMEM_CANDIDATES_MAX));
+}
+
+static void the_last_look_shows_the_same_sleep(void)
+{
+	const struct flmem_candidate candidate = sleeper();
+
+	CHECK(flmem_quiet_stop_open(&process, TID) == WAIT_FD);
+	CHECK(flmem_quiet_stop_sleeps_on(&candidate, STATUS_FD, WAIT_FD));
+	CHECK(status_looks == 1 && wait_looks == 1);
+	CHECK(!flmem_quiet_stop_sleeps_on(&candidate, -1, WAIT_FD));
+	CHECK(!flmem_quiet_stop_sleeps_on(&candidate, STATUS_FD, -1));
+}
+
+static bool sleeps_on_after(const struct flmem_candidate *candidate)
+{
+	status_looks = wait_looks = 0;
+	return flmem_quiet_stop_sleeps_on(candidate, STATUS_FD, WAIT_FD);
 }
 
 static void a_thread_that_was_awake_is_not_stopped(void)
 {
 	struct flmem_candidate candidate = sleeper();
 
-	candidate.sleeps = 4; /* it has slept again since it was found */
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	looks[0].sleeps = 6;
+	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
-	looks[1].sleeps = 6;
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	looks[0].losses = 3;
+	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
-	looks[1].losses = 3;
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	looks[0].rc = 0; /* it runs */
+	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
-	looks[1].rc = 0; /* it runs */
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
-	candidate = sleeper();
-	looks[1].at.args[0] = 9; /* another call, with the same number of sleeps */
-	CHECK(flmem_quiet_stop_awake(&process, &candidate));
+	looks[0].at.args[0] = 9; /* another call, with the same number of sleeps */
+	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
 	looks[0].at.sp = 32;
-	CHECK(flmem_quiet_stop_awake(&process, &candidate) && status_looks == 1);
+	CHECK(!sleeps_on_after(&candidate));
+	candidate = sleeper();
+	looks[0].at.pc = 0x1004;
+	CHECK(!sleeps_on_after(&candidate));
+	candidate = sleeper();
+	looks[0].at.number = SYS_read;
+	CHECK(!sleeps_on_after(&candidate));
+}
+
+static void a_thread_that_is_no_candidate_is_watched(void)
+{
+	const struct flmem_candidate candidate = sleeper();
+	const uint64_t start = flmem_clock_us();
+	struct flmem_candidate watched;
+
+	CHECK(flmem_quiet_stop_watch(&process, TID, &watched));
+	CHECK(flmem_clock_us() - start >= 50000);
+	CHECK(watched.tid == TID && watched.at.args[0] == 1 && watched.sleeps == 5);
+	CHECK(sleeps_on_after(&watched));
+	(void)sleeper();
+	looks[0].at.number = SYS_epoll_pwait;
+	CHECK(!flmem_quiet_stop_watch(&process, TID, &watched));
+	(void)sleeper();
+	looks[0].rc = 0;
+	CHECK(!flmem_quiet_stop_watch(&process, TID, &watched));
+	(void)candidate;
 }
 
 static void a_chain_ends_in_its_park(void)
@@ -267,7 +380,11 @@ int main(void)
 	a_timeout_must_be_writable();
 	only_files_that_restart_are_read();
 	a_thread_must_sleep_for_a_while();
+	a_thread_that_moved_begins_anew();
+	all_threads_are_noted();
+	the_last_look_shows_the_same_sleep();
 	a_thread_that_was_awake_is_not_stopped();
+	a_thread_that_is_no_candidate_is_watched();
 	a_chain_ends_in_its_park();
 	if (!failures)
 		printf("aarch64: what may be stopped is as it should be\n");

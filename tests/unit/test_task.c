@@ -83,10 +83,29 @@ static void the_own_threads_are_listed(void **state)
 	assert_true(found);
 	/* A thread that asks about itself is in that very read. */
 	assert_int_equal(flmem_task_read_wait(&self, getpid(), &wait), 1);
-	assert_int_equal(wait.number, SYS_read);
+	assert_int_equal(wait.number, SYS_pread64);
 	flmem_task_name(&self, getpid(), name, sizeof(name));
 	assert_true(strncmp(name, "test_task", 9) == 0);
 	assert_int_equal(flmem_task_read_wait(&self, 1, &wait), -ENOENT);
+	assert_int_equal(flmem_task_open_wait(&self, 1), -ENOENT);
+}
+
+static void an_open_file_shows_what_a_thread_waits_in_now(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct flmem_task_wait wait;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	FLMEM_AUTO_CLOSE int fd = flmem_task_open_wait(&self, getpid());
+	assert_true(fd >= 0);
+	for (int i = 0; i < 2; i++) {
+		wait = (struct flmem_task_wait){0};
+		assert_int_equal(flmem_task_read_open_wait(fd, &wait), 1);
+		assert_int_equal(wait.number, SYS_pread64);
+		assert_int_equal(wait.args[0], fd);
+	}
+	assert_int_equal(flmem_task_read_open_wait(-1, &wait), -EBADF);
 }
 
 struct shown {
@@ -141,6 +160,7 @@ int main(void)
 		cmocka_unit_test(running_and_faulting_threads_are_told_apart),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(the_own_threads_are_listed),
+		cmocka_unit_test(an_open_file_shows_what_a_thread_waits_in_now),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_in_is_also_found_in_its_stack,
 						setup, tree_teardown),
 	};

@@ -119,7 +119,7 @@ static const char *examine_further(const struct candidate_search *search,
 	if (reason)
 		return reason;
 	if (flmem_status_read_thread(search->view->process, row->tid, &status) ||
-	    status.voluntary_switches.unknown)
+	    status.voluntary_switches.unknown || status.involuntary_switches.unknown)
 		return "cannot be read";
 	if (status.shadow_stack) /* a thread may have one that the first thread has not */
 		return "has a shadow stack";
@@ -131,6 +131,7 @@ static const char *examine_further(const struct candidate_search *search,
 	    flmem_task_is_supervised(search->view->process, row->tid))
 		return "has its system call made by another process (seccomp)";
 	row->sleeps = status.voluntary_switches.value;
+	row->losses = status.involuntary_switches.value;
 	return NULL;
 }
 

@@ -53,6 +53,7 @@ struct flmem_candidate {
 	uint64_t link; /* flmem_arch_link() once it is stopped, else 0 */
 	uint64_t cpu_ns;
 	uint64_t sleeps; /* times it went to sleep, including this wait */
+	uint64_t losses; /* times it lost its processor */
 };
 
 /*

@@ -7,7 +7,9 @@
  * remote/checks/waits.h goes on after a stop. On aarch64 the kernel decides before the stop: a call
  * that ends with plain EINTR has lost its first argument and cannot be made again
  * (docs/internals/borrowing-on-aarch64.md). So there only threads are stopped that sleep in a call
- * which the kernel itself makes again.
+ * which the kernel itself makes again, and that have slept in it for a while: the sooner a thread
+ * wakes up, the more likely it does so in the moment between the last look at it and the stop. What
+ * then ends with EINTR is made again by remote/call_return_aarch64.c.
  */
 
 #include <stdbool.h>
@@ -20,6 +22,15 @@
 
 struct flmem_maps;
 struct flmem_process;
+
+/* The threads that one borrowing has found asleep so far, and since when. */
+struct flmem_quiet_sleepers {
+	struct {
+		pid_t tid;
+		uint64_t sleeps, losses, since_us;
+	} rows[FLMEM_CANDIDATES_MAX];
+	size_t count;
+};
 
 #ifdef __aarch64__
 
@@ -35,15 +46,37 @@ const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 const char *flmem_quiet_stop_refuses_computing(void);
 
 /*
- * Waits some milliseconds; the reason if the thread has not slept all the time in the wait that it
- * was found in (static), or NULL. To be called right before it is seized and interrupted.
+ * Notes the threads that were found; those that have not moved since the last time keep their
+ * place.
  */
-const char *flmem_quiet_stop_awake(const struct flmem_process *process,
-				   const struct flmem_candidate *candidate);
+void flmem_quiet_stop_note(struct flmem_quiet_sleepers *sleepers,
+			   const struct flmem_candidates *found);
 
-/* The same for a thread that is not a candidate; the wait that it sleeps in where that is asked. */
-bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
-			      struct flmem_task_wait *ret_at);
+/* Why this noted thread is not to be stopped yet, or NULL. */
+const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers, pid_t tid);
+
+/* Microseconds until one of those for which that is too early has slept long enough; 0: none. */
+uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers);
+
+/*
+ * Opens what shows the call of a thread. Negative errno; -1 where nothing is asked. In one step
+ * with the next function nothing is opened between the last look and the stop.
+ */
+int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid);
+
+/*
+ * The last look at a thread, which is seized already: whether it has slept all the time in the wait
+ * that it was found in. status_fd: of flmem_status_open_thread().
+ */
+bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int status_fd,
+				int wait_fd);
+
+/*
+ * For a thread that is not a candidate: waits until it has slept long enough. False if it may not
+ * be stopped; otherwise *ret_candidate has what the last look needs.
+ */
+bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
+			    struct flmem_candidate *ret_candidate);
 
 /* Waits until a thread sleeps in the park of its chain; false if not, or in another call. */
 bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
@@ -64,17 +97,43 @@ static inline const char *flmem_quiet_stop_refuses_computing(void)
 	return NULL;
 }
 
-static inline const char *flmem_quiet_stop_awake(const struct flmem_process *process,
-						 const struct flmem_candidate *candidate)
+static inline void flmem_quiet_stop_note(struct flmem_quiet_sleepers *sleepers,
+					 const struct flmem_candidates *found)
 {
-	(void)process, (void)candidate;
+	(void)sleepers, (void)found;
+}
+
+static inline const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers,
+						  pid_t tid)
+{
+	(void)sleepers, (void)tid;
 	return NULL;
 }
 
-static inline bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
-					    struct flmem_task_wait *ret_at)
+static inline uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers)
 {
-	(void)process, (void)tid, (void)ret_at;
+	(void)sleepers;
+	return 0;
+}
+
+static inline int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid)
+{
+	(void)process, (void)tid;
+	return -1;
+}
+
+static inline bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate,
+					      int status_fd, int wait_fd)
+{
+	(void)candidate, (void)status_fd, (void)wait_fd;
+	return true;
+}
+
+static inline bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
+					  struct flmem_candidate *ret_candidate)
+{
+	(void)process;
+	*ret_candidate = (struct flmem_candidate){.tid = tid, .at.number = -1};
 	return true;
 }
 

@@ -21,7 +21,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-#define SLEEP_US	5000U /* between two reads of a thread */
+#define SLEEP_US	50000U /* that a thread has slept for at least */
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U
 
@@ -129,56 +129,89 @@ const char *flmem_quiet_stop_refuses_computing(void)
 	return "computes, and the system call that it makes next may end with EINTR (aarch64)";
 }
 
-/* False if it does not sleep in this wait. */
-static bool look_at(const struct flmem_process *process, pid_t tid,
-		    const struct flmem_task_wait *at, struct flmem_status *ret_status)
+void flmem_quiet_stop_note(struct flmem_quiet_sleepers *sleepers,
+			   const struct flmem_candidates *found)
 {
+	const struct flmem_quiet_sleepers before = *sleepers;
+	const uint64_t now = flmem_clock_us();
+
+	sleepers->count = 0;
+	for (size_t i = 0; i < found->count && i < FLMEM_CANDIDATES_MAX; i++) {
+		const struct flmem_candidate *row = &found->rows[i];
+		uint64_t since = now;
+
+		for (size_t j = 0; j < before.count; j++)
+			if (before.rows[j].tid == row->tid &&
+			    before.rows[j].sleeps == row->sleeps &&
+			    before.rows[j].losses == row->losses)
+				since = before.rows[j].since_us;
+		sleepers->rows[i].tid = row->tid;
+		sleepers->rows[i].sleeps = row->sleeps;
+		sleepers->rows[i].losses = row->losses;
+		sleepers->rows[i].since_us = since;
+		sleepers->count++;
+	}
+}
+
+const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers, pid_t tid)
+{
+	for (size_t i = 0; i < sleepers->count; i++)
+		if (sleepers->rows[i].tid == tid)
+			return flmem_clock_us() - sleepers->rows[i].since_us < SLEEP_US ? awake
+											: NULL;
+	return awake;
+}
+
+uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers)
+{
+	const uint64_t now = flmem_clock_us();
+	uint64_t due = 0;
+
+	for (size_t i = 0; i < sleepers->count; i++) {
+		const uint64_t slept = now - sleepers->rows[i].since_us;
+
+		if (slept < SLEEP_US && (!due || SLEEP_US - slept < due))
+			due = SLEEP_US - slept;
+	}
+	return due;
+}
+
+int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid)
+{
+	return flmem_task_open_wait(process, tid);
+}
+
+bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int status_fd, int wait_fd)
+{
+	const struct flmem_task_wait *at = &candidate->at;
+	struct flmem_status status;
 	struct flmem_task_wait now;
 
 	/* The quickest last: what it does now matters most. */
-	return flmem_status_read_thread(process, tid, ret_status) == 0 &&
-	       !ret_status->voluntary_switches.unknown &&
-	       !ret_status->involuntary_switches.unknown &&
-	       flmem_task_read_wait(process, tid, &now) == 1 && now.number == at->number &&
+	return flmem_status_read_open(status_fd, &status) == 0 &&
+	       !status.voluntary_switches.unknown && !status.involuntary_switches.unknown &&
+	       status.voluntary_switches.value == candidate->sleeps &&
+	       status.involuntary_switches.value == candidate->losses &&
+	       flmem_task_read_open_wait(wait_fd, &now) == 1 && now.number == at->number &&
 	       now.sp == at->sp && now.pc == at->pc &&
 	       memcmp(now.args, at->args, sizeof(now.args)) == 0;
 }
 
-static bool sleeps_on(const struct flmem_process *process, pid_t tid,
-		      const struct flmem_task_wait *at, uint64_t *ret_sleeps)
+bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
+			    struct flmem_candidate *ret_candidate)
 {
-	struct flmem_status before, after;
+	struct flmem_status status;
 
-	if (!look_at(process, tid, at, &before))
+	*ret_candidate = (struct flmem_candidate){.tid = tid, .at.number = -1};
+	if (flmem_task_read_wait(process, tid, &ret_candidate->at) != 1 ||
+	    flmem_quiet_stop_refuses(process, NULL, tid, &ret_candidate->at) ||
+	    flmem_status_read_thread(process, tid, &status) || status.voluntary_switches.unknown ||
+	    status.involuntary_switches.unknown)
 		return false;
+	ret_candidate->sleeps = status.voluntary_switches.value;
+	ret_candidate->losses = status.involuntary_switches.value;
 	flmem_clock_sleep_us(SLEEP_US);
-	*ret_sleeps = before.voluntary_switches.value;
-	return look_at(process, tid, at, &after) &&
-	       after.voluntary_switches.value == before.voluntary_switches.value &&
-	       after.involuntary_switches.value == before.involuntary_switches.value;
-}
-
-const char *flmem_quiet_stop_awake(const struct flmem_process *process,
-				   const struct flmem_candidate *candidate)
-{
-	uint64_t sleeps;
-
-	if (candidate->computes)
-		return flmem_quiet_stop_refuses_computing();
-	return sleeps_on(process, candidate->tid, &candidate->at, &sleeps) &&
-			       sleeps == candidate->sleeps
-		       ? NULL
-		       : awake;
-}
-
-bool flmem_quiet_stop_is_safe(const struct flmem_process *process, pid_t tid,
-			      struct flmem_task_wait *ret_at)
-{
-	uint64_t sleeps;
-
-	return flmem_task_read_wait(process, tid, ret_at) == 1 &&
-	       !flmem_quiet_stop_refuses(process, NULL, tid, ret_at) &&
-	       sleeps_on(process, tid, ret_at, &sleeps);
+	return true;
 }
 
 /* No thread is borrowed that has made its own call there (remote/checks/stopped_thread.c). */

@@ -429,6 +429,23 @@ struct running {
 	int rc;
 };
 
+/* One that has moved on since it was watched is left alone. */
+static int stop_thread(const struct running *running, const struct flmem_candidate *watched,
+		       struct flmem_tracee *tracee)
+{
+	const struct flmem_process *process = running->process;
+	FLMEM_AUTO_CLOSE int status_fd = flmem_status_open_thread(process, running->tid);
+	FLMEM_AUTO_CLOSE int wait_fd = flmem_quiet_stop_open(process, running->tid);
+	int rc = flmem_tracee_seize(tracee, running->tid, process->pid);
+
+	if (rc)
+		return rc;
+	tracee->runs_on = !flmem_quiet_stop_sleeps_on(watched, status_fd, wait_fd);
+	return tracee->runs_on || flmem_tracee_stop(tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED
+		       ? -EAGAIN
+		       : 0;
+}
+
 /* Stops the thread: the kernel shows the filters of stopped threads only. */
 static void check_stopped_thread(void *context)
 {
@@ -437,14 +454,13 @@ static void check_stopped_thread(void *context)
 	struct running *running = context;
 	const struct flmem_process *process = running->process;
 	const pid_t tid = running->tid;
-	struct flmem_task_wait at = {.number = -1};
+	struct flmem_candidate watched;
 	struct flmem_status status;
-	int rc = flmem_quiet_stop_is_safe(process, tid, &at)
-			 ? flmem_tracee_seize(&tracee, tid, process->pid)
+	int rc = flmem_quiet_stop_watch(process, tid, &watched)
+			 ? stop_thread(running, &watched, &tracee)
 			 : -EAGAIN;
 
-	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED ||
-	    flmem_status_read_thread(process, tid, &status))
+	if (rc || flmem_status_read_thread(process, tid, &status))
 		running->rc = flmem_error_set(running->err, FLMEM_EUNSAFE, -rc,
 					      "thread %d of process %d could not be stopped to "
 					      "read its seccomp filter",
@@ -453,7 +469,7 @@ static void check_stopped_thread(void *context)
 		running->rc = flmem_seccomp_check_thread(process->pid, tid, &status, running->calls,
 							 running->err);
 	tracee.filtered = running->rc != 0;
-	tracee.wait = at;
+	tracee.wait = watched.at;
 }
 
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
