@@ -39,8 +39,8 @@ FAULTS = (
           "flmem itself, which a process without an answer would end",
           ("cli.silent/executes",), slow=True),
     Fault("successor-awaited-for-ever", TRACEE,
-          "if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n\t\t\tthread_must_exit = true;"
-          "\n\t\t\treturn;", "if (0) {",
+          "if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n"
+          "\t\t\tthread_must_exit = is_stuck = true;\n\t\t\treturn;", "if (0) {",
           "not waiting for a program that does not stop",
           ("unit.test_tracee_late_exec",), slow=True),
     Fault("signal-stolen", TRACEE,
@@ -119,7 +119,7 @@ FAULTS = (
           "refusing while a lock of the allocator is held",
           ("unit.test_borrow_caller",)),
     Fault("stopped-with-the-process", BORROW,
-          "STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)", "STOP_TIMEOUT_US) == FLMEM_TRACEE_GONE)",
+          "STOP_TIMEOUT_US) == FLMEM_TRACEE_STOPPED;", "STOP_TIMEOUT_US) != FLMEM_TRACEE_GONE;",
           "arming only a thread that our own interrupt stopped",
           ("unit.test_borrow_refused",), slow=True),
     Fault("stopped-by-a-terminal", INTERRUPTS, "sigfillset(&all);", "sigemptyset(&all);",

@@ -24,8 +24,8 @@ FAULTS = (
           "letting go of a thread that executed a program before its stop",
           SUCCESSORS, slow=True),
     Fault("uninterruptible-awaited", TRACEE,
-          "flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n\t\t\tthread_must_exit = true;\n"
-          "\t\t\treturn false;",
+          "flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n"
+          "\t\t\tthread_must_exit = is_stuck = true;\n\t\t\treturn false;",
           "0) {\n\t\t\treturn false;",
           "giving up to wait for a thread that nothing interrupts",
           ("unit.test_borrow_moved",), slow=True),
