@@ -217,7 +217,7 @@ static enum attempt check_stopped(struct flmem_borrow_state *borrow,
 }
 
 /*
- * The thread is seized, but not stopped; between the last look at it and its stop nothing else is
+ * The thread is seized, but not stopped; between its last check and its stop nothing else is
  * done. One that has moved on is left alone: it is released by the end of this thread.
  */
 static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,

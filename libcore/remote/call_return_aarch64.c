@@ -342,8 +342,8 @@ static int read_first_argument(pid_t tid, uint64_t *ret_value)
 }
 
 /*
- * A call that the stop has ended with EINTR is one that the thread entered after the last look at
- * it (remote/checks/quiet_stop.h). The thread is set in front of it again.
+ * A call that the stop has ended with EINTR is one that the thread entered after its last check
+ * (remote/checks/quiet_stop.h). The thread is set in front of it again.
  */
 static bool set_back(pid_t tid, struct flmem_thread_state *state)
 {

@@ -19,8 +19,8 @@ static void four_digits_are_a_number(void **state)
 
 static void anything_else_is_none(void **state)
 {
-	static const char *const texts[] = {"", "1", "123", "12g4", "/000", ":000", "@000", "G000",
-					    "`000", "g000", " 123", "0x12", "-001"};
+	static const char *const texts[] = {"",	    "1",    "123",  "12g4", "/000", ":000", "@000",
+					    "G000", "`000", "g000", " 123", "0x12", "-001"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)

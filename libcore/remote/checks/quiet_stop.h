@@ -8,7 +8,7 @@
  * that ends with plain EINTR has lost its first argument and cannot be made again
  * (docs/internals/borrowing-on-aarch64.md). So there only threads are stopped that sleep in a call
  * which the kernel itself makes again, and that have slept in it for a while: the sooner a thread
- * wakes up, the more likely it does so in the moment between the last look at it and the stop. What
+ * wakes up, the more likely it does so in the moment between its last check and the stop. What
  * then ends with EINTR is made again by remote/call_return_aarch64.c.
  */
 
@@ -59,21 +59,21 @@ const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers,
 uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers);
 
 /*
- * Opens what shows the call of a thread. Negative errno; -1 where nothing is asked. In one step
- * with the next function nothing is opened between the last look and the stop.
+ * Opens what shows the call of a thread, before it is seized: between its last check and the stop
+ * nothing else is done. Negative errno; -1 where nothing is checked.
  */
 int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid);
 
 /*
- * The last look at a thread, which is seized already: whether it has slept all the time in the wait
- * that it was found in. status_fd: of flmem_status_open_thread().
+ * The last check of a thread, which is seized already: whether it has slept all the time in the
+ * wait that it was found in. status_fd: of flmem_status_open_thread().
  */
 bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int status_fd,
 				int wait_fd);
 
 /*
  * For a thread that is not a candidate: waits until it has slept long enough. False if it may not
- * be stopped; otherwise *ret_candidate has what the last look needs.
+ * be stopped; otherwise *ret_candidate has what the last check needs.
  */
 bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
 			    struct flmem_candidate *ret_candidate);

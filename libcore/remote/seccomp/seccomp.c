@@ -430,8 +430,8 @@ struct running {
 };
 
 /* One that has moved on since it was watched is left alone. */
-static int stop_thread(const struct running *running, const struct flmem_candidate *watched,
-		       struct flmem_tracee *tracee)
+static int stop_watched_thread(const struct running *running, const struct flmem_candidate *watched,
+			       struct flmem_tracee *tracee)
 {
 	const struct flmem_process *process = running->process;
 	FLMEM_AUTO_CLOSE int status_fd = flmem_status_open_thread(process, running->tid);
@@ -457,7 +457,7 @@ static void check_stopped_thread(void *context)
 	struct flmem_candidate watched;
 	struct flmem_status status;
 	int rc = flmem_quiet_stop_watch(process, tid, &watched)
-			 ? stop_thread(running, &watched, &tracee)
+			 ? stop_watched_thread(running, &watched, &tracee)
 			 : -EAGAIN;
 
 	if (rc || flmem_status_read_thread(process, tid, &status))
