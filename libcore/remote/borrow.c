@@ -223,7 +223,8 @@ static enum attempt check_stopped(struct flmem_borrow_state *borrow,
 static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
 			const struct flmem_candidate *candidate, int status_fd, int wait_fd)
 {
-	if (flmem_quiet_stop_sleeps_on(candidate, status_fd, wait_fd))
+	tracee->undisturbed = flmem_quiet_stop_sleeps_on(candidate, status_fd, wait_fd);
+	if (tracee->undisturbed)
 		return flmem_tracee_stop(tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_STOPPED;
 	tracee->runs_on = true;
 	borrow->refused = "was awake for a moment while flmem read the other threads";

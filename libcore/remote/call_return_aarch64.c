@@ -343,14 +343,17 @@ static int read_first_argument(pid_t tid, uint64_t *ret_value)
 
 /*
  * A call that the stop has ended with EINTR is one that the thread entered after its last check
- * (remote/checks/quiet_stop.h). The thread is set in front of it again.
+ * (remote/checks/quiet_stop.h). The thread is set in front of it again. Where a handler may have
+ * run, that has ended the call, and the thread was stopped when the handler returned.
  */
-static bool set_back(pid_t tid, struct flmem_thread_state *state)
+static bool set_back(const struct flmem_tracee *tracee, struct flmem_thread_state *state)
 {
+	const pid_t tid = tracee->tid;
 	struct user_regs_struct *r = &state->regs;
 	struct flmem_task_wait at = {.number = (long)(int)r->regs[8], .sp = r->sp, .pc = r->pc};
 
-	if (!flmem_arch_gave_eintr(state) || state->at_svc)
+	if (tracee->resumable || !tracee->undisturbed || !flmem_arch_gave_eintr(state) ||
+	    state->at_svc)
 		return false;
 	memcpy(at.args, r->regs, sizeof(at.args));
 	if (read_first_argument(tid, &at.args[0]) || !flmem_wait_is_repeatable(&at))
@@ -386,12 +389,12 @@ void flmem_call_return_release(struct flmem_tracee *tracee)
 {
 	struct flmem_thread_state before;
 	struct entering entering = {.tracee = tracee, .own = &before};
-	const bool filtered = tracee->filtered, resumable = tracee->resumable;
+	const bool filtered = tracee->filtered;
 
 	tracee->filtered = false; /* only once, also if it does not stop */
-	if ((!filtered && resumable) || flmem_arch_read_registers(tracee->tid, &before))
+	if ((!filtered && tracee->resumable) || flmem_arch_read_registers(tracee->tid, &before))
 		return;
-	if (!resumable && set_back(tracee->tid, &before))
+	if (set_back(tracee, &before))
 		enter_call(&entering);
 	else if (filtered)
 		release_filtered(&entering);

@@ -230,6 +230,8 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 		tracee->stopped = true;
 		return FLMEM_TRACEE_STOPPED;
 	}
+	if (!event)
+		tracee->undisturbed = false;
 	send_request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
 }

@@ -30,7 +30,12 @@ struct flmem_tracee {
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
-	bool filtered;	/* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
+	/*
+	 * It was seen asleep, in no handler, since it was seized, and no signal has been delivered
+	 * to it since: if its call has ended with EINTR, then by its stop.
+	 */
+	bool undisturbed;
+	bool filtered; /* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
 	/*
 	 * It is not stopped, and its release leaves it to the end of the calling thread, which must
 	 * be immediate: a stop, or detaching it, ends some calls with EINTR.

@@ -119,6 +119,7 @@ static void stop_and_release(void)
 		skip();
 	}
 	assert_int_equal(rc, 0);
+	tracee.undisturbed = true;
 	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_STOPPED);
 	flmem_tracee_release(&tracee);
 }

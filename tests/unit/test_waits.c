@@ -144,15 +144,18 @@ static void stop_and_release(void *context)
 	FLMEM_AUTO_FREE struct flmem_thread_state *state = aligned_alloc(64, sizeof(*state));
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct stop *stop = context;
+	struct flmem_task_wait at;
 
 	stop->rc =
 		state ? flmem_tracee_seize(&tracee, stop->victim->pid, stop->victim->pid) : -ENOMEM;
 	if (stop->rc)
 		return;
+	tracee.undisturbed =
+		flmem_task_read_wait(&stop->victim->process, stop->victim->pid, &at) == 1;
 	stop->event = flmem_tracee_stop(&tracee, STOP_US);
 	if (stop->event == FLMEM_TRACEE_STOPPED)
 		stop->rc = flmem_arch_read_registers(tracee.tid, state);
-	stop->ended = flmem_arch_gave_eintr(state);
+	stop->ended = tracee.undisturbed && flmem_arch_gave_eintr(state);
 }
 
 static bool stop_once(const struct victim *victim)

@@ -440,7 +440,8 @@ static int stop_watched_thread(const struct running *running, const struct flmem
 
 	if (rc)
 		return rc;
-	tracee->runs_on = !flmem_quiet_stop_sleeps_on(watched, status_fd, wait_fd);
+	tracee->undisturbed = flmem_quiet_stop_sleeps_on(watched, status_fd, wait_fd);
+	tracee->runs_on = !tracee->undisturbed;
 	return tracee->runs_on || flmem_tracee_stop(tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED
 		       ? -EAGAIN
 		       : 0;
