@@ -109,7 +109,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-static void stop_and_release(void)
+static void stop_and_release(bool undisturbed)
 {
 	struct flmem_tracee tracee = {0};
 	int rc = flmem_tracee_seize(&tracee, child, child);
@@ -119,7 +119,7 @@ static void stop_and_release(void)
 		skip();
 	}
 	assert_int_equal(rc, 0);
-	tracee.undisturbed = true;
+	tracee.undisturbed = undisturbed;
 	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_STOPPED);
 	flmem_tracee_release(&tracee);
 }
@@ -129,7 +129,7 @@ static void the_call_it_is_in_is_the_one_that_goes_on(void **state)
 	(void)state;
 	await_true(read_socket() == ends[0][0]);
 	moves = true;
-	stop_and_release();
+	stop_and_release(true);
 	assert_false(moves);
 	await_true(read_socket() != NO_SOCKET);
 	assert_int_equal(read_socket(), ends[1][0]);
@@ -139,11 +139,22 @@ static void the_call_it_is_in_is_the_one_that_goes_on(void **state)
 	assert_int_equal(page->interrupted, 0);
 }
 
+/* On some processors nothing shows whether the stop or a handler has ended a call. */
+static void what_a_handler_may_have_ended_stays_ended(void **state)
+{
+	(void)state;
+	await_true(read_socket() == ends[0][0]);
+	moves = true;
+	stop_and_release(false);
+	await_true(read_socket() == ends[1][0]);
+	await_true(page->interrupted == flmem_arch_forgets_wait);
+}
+
 static void the_program_sees_no_end_of_a_wait_that_it_stays_in(void **state)
 {
 	(void)state;
 	await_true(read_socket() == ends[0][0]);
-	stop_and_release();
+	stop_and_release(true);
 	await_true(read_socket() == ends[0][0]);
 	assert_int_equal(page->interrupted, 0);
 	assert_int_equal(write(ends[0][1], "a", 1), 1);
@@ -155,6 +166,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_call_it_is_in_is_the_one_that_goes_on,
+						start_patient, end_child),
+		cmocka_unit_test_setup_teardown(what_a_handler_may_have_ended_stays_ended,
 						start_patient, end_child),
 		cmocka_unit_test_setup_teardown(the_program_sees_no_end_of_a_wait_that_it_stays_in,
 						start_endless, end_child),
