@@ -152,6 +152,10 @@ static void stop_and_release(void *context)
 		return;
 	tracee.undisturbed =
 		flmem_task_read_wait(&stop->victim->process, stop->victim->pid, &at) == 1;
+	/* Where nothing else shows which call the stop has ended, flmem leaves such a thread alone. */
+	tracee.runs_on = flmem_arch_forgets_wait && !tracee.undisturbed;
+	if (tracee.runs_on)
+		return;
 	stop->event = flmem_tracee_stop(&tracee, STOP_US);
 	if (stop->event == FLMEM_TRACEE_STOPPED)
 		stop->rc = flmem_arch_read_registers(tracee.tid, state);
@@ -160,7 +164,7 @@ static void stop_and_release(void *context)
 
 static bool stop_once(const struct victim *victim)
 {
-	struct stop stop = {.victim = victim, .rc = -EPERM};
+	struct stop stop = {.victim = victim, .rc = -EPERM, .event = FLMEM_TRACEE_STOPPED};
 
 	await_blocked(victim);
 	/* The thread before may still be about to end. */
