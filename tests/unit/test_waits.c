@@ -152,7 +152,7 @@ static void stop_and_release(void *context)
 		return;
 	tracee.undisturbed =
 		flmem_task_read_wait(&stop->victim->process, stop->victim->pid, &at) == 1;
-	/* Where nothing else shows which call the stop has ended, flmem leaves such a thread alone. */
+	/* flmem leaves it alone where the kernel forgets the call that a stop has ended. */
 	tracee.runs_on = flmem_arch_forgets_wait && !tracee.undisturbed;
 	if (tracee.runs_on)
 		return;

@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -16,6 +17,7 @@
 #include "remote/arch.h"
 #include "remote/checks/hugetlb.h"
 #include "remote/checks/libc_threads.h"
+#include "remote/checks/quiet_stop.h"
 #include "remote/checks/userfaults.h"
 
 /* Both sides of the permission check. */
@@ -127,6 +129,18 @@ int flmem_preflight_rights(const struct flmem_process *process, const struct flm
 	return 0;
 }
 
+static int check_kernel(struct flmem_error *err)
+{
+	struct utsname names;
+
+	if (uname(&names) || flmem_quiet_stop_fits_kernel(names.release))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "Linux %.20s does not show which system call flmem interrupts, so "
+			       "it could end with EINTR (aarch64); use Linux 5.3 or later",
+			       names.release);
+}
+
 int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err)
 {
 	struct flmem_status target;
@@ -134,6 +148,8 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 
 	if (!rc)
 		rc = check_image(view, err);
+	if (!rc)
+		rc = check_kernel(err);
 	if (rc)
 		return rc;
 	if (target.shadow_stack)

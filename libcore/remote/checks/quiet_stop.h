@@ -34,6 +34,9 @@ struct flmem_quiet_sleepers {
 
 #ifdef __aarch64__
 
+/* Whether a kernel of this release shows what the stop of a call has hidden. */
+bool flmem_quiet_stop_fits_kernel(const char *release);
+
 /*
  * Why a stop may end this wait with EINTR (static), or NULL. Without `maps` a wait that needs them
  * is refused.
@@ -83,6 +86,12 @@ bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
 				 const struct flmem_gadgets *gadgets, uint64_t timeout_us);
 
 #else
+
+static inline bool flmem_quiet_stop_fits_kernel(const char *release)
+{
+	(void)release;
+	return true;
+}
 
 static inline const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 						   const struct flmem_maps *maps, pid_t tid,

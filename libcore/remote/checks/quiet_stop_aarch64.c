@@ -16,12 +16,13 @@
 #include "base/files/io.h"
 #include "base/portable.h"
 #include "base/text/hex.h"
+#include "base/text/version_number.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"
 
-#define SLEEP_US	50000U /* that a thread has slept for at least */
+#define SLEEP_US	10000U /* that a thread has slept for at least */
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U
 
@@ -29,6 +30,16 @@ static const char ends[] = "is in a wait that may end with EINTR when it is stop
 static const char ends_socket[] = "waits on a socket, which may have a timeout and end with EINTR "
 				  "when it is stopped (aarch64)";
 static const char awake[] = "did not sleep for long enough to be stopped (aarch64)";
+
+bool flmem_quiet_stop_fits_kernel(const char *release)
+{
+	/* PTRACE_GET_SYSCALL_INFO */
+	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(5, 3, 0);
+	struct flmem_version_number kernel;
+
+	return !flmem_version_number_parse(release, &kernel, NULL) &&
+	       flmem_version_number_compare(&kernel, &first) >= 0;
+}
 
 /* Their reads return ERESTARTSYS. */
 static const char *const quiet_files[] = {
