@@ -432,32 +432,34 @@ struct borrow_run {
 	struct flmem_borrow_state *borrow;
 	uint64_t start_us, backoff_us;
 	uint64_t pause_us; /* before the next pass; 0: there is none */
-	bool surveyed;
+	bool follows;	   /* at once, on threads that the pass before has found asleep */
 	int rc;
 };
 
-/* True if another pass follows, after `pause_us`. */
+/*
+ * True if another pass is to come, after `pause_us`. One that only waits until threads have slept
+ * long enough belongs to the one before.
+ */
 static bool passes_again(struct borrow_run *run)
 {
 	const struct flmem_borrow_state *borrow = run->borrow;
 	const uint64_t due_us = flmem_quiet_stop_due_us(&borrow->sleepers);
-	const bool surveyed = run->surveyed;
 
+	run->follows = due_us && !run->follows;
 	run->pause_us = 0;
-	run->surveyed = true;
 	if (flmem_tracee_is_stuck() ||
 	    (run->rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))
 		return false;
-	run->pause_us = due_us > run->backoff_us ? due_us : run->backoff_us;
-	/* The pass that only finds out who sleeps does not count. */
-	if ((borrow->options->single_pass && (surveyed || !due_us)) ||
+	run->pause_us = run->follows ? due_us : run->backoff_us;
+	if ((borrow->options->single_pass && !run->follows) ||
 	    flmem_clock_us() - run->start_us + run->pause_us > borrow->options->timeout_us) {
 		run->pause_us = 0;
 		run->rc = run->rc < 0 ? run->rc : FLMEM_EUNSAFE;
 		return false;
 	}
-	run->backoff_us =
-		run->backoff_us * 2 < BACKOFF_US_MAX ? run->backoff_us * 2 : BACKOFF_US_MAX;
+	if (!run->follows)
+		run->backoff_us =
+			run->backoff_us * 2 < BACKOFF_US_MAX ? run->backoff_us * 2 : BACKOFF_US_MAX;
 	return true;
 }
 
