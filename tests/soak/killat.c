@@ -2,8 +2,8 @@
 /*
  * killat STOP PROGRAM [ARGS]: kills PROGRAM with SIGKILL at one exact place: its STOP-th stop at a
  * system call, counted from the first ptrace() or pwrite() of one of its threads on and in that
- * thread alone,
- * entry and exit being two stops. Prints
+ * thread alone, or, when it has ended, in the next that does so, entry and exit being two stops.
+ * Prints
  * `killed NUMBER` with the number of that system call, or, when the program ends before,
  * `ended STATUS STOPS TOUCHES`: its exit status, the stops that there were, and how many of its
  * system calls could have changed another process. STOP 0 never kills.
@@ -76,11 +76,18 @@ static void seize(pid_t pid)
 static pid_t threads[THREADS_MAX];
 static size_t thread_count;
 
-static bool know_thread(pid_t tid)
+static bool is_known(pid_t tid)
 {
 	for (size_t i = 0; i < thread_count; i++)
 		if (threads[i] == tid)
 			return true;
+	return false;
+}
+
+static bool know_thread(pid_t tid)
+{
+	if (is_known(tid))
+		return true;
 	if (thread_count < THREADS_MAX)
 		threads[thread_count++] = tid;
 	return false;
@@ -153,7 +160,7 @@ static bool count_stop(pid_t tid, struct count *count)
 {
 	struct ptrace_syscall_info info;
 
-	if (count->tid && count->tid != tid)
+	if (count->tid && count->tid != tid && is_known(count->tid))
 		return false;
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0) {
 		/* Another thread has ended the program since this one stopped. */
@@ -161,9 +168,11 @@ static bool count_stop(pid_t tid, struct count *count)
 			return false;
 		die("PTRACE_GET_SYSCALL_INFO");
 	}
-	if (!count->tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
-			    (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
+	if (count->tid != tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
+				  (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
 		return false;
+	if (count->tid != tid)
+		count->stopped = 0; /* the end of a thread releases what it has seized */
 	count->tid = tid;
 	count->at_exit = info.op == PTRACE_SYSCALL_INFO_EXIT;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
