@@ -35,6 +35,8 @@ EXTENSIONS = (("computes with SVE", "sve", entries.REFUSE),
 ENDED_BY_STOP = ("epoll_", "rt_sigtimedwait", "semtimedop", "recv", "readv", "accept")
 # A computing thread may make such a call next.
 COMPUTES = ("computes alone", "8 threads compete", "computes in C")
+# Threads have to sleep for as long as an flmem that is traced takes to find them.
+SLOWER_US = "300000"
 STOPS = 30  # of the system calls of flmem, among which those are at which it is killed
 
 
@@ -165,6 +167,8 @@ def main():
     if name == "hooks":
         hook_targets(flmem, build, trims)
         return
+    if name == "kills":
+        os.environ["WAKE_EVERY_US"] = SLOWER_US
     for entry in choose(name, os.path.join(build, "tests", "victims")):
         if wanted not in entry.name:
             continue

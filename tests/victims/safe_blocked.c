@@ -58,6 +58,9 @@ static void start_helper(const struct wait_case *wait)
 	if (!wait->wake && !wait->close)
 		return;
 
+	const char *slower = getenv("WAKE_EVERY_US"); /* where flmem is slow, too */
+	const useconds_t every_us = slower ? (useconds_t)atoi(slower) : WAKE_EVERY_US;
+
 	close_case = wait->close;
 	pid_t helper = fork();
 
@@ -70,7 +73,7 @@ static void start_helper(const struct wait_case *wait)
 	signal(SIGRTMIN, end_helper);
 	prctl(PR_SET_PDEATHSIG, SIGRTMIN);
 	while (getppid() == site->victim) {
-		usleep(WAKE_EVERY_US);
+		usleep(every_us);
 		if (wait->wake)
 			wait->wake(site);
 	}
