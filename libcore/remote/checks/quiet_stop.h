@@ -5,7 +5,7 @@
 /*
  * Whether a thread can be stopped without its program noticing. On x86-64 every wait of
  * remote/checks/waits.h goes on after a stop. On aarch64 the kernel decides before the stop: a call
- * that ends with plain EINTR has lost its first argument and cannot be made again
+ * that ends with plain EINTR hides its first argument
  * (docs/internals/borrowing-on-aarch64.md). So there only threads are stopped that sleep in a call
  * which the kernel itself makes again, and that have slept in it for a while: the sooner a thread
  * wakes up, the more likely it does so in the moment between its last check and the stop. What
