@@ -21,6 +21,13 @@ refuse_shared_heap() {
 	refuse_shared_heap clone
 }
 
+@test "nor one that a thread of a second C library (dlmopen) uses without locks" {
+	requires victim:safe_bare
+	run_command timeout 1 "$FLMEM_VICTIMS/safe_bare" namespace
+	[ "$status" != 77 ] || skip "no second C library with threads here"
+	refuse_shared_heap namespace
+}
+
 # Such a thread has the thread-local data of another one, in which these allocators keep theirs.
 refuse_shared_data() {
 	requires "$1" victim:safe_bare

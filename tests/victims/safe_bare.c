@@ -4,12 +4,14 @@
  *	safe_bare clone		one made by clone() uses the heap all the time, the first one waits
  *	safe_bare process	the same, in a process that shares the memory
  *	safe_bare orphan	the same, in such a process whose parent has ended
+ *	safe_bare namespace	the same, in a thread of a second C library (dlmopen())
  *	safe_bare io_uring	one of the kernel, for a read of io_uring that does not end
  *	safe_bare sqpoll	one of the kernel that polls a ring of io_uring all the time
  *	safe_bare ended		one of the C library, which has ended
  */
 #include "safe_common.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
@@ -91,6 +93,28 @@ static void make_process(bool orphan)
 		waitpid(made, NULL, 0);
 }
 
+static void *use_heap_in_thread(void *unused)
+{
+	(void)use_heap(NULL);
+	return unused;
+}
+
+/* The first C library, whose heap it uses, does not know that thread. */
+static void make_thread_of_second_library(void)
+{
+	void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	pthread_t thread;
+
+	if (!library)
+		exit(NOT_HERE);
+	*(void **)&create = dlsym(library, "pthread_create");
+	if (!create)
+		exit(NOT_HERE);
+	if (create(&thread, NULL, use_heap_in_thread, NULL) != 0)
+		victim_die("pthread_create");
+}
+
 static void *map_ring(int fd, size_t length, off_t at)
 {
 	void *ring = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
@@ -153,6 +177,8 @@ int main(int argc, char **argv)
 		make_bare_thread();
 	else if (strcmp(kind, "process") == 0 || strcmp(kind, "orphan") == 0)
 		make_process(strcmp(kind, "orphan") == 0);
+	else if (strcmp(kind, "namespace") == 0)
+		make_thread_of_second_library();
 	else if (strcmp(kind, "io_uring") == 0)
 		read_in_kernel(ends[0]);
 	else if (strcmp(kind, "sqpoll") == 0)

@@ -35,6 +35,15 @@ static bool is_libc(const struct flmem_module *module)
 	return strncmp(slash ? slash + 1 : module->path, "libc.so", strlen("libc.so")) == 0;
 }
 
+/*
+ * A C library of another namespace (dlmopen()) has threads of its own, of which the one whose heap
+ * the program uses does not know.
+ */
+static bool is_of_namespace(const struct flmem_modules *modules, const struct flmem_module *module)
+{
+	return !modules->has_link_map || module->lookup_rank >= 0;
+}
+
 /* False if one of these modules has the variable and it is 0 or cannot be read. */
 static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *found)
 {
@@ -44,7 +53,7 @@ static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *
 	for (size_t i = 0; i < view->modules->count; i++) {
 		const struct flmem_module *module = &view->modules->rows[i];
 
-		if (is_libc(module) != libc ||
+		if (is_libc(module) != libc || !is_of_namespace(view->modules, module) ||
 		    !flmem_module_symbol_any(module, "__libc_single_threaded", &address))
 			continue;
 		*found = true;
