@@ -177,6 +177,18 @@ look_both_ways() {
 	done
 }
 
+@test "nor is one that the program has protected from being written" {
+	local options
+	requires victim:heaps/heaps
+	start_reader "$FLMEM_VICTIMS/heaps/heaps" protected
+	for options in '' --dry-run --no-predict; do
+		# shellcheck disable=SC2086
+		bounded trim --pid "$VICTIM" $options
+		assert_error 6 'has protected memory of its heap \(mprotect\) at 0x'
+		assert_victim_unharmed
+	done
+}
+
 @test "a program whose file was replaced by something else" {
 	local program=$BATS_TEST_TMPDIR/program content
 	requires victim:allocators/glibc-pie

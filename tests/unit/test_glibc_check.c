@@ -137,6 +137,57 @@ static void damage_to_a_listed_block_is_told(void **state)
 	}
 }
 
+/* Mappings of the image, by address; `offset` in the first area of chunks. */
+#define BRK_MAP	 0
+#define HEAP_MAP 2
+
+static void a_heap_that_may_not_be_written_is_told(void **state)
+{
+	static const unsigned maps[] = {BRK_MAP, HEAP_MAP};
+	static const unsigned flags[] = {0, FLMEM_MAP_READ, FLMEM_MAP_WRITE};
+	const unsigned whole = FLMEM_MAP_READ | FLMEM_MAP_WRITE;
+	struct listed listed = make(flmem_glibc_layouts);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(maps); i++) {
+		struct flmem_map *map = &listed.image->maps[maps[i]];
+
+		for (size_t j = 0; j < FLMEM_ARRAY_SIZE(flags); j++) {
+			map->flags = flags[j];
+			assert_true(look(listed.image, &damage));
+			assert_true(damage.is_protected);
+			assert_true(damage.address >= map->start && damage.address < map->end);
+		}
+		map->flags = whole;
+		assert_false(look(listed.image, &damage));
+	}
+	free(listed.image);
+}
+
+/* The top and the arena may be written; one listed block may not. */
+static void a_block_that_may_not_be_written_is_told(void **state)
+{
+	struct listed listed = make(flmem_glibc_layouts);
+	struct glibc_image *image = listed.image;
+	const uint64_t page = image_start[IMAGE_BRK] + listed.offset[1] / IMAGE_PAGE * IMAGE_PAGE;
+	struct flmem_map rows[IMAGE_AREAS + 2];
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		rows[i] = image->maps[BRK_MAP];
+	rows[0].end = rows[1].start = page;
+	rows[1].end = rows[2].start = page + IMAGE_PAGE;
+	rows[1].flags = FLMEM_MAP_READ;
+	memcpy(rows + 3, image->maps + 1, (IMAGE_AREAS - 1) * sizeof(*rows));
+	image->list = (struct flmem_maps){.rows = rows, .count = IMAGE_AREAS + 2};
+	assert_true(look(image, &damage));
+	assert_true(damage.is_protected);
+	assert_true(damage.address >= page && damage.address < page + IMAGE_PAGE);
+	free(image);
+}
+
 static void a_bin_that_ends_elsewhere_is_damage(void **state)
 {
 	struct listed listed = make(flmem_glibc_layouts);
@@ -364,6 +415,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sound_lists_of_each_release_are_no_damage),
 		cmocka_unit_test(damage_to_a_listed_block_is_told),
+		cmocka_unit_test(a_heap_that_may_not_be_written_is_told),
+		cmocka_unit_test(a_block_that_may_not_be_written_is_told),
 		cmocka_unit_test(a_bin_that_ends_elsewhere_is_damage),
 		cmocka_unit_test(a_fastbin_without_end_or_of_other_sizes_is_damage),
 		cmocka_unit_test(what_is_swapped_out_or_locked_is_no_damage),

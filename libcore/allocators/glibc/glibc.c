@@ -152,6 +152,12 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	if (open_space(view, found, &peek, &space) ||
 	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, &damage))
 		return 0;
+	if (damage.is_protected)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "process %d has protected memory of its heap (mprotect) at "
+				       "0x%" PRIx64 ", where malloc_trim would crash it; try again "
+				       "when it may write there",
+				       (int)view->process->pid, damage.address);
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the heap of process %d is damaged, and malloc_trim could crash it "
 			       "or corrupt memory: a list of %s points to 0x%" PRIx64 ", and %s. "

@@ -19,7 +19,8 @@ struct list_check {
 	uint64_t budget_ns, cpu_deadline_ns, deadline_ns;
 	size_t steps;
 	unsigned checks;
-	bool late; /* not all lists were seen */
+	bool late;			/* not all lists were seen */
+	const struct flmem_map *usable; /* the mapping that was used last */
 	struct flmem_glibc_damage *damage;
 };
 
@@ -46,14 +47,43 @@ static bool is_step_late(struct list_check *check)
 static bool report_damage(const struct list_check *check, uint64_t chunk, uint64_t word,
 			  const char *what)
 {
-	*check->damage = (struct flmem_glibc_damage){"free blocks", chunk, word, what};
+	*check->damage = (struct flmem_glibc_damage){
+		.list = "free blocks", .address = chunk, .word = word, .what = what};
+	return true;
+}
+
+/* malloc_trim writes there, and a signal would end the program. */
+static bool is_unusable(struct list_check *check, uint64_t address)
+{
+	const struct flmem_map *map = check->usable;
+
+	if (map && address >= map->start && address < map->end)
+		return false;
+	map = flmem_maps_find(check->space->maps, address);
+	if (!map)
+		return false;
+	if (!(map->flags & FLMEM_MAP_READ) || !(map->flags & FLMEM_MAP_WRITE))
+		return true;
+	check->usable = map;
+	return false;
+}
+
+static bool report_protected(struct list_check *check, uint64_t address)
+{
+	if (!is_unusable(check, address))
+		return false;
+	*check->damage = (struct flmem_glibc_damage){
+		.address = address, .word = address, .is_protected = true};
 	return true;
 }
 
 /* A swapped page exists, but how its list continues is unknown. */
-static bool judge_link(const struct list_check *check, uint64_t chunk, int rc,
+static bool judge_link(struct list_check *check, uint64_t chunk, int rc,
 		       const struct flmem_glibc_link *link)
 {
+	if (report_protected(check, chunk) ||
+	    (!rc && !link->wrong && report_protected(check, chunk + link->size)))
+		return true;
 	if (rc)
 		return !flmem_maps_find(check->space->maps, link->word) &&
 		       report_damage(check, chunk, link->word,
@@ -107,6 +137,8 @@ static bool check_fastbin(struct list_check *check, uint64_t first, uint64_t siz
 
 static bool check_glibc_arena(struct list_check *check, const struct flmem_glibc_arena *arena)
 {
+	if (report_protected(check, arena->address) || report_protected(check, arena->top))
+		return true;
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
 		if (check_fastbin(check, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
@@ -173,8 +205,10 @@ static bool is_ring_broken(const struct list_check *check)
 		if (!flmem_glibc_stray(check->space, &again) || again != address)
 			return false;
 	}
-	*check->damage = (struct flmem_glibc_damage){"arenas", address, address,
-						     "no arena is at this address"};
+	*check->damage = (struct flmem_glibc_damage){.list = "arenas",
+						     .address = address,
+						     .word = address,
+						     .what = "no arena is at this address"};
 	return true;
 }
 

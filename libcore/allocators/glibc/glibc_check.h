@@ -4,17 +4,19 @@
 
 /*
  * Checks the lists that malloc_trim(0) would follow. In a heap that the program has corrupted they
- * point anywhere: malloc_trim aborts the program, never returns, or discards pages in use.
+ * point anywhere: malloc_trim aborts the program, never returns, or discards pages in use. In one
+ * that the program has protected (mprotect()) they are sound, but malloc_trim may not write.
  */
 
 #include "allocators/glibc/glibc_find.h"
 
-/* The first list entry that glibc cannot have written. */
+/* The first list entry that glibc cannot have written, or cannot write now. */
 struct flmem_glibc_damage {
-	const char *list; /* static: "free blocks", "arenas" */
-	uint64_t address; /* the address that the list points to */
-	uint64_t word;	  /* the wrong word */
-	const char *what; /* static */
+	const char *list;  /* static: "free blocks", "arenas" */
+	uint64_t address;  /* the address that the list points to */
+	uint64_t word;	   /* the wrong word */
+	const char *what;  /* static */
+	bool is_protected; /* memory at `address` may not be read and written; no list, no `what` */
 };
 
 /* Number of checks that have to agree, over some 70 ms: a thread may be preempted within malloc. */

@@ -447,6 +447,19 @@ static void ring_apart(void)
 	((size_t *)unsorted)[offset / 8] = (size_t)apart;
 }
 
+/* Nothing in it may be written, though small free blocks wait to be joined. */
+static void protected(void)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	char *first, *end;
+
+	fastbins();
+	first = (char *)((uintptr_t)blocks[0] & ~(page - 1));
+	end = (char *)(((uintptr_t)sbrk(0) + page - 1) & ~(page - 1));
+	if (mprotect(first, (size_t)(end - first), PROT_READ))
+		abort();
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -474,6 +487,7 @@ static const struct {
 	{"fast-loop", fast_loop},
 	{"top-absurd", top_absurd},
 	{"ring-apart", ring_apart},
+	{"protected", protected},
 };
 
 int main(int argc, char **argv)
