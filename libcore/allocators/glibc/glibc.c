@@ -142,15 +142,35 @@ static struct flmem_glibc_effort choose_effort(uint64_t budget_us)
 	};
 }
 
-static int check_heap(const struct flmem_view *view, const struct flmem_allocator *found,
-		      uint64_t budget_us, struct flmem_error *err)
+static bool find_damage(const struct flmem_view *view, const struct flmem_allocator *found,
+			uint64_t budget_us, struct flmem_glibc_damage *ret_damage)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
+
+	return open_space(view, found, &peek, &space) == 0 &&
+	       flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, ret_damage);
+}
+
+/* An arena grows into memory that could not be written when the mappings were read. */
+static bool is_damaged_now(const struct flmem_view *view, const struct flmem_allocator *found,
+			   uint64_t budget_us, struct flmem_glibc_damage *ret_damage)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_view now = {view->process, &maps, view->modules};
+
+	if (!find_damage(view, found, budget_us, ret_damage))
+		return false;
+	return !ret_damage->is_protected || flmem_maps_read(view->process, &maps, NULL) ||
+	       find_damage(&now, found, budget_us, ret_damage);
+}
+
+static int check_heap(const struct flmem_view *view, const struct flmem_allocator *found,
+		      uint64_t budget_us, struct flmem_error *err)
+{
 	struct flmem_glibc_damage damage;
 
-	if (open_space(view, found, &peek, &space) ||
-	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, &damage))
+	if (!is_damaged_now(view, found, budget_us, &damage))
 		return 0;
 	if (damage.is_protected)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
