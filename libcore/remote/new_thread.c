@@ -297,7 +297,8 @@ static bool may_hold_others(const struct lender_check *check,
 			    const struct flmem_candidate *candidate)
 {
 	return candidate->computes && check->threads > 1 &&
-	       flmem_handlers_find(check->view, check->gadgets, flmem_clock_us() + HANDLERS_US);
+	       flmem_handlers_find(check->view, check->gadgets, candidate->tid,
+				   flmem_clock_us() + HANDLERS_US);
 }
 
 /*
@@ -314,7 +315,7 @@ static bool may_start_thread(void *context, const struct flmem_candidate *candid
 		*ret_reason =
 			"waits for a word on its own stack, as setuid() does with a lock held";
 	else if (may_hold_others(check, candidate))
-		*ret_reason = "may wait for a thread that is inside a signal handler";
+		*ret_reason = "may wait for a thread that is inside a signal handler, or stopped";
 	else
 		*ret_reason = flmem_task_context_differs(check->view->process, candidate->tid);
 	return !*ret_reason &&

@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 struct page {
 	_Atomic pid_t thread; /* the second one of the child */
 	_Atomic bool held;    /* by the tracer */
 	_Atomic bool failed;
+	_Atomic bool released; /* by the tracer, from its stop */
 	_Atomic uint32_t ends; /* set to 1 and woken, the second thread does */
 };
 
@@ -78,6 +80,25 @@ static void be_tracer(void)
 		pause();
 }
 
+/* A debugger that holds only this thread, until it is told to let it continue. */
+static void be_holder(void)
+{
+	const pid_t thread = atomic_load(&page->thread);
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) < 0 ||
+	    ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) < 0 ||
+	    waitpid(thread, &status, __WALL) != thread)
+		atomic_store(&page->failed, true);
+	atomic_store(&page->held, true);
+	while (!atomic_load(&page->released))
+		usleep(1000);
+	ptrace(PTRACE_DETACH, thread, NULL, NULL);
+	atomic_store(&page->held, false);
+	for (;;)
+		pause();
+}
+
 static int start_child(void **state)
 {
 	(void)state;
@@ -95,9 +116,10 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-static int borrow(struct flmem_borrow_result *ret_result, struct flmem_error *err)
+static int borrow_within(uint64_t timeout_us, struct flmem_borrow_result *ret_result,
+			 struct flmem_error *err)
 {
-	const struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
+	const struct flmem_borrow_options options = {.timeout_us = timeout_us, .repeatable = true};
 	struct flmem_chain chain = {0};
 	struct target target;
 	int rc;
@@ -107,6 +129,11 @@ static int borrow(struct flmem_borrow_result *ret_result, struct flmem_error *er
 	rc = flmem_borrow_run(&target.view, &chain, &options, ret_result, err);
 	target_close(&target);
 	return rc;
+}
+
+static int borrow(struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	return borrow_within(20000000, ret_result, err);
 }
 
 static void the_threads_that_nobody_traces_are_borrowed(void **state)
@@ -126,6 +153,29 @@ static void the_threads_that_nobody_traces_are_borrowed(void **state)
 	expect_borrowed(borrow(&result, &err), &err);
 	assert_true(result.complete);
 	assert_int_equal(result.tid, child);
+}
+
+/* It may have been stopped with a lock of the allocator held. */
+static void no_thread_is_borrowed_while_a_debugger_holds_another(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	await_true(page->thread);
+	tracer = child_start(be_holder);
+	assert_true(tracer);
+	await_true(page->held);
+	if (page->failed) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(borrow_within(50000, &result, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "is stopped, perhaps by a debugger"));
+	assert_false(result.started);
+	atomic_store(&page->released, true);
+	await_true(!page->held);
+	expect_borrowed(borrow(&result, &err), &err);
 }
 
 static void await_both(void)
@@ -171,6 +221,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_threads_that_nobody_traces_are_borrowed,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(
+			no_thread_is_borrowed_while_a_debugger_holds_another, start_child,
+			end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_ends_does_not_end_the_search,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_may_not_be_traced_ends_the_search,

@@ -370,7 +370,7 @@ static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sle
 	looked_at = &target;
 	if (at_signal == spin_and_wait_beside_the_test && occupy_first_processor())
 		looks_left = LOOKS_OCCUPIED;
-	found = flmem_handlers_find(&target.view, &gadgets, UINT64_MAX);
+	found = flmem_handlers_find(&target.view, &gadgets, 0, UINT64_MAX);
 	assert_true(!found || found == page->tid);
 	target_close(&target);
 	child_end(child);
@@ -550,8 +550,8 @@ static void a_search_ends_at_its_deadline(void **state)
 	await_true(page->tid);
 	target_open(child, &target);
 	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
-	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, UINT64_MAX), 0);
-	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, 0), FLMEM_HANDLERS_LATE);
+	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, 0, UINT64_MAX), 0);
+	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, 0, 0), FLMEM_HANDLERS_LATE);
 	target_close(&target);
 	child_end(child);
 }

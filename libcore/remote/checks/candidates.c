@@ -178,7 +178,7 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 	keep_best(&search);
 	/* After the rows, to include signals that a thread sent before it last slept. */
 	if (!needs->only && tasks.count > 1 && found.count)
-		found.handling = flmem_handlers_find(view, needs->gadgets, needs->deadline_us);
+		found.handling = flmem_handlers_find(view, needs->gadgets, 0, needs->deadline_us);
 	*ret_candidates = found;
 	found = (struct flmem_candidates){0};
 	return 0;
@@ -197,6 +197,12 @@ static int refuse_handling(const struct flmem_process *process, pid_t handling,
 				       "no thread of process %d can be borrowed now: thread %d "
 				       "waits for a lock in calls of flmem, where another one "
 				       "could be blocked as well; try again",
+				       (int)process->pid, (int)handling);
+	if (flmem_handlers_is_stopped(process, handling))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "no thread of process %d can be borrowed now: thread %d is "
+				       "stopped, perhaps by a debugger, and may hold a lock of the "
+				       "allocator; continue it first",
 				       (int)process->pid, (int)handling);
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no thread of process %d can be borrowed now: thread %d is inside a "

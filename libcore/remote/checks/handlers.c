@@ -125,6 +125,7 @@ struct handlers_search {
 	const struct flmem_view *view;
 	struct flmem_maps now; /* read for the first thread that is newer than the view */
 	struct flmem_handler_search frames;
+	pid_t own; /* the caller has stopped it */
 };
 
 static const struct flmem_map *find_stack(struct handlers_search *search, uint64_t sp)
@@ -177,6 +178,19 @@ bool flmem_handlers_is_in_chain(const struct flmem_process *process, pid_t tid)
 	       waits_in_chain(process, tid);
 }
 
+/* By a signal or by a tracer. */
+static bool has_stopped(const struct flmem_status *status)
+{
+	return status->state == 'T' || status->state == 't';
+}
+
+bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_thread(process, tid, &status) == 0 && has_stopped(&status);
+}
+
 enum handling {
 	HANDLING_NOTHING,
 	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
@@ -196,6 +210,8 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	 */
 	if (flmem_status_read_thread(process, tid, &status))
 		return HANDLING_NOTHING; /* it has ended */
+	if (tid != search->own && has_stopped(&status))
+		return HANDLING_SIGNAL;
 	caught = flmem_u64_or(status.sig_caught, 0);
 	blocked = flmem_u64_or(status.sig_blocked, 0);
 	pending = flmem_u64_or(status.sig_pending, 0) | flmem_u64_or(status.shared_pending, 0);
@@ -293,7 +309,7 @@ static pid_t look_once(struct handlers_search *search, const struct flmem_tasks 
 }
 
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
-			  uint64_t deadline_us)
+			  pid_t own, uint64_t deadline_us)
 {
 	FLMEM_AUTO(clear_suspects) struct suspects suspects = {0};
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
@@ -302,6 +318,7 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 		.frames = {.process = view->process,
 			   .maps = view->maps,
 			   .restorer = gadgets->restorer},
+		.own = own,
 	};
 	pid_t found;
 

@@ -3,10 +3,11 @@
 #define FLMEM_REMOTE_CHECKS_HANDLERS_H
 
 /*
- * Threads inside signal handlers. A handler may have interrupted any code, including the allocator,
+ * Threads inside signal handlers, or held by a debugger. A handler may have interrupted any code, including the allocator,
  * and may block: garbage collectors that stop their threads by signals (Boehm's, Mono's, D's) block
  * them in a handler until the collecting thread resumes them. A call that waits for a lock of such
- * a thread returns only after that, and never if the borrowed thread is the collecting one.
+ * a thread returns only after that, and never if the borrowed thread is the collecting one. A debugger
+ * may hold a thread anywhere for as long as it likes.
  */
 
 #include <stdbool.h>
@@ -41,17 +42,20 @@ struct flmem_handler_search {
 bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end);
 
 /*
- * The first thread that waits in a signal handler or is about to enter one, or that waits for a
- * lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is none,
+ * The first thread that waits in a signal handler or is about to enter one, that is stopped, or
+ * that waits for a lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is none,
  * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(). A
  * computing thread that blocks a signal which the program handles is read again for two
  * milliseconds, and until it has used one of processor time: on a busy machine its handler may not
  * have had a processor. Not detected: a handler that computes for longer, and one that waits with
- * nothing blocked (SA_NODEFER) other than in sigsuspend().
+ * nothing blocked (SA_NODEFER) other than in sigsuspend(). `own` is the thread that the caller has
+ * stopped itself, or 0.
  */
 #define FLMEM_HANDLERS_LATE ((pid_t)-1)
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
-			  uint64_t deadline_us);
+			  pid_t own, uint64_t deadline_us);
+
+bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid);
 
 /*
  * True if the thread makes calls of this or another flmem and waits in them, without a time limit,
