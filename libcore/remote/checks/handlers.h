@@ -3,11 +3,11 @@
 #define FLMEM_REMOTE_CHECKS_HANDLERS_H
 
 /*
- * Threads inside signal handlers, or held by a debugger. A handler may have interrupted any code, including the allocator,
- * and may block: garbage collectors that stop their threads by signals (Boehm's, Mono's, D's) block
- * them in a handler until the collecting thread resumes them. A call that waits for a lock of such
- * a thread returns only after that, and never if the borrowed thread is the collecting one. A debugger
- * may hold a thread anywhere for as long as it likes.
+ * Threads inside signal handlers, or held by a debugger. A handler may have interrupted any code,
+ * including the allocator, and may block: garbage collectors that stop their threads by signals
+ * (Boehm's, Mono's, D's) block them in a handler until the collecting thread resumes them. A call
+ * that waits for a lock of such a thread returns only after that, and never if the borrowed thread
+ * is the collecting one. A debugger may hold a thread anywhere for as long as it likes.
  */
 
 #include <stdbool.h>
