@@ -9,12 +9,14 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@
 #define UNKNOWN "is in a system call that must not be interrupted"
 
 static struct flmem_process self = FLMEM_PROCESS_INIT;
-static struct flmem_wait wait;
+static struct flmem_wait kind;
 
 static int open_self(void **state)
 {
@@ -44,13 +46,13 @@ static int close_self(void **state)
 	return 0;
 }
 
-/* NULL when it is accepted; `wait` then says what it is. */
+/* NULL when it is accepted; `kind` then says what it is. */
 static const char *refusal(const struct flmem_task_wait *at)
 {
 	const char *reason = NULL;
 
-	wait = (struct flmem_wait){0};
-	if (!flmem_wait_classify(&self, at, &wait, &reason)) {
+	kind = (struct flmem_wait){0};
+	if (!flmem_wait_classify(&self, at, &kind, &reason)) {
 		assert_non_null(reason);
 		return reason;
 	}
@@ -72,10 +74,10 @@ static void expect(const struct flmem_task_wait *at, enum flmem_wait_quality qua
 
 	if (reason)
 		fail_msg("system call %ld %s", at->number, reason);
-	assert_int_equal(wait.quality, quality);
-	assert_int_equal(wait.late_us, late_us);
-	assert_int_equal(wait.eintr_means_timeout, eintr_means_timeout);
-	assert_non_null(wait.name);
+	assert_int_equal(kind.quality, quality);
+	assert_int_equal(kind.late_us, late_us);
+	assert_int_equal(kind.eintr_means_timeout, eintr_means_timeout);
+	assert_non_null(kind.name);
 }
 
 static void expect_refused(const struct flmem_task_wait *at, const char *why)
@@ -175,6 +177,74 @@ static void only_streams_are_read(void **state)
 	close(fds[1]);
 }
 
+/* The terminal of a session of its own, whose first process reads it. */
+struct session {
+	int master, terminal;
+	pid_t first;
+};
+
+/* It has the terminal as its own, and another process in the foreground of it, or none. */
+static void be_first(const char *name, bool background, int ready)
+{
+	const int terminal = setsid() < 0 ? -1 : open(name, O_RDWR);
+	pid_t other = background ? fork() : -1;
+
+	if (other == 0)
+		for (;;)
+			pause();
+	if (terminal < 0 || (background && (setpgid(other, other) || tcsetpgrp(terminal, other))) ||
+	    write(ready, &terminal, sizeof(terminal)) != sizeof(terminal))
+		_exit(2);
+	for (;;)
+		pause();
+}
+
+static struct session open_session(bool background)
+{
+	struct session session = {.master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+	const char *name;
+	int fds[2];
+
+	assert_true(session.master >= 0 && grantpt(session.master) == 0 &&
+		    unlockpt(session.master) == 0);
+	name = ptsname(session.master);
+	assert_non_null(name);
+	assert_int_equal(pipe(fds), 0);
+	session.first = fork();
+	assert_true(session.first >= 0);
+	if (!session.first)
+		be_first(name, background, fds[1]);
+	close(fds[1]);
+	assert_int_equal(read(fds[0], &session.terminal, sizeof(int)), sizeof(int));
+	close(fds[0]);
+	return session;
+}
+
+/* The hangup of the terminal ends the process in its foreground. */
+static void close_session(const struct session *session)
+{
+	kill(session->first, SIGKILL);
+	waitpid(session->first, NULL, 0);
+	close(session->master);
+}
+
+static void a_terminal_is_read_in_the_foreground_only(void **state)
+{
+	(void)state;
+	for (unsigned background = 0; background < 2; background++) {
+		const struct session session = open_session(background);
+		const struct flmem_task_wait *reads = AT(SYS_read, (uint64_t)session.terminal);
+		FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+		const char *reason = NULL;
+
+		assert_int_equal(flmem_process_open(session.first, &process, NULL), 0);
+		assert_int_equal(flmem_wait_classify(&process, reads, &kind, &reason), !background);
+		if (background)
+			assert_string_equal(reason, "is reading a terminal in the background");
+		close_session(&session);
+	}
+}
+
 static void sockets_may_have_a_timeout(void **state)
 {
 	static const long calls[] = {SYS_read,	  SYS_readv,  SYS_recvfrom,
@@ -242,7 +312,7 @@ static bool stop_restarts(const struct flmem_task_wait *at)
 
 	if (reason)
 		fail_msg("system call %ld %s", at->number, reason);
-	return wait.stop_restarts;
+	return kind.stop_restarts;
 }
 
 /* For the others the kernel resumes the rest; waits without a timeout have none to restart. */
@@ -275,6 +345,7 @@ int main(void)
 		cmocka_unit_test(timeouts_of_futexes_are_known),
 		cmocka_unit_test(calls_that_are_not_listed_are_refused),
 		cmocka_unit_test(only_streams_are_read),
+		cmocka_unit_test(a_terminal_is_read_in_the_foreground_only),
 		cmocka_unit_test(sockets_may_have_a_timeout),
 		cmocka_unit_test(timeouts_of_polls_are_known),
 		cmocka_unit_test(timeouts_of_other_waits_are_known),

@@ -13,9 +13,20 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
+#include "base/text/buf.h"
 #include "base/text/text.h"
 #include "proc/process.h"
+#include "proc/stat.h"
 #include "proc/task.h"
+
+/* Of /proc/PID/stat. */
+#define FIELD_GROUP	 5
+#define FIELD_TERMINAL	 7
+#define FIELD_FOREGROUND 8
+
+/* Numbers of devices: /dev/tty and /dev/tty0 are the terminal of whoever opens them. */
+#define TTY_MAJOR    4U
+#define TTYAUX_MAJOR 5U
 
 /* The kind of timeout of a row, and its place among the arguments. */
 enum timeout_kind {
@@ -172,19 +183,50 @@ static bool is_anonymous(const struct flmem_process *process, const char *name)
  * (overcommit_memory, a library); pipes, sockets, terminals and similar files belong to the
  * program. Checked without opening the file, and without a request to a file server.
  */
-static bool is_stream(const struct flmem_process *process, uint64_t descriptor, bool *ret_socket)
+static bool is_stream(const struct flmem_process *process, uint64_t descriptor,
+		      struct statx *ret_file)
 {
-	struct statx file;
 	char name[32];
 
 	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
-	*ret_socket = false;
+	*ret_file = (struct statx){0};
 	if (is_anonymous(process, name))
 		return true;
-	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
+	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, ret_file))
 		return false;
-	*ret_socket = S_ISSOCK(file.stx_mode);
-	return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);
+	return S_ISSOCK(ret_file->stx_mode) || S_ISFIFO(ret_file->stx_mode) ||
+	       S_ISCHR(ret_file->stx_mode);
+}
+
+/* `terminal` as /proc/PID/stat shows it (new_encode_dev() in the kernel). */
+static bool may_be_terminal(const struct statx *file, uint64_t terminal)
+{
+	const uint64_t minor = file->stx_rdev_minor;
+
+	if (file->stx_rdev_major == TTYAUX_MAJOR || file->stx_rdev_major == TTY_MAJOR)
+		return true;
+	return terminal == ((minor & 0xff) | (uint64_t)file->stx_rdev_major << 8 |
+			    (minor & ~UINT64_C(0xff)) << 12);
+}
+
+/*
+ * A process that began to read its terminal in the foreground waits for input; a read that is made
+ * again in the background stops it by SIGTTIN, or fails (drivers/tty/tty_jobctrl.c).
+ */
+static bool reads_in_background(const struct flmem_process *process, const struct statx *file)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	uint64_t group, terminal, foreground;
+	const char *fields;
+
+	if (!S_ISCHR(file->stx_mode))
+		return false;
+	fields = flmem_process_read(process, "stat", &buf) ? NULL : flmem_stat_fields(buf.data);
+	if (!fields || !flmem_stat_number(fields, FIELD_GROUP, &group) ||
+	    !flmem_stat_number(fields, FIELD_TERMINAL, &terminal))
+		return true;
+	return terminal && may_be_terminal(file, terminal) &&
+	       !(flmem_stat_number(fields, FIELD_FOREGROUND, &foreground) && foreground == group);
 }
 
 /* An interrupt ends it with the part that has arrived, which cannot be put back. */
@@ -202,13 +244,17 @@ static bool waits_for_all(const struct flmem_task_wait *at)
 static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
 			  struct flmem_wait *wait, const char **ret_reason)
 {
-	bool socket;
+	struct statx file;
 
-	if (!is_stream(process, at->args[0], &socket)) {
+	if (!is_stream(process, at->args[0], &file)) {
 		*ret_reason = "is reading a file";
 		return false;
 	}
-	if (!socket)
+	if (reads_in_background(process, &file)) {
+		*ret_reason = "is reading a terminal in the background";
+		return false;
+	}
+	if (!S_ISSOCK(file.stx_mode))
 		return true;
 	if (waits_for_all(at)) {
 		*ret_reason = "is reading until its buffer is full";
