@@ -5,6 +5,7 @@ from faults import Fault
 CANDIDATES = "libcore/remote/checks/candidates.c"
 STACK = "libcore/remote/checks/thread_stack.c"
 WAITS = "libcore/remote/checks/waits.c"
+CHANGES = "libcore/remote/checks/wait_changes.c"
 HANDLERS = "libcore/remote/checks/handlers.c"
 STOPPED = "libcore/remote/checks/stopped_thread.c"
 BORROW = "libcore/remote/borrow.c"
@@ -220,7 +221,9 @@ FAULTS = (
           "if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) {", "if (0) {",
           "refusing lock operations of futex",
           ("unit.test_wait_kinds",)),
-    Fault("reads-a-file", WAITS, "if (row->on_file && !classify_file(process, at, &wait, ret_reason))",
+    Fault("reads-a-file", WAITS,
+          "if (row->on_file &&\n"
+          "\t    !classify_file(process, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))",
           "if (0)",
           "refusing a thread that reads a regular file",
           ("unit.test_wait_kinds",)),
@@ -230,9 +233,21 @@ FAULTS = (
           "return true;",
           "distinguishing streams from regular files",
           ("unit.test_wait_kinds",)),
-    Fault("terminal-in-background", WAITS, "\tif (reads_in_background(process, &file)) {",
-          "\tif (0 && reads_in_background(process, &file)) {",
+    Fault("terminal-in-background", CHANGES, "return reads_in_background(process, file) ?",
+          "return reads_in_background(process, file) && 0 ?",
           "refusing a read that would stop the process when it is repeated",
+          ("unit.test_wait_kinds",)),
+    Fault("null-device", CHANGES, "\tif (is_never_waited_for(file))",
+          "\tif (is_never_waited_for(file) && 0)",
+          "refusing a read whose descriptor is another one now",
+          ("unit.test_wait_kinds",)),
+    Fault("nonblocking-now", CHANGES, "\tif (is_nonblocking(process, descriptor))",
+          "\tif (is_nonblocking(process, descriptor) && 0)",
+          "refusing a read that would not wait any more",
+          ("unit.test_wait_kinds",)),
+    Fault("polls-too-many", CHANGES, "(uint32_t)at->args[1] > limit;",
+          "(uint32_t)at->args[1] > limit && 0;",
+          "refusing a poll of more descriptors than the limit allows by now",
           ("unit.test_wait_kinds",)),
     Fault("unknown-call", WAITS, "\tif (!row) {", "\tif (!row && 0) {",
           "refusing system calls that are not in the table",

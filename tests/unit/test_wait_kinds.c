@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -158,7 +159,7 @@ static void only_streams_are_read(void **state)
 	FLMEM_AUTO_CLOSE int memory = memfd_create("test", MFD_CLOEXEC);
 	FLMEM_AUTO_CLOSE int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FLMEM_AUTO_CLOSE int counter = eventfd(0, EFD_CLOEXEC);
-	FLMEM_AUTO_CLOSE int device = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	FLMEM_AUTO_CLOSE int device = posix_openpt(O_RDONLY | O_NOCTTY | O_CLOEXEC);
 	const int files[] = {file, memory, directory, 1 << 20};
 
 	(void)state;
@@ -175,6 +176,48 @@ static void only_streams_are_read(void **state)
 			expect_refused(AT(calls[i], (uint64_t)files[j], 0, 0, (uint64_t)-1), FILE_);
 	close(fds[0]);
 	close(fds[1]);
+}
+
+static void reads_that_would_not_wait_again_are_refused(void **state)
+{
+	static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full"};
+	static const long calls[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_accept4};
+	int fds[2];
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(devices); i++) {
+		FLMEM_AUTO_CLOSE int device = open(devices[i], O_RDONLY | O_CLOEXEC);
+
+		expect_refused(AT(SYS_read, (uint64_t)device),
+			       "is reading from a descriptor that was replaced since");
+	}
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
+		expect_refused(AT(calls[i], (uint64_t)fds[0]),
+			       "is reading from a descriptor that does not wait any more "
+			       "(O_NONBLOCK)");
+	/* That flag is for other calls. */
+	expect(AT(SYS_epoll_wait, (uint64_t)fds[0], 0, 0, (uint64_t)-1), FLMEM_WAIT_UNSURE, 0,
+	       true);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void no_more_is_polled_than_the_limit_allows(void **state)
+{
+	struct rlimit limit, lower;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	lower = (struct rlimit){.rlim_cur = 64, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
+	expect(AT(SYS_poll, 64, 64, (uint64_t)-1), FLMEM_WAIT_ENDLESS, 0, false);
+	expect_refused(AT(SYS_poll, 64, 65, (uint64_t)-1),
+		       "polls more descriptors than its limit (ulimit -n) now allows");
+	expect_refused(AT(SYS_ppoll, 64, 65, 0),
+		       "polls more descriptors than its limit (ulimit -n) now allows");
+	expect(AT(SYS_select, 65, 0, 0, 0, 0), FLMEM_WAIT_ENDLESS, 0, false);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 /* The terminal of a session of its own, whose first process reads it. */
@@ -345,6 +388,8 @@ int main(void)
 		cmocka_unit_test(timeouts_of_futexes_are_known),
 		cmocka_unit_test(calls_that_are_not_listed_are_refused),
 		cmocka_unit_test(only_streams_are_read),
+		cmocka_unit_test(reads_that_would_not_wait_again_are_refused),
+		cmocka_unit_test(no_more_is_polled_than_the_limit_allows),
 		cmocka_unit_test(a_terminal_is_read_in_the_foreground_only),
 		cmocka_unit_test(sockets_may_have_a_timeout),
 		cmocka_unit_test(timeouts_of_polls_are_known),

@@ -13,20 +13,10 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
-#include "base/text/buf.h"
 #include "base/text/text.h"
 #include "proc/process.h"
-#include "proc/stat.h"
 #include "proc/task.h"
-
-/* Of /proc/PID/stat. */
-#define FIELD_GROUP	 5
-#define FIELD_TERMINAL	 7
-#define FIELD_FOREGROUND 8
-
-/* Numbers of devices: /dev/tty and /dev/tty0 are the terminal of whoever opens them. */
-#define TTY_MAJOR    4U
-#define TTYAUX_MAJOR 5U
+#include "remote/checks/wait_changes.h"
 
 /* The kind of timeout of a row, and its place among the arguments. */
 enum timeout_kind {
@@ -198,37 +188,6 @@ static bool is_stream(const struct flmem_process *process, uint64_t descriptor,
 	       S_ISCHR(ret_file->stx_mode);
 }
 
-/* `terminal` as /proc/PID/stat shows it (new_encode_dev() in the kernel). */
-static bool may_be_terminal(const struct statx *file, uint64_t terminal)
-{
-	const uint64_t minor = file->stx_rdev_minor;
-
-	if (file->stx_rdev_major == TTYAUX_MAJOR || file->stx_rdev_major == TTY_MAJOR)
-		return true;
-	return terminal == ((minor & 0xff) | (uint64_t)file->stx_rdev_major << 8 |
-			    (minor & ~UINT64_C(0xff)) << 12);
-}
-
-/*
- * A process that began to read its terminal in the foreground waits for input; a read that is made
- * again in the background stops it by SIGTTIN, or fails (drivers/tty/tty_jobctrl.c).
- */
-static bool reads_in_background(const struct flmem_process *process, const struct statx *file)
-{
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	uint64_t group, terminal, foreground;
-	const char *fields;
-
-	if (!S_ISCHR(file->stx_mode))
-		return false;
-	fields = flmem_process_read(process, "stat", &buf) ? NULL : flmem_stat_fields(buf.data);
-	if (!fields || !flmem_stat_number(fields, FIELD_GROUP, &group) ||
-	    !flmem_stat_number(fields, FIELD_TERMINAL, &terminal))
-		return true;
-	return terminal && may_be_terminal(file, terminal) &&
-	       !(flmem_stat_number(fields, FIELD_FOREGROUND, &foreground) && foreground == group);
-}
-
 /* An interrupt ends it with the part that has arrived, which cannot be put back. */
 static bool waits_for_all(const struct flmem_task_wait *at)
 {
@@ -242,7 +201,7 @@ static bool waits_for_all(const struct flmem_task_wait *at)
  * connection nor removes the socket from its epoll sets, for as long as this process is stopped.
  */
 static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
-			  struct flmem_wait *wait, const char **ret_reason)
+			  bool reads, struct flmem_wait *wait, const char **ret_reason)
 {
 	struct statx file;
 
@@ -250,10 +209,9 @@ static bool classify_file(const struct flmem_process *process, const struct flme
 		*ret_reason = "is reading a file";
 		return false;
 	}
-	if (reads_in_background(process, &file)) {
-		*ret_reason = "is reading a terminal in the background";
+	*ret_reason = reads ? flmem_wait_read_changed(process, at->args[0], &file) : NULL;
+	if (*ret_reason)
 		return false;
-	}
 	if (!S_ISSOCK(file.stx_mode))
 		return true;
 	if (waits_for_all(at)) {
@@ -366,8 +324,13 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 		return false;
 	}
 	wait.name = row->name;
-	if (row->on_file && !classify_file(process, at, &wait, ret_reason))
+	if (row->on_file &&
+	    !classify_file(process, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))
 		return false;
+	if (flmem_wait_polls_too_many(process, at)) {
+		*ret_reason = "polls more descriptors than its limit (ulimit -n) now allows";
+		return false;
+	}
 	if (!classify_timeout(process, row, at, &wait, ret_reason))
 		return false;
 	wait.stop_restarts = wait.quality == FLMEM_WAIT_RELATIVE && keeps_no_remainder(row);

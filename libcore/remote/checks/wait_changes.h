@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_WAIT_CHANGES_H
+#define FLMEM_REMOTE_CHECKS_WAIT_CHANGES_H
+
+/*
+ * A call that has waited since it was made checks little of what it is made with; one that is made
+ * again after a stop checks all of it. What changed meanwhile would end the wait.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proc/process.h"
+#include "proc/task.h"
+
+struct statx;
+
+/*
+ * Why a read or accept that waits would not wait if it were made again, as a static text, or NULL.
+ * `file` is what its descriptor is now. A descriptor that was replaced by another one of the same
+ * kind is not recognised.
+ */
+const char *flmem_wait_read_changed(const struct flmem_process *process, uint64_t descriptor,
+				    const struct statx *file);
+
+/* The same for poll() and ppoll(); false for any other call. */
+bool flmem_wait_polls_too_many(const struct flmem_process *process,
+			       const struct flmem_task_wait *at);
+
+#endif
