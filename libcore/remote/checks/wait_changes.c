@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -69,6 +68,16 @@ static bool is_never_waited_for(const struct statx *file)
 		file->stx_rdev_minor == FULL_MINOR);
 }
 
+/* Octal digits. */
+static uint64_t parse_open_flags(const char *digits)
+{
+	uint64_t flags = 0;
+
+	for (; *digits >= '0' && *digits <= '7'; digits++)
+		flags = flags << 3 | (uint64_t)(*digits - '0');
+	return flags;
+}
+
 /* Any process that shares the open file may set O_NONBLOCK: then the call fails with EAGAIN. */
 static bool is_nonblocking(const struct flmem_process *process, uint64_t descriptor)
 {
@@ -81,7 +90,7 @@ static bool is_nonblocking(const struct flmem_process *process, uint64_t descrip
 	if (flmem_process_read(process, path, &buf))
 		return false;
 	flags = strstr(buf.data, name);
-	return flags && strtoull(flags + strlen(name), NULL, 8) & O_NONBLOCK;
+	return flags && parse_open_flags(flags + strlen(name)) & O_NONBLOCK;
 }
 
 const char *flmem_wait_read_changed(const struct flmem_process *process, uint64_t descriptor,
