@@ -447,16 +447,20 @@ static void ring_apart(void)
 	((size_t *)unsorted)[offset / 8] = (size_t)apart;
 }
 
-/* Nothing in it may be written, though small free blocks wait to be joined. */
+/*
+ * Nothing in it may be written, though small free blocks wait to be joined. Its end is found by
+ * trying: flmem leaves a program with threads alone that calls sbrk().
+ */
 static void protected(void)
 {
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *first, *end;
 
 	fastbins();
 	first = (char *)((uintptr_t)blocks[0] & ~(page - 1));
-	end = (char *)(((uintptr_t)sbrk(0) + page - 1) & ~(page - 1));
-	if (mprotect(first, (size_t)(end - first), PROT_READ))
+	for (end = first; mprotect(end, page, PROT_READ) == 0; end += page)
+		continue;
+	if (end == first)
 		abort();
 }
 
