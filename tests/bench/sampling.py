@@ -36,8 +36,8 @@ for _ in range(1080000):
     b = a * 0.5 + 1
 print(int((time.process_time() - begin) * 1e6))
 """
-# Where glibc gives memory of large tensors back and takes it again depends on chance: equal runs had 108,000 to
-# 206,000 page faults, which is more than samples cost. Fixed thresholds leave 2,000.
+# Where glibc gives memory of large tensors back and takes it again depends on the layout of the heap: runs alone had
+# 108,000 to 189,000 page faults, which differ by more than samples cost. Fixed thresholds leave 2,000.
 TORCH = """
 import ctypes, time, torch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
