@@ -432,7 +432,7 @@ static void stop_child(void)
 	await_true(state_of_child() == 'T');
 }
 
-/* A signal that arrives just before the thread is back in pause() does not end it, with any program. */
+/* A signal that comes just before the thread is back in pause() does not end it, in any program. */
 static void expect_progress(void)
 {
 	uint64_t before = page->rounds;
