@@ -60,6 +60,12 @@ struct flmem_status {
 	bool shadow_stack;	      /* x86_Thread_features names shstk */
 };
 
+/* By a signal or by a tracer. */
+static inline bool flmem_status_is_stopped(const struct flmem_status *status)
+{
+	return status->state == 'T' || status->state == 't';
+}
+
 /* Reads and parses; FLMEM_ENOPROC when the process is gone. */
 int flmem_status_read(const struct flmem_process *process, struct flmem_status *ret_status,
 		      struct flmem_error *err);

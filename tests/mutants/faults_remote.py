@@ -170,11 +170,11 @@ FAULTS = (
     Fault("traced-target", PREFLIGHT,
           "if (!target.tracer.unknown && target.tracer.value)\n"
           "\t\treturn refuse_traced(process, &target, err);\n"
-          "\tif (target.state", "if (target.state",
+          "\tif (flmem_status_is", "if (flmem_status_is",
           "refusing a target that another process traces",
           ("unit.test_preflight",)),
     Fault("stopped-target", PREFLIGHT,
-          "if (target.state == 'T' || target.state == 't')", "if (0)",
+          "if (flmem_status_is_stopped(&target))", "if (0)",
           "refusing a stopped target",
           ("unit.test_preflight",)),
     Fault("itself", PREFLIGHT, "if (process->pid == getpid())", "if (0)",

@@ -193,23 +193,30 @@ static const struct {
 	{"# flwr\nfrom other import ArrayRecord\nr = ArrayRecord(arrays)\n", 0},
 };
 
+/* How many findings of a rule a file has by itself. */
+static size_t hits_in(const char *file, const char *text, const char *rule)
+{
+	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	struct tree tree;
+	const char *path = tree.path;
+	size_t hits;
+
+	tree_init(&tree);
+	tree_puts(&tree, file, text);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(flmem_recommendations_failures(&found), 0);
+	hits = findings_of(&found, rule, &last);
+	tree_clear(&tree);
+	return hits;
+}
+
 static void records_that_keep_their_input_are_reported(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++) {
-		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		struct tree tree;
-		const char *path = tree.path;
-
-		tree_init(&tree);
-		tree_puts(&tree, "client_app.py", scripts[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		assert_int_equal(flmem_recommendations_failures(&found), 0);
-		if (findings_of(&found, "FLWR-KEEP-INPUT", &last) != scripts[i].hits)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
+		if (hits_in("client_app.py", scripts[i].text, "FLWR-KEEP-INPUT") != scripts[i].hits)
 			fail_msg("row %zu", i);
-		tree_clear(&tree);
-	}
 }
 
 #define LEGACY	   "import flwr as f\n"
@@ -239,20 +246,9 @@ static void simulations_in_scripts_are_checked(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		struct tree tree;
-		const char *path = tree.path;
-
-		tree_init(&tree);
-		tree_puts(&tree, "sim.py", rows[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		assert_int_equal(flmem_recommendations_failures(&found), 0);
-		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != rows[i].hits)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (hits_in("sim.py", rows[i].text, "FLWR-SIM-RESOURCES") != rows[i].hits)
 			fail_msg("row %zu", i);
-		tree_clear(&tree);
-	}
 }
 
 /* raybackend.py divides by num_cpus, and cli/typing.py refuses what is no whole number. */
@@ -290,20 +286,9 @@ static void invalid_simulations_are_reported(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		struct tree tree;
-		const char *path = tree.path;
-
-		tree_init(&tree);
-		tree_puts(&tree, rows[i].file, rows[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		assert_int_equal(flmem_recommendations_failures(&found), 0);
-		if (findings_of(&found, "FLWR-SIM-INVALID", &last) != rows[i].hits)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (hits_in(rows[i].file, rows[i].text, "FLWR-SIM-INVALID") != rows[i].hits)
 			fail_msg("row %zu", i);
-		tree_clear(&tree);
-	}
 }
 
 static void records_that_are_passed_on_are_reported(void **state)
@@ -321,19 +306,9 @@ static void records_that_are_passed_on_are_reported(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
-		const struct flmem_finding *last;
-		struct tree tree;
-		const char *path = tree.path;
-
-		tree_init(&tree);
-		tree_puts(&tree, "app.py", rows[i].text);
-		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		if (findings_of(&found, "FLWR-PASSED-ON", &last) != rows[i].hits)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (hits_in("app.py", rows[i].text, "FLWR-PASSED-ON") != rows[i].hits)
 			fail_msg("row %zu", i);
-		tree_clear(&tree);
-	}
 }
 
 /* Functions of Flower before 1.13. */

@@ -120,10 +120,10 @@ static void note_bracket(struct texts *texts)
 	if (mark && strchr("([{", mark)) {
 		bool shown = is_shown(texts) || (mark == '(' && only_shows(&texts->reader.before));
 
-		if (texts->open < BRACKETS_MAX)
+		if (texts->open < BRACKETS_MAX) {
 			texts->shown[texts->open] = shown;
-		if (texts->open < BRACKETS_MAX)
 			texts->environ[texts->open] = mark != '[' && holds_environment(texts);
+		}
 		texts->open++;
 	} else if (mark && strchr(")]}", mark) && texts->open) {
 		texts->open--;

@@ -283,12 +283,37 @@ static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 	return file->job ? 0 : files_nomem(err);
 }
 
+static int compare_to_place(const struct flmem_found_file *file, const char *job, const char *path)
+{
+	int order = strcmp(file->job, job);
+
+	return order ? order : strcmp(file->path, path);
+}
+
 static int compare_job_and_path(const void *a, const void *b)
 {
-	const struct flmem_found_file *x = a, *y = b;
-	int order = strcmp(x->job, y->job);
+	const struct flmem_found_file *y = b;
 
-	return order ? order : strcmp(x->path, y->path);
+	return compare_to_place(a, y->job, y->path);
+}
+
+bool flmem_found_files_have(const struct flmem_found_files *files, const char *group,
+			    const char *path)
+{
+	size_t low = 0, high = files->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = compare_to_place(&files->files[middle], group, path);
+
+		if (!order)
+			return true;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
 }
 
 static void file_clear(struct flmem_found_file *file)

@@ -28,6 +28,13 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_recommendations *found,
 			     struct flmem_found_files *ret_files, struct flmem_error *err);
 
+/*
+ * Whether a file is among them. Files are sorted by their group, which is their folder, or "" where
+ * the user named them.
+ */
+bool flmem_found_files_have(const struct flmem_found_files *files, const char *group,
+			    const char *path);
+
 void flmem_found_files_clear(struct flmem_found_files *files);
 
 #define FLMEM_AUTO_FOUND_FILES FLMEM_AUTO(flmem_found_files_clear)

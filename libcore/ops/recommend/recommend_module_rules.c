@@ -107,39 +107,13 @@ static bool note_checked(struct checked_modules *checked, const char *path)
 	return true;
 }
 
-static int compare_found_file(const struct flmem_found_file *file, const char *job,
-			      const char *path)
-{
-	int order = strcmp(file->job, job);
-
-	return order ? order : strcmp(file->path, path);
-}
-
-/* Files are sorted by their group, which is their folder, or "" where the user named them. */
-static bool is_file_in(const struct flmem_found_files *files, const char *job, const char *path)
-{
-	size_t low = 0, high = files->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = compare_found_file(&files->files[middle], job, path);
-
-		if (!order)
-			return true;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
-}
-
 static bool is_checked_file(const struct flmem_found_files *files, const char *path)
 {
 	FLMEM_AUTO_FREE char *folder = flmem_file_folder(path);
 
-	return (folder && is_file_in(files, folder, path)) || is_file_in(files, "", path) ||
-	       is_file_in(files, "", plain_path(path));
+	return (folder && flmem_found_files_have(files, folder, path)) ||
+	       flmem_found_files_have(files, "", path) ||
+	       flmem_found_files_have(files, "", plain_path(path));
 }
 
 /* Whether a script is one of the framework. */

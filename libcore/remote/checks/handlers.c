@@ -178,17 +178,12 @@ bool flmem_handlers_is_in_chain(const struct flmem_process *process, pid_t tid)
 	       waits_in_chain(process, tid);
 }
 
-/* By a signal or by a tracer. */
-static bool has_stopped(const struct flmem_status *status)
-{
-	return status->state == 'T' || status->state == 't';
-}
-
 bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid)
 {
 	struct flmem_status status;
 
-	return flmem_status_read_thread(process, tid, &status) == 0 && has_stopped(&status);
+	return flmem_status_read_thread(process, tid, &status) == 0 &&
+	       flmem_status_is_stopped(&status);
 }
 
 enum handling {
@@ -210,7 +205,7 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	 */
 	if (flmem_status_read_thread(process, tid, &status))
 		return HANDLING_NOTHING; /* it has ended */
-	if (tid != search->own && has_stopped(&status))
+	if (tid != search->own && flmem_status_is_stopped(&status))
 		return HANDLING_SIGNAL;
 	caught = flmem_u64_or(status.sig_caught, 0);
 	blocked = flmem_u64_or(status.sig_blocked, 0);

@@ -189,7 +189,7 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 		return refuse_ended(process, err);
 	if (!target.tracer.unknown && target.tracer.value)
 		return refuse_traced(process, &target, err);
-	if (target.state == 'T' || target.state == 't')
+	if (flmem_status_is_stopped(&target))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "process %d is stopped; continue it first (kill -CONT %d)",
 				       (int)process->pid, (int)process->pid);
