@@ -276,7 +276,7 @@ static uint32_t find_python_frame(struct sampler_scratch *scratch, struct sample
 	return code->frame;
 }
 
-/* Byte offset of the instruction that a frame executes. */
+/* Byte offset of the instruction that a frame executes; negative: before its first one. */
 static uint64_t get_instruction(const char *frame, uintptr_t code)
 {
 	uintptr_t instruction = get_pointer(frame, python.frame_instruction);
@@ -284,7 +284,7 @@ static uint64_t get_instruction(const char *frame, uintptr_t code)
 
 	if (python.code_instructions != SAMPLER_NO_OFFSET)
 		return instruction - (code + python.code_instructions);
-	return index < 0 ? 0 : (uint64_t)index * (python.minor == 10 ? 2 : 1);
+	return (uint64_t)index * (python.minor == 10 ? 2 : 1);
 }
 
 /* Frames of the C stack and of the interpreter itself, since 3.12; no function is theirs. */

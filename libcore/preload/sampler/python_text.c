@@ -309,6 +309,8 @@ uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t obje
 	int64_t line = first_line;
 	uint64_t length;
 
+	if ((int64_t)offset < 0) /* as PyCode_Addr2Line() */
+		return first_line;
 	if (!sampler_read_often(object + LENGTH_OFFSET, &length, sizeof(length)) ||
 	    length > TABLE_MAX)
 		return 0;

@@ -133,6 +133,21 @@ def use_dropped(number):
     exec("def dropped_%d():\n%s    make()\ndropped_%d()\n" % (number, "\n" * (number % 3), number), scope)
 
 
+def trace_entry(frame, event, _):
+    """Called before the first instruction of a function."""
+    if frame.f_code.co_filename == __file__ and event == "call":
+        make()
+
+
+def use_trace():
+    sys.settrace(trace_entry)
+    descend(2)
+    list(generate(2))
+    sorted([Special(), Special()])
+    asyncio.run(later())
+    sys.settrace(None)
+
+
 def work(number):
     list(generate(3))
     descend(100 * (number % 4))
@@ -154,7 +169,7 @@ def main(path):
         descend(3)
     sys.settrace(lambda *_: lambda *_: None)
     work(4)
-    sys.settrace(None)
+    use_trace()
     with open(path, "w", encoding="utf-8") as file:
         json.dump(STACKS, file)
     file.close()
