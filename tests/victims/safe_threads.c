@@ -27,7 +27,7 @@
 #define GUARD_INSTALL 102 /* MADV_GUARD_INSTALL, Linux 6.13 */
 #define THREADS_MAX   64
 #define BATCH	      2000
-#define WAIT_MS	      40
+#define WAIT_MS	      40 /* the environment may have another, where flmem is slow */
 #define LOCAL_WORDS   32
 #define WAIT_KINDS    4
 
@@ -54,6 +54,7 @@ struct worker {
 static struct worker workers[THREADS_MAX];
 static _Thread_local uint32_t thread_seed;
 static _Atomic long started;
+static int wait_ms = WAIT_MS;
 
 static void churn_for_ever(struct worker *worker)
 {
@@ -69,7 +70,7 @@ static void churn_for_ever(struct worker *worker)
 static void wake_at(struct timespec *ret_when)
 {
 	clock_gettime(CLOCK_REALTIME, ret_when);
-	ret_when->tv_nsec += WAIT_MS * 1000000L;
+	ret_when->tv_nsec += wait_ms * 1000000L;
 	if (ret_when->tv_nsec >= 1000000000L) {
 		ret_when->tv_nsec -= 1000000000L;
 		ret_when->tv_sec++;
@@ -104,13 +105,13 @@ static bool wait_for_condition(void)
 /* One wait that time ends; whether it ended in no other way. */
 static bool wait_once(uint32_t kind)
 {
-	struct timespec nap = {.tv_nsec = WAIT_MS * 1000000L};
+	struct timespec nap = {.tv_nsec = wait_ms * 1000000L};
 
 	switch (kind % WAIT_KINDS) {
 	case 0:
 		return nanosleep(&nap, NULL) == 0;
 	case 1:
-		return poll(NULL, 0, WAIT_MS) == 0;
+		return poll(NULL, 0, wait_ms) == 0;
 	case 2:
 		return wait_for_semaphore();
 	default:
@@ -262,8 +263,11 @@ int main(int argc, char **argv)
 {
 	static struct settings settings;
 	static struct worker own;
+	const char *slower = getenv("WAIT_MS");
 
 	parse(argc, argv, &settings);
+	if (slower)
+		wait_ms = (int)argument_number(slower, 1, 999);
 	victim_open();
 	heap_spread();
 	start_workers(&settings);
