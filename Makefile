@@ -27,8 +27,8 @@ demo:
 	demo/run build/release/cli/flmem
 
 # The build as it is packaged, with what AddressSanitizer would be in the way of: among it the targets of the
-# safety tests, which shall meet the flmem that users have. Then the fuzz targets, built with clang, for a short
-# while with a fixed seed (new inputs are make fuzz's), then all other tests on the sanitised build, where
+# safety tests, which shall meet the flmem that users have. Beside them the fuzz targets, built with clang, for a short
+# while with a fixed seed (new inputs are make fuzz's): these tests wait a lot. Then all others on the sanitised build, where
 # clang-tidy shows the warnings of clang; what loads the library without sanitizers takes the packaged one.
 # Other Pythons are unpacked while the first build is made.
 # make soak builds all with clang, and has the other Debian releases.
@@ -36,10 +36,8 @@ check:
 	scripts/setup build test-packages
 	scripts/setup test & \
 	cmake --preset ci && cmake --build --preset ci; built=$$?; wait; exit $$built
-	scripts/test ci
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
-	cmake --build --preset fuzz --target fuzzers
-	tests/fuzz/run build/fuzz
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=12 -DFLMEM_FUZZ_SECONDS_OTHERS=6 -DFLMEM_FUZZ_SEED=1
+	scripts/fuzz-beside scripts/test ci
 	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci
 	cmake --build --preset dev
 	scripts/test dev -E '^(mutants\.quick|safety\..*|unit\.test_kept_(documents|variations)|world\.trixie)$$'
