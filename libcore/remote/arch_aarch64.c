@@ -16,16 +16,6 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 
-/*
- * What is missing before a thread may be borrowed on this processor is in
- * docs/internals/borrowing-on-aarch64.md. Until then only tests switch it on.
- */
-#ifdef FLMEM_BORROW_AARCH64
-#define BORROWS true
-#else
-#define BORROWS false
-#endif
-
 /* Newer than the headers of some C libraries: linux/elf.h. */
 #define REGSET_TLS   0x401 /* NT_ARM_TLS: TPIDR_EL0, and TPIDR2_EL0 since Linux 6.0 */
 #define REGSET_SVE   0x405
@@ -82,7 +72,7 @@ const struct flmem_arch_code flmem_arch_syscall = {call_words, sizeof(call_words
 
 bool flmem_arch_supported(void)
 {
-	return BORROWS;
+	return true;
 }
 
 uint16_t flmem_arch_machine(void)

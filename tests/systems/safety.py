@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safety victims with Debian's kernel for aarch64, emulated: safety.py DIRECTORY BUILD [SET...]
+"""The safety victims with Debian's kernel for aarch64, emulated: safety.py DIRECTORY [SET...]
 
-DIRECTORY keeps what is downloaded, as for run.py. BUILD is a build of flmem for aarch64 that borrows
-threads there, with the libraries linked in:
-
-    cmake -S . -B BUILD -DCMAKE_TOOLCHAIN_FILE=... -DFLMEM_BUNDLED=... -DFLMEM_TESTS=OFF \\
-        -DCMAKE_C_FLAGS=-DFLMEM_BORROW_AARCH64
+DIRECTORY has the build of the wheel for aarch64 that `make wheels` leaves there, and keeps what is
+downloaded, as for run.py.
 
 A SET may be followed by @ and a system of run.py, whose kernel then runs Debian 12's programs.
 
@@ -27,6 +24,8 @@ import run  # noqa: E402
 SYSTEM = "arm64-bookworm"
 TRIMS = {"waits": 15, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
          "kills": 8}
+OTHER_KERNEL = ("waits@arm64-trixie-16k", "busy@arm64-trixie-16k", "kills@arm64-trixie-16k")
+BUILD = "manylinux_2_28_aarch64/build"
 PLAIN = ("max,pauth-impdef=on,sve=off,sme=off",)
 TAGGED = ("-M", "virt,mte=on")
 PACKAGES = ("libgcc-s1", "zlib1g", "libexpat1", "python3.11-minimal", "libpython3.11-minimal",
@@ -123,6 +122,8 @@ def run_set(directory, build, word):
     system = run.SYSTEMS[SYSTEM]
     if not shutil.which(system.emulator) or not shutil.which(system.compiler):
         raise run.Absent(f"{system.emulator} or {system.compiler} is not installed")
+    if not os.path.exists(os.path.join(build, "cli", "flmem")):
+        raise run.Absent(f"no {build}: make wheels")
     place = run.unpack_system(directory, system)
     packages = unpack_packages(place, system)
     options = (*system.options[:-1], *PLAIN) if name == "code" else system.options
@@ -143,8 +144,9 @@ def run_set(directory, build, word):
 
 
 def main():
-    directory, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    for name in sys.argv[3:] or TRIMS:
+    directory = os.path.abspath(sys.argv[1])
+    build = os.path.join(directory, BUILD)
+    for name in sys.argv[2:] or (*TRIMS, *OTHER_KERNEL):
         try:
             run_set(directory, build, name)
         except run.Absent as reason:

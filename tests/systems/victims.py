@@ -36,7 +36,7 @@ ENDED_BY_STOP = ("epoll_", "rt_sigtimedwait", "semtimedop", "recv", "readv", "ac
 # A computing thread may make such a call next.
 COMPUTES = ("computes alone", "8 threads compete", "computes in C")
 # Threads have to sleep for as long as flmem takes to find them there.
-SLOWER = {"kills": {"WAKE_EVERY_US": "300000", "WAIT_MS": "300"}, "busy": {"WAIT_MS": "300"}}
+SLOWER = {"kills": {"WAKE_EVERY_US": "300000", "WAIT_MS": "900"}, "busy": {"WAIT_MS": "300"}}
 # No thread sleeps for the 10 ms that are asked for on aarch64.
 AWAKE = ("1000 signals a second, 3 threads",)
 STOPS = 30  # of the system calls of flmem, among which those are at which it is killed

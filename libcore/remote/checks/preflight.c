@@ -79,7 +79,7 @@ int flmem_preflight_processor(struct flmem_error *err)
 	return flmem_error_set(
 		err, FLMEM_EUNSUPPORTED, 0,
 		"not supported here: this flmem was built for a processor architecture "
-		"on which it cannot borrow threads (only x86-64)");
+		"on which it cannot borrow threads (only x86-64 and aarch64)");
 }
 
 static int check_image(const struct flmem_view *view, struct flmem_error *err)
@@ -95,7 +95,7 @@ static int check_image(const struct flmem_view *view, struct flmem_error *err)
 	if (!flmem_arch_supported() || flmem_image_machine(image) != flmem_arch_machine())
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d runs on a processor architecture on which flmem "
-				       "cannot borrow threads (only x86-64)",
+				       "cannot borrow threads (only x86-64 and aarch64)",
 				       pid);
 	return 0;
 }
