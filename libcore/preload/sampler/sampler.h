@@ -52,8 +52,8 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_SCRATCHES   64U
 #define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
 #define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
-#define SAMPLER_LINE	    256U /* bytes that are copied at once */
-#define SAMPLER_LINES	    128U
+#define SAMPLER_LINE	    1024U /* bytes that are copied at once */
+#define SAMPLER_LINES	    64U
 
 /* Copies of memory that others may unmap. */
 struct sampler_copies {
