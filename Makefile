@@ -36,7 +36,7 @@ check:
 	scripts/setup build test-packages
 	scripts/setup test & \
 	cmake --preset ci && cmake --build --preset ci; built=$$?; wait; exit $$built
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=12 -DFLMEM_FUZZ_SECONDS_OTHERS=6 -DFLMEM_FUZZ_SEED=1
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=6 -DFLMEM_FUZZ_SECONDS_OTHERS=2 -DFLMEM_FUZZ_SEED=1
 	scripts/fuzz-beside scripts/test ci
 	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci
 	cmake --build --preset dev
