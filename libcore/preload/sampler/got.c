@@ -384,7 +384,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	if (!sampler_object_read(info, &object))
 		return 0;
-	if (is_unready(pass, &object)) {
+	/* An entry that leads to the sampler was ready once: another tool has made it writable. */
+	if (pass->visit != restore_entry && is_unready(pass, &object)) {
 		pass->entries.unready++;
 		return 0;
 	}

@@ -6,7 +6,8 @@ bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork
 processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
 "keep PATH" and "drop" (a block of an allocator that only that
 library uses), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
-children call the dynamic linker), "check"; each is answered by a line.
+children call the dynamic linker), "unseal" (what the linker made read-only becomes writable), "check";
+each is answered by a line.
 """
 import _ctypes
 import ctypes
@@ -114,6 +115,36 @@ def replace(first, second):
     return "same" if open_place(second)[1] == place else "elsewhere"
 
 
+class Part(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_uint32), ("flags", ctypes.c_uint32),
+                *((name, ctypes.c_uint64) for name in ("offset", "vaddr", "paddr", "filesz", "memsz", "align"))]
+
+
+class Object(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_uint64), ("name", ctypes.c_char_p), ("parts", ctypes.POINTER(Part)),
+                ("count", ctypes.c_uint16)]
+
+
+def unseal():
+    """As tools leave it that put functions of their own into the tables of objects."""
+    sealed = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Object), ctypes.c_size_t, ctypes.c_void_p)
+    def collect(one, _size, _data):
+        for part in one[0].parts[:one[0].count]:
+            if part.type == 0x6474e552:  # PT_GNU_RELRO
+                sealed.append((one[0].base + part.vaddr, one[0].base + part.vaddr + part.memsz))
+        return 0
+
+    libc.dl_iterate_phdr(collect, None)
+    for start, end in sealed:
+        start, end = start // mmap.PAGESIZE * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+        if end > start and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(end - start),
+                                         mmap.PROT_READ | mmap.PROT_WRITE):
+            faults.append(start)
+    return len(sealed)
+
+
 def obey(order):
     word, _, rest = order.partition(" ")
     if word == "round":
@@ -139,6 +170,8 @@ def obey(order):
     elif word == "call":
         path, function, *text = rest.split()
         return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
+    elif word == "unseal":
+        return unseal()
     elif word == "check":
         before = list(counts)
         while any(now <= then for now, then in zip(counts, before)):

@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem profile attach and detach: a process that was attached to before, or that another tool changes.
+
+# Every test has its own status.
+# shellcheck disable=SC2030,SC2031,SC2153
+load helpers
+load profile_attach
+
+setup() {
+	requires python3 victim:sampled/sampled
+	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	allow_victim --code
+	allow_victim --moved
+}
+
+teardown() {
+	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
+	stop_victims
+}
+
+@test "entries are put back also where another tool has made them writable meanwhile" {
+	start_attachable
+	attach
+	order unseal
+	[ "$ANSWER" -gt 5 ] || fail "$ANSWER objects"
+	detach
+	[[ $(got redirected "$VICTIM") = 0* ]] || fail "$(got redirected "$VICTIM")"
+	assert_sound
+}
