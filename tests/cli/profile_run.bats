@@ -293,6 +293,14 @@ assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
 assert p.cells_full_round == NONE and p.round == 4'
 }
 
+# Of the child's memory the grandchild has what another thread left in the middle.
+@test "a child that forks while its own file is created: both have one" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1TiB --limit 1M --follow-children -- \
+		"$FLMEM_VICTIMS/sampled/busy_child"
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof.*' | wc -l)" = 2 ]
+	look 'assert not p.dropped["children"]'
+}
+
 @test "live bytes at the peak of the process are kept, although all of it was freed" {
 	sample --interval 1 -- peak
 	assert_sampled exact

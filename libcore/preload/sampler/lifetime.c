@@ -30,7 +30,8 @@
 /* These are not cleared in a child. */
 static struct flmem_profile_header inherited; /* options and names for the files of children */
 static char file_path[PATH_MAX];
-static uint32_t began, dormant, child_busy, epochs;
+static uint32_t began, dormant, epochs;
+static uint32_t child_busy; /* the process a thread of which begins its file just now */
 
 static uint64_t clock_read_ns(clockid_t clock)
 {
@@ -426,7 +427,13 @@ static void begin_child(void)
 /* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
 void sampler_child_begin(void)
 {
-	if (!began || dormant || __atomic_exchange_n(&child_busy, 1, __ATOMIC_ACQUIRE))
+	const uint32_t own = (uint32_t)getpid();
+	uint32_t busy = __atomic_load_n(&child_busy, __ATOMIC_RELAXED);
+
+	/* That of a parent may have been copied. */
+	if (!began || dormant || busy == own ||
+	    !__atomic_compare_exchange_n(&child_busy, &busy, own, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
 		return;
 	if (inherited.flags & FLMEM_PROFILE_FOLLOW)
 		begin_child();
