@@ -293,6 +293,16 @@ assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
 assert p.cells_full_round == NONE and p.round == 4'
 }
 
+# Milliseconds are more than 32 bits have.
+@test "after fifty days times are still times, and the file says how long it was sampled" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/later"
+	look 'days = 24 * 3600 * 1000
+times = sorted(l.time_ms for l in p.live.values() if l.size == 100000)
+assert len(times) == 2 and times[0] < days and times[1] > 49 * days, times
+assert p.last_ms > 49 * days and p.end_ms > 49 * days
+assert max(m.time_ms for m in p.timeline.values()) > 49 * days'
+}
+
 # Of the child's memory the grandchild has what another thread left in the middle.
 @test "a child that forks while its own file is created: both have one" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1TiB --limit 1M --follow-children -- \

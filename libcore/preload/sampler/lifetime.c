@@ -41,12 +41,11 @@ static uint64_t clock_read_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-uint32_t sampler_now_ms(void)
+uint64_t sampler_now_ms(void)
 {
 	uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
 
-	return now > sampler_tables.start_ns ? (uint32_t)((now - sampler_tables.start_ns) / 1000000)
-					     : 0;
+	return now > sampler_tables.start_ns ? (now - sampler_tables.start_ns) / 1000000 : 0;
 }
 
 /* Field 22 of /proc/self/stat; the name in field 2 may contain anything, so search its end. */

@@ -130,7 +130,7 @@ static void raise_interval(void)
 static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratch *scratch,
 			 const void *const *frame, struct flmem_profile_live *live)
 {
-	uint32_t now_ms = sampler_now_ms();
+	uint64_t now_ms = sampler_now_ms();
 
 	sampler_memory_refresh();
 	live->site = sampler_site_find(sampler_stack_capture(scratch, frame), kind);

@@ -21,7 +21,7 @@ static uint32_t search_round(uint32_t round)
 	return FLMEM_PROFILE_NONE;
 }
 
-static uint32_t add_round(uint32_t round, uint32_t now_ms)
+static uint32_t add_round(uint32_t round, uint64_t now_ms)
 {
 	uint32_t record = sampler_section_add(FLMEM_PROFILE_SECTION_ROUNDS);
 
@@ -36,7 +36,7 @@ static uint32_t add_round(uint32_t round, uint32_t now_ms)
 	return record;
 }
 
-uint32_t sampler_round_find(uint32_t now_ms)
+uint32_t sampler_round_find(uint64_t now_ms)
 {
 	uint32_t round = __atomic_load_n(&sampler_tables.header->round, __ATOMIC_RELAXED);
 	uint32_t record = __atomic_load_n(&sampler_control.round_record, __ATOMIC_ACQUIRE);
@@ -66,7 +66,7 @@ void flmem_sampler_round_set(uint32_t round)
 	errno = saved;
 }
 
-uint32_t sampler_thread_find(uint32_t now_ms)
+uint32_t sampler_thread_find(uint64_t now_ms)
 {
 	struct sampler_thread *thread = &sampler_thread;
 	struct flmem_profile_thread *new;

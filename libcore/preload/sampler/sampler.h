@@ -129,7 +129,7 @@ struct sampler_known_rule {
 struct sampler_range {
 	uintptr_t start, end;
 	uint32_t record, stale; /* FLMEM_PROFILE_NONE: no code of a file */
-	uint32_t time_ms;
+	uint64_t time_ms;
 	uint64_t check;
 };
 
@@ -300,7 +300,7 @@ static inline uint32_t sampler_section_used(unsigned section)
 /* For good: the file cannot be written any more. */
 HIDDEN void sampler_stop(void);
 HIDDEN void sampler_child_begin(void);
-HIDDEN uint32_t sampler_now_ms(void);
+HIDDEN uint64_t sampler_now_ms(void);
 
 /* pace.c: bytes between samples at present; and, around each sample, its time for that. */
 HIDDEN uint64_t sampler_pace_interval(void);
@@ -345,8 +345,8 @@ HIDDEN uint32_t sampler_section_add(unsigned section);
 HIDDEN void sampler_drop(enum flmem_profile_drop drop);
 
 /* round_records.c */
-HIDDEN uint32_t sampler_round_find(uint32_t now_ms);
-HIDDEN uint32_t sampler_thread_find(uint32_t now_ms);
+HIDDEN uint32_t sampler_round_find(uint64_t now_ms);
+HIDDEN uint32_t sampler_thread_find(uint64_t now_ms);
 
 /* live.c: a sampled allocation leaves the table before its memory is freed. */
 HIDDEN bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live);
@@ -356,10 +356,10 @@ HIDDEN bool sampler_live_has(uintptr_t address);
 HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
 
 /* totals.c */
-HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint32_t now_ms);
+HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms);
 HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
-				uint64_t count, uint32_t now_ms);
-HIDDEN void sampler_timeline_tick(uint32_t now_ms, bool at_once);
+				uint64_t count, uint64_t now_ms);
+HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
 
 /* stack.c: the node of the calling stack; `frame` is that of the hook. */
 HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame);

@@ -49,7 +49,7 @@ static void keep_peak(struct flmem_profile_site *site)
 }
 
 /* NULL where there is no room; from then on cells of later rounds are not complete. */
-static struct flmem_profile_cell *find_cell(uint32_t site, uint32_t now_ms)
+static struct flmem_profile_cell *find_cell(uint32_t site, uint64_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
 	uint32_t record = sampler_round_find(now_ms), none = FLMEM_PROFILE_NONE;
@@ -65,14 +65,14 @@ static struct flmem_profile_cell *find_cell(uint32_t site, uint32_t now_ms)
 	return NULL;
 }
 
-static struct flmem_profile_round *find_round(uint32_t now_ms)
+static struct flmem_profile_round *find_round(uint64_t now_ms)
 {
 	uint32_t record = sampler_round_find(now_ms);
 
 	return record == FLMEM_PROFILE_NONE ? NULL : &sampler_tables.rounds[record];
 }
 
-static void raise_process_peak(uint64_t live, uint32_t now_ms)
+static void raise_process_peak(uint64_t live, uint64_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
 	struct flmem_profile_round *round = find_round(now_ms);
@@ -93,7 +93,7 @@ static void add_allocated(struct flmem_profile_totals *totals,
 	add_to(&totals->samples, 1);
 }
 
-void sampler_count_allocated(const struct flmem_profile_live *live, uint32_t now_ms)
+void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
 	struct flmem_profile_cell *cell = find_cell(live->site, now_ms);
@@ -122,7 +122,7 @@ void sampler_count_allocated(const struct flmem_profile_live *live, uint32_t now
 }
 
 void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, uint64_t count,
-			 uint32_t now_ms)
+			 uint64_t now_ms)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
 	struct flmem_profile_cell *cell = find_cell(live->site, now_ms);
@@ -179,7 +179,7 @@ static void thin_timeline(struct flmem_profile_section *section)
 	sampler_tables.header->timeline_period_ms *= 2;
 }
 
-static void add_moment(uint32_t now_ms)
+static void add_moment(uint64_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
 	struct flmem_profile_section *section = &header->section[FLMEM_PROFILE_SECTION_TIMELINE];
@@ -202,7 +202,7 @@ static void add_moment(uint32_t now_ms)
 	__atomic_store_n(&section->used, used + 1, __ATOMIC_RELEASE);
 }
 
-void sampler_timeline_tick(uint32_t now_ms, bool at_once)
+void sampler_timeline_tick(uint64_t now_ms, bool at_once)
 {
 	uint64_t period = sampler_tables.header->timeline_period_ms;
 
