@@ -20,6 +20,21 @@ teardown() {
 	stop_victims
 }
 
+# The thread is a terabyte away from the next sample of the first one.
+@test "a second profile has the samples of its own distance, whatever the first one had" {
+	start_attachable
+	attach --interval 1TiB
+	order round
+	detach
+	attach --interval 64KiB
+	order round
+	order round
+	detach
+	assert_sound
+	flmem profile stats --limit 100 "$PROFILE"
+	assert_output 'keep_update \(.*/attached\.py:[0-9]+\)'
+}
+
 @test "entries are put back also where another tool has made them writable meanwhile" {
 	start_attachable
 	attach

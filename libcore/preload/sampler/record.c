@@ -9,7 +9,8 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
-#define RECHECK_BYTES (1U << 20) /* where nothing is sampled (yet) */
+/* A thread asks so often whether there is a profile, or another one. */
+#define RECHECK_BYTES (1U << 20)
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 struct sampler_control sampler_control;
@@ -17,6 +18,34 @@ struct sampler_tables sampler_tables;
 uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((aligned(4096)));
 struct sampler_shown flmem_sampler_state;
 extern struct sampler_shown sampler_shown __attribute__((alias("flmem_sampler_state")));
+
+/*
+ * In parts: of a profile that ended, a thread may have a distance left that is long for the next
+ * one.
+ */
+static void set_distance(struct sampler_thread *thread, uint64_t bytes)
+{
+	thread->remaining = bytes < RECHECK_BYTES ? bytes : RECHECK_BYTES;
+	thread->rest = bytes - thread->remaining;
+}
+
+static void draw_distance(struct sampler_thread *thread)
+{
+	thread->interval = sampler_pace_interval();
+	set_distance(thread, sampler_draw_gap(&thread->random, thread->interval));
+}
+
+/* Where `remaining` has passed zero: whether all of the distance has been covered. */
+static bool has_covered_distance(struct sampler_thread *thread)
+{
+	uint64_t left;
+
+	/* Back from below zero. */
+	if (!__builtin_add_overflow(thread->remaining, thread->rest, &left))
+		return true;
+	set_distance(thread, left);
+	return false;
+}
 
 /* Of a thread that is new to this profile. */
 static void begin_thread(struct sampler_thread *thread)
@@ -28,8 +57,7 @@ static void begin_thread(struct sampler_thread *thread)
 	    (ssize_t)sizeof(thread->random))
 		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
 	thread->random |= 1;
-	thread->interval = sampler_pace_interval();
-	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
+	draw_distance(thread);
 	thread->record = FLMEM_PROFILE_NONE;
 	thread->pid = (uint32_t)getpid();
 	thread->epoch = sampler_control.epoch;
@@ -53,18 +81,20 @@ void sampler_leave(void)
 /* Where the profile is held. */
 static bool is_due_now(struct sampler_thread *thread, size_t size)
 {
-	bool is_due = true;
+	bool is_new = thread->epoch != sampler_control.epoch;
 
+	if (!is_new && !has_covered_distance(thread))
+		return false;
 	if (!sampler_file_is_whole()) {
 		sampler_stop();
-		thread->remaining = RECHECK_BYTES;
+		set_distance(thread, RECHECK_BYTES);
 		return false;
 	}
-	if (thread->epoch != sampler_control.epoch) {
-		begin_thread(thread);
-		is_due = __builtin_sub_overflow(thread->remaining, size, &thread->remaining);
-	}
-	return is_due;
+	if (!is_new)
+		return true;
+	begin_thread(thread);
+	return __builtin_sub_overflow(thread->remaining, size, &thread->remaining) &&
+	       has_covered_distance(thread);
 }
 
 /* `remaining` has passed zero. */
@@ -77,7 +107,7 @@ bool sampler_is_due(size_t size)
 	if (!sampler_is_active())
 		sampler_child_begin();
 	if (!sampler_hold()) {
-		thread->remaining = RECHECK_BYTES;
+		set_distance(thread, RECHECK_BYTES);
 		errno = saved;
 		return false;
 	}
@@ -167,8 +197,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	int saved = errno;
 
 	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
-	thread->interval = sampler_pace_interval();
-	thread->remaining = sampler_draw_gap(&thread->random, thread->interval);
+	draw_distance(thread);
 	if (!sampler_enter()) {
 		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
 		sampler_release();

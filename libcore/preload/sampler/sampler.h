@@ -21,19 +21,20 @@
 
 /* Per thread, in static TLS: small, and never allocated on first use. */
 struct sampler_thread {
-	uint64_t remaining; /* bytes until the next sample; wraps around below zero */
+	uint64_t remaining; /* bytes until it is asked for; wraps around below zero */
+	uint64_t rest;	    /* bytes from there to the next sample */
 	uint64_t random;
-	uint64_t interval; /* that `remaining` was drawn with */
+	uint64_t interval; /* that the distance to it was drawn with */
 	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
 	uintptr_t stack_low, stack_top;
 	struct sampler_copies *lines; /* NULL: what a sample reads stays mapped */
 	uintptr_t chunk, chunk_end;   /* newest part of its data stack of Python, in a sample */
 	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
 	uint32_t record;	      /* in the section of threads */
-	uint32_t busy;		      /* inside the sampler */
 	uint32_t pid;
-	uint32_t opened;  /* it has called dlopen(): there may be new objects */
-	uint32_t forking; /* from its own handler before a fork() to the one behind it */
+	uint8_t busy;	 /* inside the sampler */
+	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
+	uint8_t forking; /* from its own handler before a fork() to the one behind it */
 };
 
 extern __thread struct sampler_thread sampler_thread
