@@ -23,6 +23,16 @@ static void print_losses(const struct flmem_heap_profile *p)
 	if (p->cut_stacks)
 		fprintf(stderr, "flmem: %s without outer frames, deeper than a file can hold\n",
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
+	if (p->full_stacks)
+		fprintf(stderr,
+			"flmem: %s without inner frames, for which the file had no room: what they "
+			"did counts as their callers'; give it a larger --limit\n",
+			flmem_text_counted(p->full_stacks, "stack", number, sizeof(number)));
+	if (p->lost_rounds)
+		fprintf(stderr,
+			"flmem: %s found no room in the file, the last ones: what they did is only "
+			"in the sums; give it a larger --limit\n",
+			flmem_text_counted(p->lost_rounds, "round", number, sizeof(number)));
 	if (p->unmixed_stacks && p->stacks != FLMEM_HEAP_STACKS_PYTHON)
 		fprintf(stderr,
 			"flmem: %s without some of the native frames between Python frames\n",

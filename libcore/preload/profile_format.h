@@ -63,7 +63,7 @@
 
 /*
  * X(identifier, number, name): what could not be recorded, and how often. `nested` to `live_full`
- * are lost samples: their bytes are in `lost_bytes`. The others lost a detail of a sample.
+ * and `mappings_full` are lost samples: their bytes are in `lost_bytes`. The others lost a detail.
  */
 #define FLMEM_PROFILE_DROPS(X)                                                                    \
 	X(NESTED, 0, "nested")	 /* a signal handler allocated inside the sampler */              \
@@ -72,14 +72,14 @@
 	X(LIVE_FULL, 3, "live_full")                                                              \
 	X(STRINGS_FULL, 4, "strings_full")                                                        \
 	X(FRAMES_FULL, 5, "frames_full")                                                          \
-	X(NODES_FULL, 6, "nodes_full") /* the stack ends early, at its outer frames */            \
-	X(CELLS_FULL, 7, "cells_full") /* see cells_full_round */                                 \
-	X(ROUNDS_FULL, 8, "rounds_full")                                                          \
+	X(NODES_FULL, 6, "nodes_full")	 /* the stack ends early, at its outer frames */          \
+	X(CELLS_FULL, 7, "cells_full")	 /* see cells_full_round */                               \
+	X(ROUNDS_FULL, 8, "rounds_full") /* rounds; what they did is only in the totals */        \
 	X(THREADS_FULL, 9, "threads_full")                                                        \
 	X(MODULES_FULL, 10, "modules_full")                                                       \
 	X(DEEP, 11, "deep")		      /* the stack was longer than FLMEM_PROFILE_DEPTH */ \
 	X(PYTHON, 12, "python")		      /* a Python frame that could not be read */         \
-	X(MAPPINGS_FULL, 13, "mappings_full") /* a part that is unmapped is not seen */           \
+	X(MAPPINGS_FULL, 13, "mappings_full") /* its end would not be seen */                     \
 	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */ \
 	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */
 

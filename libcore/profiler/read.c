@@ -116,9 +116,12 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 	p->lost_bytes = h->lost_bytes;
 	for (size_t i = FLMEM_PROFILE_DROP_NESTED; i <= FLMEM_PROFILE_DROP_LIVE_FULL; i++)
 		p->lost_samples = flmem_amount_sum(p->lost_samples, dropped[i]);
-	p->cut_stacks = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NODES_FULL],
-					 dropped[FLMEM_PROFILE_DROP_DEEP]);
-	p->cut_stacks = flmem_amount_sum(p->cut_stacks, dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
+	p->lost_samples =
+		flmem_amount_sum(p->lost_samples, dropped[FLMEM_PROFILE_DROP_MAPPINGS_FULL]);
+	p->cut_stacks = dropped[FLMEM_PROFILE_DROP_DEEP];
+	p->full_stacks = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NODES_FULL],
+					  dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
+	p->lost_rounds = dropped[FLMEM_PROFILE_DROP_ROUNDS_FULL];
 	p->unmixed_stacks = dropped[FLMEM_PROFILE_DROP_UNMIXED];
 	p->lost_children = dropped[FLMEM_PROFILE_DROP_CHILDREN];
 	p->lost_children_reason = lost_children_reason(h, p);

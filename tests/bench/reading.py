@@ -46,8 +46,8 @@ def _fill(bench, path):
     if done.returncode:
         raise stage.Failed(f"no profile: exit status {done.returncode}")
     profile = json.loads(done.stdout)["profile"]
-    stage.progress(f"reading: {profile['samples']} samples, {profile['cut_stacks']} stacks found no room")
-    if not profile["cut_stacks"]:
+    stage.progress(f"reading: {profile['samples']} samples, {profile['full_stacks']} stacks found no room")
+    if not profile["full_stacks"]:
         raise stage.Failed("the file is not full")
 
 

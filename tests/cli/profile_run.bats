@@ -293,6 +293,34 @@ assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
 assert p.cells_full_round == NONE and p.round == 4'
 }
 
+# The file has room for 192; what the others did is in none of them, and they are searched once each.
+@test "rounds that find no room are counted, and not taken for what was before the first one" {
+	sample --interval 1 --limit 1M -- rounds 400
+	look 'numbered = [r for r in p.rounds.values() if r.round != NONE]
+assert 100 < len(numbered) < 400, len(numbered)
+assert p.dropped["rounds_full"] == 400 - len(numbered), p.dropped
+for round in p.rounds.values():
+    cells = [c for c in p.cells.values() if c.round == round.round]
+    assert sum(c.allocated_bytes for c in cells) == round.allocated_bytes, round
+    assert sum(c.freed_bytes for c in cells) == round.freed_bytes, round
+assert {c.round for c in p.cells.values()} <= {r.round for r in p.rounds.values()}'
+	flmem profile stats "$PROFILE"
+	assert_stderr '2[01][0-9] rounds found no room in the file, the last ones'
+	flmem profile stats --json "$PROFILE"
+	assert_schema profile-stats
+	assert_output '"lost_rounds":[[:space:]]*2[01][0-9]'
+}
+
+@test "mappings that are too many to see their ends are lost, and not live for ever" {
+	sample --interval 1 -- mappings 9000
+	look 'assert all(p.live_bytes(s) == 0 for s in p.sites.values() if s.kind == 1)
+assert 700 < p.dropped["mappings_full"] < 900, p.dropped
+assert p.lost_bytes == p.dropped["mappings_full"] * 4096, p.lost_bytes
+p.check()'
+	flmem profile stats "$PROFILE"
+	assert_stderr '8[0-9][0-9] samples \([0-9.]+ MiB\) found no room'
+}
+
 # Milliseconds are more than 32 bits have.
 @test "after fifty days times are still times, and the file says how long it was sampled" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/later"
@@ -469,6 +497,32 @@ p.check()'
 	examine 'import json, sys
 p = json.load(sys.stdin)["profile"]
 assert p["interval_full_bytes"] == p["interval_now_bytes"] > p["interval_bytes"], p'
+}
+
+# Each way through the functions has a stack of its own.
+@test "stacks whose inner frames found no room: what they did is said to count as their callers'" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1K --limit 1M -- /usr/bin/python3 -c '
+import random
+random.seed(1)
+kept = []
+for i in range(20):
+    exec(f"def f{i}(way):\n    return f[way[1]](way[1:]) if len(way) > 1 else kept.append(bytearray(4096))")
+f = [globals()[f"f{i}"] for i in range(20)]
+for _ in range(1000):
+    way = [random.randrange(20) for _ in range(20)]
+    f[way[0]](way)' 3>&-
+	look 'assert p.dropped["nodes_full"] and not p.dropped["deep"] and not p.dropped["sites_full"], p.dropped'
+	flmem profile stats "$PROFILE"
+	assert_stderr '[0-9]+ stacks without inner frames, for which the file had no room: .* larger --limit'
+	[[ $stderr != *'outer frames'* ]] || fail "$stderr"
+	flmem profile stats --json "$PROFILE"
+	assert_schema profile-stats
+	examine 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert p["full_stacks"] and not p["cut_stacks"], p'
+	flmem profile flamegraph "$PROFILE"
+	assert_status 0
+	grep -q 'Inner frames of [0-9]* stacks found no room in the file' "$PROFILE.html"
 }
 
 each_allocator() {

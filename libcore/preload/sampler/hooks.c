@@ -231,10 +231,8 @@ static void sample_mapping(void *at, size_t length, const void *const *frame)
 {
 	int saved = errno;
 
-	if (!count_down(length) && sampler_is_due(length)) {
+	if (!count_down(length) && sampler_is_due(length))
 		sampler_record(at, length, FLMEM_PROFILE_MAPPING, frame);
-		sampler_mapping_add((uintptr_t)at, length);
-	}
 	errno = saved;
 }
 

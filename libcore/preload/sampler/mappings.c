@@ -5,10 +5,9 @@
  * are few; a list is enough.
  */
 
-#include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
-void sampler_mapping_add(uintptr_t start, size_t length)
+bool sampler_mapping_add(uintptr_t start, size_t length)
 {
 	for (uint32_t i = 0; i < SAMPLER_MAPPINGS; i++) {
 		struct sampler_mapping *mapping = &sampler_control.mapping[i];
@@ -22,13 +21,10 @@ void sampler_mapping_add(uintptr_t start, size_t length)
 			if (i >= __atomic_load_n(&sampler_control.mappings, __ATOMIC_RELAXED))
 				__atomic_store_n(&sampler_control.mappings, i + 1,
 						 __ATOMIC_RELAXED);
-			return;
+			return true;
 		}
 	}
-	if (sampler_hold()) {
-		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
-		sampler_release();
-	}
+	return false;
 }
 
 /* A part of a sampled mapping is unmapped: its weight shrinks in proportion. */
@@ -48,8 +44,13 @@ static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, 
 	sampler_count_freed(&live, bytes, count, sampler_now_ms());
 	live.weight_bytes -= bytes;
 	live.size = kept;
-	sampler_forget_undo((const void *)new_start, &live);
-	sampler_mapping_add(new_start, kept);
+	/* It has just left the list; another thread may have taken its place. */
+	if (sampler_mapping_add(new_start, kept)) {
+		sampler_forget_undo((const void *)new_start, &live);
+		return;
+	}
+	sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
+	sampler_forget_done(&live);
 }
 
 static void remove_overlap(uintptr_t start, size_t length, uintptr_t from, uintptr_t to)

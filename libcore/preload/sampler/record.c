@@ -169,6 +169,8 @@ static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratc
 	live->round = sampler_tables.header->round;
 	if (live->site == FLMEM_PROFILE_NONE) {
 		lose_sample(live, FLMEM_PROFILE_DROP_SITES_FULL);
+	} else if (kind == FLMEM_PROFILE_MAPPING && !sampler_mapping_add(address, live->size)) {
+		lose_sample(live, FLMEM_PROFILE_DROP_MAPPINGS_FULL);
 	} else if (sampler_live_add(address, live)) {
 		sampler_count_allocated(live, now_ms);
 		sampler_tables.header->last_ms = now_ms;

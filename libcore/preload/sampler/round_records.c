@@ -36,6 +36,22 @@ static uint32_t add_round(uint32_t round, uint64_t now_ms)
 	return record;
 }
 
+/* All of them are searched once for each number, also for one that gets no record. */
+static uint32_t find_new_round(uint32_t round, uint64_t now_ms)
+{
+	uint64_t key = (uint64_t)round + 1;
+	uint32_t record;
+
+	if (__atomic_load_n(&sampler_control.round_missing, __ATOMIC_RELAXED) == key)
+		return FLMEM_PROFILE_NONE;
+	record = search_round(round);
+	if (record == FLMEM_PROFILE_NONE)
+		record = add_round(round, now_ms);
+	if (record == FLMEM_PROFILE_NONE)
+		__atomic_store_n(&sampler_control.round_missing, key, __ATOMIC_RELAXED);
+	return record;
+}
+
 uint32_t sampler_round_find(uint64_t now_ms)
 {
 	uint32_t round = __atomic_load_n(&sampler_tables.header->round, __ATOMIC_RELAXED);
@@ -44,9 +60,7 @@ uint32_t sampler_round_find(uint64_t now_ms)
 	/* The record that was used last, which has its number with it. */
 	if (record != FLMEM_PROFILE_NONE && sampler_tables.rounds[record].round == round)
 		return record;
-	record = search_round(round);
-	if (record == FLMEM_PROFILE_NONE)
-		record = add_round(round, now_ms);
+	record = find_new_round(round, now_ms);
 	__atomic_store_n(&sampler_control.round_record, record, __ATOMIC_RELEASE);
 	return record;
 }

@@ -158,8 +158,9 @@ struct sampler_control {
 	uint32_t live_samples;
 	uint64_t spare_records;
 	uint32_t mappings;
-	uint32_t round, round_record; /* the latest one and its record */
-	uint64_t tick_ms;	      /* of the timeline */
+	uint32_t round_record;	/* of the latest one */
+	uint64_t round_missing; /* a number plus one: there was no room for its record */
+	uint64_t tick_ms;	/* of the timeline */
 	uint32_t tick_busy;
 	uint32_t memory_epoch;
 	uint32_t thinned;
@@ -389,8 +390,8 @@ HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_
 HIDDEN bool sampler_enter(void);
 HIDDEN void sampler_leave(void);
 
-/* mappings.c */
-HIDDEN void sampler_mapping_add(uintptr_t start, size_t length);
+/* mappings.c; false: there is no room, so that its end would not be seen. */
+HIDDEN bool sampler_mapping_add(uintptr_t start, size_t length);
 HIDDEN void sampler_mapping_removed(uintptr_t start, size_t length);
 
 #endif

@@ -48,20 +48,23 @@ static void keep_peak(struct flmem_profile_site *site)
 	__atomic_store_n(&site->peak_epoch, epoch, __ATOMIC_RELEASE);
 }
 
-/* NULL where there is no room; from then on cells of later rounds are not complete. */
+/*
+ * NULL for a round without a record, and where there is no room; from then on cells of later rounds
+ * are not complete.
+ */
 static struct flmem_profile_cell *find_cell(uint32_t site, uint64_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
-	uint32_t record = sampler_round_find(now_ms), none = FLMEM_PROFILE_NONE;
-	uint32_t round =
-		record == none ? FLMEM_PROFILE_ROUND_NONE : sampler_tables.rounds[record].round;
-	uint32_t cell = sampler_cell_find(site, round);
+	uint32_t record = sampler_round_find(now_ms), none = FLMEM_PROFILE_NONE, cell;
 
-	if (cell != FLMEM_PROFILE_NONE)
+	if (record == none)
+		return NULL;
+	cell = sampler_cell_find(site, sampler_tables.rounds[record].round);
+	if (cell != none)
 		return &sampler_tables.cells[cell];
 	sampler_drop(FLMEM_PROFILE_DROP_CELLS_FULL);
-	__atomic_compare_exchange_n(&header->cells_full_round, &none, record == none ? 0 : record,
-				    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&header->cells_full_round, &none, record, false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	return NULL;
 }
 

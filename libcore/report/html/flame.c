@@ -42,6 +42,12 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 		flmem_page_put_bytes(out, FLMEM_KNOWN(p->lost_bytes));
 		flmem_buf_puts(out, ") found no room in the file.</p>\n");
 	}
+	if (p->full_stacks)
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">Inner frames of %" PRIu64
+				 " stacks found no room in the file: what they did counts as "
+				 "their callers'.</p>\n",
+				 p->full_stacks);
 	if (p->lost_children) {
 		flmem_buf_printf(out,
 				 "<p class=\"warning\">Child processes that could not be "

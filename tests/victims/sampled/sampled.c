@@ -504,6 +504,20 @@ static void mode_rounds(size_t count)
 	print_site("end", (void *)(uintptr_t)by_small_malloc, 0, 0, 0);
 }
 
+/* So many mappings at once, of which none stays. */
+static void mode_mappings(size_t count)
+{
+	void **maps = calloc(count, sizeof(*maps));
+
+	for (size_t i = 0; maps && i < count; i++)
+		maps[i] = by_mmap();
+	for (size_t i = 0; maps && i < count; i++)
+		if (!maps[i] || munmap(maps[i], PAGE))
+			_exit(3);
+	free(maps);
+	printf("unmapped %zu\n", count);
+}
+
 /* A hundred blocks, of which all are freed before fifty others are kept. */
 static void mode_peak(size_t count)
 {
@@ -530,7 +544,7 @@ static const struct {
 	{"crossing", mode_crossing},   {"fork", mode_fork},	  {"signals", mode_signals},
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
 	{"peak", mode_peak},	       {"inside", mode_inside},	  {"storm", mode_storm},
-	{"calm", mode_calm},	       {"deep", mode_deep},
+	{"calm", mode_calm},	       {"deep", mode_deep},	  {"mappings", mode_mappings},
 };
 
 int main(int argc, char **argv)
