@@ -51,8 +51,8 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_WAYS	    4U	  /* places in these two where an address may be */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
-#define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
-#define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
+#define SAMPLER_EVALUATIONS 16U	  /* parts of the interpreter's evaluation function */
+#define SAMPLER_NATIVES	    512U  /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    1024U /* bytes that are copied at once */
 #define SAMPLER_LINES	    64U
 
