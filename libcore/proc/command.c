@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -68,6 +70,54 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 	}
 	*ret_pid = pid;
 	return 0;
+}
+
+/* 0, or the errno of execve(2) for a file that is not there or may not be executed. */
+static int check_executable(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) < 0)
+		return errno;
+	if (!S_ISREG(status.st_mode))
+		return EACCES;
+	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+/* As execvp(3): of several files the first one that may be executed. */
+static int search_executable(const char *program)
+{
+	const char *list = getenv("PATH");
+	int error = ENOENT;
+
+	if (!list)
+		list = "/bin:/usr/bin"; /* _CS_PATH */
+	for (const char *end;; list = end + 1) {
+		FLMEM_AUTO_FREE char *path = NULL;
+		int one;
+
+		end = strchrnul(list, ':');
+		if (asprintf(&path, "%.*s%s%s", (int)(end - list), list, end > list ? "/" : "",
+			     program) < 0) {
+			path = NULL;
+			return 0; /* execvp() finds out */
+		}
+		one = check_executable(path);
+		if (!one)
+			return 0;
+		error = one == EACCES ? EACCES : error;
+		if (!*end)
+			return error;
+	}
+}
+
+int flmem_command_check(const char *program, struct flmem_error *err)
+{
+	int error = strchr(program, '/') ? check_executable(program)
+		    : *program		 ? search_executable(program)
+					 : ENOENT;
+
+	return error ? flmem_command_error(program, error, err) : 0;
 }
 
 int flmem_command_error(const char *program, int error, struct flmem_error *err)

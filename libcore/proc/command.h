@@ -21,6 +21,13 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 			pid_t *ret_pid, struct flmem_error *err);
 
 /*
+ * Whether execvp(3) would find a file that may be executed, without executing it; the error is that
+ * of flmem_command_error(). What only execve(2) finds out, a missing interpreter for example, is
+ * not noticed.
+ */
+int flmem_command_check(const char *program, struct flmem_error *err);
+
+/*
  * Explains the errno `error` of execvp(3) for `program`: FLMEM_ENOCOMMAND when there is no such
  * command, FLMEM_ENOEXEC when it exists but cannot be run. Returns the code.
  */

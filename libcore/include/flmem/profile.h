@@ -26,7 +26,8 @@ struct flmem_profile_request {
  * Creates the file for a command that the caller executes next, in its own process, with the
  * returned environment: `environment` with the sampler in LD_PRELOAD. FLMEM_EUSAGE for an invalid
  * size or an existing file, FLMEM_EFAILED where the file cannot be allocated in full,
- * FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
+ * FLMEM_EUNSUPPORTED if the sampler is not installed, FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for
+ * flmem_launch_exec(): an existing file is then not replaced. Release the list with
  * flmem_launch_environment_free().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_request *request,

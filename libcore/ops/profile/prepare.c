@@ -23,6 +23,7 @@
 #include "base/text/redact.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
+#include "proc/command.h"
 #include "profiler/profile_file.h"
 #include "settings/preload.h"
 
@@ -234,6 +235,8 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 
 	if (!rc)
 		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
+	if (!rc) /* before an older profile is replaced */
+		rc = flmem_command_check(argv[0], err);
 	if (!rc)
 		rc = create_profile(request, argv, err);
 	if (rc)
