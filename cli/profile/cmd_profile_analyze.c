@@ -113,6 +113,9 @@ static void print_folder(const struct analyze_options *o, const struct flmem_hea
 		const struct flmem_heap_profile *p = folder->profiles[i];
 
 		printf("\n%s\n", name_in_folder(p, name, sizeof(name)));
+		if (flmem_heap_leaks_too_few(p))
+			printf("  growth: not enough to conclude: %s\n",
+			       flmem_heap_leaks_too_few(p));
 		for (size_t k = 0; k < analyses[i].finding_count; k++)
 			print_profile_finding(p, &analyses[i].findings[k]);
 		if (i != folder->baseline)

@@ -301,12 +301,40 @@ static int refuse_dump(const struct flmem_heap_profile *profile, struct flmem_er
 			       flmem_text_escape(profile->path, shown, sizeof(shown)));
 }
 
+static uint32_t count_periods(const struct flmem_heap_profile *p, bool by_round)
+{
+	uint32_t rounds = complete_rounds(p), first = first_numbered(p);
+
+	if (!by_round)
+		return PARTS_COUNTED;
+	return rounds > first ? rounds - first : 0;
+}
+
+const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
+{
+	bool by_round = profile->round_count > first_numbered(profile);
+
+	if (profile->ending == FLMEM_HEAP_DUMPED)
+		return "a dump is of one moment";
+	if (by_round)
+		return count_periods(profile, by_round) < ROUNDS_MIN
+			       ? "fewer than 5 complete rounds"
+			       : NULL;
+	if (profile->duration_us < AGES_DURATION_MIN)
+		return "less than 10 s and no rounds; sample longer, or announce rounds with flmem "
+		       "profile round";
+	if (has_freed_all(profile))
+		return "the program has ended and freed its memory, and the file has no rounds: "
+		       "read it while the program runs";
+	return NULL;
+}
+
 int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 			  struct flmem_heap_leaks *ret_leaks, struct flmem_error *err)
 {
-	uint32_t rounds = complete_rounds(profile), first = first_numbered(profile);
 	struct flmem_heap_leaks leaks = {
-		.by_round = profile->round_count > first,
+		.by_round = profile->round_count > first_numbered(profile),
+		.too_few = flmem_heap_leaks_too_few(profile),
 	};
 
 	if (profile->ending == FLMEM_HEAP_DUMPED)
@@ -314,16 +342,8 @@ int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 	leaks.rows = calloc(profile->site_count + 1, sizeof(*leaks.rows));
 	if (!leaks.rows)
 		return flmem_error_nomem(err, "cannot list the leaks of '%s'", profile->path);
-	leaks.periods = leaks.by_round ? (rounds > first ? rounds - first : 0) : PARTS_COUNTED;
-	if (leaks.by_round && leaks.periods < ROUNDS_MIN)
-		leaks.too_few = "fewer than 5 complete rounds";
-	else if (!leaks.by_round && profile->duration_us < AGES_DURATION_MIN)
-		leaks.too_few = "less than 10 s and no rounds; sample longer, or announce rounds "
-				"with flmem profile round";
-	else if (!leaks.by_round && has_freed_all(profile))
-		leaks.too_few = "the program has ended and freed its memory, and the file has no "
-				"rounds: read it while the program runs";
-	else
+	leaks.periods = count_periods(profile, leaks.by_round);
+	if (!leaks.too_few)
 		find_growing(profile, &leaks);
 	if (leaks.count)
 		qsort(leaks.rows, leaks.count, sizeof(*leaks.rows), compare_leaks);

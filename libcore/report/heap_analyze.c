@@ -54,6 +54,7 @@ char *flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
 		flmem_json_add_heap_profile(row, "profile", folder->profiles[i]);
 		flmem_json_add_heap_amounts(row, "total", folder->profiles[i],
 					    &folder->profiles[i]->totals);
+		flmem_json_add_text(row, "too_few", flmem_heap_leaks_too_few(folder->profiles[i]));
 		add_findings(row, folder->profiles[i], &analyses[i]);
 		add_changes(row, folder, i, measure, &analyses[i].comparison, limit);
 	}

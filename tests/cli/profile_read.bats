@@ -329,6 +329,21 @@ assert d["profiles"][0]["changes"] and not d["profiles"][1]["changes"]
 assert [u["name"] for u in d["unread"]] == ["cut.prof"], d["unread"]'
 }
 
+@test "analyze prints why it has no finding about growth" {
+	flmem profile run -o "$BATS_TEST_TMPDIR/short.prof" -- \
+		/usr/bin/python3 -I -c 'x = [bytearray(1 << 20) for _ in range(9)]'
+	cp leak.prof "$BATS_TEST_TMPDIR/original.prof"
+	flmem profile analyze "$BATS_TEST_TMPDIR"
+	assert_status 0
+	[ "$(grep -c '^  growth: not enough to conclude: less than 10 s and no rounds' \
+		<<<"$output")" = 1 ]
+	flmem profile analyze --json "$BATS_TEST_TMPDIR"
+	assert_schema profile-analyze
+	examine 'import json, sys
+d = json.load(sys.stdin)
+assert [(p["too_few"] or "")[:14] for p in d["profiles"]] == ["", "less than 10 s"]'
+}
+
 @test "analyze refuses what is no folder, and one without profiles" {
 	flmem profile analyze leak.prof
 	assert_error 2 'cannot read the folder .*Not a directory'

@@ -351,6 +351,8 @@ struct flmem_heap_leaks {
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 						     struct flmem_heap_leaks *ret_leaks,
 						     struct flmem_error *err);
+/* Why nothing can be concluded about growth; static. NULL: it can. */
+FLMEM_API const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile);
 FLMEM_API void flmem_heap_leaks_clear(struct flmem_heap_leaks *leaks);
 
 /* One place of the program in two profiles. */
