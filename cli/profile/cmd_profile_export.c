@@ -133,8 +133,9 @@ const struct cmd cmd_profile_export = {
 	.name = "profile export",
 	.summary = "converts a heap profile for other tools",
 	.arguments = "FILE",
-	.description = "pprof and speedscope files contain all measures, with that of --by first. "
-		       "Collapsed stacks contain only that one.",
+	.description =
+		"pprof and speedscope files contain all measures; viewers show that of --by at "
+		"first. Collapsed stacks contain only that one.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct export_options),
