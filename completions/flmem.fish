@@ -286,7 +286,7 @@ complete -c flmem -n '__flmem_is profile summary' -l by -s b -x -a 'live peak al
 complete -c flmem -n '__flmem_is profile summary' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
 complete -c flmem -n '__flmem_is profile summary' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile summary' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show at most this many (default 30)'
+complete -c flmem -n '__flmem_is profile summary' -l limit -s n -x -d 'show at most this many functions (default 30)'
 complete -c flmem -n '__flmem_is profile summary' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile summary' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile summary' -F
@@ -295,7 +295,7 @@ complete -c flmem -n '__flmem_is profile table' -l by -s b -x -a 'live peak allo
 complete -c flmem -n '__flmem_is profile table' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
 complete -c flmem -n '__flmem_is profile table' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile table' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show at most this many (default 50)'
+complete -c flmem -n '__flmem_is profile table' -l limit -s n -x -d 'show at most this many lines of code (default 50)'
 complete -c flmem -n '__flmem_is profile table' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile table' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile table' -F
@@ -304,7 +304,7 @@ complete -c flmem -n '__flmem_is profile tree' -l by -s b -x -a 'live peak alloc
 complete -c flmem -n '__flmem_is profile tree' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
 complete -c flmem -n '__flmem_is profile tree' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile tree' -l round -s r -x -d 'only rounds A to B: what they allocated, what was freed during them, and what they allocated and is still live; one number is one round'
-complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show at most this many (default 20)'
+complete -c flmem -n '__flmem_is profile tree' -l limit -s n -x -d 'show at most this many stacks, the largest (default 20)'
 complete -c flmem -n '__flmem_is profile tree' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is profile tree' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile tree' -F

@@ -58,6 +58,12 @@ static bool has_stacks_without_native(const struct flmem_heap_profile *profile)
 	return false;
 }
 
+void print_profile_more(size_t count)
+{
+	if (count)
+		printf("and %zu more; --limit shows them\n", count);
+}
+
 void print_profile_notes(const struct flmem_heap_profile *profile)
 {
 	char shown[PATH_SHOWN];

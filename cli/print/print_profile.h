@@ -9,6 +9,9 @@
 /* What limits the figures: a running or killed program, losses, damage. On stderr. */
 void print_profile_notes(const struct flmem_heap_profile *profile);
 
+/* What --limit has left out: lines behind those that are shown. Nothing for 0. */
+void print_profile_more(size_t count);
+
 /* The head of the columns of measures, and one line of them: "-" for what is not known. */
 void print_profile_columns(void);
 void print_profile_amounts(const struct flmem_heap_profile *profile,

@@ -161,6 +161,16 @@ static void print_forecast(const struct flmem_watch_result *r)
 	putchar('\n');
 }
 
+/* What climbs is to be found in the code; of a process that is still there. */
+static void print_next_step(const struct flmem_watch_result *r)
+{
+	if (r->trend.verdict != FLMEM_TREND_CLIMBING || r->ended)
+		return;
+	printf("  next: flmem profile attach --pid %d --output FILE shows which code of a Python "
+	       "program holds it\n",
+	       (int)r->process.pid);
+}
+
 static void print_actions(const struct flmem_watch_actions *a)
 {
 	char released[FORMAT_MAX], stopped[FORMAT_MAX], count[FLMEM_TEXT_COUNTED_MAX];
@@ -240,6 +250,7 @@ static void print_watch_result(const struct flmem_watch_result *r)
 			printf("  finding: %s\n", r->findings[i]);
 	if (r->undecided)
 		printf("  limit of growth undecided: %s\n", r->undecided);
+	print_next_step(r);
 }
 
 void print_watch_summary(const struct flmem_watch_summary *summary)

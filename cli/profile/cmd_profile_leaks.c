@@ -79,8 +79,10 @@ static void print_leaks(const struct profile_options *o, const struct flmem_heap
 		print_unseen_growth(p, leaks->periods);
 	for (size_t i = 0; i < leaks->count && i < limit; i++)
 		print_leak(p, leaks, &leaks->rows[i]);
-	if (leaks->count > limit)
-		printf("\nand %zu more; --limit shows them\n", leaks->count - limit);
+	if (leaks->count > limit) {
+		putchar('\n');
+		print_profile_more(leaks->count - limit);
+	}
 	print_profile_notes(p);
 }
 

@@ -15,7 +15,7 @@
 #define ROWS_SHOWN 30U
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show at most this many (default 30)"),
+	PROFILE_OPTIONS("show at most this many functions (default 30)"),
 	{0},
 };
 
@@ -28,10 +28,12 @@ static int compare_totals(const void *a, const void *b, void *context)
 	return one > other ? -1 : one < other;
 }
 
+/* `all_count` rows, of which `count` are shown. */
 static void print_summary(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
-			  const struct flmem_heap_row *rows, size_t count)
+			  const struct flmem_heap_row *rows, size_t count, size_t all_count)
 {
 	uint64_t all = p->totals.bytes[measure];
+	size_t more = count;
 	char total[FORMAT_MAX], own[FORMAT_MAX];
 
 	printf("%11s%8s%11s%8s  function (by %s)\n", "total", "", "own", "",
@@ -44,6 +46,9 @@ static void print_summary(const struct flmem_heap_profile *p, enum flmem_heap_me
 		       (double)rows[i].own.bytes[measure] / (double)all * 100);
 		print_profile_frame(p, rows[i].frame);
 	}
+	while (more < all_count && rows[more].total.bytes[measure])
+		more++;
+	print_profile_more(more - count);
 	print_profile_notes(p);
 }
 
@@ -52,7 +57,7 @@ static int show_summary(const struct profile_options *o, const struct flmem_heap
 {
 	struct flmem_heap_row *rows = NULL;
 	enum flmem_heap_measure measure;
-	size_t count, limit = o->limit ? o->limit : ROWS_SHOWN;
+	size_t count, all, limit = o->limit ? o->limit : ROWS_SHOWN;
 	int rc = profile_measure(o, p, &measure, err);
 
 	if (!rc)
@@ -60,12 +65,13 @@ static int show_summary(const struct profile_options *o, const struct flmem_heap
 	if (rc)
 		return rc;
 	flmem_sort(rows, count, sizeof(*rows), compare_totals, &measure);
+	all = count;
 	count = count < limit ? count : limit;
 	if (o->json)
 		rc = profile_print_json(flmem_report_heap_summary_json(p, measure, rows, count),
 					err);
 	else
-		print_summary(p, measure, rows, count);
+		print_summary(p, measure, rows, count, all);
 	free(rows);
 	return rc;
 }

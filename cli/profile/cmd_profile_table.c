@@ -18,13 +18,15 @@
 #define OWN_LINE_INDENT "                                                "
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show at most this many (default 50)"),
+	PROFILE_OPTIONS("show at most this many lines of code (default 50)"),
 	{0},
 };
 
 static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
-				const struct flmem_heap_table *table)
+				const struct flmem_heap_table *table, size_t all)
 {
+	size_t more = table->row_count;
+
 	print_profile_columns();
 	printf("  line (by %s)\n", flmem_heap_measure_name(measure));
 	for (size_t i = 0; i < table->row_count && table->rows[i].own.bytes[measure]; i++) {
@@ -36,6 +38,9 @@ static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_h
 	}
 	print_profile_amounts(p, &p->totals);
 	puts("  total");
+	while (more < all && table->rows[more].own.bytes[measure])
+		more++;
+	print_profile_more(more - table->row_count);
 	print_profile_notes(p);
 }
 
@@ -53,14 +58,15 @@ static int show_rows(const struct profile_options *o, const struct flmem_heap_pr
 		     enum flmem_heap_measure measure, struct flmem_heap_table *table,
 		     struct flmem_error *err)
 {
-	size_t limit = o->limit ? o->limit : ROWS_SHOWN;
+	size_t limit = o->limit ? o->limit : ROWS_SHOWN, all;
 
 	table->row_count = count_allocating(table->rows, table->row_count);
-	table->row_count = table->row_count < limit ? table->row_count : limit;
+	all = table->row_count;
+	table->row_count = all < limit ? all : limit;
 	table->site_count = p->site_count < limit ? p->site_count : limit;
 	if (o->json)
 		return profile_print_json(flmem_report_heap_table_json(p, measure, table), err);
-	print_profile_table(p, measure, table);
+	print_profile_table(p, measure, table, all);
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 #define ROWS_SHOWN 20U
 
 static const struct opt options_table[] = {
-	PROFILE_OPTIONS("show at most this many (default 20)"),
+	PROFILE_OPTIONS("show at most this many stacks, the largest (default 20)"),
 	{0},
 };
 

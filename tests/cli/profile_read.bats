@@ -87,6 +87,8 @@ assert main["total"]["peak_bytes"] > 20 << 20 > main["own"]["peak_bytes"]'
 }
 
 @test "table has lines and stacks, by any measure and of any kind of frame" {
+	flmem profile table --limit 1 leak.prof
+	assert_output '  total[[:space:]]and [0-9]+ more; --limit shows them'
 	flmem profile table leak.prof
 	assert_status 0
 	assert_output 'live +peak +allocated +freed'
@@ -225,6 +227,9 @@ assert 3 << 20 <= leak["growth"]["bytes"] < 1.1 * (3 << 20), leak["growth"]'
 	assert_schema profile-analyze
 	examine 'import json, sys
 assert json.load(sys.stdin)["profiles"][0]["too_few"].startswith("less than 10 s")'
+	flmem recommend "$PROFILE"
+	assert_status 0
+	[[ $output$stderr == *"growth was not checked: less than 10 s"* ]] || fail "nobody reports it"
 }
 
 @test "leaks says which growth it does not find without rounds" {

@@ -450,28 +450,6 @@ assert json.load(sys.stdin)["profile"]["state"] == "running"'
 	look ''
 }
 
-@test "--force keeps the old profile where the command cannot be executed" {
-	local command
-
-	flmem profile run -o "$PROFILE" -- true
-	assert_status 0
-	cp "$PROFILE" "$BATS_TEST_TMPDIR/old"
-	touch "$BATS_TEST_TMPDIR/plain"
-	for command in no-such-command /nonexistent/command ''; do
-		flmem profile run --force -o "$PROFILE" -- "$command"
-		assert_error 127
-		cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
-	done
-	for command in "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR"; do
-		flmem profile run --force -o "$PROFILE" -- "$command"
-		assert_error 126
-		cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
-	done
-	PATH=$BATS_TEST_TMPDIR:$PATH flmem profile run --force -o "$PROFILE" -- plain
-	assert_error 126
-	cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
-}
-
 @test "what cannot be is refused with its reason" {
 	flmem profile run -- true
 	assert_error 2 '--output'

@@ -16,6 +16,22 @@ static int refuse_heap_dump(const struct flmem_heap_profile *profile, struct flm
 			       "table and diff, or sample with flmem profile attach");
 }
 
+/* Its growth is not among what was checked. */
+static int warn_of_too_few(const struct flmem_heap_profile *profile, const char *path,
+			   struct flmem_recommendations *found, struct flmem_error *err)
+{
+	const char *few = flmem_heap_leaks_too_few(profile);
+	struct flmem_error why = {0};
+
+	if (!few)
+		return 0;
+	flmem_error_set(&why, FLMEM_EUNDECIDED, 0, "growth was not checked: %s", few);
+	if (!flmem_recommendations_add_problem(found, path, 0, &why))
+		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+	found->problems[found->problem_count - 1].warning = true;
+	return 0;
+}
+
 int flmem_recommend_heap(const char *path, const struct flmem_version_number *release,
 			 struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -36,6 +52,8 @@ int flmem_recommend_heap(const char *path, const struct flmem_version_number *re
 		if ((*f)->heap_rules)
 			rc = flmem_heap_site_rules_run((*f)->heap_rules, profile, path, release,
 						       found, err);
+	if (!rc)
+		rc = warn_of_too_few(profile, path, found, err);
 	flmem_heap_profile_free(profile);
 	return rc;
 }
