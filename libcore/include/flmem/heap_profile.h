@@ -161,9 +161,8 @@ struct flmem_heap_profile {
 	uint64_t lost_samples; /* for which there was no room */
 	uint64_t lost_bytes;   /* what they stand for */
 	uint64_t cut_stacks;   /* too deep: without their outer frames */
-	uint64_t
-		full_stacks; /* no room for inner frames: what these did counts as their callers' */
-	uint64_t lost_rounds;	 /* without a record: what they did is only in the sums */
+	uint64_t full_stacks;  /* without inner frames, which count as their callers */
+	uint64_t lost_rounds;  /* without a record: what they did is only in the sums */
 	uint64_t unmixed_stacks; /* without some of the native frames between their Python frames */
 	uint64_t lost_children;	 /* that were to have a file and could not have one */
 	const char *lost_children_reason; /* of the latest one; NULL: there is none */
