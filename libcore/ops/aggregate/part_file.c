@@ -294,12 +294,27 @@ static int report_full(const struct flmem_part_file *part, int fd, uint64_t byte
 		(unsigned long long)(bytes > has + free_bytes ? bytes - has - free_bytes : 0));
 }
 
+/* The kernel would take all that there is before it fails, and others would find a full disk. */
+static bool lacks_room(int fd, uint64_t bytes)
+{
+	struct stat status;
+	struct statvfs room;
+	uint64_t all;
+
+	if (fstat(fd, &status) < 0 || fstatvfs(fd, &room) < 0)
+		return false;
+	return !__builtin_mul_overflow((uint64_t)room.f_bavail, (uint64_t)room.f_frsize, &all) &&
+	       !__builtin_add_overflow(all, (uint64_t)status.st_blocks * 512, &all) && all < bytes;
+}
+
 /* Reserves the blocks; file systems without that operation get the size only. */
 static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t bytes,
 			  struct flmem_error *err)
 {
 	int rc;
 
+	if (lacks_room(fd, bytes))
+		return report_full(part, fd, bytes, ENOSPC, err);
 	if (ftruncate(fd, (off_t)bytes) < 0)
 		return report_full(part, fd, bytes, errno, err);
 	do
