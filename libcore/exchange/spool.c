@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -189,9 +188,7 @@ void flmem_spool_remove(int directory, const char *name)
 
 uint64_t flmem_spool_free_bytes(const struct flmem_spool *spool)
 {
-	struct statvfs status;
+	uint64_t bytes;
 
-	if (fstatvfs(spool->root, &status) < 0)
-		return 0;
-	return (uint64_t)status.f_bavail * status.f_frsize;
+	return flmem_io_free_bytes(spool->root, &bytes) < 0 ? 0 : bytes;
 }

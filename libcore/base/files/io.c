@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 #include "base/attempt.h"
 #include "base/cleanup.h"
@@ -72,6 +73,17 @@ DIR *flmem_io_open_dir(int dirfd, const char *path)
 	if (dir)
 		(void)FLMEM_TAKE_FD(fd);
 	return dir;
+}
+
+int flmem_io_free_bytes(int fd, uint64_t *ret_bytes)
+{
+	struct statvfs status;
+
+	if (fstatvfs(fd, &status) < 0)
+		return -errno;
+	if (__builtin_mul_overflow((uint64_t)status.f_bavail, (uint64_t)status.f_frsize, ret_bytes))
+		*ret_bytes = UINT64_MAX;
+	return 0;
 }
 
 bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length)

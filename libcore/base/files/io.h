@@ -32,6 +32,12 @@ int flmem_io_reopen(int fd, int flags);
 /* Opens a directory below `dirfd` to list it; NULL with errno. The caller closes it. */
 DIR *flmem_io_open_dir(int dirfd, const char *path);
 
+/*
+ * What a user other than root may still write to the file system of `fd`; UINT64_MAX where 64 bits
+ * do not hold it. Returns 0, or a negative errno.
+ */
+int flmem_io_free_bytes(int fd, uint64_t *ret_bytes);
+
 /* Reads exactly `length` bytes; false on an error or at an earlier end of the file. */
 bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length);
 

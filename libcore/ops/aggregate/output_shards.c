@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/files/io.h"
@@ -407,13 +406,9 @@ static bool have_sizes(const struct flmem_output_shards *shards)
 static int check_room(const struct flmem_output *output, struct flmem_error *err)
 {
 	const struct flmem_output_shards *shards = output->shards;
-	struct statvfs room;
 	uint64_t free_bytes;
 
-	if (fstatvfs(output->part->fd, &room) < 0)
-		return 0;
-	free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
-	if (output->bytes <= free_bytes)
+	if (flmem_io_free_bytes(output->part->fd, &free_bytes) < 0 || output->bytes <= free_bytes)
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC,
 			       "'%s' needs %llu bytes, but its file system is short by %llu",

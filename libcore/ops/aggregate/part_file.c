@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "base/files/io.h"
 
 #define TRIES 10
 
@@ -274,46 +275,44 @@ int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_
 	return rc ? rc : check_joined(part, mark, err);
 }
 
+/* What the file system lacks for a file of `bytes`; false: it does not say. */
+static bool read_missing_bytes(int fd, uint64_t bytes, uint64_t *ret_missing)
+{
+	struct stat status;
+	uint64_t all;
+
+	if (fstat(fd, &status) < 0 || flmem_io_free_bytes(fd, &all) < 0)
+		return false;
+	if (__builtin_add_overflow(all, (uint64_t)status.st_blocks * 512, &all))
+		all = UINT64_MAX;
+	*ret_missing = bytes > all ? bytes - all : 0;
+	return true;
+}
+
 static int report_full(const struct flmem_part_file *part, int fd, uint64_t bytes, int sys_errno,
 		       struct flmem_error *err)
 {
-	struct stat status = {0};
-	struct statvfs room;
-	uint64_t has, free_bytes;
+	uint64_t missing;
 
-	if (sys_errno != ENOSPC || fstat(fd, &status) < 0 || fstatvfs(fd, &room) < 0)
+	if (sys_errno != ENOSPC || !read_missing_bytes(fd, bytes, &missing))
 		return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
 				       "cannot reserve %llu bytes for '%s'",
 				       (unsigned long long)bytes, part->place.path);
-	has = (uint64_t)status.st_blocks * 512;
-	free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
-	return flmem_error_set(
-		err, FLMEM_EFAILED, ENOSPC,
-		"'%s' needs %llu bytes, but its file system is short by %llu", part->place.path,
-		(unsigned long long)bytes,
-		(unsigned long long)(bytes > has + free_bytes ? bytes - has - free_bytes : 0));
-}
-
-/* The kernel would take all that there is before it fails, and others would find a full disk. */
-static bool lacks_room(int fd, uint64_t bytes)
-{
-	struct stat status;
-	struct statvfs room;
-	uint64_t all;
-
-	if (fstat(fd, &status) < 0 || fstatvfs(fd, &room) < 0)
-		return false;
-	return !__builtin_mul_overflow((uint64_t)room.f_bavail, (uint64_t)room.f_frsize, &all) &&
-	       !__builtin_add_overflow(all, (uint64_t)status.st_blocks * 512, &all) && all < bytes;
+	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC,
+			       "'%s' needs %llu bytes, but its file system is short by %llu",
+			       part->place.path, (unsigned long long)bytes,
+			       (unsigned long long)missing);
 }
 
 /* Reserves the blocks; file systems without that operation get the size only. */
 static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t bytes,
 			  struct flmem_error *err)
 {
+	uint64_t missing = 0;
 	int rc;
 
-	if (lacks_room(fd, bytes))
+	/* The kernel would take all there is before it fails, and others would find a full disk. */
+	if (read_missing_bytes(fd, bytes, &missing) && missing)
 		return report_full(part, fd, bytes, ENOSPC, err);
 	if (ftruncate(fd, (off_t)bytes) < 0)
 		return report_full(part, fd, bytes, errno, err);

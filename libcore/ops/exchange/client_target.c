@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
@@ -191,13 +190,8 @@ static int check_space(const struct flmem_pull_target *target, struct flmem_erro
 {
 	uint64_t needed = target->file->bytes - target->at, free_bytes;
 	char wanted[FLMEM_TEXT_BYTES_MAX], has[FLMEM_TEXT_BYTES_MAX];
-	struct statvfs space;
 
-	if (fstatvfs(target->fd, &space))
-		return 0;
-	if (__builtin_mul_overflow((uint64_t)space.f_bavail, (uint64_t)space.f_frsize,
-				   &free_bytes) ||
-	    free_bytes >= needed)
+	if (flmem_io_free_bytes(target->fd, &free_bytes) < 0 || free_bytes >= needed)
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ENOSPC, "'%s' needs %s more, %s are free",
 			       target->name, flmem_text_bytes(needed, wanted, sizeof(wanted)),

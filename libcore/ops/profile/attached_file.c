@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
 
 #include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "ops/profile/attached.h"
@@ -145,13 +145,13 @@ static int check_attached_place(void *context)
 	const long denied =
 		syscall(SYS_faccessat2, work->place.directory, ".", W_OK | X_OK, AT_EACCESS);
 	char size[FLMEM_TEXT_BYTES_MAX];
-	struct statvfs disk;
+	uint64_t free_bytes;
 
 	/* Before Linux 5.8 it cannot be asked. */
 	if (denied && errno != ENOSYS)
 		return refuse_attached_place(work, errno);
-	if (fstatvfs(work->place.directory, &disk) < 0 ||
-	    (uint64_t)disk.f_bavail * disk.f_frsize >= work->header.file_size)
+	if (flmem_io_free_bytes(work->place.directory, &free_bytes) < 0 ||
+	    free_bytes >= work->header.file_size)
 		return 0;
 	return flmem_error_set(&work->err, FLMEM_EFAILED, ENOSPC, "cannot allocate %s for '%s'",
 			       flmem_text_bytes(work->header.file_size, size, sizeof(size)),
