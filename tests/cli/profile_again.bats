@@ -7,19 +7,6 @@
 load helpers
 load profile_attach
 
-setup() {
-	requires python3 victim:sampled/sampled
-	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
-	PROFILE=$BATS_TEST_TMPDIR/p.prof
-	allow_victim --code
-	allow_victim --moved
-}
-
-teardown() {
-	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
-	stop_victims
-}
-
 # The thread is a terabyte away from the next sample of the first one.
 @test "a second profile has the samples of its own distance, whatever the first one had" {
 	start_attachable

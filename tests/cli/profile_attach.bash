@@ -2,6 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # A Python process that nobody prepared, to attach to: its profile in $PROFILE, itself in VICTIM.
 
+setup() {
+	requires python3 victim:sampled/sampled
+	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	allow_victim --code
+	allow_victim --moved
+}
+
+stop_attachable() {
+	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
+	stop_victims
+}
+
+# A file with a teardown of its own calls stop_attachable there.
+teardown() {
+	stop_attachable
+}
+
 # The victim obeys lines of a pipe, and answers in its log.
 start_attachable() {
 	local pipe=$BATS_TEST_TMPDIR/orders.$RANDOM$RANDOM

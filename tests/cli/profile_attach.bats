@@ -7,19 +7,10 @@
 load helpers
 load profile_attach
 
-setup() {
-	requires python3 victim:sampled/sampled
-	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
-	PROFILE=$BATS_TEST_TMPDIR/p.prof
-	allow_victim --code
-	allow_victim --moved
-}
-
 teardown() {
-	[ -z "${ORDERS:-}" ] || exec {ORDERS}>&-
 	[ -z "${SERVER:-}" ] || kill "$SERVER" || true
 	[ -z "${FOLDER:-}" ] || rm -rf "$FOLDER"
-	stop_victims
+	stop_attachable
 }
 
 # Those that other tests write at this moment go, too.

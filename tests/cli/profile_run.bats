@@ -293,7 +293,7 @@ assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
 assert p.cells_full_round == NONE and p.round == 4'
 }
 
-# The file has room for 192; what the others did is in none of them, and they are searched once each.
+# The file has room for 192; what the others did is not in these, and they are searched once each.
 @test "rounds that find no room are counted, and not taken for what was before the first one" {
 	sample --interval 1 --limit 1M -- rounds 400
 	look 'numbered = [r for r in p.rounds.values() if r.round != NONE]

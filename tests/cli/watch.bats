@@ -48,8 +48,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 		flmem watch --pid "$VICTIM" --interval 20ms --duration 6s --json
 		assert_status 0
 		last_line
-		[ "$(field trend.verdict)" != stepped ] || continue
-		break
+		[ "$(field trend.verdict)" = stepped ] || break
 	done
 	assert_schema watch
 	[ "$(field trend.verdict)" = flat ]
