@@ -59,7 +59,8 @@ static void start_helper(const struct wait_case *wait)
 		return;
 
 	const char *slower = getenv("WAKE_EVERY_US"); /* where flmem is slow, too */
-	const useconds_t every_us = slower ? (useconds_t)atoi(slower) : WAKE_EVERY_US;
+	const useconds_t every_us =
+		slower ? (useconds_t)argument_number(slower, 1, 10000000) : WAKE_EVERY_US;
 
 	close_case = wait->close;
 	pid_t helper = fork();
