@@ -169,7 +169,7 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
 {
 	char path[FLMEM_PRELOAD_PATH_MAX];
-	int rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, path, err);
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_READY_LIBRARY, path, err);
 
 	if (rc)
 		return rc;
@@ -250,11 +250,14 @@ static bool find_library_function(const struct flmem_modules *modules, const cha
 	return false;
 }
 
+/* Libraries that come later find a function of the sampler, which they call when they begin. */
 static int load_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			const char *path, struct flmem_attached *attached, struct flmem_error *err)
 {
-	struct flmem_cpython_function function = {
-		.name = "dlopen", .text = path, .number = RTLD_NOW, .then_name = "unlink"};
+	struct flmem_cpython_function function = {.name = "dlopen",
+						  .text = path,
+						  .number = RTLD_NOW | RTLD_GLOBAL,
+						  .then_name = "unlink"};
 	int rc;
 
 	if (!find_library_function(&target->modules, "dlopen", &function.address) ||

@@ -83,6 +83,15 @@ void sampler_walk_begin(void)
 		pause_shortly();
 }
 
+bool sampler_walk_try(void)
+{
+	add_to_count(&walking, 1);
+	if (read_count(&forking) <= sampler_thread.forking)
+		return true;
+	add_to_count(&walking, -1U);
+	return false;
+}
+
 void sampler_walk_end(void)
 {
 	add_to_count(&walking, -1U);

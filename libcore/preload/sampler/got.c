@@ -536,16 +536,33 @@ uint64_t sampler_got_restore(void)
 	return pass.entries.locked + (pass.why != NULL);
 }
 
-void sampler_got_catch_up(void)
+/* Ends the walk that was begun. */
+static void redirect_new_objects(void)
 {
 	struct pass pass = {.is_late = true};
 
-	if (!sampler_thread.opened || !sampler_is_active())
-		return;
-	sampler_thread.opened = 0;
-	sampler_walk_begin();
 	dl_iterate_phdr(redirect_locked, &pass);
 	sampler_walk_end();
 	if (pass.visit && !pass.why)
 		sampler_shown.state.entries = pass.entries;
+}
+
+void sampler_got_catch_up(void)
+{
+	if (!sampler_thread.opened || !sampler_is_active())
+		return;
+	sampler_thread.opened = 0;
+	sampler_walk_begin();
+	redirect_new_objects();
+}
+
+/* The thread has the linker locked, for which handlers of a fork may wait. */
+void sampler_got_object_begins(void)
+{
+	if (!sampler_is_active())
+		return;
+	if (sampler_walk_try())
+		redirect_new_objects();
+	else
+		sampler_thread.opened = 1;
 }

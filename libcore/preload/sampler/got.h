@@ -81,6 +81,8 @@ HIDDEN int sampler_areas_access(const struct sampler_areas *areas, uintptr_t add
 /* forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. */
 HIDDEN void sampler_walk_prepare(void);
 HIDDEN void sampler_walk_begin(void);
+/* False, and nothing is begun, while another thread forks. */
+HIDDEN bool sampler_walk_try(void);
 HIDDEN void sampler_walk_end(void);
 
 /*
@@ -92,5 +94,7 @@ HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_e
 HIDDEN uint64_t sampler_got_restore(void);
 /* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */
 HIDDEN void sampler_got_catch_up(void);
+/* Called by an object that begins, in the thread that loads it. Waits for no fork. */
+HIDDEN void sampler_got_object_begins(void);
 
 #endif

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * How the sampler learns that objects came.
+ *
+ * An object that is linked with the start files of the C library (crti.o) calls __gmon_start__()
+ * when it begins, before its constructors, if some object defines it: with gprof the program, here
+ * the sampler.
+ *
  * dlopen() and dlsym() act by the object that calls them: its search path, its place in the scope.
  * So they are entered with the caller's own return address, and what there is to do for objects
- * that came is done before the next call of one of them: a program that opens a library asks for a
- * function of it before it can call any.
+ * without those start files is done before the next call of one of them: a program that opens a
+ * library mostly asks for a function of it before it can call any.
  */
 
 #include <errno.h>
@@ -20,6 +26,19 @@ void sampler_before_dlopen(void)
 	sampler_thread.opened = 1;
 	errno = saved;
 }
+
+#ifdef SAMPLER_HIDES_HOOKS
+/* A name of the linker's, and nothing that a program calls by itself. */
+void __gmon_start__(void) __attribute__((visibility("default")));
+
+void __gmon_start__(void)
+{
+	int saved = errno;
+
+	sampler_got_object_begins();
+	errno = saved;
+}
+#endif
 
 void sampler_before_dlsym(void)
 {

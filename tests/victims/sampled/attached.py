@@ -5,7 +5,7 @@ bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork
 "open PATH" (which calls its function), "load PATH", "opens FOLDER" (all libraries of it; the
 processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
 "keep PATH" and "drop" (a block of an allocator that only that
-library uses), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
+library uses), "registered" (what a library registered that was loaded, asking the linker nothing), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
 children call the dynamic linker), "unseal" (what the linker made read-only becomes writable), "check";
 each is answered by a line.
 """
@@ -29,6 +29,8 @@ MAPPINGS = 8000
 FORKERS = 1
 HUNG_S = 20
 libc = ctypes.CDLL(None)
+get_variable = libc.getenv
+get_variable.restype = ctypes.c_char_p
 end_walk = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)(
     lambda info, size, data: 1)
 
@@ -167,6 +169,8 @@ def obey(order):
         return keep_block(rest)
     elif word == "drop":
         kept_block[0](kept_block[1])
+    elif word == "registered":
+        return ctypes.CFUNCTYPE(ctypes.c_int)(int(get_variable(b"SAMPLED_REGISTERED"), 16))()
     elif word == "call":
         path, function, *text = rest.split()
         return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
