@@ -67,9 +67,16 @@ static const char *attach_profile(const char *path)
 	sampler_copy_text(state->path, sizeof(state->path), path);
 	if (!why)
 		why = sampler_profile_open(path);
-	if (why && !state->preloaded)
+	if (state->preloaded)
+		return why;
+	if (why) {
 		sampler_got_restore();
-	return why;
+		return why;
+	}
+	/* A library that was loaded in between found no profile. */
+	sampler_thread.opened = 1;
+	sampler_got_catch_up();
+	return NULL;
 }
 
 static const char *run_attach(const char *path)
