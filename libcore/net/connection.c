@@ -29,7 +29,8 @@ struct exchange_of_messages {
 	struct flmem_connection_answer *answer;
 	struct curl_slist *headers;
 	uint64_t moved; /* bytes in both directions */
-	bool headers_large, body_large, refused, done;
+	uint64_t sent_body;
+	bool headers_large, body_large, refused, done, waits;
 	CURLcode result;
 };
 
@@ -84,6 +85,7 @@ static int note_progress(void *context, curl_off_t to_receive, curl_off_t receiv
 	(void)to_send;
 	if (both > sent->moved)
 		sent->moved = both;
+	sent->sent_body = (uint64_t)did_send;
 	return 0;
 }
 
@@ -230,6 +232,17 @@ static void perform_messages(struct exchange_of_messages *sent)
 	flmem_curl_sigpipe_end(&sigpipe);
 }
 
+static void note_wait(struct exchange_of_messages *sent, uint64_t moved_before)
+{
+	const struct flmem_connection_request *request = sent->request;
+
+	if (sent->waits || !request->waits ||
+	    (sent->sent_body < request->body_bytes && sent->moved > moved_before))
+		return;
+	sent->waits = true;
+	request->waits(request->context);
+}
+
 static enum flmem_connection_step drive_messages(struct exchange_of_messages *sent,
 						 struct flmem_error *err)
 {
@@ -238,9 +251,12 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 	uint64_t limit = (uint64_t)options->timeout_seconds + sent->request->wait_seconds;
 
 	for (;;) {
+		uint64_t before = sent->moved;
+
 		perform_messages(sent);
 		if (sent->done)
 			return FLMEM_CONNECTION_OK;
+		note_wait(sent, before);
 		if (options->ended && options->ended(options->context)) {
 			flmem_error_set(err, FLMEM_EFAILED, 0, "stopped during a request to '%s'",
 					sent->request->name);

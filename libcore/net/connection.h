@@ -42,6 +42,8 @@ struct flmem_connection_request {
 	unsigned wait_seconds;	     /* how long the server may think in addition to the timeout */
 	size_t answer_max;	     /* bytes of the body that are kept; more is a failure */
 	flmem_connection_take *take; /* gets bodies of status 200 and 206; NULL: kept, too */
+	/* Called once, when the body was handed to the kernel or nothing can be sent for now. */
+	void (*waits)(void *context);
 	void *context;
 };
 

@@ -50,7 +50,7 @@ FAULTS = (
           "computing without the exceptions and the rounding of the program",
           ("cli.profile_run/gets no SIGFPE",)),
     Fault("sample-arithmetic-flags", ARITHMETIC,
-          "__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(there) : \"memory\");", "",
+          "__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(there) : \"memory\");", ";",
           "flags of the program's own operations", ("cli.profile_run/gets no SIGFPE",)),
     Fault("sample-absent-forgotten", MAPPED, "remember_range(&walk, FLMEM_PROFILE_NONE, stale);", "",
           "remembering that code is in no file",

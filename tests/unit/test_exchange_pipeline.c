@@ -67,15 +67,45 @@ static void chunks_are_those_that_were_asked_for(void **state)
 
 	(void)state;
 	assert_int_equal(open_reader(&reader, &files), 0);
-	for (uint64_t at = 0; at < BYTES; at += CHUNK)
+	for (uint64_t at = 0; at < BYTES; at += CHUNK) {
 		read_and_compare(&reader, &files.files[0], at,
 				 BYTES - at < CHUNK ? (size_t)(BYTES - at) : CHUNK);
+		if (at % 3)
+			flmem_push_reader_ahead(&reader);
+	}
 	/* Not in order, and of other sizes. */
 	read_and_compare(&reader, &files.files[0], 3, CHUNK);
+	flmem_push_reader_ahead(&reader);
 	read_and_compare(&reader, &files.files[0], 3, CHUNK);
+	flmem_push_reader_ahead(&reader);
 	read_and_compare(&reader, &files.files[0], 3 + CHUNK, 1);
 	flmem_push_reader_idle(&reader);
 	read_and_compare(&reader, &files.files[0], 4 + CHUNK, CHUNK - 1);
+	flmem_push_reader_clear(&reader);
+	flmem_push_files_clear(&files);
+}
+
+static void the_next_chunk_is_read_when_that_is_asked_for(void **state)
+{
+	struct flmem_push_files files = FLMEM_PUSH_FILES_INIT;
+	struct flmem_push_reader reader = {0};
+	const struct flmem_push_chunk *chunk;
+
+	(void)state;
+	assert_int_equal(open_reader(&reader, &files), 0);
+	flmem_push_reader_ahead(&reader);
+	assert_false(reader.wanted);
+	read_and_compare(&reader, &files.files[0], 0, CHUNK);
+	assert_false(reader.wanted);
+	flmem_push_reader_ahead(&reader);
+	pthread_mutex_lock(&reader.lock);
+	while (reader.wanted)
+		pthread_cond_wait(&reader.changed, &reader.lock);
+	chunk = &reader.chunks[1 - reader.current];
+	assert_ptr_equal(chunk->file, &files.files[0]);
+	assert_int_equal(chunk->offset, CHUNK);
+	assert_memory_equal(chunk->data, data + CHUNK, CHUNK);
+	pthread_mutex_unlock(&reader.lock);
 	flmem_push_reader_clear(&reader);
 	flmem_push_files_clear(&files);
 }
@@ -89,6 +119,7 @@ static void a_file_that_changes_is_noticed(void **state)
 	(void)state;
 	assert_int_equal(open_reader(&reader, &files), 0);
 	read_and_compare(&reader, &files.files[0], 0, CHUNK);
+	flmem_push_reader_ahead(&reader);
 	flmem_push_reader_idle(&reader);
 	assert_int_equal(truncate(path, (off_t)BYTES - 1), 0);
 	assert_int_equal(
@@ -144,6 +175,7 @@ int main(void)
 		cmocka_unit_test(chunks_are_those_that_were_asked_for),
 		cmocka_unit_test(what_arrives_is_written_and_digested),
 		cmocka_unit_test(a_failure_to_write_is_reported),
+		cmocka_unit_test(the_next_chunk_is_read_when_that_is_asked_for),
 		cmocka_unit_test(a_file_that_changes_is_noticed),
 	};
 

@@ -248,6 +248,13 @@ static int ask_offset(struct push_session *push, struct file_upload *upload,
 	return rc;
 }
 
+static void read_next_chunk(void *context)
+{
+	struct push_session *push = context;
+
+	flmem_push_reader_ahead(&push->reader);
+}
+
 static enum flmem_connection_step send_body(struct push_session *push,
 					    const struct file_upload *upload,
 					    const struct flmem_push_chunk *chunk,
@@ -269,6 +276,8 @@ static enum flmem_connection_step send_body(struct push_session *push,
 					? upload->wait_seconds
 					: 0,
 		.answer_max = FLMEM_EXCHANGE_ANSWER_MAX,
+		.waits = read_next_chunk,
+		.context = push,
 	};
 
 	flmem_push_print_crc32c(chunk->crc32c, big_endian);

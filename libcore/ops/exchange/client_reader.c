@@ -101,20 +101,25 @@ void flmem_push_reader_clear(struct flmem_push_reader *reader)
 	*reader = (struct flmem_push_reader){0};
 }
 
-/* Lets the thread read what is likely to be asked for next, of the same size or the rest. */
-static void want_next(struct flmem_push_reader *reader, const struct flmem_push_chunk *chunk)
+/* What is likely to be asked for next, of the same size or the rest. */
+void flmem_push_reader_ahead(struct flmem_push_reader *reader)
 {
-	uint64_t at = chunk->offset + chunk->bytes, left = chunk->file->bytes - at;
+	const struct flmem_push_chunk *chunk = &reader->chunks[reader->current];
 	struct flmem_push_chunk *next = &reader->chunks[1 - reader->current];
+	uint64_t at = chunk->offset + chunk->bytes, left;
 
-	next->file = NULL;
-	if (!reader->started || !left)
+	if (!reader->started || !chunk->file)
 		return;
-	next->file = chunk->file;
-	next->offset = at;
-	next->bytes = left < chunk->bytes ? (size_t)left : chunk->bytes;
-	reader->wanted = true;
-	pthread_cond_signal(&reader->changed);
+	left = chunk->file->bytes - at;
+	pthread_mutex_lock(&reader->lock);
+	if (left && !reader->wanted) {
+		next->file = chunk->file;
+		next->offset = at;
+		next->bytes = left < chunk->bytes ? (size_t)left : chunk->bytes;
+		reader->wanted = true;
+		pthread_cond_signal(&reader->changed);
+	}
+	pthread_mutex_unlock(&reader->lock);
 }
 
 int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_push_file *file,
@@ -127,6 +132,7 @@ int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_p
 	while (reader->wanted)
 		pthread_cond_wait(&reader->changed, &reader->lock);
 	reader->current = 1 - reader->current;
+	reader->chunks[1 - reader->current].file = NULL;
 	chunk = &reader->chunks[reader->current];
 	if (chunk->file != file || chunk->offset != offset || chunk->bytes != bytes || chunk->rc) {
 		chunk->file = file;
@@ -134,8 +140,6 @@ int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_p
 		chunk->bytes = bytes;
 		read_push_chunk(chunk);
 	}
-	if (!chunk->rc)
-		want_next(reader, chunk);
 	pthread_mutex_unlock(&reader->lock);
 	*ret_chunk = chunk;
 	if (chunk->rc && err)

@@ -3,8 +3,8 @@
 #define FLMEM_EXCHANGE_CLIENT_READER_H
 
 /*
- * Chunks of files that are sent, with their checksums. While one is on its way a thread reads the
- * one behind it.
+ * Chunks of files that are sent, with their checksums. While the server takes one, a thread reads
+ * the one behind it.
  */
 
 #include <pthread.h>
@@ -43,13 +43,17 @@ int flmem_push_reader_init(struct flmem_push_reader *reader, uint64_t bytes,
 
 void flmem_push_reader_clear(struct flmem_push_reader *reader);
 
-/*
- * Reads a chunk, which stays until the next call, and begins to read the one behind it. The file
- * stays open until flmem_push_reader_idle().
- */
+/* Reads a chunk, which stays until the next call. */
 int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_push_file *file,
 			  uint64_t offset, size_t bytes, const struct flmem_push_chunk **ret_chunk,
 			  struct flmem_error *err);
+
+/*
+ * Begins to read the chunk behind the last one. Not before that was sent: where client and server
+ * share two processors, the server would get none. The file stays open until
+ * flmem_push_reader_idle().
+ */
+void flmem_push_reader_ahead(struct flmem_push_reader *reader);
 
 /* As bodies have it: the most significant byte first. */
 void flmem_push_print_crc32c(uint32_t crc32c, unsigned char out[4]);
