@@ -62,8 +62,9 @@
 	X(INCONSISTENT, 4, "the structures of CPython are not where they should be")
 
 /*
- * X(identifier, number, name): what could not be recorded, and how often. `nested` to `live_full`
- * and `mappings_full` are lost samples: their bytes are in `lost_bytes`. The others lost a detail.
+ * X(identifier, number, name): what could not be recorded, and how often. `nested` to `live_full`,
+ * `mappings_full` and `small_stack` are lost samples: their bytes are in `lost_bytes`. The others
+ * lost a detail.
  */
 #define FLMEM_PROFILE_DROPS(X)                                                                    \
 	X(NESTED, 0, "nested")	 /* a signal handler allocated inside the sampler */              \
@@ -81,7 +82,9 @@
 	X(PYTHON, 12, "python")		      /* a Python frame that could not be read */         \
 	X(MAPPINGS_FULL, 13, "mappings_full") /* its end would not be seen */                     \
 	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */ \
-	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */
+	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */      \
+	X(SMALL_STACK, 16,                                                                        \
+	  "small_stack") /* a signal handler allocated with little of its stack left */
 
 #define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are left out */
 

@@ -89,7 +89,10 @@ static int check_phase(struct flmem_profile_file *file, struct flmem_error *err)
 	case FLMEM_PROFILE_ENDED:
 		break;
 	case FLMEM_PROFILE_PREPARED:
-		return bad_file(file, "its program has not started, so nothing was sampled", err);
+		return bad_file(file,
+				"nothing was sampled: its program has not started, or did not load "
+				"the sampler (linked statically, set-user-ID, another C library)",
+				err);
 	case FLMEM_PROFILE_REFUSED:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "nothing was sampled into '%s': %s",
 				       flmem_text_escape(file->path, shown, sizeof(shown)),

@@ -60,7 +60,7 @@ FAULTS = (
           "if (0)", "refusing a file that the process does not see",
           ("cli.profile_attach/in another mount",)),
     Fault("attach-children", LIFETIME, "dormant = 1; /* children sample nothing */",
-          "dormant = 0; inherited.flags |= FLMEM_PROFILE_FOLLOW;", "leaving children alone",
+          "dormant = 0; sampler_life.inherited.flags |= FLMEM_PROFILE_FOLLOW;", "leaving children alone",
           ("cli.profile_attach/a child of fork",)),
     Fault("attach-own-functions", GOT, "return code[0] == PUSH && index == entry->index;",
           "return index || !index;", "telling a library's own function from the code of its PLT",

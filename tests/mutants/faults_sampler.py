@@ -4,6 +4,7 @@ from faults import Fault
 
 HOOKS = "libcore/preload/sampler/hooks.c"
 LIFETIME = "libcore/preload/sampler/lifetime.c"
+CHILD = "libcore/preload/sampler/child_profile.c"
 RECORD = "libcore/preload/sampler/record.c"
 TOTALS = "libcore/preload/sampler/totals.c"
 ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
@@ -23,6 +24,8 @@ PLACES = ("cli.profile_python/function, file and line",)
 STACKS = ("cli.profile_python/whole stacks",)
 MIXTURES = ("unit.test_sampler_mixed",)
 MIXED_STACKS = ("cli.profile_native/frames of C are between",)
+FORKED = ("cli.profile_handlers/a handler that interrupts",)
+FORKED_FILE = ("cli.profile_handlers/forked in the middle",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
@@ -35,7 +38,7 @@ FAULTS = (
     Fault("sample-weight", ARITHMETIC, "(double)size / chance + 0.5", "(double)size + 0.5",
           "weights that make the sums unbiased",
           ("cli.profile_run/estimates have no bias",)),
-    Fault("sample-lost-child", LIFETIME,
+    Fault("sample-lost-child", CHILD,
           "__atomic_fetch_add(&first->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);", ";",
           "counting a child that cannot have a file", ("cli.profile_run/children without room",)),
     Fault("diff-arenas", "libcore/profiler/compare_profiles.c",
@@ -86,7 +89,7 @@ FAULTS = (
     Fault("sample-round-searched", "libcore/preload/sampler/round_records.c",
           "&sampler_control.round_missing, key,", "&sampler_control.round_missing, 0,",
           "searching for a round without a record once", ("cli.profile_run/rounds that find no room",)),
-    Fault("sample-child-busy", LIFETIME, "busy == own ||", "busy ||",
+    Fault("sample-child-busy", LIFETIME, "if (busy != own &&", "if (!busy &&",
           "creating a child's file although its parent was creating one",
           ("cli.profile_run/a child that forks",)),
     Fault("detach-writable", "libcore/preload/sampler/got.c",
@@ -96,8 +99,8 @@ FAULTS = (
     Fault("sample-nested", RECORD, "if (!sampler_enter()) {", "if (0) {",
           "not recording inside of the sampler",
           ("cli.profile_run/a signal handler that allocates",)),
-    Fault("sample-in-child", LIFETIME, "inherited.flags & FLMEM_PROFILE_FOLLOW)\n\t\tbegin_child();\n\telse\n\t\tdormant",
-          "1)\n\t\tbegin_child();\n\telse\n\t\tdormant", "leaving children alone",
+    Fault("sample-in-child", CHILD, "sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)\n\t\tsampler_begin",
+          "1)\n\t\tsampler_begin", "leaving children alone",
           ("cli.profile_run/a child samples nothing",)),
     Fault("sample-wiped-child", LIFETIME, "return madvise(memory, size, MADV_WIPEONFORK) == 0;",
           "return memory && size;", "a child that does not write into its parent's profile",
@@ -107,7 +110,25 @@ FAULTS = (
     Fault("sample-pace-inherited", LIFETIME, "\theader->paced = 0;\n", "",
           "beginning with no pace where another program is executed",
           ("cli.profile_run/nothing of the pace",)),
-    Fault("sample-exec", LIFETIME, "header.phase != FLMEM_PROFILE_PREPARED)\n\t\tclear_profile();",
+    Fault("sample-forked-file", CHILD, "\treplace_parent_file();\n\t__atomic", "\t__atomic",
+          "a child forked in a sample that does not write into its parent's profile", FORKED_FILE),
+    Fault("sample-forked-inside", CHILD,
+          "__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);", ";",
+          "knowing that a call goes on in a child which was forked in a sample", FORKED_FILE),
+    Fault("sample-forked-busy", RECORD, "\tthread->busy = 0;\n", "",
+          "samples of a child that was forked in a sample", FORKED),
+    Fault("sample-forked-number", RECORD,
+          "return live->state == __atomic_load_n(&sampler_control.epoch, __ATOMIC_RELAXED);",
+          "return live != NULL;", "leaving a parent's sample out of its child's profile", FORKED),
+    Fault("sample-small-stack", MEMORY, "return here - (uintptr_t)alternate.ss_sp >= STACK_NEED;",
+          "return true;", "not overflowing the small stack of a signal handler",
+          ("cli.profile_handlers/little of its stack left",)),
+    Fault("sample-long-line", MAPPED, "kept = take_cut_line(walk, buffer);", "break;",
+          "modules behind a long line of maps", ("cli.profile_handlers/with a long path",)),
+    Fault("sample-unmapped", LIFETIME, "note_refusal(fd, why);", ";",
+          "the reason why a program was not sampled",
+          ("cli.profile_handlers/without memory for its profile",)),
+    Fault("sample-exec", LIFETIME, "header->phase != FLMEM_PROFILE_PREPARED)\n\t\tclear_profile();",
           "0)\n\t\tclear_profile();", "beginning again where another program is executed",
           ("cli.profile_run/a process that executes another",)),
     Fault("sample-peak-kept", TOTALS, "if (get_total(&site->peak_epoch) == epoch)", "if (1)",
@@ -189,7 +210,7 @@ FAULTS = (
           ("cli.profile_pestered/written over",)),
     Fault("sample-cut", MEMORY, "return ask_kernel(sampler_tables.last_page) &&", "return",
           "noticing that the file was cut", ("cli.profile_pestered/that is cut while",)),
-    Fault("sample-file-limit", LIFETIME, "most.rlim_cur < header.file_size", "0",
+    Fault("sample-file-limit", CHILD, "most.rlim_cur < header->file_size", "0",
           "not making files that are larger than the process may write",
           ("cli.profile_pestered/may not write large",)),
     Fault("sample-refused-size", HOOKS,

@@ -62,6 +62,7 @@ static void end_fork_in_parent(void)
 /* The other threads of the parent are not there. */
 static void end_fork_in_child(void)
 {
+	sampler_child_settle();
 	sampler_thread.forking = 0;
 	forking = 0;
 	walking = 0;

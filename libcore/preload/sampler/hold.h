@@ -22,13 +22,19 @@ extern struct sampler_shown sampler_shown HIDDEN;
 
 static inline void sampler_release(void)
 {
-	__atomic_fetch_sub(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
+	sampler_thread.holds--;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	/* The count of a child of fork() has begun at zero, perhaps in the middle of this. */
+	if (!__atomic_fetch_sub(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST))
+		__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
 }
 
 /* False: no profile. True: sampler_release() has to follow. */
 static inline bool sampler_hold(void)
 {
 	__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	sampler_thread.holds++;
 	if (__atomic_load_n(&sampler_control.active, __ATOMIC_SEQ_CST))
 		return true;
 	sampler_release();

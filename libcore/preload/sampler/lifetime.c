@@ -5,13 +5,14 @@
  * control block cleared by the kernel; it begins a file of its own, or samples nothing.
  */
 
+#include "preload/sampler/lifetime.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -24,14 +25,13 @@
 #include "preload/sampler/orders.h"
 #include "preload/sampler/sampler.h"
 
-#define FIRST_PERIOD_MS 100U
-#define CLOSE_TRIES	1000U /* milliseconds that calls inside the sampler have to end */
+#define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
+#define FIRST_PERIOD_MS	   100U
+#define CLOSE_TRIES	   1000U /* milliseconds that calls inside the sampler have to end */
 
-/* These are not cleared in a child. */
-static struct flmem_profile_header inherited; /* options and names for the files of children */
-static char file_path[PATH_MAX];
-static uint32_t began, dormant, epochs;
-static uint32_t child_busy; /* the process a thread of which begins its file just now */
+/* Not cleared in a child. */
+struct sampler_life sampler_life;
+static uint32_t epochs;
 
 static uint64_t clock_read_ns(clockid_t clock)
 {
@@ -51,7 +51,7 @@ uint64_t sampler_now_ms(void)
 /* Field 22 of /proc/self/stat; the name in field 2 may contain anything, so search its end. */
 static uint64_t read_own_start_time(void)
 {
-	char text[1024];
+	char text[512]; /* up to that field */
 	int fd = sampler_open("/proc/self/stat", O_RDONLY);
 	ssize_t length = fd < 0 ? 0 : sampler_read_file(fd, text, sizeof(text) - 1);
 	uint64_t ticks = 0;
@@ -68,7 +68,7 @@ static uint64_t read_own_start_time(void)
 	return ticks;
 }
 
-static void *map_memory(size_t size, int flags, int fd)
+void *sampler_map_memory(size_t size, int flags, int fd)
 {
 	/* Not mmap(), which is a hook. */
 	long at = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0L);
@@ -134,12 +134,6 @@ static void place_sections(struct sampler_tables *t)
 		t->capacity[i] = s[i].capacity;
 }
 
-static void refuse_profile(struct flmem_profile_header *header, const char *why)
-{
-	sampler_copy_text(header->refusal, sizeof(header->refusal), why);
-	header->phase = FLMEM_PROFILE_REFUSED;
-}
-
 /* Cleared in a child by the kernel (since 4.14), whatever way the child comes into being. */
 static bool clear_in_children(void *memory, size_t size)
 {
@@ -163,34 +157,32 @@ static bool clear_filter_in_children(void)
 	return true;
 }
 
-static bool make_tables(struct sampler_tables *t)
+/* NULL, or why not. */
+static const char *make_tables(struct sampler_tables *t)
 {
 	size_t size = place_tables(t, NULL);
-	char *memory = map_memory(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	char *memory = sampler_map_memory(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 
-	if (!memory) {
-		refuse_profile(t->header, "no memory for the tables of the sampler");
-		return false;
-	}
+	if (!memory)
+		return "the program had no memory for the tables of the sampler: its memory is "
+		       "limited (ulimit -v, -l); give it a smaller --limit";
 	if (!clear_in_children(memory, size) ||
 	    !clear_in_children(&sampler_control, sizeof(sampler_control)) ||
 	    !clear_in_children(&sampler_shown, sizeof(sampler_shown)) ||
 	    !clear_filter_in_children()) {
-		refuse_profile(t->header,
-			       "the kernel cannot clear memory in children (MADV_WIPEONFORK, "
-			       "Linux 4.14): they would write into this profile");
 		syscall(SYS_munmap, memory, size);
-		return false;
+		return "the kernel cannot clear memory in children (MADV_WIPEONFORK, Linux 4.14): "
+		       "they would write into this profile";
 	}
 	place_tables(t, memory);
 	place_sections(t);
 	t->memory_size = size;
-	return true;
+	return NULL;
 }
 
 void sampler_stop(void)
 {
-	dormant = 1;
+	sampler_life.dormant = 1;
 	__atomic_store_n(&sampler_control.active, 0, __ATOMIC_RELEASE);
 }
 
@@ -210,10 +202,10 @@ static void begin_header(struct flmem_profile_header *header)
 	header->paced = 0;
 	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* the root */
 	header->peak_epoch = 1;
-	memcpy(header->allocator, inherited.allocator, sizeof(header->allocator));
-	header->python_state = inherited.python_state;
-	header->python_version = inherited.python_version;
-	memcpy(header->build, inherited.build, sizeof(header->build));
+	memcpy(header->allocator, sampler_life.inherited.allocator, sizeof(header->allocator));
+	header->python_state = sampler_life.inherited.python_state;
+	header->python_version = sampler_life.inherited.python_version;
+	memcpy(header->build, sampler_life.inherited.build, sizeof(header->build));
 }
 
 static void begin_sampling(void)
@@ -230,48 +222,56 @@ static void begin_sampling(void)
 	sampler_timeline_tick(0, true);
 }
 
-static bool map_profile(int fd, uint64_t size)
+/* NULL, or why not. */
+static const char *map_profile(int fd, uint64_t size)
 {
 	struct sampler_tables tables = {.start_ns = clock_read_ns(CLOCK_MONOTONIC)};
+	const char *why;
 
-	tables.header = map_memory(size, MAP_SHARED, fd);
+	tables.header = sampler_map_memory(size, MAP_SHARED, fd);
 	if (!tables.header)
-		return false;
+		return "the program could not map its profile: its memory is limited (ulimit -v, "
+		       "-l); give it a smaller --limit";
 	/* Reading ahead would fill memory with pages that are never used. */
 	madvise(tables.header, size, MADV_RANDOM);
-	if (!make_tables(&tables))
-		return false;
+	why = make_tables(&tables);
+	if (why) {
+		syscall(SYS_munmap, tables.header, size);
+		return why;
+	}
 	tables.last_page = (uintptr_t)tables.header + (size - 1) / SAMPLER_PAGE * SAMPLER_PAGE;
 	sampler_tables = tables;
-	return true;
+	return NULL;
 }
 
 /* Of another program in the same process: its records go, since its addresses mean nothing now. */
 static void clear_profile(void)
 {
-	struct flmem_profile_header *header = sampler_tables.header, old = *header;
+	struct flmem_profile_header *header = sampler_tables.header;
+	const uint64_t lost = header->dropped[FLMEM_PROFILE_DROP_CHILDREN];
 
-	for (unsigned i = 0; i < old.sections; i++) {
-		struct flmem_profile_section *section = &header->section[i];
-		uint32_t used =
-			section->used < section->capacity ? section->used : section->capacity;
+	for (unsigned i = 0; i < FLMEM_PROFILE_SECTION_SLOTS; i++) {
+		const struct flmem_profile_section *own = &sampler_life.header.section[i];
+		uint32_t *there = &header->section[i].used;
+		uint32_t used = *there < own->capacity ? *there : own->capacity;
 
-		memset((char *)header + section->offset, 0, (size_t)used * section->record_size);
-		section->used = 0;
+		memset((char *)header + own->offset, 0, (size_t)used * own->record_size);
+		*there = 0;
 	}
 	memset(&header->totals, 0, sizeof(header->totals));
 	memset(header->dropped, 0, sizeof(header->dropped));
-	header->dropped[FLMEM_PROFILE_DROP_CHILDREN] = old.dropped[FLMEM_PROFILE_DROP_CHILDREN];
+	header->dropped[FLMEM_PROFILE_DROP_CHILDREN] = lost;
 	header->update_begin = header->update_end = 0;
 	header->lost_bytes = header->peak_ms = header->end_ms = header->last_ms = 0;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
-	header->exec_count = old.exec_count + 1;
+	header->exec_count++;
 }
 
 /* Only what flmem itself would have written: offsets are used without further checks. */
-static bool is_own_profile(const struct flmem_profile_header *header, int fd)
+static bool is_own_profile(struct flmem_profile_header *header, int fd)
 {
-	struct flmem_profile_header expected = *header;
+	struct flmem_profile_section *section = sampler_life.section;
+	const uint32_t sections = header->sections;
 	struct stat status;
 
 	if (memcmp(header->magic, FLMEM_PROFILE_MAGIC, sizeof(header->magic)) != 0 ||
@@ -282,13 +282,14 @@ static bool is_own_profile(const struct flmem_profile_header *header, int fd)
 	    !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
 	    (uint64_t)status.st_size != header->file_size)
 		return false;
-	flmem_profile_divide(&expected, header->file_size);
-	for (unsigned i = 0; i < expected.sections; i++)
-		if (expected.section[i].offset != header->section[i].offset ||
-		    expected.section[i].capacity != header->section[i].capacity ||
-		    expected.section[i].record_size != header->section[i].record_size)
+	memcpy(section, header->section, sizeof(header->section));
+	flmem_profile_divide(header, header->file_size);
+	for (unsigned i = 0; i < header->sections; i++)
+		if (section[i].offset != header->section[i].offset ||
+		    section[i].capacity != header->section[i].capacity ||
+		    section[i].record_size != header->section[i].record_size)
 			return false;
-	return expected.sections == header->sections;
+	return header->sections == sections;
 }
 
 static bool is_this_process(const struct flmem_profile_header *header)
@@ -299,189 +300,130 @@ static bool is_this_process(const struct flmem_profile_header *header)
 	       header->start_time_ticks == read_own_start_time();
 }
 
-/* FILE.PID. */
-static bool name_child_file(char *out, size_t size)
+bool sampler_read_header(int fd)
 {
-	size_t length = strlen(file_path);
-	unsigned long pid = (unsigned long)getpid();
-	char digits[24];
-	size_t count = 0;
+	struct flmem_profile_header *header = &sampler_life.header;
 
-	do
-		digits[count++] = (char)('0' + pid % 10);
-	while (pid /= 10);
-	if (length + count + 2 > size)
-		return false;
-	memcpy(out, file_path, length);
-	out[length++] = '.';
-	while (count)
-		out[length++] = digits[--count];
-	out[length] = '\0';
-	return true;
+	return syscall(SYS_pread64, fd, header, sizeof(*header), 0L) == (ssize_t)sizeof(*header) &&
+	       is_own_profile(header, fd);
 }
 
-static int create_child_file(const char *path)
+/* For who reads the file; where that fails it says that the program has not started. */
+static void note_refusal(int fd, const char *why)
 {
-	struct flmem_profile_header header = inherited;
-	struct rlimit most;
-	int fd;
+	struct flmem_profile_header *header = &sampler_life.header;
 
-	/* The kernel would send SIGXFSZ. */
-	if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < header.file_size) {
-		errno = EFBIG;
-		return -1;
-	}
-	fd = sampler_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-
-	if (fd < 0)
-		return -1;
-	header.phase = FLMEM_PROFILE_PREPARED;
-	header.pid = (uint32_t)getpid();
-	header.round = FLMEM_PROFILE_ROUND_NONE;
-	header.cells_full_round = FLMEM_PROFILE_NONE;
-	if (syscall(SYS_fallocate, fd, 0, 0L, header.file_size) < 0 ||
-	    syscall(SYS_pwrite64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header)) {
-		int error = errno;
-
-		sampler_close(fd);
-		unlink(path);
-		errno = error;
-		return -1;
-	}
-	return fd;
+	sampler_copy_text(header->refusal, sizeof(header->refusal), why);
+	header->phase = FLMEM_PROFILE_REFUSED;
+	if (syscall(SYS_pwrite64, fd, header, sizeof(*header), 0L) < 0)
+		return;
 }
 
-/* 0, or the number of an error. */
-static int begin_profile_file(int fd)
+int sampler_begin_file(int fd, const char **ret_why)
 {
-	struct flmem_profile_header header;
+	const struct flmem_profile_header *header = &sampler_life.header;
+	const char *why = NULL;
 	int error = 0;
 
-	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header) ||
-	    !is_own_profile(&header, fd) || !is_this_process(&header))
+	if (!sampler_read_header(fd) || !is_this_process(header)) {
 		error = EEXIST;
-	else if (!map_profile(fd, header.file_size))
+	} else if ((why = map_profile(fd, header->file_size))) {
 		error = ENOMEM;
+		note_refusal(fd, why);
+	}
 	if (error) {
-		dormant = 1;
+		sampler_life.dormant = 1;
+		*ret_why = why;
 		return error;
 	}
-	if (header.phase != FLMEM_PROFILE_PREPARED)
+	if (header->phase != FLMEM_PROFILE_PREPARED)
 		clear_profile();
-	began = 1;
 	begin_sampling();
+	sampler_life.began = 1;
 	return 0;
 }
 
-/*
- * A child without a file is counted in that of the program that was started. Several may do so at
- * once. Not inlined: the stack of a thread of the child may be small.
- */
-__attribute__((noinline)) static void count_lost_child(int error)
-{
-	struct flmem_profile_header header, *first = NULL;
-	int fd = sampler_open(file_path, O_RDWR | O_NOFOLLOW);
+/* A handler that forks would leave two processes in the middle of it. */
+#define BLOCKED                                                                                \
+	~(SIGNAL_BIT(SIGSYS) | SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGILL) | \
+	  SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGTRAP)) /* these would end the process instead */
 
-	if (fd < 0)
-		return;
-	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) == (ssize_t)sizeof(header) &&
-	    is_own_profile(&header, fd))
-		first = map_memory(sizeof(header), MAP_SHARED, fd);
-	sampler_close(fd);
-	if (!first)
-		return;
-	first->child_error = (uint32_t)error;
-	__atomic_fetch_add(&first->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
-	syscall(SYS_munmap, first, sizeof(header));
-}
-
-/* Returns a file descriptor; -1, with errno. */
-static int open_child_file(void)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	if (!name_child_file(path, sizeof(path))) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
-	fd = create_child_file(path);
-	/* The same process has executed another program. */
-	return fd < 0 && errno == EEXIST ? sampler_open(path, O_RDWR | O_NOFOLLOW) : fd;
-}
-
-static void begin_child(void)
-{
-	int fd = open_child_file(), error = fd < 0 ? errno : begin_profile_file(fd);
-
-	if (fd >= 0)
-		sampler_close(fd);
-	if (!error)
-		return;
-	dormant = 1;
-	count_lost_child(error);
-}
-
-/* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
-void sampler_child_begin(void)
+bool sampler_turn_take(void)
 {
 	const uint32_t own = (uint32_t)getpid();
-	uint32_t busy = __atomic_load_n(&child_busy, __ATOMIC_RELAXED);
+	const uint64_t blocked = BLOCKED;
+	uint64_t mask = 0;
+	uint32_t busy;
 
-	/* That of a parent may have been copied. */
-	if (!began || dormant || busy == own ||
-	    !__atomic_compare_exchange_n(&child_busy, &busy, own, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
-		return;
-	if (inherited.flags & FLMEM_PROFILE_FOLLOW)
-		begin_child();
-	else
-		dormant = 1;
-	__atomic_store_n(&child_busy, 0, __ATOMIC_RELEASE);
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &mask, sizeof(mask));
+	busy = __atomic_load_n(&sampler_life.busy, __ATOMIC_RELAXED);
+	if (busy != own && __atomic_compare_exchange_n(&sampler_life.busy, &busy, own, false,
+						       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		sampler_life.mask = mask;
+		return true;
+	}
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	return false;
+}
+
+void sampler_turn_give(void)
+{
+	const uint64_t mask = sampler_life.mask;
+
+	__atomic_store_n(&sampler_life.busy, 0, __ATOMIC_RELEASE);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
 /* What a child's file needs and only a thread outside of malloc() can find out. */
 static void prepare_inherited(const struct flmem_profile_header *header)
 {
-	memcpy(inherited.magic, header->magic, sizeof(header->magic));
-	inherited.version = header->version;
-	inherited.header_size = header->header_size;
-	inherited.order = header->order;
-	inherited.flags = header->flags;
-	inherited.interval_bytes = header->interval_bytes;
-	flmem_profile_divide(&inherited, header->file_size);
-	sampler_copy_text(inherited.build, sizeof(inherited.build), FLMEM_VERSION);
-	sampler_hooks_owner(inherited.allocator, sizeof(inherited.allocator));
-	sampler_python_find(&inherited);
+	struct flmem_profile_header *inherited = &sampler_life.inherited;
+
+	memcpy(inherited->magic, header->magic, sizeof(header->magic));
+	inherited->version = header->version;
+	inherited->header_size = header->header_size;
+	inherited->order = header->order;
+	inherited->flags = header->flags;
+	inherited->interval_bytes = header->interval_bytes;
+	flmem_profile_divide(inherited, header->file_size);
+	sampler_copy_text(inherited->build, sizeof(inherited->build), FLMEM_VERSION);
+	sampler_hooks_owner(inherited->allocator, sizeof(inherited->allocator));
+	sampler_python_find(inherited);
+}
+
+static void begin_from_environment(const char *path)
+{
+	const char *why;
+	int fd;
+
+	memcpy(sampler_life.path, path, strlen(path) + 1);
+	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
+	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	if (sampler_read_header(fd)) {
+		prepare_inherited(&sampler_life.header);
+		sampler_walk_prepare();
+		if (is_this_process(&sampler_life.header))
+			sampler_begin_file(fd, &why);
+		else if (sampler_life.header.flags & FLMEM_PROFILE_FOLLOW)
+			sampler_begin_child_file();
+	}
+	sampler_close(fd);
 }
 
 __attribute__((constructor)) static void begin_profile(void)
 {
 	const char *path = getenv(FLMEM_PROFILE_VARIABLE);
-	struct flmem_profile_header header;
-	int fd;
 
 	if (!sampler_is_interposed())
 		return;
 	sampler_hooks_resolve();
 	sampler_show_identity();
-	if (!path || strlen(path) >= sizeof(file_path))
+	if (!path || strlen(path) >= sizeof(sampler_life.path) || !sampler_turn_take())
 		return;
-	memcpy(file_path, path, strlen(path) + 1);
-	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
-	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
-	if (fd < 0)
-		return;
-	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) == (ssize_t)sizeof(header) &&
-	    is_own_profile(&header, fd)) {
-		prepare_inherited(&header);
-		if (is_this_process(&header))
-			begin_profile_file(fd);
-		else if (header.flags & FLMEM_PROFILE_FOLLOW)
-			begin_child();
-	}
-	sampler_close(fd);
+	begin_from_environment(path);
+	sampler_turn_give();
 	sampler_thread.remaining = 0;
 }
 
@@ -520,31 +462,39 @@ static void unmap_profile(void)
 	syscall(SYS_munmap, old.header, old.last_page - (uintptr_t)old.header + SAMPLER_PAGE);
 }
 
-const char *sampler_profile_open(const char *path)
+static const char *open_profile(int fd, const char *path)
 {
-	struct flmem_profile_header header = {0};
-	int fd;
+	const char *why = NULL;
 
-	if (strlen(path) >= sizeof(file_path))
-		return "the path of the profile is too long";
-	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
-	if (fd < 0)
-		return "the process cannot open the profile";
-	if (syscall(SYS_pread64, fd, &header, sizeof(header), 0L) != (ssize_t)sizeof(header) ||
-	    !is_own_profile(&header, fd) || header.phase != FLMEM_PROFILE_PREPARED) {
-		sampler_close(fd);
+	if (!sampler_read_header(fd) || sampler_life.header.phase != FLMEM_PROFILE_PREPARED)
 		return "the profile is not one that was prepared for the process";
-	}
-	memcpy(file_path, path, strlen(path) + 1);
+	memcpy(sampler_life.path, path, strlen(path) + 1);
 	/* A call that did not end in time kept it; now there is none. */
 	if (sampler_tables.header)
 		unmap_profile();
 	clear_control();
-	prepare_inherited(&header);
-	dormant = 1; /* children sample nothing */
-	begin_profile_file(fd);
-	sampler_close(fd);
-	return sampler_is_active() ? NULL : "the profile cannot be mapped";
+	prepare_inherited(&sampler_life.header);
+	sampler_life.dormant = 1; /* children sample nothing */
+	if (sampler_begin_file(fd, &why) == 0)
+		return NULL;
+	return why ? why : "the profile is of another process";
+}
+
+const char *sampler_profile_open(const char *path)
+{
+	const char *why;
+	int fd;
+
+	if (strlen(path) >= sizeof(sampler_life.path))
+		return "the path of the profile is too long";
+	if (!sampler_turn_take())
+		return "a thread of the process is just beginning a profile";
+	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	why = fd < 0 ? "the process cannot open the profile" : open_profile(fd, path);
+	if (fd >= 0)
+		sampler_close(fd);
+	sampler_turn_give();
+	return why;
 }
 
 bool sampler_profile_close(void)

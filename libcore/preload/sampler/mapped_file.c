@@ -21,6 +21,7 @@ struct walk {
 	uintptr_t start, end, offset;
 	bool executable;
 	bool is_code;	 /* of a file: the line that has the address */
+	bool is_cut;	 /* the rest of a line follows whose beginning was taken */
 	uintptr_t first; /* where the file's lowest mapping begins */
 	char *path;	 /* of the line; in `scratch` */
 	char *last;	 /* path of the file that `first` belongs to */
@@ -77,13 +78,23 @@ static ssize_t take_maps_lines(struct walk *walk, char *buffer, size_t length)
 	buffer[length] = '\0';
 	while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
 		*end = '\0';
-		if (take_maps_line(walk, line))
+		if (!walk->is_cut && take_maps_line(walk, line))
 			return -1;
+		walk->is_cut = false;
 		line = end + 1;
 	}
 	length -= (size_t)(line - buffer);
 	memmove(buffer, line, length);
 	return (ssize_t)length;
+}
+
+/* Of a line that is longer than the buffer: paths in maps have no limit. */
+static ssize_t take_cut_line(struct walk *walk, const char *buffer)
+{
+	if (!walk->is_cut && take_maps_line(walk, buffer))
+		return -1;
+	walk->is_cut = true;
+	return 0;
 }
 
 static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
@@ -93,9 +104,11 @@ static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
 
 	if (fd < 0)
 		return false;
-	while (kept >= 0 && (size_t)kept < size &&
-	       (got = sampler_read_file(fd, buffer + kept, size - (size_t)kept)) > 0)
+	while (kept >= 0 && (got = sampler_read_file(fd, buffer + kept, size - (size_t)kept)) > 0) {
 		kept = take_maps_lines(walk, buffer, (size_t)(kept + got));
+		if ((size_t)kept == size)
+			kept = take_cut_line(walk, buffer);
+	}
 	sampler_close(fd);
 	return kept == -1;
 }

@@ -211,8 +211,7 @@ static uint64_t find_content(struct sampler_scratch *scratch, const char *object
 static bool read_code_key(struct sampler_scratch *scratch, uintptr_t code, uint64_t offset,
 			  struct sampler_code *ret_code)
 {
-	char room[SAMPLER_SPAN_MAX];
-	const char *object = sampler_see(code, room, python.code_span);
+	const char *object = sampler_see(code, scratch->spans[1], python.code_span);
 
 	if (!object || get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type)
 		return false;
@@ -376,11 +375,10 @@ static uintptr_t read_first_call(const struct sampler_scratch *scratch, uintptr_
 static void walk_frames(struct sampler_scratch *scratch, uintptr_t thread, uintptr_t at)
 {
 	uintptr_t call = read_first_call(scratch, thread);
-	char room[SAMPLER_SPAN_MAX];
 
 	scratch->file.hash = 0;
 	for (unsigned i = 0; at && i < FRAMES_MAX; i++) {
-		const char *frame = sampler_see(at, room, python.frame_span);
+		const char *frame = sampler_see(at, scratch->spans[0], python.frame_span);
 
 		if (!frame) {
 			sampler_drop(FLMEM_PROFILE_DROP_PYTHON);

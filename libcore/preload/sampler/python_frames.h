@@ -7,7 +7,6 @@
 #include "preload/sampler/sampler.h"
 
 #define SAMPLER_NO_OFFSET   UINT32_MAX
-#define SAMPLER_SPAN_MAX    256U
 #define SAMPLER_TYPE_OFFSET 8U /* of every object */
 
 enum sampler_lines {

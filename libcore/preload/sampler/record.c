@@ -47,11 +47,17 @@ static bool has_covered_distance(struct sampler_thread *thread)
 	return false;
 }
 
-/* Of a thread that is new to this profile. */
+/*
+ * Of a thread that is new to this profile. A child that is forked by a signal handler may have a
+ * sample of its parent left, which does not end before the handler does.
+ */
 static void begin_thread(struct sampler_thread *thread)
 {
 	struct timespec now = {0};
 
+	thread->busy = 0;
+	thread->lines = NULL;
+	thread->chunk = thread->chunk_end = 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (getrandom(&thread->random, sizeof(thread->random), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(thread->random))
@@ -97,6 +103,25 @@ static bool is_due_now(struct sampler_thread *thread, size_t size)
 	       has_covered_distance(thread);
 }
 
+static void lose_sample(const struct flmem_profile_live *live, enum flmem_profile_drop why)
+{
+	sampler_drop(why);
+	__atomic_fetch_add(&sampler_tables.header->lost_bytes, live->weight_bytes,
+			   __ATOMIC_RELAXED);
+}
+
+static bool lose_on_small_stack(struct sampler_thread *thread, size_t size)
+{
+	struct flmem_profile_live live = {.size = size};
+
+	if (sampler_stack_has_room())
+		return false;
+	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
+	draw_distance(thread);
+	lose_sample(&live, FLMEM_PROFILE_DROP_SMALL_STACK);
+	return true;
+}
+
 /* `remaining` has passed zero. */
 bool sampler_is_due(size_t size)
 {
@@ -104,14 +129,14 @@ bool sampler_is_due(size_t size)
 	int saved = errno;
 	bool due;
 
-	if (!sampler_is_active())
+	if (!sampler_is_active() && sampler_stack_has_room())
 		sampler_child_begin();
 	if (!sampler_hold()) {
 		set_distance(thread, RECHECK_BYTES);
 		errno = saved;
 		return false;
 	}
-	due = is_due_now(thread, size);
+	due = is_due_now(thread, size) && !lose_on_small_stack(thread, size);
 	if (!due)
 		sampler_release();
 	errno = saved;
@@ -134,13 +159,6 @@ static struct sampler_scratch *take_scratch(void)
 	return NULL;
 }
 
-static void lose_sample(const struct flmem_profile_live *live, enum flmem_profile_drop why)
-{
-	sampler_drop(why);
-	__atomic_fetch_add(&sampler_tables.header->lost_bytes, live->weight_bytes,
-			   __ATOMIC_RELAXED);
-}
-
 /* Where `live` becomes full, later samples stand for more. */
 static void raise_interval(void)
 {
@@ -157,6 +175,15 @@ static void raise_interval(void)
 		__atomic_store_n(&header->interval_now_bytes, now * 2, __ATOMIC_RELAXED);
 }
 
+/*
+ * False in a child that began a profile of its own in the handler of a signal that interrupted
+ * this: the sample is its parent's.
+ */
+static bool is_in_profile(const struct flmem_profile_live *live)
+{
+	return live->state == __atomic_load_n(&sampler_control.epoch, __ATOMIC_RELAXED);
+}
+
 static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratch *scratch,
 			 const void *const *frame, struct flmem_profile_live *live)
 {
@@ -166,6 +193,8 @@ static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratc
 	live->site = sampler_site_find(sampler_stack_capture(scratch, frame), kind);
 	live->time_ms = now_ms;
 	live->thread = sampler_thread_find(now_ms);
+	if (!is_in_profile(live))
+		return;
 	live->round = sampler_tables.header->round;
 	if (live->site == FLMEM_PROFILE_NONE) {
 		lose_sample(live, FLMEM_PROFILE_DROP_SITES_FULL);
@@ -194,7 +223,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 {
 	struct sampler_thread *thread = &sampler_thread;
 	struct sampler_scratch *scratch;
-	struct flmem_profile_live live = {.size = size}, old;
+	struct flmem_profile_live live = {.state = sampler_control.epoch, .size = size}, old;
 	struct sampler_pace pace = sampler_pace_begin();
 	int saved = errno;
 
@@ -213,8 +242,10 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 			sampler_count_freed(&old, old.weight_bytes, old.weight_count,
 					    sampler_now_ms());
 		store_sample((uintptr_t)address, kind, scratch, frame, &live);
-		raise_interval();
-		update_end();
+		if (is_in_profile(&live)) {
+			raise_interval();
+			update_end();
+		}
 		pace.searches = scratch->searches;
 		__atomic_store_n(&scratch->used, 0, __ATOMIC_RELEASE);
 	} else {
@@ -237,8 +268,10 @@ static bool forget_held(uintptr_t address, struct flmem_profile_live *ret_live)
 		return false;
 	}
 	update_begin();
-	if (sampler_live_take(address, ret_live))
+	if (sampler_live_take(address, ret_live)) {
+		ret_live->state = sampler_control.epoch;
 		return true;
+	}
 	update_end();
 	return false;
 }
@@ -260,15 +293,17 @@ void sampler_forget_done(const struct flmem_profile_live *live)
 {
 	int saved = errno;
 
-	sampler_count_freed(live, live->weight_bytes, live->weight_count, sampler_now_ms());
-	update_end();
+	if (is_in_profile(live)) {
+		sampler_count_freed(live, live->weight_bytes, live->weight_count, sampler_now_ms());
+		update_end();
+	}
 	sampler_release();
 	errno = saved;
 }
 
 void sampler_forget_undo(const void *address, const struct flmem_profile_live *live)
 {
-	if (!sampler_live_add((uintptr_t)address, live)) {
+	if (!is_in_profile(live) || !sampler_live_add((uintptr_t)address, live)) {
 		sampler_forget_done(live);
 		return;
 	}

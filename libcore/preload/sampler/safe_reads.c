@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "preload/sampler/sampler.h"
 
 #define MASK_SIZE  8L
+#define STACK_NEED 2560U /* more than any sample takes: tests/victims/sampled/small_stack.c */
 #define STACK_MAX  ((uintptr_t)SAMPLER_PAGE * SAMPLER_PAGE) /* one byte per page in a buffer */
 #define UNSEEN_MAX 1024U
 #define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where nobody asked for it */
@@ -255,4 +257,18 @@ void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch)
 
 	if (!thread->stack_top || thread->stack_low - address <= STEP_MAX)
 		sampler_stack_is_own(address, scratch);
+}
+
+/* Not asked for in the part of the thread's own stack that is known. */
+bool sampler_stack_has_room(void)
+{
+	const struct sampler_thread *thread = &sampler_thread;
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	stack_t alternate;
+
+	if (here >= thread->stack_low && here < thread->stack_top)
+		return true;
+	if (syscall(SYS_sigaltstack, NULL, &alternate) != 0 || !(alternate.ss_flags & SS_ONSTACK))
+		return true;
+	return here - (uintptr_t)alternate.ss_sp >= STACK_NEED;
 }

@@ -35,6 +35,7 @@ struct sampler_thread {
 	uint8_t busy;	 /* inside the sampler */
 	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
 	uint8_t forking; /* from its own handler before a fork() to the one behind it */
+	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
 };
 
 extern __thread struct sampler_thread sampler_thread
@@ -55,6 +56,7 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_NATIVES	    512U  /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    1024U /* bytes that are copied at once */
 #define SAMPLER_LINES	    64U
+#define SAMPLER_SPAN_MAX    256U /* bytes of a frame or a code object of Python that are read */
 
 /* Copies of memory that others may unmap. */
 struct sampler_copies {
@@ -103,6 +105,7 @@ struct sampler_scratch {
 	uint32_t mixed[FLMEM_PROFILE_DEPTH];
 	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
 	char maps[SAMPLER_PAGE + 8];
+	char spans[2][SAMPLER_SPAN_MAX]; /* of a frame of Python, of its code */
 	struct sampler_copies lines;
 };
 
@@ -301,8 +304,12 @@ static inline uint32_t sampler_section_used(unsigned section)
 /* lifetime.c */
 /* For good: the file cannot be written any more. */
 HIDDEN void sampler_stop(void);
-HIDDEN void sampler_child_begin(void);
 HIDDEN uint64_t sampler_now_ms(void);
+
+/* child_profile.c */
+HIDDEN void sampler_child_begin(void);
+/* In a child, before anything else: what was on its way into the parent's profile stays here. */
+HIDDEN void sampler_child_settle(void);
 
 /* pace.c: bytes between samples at present; and, around each sample, its time for that. */
 HIDDEN uint64_t sampler_pace_interval(void);
@@ -327,6 +334,8 @@ HIDDEN void sampler_copies_end(void);
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
 /* Finds the bounds of the thread's stack out, where it is not far from what is known of it. */
 HIDDEN void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch);
+/* False where a sample could overflow the small stack that a signal handler runs on. */
+HIDDEN bool sampler_stack_has_room(void);
 /* The data of the interpreter's own module, which stays while threads run in it. */
 HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
 HIDDEN bool sampler_data_has(uintptr_t address);
@@ -383,7 +392,10 @@ HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
 HIDDEN bool sampler_is_due(size_t size);
 HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
 			   const void *const *frame);
-/* The record of an address that is about to be freed, held until one of the next two. */
+/*
+ * The record of an address that is about to be freed, held until one of the next two; its state is
+ * the number of the profile.
+ */
 HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
 HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
 HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The profile of a child of fork(), which finds its control block cleared by the kernel: it begins
+ * a file of its own, or samples nothing. All of it runs in malloc(), perhaps on the small stack of
+ * a signal handler, so its buffers are in `sampler_life`.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/sampler/hold.h"
+#include "preload/sampler/lifetime.h"
+#include "preload/sampler/sampler.h"
+
+/* FILE.PID. */
+static bool name_child_file(char *out, size_t size)
+{
+	size_t length = strlen(sampler_life.path);
+	unsigned long pid = (unsigned long)getpid();
+	char digits[24];
+	size_t count = 0;
+
+	do
+		digits[count++] = (char)('0' + pid % 10);
+	while (pid /= 10);
+	if (length + count + 2 > size)
+		return false;
+	memcpy(out, sampler_life.path, length);
+	out[length++] = '.';
+	while (count)
+		out[length++] = digits[--count];
+	out[length] = '\0';
+	return true;
+}
+
+static int create_child_file(const char *path)
+{
+	struct flmem_profile_header *header = &sampler_life.header;
+	struct rlimit most;
+	int fd;
+
+	*header = sampler_life.inherited;
+	/* The kernel would send SIGXFSZ. */
+	if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < header->file_size) {
+		errno = EFBIG;
+		return -1;
+	}
+	fd = sampler_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -1;
+	header->phase = FLMEM_PROFILE_PREPARED;
+	header->pid = (uint32_t)getpid();
+	header->round = FLMEM_PROFILE_ROUND_NONE;
+	header->cells_full_round = FLMEM_PROFILE_NONE;
+	if (syscall(SYS_fallocate, fd, 0, 0L, header->file_size) < 0 ||
+	    syscall(SYS_pwrite64, fd, header, sizeof(*header), 0L) != (ssize_t)sizeof(*header)) {
+		int error = errno;
+
+		sampler_close(fd);
+		unlink(path);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+/*
+ * A child without a file is counted in that of the program that was started. Several may do so at
+ * once.
+ */
+static void count_lost_child(int error)
+{
+	struct flmem_profile_header *first = NULL;
+	int fd = sampler_open(sampler_life.path, O_RDWR | O_NOFOLLOW);
+
+	if (fd < 0)
+		return;
+	if (sampler_read_header(fd))
+		first = sampler_map_memory(sizeof(*first), MAP_SHARED, fd);
+	sampler_close(fd);
+	if (!first)
+		return;
+	first->child_error = (uint32_t)error;
+	__atomic_fetch_add(&first->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
+	syscall(SYS_munmap, first, sizeof(*first));
+}
+
+/* Returns a file descriptor; -1, with errno. */
+static int open_child_file(void)
+{
+	char *path = sampler_life.child_path;
+	int fd;
+
+	if (!name_child_file(path, sizeof(sampler_life.child_path))) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
+	fd = create_child_file(path);
+	/* The same process has executed another program. */
+	return fd < 0 && errno == EEXIST ? sampler_open(path, O_RDWR | O_NOFOLLOW) : fd;
+}
+
+void sampler_begin_child_file(void)
+{
+	const char *why;
+	int fd = open_child_file(), error = fd < 0 ? errno : sampler_begin_file(fd, &why);
+
+	if (fd >= 0)
+		sampler_close(fd);
+	if (!error)
+		return;
+	sampler_life.dormant = 1;
+	count_lost_child(error);
+}
+
+static void begin_or_sleep(void)
+{
+	if (sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)
+		sampler_begin_child_file();
+	else
+		sampler_life.dormant = 1;
+}
+
+/* At the place of the parent's file, with what its header has. */
+static void replace_parent_file(void)
+{
+	const struct sampler_tables *t = &sampler_tables;
+	size_t size = t->last_page - (uintptr_t)t->header + SAMPLER_PAGE;
+	void *own = sampler_map_memory(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+
+	if (!own)
+		return;
+	if (sampler_file_is_whole())
+		memcpy(own, t->header, sizeof(*t->header));
+	syscall(SYS_mremap, own, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, t->header);
+}
+
+/*
+ * A signal handler that forks may have interrupted a sample. In the child the rest of it follows
+ * when the handler returns; nothing but its only thread holds a profile there.
+ */
+void sampler_child_settle(void)
+{
+	static uint32_t settled;
+	const uint32_t own = (uint32_t)getpid(), holds = sampler_thread.holds;
+
+	if (settled == own || !holds || !sampler_tables.header)
+		return;
+	settled = own;
+	replace_parent_file();
+	__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);
+}
+
+/* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
+void sampler_child_begin(void)
+{
+	if (!sampler_life.began || sampler_life.dormant || !sampler_turn_take())
+		return;
+	/* Another thread may have begun it meanwhile. */
+	if (!sampler_is_active()) {
+		sampler_child_settle();
+		begin_or_sleep();
+	}
+	sampler_turn_give();
+}

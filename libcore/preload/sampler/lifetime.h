@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_LIFETIME_H
+#define FLMEM_PRELOAD_SAMPLER_LIFETIME_H
+
+/* What lifetime.c and child_profile.c share: how a profile begins. */
+
+#include <limits.h>
+
+#include "preload/sampler/sampler.h"
+
+/* Not cleared in a child. */
+struct sampler_life {
+	struct flmem_profile_header inherited; /* options and names for the files of children */
+	char path[PATH_MAX];		       /* of the process that was started */
+	uint32_t began, dormant;
+	uint32_t busy; /* the process a thread of which begins its file just now */
+	/* Of that thread, which is in malloc(): its stack may be a small one. */
+	uint64_t mask; /* its signals */
+	struct flmem_profile_header header;
+	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
+	char child_path[PATH_MAX];
+};
+
+extern struct sampler_life sampler_life HIDDEN;
+
+/* Not mmap(), which is a hook. NULL, with errno. */
+HIDDEN void *sampler_map_memory(size_t size, int flags, int fd);
+/*
+ * One thread at a time, with its signals blocked. False: another one is at it. That of a parent may
+ * have been copied and does not count.
+ */
+HIDDEN bool sampler_turn_take(void);
+HIDDEN void sampler_turn_give(void);
+/* Into the header of `sampler_life`, where sections have nothing used; false: it is not flmem's. */
+HIDDEN bool sampler_read_header(int fd);
+/* 0, or the number of an error; *ret_why: a text for it, or NULL. */
+HIDDEN int sampler_begin_file(int fd, const char **ret_why);
+/* child_profile.c */
+HIDDEN void sampler_begin_child_file(void);
+
+#endif
