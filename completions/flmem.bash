@@ -267,8 +267,9 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'profile leaks')
-		options=" --stack --import-frames --limit --json --help"
+		options=" --fail-on --stack --import-frames --limit --json --help"
 		case $option in
+		--fail-on) _flmem_offer "$word" -W "grows may-grow" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
 		--limit | -n) return ;;
 		esac

@@ -309,6 +309,7 @@ complete -c flmem -n '__flmem_is profile tree' -l json -d 'print one JSON object
 complete -c flmem -n '__flmem_is profile tree' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile tree' -F
 
+complete -c flmem -n '__flmem_is profile leaks' -l fail-on -x -a 'grows may-grow' -d 'exit with status 1 where the live bytes of a stack grow with the rounds; with may-grow also where that is less certain: without rounds, or where RSS does not grow (default: what is found does not change the status)'
 complete -c flmem -n '__flmem_is profile leaks' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
 complete -c flmem -n '__flmem_is profile leaks' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'
 complete -c flmem -n '__flmem_is profile leaks' -l limit -s n -x -d 'show at most this many (default 10)'

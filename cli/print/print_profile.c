@@ -10,16 +10,62 @@
 
 #define PATH_SHOWN 256
 
+/* The bytes are those of both kinds. */
+static void print_lost_samples(const struct flmem_heap_profile *p)
+{
+	uint64_t untaken =
+		p->untaken_samples < p->lost_samples ? p->untaken_samples : p->lost_samples;
+	uint64_t full = p->lost_samples - untaken;
+	char number[FLMEM_TEXT_COUNTED_MAX], other[FLMEM_TEXT_COUNTED_MAX], bytes[FORMAT_MAX];
+
+	flmem_text_counted(full, "sample", number, sizeof(number));
+	flmem_text_counted(untaken, "sample", other, sizeof(other));
+	format_bytes(p->lost_bytes, bytes);
+	if (full)
+		fprintf(stderr,
+			"flmem: %s (%s%s) found no room in the file: give it a larger --limit or "
+			"--interval\n",
+			number, bytes, untaken ? " with those that could not be taken" : "");
+	if (untaken)
+		fprintf(stderr,
+			"flmem: %s%s%s%s could not be taken: in signal handlers, or in more "
+			"threads "
+			"at once than the sampler has buffers\n",
+			other, full ? "" : " (", full ? "" : bytes, full ? "" : ")");
+}
+
+/* What lacks a detail. */
+static void print_lost_details(const struct flmem_heap_profile *p)
+{
+	char number[FLMEM_TEXT_COUNTED_MAX];
+
+	if (p->unread_frames && p->stacks != FLMEM_HEAP_STACKS_NATIVE)
+		fprintf(stderr, "flmem: %s could not be read: stacks lack them, or end there\n",
+			flmem_text_counted(p->unread_frames, "Python frame", number,
+					   sizeof(number)));
+	if (p->lost_names)
+		fprintf(stderr,
+			"flmem: %s of functions and files found no room in the file; give it a "
+			"larger --limit\n",
+			flmem_text_counted(p->lost_names, "name", number, sizeof(number)));
+	if (p->lost_modules && p->stacks != FLMEM_HEAP_STACKS_PYTHON)
+		fprintf(stderr,
+			"flmem: modules of %s found no room in the file: native stacks end there; "
+			"give it a larger --limit\n",
+			flmem_text_counted(p->lost_modules, "code range", number,
+					   sizeof(number)));
+	if (p->lost_threads)
+		fprintf(stderr,
+			"flmem: %s found no room in the file: what they allocated counts, without "
+			"its thread\n",
+			flmem_text_counted(p->lost_threads, "thread", number, sizeof(number)));
+}
+
 static void print_losses(const struct flmem_heap_profile *p)
 {
-	char number[FLMEM_TEXT_COUNTED_MAX], bytes[FORMAT_MAX];
+	char number[FLMEM_TEXT_COUNTED_MAX];
 
-	if (p->lost_samples)
-		fprintf(stderr,
-			"flmem: %s (%s) found no room in the file: give it a larger "
-			"--limit or --interval\n",
-			flmem_text_counted(p->lost_samples, "sample", number, sizeof(number)),
-			format_bytes(p->lost_bytes, bytes));
+	print_lost_samples(p);
 	if (p->cut_stacks)
 		fprintf(stderr, "flmem: %s without outer frames, deeper than a file can hold\n",
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
@@ -33,6 +79,14 @@ static void print_losses(const struct flmem_heap_profile *p)
 			"flmem: %s found no room in the file, the last ones: what they did is only "
 			"in the sums; give it a larger --limit\n",
 			flmem_text_counted(p->lost_rounds, "round", number, sizeof(number)));
+	if (p->restarted_rounds)
+		fprintf(stderr,
+			"flmem: the numbers of rounds began again %s, as with a second job: what "
+			"rounds of equal numbers did is added up; continue the numbers, or give "
+			"each "
+			"job a process and a profile\n",
+			flmem_text_counted(p->restarted_rounds, "time", number, sizeof(number)));
+	print_lost_details(p);
 	if (p->unmixed_stacks && p->stacks != FLMEM_HEAP_STACKS_PYTHON)
 		fprintf(stderr,
 			"flmem: %s without some of the native frames between Python frames\n",

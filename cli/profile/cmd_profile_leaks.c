@@ -13,7 +13,26 @@
 
 #define LEAKS_SHOWN 10U
 
+struct leaks_options {
+	struct profile_options profile; /* first: PROFILE_OPTIONS */
+	const char *fail_on;
+};
+
+enum leaks_fail_on {
+	LEAKS_GROWS,
+	LEAKS_MAY_GROW,
+};
+
+static const char *const leaks_choices[] = {"grows", "may-grow", NULL};
+
 static const struct opt options_table[] = {
+	{.name = "fail-on",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct leaks_options, fail_on),
+	 .choices = leaks_choices,
+	 .help = "exit with status 1 where the live bytes of a stack grow with the rounds; with "
+		 "may-grow also where that is less certain: without rounds, or where RSS does not "
+		 "grow (default: what is found does not change the status)"},
 	PROFILE_STACK_OPTION,
 	PROFILE_IMPORTS_OPTION,
 	PROFILE_LIMIT_OPTION("show at most this many (default 10)"),
@@ -86,6 +105,18 @@ static void print_leaks(const struct profile_options *o, const struct flmem_heap
 	print_profile_notes(p);
 }
 
+static bool has_passed_limit(const struct leaks_options *o, const struct flmem_heap_leaks *leaks)
+{
+	if (!o->fail_on)
+		return false;
+	if (opt_choice_index(leaks_choices, o->fail_on, LEAKS_GROWS) == LEAKS_MAY_GROW)
+		return leaks->count;
+	for (size_t i = 0; i < leaks->count; i++)
+		if (leaks->by_round && !leaks->rows[i].unconfirmed)
+			return true;
+	return false;
+}
+
 static int show_leaks(const struct profile_options *o, const struct flmem_heap_profile *p,
 		      struct flmem_error *err)
 {
@@ -102,6 +133,8 @@ static int show_leaks(const struct profile_options *o, const struct flmem_heap_p
 		print_leaks(o, p, &leaks);
 	if (!rc && leaks.too_few)
 		rc = FLMEM_EUNDECIDED;
+	else if (!rc && has_passed_limit((const struct leaks_options *)o, &leaks))
+		rc = FLMEM_EFINDINGS;
 	flmem_heap_leaks_clear(&leaks);
 	return rc;
 }
@@ -114,6 +147,8 @@ static int run_profile_leaks(const struct cmd *cmd, void *options, const struct 
 static const char *const examples[] = {
 	"flmem profile leaks server.prof",
 	"the stacks whose live bytes grow with the rounds",
+	"flmem profile leaks --fail-on grows server.prof",
+	"the same in a test: exit status 1 where one grows",
 	NULL,
 };
 
@@ -131,7 +166,7 @@ const struct cmd cmd_profile_leaks = {
 		"time, or too few rounds, to conclude.",
 	.examples = examples,
 	.options = options_table,
-	.options_size = sizeof(struct profile_options),
+	.options_size = sizeof(struct leaks_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_leaks,
 };

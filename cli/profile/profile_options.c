@@ -136,7 +136,7 @@ int profile_show_one(const struct cmd *cmd, const struct profile_options *option
 	if (!rc)
 		rc = show(options, profile, &err);
 	flmem_heap_profile_free(profile);
-	if (rc == FLMEM_EUNDECIDED) /* shown already */
+	if (rc == FLMEM_EUNDECIDED || rc == FLMEM_EFINDINGS) /* shown already */
 		return flmem_code_exit_status(rc);
 	return rc ? cmd_fail(cmd, options->json, &err) : 0;
 }

@@ -316,6 +316,9 @@ const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 
 	if (profile->ending == FLMEM_HEAP_DUMPED)
 		return "a dump is of one moment";
+	if (by_round && profile->restarted_rounds)
+		return "the numbers of rounds began again, as with a second job in the process: "
+		       "what rounds of equal numbers did is added up";
 	if (by_round)
 		return count_periods(profile, by_round) < ROUNDS_MIN
 			       ? "fewer than 5 complete rounds"

@@ -118,11 +118,21 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 		p->lost_samples = flmem_amount_sum(p->lost_samples, dropped[i]);
 	p->lost_samples =
 		flmem_amount_sum(p->lost_samples, dropped[FLMEM_PROFILE_DROP_MAPPINGS_FULL]);
+	p->lost_samples =
+		flmem_amount_sum(p->lost_samples, dropped[FLMEM_PROFILE_DROP_SMALL_STACK]);
+	p->untaken_samples = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NESTED],
+					      dropped[FLMEM_PROFILE_DROP_SCRATCH]);
+	p->untaken_samples =
+		flmem_amount_sum(p->untaken_samples, dropped[FLMEM_PROFILE_DROP_SMALL_STACK]);
 	p->cut_stacks = dropped[FLMEM_PROFILE_DROP_DEEP];
 	p->full_stacks = flmem_amount_sum(dropped[FLMEM_PROFILE_DROP_NODES_FULL],
 					  dropped[FLMEM_PROFILE_DROP_FRAMES_FULL]);
 	p->lost_rounds = dropped[FLMEM_PROFILE_DROP_ROUNDS_FULL];
 	p->unmixed_stacks = dropped[FLMEM_PROFILE_DROP_UNMIXED];
+	p->unread_frames = dropped[FLMEM_PROFILE_DROP_PYTHON];
+	p->lost_names = dropped[FLMEM_PROFILE_DROP_STRINGS_FULL];
+	p->lost_modules = dropped[FLMEM_PROFILE_DROP_MODULES_FULL];
+	p->lost_threads = dropped[FLMEM_PROFILE_DROP_THREADS_FULL];
 	p->lost_children = dropped[FLMEM_PROFILE_DROP_CHILDREN];
 	p->lost_children_reason = lost_children_reason(h, p);
 }
@@ -197,6 +207,27 @@ static bool read_profile_lists(const struct flmem_heap_request *request,
 	       flmem_profile_reader_rounds(reader) && flmem_profile_reader_amounts(reader);
 }
 
+/*
+ * A second job in the same process begins with round 0 or 1 again. A number that is one less is
+ * that of a round which goes on beside the next one.
+ */
+static uint64_t count_restarts(const struct flmem_heap_profile *p)
+{
+	uint64_t count = 0, last = 0;
+
+	for (size_t i = 0; i < p->point_count; i++) {
+		struct flmem_u64 round = p->points[i].round;
+
+		if (round.unknown)
+			continue;
+		if (round.value + 1 < last)
+			count++;
+		if (round.value + 1 != last)
+			last = round.value;
+	}
+	return count;
+}
+
 static enum flmem_heap_stacks stacks_of(const struct flmem_heap_request *request,
 					const struct flmem_heap_profile *p)
 {
@@ -216,6 +247,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	if (rc)
 		return rc;
 	flmem_heap_order(p);
+	p->restarted_rounds = count_restarts(p);
 	rc = request->by_round
 		     ? flmem_heap_select_rounds(p, request->first_round, request->last_round, err)
 		     : 0;

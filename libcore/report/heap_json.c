@@ -91,10 +91,16 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	cJSON_AddBoolToObject(row, "cut", p->cut);
 	flmem_json_add_u64(row, "skipped_records", p->skipped);
 	flmem_json_add_u64(row, "lost_samples", p->lost_samples);
+	flmem_json_add_u64(row, "untaken_samples", p->untaken_samples);
 	flmem_json_add_u64(row, "lost_bytes", p->lost_bytes);
 	flmem_json_add_u64(row, "cut_stacks", p->cut_stacks);
 	flmem_json_add_u64(row, "full_stacks", p->full_stacks);
 	flmem_json_add_u64(row, "lost_rounds", p->lost_rounds);
+	flmem_json_add_u64(row, "restarted_rounds", p->restarted_rounds);
+	flmem_json_add_u64(row, "unread_frames", p->unread_frames);
+	flmem_json_add_u64(row, "lost_names", p->lost_names);
+	flmem_json_add_u64(row, "lost_modules", p->lost_modules);
+	flmem_json_add_u64(row, "lost_threads", p->lost_threads);
 	flmem_json_add_u64(row, "unmixed_stacks", p->unmixed_stacks);
 	flmem_json_add_u64(row, "unrecorded_children", p->lost_children);
 	flmem_json_add_text(row, "unrecorded_children_reason", p->lost_children_reason);

@@ -158,11 +158,18 @@ struct flmem_heap_profile {
 	bool changing;	       /* was written while it was read: sums may be off by a few samples */
 	bool cut;	       /* the file is shorter than it was */
 	uint64_t skipped;      /* records that did not hold together */
-	uint64_t lost_samples; /* for which there was no room */
-	uint64_t lost_bytes;   /* what they stand for */
-	uint64_t cut_stacks;   /* too deep: without their outer frames */
-	uint64_t full_stacks;  /* without inner frames, which count as their callers */
-	uint64_t lost_rounds;  /* without a record: what they did is only in the sums */
+	uint64_t lost_samples; /* for which there was no room, and: */
+	uint64_t untaken_samples; /* in signal handlers, or too many threads sampled at once */
+	uint64_t lost_bytes;	  /* what they stand for */
+	uint64_t cut_stacks;	  /* too deep: without their outer frames */
+	uint64_t full_stacks;	  /* without inner frames, which count as their callers */
+	uint64_t lost_rounds;	  /* without a record: what they did is only in the sums */
+	/* How often the number of the round fell by two or more: equal numbers are added up. */
+	uint64_t restarted_rounds;
+	uint64_t unread_frames;	 /* of Python: their stacks lack them, or end there */
+	uint64_t lost_names;	 /* functions and files without a name, for want of room */
+	uint64_t lost_modules;	 /* ranges of code whose module has no record */
+	uint64_t lost_threads;	 /* without a record */
 	uint64_t unmixed_stacks; /* without some of the native frames between their Python frames */
 	uint64_t lost_children;	 /* that were to have a file and could not have one */
 	const char *lost_children_reason; /* of the latest one; NULL: there is none */

@@ -225,7 +225,8 @@ static void put_sites_facts(struct flmem_buf *out, const struct flmem_heap_profi
 		flmem_page_put_bytes(out, FLMEM_KNOWN(p->peak_bytes));
 	}
 	flmem_buf_puts(out, "</dd></dl>\n");
-	if (p->lost_samples || p->full_stacks || p->lost_rounds || p->cut || p->skipped)
+	if (p->lost_samples || p->full_stacks || p->lost_rounds || p->restarted_rounds ||
+	    p->unread_frames || p->lost_names || p->lost_modules || p->cut || p->skipped)
 		flmem_buf_puts(out, "<p class=\"warning\">The profile is not complete: flmem "
 				    "profile stats shows what is missing.</p>\n");
 }

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016 # code for other programs
+# What a profile lacks or adds up, as the commands report it; and the exit status of leaks.
+
+load helpers
+load profile
+
+setup() {
+	requires python3
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+}
+
+# record CODE: in Python with announce(round) and keep(bytes).
+record() {
+	"$FLMEM" profile run --force -o "$PROFILE" --limit 4M --interval 64K -- /usr/bin/python3 -I -c "
+import ctypes, time
+announce = ctypes.CDLL(None).flmem_sampler_round_set
+kept = []
+def keep(size):
+    kept.append(bytearray(size))
+$1" 3>&-
+}
+
+# count NAME NUMBER: as if so much had been dropped.
+count() {
+	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+import struct, sys
+from heap_profile import *
+at = sum(struct.calcsize("<" + kind) for _, kind in HEADER) + 8 * DROPS.index(sys.argv[2])
+with open(sys.argv[1], "r+b") as file:
+    file.seek(at)
+    file.write(struct.pack("<Q", int(sys.argv[3])))' "$PROFILE" "$1" "$2"
+}
+
+@test "every count of what is missing is reported, in text and in JSON" {
+	record 'keep(1 << 20)'
+	flmem profile stats "$PROFILE"
+	[ -z "$stderr" ]
+	count python 3
+	count strings_full 4
+	count modules_full 5
+	count threads_full 1
+	count nested 6
+	count small_stack 7
+	count sites_full 2
+	flmem profile stats --stack mixed "$PROFILE"
+	assert_status 0
+	assert_stderr '3 Python frames could not be read: stacks lack them, or end there'
+	assert_stderr '4 names of functions and files found no room in the file'
+	assert_stderr 'modules of 5 code ranges found no room in the file: native stacks end there'
+	assert_stderr '1 thread found no room in the file'
+	assert_stderr '2 samples \(0 B with those that could not be taken\) found no room in the file'
+	assert_stderr '13 samples could not be taken: in signal handlers'
+	count sites_full 0
+	flmem profile stats --stack python --json "$PROFILE"
+	assert_schema profile-stats
+	examine 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert (p["unread_frames"], p["lost_names"], p["lost_modules"], p["lost_threads"]) == (3, 4, 5, 1), p
+assert (p["lost_samples"], p["untaken_samples"]) == (13, 13), p'
+	flmem profile stats --stack python "$PROFILE"
+	assert_stderr '13 samples \(0 B\) could not be taken'
+	[[ $stderr != *'code ranges'* && $stderr != *'found no room in the file: give'* ]] || fail "$stderr"
+}
+
+# The moments of the timeline are at least 100 ms apart.
+rounds() {
+	record "
+for job in range($1):
+    for round in range(8):
+        announce(round)
+        for _ in range(4):
+            keep(64 << 10)
+            time.sleep(0.06)"
+}
+
+@test "rounds of a second job in the same process are said to be added up, and leaks decides nothing" {
+	rounds 2
+	flmem profile stats "$PROFILE"
+	assert_stderr 'the numbers of rounds began again 1 time, as with a second job: .*equal numbers'
+	flmem profile stats --json "$PROFILE"
+	assert_schema profile-stats
+	examine 'import json, sys
+assert json.load(sys.stdin)["profile"]["restarted_rounds"] == 1'
+	flmem profile leaks "$PROFILE"
+	assert_status 9
+	assert_output '^not enough to conclude: the numbers of rounds began again'
+	rounds 1
+	flmem profile stats "$PROFILE"
+	[ -z "$stderr" ] || fail "$stderr"
+}
+
+@test "leaks --fail-on: the status is 1 where something grows, and 0 where nothing does" {
+	record '
+for round in range(10):
+    announce(round)
+    keep(1 << 20)'
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output '^1 stack whose live bytes grow with the rounds'
+	flmem profile leaks --fail-on grows "$PROFILE"
+	assert_status 1
+	assert_output '^1 stack whose live bytes grow with the rounds'
+	flmem profile leaks --fail-on may-grow --json "$PROFILE"
+	assert_status 1
+	assert_schema profile-leaks
+	flmem profile leaks --fail-on nothing "$PROFILE"
+	assert_error 2 'grows, may-grow'
+	record '
+for round in range(10):
+    announce(round)
+    held = bytearray(1 << 20)'
+	flmem profile leaks --fail-on may-grow "$PROFILE"
+	assert_status 0
+	record 'keep(1 << 20)'
+	flmem profile leaks --fail-on grows "$PROFILE"
+	assert_status 9
+}
