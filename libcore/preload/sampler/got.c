@@ -14,6 +14,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "preload/sampler/hold.h"
 
@@ -33,6 +34,8 @@
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
 #define SEEN_MAX     8192U /* a power of 2 */
+/* What a thread needs from finding a function to writing it into the entry, on a busy machine. */
+#define BINDING_NS 50000000
 
 struct hooked {
 	const char *name;
@@ -60,6 +63,7 @@ static struct hooked hooked[] = {
 static struct changed *changed;
 static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
+static bool has_changed_unbound; /* an entry that was not bound yet, since the last attach */
 /*
  * Objects in which nothing is left to do, by their program headers, as long as none is closed. To
  * read the relocations of all for each library that a program opens takes long.
@@ -235,8 +239,10 @@ static void redirect_entry(struct pass *pass, const struct sampler_object *objec
 		pass->entries.redirected++;
 	} else if (is_redirectable(pass, object, value, entry)) {
 		/* What the allocator maps for itself is in the blocks that it hands out. */
-		if (!hook->maps || !is_in_object(object, hooked[0].real))
+		if (!hook->maps || !is_in_object(object, hooked[0].real)) {
 			change_entry(pass, slot, value, hook->own);
+			has_changed_unbound |= value != hook->real;
+		}
 	} else {
 		count_other(pass, object, value, entry);
 	}
@@ -524,6 +530,19 @@ const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries 
 	sampler_walk_end();
 	*entries = pass.entries;
 	return pass.why;
+}
+
+void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries)
+{
+	const struct timespec pause = {.tv_nsec = BINDING_NS};
+	struct flmem_sampler_entries again;
+
+	if (!has_changed_unbound)
+		return;
+	syscall(SYS_nanosleep, &pause, NULL);
+	if (!sampler_got_redirect(python, &again))
+		*entries = again;
+	has_changed_unbound = false;
 }
 
 uint64_t sampler_got_restore(void)

@@ -90,6 +90,11 @@ HIDDEN void sampler_walk_end(void);
  * entries have to lead where those of the program do.
  */
 HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries);
+/*
+ * The linker, in a thread that was just binding an entry while it was redirected, has written the
+ * function itself over it: the same again, if any entry was not bound.
+ */
+HIDDEN void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries);
 /* Puts back every entry that is still the sampler's; returns how many could not be. */
 HIDDEN uint64_t sampler_got_restore(void);
 /* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */

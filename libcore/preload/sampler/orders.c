@@ -55,7 +55,7 @@ static const char *attach_profile(const char *path)
 {
 	struct flmem_sampler_state *state = &sampler_shown.state;
 	const char *why = NULL;
-	uintptr_t python;
+	uintptr_t python = 0;
 
 	if (!state->preloaded) {
 		sampler_walk_begin();
@@ -76,6 +76,7 @@ static const char *attach_profile(const char *path)
 	/* A library that was loaded in between found no profile. */
 	sampler_thread.opened = 1;
 	sampler_got_catch_up();
+	sampler_got_redirect_again(python, &state->entries);
 	return NULL;
 }
 

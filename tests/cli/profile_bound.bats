@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2031,SC2153 # every test has its own status
+# Calls that the linker binds while `flmem profile attach` redirects them.
+
+load helpers
+load profile_attach
+
+# A Python that has threads which are stopped in the middle of binding, one in each of four libraries.
+start_binding() {
+	local i libraries=()
+	requires victim:sampled/bound.so
+	for i in 1 2 3 4; do
+		cp "$FLMEM_VICTIMS/sampled/lazy.so" "$BATS_TEST_TMPDIR/lazy.$i.so"
+		libraries+=("$BATS_TEST_TMPDIR/lazy.$i.so")
+	done
+	rm -f "$BATS_TEST_TMPDIR/go"
+	mkfifo "$BATS_TEST_TMPDIR/go"
+	start_victim /usr/bin/python3 -c '
+import ctypes, sys
+bound = ctypes.CDLL(sys.argv[1])
+for path in sys.argv[3:]:
+    assert bound.stop_binding(path.encode()) == 0
+print("ready", flush=True)
+go = open(sys.argv[2], "r+b", buffering=0)
+while go.read(1):
+    bound.call_all()
+    print("called", flush=True)' "$FLMEM_VICTIMS/sampled/bound.so" "$BATS_TEST_TMPDIR/go" "${libraries[@]}"
+}
+
+# The number of libraries whose entry for malloc() leads to the sampler.
+count_bound() {
+	got redirected "$VICTIM" | grep -o 'lazy\.[1-4]\.so' | sort -u | wc -l
+}
+
+has_called() {
+	[ "$(grep -c called "$VICTIM_LOG")" = "$1" ] || ! alive "$VICTIM"
+}
+
+call_all() {
+	printf x >"$BATS_TEST_TMPDIR/go"
+	wait_until 60 has_called "$1"
+	alive "$VICTIM" || fail "it died: $(cat "$VICTIM_LOG")"
+}
+
+# A thread that the machine leaves waiting for longer than attach does writes its entry afterwards.
+@test "an entry that the linker writes just when it is redirected is redirected again" {
+	local try found=0
+	for try in {1..5}; do
+		start_binding
+		attach --interval 1
+		call_all 1
+		found=$(count_bound)
+		detach
+		[ "$(count_bound)" = 0 ]
+		call_all 2
+		stop_victims
+		((found == 0)) || break
+	done
+	((found > 0)) || fail "never in $try tries"
+}
