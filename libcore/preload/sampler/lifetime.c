@@ -51,9 +51,9 @@ uint64_t sampler_now_ms(void)
 /* Field 22 of /proc/self/stat; the name in field 2 may contain anything, so search its end. */
 static uint64_t read_own_start_time(void)
 {
-	char text[512]; /* up to that field */
+	char *text = sampler_life.text;
 	int fd = sampler_open("/proc/self/stat", O_RDONLY);
-	ssize_t length = fd < 0 ? 0 : sampler_read_file(fd, text, sizeof(text) - 1);
+	ssize_t length = fd < 0 ? 0 : sampler_read_file(fd, text, sizeof(sampler_life.text) - 1);
 	uint64_t ticks = 0;
 	char *at;
 

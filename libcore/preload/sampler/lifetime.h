@@ -19,6 +19,7 @@ struct sampler_life {
 	struct flmem_profile_header header;
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
 	char child_path[PATH_MAX];
+	char text[1024];
 };
 
 extern struct sampler_life sampler_life HIDDEN;
