@@ -52,8 +52,7 @@ static void print_lost_details(const struct flmem_heap_profile *p)
 		fprintf(stderr,
 			"flmem: modules of %s found no room in the file: native stacks end there; "
 			"give it a larger --limit\n",
-			flmem_text_counted(p->lost_modules, "code range", number,
-					   sizeof(number)));
+			flmem_text_counted(p->lost_modules, "code range", number, sizeof(number)));
 	if (p->lost_threads)
 		fprintf(stderr,
 			"flmem: %s found no room in the file: what they allocated counts, without "

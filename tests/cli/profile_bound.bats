@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2031,SC2153 # every test has its own status
-# Calls that the linker binds while `flmem profile attach` redirects them.
+# What `flmem profile attach` meets in a process: calls that the linker binds while they are
+# redirected, and long lines in the list of its mappings.
 
 load helpers
 load profile_attach
@@ -58,4 +59,27 @@ call_all() {
 		((found == 0)) || break
 	done
 	((found > 0)) || fail "never in $try tries"
+}
+
+@test "a process that has mapped a file with a path of 20 KiB is attached to and left" {
+	start_victim /usr/bin/python3 -c '
+import mmap, os, sys, time
+os.chdir(sys.argv[1])
+for _ in range(80):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+with open("file", "w+b") as file:
+    file.truncate(4096)
+    mapped = mmap.mmap(file.fileno(), 4096)
+os.unlink("file")
+for _ in range(80):
+    os.chdir("..")
+    os.rmdir("d" * 250)
+print("ready", flush=True)
+time.sleep(1000)' "$BATS_TEST_TMPDIR"
+	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
+	attach
+	[[ $(got redirected "$VICTIM") != 0* ]]
+	detach
+	got check "$VICTIM" "$BATS_TEST_TMPDIR/got"
 }

@@ -29,14 +29,15 @@ static bool take_area(struct sampler_areas *areas, const char *line)
 }
 
 /* Returns how much is left of the last line, or -1. */
-static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t length)
+static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t length, bool *is_cut)
 {
 	char *line = buffer, *end;
 
 	while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
 		*end = '\0';
-		if (!take_area(areas, line))
+		if (!*is_cut && !take_area(areas, line))
 			return -1;
+		*is_cut = false;
 		line = end + 1;
 	}
 	length -= (size_t)(line - buffer);
@@ -49,11 +50,17 @@ static bool read_areas(struct sampler_areas *areas, int fd)
 {
 	char *buffer = (char *)areas->rows + AREAS_SIZE;
 	ssize_t kept = 0, got = 1;
+	bool is_cut = false;
 
-	while (kept >= 0 && (size_t)kept < LINE_MAX_SIZE && got > 0) {
+	while (kept >= 0 && got > 0) {
 		got = sampler_read_file(fd, buffer + kept, LINE_MAX_SIZE - (size_t)kept);
 		if (got > 0)
-			kept = take_areas(areas, buffer, (size_t)(kept + got));
+			kept = take_areas(areas, buffer, (size_t)(kept + got), &is_cut);
+		if ((size_t)kept == LINE_MAX_SIZE) {
+			/* Paths have no limit there; what is needed is at the beginning. */
+			kept = is_cut || take_area(areas, buffer) ? 0 : -1;
+			is_cut = true;
+		}
 	}
 	return got == 0 && kept == 0;
 }

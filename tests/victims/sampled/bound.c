@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 
 /*
- * A thread calls malloc() in a library for the first time, and is stopped where the linker, which has
- * found it, writes it into the entry of the library: that page cannot be written. It goes on when
- * somebody else has changed the entry, and so changes it back.
+ * A thread calls malloc() in a library for the first time, and is stopped where the linker, which
+ * has found it, writes it into the entry of the library: that page cannot be written. It goes on
+ * when somebody else has changed the entry, and so changes it back.
  */
 
 #include <dlfcn.h>
