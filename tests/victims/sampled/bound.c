@@ -71,7 +71,7 @@ static uintptr_t *find_entry(void *library)
 		else if (d->d_tag == DT_PLTRELSZ)
 			size = d->d_un.d_val;
 	}
-	for (size_t i = 0; i < size / sizeof(*rows); i++)
+	for (size_t i = 0; names && symbols && rows && i < size / sizeof(*rows); i++)
 		if (strcmp(names + symbols[ELF64_R_SYM(rows[i].r_info)].st_name, "malloc") == 0)
 			return (uintptr_t *)(map->l_addr + rows[i].r_offset);
 	return NULL;
