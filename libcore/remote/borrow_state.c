@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 
@@ -33,6 +34,19 @@ static void add_clock_reading(struct flmem_borrow_state *borrow, size_t index)
 	call->args[0] = CLOCK_MONOTONIC;
 	call->args[1] = borrow->clocks + index * sizeof(struct timespec);
 	call->data_args = 2U;
+}
+
+/*
+ * A thread inherits from the one that started it that reading the time stamp counter raises SIGSEGV
+ * (PR_SET_TSC), and clock_gettime() reads it in user space. Not counted among the calls: before the
+ * first clock reading.
+ */
+static void add_permission_for_clocks(struct flmem_borrow_state *borrow)
+{
+	struct flmem_call *call = add_syscall(borrow, SYS_prctl);
+
+	call->args[0] = PR_SET_TSC;
+	call->args[1] = PR_TSC_ENABLE;
 }
 
 static void add_park(struct flmem_borrow_state *borrow)
@@ -68,6 +82,8 @@ int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chai
 	whole->unblocked = chain->unblocked;
 	borrow->spans = spans;
 	borrow->clocks = flmem_chain_put(whole, NULL, (spans + 1) * sizeof(struct timespec));
+	if (borrow->options->finish) /* a thread that flmem has started */
+		add_permission_for_clocks(borrow);
 	add_clock_reading(borrow, 0);
 	for (size_t i = 0; i < chain->count; i++) {
 		*flmem_chain_add(whole, NULL, 0) = chain->calls[i];

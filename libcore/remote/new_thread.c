@@ -24,8 +24,8 @@
 #define ATTRIBUTES_SIZE 128
 #define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
 #define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
-/* musl's default, 128 KiB, is too small for what is called; CPython of Alpine uses 1 MiB. */
-#define MUSL_STACK (UINT64_C(1) << 20)
+/* What first threads usually may have (ulimit -s). */
+#define USUAL_STACK (UINT64_C(8) << 20)
 
 /* How far above its stack pointer the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
@@ -78,8 +78,7 @@ static bool find_thread_functions(const struct flmem_module *library,
 				       &functions->detach) &&
 	       flmem_module_symbol_any(library, "sleep", &functions->sleep) &&
 	       flmem_module_symbol_any(threads, "pthread_create", &functions->create) &&
-	       (functions->is_glibc || flmem_module_symbol_any(library, "pthread_attr_setstacksize",
-							       &functions->set_stack));
+	       flmem_module_symbol_any(threads, "pthread_attr_setstacksize", &functions->set_stack);
 }
 
 /* pthread_mutex_lock() of musl compares single bits of the word. */
@@ -127,8 +126,23 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	return 0;
 }
 
+/*
+ * As much as the first thread may have now: finalisers, which the program would run there, may use
+ * all of it. By default a thread has what the first one might have when the program started (glibc;
+ * 2 MiB without a limit), what pthread_setattr_default_np() has set, or 128 KiB (musl).
+ */
+static uint64_t choose_stack(const struct flmem_process *process)
+{
+	uint64_t limit;
+
+	if (flmem_process_stack_limit(process, &limit) || limit < USUAL_STACK ||
+	    limit == UINT64_MAX)
+		return USUAL_STACK;
+	return limit;
+}
+
 /* Returns the offset in the chain's data at which the id of the thread is stored. */
-static uint64_t plan_start(const struct flmem_thread_functions *functions,
+static uint64_t plan_start(const struct flmem_thread_functions *functions, uint64_t stack,
 			   struct flmem_chain *chain)
 {
 	uint64_t attributes = flmem_chain_put(chain, NULL, ATTRIBUTES_SIZE);
@@ -149,12 +163,10 @@ static uint64_t plan_start(const struct flmem_thread_functions *functions,
 	call->args[0] = attributes;
 	call->args[1] = DETACHED;
 	call->data_args = 1U;
-	if (functions->set_stack) {
-		call = flmem_chain_add(chain, "pthread_attr_setstacksize", functions->set_stack);
-		call->args[0] = attributes;
-		call->args[1] = MUSL_STACK;
-		call->data_args = 1U;
-	}
+	call = flmem_chain_add(chain, "pthread_attr_setstacksize", functions->set_stack);
+	call->args[0] = attributes;
+	call->args[1] = stack;
+	call->data_args = 1U;
 	call = flmem_chain_add(chain, "pthread_create", functions->create);
 	call->args[0] = id;
 	call->args[1] = attributes;
@@ -335,7 +347,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	struct flmem_borrow_options own = *options;
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};
-	uint64_t id = plan_start(functions, &chain);
+	uint64_t id = plan_start(functions, choose_stack(view->process), &chain);
 	int rc = flmem_tasks_read(view->process, &before);
 
 	*ret_thread = (struct flmem_new_thread){.unblocked = chain.unblocked};

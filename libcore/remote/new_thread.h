@@ -38,8 +38,7 @@ struct flmem_new_thread {
 
 /* Functions of the target's own C library, never those of a library in front of it. */
 struct flmem_thread_functions {
-	uint64_t init, detach, create, sleep;
-	uint64_t set_stack; /* 0: its default stack is large enough */
+	uint64_t init, detach, set_stack, create, sleep;
 	/* memccpy(), and a lock whose first word is 0 while it is open; both 0: not found */
 	uint64_t copy, lock;
 	bool is_glibc;

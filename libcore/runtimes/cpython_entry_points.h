@@ -14,9 +14,10 @@ struct flmem_cpython_session {
 	struct flmem_cpython_result *result;
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
-	struct flmem_cpython_state state; /* as it was when the entry point was chosen */
-	unsigned threads_started;	  /* started so far; all unusable */
-	bool cannot_start;		  /* through the functions of the C library */
+	struct flmem_cpython_state state;	/* as it was when the entry point was chosen */
+	unsigned threads_started;		/* started so far; all unusable */
+	char unusable[FLMEM_ERROR_MESSAGE_MAX]; /* why the last of them was */
+	bool cannot_start;			/* through the functions of the C library */
 };
 
 /*

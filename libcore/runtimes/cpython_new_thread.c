@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_entry_points.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -13,8 +14,12 @@
 #include "remote/new_thread.h"
 #include "runtimes/cpython_syscalls.h"
 
-/* Compiling, collecting and the finalisers of the program's objects run on the thread's stack. */
-#define STACK_BYTES (256U << 10)
+/*
+ * Compiling, collecting and the finalisers of the program's objects run on the thread's stack.
+ * Python limits their recursion in C to what took up to 6 MiB of it (sorts in each other's key(),
+ * 3.13). A thread has 8 MiB, less the data that the C library keeps there for each thread.
+ */
+#define STACK_BYTES (6U << 20)
 
 /*
  * PyGILState_UNLOCKED, the result of PyGILState_Ensure() in a thread that does not hold the lock;
@@ -404,8 +409,9 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 	if (session->threads_started >= THREADS_MAX)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "%u threads were started in process %d and none could be "
-				       "used; they end without running code",
-				       session->threads_started, (int)session->view->process->pid);
+				       "used; they end without running code: %s",
+				       session->threads_started, (int)session->view->process->pid,
+				       session->unusable);
 	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 
 	copy_lender(&thread, session->result);
@@ -413,9 +419,11 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 	session->result->unfinished = rc == FLMEM_EFAILED;
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, rc, "a thread for the code");
-	if (rc)
-		return rc;
-	return run_code(session, functions, &thread, err);
+	if (!rc)
+		rc = run_code(session, functions, &thread, err);
+	if (rc && thread.is_started && err)
+		snprintf(session->unusable, sizeof(session->unusable), "%s", err->message);
+	return rc;
 }
 
 /*

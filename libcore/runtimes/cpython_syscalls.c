@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
@@ -47,6 +48,11 @@ static const struct flmem_syscall thread_rows[] = {
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
 	{SYS_set_robust_list, "set_robust_list", FLMEM_FAILURE_FINE, {{0}}},
 	{SYS_rseq, "rseq", FLMEM_FAILURE_FINE, {{0}}},
+	/* remote/borrow_state.c */
+	{SYS_prctl,
+	 "prctl",
+	 FLMEM_FAILURE_FINE,
+	 {FLMEM_ARG_INT(PR_SET_TSC), FLMEM_ARG_IS(PR_TSC_ENABLE)}},
 	FLMEM_CALL_PLAIN(munmap),
 	FLMEM_CALL_PLAIN(rt_sigprocmask),
 	FLMEM_CALL_PLAIN(rt_sigaction),

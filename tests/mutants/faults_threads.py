@@ -10,6 +10,8 @@ START = "libcore/remote/new_thread.c"
 PRIORITY = "libcore/remote/priority.c"
 CANDIDATES = "libcore/remote/checks/candidates.c"
 CONTEXT = "libcore/proc/task_context.c"
+STATE = "libcore/remote/borrow_state.c"
+NEW_THREAD = "libcore/runtimes/cpython_new_thread.c"
 
 SUCCESSORS = ("unit.test_tracee_threads",)
 CONTEXTS = ("unit.test_task_context",)
@@ -74,7 +76,19 @@ FAULTS = (
           ("unit.test_new_thread",)),
     Fault("started-thread-not-counted", START, "ret_thread->is_started = !rc;", "ret_thread->is_started = false;",
           "starting three threads at most where none can be used",
-          ("cli.trim_threads",), slow=True),
+          ("cli.trim_stacks",), slow=True),
+    Fault("stack-by-default", START, "call->args[1] = stack;", "call->args[1] = stack / 16;",
+          "finalisers having the stack of the first thread",
+          ("unit.test_new_thread",)),
+    Fault("stack-limit-not-followed", START, "limit < USUAL_STACK ||\n\t    limit == UINT64_MAX)", "1)",
+          "a thread having as much stack as the first one may have",
+          ("unit.test_new_thread",)),
+    Fault("little-stack-for-code", NEW_THREAD, "#define STACK_BYTES (6U << 20)", "#define STACK_BYTES (256U << 10)",
+          "no code running where too little is left of the stack",
+          ("cli.trim_stacks",), slow=True),
+    Fault("clock-of-the-lender", STATE, "if (borrow->options->finish) /* a thread", "if (0) /* a thread",
+          "a started thread being allowed to read the clock",
+          ("cli.trim_stacks",), slow=True),
     Fault("stuck-although-woken", RESCUE, "now.switches == known->switches", "known->at_us",
           "a thread that is late in turn is taken out of its call",
           ("unit.test_rescue",)),

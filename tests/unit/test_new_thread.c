@@ -16,10 +16,14 @@
 #include "proc/task.h"
 #include "remote/new_thread.h"
 
-#define TIMEOUT_US 5000000U
-#define REFUSED_US 20000U /* of the slow clock of this program */
-#define NOBODY	   65534
-#define THIRD	   0x1.5555555555555p-2 /* to nearest */
+#define TIMEOUT_US  5000000U
+#define REFUSED_US  20000U /* of the slow clock of this program */
+#define NOBODY	    65534
+#define SMALL_STACK (UINT64_C(512) << 10)
+#define USUAL_STACK (UINT64_C(8) << 20)
+#define LARGE_STACK (UINT64_C(24) << 20)
+#define ABOVE_STACK (UINT64_C(256) << 10) /* what the C library keeps at its upper end */
+#define THIRD	    0x1.5555555555555p-2  /* to nearest */
 
 /* The child's, shared with the test. */
 static struct shared {
@@ -126,6 +130,17 @@ static void be_child(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
 	shared->ready = 1;
 	wait_for_ever(NULL);
+}
+
+/* Enough for the threads of the program, not for what the first one may do. */
+static void be_with_small_stacks(void)
+{
+	pthread_attr_t small;
+
+	pthread_attr_init(&small);
+	if (pthread_attr_setstacksize(&small, SMALL_STACK) || pthread_setattr_default_np(&small))
+		_exit(1);
+	be_child();
 }
 
 /* Every thread rounds up, and is ended by an invalid operation. */
@@ -301,7 +316,6 @@ static void with_musl_its_own_signal_is_not_blocked_either(void **state)
 	start_thread(&fixture, &thread);
 	assert_true(blocked_signals(fixture.child, thread.tid) & synccall);
 	fixture.functions.is_glibc = false;
-	fixture.functions.set_stack = target_function(&fixture.target, "pthread_attr_setstacksize");
 	start_thread(&fixture, &thread);
 	assert_false(blocked_signals(fixture.child, thread.tid) & synccall);
 	/* Its calls may wait for a lock that the caller of setuid() holds. */
@@ -309,6 +323,47 @@ static void with_musl_its_own_signal_is_not_blocked_either(void **state)
 	assert_int_equal(shared->marked_by, thread.tid);
 	assert_false(shared->blocked & synccall);
 	fixture_end(&fixture);
+}
+
+static uint64_t stack_below(const struct fixture *fixture, uint64_t pointer)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_map *stack;
+
+	assert_int_equal(flmem_maps_read(&fixture->target.process, &maps, NULL), 0);
+	stack = flmem_maps_find(&maps, pointer);
+	assert_non_null(stack);
+	return pointer - stack->start;
+}
+
+/* The code runs what the program would run in the first one, which `limit` holds for by now. */
+static void has_the_stack_of_the_first_thread(rlim_t limit, uint64_t expected)
+{
+	struct flmem_new_thread thread;
+	struct rlimit stack;
+	struct fixture fixture;
+
+	*shared = (struct shared){0};
+	fixture_begin(&fixture, be_with_small_stacks);
+	assert_int_equal(prlimit(fixture.child, RLIMIT_STACK, NULL, &stack), 0);
+	stack.rlim_cur = limit;
+	assert_int_equal(prlimit(fixture.child, RLIMIT_STACK, &stack, NULL), 0);
+	start_thread(&fixture, &thread);
+	assert_in_range(stack_below(&fixture, thread.pointer), expected - ABOVE_STACK, expected);
+	fixture_end(&fixture);
+}
+
+static void it_has_as_large_a_stack_as_the_first_thread(void **state)
+{
+	struct rlimit stack;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &stack), 0);
+	has_the_stack_of_the_first_thread(SMALL_STACK, USUAL_STACK);
+	if (stack.rlim_max >= LARGE_STACK)
+		has_the_stack_of_the_first_thread(LARGE_STACK, LARGE_STACK);
+	if (stack.rlim_max == RLIM_INFINITY)
+		has_the_stack_of_the_first_thread(RLIM_INFINITY, USUAL_STACK);
 }
 
 static void one_that_nobody_comes_for_ends(void **state)
@@ -513,6 +568,7 @@ int main(void)
 		cmocka_unit_test(floating_point_exceptions_are_not_inherited),
 		cmocka_unit_test(all_signals_are_blocked_but_those_of_setuid),
 		cmocka_unit_test(with_musl_its_own_signal_is_not_blocked_either),
+		cmocka_unit_test(it_has_as_large_a_stack_as_the_first_thread),
 		cmocka_unit_test(a_thread_with_descriptors_of_its_own_starts_none),
 		cmocka_unit_test(one_that_nobody_comes_for_ends),
 		cmocka_unit_test(another_thread_is_not_taken_for_it),

@@ -202,9 +202,8 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 }
 
 /*
- * What the stack of a thread takes beyond the usual: glibc gives a thread as much as the first one
- * may have, and 2 MiB where that is unlimited. It keeps the stack for the next thread, also one of
- * a gigabyte.
+ * What the stack of a thread takes beyond the usual: flmem gives it as much as the first one may
+ * have (remote/new_thread.c). glibc keeps the stack for the next thread, also one of a gigabyte.
  */
 static uint64_t read_extra_stack(const struct flmem_process *process)
 {

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What the thread for the code of flmem trim --gc has, whichever thread starts it: a stack as large as that of the first one.
+
+load helpers
+load python
+
+# start_deep LIMIT ARGS...: with this limit of the stack when it starts.
+start_deep() {
+	local limit=$1
+	shift
+	# shellcheck disable=SC2016 # for the inner shell
+	start_victim /bin/sh -c 'ulimit -S -s "$1" && shift && exec "$@"' sh "$limit" "$PYTHON" \
+		"$FLMEM_TESTS/victims/safe_deep.py" "$@"
+}
+
+# The victim has finalised once itself.
+collect_deep_beside() {
+	start_deep "$@"
+	flmem trim --pid "$VICTIM" --gc --json --timeout 20s
+	assert_status 0
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	[ "$(cat "$VICTIM_LOG")" = $'finalised\nready\nfinalised' ] || fail "$(cat "$VICTIM_LOG")"
+	assert_victim_unharmed
+}
+
+# glibc gives a thread what the first one had at the start: here the first one has more by now.
+collect_deep_in_a_raised_stack() {
+	collect_deep_beside 400 raise
+}
+
+@test "finalisers have the stack of the first thread where its limit was raised" {
+	each_python collect_deep_in_a_raised_stack
+}
+
+# glibc gives a thread 2 MiB then.
+collect_deep_without_a_limit() {
+	collect_deep_beside unlimited
+}
+
+@test "finalisers have the usual stack where the first thread has no limit" {
+	[ "$(ulimit -Hs)" = unlimited ] || skip "the stack has a hard limit (ulimit -Hs)"
+	each_python collect_deep_without_a_limit
+}
+
+@test "threads whose stacks are too small are started three times, and not for the whole timeout" {
+	requires victim:interpreter/large_tls.so
+	# shellcheck disable=SC2016 # for the inner shell
+	start_victim /bin/sh -c 'ulimit -s 8192 && LD_PRELOAD=$1 exec /usr/bin/python3 -uc "$2"' sh \
+		"$FLMEM_VICTIMS/interpreter/large_tls.so" '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"has too little space left on its stack"* ]] || fail "$output"
+	[ "$(status_field "$VICTIM" Threads)" -le 4 ] || fail "$(grep Threads "/proc/$VICTIM/status")"
+	wait_until 60 has_threads "$VICTIM" 1
+	assert_victim_unharmed
+	assert_silent
+}
+
+# Python reads the clock to wait for its lock, in user space: SIGSEGV, if the new thread inherits that from the one that pauses.
+collect_beside_a_forbidden_clock() {
+	start_victim "$PYTHON" -uc '
+import ctypes, gc, sys, threading
+gc.disable()
+class Cycle:
+    pass
+garbage = Cycle()
+garbage.itself = garbage
+del garbage
+pause = ctypes.CDLL(sys.argv[1]).pause_clockless
+threading.Thread(target=pause, daemon=True).start()
+while True: # the lock is given up on request only
+    pass' "$FLMEM_VICTIMS/interpreter/clockless.so"
+	flmem trim --pid "$VICTIM" --gc --json --timeout 20s
+	assert_status 0
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	assert_victim_unharmed
+}
+
+@test "the code may read the clock where the thread that starts its thread may not" {
+	requires victim:interpreter/clockless.so
+	each_python collect_beside_a_forbidden_clock
+}
