@@ -17,6 +17,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "proc/task_context.h"
+#include "remote/checks/forks.h"
 #include "remote/checks/handlers.h"
 #include "remote/gadgets.h"
 
@@ -298,6 +299,7 @@ struct lender_check {
 	const struct flmem_gadgets *gadgets;
 	const struct flmem_candidate_filter *filter;
 	size_t threads;
+	struct flmem_range fork;
 };
 
 /*
@@ -314,6 +316,17 @@ static bool may_hold_others(const struct lender_check *check,
 }
 
 /*
+ * In a program without threads fork() of glibc takes no locks of the heap, also if one is started
+ * while it runs handlers: the child would have those locked that the new thread holds.
+ */
+static bool forks_without_locks(const struct lender_check *check,
+				const struct flmem_candidate *candidate)
+{
+	return check->threads == 1 &&
+	       flmem_forks_is_inside(check->view->process, check->fork, candidate->at.sp);
+}
+
+/*
  * The new thread must inherit what every thread of the process has: the code may close a descriptor
  * or remove a file by a relative name.
  */
@@ -326,6 +339,9 @@ static bool may_start_thread(void *context, const struct flmem_candidate *candid
 	if (!candidate->computes && waits_for_own_stack(&candidate->at))
 		*ret_reason =
 			"waits for a word on its own stack, as setuid() does with a lock held";
+	else if (forks_without_locks(check, candidate))
+		*ret_reason =
+			"is inside fork(), or an earlier one has left its address on the stack";
 	else if (may_hold_others(check, candidate))
 		*ret_reason = "may wait for a thread that is inside a signal handler, or stopped";
 	else
@@ -364,6 +380,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	check.threads = before.count;
+	check.fork = flmem_forks_function(view);
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);

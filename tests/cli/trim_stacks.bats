@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What the thread for the code of flmem trim --gc has, whichever thread starts it: a stack as large as that of the first one.
+# What the thread for the code of flmem trim --gc has, whichever thread starts it: a stack as large as that of the first one; and
+# where none is started.
 
 load helpers
 load python
@@ -83,4 +84,31 @@ while True: # the lock is given up on request only
 @test "the code may read the clock where the thread that starts its thread may not" {
 	requires victim:interpreter/clockless.so
 	each_python collect_beside_a_forbidden_clock
+}
+
+# fork() of glibc in a program without threads takes no locks of the heap, although one is started while its handlers run: the
+# child would have those of the collection locked.
+collect_beside_a_lonely_fork() {
+	INPUT=$BATS_TEST_TMPDIR/input
+	[ -e "$INPUT" ] || mkfifo "$INPUT"
+	start_victim "$PYTHON" -uc '
+import ctypes, os, sys
+descriptor = os.open(sys.argv[2], os.O_RDWR)
+print("child", ctypes.CDLL(sys.argv[1]).fork_after(descriptor), flush=True)
+os.read(descriptor, 1)' "$FLMEM_VICTIMS/interpreter/forking_alone.so" "$INPUT"
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ] || fail "$output"
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"is inside fork(), or "* ]] || fail "$output"
+	printf . >"$INPUT"
+	wait_until 120 grep -q child "$VICTIM_LOG"
+	[ "$(cat "$VICTIM_LOG")" = $'ready\nchild 0' ] || fail "$(cat "$VICTIM_LOG")"
+	flmem trim --pid "$VICTIM" --gc --json
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	allow_victim --moved
+	assert_victim_unharmed
+}
+
+@test "no thread is started while a program without threads runs handlers of fork()" {
+	requires victim:interpreter/forking_alone.so
+	each_python collect_beside_a_lonely_fork
 }

@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "elf/image.h"
-#include "elf/libc.h"
 #include "elf/modules.h"
+#include "remote/checks/forks.h"
 #include "remote/checks/preflight.h"
 
 int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
@@ -78,19 +78,8 @@ static bool may_fork_with_locks(const struct flmem_view *view, const struct flme
 static void guard_fork(const struct flmem_view *view, const struct flmem_allocator *found,
 		       struct flmem_guard *guard)
 {
-	bool is_glibc;
-	const struct flmem_module *library;
-	struct flmem_image *image;
-	struct flmem_symbol symbol;
-	uint64_t start;
-
-	if (!may_fork_with_locks(view, found) || !flmem_target_guard_trims(view, found))
-		return;
-	library = flmem_libc_module(view->modules, &is_glibc);
-	image = library ? flmem_module_image(library, NULL) : NULL;
-	if (image && flmem_image_find_dynamic(image, "fork", &symbol) &&
-	    flmem_module_address(library, symbol.value, &start))
-		guard->fork = (struct flmem_range){start, start + symbol.size};
+	if (may_fork_with_locks(view, found) && flmem_target_guard_trims(view, found))
+		guard->fork = flmem_forks_function(view);
 }
 
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,

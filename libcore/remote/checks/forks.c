@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/forks.h"
 
+#include "elf/image.h"
+#include "elf/libc.h"
+#include "elf/modules.h"
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/checks/call_sites.h"
@@ -28,14 +31,36 @@ static bool is_fork_frame(void *context, uint64_t word, uint64_t depth)
 	       flmem_call_before(search->process, address, &target) != FLMEM_CALL_NONE;
 }
 
+struct flmem_range flmem_forks_function(const struct flmem_view *view)
+{
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	struct flmem_image *image = library ? flmem_module_image(library, NULL) : NULL;
+	struct flmem_symbol symbol;
+	uint64_t start;
+
+	if (!image || !flmem_image_find_dynamic(image, "fork", &symbol) ||
+	    !flmem_module_address(library, symbol.value, &start))
+		return (struct flmem_range){0};
+	return (struct flmem_range){start, start + symbol.size};
+}
+
+bool flmem_forks_is_inside(const struct flmem_process *process, struct flmem_range fork,
+			   uint64_t sp)
+{
+	struct fork_search search = {.process = process, .fork = fork};
+
+	return fork.start < fork.end &&
+	       flmem_stack_has_word(process, sp, UINT64_MAX, is_fork_frame, &search);
+}
+
 static bool is_inside_fork(const struct flmem_process *process, const struct flmem_guard *guard,
 			   pid_t tid)
 {
-	struct fork_search search = {.process = process, .fork = guard->fork};
 	struct flmem_task_wait wait;
 
 	return flmem_task_read_wait(process, tid, &wait) == 1 &&
-	       flmem_stack_has_word(process, wait.sp, UINT64_MAX, is_fork_frame, &search);
+	       flmem_forks_is_inside(process, guard->fork, wait.sp);
 }
 
 int flmem_forks_check(const struct flmem_process *process, const struct flmem_guard *guard,

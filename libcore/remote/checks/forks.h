@@ -8,10 +8,20 @@
  * that the borrowed thread holds, or for that thread itself.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <flmem/error.h>
 
 #include "proc/process.h"
 #include "remote/checks/candidates.h"
+
+/* Addresses of fork() of the C library; empty if it is not found. */
+struct flmem_range flmem_forks_function(const struct flmem_view *view);
+
+/* True if a return address of `fork` is on the stack above `sp`, perhaps left by an earlier one. */
+bool flmem_forks_is_inside(const struct flmem_process *process, struct flmem_range fork,
+			   uint64_t sp);
 
 /*
  * FLMEM_EUNSAFE if a blocked thread of the process has a return address of guard->fork on its
