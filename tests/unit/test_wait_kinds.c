@@ -9,8 +9,13 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -53,7 +58,7 @@ static const char *refusal(const struct flmem_task_wait *at)
 	const char *reason = NULL;
 
 	kind = (struct flmem_wait){0};
-	if (!flmem_wait_classify(&self, at, &kind, &reason)) {
+	if (!flmem_wait_classify(&self, gettid(), at, &kind, &reason)) {
 		assert_non_null(reason);
 		return reason;
 	}
@@ -203,6 +208,52 @@ static void reads_that_would_not_wait_again_are_refused(void **state)
 	close(fds[1]);
 }
 
+/* A thread with a descriptor table of its own, which waits for a pipe. */
+struct apart {
+	int fds[2];
+	_Atomic pid_t tid; /* -1: it has no table of its own */
+};
+
+static void *poll_with_own_table(void *context)
+{
+	struct apart *apart = context;
+	struct pollfd input = {.fd = apart->fds[0], .events = POLLIN};
+
+	atomic_store(&apart->tid, unshare(CLONE_FILES) ? -1 : gettid());
+	poll(&input, 1, -1);
+	return NULL;
+}
+
+static void the_descriptors_are_those_of_the_thread(void **state)
+{
+	FLMEM_AUTO_CLOSE int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const struct flmem_task_wait *reads;
+	struct apart apart = {.tid = 0};
+	const char *reason = NULL;
+	pthread_t thread;
+	int same_file;
+
+	(void)state;
+	assert_int_equal(pipe(apart.fds), 0);
+	assert_int_equal(pthread_create(&thread, NULL, poll_with_own_table, &apart), 0);
+	while (!atomic_load(&apart.tid))
+		usleep(1000);
+	assert_true(apart.tid > 0);
+	same_file = dup(apart.fds[0]);
+	assert_int_equal(dup2(null, apart.fds[0]), apart.fds[0]);
+	reads = AT(SYS_read, (uint64_t)apart.fds[0]);
+	expect_refused(reads, "is reading from a descriptor that was replaced since");
+	assert_true(flmem_wait_classify(&self, apart.tid, reads, &kind, &reason));
+	assert_int_equal(fcntl(same_file, F_SETFL, O_NONBLOCK), 0);
+	assert_false(flmem_wait_classify(&self, apart.tid, reads, &kind, &reason));
+	assert_non_null(strstr(reason, "(O_NONBLOCK)"));
+	assert_int_equal(write(apart.fds[1], ".", 1), 1);
+	pthread_join(thread, NULL);
+	close(same_file);
+	close(apart.fds[0]);
+	close(apart.fds[1]);
+}
+
 static void no_more_is_polled_than_the_limit_allows(void **state)
 {
 	struct rlimit limit, lower;
@@ -281,7 +332,9 @@ static void a_terminal_is_read_in_the_foreground_only(void **state)
 		const char *reason = NULL;
 
 		assert_int_equal(flmem_process_open(session.first, &process, NULL), 0);
-		assert_int_equal(flmem_wait_classify(&process, reads, &kind, &reason), !background);
+		assert_int_equal(
+			flmem_wait_classify(&process, session.first, reads, &kind, &reason),
+			!background);
 		if (background)
 			assert_string_equal(reason, "is reading a terminal in the background");
 		close_session(&session);
@@ -389,6 +442,7 @@ int main(void)
 		cmocka_unit_test(calls_that_are_not_listed_are_refused),
 		cmocka_unit_test(only_streams_are_read),
 		cmocka_unit_test(reads_that_would_not_wait_again_are_refused),
+		cmocka_unit_test(the_descriptors_are_those_of_the_thread),
 		cmocka_unit_test(no_more_is_polled_than_the_limit_allows),
 		cmocka_unit_test(a_terminal_is_read_in_the_foreground_only),
 		cmocka_unit_test(sockets_may_have_a_timeout),

@@ -48,7 +48,7 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 		return "is blocked outside a system call";
 	if (!flmem_arch_is_call_site(process, row->at.pc))
 		return "made its system call by an unusual instruction";
-	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
+	if (!flmem_wait_classify(process, tid, &row->at, &row->wait, &reason))
 		return reason;
 	ends = flmem_quiet_stop_refuses(process, search->view->maps, tid, &row->at);
 	if (ends)

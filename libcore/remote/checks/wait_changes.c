@@ -79,26 +79,26 @@ static uint64_t parse_open_flags(const char *digits)
 }
 
 /* Any process that shares the open file may set O_NONBLOCK: then the call fails with EAGAIN. */
-static bool is_nonblocking(const struct flmem_process *process, uint64_t descriptor)
+static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	static const char name[] = "flags:\t";
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	const char *flags;
-	char path[32];
+	char path[48];
 
-	snprintf(path, sizeof(path), "fdinfo/%d", (int)(unsigned)descriptor);
+	snprintf(path, sizeof(path), "task/%d/fdinfo/%d", (int)tid, (int)(unsigned)descriptor);
 	if (flmem_process_read(process, path, &buf))
 		return false;
 	flags = strstr(buf.data, name);
 	return flags && parse_open_flags(flags + strlen(name)) & O_NONBLOCK;
 }
 
-const char *flmem_wait_read_changed(const struct flmem_process *process, uint64_t descriptor,
-				    const struct statx *file)
+const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t tid,
+				    uint64_t descriptor, const struct statx *file)
 {
 	if (is_never_waited_for(file))
 		return "is reading from a descriptor that was replaced since";
-	if (is_nonblocking(process, descriptor))
+	if (is_nonblocking(process, tid, descriptor))
 		return "is reading from a descriptor that does not wait any more (O_NONBLOCK)";
 	return reads_in_background(process, file) ? "is reading a terminal in the background"
 						  : NULL;

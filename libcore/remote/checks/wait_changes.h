@@ -20,8 +20,8 @@ struct statx;
  * `file` is what its descriptor is now. A descriptor that was replaced by another one of the same
  * kind is not recognised.
  */
-const char *flmem_wait_read_changed(const struct flmem_process *process, uint64_t descriptor,
-				    const struct statx *file);
+const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t tid,
+				    uint64_t descriptor, const struct statx *file);
 
 /* The same for poll() and ppoll(); false for any other call. */
 bool flmem_wait_polls_too_many(const struct flmem_process *process,

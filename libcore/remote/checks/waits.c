@@ -173,12 +173,12 @@ static bool is_anonymous(const struct flmem_process *process, const char *name)
  * (overcommit_memory, a library); pipes, sockets, terminals and similar files belong to the
  * program. Checked without opening the file, and without a request to a file server.
  */
-static bool is_stream(const struct flmem_process *process, uint64_t descriptor,
+static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 		      struct statx *ret_file)
 {
-	char name[32];
+	char name[48];
 
-	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	snprintf(name, sizeof(name), "task/%d/fd/%d", (int)tid, (int)(unsigned)descriptor);
 	*ret_file = (struct statx){0};
 	if (is_anonymous(process, name))
 		return true;
@@ -200,16 +200,17 @@ static bool waits_for_all(const struct flmem_task_wait *at)
  * show it before, but while that second descriptor is open, close() in the target neither ends the
  * connection nor removes the socket from its epoll sets, for as long as this process is stopped.
  */
-static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
-			  bool reads, struct flmem_wait *wait, const char **ret_reason)
+static bool classify_file(const struct flmem_process *process, pid_t tid,
+			  const struct flmem_task_wait *at, bool reads, struct flmem_wait *wait,
+			  const char **ret_reason)
 {
 	struct statx file;
 
-	if (!is_stream(process, at->args[0], &file)) {
+	if (!is_stream(process, tid, at->args[0], &file)) {
 		*ret_reason = "is reading a file";
 		return false;
 	}
-	*ret_reason = reads ? flmem_wait_read_changed(process, at->args[0], &file) : NULL;
+	*ret_reason = reads ? flmem_wait_read_changed(process, tid, at->args[0], &file) : NULL;
 	if (*ret_reason)
 		return false;
 	if (!S_ISSOCK(file.stx_mode))
@@ -313,8 +314,9 @@ static bool keeps_no_remainder(const struct wait_row *row)
 	return row->timeout == TIMEOUT_EPOLL || row->timeout == TIMEOUT_RELATIVE;
 }
 
-bool flmem_wait_classify(const struct flmem_process *process, const struct flmem_task_wait *at,
-			 struct flmem_wait *ret_wait, const char **ret_reason)
+bool flmem_wait_classify(const struct flmem_process *process, pid_t tid,
+			 const struct flmem_task_wait *at, struct flmem_wait *ret_wait,
+			 const char **ret_reason)
 {
 	const struct wait_row *row = find_row(at->number);
 	struct flmem_wait wait = {.quality = FLMEM_WAIT_ENDLESS};
@@ -325,7 +327,7 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 	}
 	wait.name = row->name;
 	if (row->on_file &&
-	    !classify_file(process, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))
+	    !classify_file(process, tid, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))
 		return false;
 	if (flmem_wait_polls_too_many(process, at)) {
 		*ret_reason = "polls more descriptors than its limit (ulimit -n) now allows";

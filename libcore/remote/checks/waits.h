@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct flmem_process;
 struct flmem_task_wait;
@@ -37,10 +38,12 @@ struct flmem_wait {
 
 /*
  * True if a thread in this wait may be borrowed; else *ret_reason is the reason (static). Reads a
- * few words of the target to which the arguments of the call point.
+ * few words of the target to which the arguments of the call point, and the descriptors of the
+ * thread, which may have a table of its own.
  */
-bool flmem_wait_classify(const struct flmem_process *process, const struct flmem_task_wait *at,
-			 struct flmem_wait *ret_wait, const char **ret_reason);
+bool flmem_wait_classify(const struct flmem_process *process, pid_t tid,
+			 const struct flmem_task_wait *at, struct flmem_wait *ret_wait,
+			 const char **ret_reason);
 
 /*
  * True for system calls that may be repeated if an interrupt ended them with plain EINTR: those
