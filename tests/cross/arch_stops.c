@@ -154,7 +154,9 @@ static const char *why(long number, uint64_t descriptor, int argument, uint64_t 
 	at.args[0] = descriptor;
 	if (argument)
 		at.args[argument] = timeout;
-	return flmem_quiet_stop_refuses(&process, &maps, TID, &at);
+	/* The descriptors are those of this program, all other facts are made up. */
+	return flmem_quiet_stop_refuses(
+		&process, &maps, number == SYS_read || number == SYS_readv ? getpid() : TID, &at);
 }
 
 static void calls_that_the_kernel_makes_again_may_be_stopped(void)

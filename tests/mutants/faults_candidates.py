@@ -223,7 +223,7 @@ FAULTS = (
           ("unit.test_wait_kinds",)),
     Fault("reads-a-file", WAITS,
           "if (row->on_file &&\n"
-          "\t    !classify_file(process, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))",
+          "\t    !classify_file(process, tid, at, row->timeout == TIMEOUT_NONE, &wait, ret_reason))",
           "if (0)",
           "refusing a thread that reads a regular file",
           ("unit.test_wait_kinds",)),

@@ -53,12 +53,13 @@ static bool is_terminal_device(unsigned major)
 	return major == 4 || major == 5 || (major >= 136 && major <= 143);
 }
 
-static const char *why_read_ends(const struct flmem_process *process, uint64_t descriptor)
+static const char *why_read_ends(const struct flmem_process *process, pid_t tid,
+				 uint64_t descriptor)
 {
 	struct statx file;
-	char name[32], target[64];
+	char name[48], target[64];
 
-	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	snprintf(name, sizeof(name), "task/%d/fd/%d", (int)tid, (int)(unsigned)descriptor);
 	if (flmem_process_readlink(process, name, target, sizeof(target)) == 0)
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(quiet_files); i++)
 			if (strcmp(target, quiet_files[i]) == 0)
@@ -124,7 +125,7 @@ const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 		return why_timeout_ends(process, maps, tid, at->args[4]);
 	case SYS_read:
 	case SYS_readv:
-		return why_read_ends(process, at->args[0]);
+		return why_read_ends(process, tid, at->args[0]);
 	case SYS_recvfrom:
 	case SYS_recvmsg:
 	case SYS_accept:
