@@ -7,7 +7,8 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define VDSO_MAX 16384U
+#define VDSO_MAX   16384U
+#define GADGET_MAX 32U
 
 /* Run-time address of the instructions in a module; 0 if it lacks them. */
 static uint64_t find_code(const struct flmem_module *module, const struct flmem_arch_code *code)
@@ -46,6 +47,34 @@ static uint64_t find_in_vdso(const struct flmem_view *view, const struct flmem_a
 	return 0;
 }
 
+/* It reads as something else than in the file; what cannot be read is found out later. */
+static bool is_gadget_replaced(const struct flmem_view *view, uint64_t address,
+			       const struct flmem_arch_code *code)
+{
+	unsigned char now[GADGET_MAX];
+
+	return code->length <= sizeof(now) &&
+	       flmem_process_read_memory(view->process, address, now, code->length) == 0 &&
+	       memcmp(now, code->bytes, code->length) != 0;
+}
+
+/*
+ * Libraries that take part in all system calls of a program overwrite the instructions that make
+ * them. A chain would run their code, on a thread that may be blocked in it.
+ */
+static int check_gadgets(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			 struct flmem_error *err)
+{
+	if (!is_gadget_replaced(view, gadgets->restorer, &flmem_arch_restorer) &&
+	    !is_gadget_replaced(view, gadgets->syscall, &flmem_arch_syscall))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "the instructions for system calls in the C library of process %d "
+			       "have been replaced by other code, which a borrowed thread must not "
+			       "run",
+			       (int)view->process->pid);
+}
+
 int flmem_gadgets_find(const struct flmem_view *view, struct flmem_gadgets *ret_gadgets,
 		       struct flmem_error *err)
 {
@@ -67,6 +96,8 @@ int flmem_gadgets_find(const struct flmem_view *view, struct flmem_gadgets *ret_
 			err, FLMEM_EUNSUPPORTED, 0,
 			"'%s' lacks the instructions that a borrowed thread needs to return",
 			module->path);
+	if (check_gadgets(view, &gadgets, err))
+		return FLMEM_EUNSUPPORTED;
 	*ret_gadgets = gadgets;
 	return 0;
 }

@@ -281,8 +281,23 @@ os.read(0, 1)' "$@"
 	assert_error 5 'the code of madvise\(\) in the C library of process [0-9]+ has been replaced'
 	assert_goes_on
 	stop_victims
+	start_replaced pthread_create
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 8
+	[[ $output == *"the code of pthread_create() in the C library of process $VICTIM has been replaced"* ]] || fail "$output"
+	assert_goes_on
+	stop_victims
 	start_replaced
 	released
+}
+
+# As libraries do that take part in all system calls of a program: here the processor would trap.
+@test "no thread makes system calls by instructions that a library has overwritten" {
+	requires victim:safe_overwritten
+	start_victim safe_overwritten
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 'the instructions for system calls in the C library of process [0-9]+ have been replaced'
+	assert_victim_unharmed
 }
 
 @test "memory that a device may still use is not released" {

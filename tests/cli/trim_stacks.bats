@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the thread for the code of flmem trim --gc has, whichever thread starts it: a stack as large as that of the first one; and
 # where none is started.
+# shellcheck disable=SC2030,SC2031 # bats' run sets status here
 
 load helpers
 load python

@@ -9,6 +9,7 @@ UNLOCKED = "libcore/remote/checks/libc_threads.c"
 TASK = "libcore/proc/task.c"
 PYTHON = "libcore/ops/trim/trim_python.c"
 ASK = "libcore/ops/target/query.c"
+GADGETS = "libcore/remote/gadgets.c"
 HOOKS = "libcore/ops/target/target_hooks.c"
 GLIBC = "libcore/allocators/glibc/glibc.c"
 DAMAGE = "libcore/allocators/glibc/glibc_check.c"
@@ -31,6 +32,12 @@ FAULTS = (
     Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0;", "0;",
           "not running what was put in the place of a function of the C library",
           ("cli.trim_hooks/in the place",)),
+    Fault("replaced-start", HOOKS, "rc = check_replaced_code(view, start_functions, err);", "rc = 0;",
+          "not starting a thread by a function that was replaced",
+          ("cli.trim_hooks/in the place",)),
+    Fault("overwritten-calls", GADGETS, "if (check_gadgets(view, &gadgets, err))", "if (0 && check_gadgets(view, &gadgets, err))",
+          "making no system call by overwritten instructions",
+          ("cli.trim_hooks/overwritten",)),
     Fault("damage-wall-time", DAMAGE, "flmem_clock_cpu_ns() >= check->cpu_deadline_ns", "0",
           "a limit to the processor time of the heap check",
           ("unit.test_glibc_check",)),

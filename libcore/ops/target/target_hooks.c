@@ -38,12 +38,27 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
  * library's functions that give memory back by a jump to their own, which take locks. Allocators
  * call these, too, malloc_trim() for example madvise().
  */
-static int check_replaced_code(const struct flmem_view *view, const struct flmem_module *library,
+static const char *const release_functions[] = {
+	"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk", "malloc_trim", NULL,
+};
+
+/* As tools do that follow the threads of a program. */
+static const char *const start_functions[] = {
+	"pthread_create",
+	"pthread_attr_init",
+	"pthread_attr_setdetachstate",
+	"pthread_attr_setstacksize",
+	"sleep",
+	NULL,
+};
+
+static int check_replaced_code(const struct flmem_view *view, const char *const *names,
 			       struct flmem_error *err)
 {
-	static const char *const names[] = {"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk"};
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+	for (size_t i = 0; library && names[i]; i++)
 		if (is_code_replaced(view, library, names[i]))
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,
@@ -196,7 +211,7 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 {
 	bool is_glibc;
 	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	int rc = library ? check_replaced_code(view, library, err) : 0;
+	int rc = check_replaced_code(view, release_functions, err);
 
 	if (library && !rc)
 		rc = check_preloaded(view, found, library, err);
@@ -236,6 +251,8 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 	FLMEM_AUTO_FREE struct hooks_start *start = calloc(1, sizeof(*start));
 	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
+	if (!rc)
+		rc = check_replaced_code(view, start_functions, err);
 	if (rc)
 		return rc;
 	if (!start)
