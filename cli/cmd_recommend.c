@@ -306,9 +306,14 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 
 static bool is_python_file(const char *file)
 {
+	static const char *const suffixes[] = {".py",	    ".pyw", ".ipynb", ".md",
+					       ".markdown", ".qmd", ".Rmd",   ".rmd"};
 	const char *dot = strrchr(file, '.');
 
-	return dot && (strcmp(dot, ".py") == 0 || strcmp(dot, ".ipynb") == 0);
+	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(*suffixes); i++)
+		if (strcmp(dot, suffixes[i]) == 0)
+			return true;
+	return false;
 }
 
 /* Nothing to write, and nothing said, would look like nothing to change. */

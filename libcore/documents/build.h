@@ -106,5 +106,6 @@ int flmem_yaml_read(struct flmem_cursor *cursor);
 int flmem_toml_read(struct flmem_cursor *cursor);
 int flmem_python_read(struct flmem_cursor *cursor);
 int flmem_notebook_read(struct flmem_cursor *cursor);
+int flmem_markdown_read(struct flmem_cursor *cursor);
 
 #endif

@@ -135,6 +135,7 @@ static int read_syntax(struct flmem_cursor *cursor)
 		[FLMEM_SYNTAX_TOML] = flmem_toml_read,
 		[FLMEM_SYNTAX_PYTHON] = flmem_python_read,
 		[FLMEM_SYNTAX_NOTEBOOK] = flmem_notebook_read,
+		[FLMEM_SYNTAX_MARKDOWN] = flmem_markdown_read,
 	};
 	struct flmem_cursor start = *cursor;
 	int rc;

@@ -35,6 +35,7 @@ enum flmem_syntax {
 	FLMEM_SYNTAX_PLAIN,    /* no tree: only checked to be text */
 	FLMEM_SYNTAX_PYTHON,   /* the calls of imported names: python_calls.h */
 	FLMEM_SYNTAX_NOTEBOOK, /* the same of a Jupyter notebook; its text becomes that code */
+	FLMEM_SYNTAX_MARKDOWN, /* of blocks of code; the document is read as a NOTEBOOK then */
 };
 
 enum flmem_node_kind {
@@ -71,6 +72,7 @@ struct flmem_document {
 	struct flmem_node *root; /* NULL: an empty document */
 	size_t node_count;
 	unsigned bad_line; /* where reading failed; 0: no certain line */
+	bool shown; /* of Markdown: code that readers see, and that nothing runs from there */
 	struct flmem_document_block *blocks;
 };
 

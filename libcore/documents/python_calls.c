@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "documents/python_deletions.h"
 #include "documents/python_dictionaries.h"
+#include "documents/python_entries.h"
 #include "documents/python_literal.h"
 #include "documents/python_members.h"
 #include "documents/python_names.h"
@@ -592,5 +593,7 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 		rc = scan_part(&calls, source, i);
 	if (!rc)
 		rc = flmem_python_paths_read(cursor, root, source);
-	return rc ? rc : flmem_python_dictionaries_read(cursor, root, source);
+	if (!rc)
+		rc = flmem_python_dictionaries_read(cursor, root, source);
+	return rc ? rc : flmem_python_entries_read(cursor, root, source);
 }

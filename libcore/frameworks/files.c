@@ -118,14 +118,17 @@ static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words
 	return ret_words->length && !ret_words->failed;
 }
 
-static bool is_likely_text(const struct flmem_found_file *file, const struct flmem_buf *text)
+/* `keyed`: only of a kind that keys identify. */
+static bool is_likely_text(const struct flmem_found_file *file, const struct flmem_buf *text,
+			   bool keyed)
 {
 	const struct flmem_framework_ops *framework;
 	const struct flmem_file_name *row;
 
 	for (size_t i = 0; (row = names_at(i, &framework)); i++)
 		for (; row->text; row++)
-			if (is_candidate(file, row) && row->kind->is_likely(file->syntax, text))
+			if (is_candidate(file, row) && !(keyed && row->kind->by_words) &&
+			    row->kind->is_likely(file->syntax, text))
 				return true;
 	return false;
 }
@@ -134,7 +137,15 @@ bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flme
 {
 	FLMEM_AUTO_BUF struct flmem_buf words = FLMEM_BUF_INIT;
 
-	return is_likely_text(file, drop_zeros(text, &words) ? &words : text);
+	return is_likely_text(file, drop_zeros(text, &words) ? &words : text, false);
+}
+
+bool flmem_file_may_be_other(const struct flmem_found_file *file, const struct flmem_buf *text)
+{
+	bool common = file->match == FLMEM_NAME_SUFFIX &&
+		      (file->syntax == FLMEM_SYNTAX_JSON || file->syntax == FLMEM_SYNTAX_TOML);
+
+	return common && !file->named && !is_likely_text(file, text, true);
 }
 
 static const struct flmem_input_kind *

@@ -34,6 +34,19 @@ struct flmem_file_name {
 	enum flmem_syntax syntax; /* not for STEM: the suffix decides */
 };
 
+/* Rows of files with code in Python, which a framework's kind reads. */
+#define FLMEM_PYTHON_FILE_NAMES(kind)                                          \
+	{".py", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},                 \
+		{".pyw", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},        \
+		{".ipynb", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},    \
+		{".md", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_MARKDOWN},       \
+		{".markdown", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_MARKDOWN}, \
+		{".qmd", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_MARKDOWN},      \
+		{".Rmd", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_MARKDOWN},      \
+	{                                                                      \
+		".rmd", kind, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_MARKDOWN         \
+	}
+
 /* Files that are not documents. */
 enum flmem_found_record {
 	FLMEM_FOUND_DOCUMENT,
@@ -87,6 +100,12 @@ bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file);
 
 /* Whether the text could be of a kind that the name allows; parsing it as a document decides. */
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text);
+
+/*
+ * Whether a file that cannot be parsed is no problem: JSON and TOML hold much else (lines of logs,
+ * data), which may mention a framework, too.
+ */
+bool flmem_file_may_be_other(const struct flmem_found_file *file, const struct flmem_buf *text);
 
 /* The kind of a document whose name does not decide; NULL if there are no rules for it. */
 const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_file *file,

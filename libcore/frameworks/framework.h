@@ -117,6 +117,8 @@ struct flmem_framework_ops {
 	const char *const *variable_words;
 	/* With one of these, so is a file that runs Python; ends in NULL; or NULL. */
 	const char *const *script_words;
+	/* With one of these, a file is a template of its configurations; ends in NULL; or NULL. */
+	const char *const *config_words;
 	/* Calls in Python that run a whole federation, up to the bracket; ends in NULL; or NULL. */
 	const char *const *simulator_calls;
 	/* Its start commands and script; NULL: none. */

@@ -244,6 +244,8 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 		return;
 	}
 	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
+	if (check->input->document.shown)
+		finding.severity = FLMEM_SEVERITY_INFO;
 	if (!fill_finding(&finding, remark->input ? remark->input : check->input, remark) ||
 	    !flmem_findings_add(found, &finding)) {
 		flmem_finding_clear(&finding);
@@ -358,7 +360,8 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 		for (size_t i = 0; i < check->bundle->count; i++) {
 			check->input = &check->bundle->inputs[i];
 			check->kind = applicable_kind(check->row, check->input);
-			if (check->kind)
+			if (check->kind &&
+			    !(check->bundle->passes_shown && check->input->document.shown))
 				check_rule_input(check);
 		}
 	}

@@ -58,6 +58,7 @@ struct flmem_bundle {
 	/* Texts that no rule checks, but that may start a file which is checked. */
 	const struct flmem_rule_input *others;
 	size_t other_count;
+	bool passes_shown; /* code that is only shown is not checked: it sets nothing for others */
 };
 
 struct flmem_check;

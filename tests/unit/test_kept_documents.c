@@ -265,6 +265,12 @@ static void notebooks_are_as_kept(void **state)
 	keep_documents(FLMEM_SYNTAX_NOTEBOOK, "notebook");
 }
 
+static void markdown_is_as_kept(void **state)
+{
+	(void)state;
+	keep_documents(FLMEM_SYNTAX_MARKDOWN, "markdown");
+}
+
 static void plain_texts_are_as_kept(void **state)
 {
 	(void)state;
@@ -410,6 +416,7 @@ int main(void)
 		cmocka_unit_test(toml_is_as_kept),
 		cmocka_unit_test(python_is_as_kept),
 		cmocka_unit_test(notebooks_are_as_kept),
+		cmocka_unit_test(markdown_is_as_kept),
 		cmocka_unit_test(plain_texts_are_as_kept),
 		cmocka_unit_test(limits_are_as_kept),
 		cmocka_unit_test(open_brackets_are_as_kept),

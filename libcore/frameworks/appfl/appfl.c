@@ -215,6 +215,8 @@ static const struct flmem_launch_program launch_programs[] = {
 
 static const char *const words[] = {"appfl", NULL};
 
+static const char *const config_words[] = {"server_configs:", "grpc_configs:", NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_appfl_rules,
 	&flmem_appfl_message_rules,
@@ -233,6 +235,7 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.programs = launch_programs,
 	.variable_words = words,
 	.script_words = words,
+	.config_words = config_words,
 	.rules = rules,
 	.strategies = &flmem_appfl_strategies,
 	.heap_rules = &flmem_appfl_heap_rules,

@@ -14,11 +14,15 @@ static const char *const settings[] = {"use_model_chunking", "model_chunk_size",
 /* Words of scripts that take any setting from their command line. */
 static const char *const cli_words[] = {"from_cli", "merge_with_cli", NULL};
 
+/* Parts of the names of what a script reads from YAML, whose entries it may change. */
+static const char *const map_words[] = {"cfg", "conf", NULL};
+
 static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
 	return flmem_file_has_word(text, "appfl") && (flmem_file_has_any_word(text, settings) ||
-						      flmem_file_has_any_word(text, cli_words));
+						      flmem_file_has_any_word(text, cli_words) ||
+						      flmem_file_has_any_word(text, map_words));
 }
 
 static bool is_appfl_python(const struct flmem_document *document)
@@ -112,6 +116,47 @@ static void report_dotlist(struct flmem_check *check, const struct flmem_node *c
 							      .path = *name});
 }
 
+static void report_open_key(struct flmem_check *check, const struct flmem_node *key)
+{
+	flmem_check_report(check, &(struct flmem_remark){.node = key,
+							 .path = "config",
+							 .detail = "the name of the setting is "
+								   "known only when it runs"});
+}
+
+/* A name like "cfg" or "args.server_config". */
+static bool is_named_config(const char *name)
+{
+	for (const char *const *word = map_words; *word; word++)
+		if (strcasestr(name, *word))
+			return true;
+	return false;
+}
+
+/* config[key] = value, setattr(config, key, value), OmegaConf.update(config, key, value) */
+static void report_open_keys(struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "methods"};
+	static const char *const setters[] = {"setattr", "__setattr__", "update", NULL};
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "entries"));
+
+	for (; n; n = n->next)
+		if (is_named_config(n->text))
+			report_open_key(check, n);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (n = flmem_node_first(flmem_node_get(check->subject, lists[i])); n;
+		     n = n->next) {
+			const char *path = flmem_node_string(flmem_node_get(n, "path"));
+			const struct flmem_node *object = FLMEM_NODE_DIG(n, "args", "0");
+			const struct flmem_node *key = FLMEM_NODE_DIG(n, "args", "1");
+
+			if (path && flmem_text_is_one_of(last_name(path), setters) && object &&
+			    is_named_config(object->text) &&
+			    flmem_node_is_kind(key, FLMEM_NODE_EXPRESSION))
+				report_open_key(check, key);
+		}
+}
+
 /* config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
 static void setting_in_python(struct flmem_check *check)
 {
@@ -143,6 +188,7 @@ static void setting_in_python(struct flmem_check *check)
 	}
 	if (dotlist)
 		report_dotlist(check, dotlist);
+	report_open_keys(check);
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -154,7 +200,9 @@ static const struct flmem_rule_row rows[] = {
 				 "use_model_chunking, model_chunk_size, max_message_size, "
 				 "use_polling or optimize_memory that Python about APPFL assigns, "
 				 "has as a key of a dictionary or in a text of YAML, or sets by a "
-				 "text of OmegaConf.from_dotlist(); OmegaConf.from_cli()",
+				 "text of OmegaConf.from_dotlist(); OmegaConf.from_cli(); an entry "
+				 "of a configuration (a name with cfg or conf) whose key is a "
+				 "variable",
 			 .message = "cannot tell which value applies: the script changes what was "
 				    "read from YAML; set it there",
 			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},
@@ -170,7 +218,7 @@ static const struct flmem_rule_row rows[] = {
 				      "Python",
 			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "APPFL 1.12.0, appfl/run_*.py"},
-		.inputs = {&flmem_launch_file},
+		.inputs = {&flmem_launch_file, &flmem_launch_unread_file},
 		.check = flmem_launch_check_starts,
 	},
 };

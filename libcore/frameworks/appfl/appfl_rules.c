@@ -25,22 +25,41 @@ static bool is_likely_appfl(enum flmem_syntax syntax, const struct flmem_buf *te
 	       flmem_file_has_word(text, "grpc_configs");
 }
 
-static bool is_server_config(const struct flmem_document *document)
+static bool is_server_map(const struct flmem_node *root)
 {
-	const struct flmem_node *server = flmem_node_get(document->root, "server_configs");
+	const struct flmem_node *server = flmem_node_get(root, "server_configs");
 
 	return flmem_node_is_kind(server, FLMEM_NODE_MAP) || flmem_appfl_is_interpolation(server);
 }
 
-static bool is_client_config(const struct flmem_document *document)
+static bool is_client_map(const struct flmem_node *root)
 {
-	const struct flmem_node *root = document->root;
-
 	const struct flmem_node *comm = flmem_node_get(root, "comm_configs");
 
 	return (flmem_node_get(flmem_appfl_value(comm), "grpc_configs") ||
 		flmem_appfl_is_interpolation(comm)) &&
 	       (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs"));
+}
+
+/* Also one of several documents, which OmegaConf refuses: that is a problem, not another file. */
+static bool is_of_root(const struct flmem_node *root, bool (*is_map)(const struct flmem_node *root))
+{
+	bool found = is_map(root);
+
+	if (flmem_node_is_kind(root, FLMEM_NODE_LIST))
+		for (const struct flmem_node *n = root->first; n && !found; n = n->next)
+			found = is_map(n);
+	return found;
+}
+
+static bool is_server_config(const struct flmem_document *document)
+{
+	return is_of_root(document->root, is_server_map);
+}
+
+static bool is_client_config(const struct flmem_document *document)
+{
+	return is_of_root(document->root, is_client_map);
 }
 
 const struct flmem_input_kind flmem_appfl_server_file = {
@@ -58,8 +77,11 @@ const struct flmem_file_name flmem_appfl_files[] = {
 	{".yml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{".py", &flmem_appfl_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
-	{".ipynb", &flmem_appfl_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
+	{".json", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_JSON},
+	{".json", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_JSON},
+	{".toml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_TOML},
+	{".toml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_TOML},
+	FLMEM_PYTHON_FILE_NAMES(&flmem_appfl_python_file),
 	{0},
 };
 
@@ -123,6 +145,10 @@ bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t f
 void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map, const char *key,
 			struct flmem_remark remark)
 {
+	bool yaml = check->input->document.syntax == FLMEM_SYNTAX_YAML;
+
+	if (!yaml && remark.proposed && strcmp(remark.proposed, "True") == 0)
+		remark.proposed = "true";
 	remark.node = flmem_node_get(map, key);
 	if (!remark.node) {
 		remark.node = map;

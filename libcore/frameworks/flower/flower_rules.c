@@ -391,8 +391,7 @@ static void passed_on(struct flmem_check *check)
 const struct flmem_file_name flmem_flower_files[] = {
 	{"config.toml", &config_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
-	{".py", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
-	{".ipynb", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
+	FLMEM_PYTHON_FILE_NAMES(&python_file),
 	{0},
 };
 
@@ -469,7 +468,7 @@ static const struct flmem_rule_row rows[] = {
 				 "image of Flower; one about Flower that runs Python",
 			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "Flower 1.42.0, pyproject.toml"},
-		.inputs = {&flmem_launch_file},
+		.inputs = {&flmem_launch_file, &flmem_launch_unread_file},
 		.check = flmem_launch_check_starts,
 	},
 	{

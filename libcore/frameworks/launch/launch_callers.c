@@ -162,7 +162,8 @@ static enum flmem_launch_reach reach_in_document(const struct flmem_buf *text,
 __attribute__((noinline)) static enum flmem_launch_reach
 reach_at(const struct call_search *search, const struct flmem_rule_input *caller, const char *call)
 {
-	return caller->document.syntax == FLMEM_SYNTAX_PLAIN
+	return caller->document.syntax == FLMEM_SYNTAX_PLAIN &&
+			       !flmem_launch_is_unread(caller->file, caller->document.text.data)
 		       ? reach_in_script(caller, call, search->names)
 		       : reach_in_document(&caller->document.text, search->names);
 }
@@ -217,7 +218,7 @@ static void note_caller(struct call_search *search, const struct flmem_rule_inpu
 	bool read = document->syntax == FLMEM_SYNTAX_PLAIN ||
 		    document->syntax == FLMEM_SYNTAX_YAML || document->syntax == FLMEM_SYNTAX_HOCON;
 
-	if (*search->calls <= CALLS_MAX && caller->kind == &flmem_launch_file && read &&
+	if (*search->calls <= CALLS_MAX && flmem_launch_is_kind(caller->kind) && read &&
 	    document->text.data && document->text.length <= CALLER_BYTES_MAX &&
 	    !is_searched(search, caller->file))
 		note_calls(search, caller, name);
@@ -270,7 +271,7 @@ static enum flmem_launch_reach reach_of_part(const struct call_search *search,
 					     const struct flmem_rule_input *part,
 					     const struct flmem_rule_input *input)
 {
-	if (part->kind != &flmem_launch_file || !part->document.text.data ||
+	if (!flmem_launch_is_kind(part->kind) || !part->document.text.data ||
 	    !belongs_to(part, input))
 		return FLMEM_LAUNCH_NEVER;
 	return reach_in_document(&part->document.text, search->names);

@@ -27,7 +27,8 @@ static bool is_variable_file(const struct flmem_buf *text)
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		if (flmem_file_has_any_word(text, (*f)->script_words))
+		if (flmem_file_has_any_word(text, (*f)->script_words) ||
+		    flmem_file_has_any_word(text, (*f)->config_words))
 			return (*f)->framework;
 	return FLMEM_FRAMEWORK_NONE;
 }
@@ -53,6 +54,38 @@ static bool runs_python(const struct flmem_buf *text)
 		NULL};
 
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
+}
+
+/* "import PACKAGE", "from PACKAGE.part import", "PACKAGE.part.Class" in quotes, [tool.PACKAGE. */
+static bool uses_package(const struct flmem_buf *text, const char *package)
+{
+	static const char *const before[] = {"\nimport ", "\nfrom ", "[tool.", "\"", "'"};
+	size_t length = strlen(package);
+
+	for (const char *at = text->data; at && (at = strstr(at, package)); at += length)
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before); i++) {
+			size_t ahead = strlen(before[i]) - (*before[i] == '\n');
+			bool first = (size_t)(at - text->data) == ahead && *before[i] == '\n';
+			const char *start = before[i] + first;
+			size_t count = strlen(start);
+
+			if ((size_t)(at - text->data) < count ||
+			    strncmp(at - count, start, count) != 0)
+				continue;
+			if (strchr(i < 2 ? ". \r\n" : ".", at[length]) && at[length])
+				return true;
+		}
+	return false;
+}
+
+/* Templates of the Python and of the configurations of a framework. */
+static bool is_for_package(const struct flmem_buf *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if (uses_package(text, (*f)->package) ||
+		    flmem_file_has_any_word(text, (*f)->config_words))
+			return true;
+	return false;
 }
 
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -111,7 +144,10 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 	return false;
 }
 
-/* Files of make and the like, of other shells, and templates, also those that are no valid YAML. */
+/*
+ * Files of make and the like, of other shells and of HTCondor, and templates, also those that are
+ * no valid YAML.
+ */
 #define UNREAD_NAMES(row)                                                                  \
 	row("Makefile") row("makefile") row("GNUmakefile") row("justfile") row("Justfile") \
 		row("Snakefile") row("Jenkinsfile") row("Vagrantfile") row("Earthfile")    \
@@ -120,7 +156,12 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 	row(".mk") row(".fish") row(".csh") row(".tcsh") row(".j2") row(".jinja") row(".jinja2") \
 		row(".tmpl") row(".tpl") row(".hcl") row(".in") row(".yml") row(".yaml")         \
 			row(".nf") row(".cwl") row(".wdl") row(".smk") row(".tf") row(".bat")    \
-				row(".cmd") row(".ps1") row(".nu") row(".xsh") row(".nomad")
+				row(".cmd") row(".ps1") row(".nu") row(".xsh") row(".nomad")     \
+					row(".ipy") row(".pyx") row(".R") row(".sub")            \
+						row(".submit") row(".condor") row(".htcondor")   \
+							row(".jdl") row(".dag") row(".mako")     \
+								row(".erb") row(".mustache")     \
+									row(".template")
 #define LISTED(text) text,
 
 /* "#!/usr/bin/env fish", whatever the name of the file is. */
@@ -156,6 +197,23 @@ bool flmem_launch_is_unread(const char *path, const char *text)
 	return is_for_another_shell(text);
 }
 
+static bool unread_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	return launch_file_is_likely(syntax, text) || is_for_package(text);
+}
+
+static bool is_unread_file(const struct flmem_document *document)
+{
+	return unread_file_is_likely(document->syntax, &document->text);
+}
+
+const struct flmem_input_kind flmem_launch_unread_file = {
+	.any_root = true,
+	.is_likely = unread_file_is_likely,
+	.is_one = is_unread_file,
+	.by_words = true,
+};
+
 const struct flmem_input_kind flmem_launch_file = {
 	.any_root = true,
 	.is_likely = launch_file_is_likely,
@@ -163,8 +221,9 @@ const struct flmem_input_kind flmem_launch_file = {
 	.by_words = true,
 };
 
-#define UNREAD_NAME(text)   {text, &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
-#define UNREAD_SUFFIX(text) {text, &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+#define UNREAD_NAME(text) {text, &flmem_launch_unread_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+#define UNREAD_SUFFIX(text) \
+	{text, &flmem_launch_unread_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 
 const struct flmem_file_name flmem_launch_file_names[] = {
 	{".sh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
@@ -203,5 +262,8 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{"pixi.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"poe_tasks.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"Pipfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	/* task definitions of ECS and AWS Batch, fly.toml, and others */
+	{".json", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_JSON},
+	{".toml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_TOML},
 	UNREAD_NAMES(UNREAD_NAME) UNREAD_SUFFIXES(UNREAD_SUFFIX){0},
 };

@@ -238,6 +238,7 @@ static const struct directive {
 		*all; /* the word of the list for all variables of the shell, else none; or NULL */
 	const char *file; /* the option for a file of variables, or NULL */
 	const char *name; /* of both, for findings; or NULL */
+	char separator;	  /* besides a comma; or NUL */
 	bool steps;	  /* srun takes the list over */
 	bool anywhere;	  /* also behind commands */
 } directives[] = {
@@ -254,6 +255,11 @@ static const struct directive {
 	 .all = "all", /* bsub(1) of LSF */
 	 .name = "#BSUB -env",
 	 .anywhere = true},
+	{.mark = "#MSUB", .option = "-v"},			  /* msub(1) of Moab */
+	{.mark = "#PJM", .option = "-x"},			  /* pjsub(1) of Fugaku */
+	{.mark = "#COBALT", .option = "--env", .separator = ':'}, /* qsub(1) of Cobalt */
+	{.mark = "#flux:", .option = "--env"},			  /* flux-batch(1) */
+	{.mark = "# flux:", .option = "--env"},
 };
 
 /* Reads an argument of a directive without its quotes. False at the end and at a comment. */
@@ -294,6 +300,8 @@ static void note_isolation(struct flmem_launch_scan *scan, const struct directiv
 static void note_directive_list(struct flmem_launch_scan *scan, const struct directive *directive,
 				struct flmem_launch_word *word, char *list)
 {
+	for (char *at = list; directive->separator && (at = strchr(at, directive->separator)); at++)
+		*at = ',';
 	scan->now.exports = true;
 	scan->launches->cut |= word->cut;
 	add_listed_variables(scan, list, &word->place);

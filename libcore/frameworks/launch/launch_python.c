@@ -289,7 +289,7 @@ static size_t python_file_length(const char *text)
 	const char *part = strstr(text, "::");
 	size_t length = part ? (size_t)(part - text) : strlen(text);
 
-	if (flmem_text_ends(text, ".ipynb"))
+	if (flmem_text_ends(text, ".ipynb") || flmem_text_ends(text, ".pyw"))
 		return length;
 	return length > 3 && strncmp(text + length - 3, ".py", 3) == 0 ? length : 0;
 }

@@ -372,6 +372,23 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		flmem_launch_add_doubt(scan->launches, &word->place, program->doubt);
 }
 
+/* "-mPACKAGE.MODULE" of Python is two words in one. */
+static void note_program_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
+{
+	bool joined = scan->now.interprets && flmem_text_starts(word->text, "-m") &&
+		      flmem_text_starts(scan->now.previous, "python") && word->text[2];
+
+	if (joined) {
+		char first = word->text[2];
+
+		word->text[2] = '\0';
+		note_program(scan, word);
+		word->text[2] = first;
+		memmove(word->text, word->text + 2, strlen(word->text) - 1);
+	}
+	note_program(scan, word);
+}
+
 /* "NAME=VALUE python3 job.py": a command that may start one of the programs by itself. */
 static bool may_start(const struct flmem_launch_scan *scan)
 {
@@ -501,7 +518,7 @@ static void note_image_word(struct flmem_launch_scan *scan, const struct flmem_l
 		scan->build_step = true;
 }
 
-static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word,
 		      const char *before)
 {
 	if (scan->shell &&
@@ -529,7 +546,7 @@ static void note_word(struct flmem_launch_scan *scan, const struct flmem_launch_
 		return;
 	if (!flmem_launch_note_text(scan, word, before) &&
 	    !(scan->shell && flmem_launch_note_quoted(scan, word)) && !note_assignment(scan, word))
-		note_program(scan, word);
+		note_program_word(scan, word);
 }
 
 void flmem_launch_read_script(const char *text, bool shell, struct flmem_launches *launches)

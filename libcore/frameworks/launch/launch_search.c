@@ -89,7 +89,7 @@ bool flmem_launch_is_likely(const char *text)
 
 bool flmem_launch_is_split(const char *text)
 {
-	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", NULL};
+	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", "executable", NULL};
 	bool any = false;
 
 	for (size_t i = 0; keys[i]; i++)
@@ -242,14 +242,17 @@ static void note_unread(const char *text, struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};
 	const char *all = text;
+	struct flmem_buf part = {0};
 
 	while (*text) {
 		FLMEM_AUTO_FREE char *line = strndup(text, strcspn(text, "\n"));
 
 		if (!line)
 			break;
+		part.data = line;
+		part.length = strlen(line);
 		if (flmem_launch_is_likely_in(all, line) || flmem_launch_mentions_variable(line) ||
-		    strstr(line, ".py"))
+		    flmem_launch_owner(&part) || strstr(line, ".py"))
 			break;
 		place.start += strlen(line) + 1;
 		text += strlen(line);

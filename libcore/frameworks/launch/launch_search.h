@@ -173,6 +173,14 @@ bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *n
 
 /* Files that start processes of any framework, and files of variables for them. */
 extern const struct flmem_input_kind flmem_launch_file;
+/* Those that are not read: what makes them, runs or configures a framework is a doubt. */
+extern const struct flmem_input_kind flmem_launch_unread_file;
+
+static inline bool flmem_launch_is_kind(const struct flmem_input_kind *kind)
+{
+	return kind == &flmem_launch_file || kind == &flmem_launch_unread_file;
+}
+
 extern const struct flmem_file_name flmem_launch_file_names[];
 
 /* The mount in memory that contains the path for a launch; NULL if there is none. */

@@ -23,6 +23,10 @@ static bool holds_commands(const char *key)
 					   "updateContentCommand",
 					   "onCreateCommand",
 					   "initializeCommand",
+					   "processes",
+					   "entryPoint",
+					   "entrypoint",
+					   "release_command",
 					   NULL};
 
 	return flmem_text_is_one_of(key, keys);

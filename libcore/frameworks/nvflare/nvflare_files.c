@@ -22,7 +22,8 @@ const struct flmem_input_kind flmem_nvflare_client_file = {.parts = "executors",
 static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
-	return flmem_file_has_word(text, "nvflare");
+	/* The second is a method of jobs, also of one that is loaded. */
+	return flmem_file_has_word(text, "nvflare") || flmem_file_has_word(text, ".simulator_run(");
 }
 
 static bool is_python_job_file(const struct flmem_document *document)
@@ -60,8 +61,7 @@ const struct flmem_file_name flmem_nvflare_files[] = {
 	{".yml", &flmem_nvflare_target_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_nvflare_target_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".yaml", &flmem_nvflare_studies_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
-	{".ipynb", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
+	FLMEM_PYTHON_FILE_NAMES(&flmem_nvflare_python_file),
 	{0},
 };
 

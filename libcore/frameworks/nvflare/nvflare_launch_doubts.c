@@ -128,11 +128,13 @@ static const struct flmem_rule_row rows[] = {
 				 "scripts of a kit "
 				 "(startup/start.sh, nvflare poc start); Python files that it runs "
 				 "and that are not checked in the same folder; nvflare job create "
-				 "and submit; files of make and just; a file that sets or starts "
-				 "more than flmem keeps",
+				 "and submit; files of make, just, HTCondor and others that are "
+				 "not "
+				 "read, templates; a file that sets or starts more than flmem "
+				 "keeps",
 			 .message = "cannot tell with which variables or settings it is started",
 			 .source = "POSIX shell, bash and sudo manuals"},
-		.inputs = {&flmem_launch_file},
+		.inputs = {&flmem_launch_file, &flmem_launch_unread_file},
 		.check = launch_cannot_tell,
 	},
 };

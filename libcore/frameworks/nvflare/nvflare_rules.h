@@ -49,6 +49,7 @@ extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_interval_rules;
 extern const struct flmem_rule_table flmem_nvflare_call_rules;
 extern const struct flmem_rule_table flmem_nvflare_script_rules;
+extern const struct flmem_rule_table flmem_nvflare_elsewhere_rules;
 extern const struct flmem_rule_table flmem_nvflare_import_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
 

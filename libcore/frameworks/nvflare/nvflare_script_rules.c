@@ -315,6 +315,24 @@ static void report_given(struct flmem_check *check, const struct flmem_node *cal
 	}
 }
 
+/* config["workflows"][0]["args"][key] = value, in a script that reads and writes JSON of a job. */
+static void report_open_entries(struct flmem_check *check)
+{
+	static const char *const words[] = {"config_fed_",   "\"workflows\"", "'workflows'",
+					    "\"executors\"", "'executors'",   NULL};
+	const struct flmem_node *n = flmem_nvflare_first(check, "entries");
+
+	if (!writes_json(check) || !strstr(check->input->document.text.data, "json.load") ||
+	    !flmem_file_has_any_word(&check->input->document.text, words))
+		return;
+	for (; n; n = n->next)
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = n,
+						  .path = n->text,
+						  .detail = "the key is a variable, and the script "
+							    "writes JSON: check what it writes"});
+}
+
 static void setting_assigned(struct flmem_check *check)
 {
 	bool attributes = handles_attributes(check);
@@ -335,193 +353,7 @@ static void setting_assigned(struct flmem_check *check)
 	}
 	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next)
 		report_given(check, n);
-}
-
-/* The sides whose settings a class of NVFlare holds. */
-struct sides {
-	bool server, client;
-};
-
-static void note_class(const char *path, struct sides *sides)
-{
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
-	bool own = flmem_text_starts(path, "nvflare.") && !flmem_text_ends(path, ".Recipe");
-	bool recipe = known ? known->part == FLMEM_NVFLARE_RECIPE
-			    : own && (flmem_text_ends(path, "Recipe") ||
-				      flmem_text_ends(path, "StatsJob") ||
-				      flmem_text_ends(path, "FlowerJob") ||
-				      flmem_text_ends(path, "EdgeJob"));
-
-	/* FedAvgJob and the like have a server, and get their executors from the script. */
-	bool half = recipe && known && known->intervals[FLMEM_NVFLARE_SERVER].exists &&
-		    !known->intervals[FLMEM_NVFLARE_CLIENT].exists;
-
-	sides->server |= recipe || (known && known->part == FLMEM_NVFLARE_CONTROLLER);
-	sides->client |= (recipe && !half) || (known && known->part != FLMEM_NVFLARE_CONTROLLER &&
-					       known->part != FLMEM_NVFLARE_RECIPE);
-}
-
-static void note_classes(const struct flmem_node *root, struct sides *sides)
-{
-	static const char *const lists[] = {"bases", "values"};
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(root, "calls"));
-
-	for (; n; n = n->next)
-		note_class(flmem_nvflare_path_text(n), sides);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (n = flmem_node_first(flmem_node_get(root, lists[i])); n; n = n->next)
-			note_class(n->text, sides);
-}
-
-/* A job is made of parts; a recipe runs in an environment. */
-static bool is_job_class(const char *path)
-{
-	static const char *const names[] = {"Recipe",
-					    "FedJob",
-					    "BaseFedJob",
-					    "CCWFJob",
-					    "FedAvgJob",
-					    "SAGMLFlowJob",
-					    "SimEnv",
-					    "PocEnv",
-					    "ProdEnv",
-					    "SimulatorRunner",
-					    "Session",
-					    "new_secure_session",
-					    "new_insecure_session",
-					    NULL};
-
-	return flmem_text_starts(path, "nvflare.") &&
-	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
-}
-
-/* Classes that hold a job whose settings a class of the script, or its argument, makes. */
-static bool is_job_base(const char *path)
-{
-	static const char *const names[] = {"Recipe", "FedJob", "BaseFedJob", "CCWFJob", NULL};
-
-	return flmem_text_starts(path, "nvflare.") &&
-	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
-}
-
-/* What makes the job: a class of its own before a call. Its full name is in `*ret_path`. */
-static const struct flmem_node *find_job(const struct flmem_check *check, const char **ret_path)
-{
-	const struct flmem_node *n = flmem_nvflare_first(check, "bases");
-
-	while (n && !is_job_base(n->text))
-		n = n->next;
-	if (n) {
-		*ret_path = n->text;
-		return n;
-	}
-	n = flmem_nvflare_first(check, "calls");
-	while (n && !is_job_class(flmem_nvflare_path_text(n)))
-		n = n->next;
-	*ret_path = n ? flmem_nvflare_path_text(n) : NULL;
-	return n;
-}
-
-/* A recipe of another package or of a module beside the script. */
-static bool report_foreign(struct flmem_check *check)
-{
-	bool reported = false;
-
-	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
-		const char *path = flmem_nvflare_path_text(n);
-
-		if (flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, "Recipe"))
-			continue;
-		reported = true;
-		flmem_check_report(
-			check, &(struct flmem_remark){.node = n,
-						      .path = flmem_nvflare_short_name(path),
-						      .detail = "a recipe that is not NVFlare's"});
-	}
-	return reported;
-}
-
-/* A module or function like "my_recipes" that is not NVFlare's. */
-static bool imports_recipe(const struct flmem_check *check)
-{
-	const struct flmem_node *n = flmem_nvflare_first(check, "imports");
-
-	while (n && (flmem_text_starts(n->text, "nvflare.") || !strcasestr(n->text, "recipe")))
-		n = n->next;
-	return n;
-}
-
-/* recipe.run(env), of a recipe that the script does not make. */
-static void report_foreign_run(struct flmem_check *check)
-{
-	const char *text = check->input->document.text.data;
-	bool imported = imports_recipe(check);
-
-	for (const struct flmem_node *n = flmem_nvflare_first(check, "methods"); n; n = n->next) {
-		const struct flmem_node *path = flmem_node_get(n, "path");
-		size_t start = path->place.start, length = path->place.end - start;
-
-		if (!runs_recipe(path->text) ||
-		    (!imported && !memmem(text + start, length, "recipe.", 7)))
-			continue;
-		flmem_check_report(check, &(struct flmem_remark){
-						  .node = path,
-						  .path = path->text,
-						  .detail = "it runs a recipe that another file "
-							    "makes"});
-		return;
-	}
-}
-
-/* A module that is not checked, and makes or defines such a part: what first names one. */
-static void report_unchecked_module(struct flmem_check *check)
-{
-	static const char *const lists[] = {"calls", "bases", "values"};
-	struct sides sides = {0};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
-		     n = n->next) {
-			const char *path = i ? n->text : flmem_nvflare_path_text(n);
-
-			note_class(path, &sides);
-			if (!sides.server && !sides.client)
-				continue;
-			flmem_check_report(check,
-					   &(struct flmem_remark){
-						   .node = n,
-						   .path = flmem_nvflare_short_name(path),
-						   .detail = "a script imports this file, which is "
-							     "not checked: also pass it"});
-			return;
-		}
-}
-
-/* Of several calls the first. */
-static void parts_elsewhere(struct flmem_check *check)
-{
-	const char *path;
-	const struct flmem_node *n = find_job(check, &path);
-	struct sides sides = {0};
-
-	if (check->kind == &flmem_nvflare_module_file) {
-		report_unchecked_module(check);
-		return;
-	}
-	note_classes(check->subject, &sides);
-	if (!n || (sides.server && sides.client)) {
-		if (!report_foreign(check) && !sides.server && !sides.client)
-			report_foreign_run(check);
-	} else {
-		flmem_check_report(check,
-				   &(struct flmem_remark){
-					   .node = n,
-					   .path = flmem_nvflare_short_name(path),
-					   .detail = sides.server   ? "no executor or runner in it"
-						     : sides.client ? "no workflow in it"
-								    : "no recipe, workflow or "
-								      "executor in it"});
-	}
+	report_open_entries(check);
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -560,23 +392,6 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		SCRIPT,
 		.check = setting_assigned,
-	},
-	{
-		.rule = {.id = "NVF-PARTS-ELSEWHERE",
-			 .severity = FLMEM_SEVERITY_INFO,
-			 NVFLARE,
-			 .condition =
-				 "a script that makes a FedJob, an environment to run a recipe "
-				 "in, or a session to submit jobs, without the recipe, "
-				 "workflow or executor, or runs a recipe that it does not make; a "
-				 "class that inherits from Recipe itself or from FedJob, without "
-				 "them; a recipe that is not NVFlare's; a module with one of "
-				 "these that a script imports and that is not checked",
-			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
-				    "class of its own; check the exported job",
-			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file},
-		.check = parts_elsewhere,
 	},
 };
 

@@ -292,7 +292,10 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 		return 0;
 	}
 	if (rc)
-		return rc;
+		return rc == FLMEM_EUSAGE && flmem_file_may_be_other(file, &input->document.text)
+			       ? 0
+			       : rc;
+	input->document.shown &= !file->named;
 	rc = recognise_document(file, &modules, input, why);
 	if (!rc)
 		rc = flmem_importing_scripts_add(job->scripts, input, &paths, why);
@@ -368,13 +371,15 @@ static struct flmem_version_number release_of(const struct flmem_framework_ops *
 static int run_rules(const struct flmem_bundle *bundle, const struct flmem_version_number *release,
 		     struct flmem_recommendations *found, struct flmem_error *err)
 {
+	struct flmem_bundle run = *bundle;
 	int rc = 0;
 
+	run.passes_shown = true;
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++) {
 		struct flmem_version_number own = release_of(*f, bundle, release);
 
 		if ((*f)->facts)
-			rc = flmem_rules_run((*f)->facts, bundle, &own, found, err);
+			rc = flmem_rules_run((*f)->facts, &run, &own, found, err);
 	}
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
 		struct flmem_version_number own = release_of(*f, bundle, release);

@@ -21,6 +21,7 @@
 
 #define FIRST_LINE_MAX 128
 #define GUESSED_MAX    4096
+#define DATA_MIN       (1U << 20) /* larger JSON and TOML without a known name is data */
 
 struct file_search {
 	struct flmem_found_files *files;
@@ -104,12 +105,22 @@ static const char *guess_script(const char *path)
 	return strstr(data, "import ") ? "script.py" : "script.sh";
 }
 
+/* Data sets have many such files, which configurations of that size are not. */
+static bool is_data_file(const struct flmem_found_file *file, const char *path)
+{
+	struct stat status;
+
+	return file->match == FLMEM_NAME_SUFFIX && !file->named &&
+	       (file->syntax == FLMEM_SYNTAX_JSON || file->syntax == FLMEM_SYNTAX_TOML) &&
+	       stat(path, &status) == 0 && status.st_size >= (off_t)DATA_MIN;
+}
+
 static int add_if_known(struct file_search *search, const char *path, bool named)
 {
 	struct flmem_found_file file = {.named = named};
 
 	if (flmem_file_name_find(path, &file))
-		return add_input_file(search, path, &file);
+		return is_data_file(&file, path) ? 0 : add_input_file(search, path, &file);
 	file.as = name_of_script(path);
 	if (file.as && flmem_file_name_find(file.as, &file))
 		return add_input_file(search, path, &file);

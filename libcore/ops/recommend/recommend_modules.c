@@ -287,7 +287,7 @@ static int search_imports(struct module_search *search, const char *text)
 	return search->code;
 }
 
-/* The code of a notebook. One that is damaged has none here. */
+/* The code of a notebook. One that is damaged has none here, nor has code that is only shown. */
 static int search_notebook(struct module_search *search, const struct flmem_buf *text)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -299,7 +299,8 @@ static int search_notebook(struct module_search *search, const struct flmem_buf 
 	flmem_buf_append(&copy, text->data, text->length);
 	if (copy.failed)
 		return modules_nomem(search);
-	if (flmem_document_read(FLMEM_SYNTAX_NOTEBOOK, &copy, &document, NULL))
+	if (flmem_document_read(search->file->syntax, &copy, &document, NULL) ||
+	    (document.shown && !search->file->named))
 		return 0;
 	return search_imports(search, document.text.data);
 }
@@ -404,7 +405,7 @@ int flmem_recommend_modules_find(const struct flmem_found_file *file, const stru
 		return 0;
 	if (file->syntax == FLMEM_SYNTAX_PYTHON)
 		rc = search_imports(&search, text->data);
-	else if (file->syntax == FLMEM_SYNTAX_NOTEBOOK)
+	else if (file->syntax == FLMEM_SYNTAX_NOTEBOOK || file->syntax == FLMEM_SYNTAX_MARKDOWN)
 		rc = search_notebook(&search, text);
 	else if (file->syntax == FLMEM_SYNTAX_YAML && text->data) {
 		search_yaml(&search, text);

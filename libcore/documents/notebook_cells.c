@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/notebook_cells.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "documents/python_calls.h"
+
+static int notebook_nomem(struct flmem_notebook *notebook)
+{
+	return notebook->cursor->code = flmem_error_nomem(notebook->cursor->err,
+							  "cannot hold the code of the notebook");
+}
+
+void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor)
+{
+	*notebook = (struct flmem_notebook){.cursor = cursor};
+	flmem_buf_init(&notebook->code);
+}
+
+void flmem_notebook_clear(struct flmem_notebook *notebook)
+{
+	flmem_buf_clear(&notebook->code);
+	free(notebook->parts);
+	free(notebook->lines);
+}
+
+/* Cells whose first line is one of these magic commands hold Python. */
+static bool is_python_cell(const char *code)
+{
+	static const char *const magics[] = {"time",	"timeit", "capture",   "prun",
+					     "python3", "python", "writefile", "file"};
+	const char *p = code + strspn(code, " \t\r\n");
+	size_t length;
+
+	if (strncmp(p, "%%", 2) != 0)
+		return true;
+	p += 2;
+	length = strcspn(p, " \t\r\n");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++) {
+		if (strlen(magics[i]) != length || strncmp(p, magics[i], length) != 0)
+			continue;
+		if (!flmem_text_ends(magics[i], "file"))
+			return true;
+		p += strcspn(p, "\r\n");
+		return strncmp(p - 3, ".py", 3) == 0;
+	}
+	return false;
+}
+
+static bool is_shell_cell(const char *code)
+{
+	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
+	size_t line;
+
+	code += strspn(code, " \t\r\n");
+	line = strcspn(code, "\r\n");
+	if ((flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
+	    line > 3 && strncmp(code + line - 3, ".sh", 3) == 0)
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
+		if (flmem_text_starts(code, magics[i]))
+			return true;
+	return false;
+}
+
+static int add_cell_line(struct flmem_notebook *notebook, unsigned line)
+{
+	unsigned *grown = notebook->lines;
+
+	if (!(notebook->line_count & (notebook->line_count - 1)))
+		grown = reallocarray(grown, notebook->line_count ? notebook->line_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return notebook_nomem(notebook);
+	notebook->lines = grown;
+	grown[notebook->line_count++] = line;
+	return 0;
+}
+
+/* Whether a line begins with a magic command; `*ret_rest` is what follows it. */
+static bool begins_with(const char *line, const char *magic, const char **ret_rest)
+{
+	size_t length = strlen(magic);
+
+	*ret_rest = line + length;
+	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
+}
+
+/* A command of the shell, as Python would start it. */
+static void add_command(struct flmem_buf *code, const char *line, size_t length)
+{
+	if (!length || memmem(line, length, "\"\"\"", 3) || line[length - 1] == '\\' ||
+	    line[length - 1] == '"')
+		return;
+	flmem_buf_printf(code, "import os as _os; _os.system(r\"\"\"%.*s\"\"\")", (int)length,
+			 line);
+}
+
+/* %run and the like run other files in this process; %sx and %pip are commands. */
+static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
+{
+	static const char *const files[] = {"%run", "%load", "%loadpy"};
+	static const char *const commands[] = {"%sx", "%system"}, *const tools[] = {"%pip",
+										    "%conda"};
+	const char *rest;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
+		if (begins_with(line, files[i], &rest)) {
+			flmem_buf_puts(code, "import runpy as _runpy; _runpy.run_path(file)");
+			return true;
+		}
+	if (length >= 7 && strncmp(line, "%dotenv", 7) == 0 &&
+	    (length == 7 || strchr(" \t\r", line[7]))) {
+		flmem_buf_puts(code, "import dotenv as _dotenv; _dotenv.load_dotenv()");
+		return true;
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		if (begins_with(line, commands[i], &rest)) {
+			add_command(code, rest, length - (size_t)(rest - line));
+			return true;
+		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
+		if (begins_with(line, tools[i], &rest)) {
+			add_command(code, line + 1, length - 1);
+			return true;
+		}
+	return false;
+}
+
+/* %time, %prun and the like run Python; %env sets a variable of the process. */
+static void add_magic(struct flmem_buf *code, const char *line, size_t length)
+{
+	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
+	const char *rest, *equals;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
+		if (begins_with(line, runs[i], &rest)) {
+			flmem_buf_append(code, rest, length - (size_t)(rest - line));
+			return;
+		}
+	if (add_outer(code, line, length))
+		return;
+	if (!begins_with(line, "%env", &rest) && !begins_with(line, "%set_env", &rest))
+		return;
+	rest += strspn(rest, " \t");
+	equals = rest + strcspn(rest, "=\n ");
+	if (*equals != '\n' && *equals && !memchr(rest, '\'', (size_t)(equals - rest)))
+		flmem_buf_printf(code, "import os as _os; _os.environ['%.*s'] = value",
+				 (int)(equals - rest), rest);
+}
+
+/* One line of a cell, of which IPython runs some itself. */
+static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	size_t blanks = strspn(line, " \t");
+	size_t named =
+		strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789 \t");
+
+	/* "output = !command" */
+	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
+		blanks = named + 1 + strspn(line + named + 1, " \t");
+	if (blanks > length)
+		blanks = length;
+	if (notebook->shell && blanks < length && line[blanks] != '%') {
+		add_command(&notebook->code, line + blanks, length - blanks);
+	} else if (blanks < length && line[blanks] == '!') {
+		blanks += line[blanks + 1] == '!'; /* "!!command" */
+		add_command(&notebook->code, line + blanks + 1, length - blanks - 1);
+	} else if (blanks < length && line[blanks] == '%') {
+		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
+		add_magic(&notebook->code, line + blanks, length - blanks);
+	} else {
+		flmem_buf_append(&notebook->code, line, length);
+	}
+}
+
+bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first)
+{
+	notebook->shell = is_shell_cell(first);
+	return notebook->shell || is_python_cell(first);
+}
+
+static bool is_at_line_start(const struct flmem_buf *code)
+{
+	return !code->length || code->data[code->length - 1] == '\n' ||
+	       !code->data[code->length - 1];
+}
+
+int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, size_t length,
+			    unsigned line)
+{
+	const char *end = text + length;
+	int rc = 0;
+
+	while (text < end && !rc) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		size_t count = (size_t)((newline ? newline : end) - text);
+
+		if (is_at_line_start(&notebook->code)) {
+			rc = add_cell_line(notebook, line);
+			add_line(notebook, text, count);
+		} else {
+			flmem_buf_append(&notebook->code, text, count);
+		}
+		text += count;
+		if (newline) {
+			flmem_buf_putc(&notebook->code, '\n');
+			text++;
+		}
+	}
+	return rc;
+}
+
+int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
+{
+	struct flmem_python_part *grown = notebook->parts;
+
+	if (!(notebook->part_count & (notebook->part_count - 1)))
+		grown = reallocarray(grown, notebook->part_count ? notebook->part_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return notebook_nomem(notebook);
+	notebook->parts = grown;
+	grown[notebook->part_count++] = (struct flmem_python_part){
+		.at = notebook->code.length, .line = (unsigned)notebook->line_count + 1};
+	return 0;
+}
+
+void flmem_notebook_end_cell(struct flmem_notebook *notebook)
+{
+	flmem_buf_putc(&notebook->code, '\0');
+}
+
+static unsigned line_of(const struct flmem_notebook *notebook, unsigned line)
+{
+	return line && line <= notebook->line_count ? notebook->lines[line - 1] : line;
+}
+
+static void translate_lines(const struct flmem_notebook *notebook, struct flmem_node *node)
+{
+	node->place.line = line_of(notebook, node->place.line);
+	node->key_place.line = line_of(notebook, node->key_place.line);
+	for (struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		translate_lines(notebook, n);
+}
+
+/* Rules search the text of all cells, which have been read one by one up to here. */
+static void join_cells(struct flmem_buf *text)
+{
+	for (size_t i = 0; i < text->length; i++)
+		if (!text->data[i])
+			text->data[i] = '\n';
+}
+
+int flmem_notebook_read_cells(struct flmem_notebook *notebook)
+{
+	struct flmem_document *document = notebook->cursor->document;
+	struct flmem_cursor cursor = {.line = 1, .err = notebook->cursor->err};
+	struct flmem_python_source source = {.parts = notebook->parts,
+					     .count = notebook->part_count};
+	int rc;
+
+	flmem_buf_putc(&notebook->code, '\0');
+	if (notebook->code.failed)
+		return notebook_nomem(notebook);
+	flmem_buf_clear(&document->text);
+	document->text = notebook->code;
+	flmem_buf_init(&notebook->code);
+	cursor.document = document;
+	source.text = cursor.text = document->text.data;
+	cursor.length = document->text.length;
+	rc = flmem_python_calls_read(&cursor, &source);
+	document->bad_line = line_of(notebook, document->bad_line);
+	if (!rc && document->root)
+		translate_lines(notebook, document->root);
+	join_cells(&document->text);
+	return rc;
+}
