@@ -7,8 +7,8 @@
  * "methods": [the same], "bases": [path, ...], "values": [path, ...], "attributes": [name, ...],
  * "items": [key, ...], "keys": [key, ...], "rebound": [path, ...], "definitions": [name, ...],
  * "paths": [path, ...], "dictionaries": {name: {...}, ...}, "entries": [name, ...]}, where a path
- * is the full name of what an import binds. `calls` are those of imported names, wherever they occur, `methods` those
- * of methods of anything else, and of setattr(), __import__() and the like, with the name alone as
+ * is the full name of what an import binds. `calls` are those of imported names, wherever they
+ * occur, `methods` those of methods of anything else, and of setattr(), __import__() and the like, with the name alone as
  * path ("__dict__.update" for methods of that or of vars(), "" for calls of what a call or an entry
  * is). `bases` are the classes that others inherit from, `values` those that are passed on or
  * stored without a call, `attributes` those that are assigned, except by an object to itself
