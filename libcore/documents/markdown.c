@@ -12,6 +12,7 @@
 
 #define FENCE_MIN    3
 #define LANGUAGE_MAX 32
+#define ELIDED	     "**elided,\n"
 
 struct markdown {
 	struct flmem_notebook *notebook;
@@ -126,6 +127,20 @@ static bool is_read_block(const struct markdown *markdown, const struct fence *f
 	       (markdown->run && is_shell_block(fence->language));
 }
 
+/*
+ * A text leaves arguments of a call out by "...", which a call with unknown arguments stands for.
+ * Elsewhere that is no Python either.
+ */
+static bool leaves_out(const char *text, size_t length)
+{
+	size_t blanks = strspn(text, " \t"), marks;
+
+	if (blanks + 3 > length || strncmp(text + blanks, "...", 3) != 0)
+		return false;
+	marks = strspn(text + blanks + 3, ", \t\r\n");
+	return blanks + 3 + marks >= length;
+}
+
 /* A line of the block, without the indent of its fence and without the prompt of Python. */
 static int add_block_line(struct markdown *markdown, const struct fence *fence, bool prompts)
 {
@@ -142,6 +157,9 @@ static int add_block_line(struct markdown *markdown, const struct fence *fence, 
 		else
 			indent = markdown_line(text); /* what it printed */
 	}
+	if (!markdown->run && leaves_out(text + indent, length - indent))
+		return flmem_notebook_add_text(markdown->notebook, ELIDED, strlen(ELIDED),
+					       markdown->line);
 	return flmem_notebook_add_text(markdown->notebook, text + indent, length - indent,
 				       markdown->line);
 }

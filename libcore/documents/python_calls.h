@@ -8,9 +8,9 @@
  * "items": [key, ...], "keys": [key, ...], "rebound": [path, ...], "definitions": [name, ...],
  * "paths": [path, ...], "dictionaries": {name: {...}, ...}, "entries": [name, ...]}, where a path
  * is the full name of what an import binds. `calls` are those of imported names, wherever they
- * occur, `methods` those of methods of anything else, and of setattr(), __import__() and the like, with the name alone as
- * path ("__dict__.update" for methods of that or of vars(), "" for calls of what a call or an entry
- * is). `bases` are the classes that others inherit from, `values` those that are passed on or
+ * occur, `methods` those of methods of anything else, and of setattr(), __import__() and the like,
+ * with the name alone as path ("__dict__.update" for methods of that or of vars(), "" for calls of
+ * what a call or an entry is). `bases` are the classes that others inherit from, `values` those that are passed on or
  * stored without a call, `attributes` those that are assigned, except by an object to itself
  * ("__dict__": one whose name is not known), `items` the keys of entries that are assigned, `keys`
  * those of dictionaries that are no arguments of such calls, `rebound` the full names of those

@@ -287,6 +287,24 @@ static int read_container_start(const struct flmem_node *map, struct flmem_launc
 	return launch;
 }
 
+/* runtimeEnvYAML of Ray, and other texts beside a command: they may set a variable for it. */
+static void read_text_variables(const struct flmem_node *map, struct flmem_launches *launches,
+				int launch)
+{
+	static const char *const others[] = {"command", "args", "entrypoint", "image", NULL};
+	const char *name;
+
+	for (const struct flmem_node *n = map->first; n && n->parent == map; n = n->next) {
+		const char *text = flmem_node_string(n);
+
+		if (!text || !n->key || flmem_text_is_one_of(n->key, others))
+			continue;
+		for (size_t i = 0; (name = flmem_launch_name_at(i)); i++)
+			if (strstr(text, name))
+				flmem_launch_add_variable(launches, name, NULL, launch, &n->place);
+	}
+}
+
 static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const lists[] = {"env", "environment"};
@@ -317,6 +335,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		read_yaml_variables(flmem_node_get(map, lists[i]), launches, launch);
+	read_text_variables(map, launches, launch);
 }
 
 /* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */

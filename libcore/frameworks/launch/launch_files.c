@@ -221,6 +221,26 @@ const struct flmem_input_kind flmem_launch_file = {
 	.by_words = true,
 };
 
+static bool is_never_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	(void)text;
+	return false;
+}
+
+static bool is_never_one(const struct flmem_document *document)
+{
+	(void)document;
+	return false;
+}
+
+/* Lists of files that look like templates: MANIFEST.in of setuptools. */
+static const struct flmem_input_kind other_file = {
+	.is_likely = is_never_likely,
+	.is_one = is_never_one,
+	.by_words = true,
+};
+
 #define UNREAD_NAME(text) {text, &flmem_launch_unread_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 #define UNREAD_SUFFIX(text) \
 	{text, &flmem_launch_unread_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
@@ -250,6 +270,7 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".crontab", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{"crontab", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Procfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"MANIFEST.in", &other_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	/* JSON with comments */
