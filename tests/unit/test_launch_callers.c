@@ -164,6 +164,8 @@ static void parts_of_a_file_are_read_together(void **state)
 		{"fl.service", UNIT, "fl.service.d/a.conf", "[Service]\nEnvironment=A=4\n", 1, 0},
 		{"fl.service", UNIT, "xfl.service.d/a.conf", DROP, 1, 0},
 		{"fl.service", UNIT, "other.service.d/a.conf", DROP, 1, 0},
+		{"Procfile", "a: nvflare simulator j\n", ".env", "MALLOC_ARENA_MAX=4\n", 0, 1},
+		{"Procfile", "a: nvflare simulator j\n", "a.env", "MALLOC_ARENA_MAX=4\n", 1, 0},
 	};
 
 	(void)state;

@@ -132,6 +132,7 @@ static const struct file_row appfl_rows[] = {
 	{"s.py", {IN_PY, OMEGA "setattr(cfg.server_configs, k, v)\n", 1, NULL}},
 	{"s.py", {IN_PY, OMEGA "OmegaConf.update(cfg, k, v)\n", 1, NULL}},
 	{"s.py", {IN_PY, OMEGA "cfg['a'] = 1\nlosses[k] = 1\nx = cfg[k]\ncfg[k] == 1\n", 0, NULL}},
+	{"s.py", {IN_PY, OMEGA "confusion[t, p] += 1\nconf_scores[i] = 1\n", 0, NULL}},
 	{"s.py", {IN_PY, OMEGA "cfg[k].name = 1\ncfg[0] = cfg[-1] = 2\nf(cfg[k])\n", 0, NULL}},
 };
 
@@ -200,6 +201,17 @@ static const struct file_row command_rows[] = {
 	{"a.yaml",
 	 {UNCLEAR, "spec:\n  entrypoint: nvflare simulator j\n  x: MALLOC_ARENA_MAX=2\n", 1, NULL}},
 	{"a.yaml", {UNSET, "spec:\n  entrypoint: nvflare simulator j\n  x: y\n", 1, NULL}},
+	{"a.yaml",
+	 {UNCLEAR,
+	  "s:\n  command: nvflare simulator j\n  environment: {MALLOC_ARENA_MAX: 4}\n"
+	  "  x: MALLOC_ARENA_MAX\n",
+	  0, NULL}},
+	{"MLproject", {UNSET, "entry_points: {main: {command: nvflare simulator j}}\n", 1, NULL}},
+	{"circus.ini",
+	 {UNSET, "[watcher:a]\ncmd = " CLIENT "[env:a]\nMALLOC_ARENA_MAX = 2\n", 0, NULL}},
+	{"circus.ini",
+	 {UNCLEAR, "[watcher:a]\ncmd = " CLIENT "[env:a]\nMALLOC_ARENA_MAX = 2\n", 1, NULL}},
+	{"Procfile", {UNSET, "a: " CLIENT, 1, NULL}},
 	/* variables for batch jobs of other schedulers */
 	{"a.sh", {UNSET, "#MSUB -v MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL}},
 	{"a.sh", {UNSET, "#PJM -x MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL}},

@@ -124,13 +124,11 @@ static void report_open_key(struct flmem_check *check, const struct flmem_node *
 								   "known only when it runs"});
 }
 
-/* A name like "cfg" or "args.server_config". */
+/* A name like "cfg" or "args.server_config", but not "confusion". */
 static bool is_named_config(const char *name)
 {
-	for (const char *const *word = map_words; *word; word++)
-		if (strcasestr(name, *word))
-			return true;
-	return false;
+	return strcasestr(name, "cfg") || strcasestr(name, "config") ||
+	       strcasecmp(name, "conf") == 0 || flmem_text_ends(name, "_conf");
 }
 
 /* config[key] = value, setattr(config, key, value), OmegaConf.update(config, key, value) */
@@ -201,7 +199,7 @@ static const struct flmem_rule_row rows[] = {
 				 "use_polling or optimize_memory that Python about APPFL assigns, "
 				 "has as a key of a dictionary or in a text of YAML, or sets by a "
 				 "text of OmegaConf.from_dotlist(); OmegaConf.from_cli(); an entry "
-				 "of a configuration (a name with cfg or conf) whose key is a "
+				 "of a configuration (a name with cfg or config) whose key is a "
 				 "variable",
 			 .message = "cannot tell which value applies: the script changes what was "
 				    "read from YAML; set it there",

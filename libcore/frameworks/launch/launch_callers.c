@@ -241,6 +241,12 @@ static bool is_compose(const char *name)
 	return flmem_text_starts(name, "compose.") || flmem_text_starts(name, "docker-compose.");
 }
 
+/* foreman and honcho read .env beside it. */
+static bool is_procfile(const char *name)
+{
+	return strcmp(name, "Procfile") == 0;
+}
+
 /* UNIT.d/NAME.conf */
 static bool is_drop_in(const char *path, const char *unit)
 {
@@ -260,6 +266,8 @@ static bool belongs_to(const struct flmem_rule_input *part, const struct flmem_r
 
 	if (flmem_text_ends(name, ".service"))
 		return is_drop_in(part->file, name);
+	if (is_procfile(name))
+		return strcmp(other, ".env") == 0;
 	if (!is_compose(name))
 		return false;
 	if (is_compose(other))
@@ -283,7 +291,7 @@ static void search_parts(struct call_search *search, const struct flmem_rule_inp
 	enum flmem_launch_reach reach = FLMEM_LAUNCH_NEVER;
 	const char *name = flmem_text_basename(input->file);
 
-	if (!is_compose(name) && !flmem_text_ends(name, ".service"))
+	if (!is_compose(name) && !is_procfile(name) && !flmem_text_ends(name, ".service"))
 		return;
 	for (size_t i = 0; i < bundle->count && !reach; i++)
 		reach = reach_of_part(search, &bundle->inputs[i], input);

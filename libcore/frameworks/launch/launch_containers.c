@@ -300,7 +300,7 @@ static void read_text_variables(const struct flmem_node *map, struct flmem_launc
 		if (!text || !n->key || flmem_text_is_one_of(n->key, others))
 			continue;
 		for (size_t i = 0; (name = flmem_launch_name_at(i)); i++)
-			if (strstr(text, name))
+			if (strstr(text, name) && !flmem_launch_find(launches, launch, name))
 				flmem_launch_add_variable(launches, name, NULL, launch, &n->place);
 	}
 }

@@ -270,6 +270,7 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".crontab", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{"crontab", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Procfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
+	{"MLproject", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_YAML},
 	{"MANIFEST.in", &other_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},

@@ -230,6 +230,19 @@ static bool note_input(struct flmem_launch_scan *scan, const struct flmem_launch
 	return true;
 }
 
+/* "NAME = VALUE" of a section in an INI file (circus), whose program it may not be for. */
+static bool note_spaced(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	const char *rest = scan->text + scan->at;
+	const char *name = flmem_launch_variable_name(word->text, strlen(word->text));
+	size_t blanks = strspn(rest, " \t");
+
+	if (scan->shell || !name || !blanks || rest[blanks] != '=' || word->place.column != 1)
+		return false;
+	flmem_launch_add_variable(scan->launches, name, NULL, -1, &word->place);
+	return true;
+}
+
 /* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -241,7 +254,8 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 
 	if (scan->now.launch >= 0) /* an argument of the program */
 		return false;
-	if (note_default(scan, word) || note_for_apptainer(scan, word) || note_input(scan, word))
+	if (note_default(scan, word) || note_for_apptainer(scan, word) || note_input(scan, word) ||
+	    note_spaced(scan, word))
 		return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
 		if (flmem_text_starts(text, prefixes[i]))
