@@ -364,3 +364,28 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_status 0
 	diff <(findings) <(echo "NVF-ENVIRON-CANNOT-TELL a.py:2") || fail "other findings"
 }
+
+@test "code in Markdown and .pyw is checked, settings of APPFL in JSON and TOML are corrected" {
+	local top=$BATS_TEST_TMPDIR/top
+	local recipe=$'from nvflare.recipe import FedAvgRecipe\nFedAvgRecipe(num_rounds=9, client_memory_gc_rounds=1)\n'
+	mkdir -p "$top"
+	printf '%s' "$recipe" >"$top/job.pyw"
+	printf 'A job:\n\n```python\n%s```\n' "$recipe" >"$top/README.md"
+	printf 'executable = nvflare\narguments = simulator j\nqueue\n' >"$top/job.sub"
+	printf 'server_configs:\n  aggregator: FedAvgAggregator\n  comm_configs:\n    grpc_configs:\n      use_model_chunking: true\n      model_chunk_size: 4096\n' >"$top/server.yaml"
+	printf '{"client_id": "a", "comm_configs": {"grpc_configs": {"use_model_chunking": true, "model_chunk_size": 5}}}\n' >"$top/a.json"
+	printf 'client_id = "b"\n[comm_configs.grpc_configs]\nuse_model_chunking = true\nmodel_chunk_size = 7\n' >"$top/b.toml"
+	flmem recommend --json "$top"
+	assert_schema recommend
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-SRV-GC-OFF README.md:5
+		APPFL-CHUNK-SIZE-MISMATCH a.json:1
+		APPFL-CHUNK-SIZE-MISMATCH b.toml:4
+		NVF-SRV-GC-OFF job.pyw:2
+		NVF-LAUNCH-CANNOT-TELL job.sub:1
+	END
+	flmem recommend --fix "$top"
+	assert_stderr '2 proposed values in Python, which is not written'
+	grep -q '"model_chunk_size": 4096}' "$top/a.json"
+	grep -q '^model_chunk_size = 4096$' "$top/b.toml"
+}
