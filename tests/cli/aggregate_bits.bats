@@ -5,7 +5,7 @@
 load helpers
 
 @test "100 random orders, formats, chunk sizes and thread counts give the same bits" {
-	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
 	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/bit_identity.py" "$FLMEM" 100 20261123
 	assert_status 0

@@ -5,7 +5,7 @@
 load helpers
 
 setup() {
-	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
 }
 

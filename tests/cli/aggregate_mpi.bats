@@ -6,7 +6,7 @@
 load helpers
 
 setup() {
-	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	requires numpy
 	command -v mpirun >/dev/null || skip "needs mpirun (Debian: openmpi-bin)"
 	! sanitized || skip "Open MPI does not release all of its memory"
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return

@@ -5,7 +5,7 @@
 load helpers
 
 setup() {
-	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
 	# A proxy of the machine would answer in place of the servers of the tests.
 	unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY SSL_CERT_FILE

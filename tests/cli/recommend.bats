@@ -395,7 +395,7 @@ json.loads(plan["configuration"][1]["text"])'
 }
 
 @test "a real checkpoint and a real safetensors file are measured" {
-	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch"
+	requires torch
 	cd "$BATS_TEST_TMPDIR"
 	/usr/bin/python3 -c '
 import json, struct, torch

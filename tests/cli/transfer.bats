@@ -8,7 +8,7 @@ load helpers
 setup() {
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
 	unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY
-	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "the transfer needs python3-torch"
+	has_module torch || skip "the transfer needs python3-torch"
 }
 
 # assert_moves NAME COUNT: the ways of NAME, that many, in both directions. The part compares the digests of both sides
