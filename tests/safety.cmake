@@ -87,12 +87,13 @@ function(flmem_safety_test name script)
 	set_tests_properties(safety.${name} PROPERTIES LABELS safety SKIP_RETURN_CODE 77 TIMEOUT 900)
 endfunction()
 
-# Targets that compute take the processor for as long as others are waited for: they live one by one.
+# Targets that compute take the processor for as long as others are waited for: they live one by one, and behind the
+# other tests. As equals of all of these they keep flmem from its moments; tests/soak/run leaves them that.
 flmem_safety_test(blocked soak/matrix.py --groups blocked --together 3)
-flmem_safety_test(busy soak/matrix.py --groups busy,linked --together 1)
+flmem_safety_test(busy soak/matrix.py --groups busy,linked --together 1 --behind)
 flmem_safety_test(traps soak/matrix.py --groups traps --together 3)
 flmem_safety_test(pythons soak/matrix.py --groups pythons --together 3)
-flmem_safety_test(code soak/matrix.py --groups code --together 1)
+flmem_safety_test(code soak/matrix.py --groups code --together 1 --behind)
 flmem_safety_test(privileges soak/privileges.py)
 flmem_safety_test(kill soak/kill.py --runs 40 --stops 20)
 flmem_safety_test(kill_dry soak/kill.py --dry-run --runs 14 --stops 8)

@@ -41,6 +41,8 @@ class Entry:
     blocks: Optional[int] = None
     steps: tuple = ()  # options that ask for more than the allocator
     code: str = ""  # the same as `expect`, for the first of these steps
+    computes: bool = False  # most of its time
+    behind: bool = False  # what it computes comes after what runs beside it
     needs_room: bool = False  # its code has a place to wait in, for certain
     missing: str = ""  # why it cannot be run here
 
@@ -51,7 +53,8 @@ class Entry:
 
     def start(self):
         return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),
-                             refill=self.refill, blocks=self.blocks, env=self.env)
+                             refill=self.refill, blocks=self.blocks, env=self.env,
+                             behind=self.behind)
 
 
 def available(allocator):
@@ -143,7 +146,7 @@ def busy(victims, allocators):
         missing = available(allocator)
         for name, words, expect in THREADS:
             found.append(Entry(name, [os.path.join(victims, "safe_threads"), *words], allocator,
-                               expect, missing=missing,
+                               expect, missing=missing, computes=True,
                                setup="leaderless" if expect == ENDED else "",
                                statuses=(3, 5, 6) if expect == ENDED else (6,)))
         for name, words, expect in SIGNALS:
@@ -154,7 +157,7 @@ def busy(victims, allocators):
         fork = os.path.join(victims, "safe_fork")
         found.append(Entry("forks", [fork], allocator, EITHER, missing=missing))
         found.append(Entry("forks beside 2 threads", [fork, "-t", "2"], allocator, EITHER,
-                           missing=missing))
+                           missing=missing, computes=True))
         found.append(Entry("vfork", [fork, "-v"], allocator, EITHER, missing=missing))
     return found
 
@@ -164,7 +167,7 @@ def linked(victims):
     found = []
     for suffix in ("static", "jemalloc", "tcmalloc", "mimalloc", "jemalloc_static"):
         program = os.path.join(victims, f"safe_threads_{suffix}")
-        found.append(Entry(f"linked: {suffix}", [program, "-c", "4", "-i", "2"],
+        found.append(Entry(f"linked: {suffix}", [program, "-c", "4", "-i", "2"], computes=True,
                            missing=_not_built(program) or
                          available(suffix.split("_")[0].replace("static", "glibc"))))
     return found
@@ -246,7 +249,7 @@ def code():
         for name, mode, expect in CODE_CASES:
             found.append(Entry(f"Python {python.version} {name}",
                                [python.path, program, mode], steps=("--gc",), code=expect,
-                               expect=EITHER,
+                               expect=EITHER, computes=mode in ("alone", "compete", "native", "apart"),
                                # 7: it computes in C past the time-out
                                statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
                                missing=python.missing))

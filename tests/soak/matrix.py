@@ -4,14 +4,15 @@ Trims every kind of target over and over and checks after each call that the tar
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
                  [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--jobs N] [--together N]
-                 [--code-trims N] [--row]
+                 [--code-trims N] [--behind] [--row]
 
 N is the number of trims altogether; each target gets its share, at least two. Trims with Python code
 take a hundred times as long as others: with --code-trims each target of these gets so many of them,
 and the others share the rest. An allocator may also be the path of a library to preload. Most of the
 time passes in waits (for refusals, for rounds of a target), so --jobs runs several batches of targets
-at the same time; a batch has --together targets, of which many compute all the time. --row prints the
-figures as a row of docs/safety.md, too, and the progress meanwhile.
+at the same time; a batch has --together targets, of which many compute all the time. --behind gives those a
+tenth of what flmem and the tests beside it get of the processors: flmem finds their moments sooner. --row
+prints the figures as a row of docs/safety.md, too, and the progress meanwhile.
 """
 import argparse
 import collections
@@ -389,6 +390,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--together", type=int, default=TOGETHER)
     parser.add_argument("--code-trims", type=int, default=0)
+    parser.add_argument("--behind", action="store_true")
     parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
@@ -400,6 +402,8 @@ def main():
     if not chosen:
         skip("no such group")
     usable = [entry for entry in chosen if not entry.missing]
+    for entry in usable:
+        entry.behind = options.behind and entry.computes
     shares = share(usable, options)
     tallies = run_batches(flmem, shares, options)
     if "busy" in groups:
