@@ -3,13 +3,14 @@
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
 usage: kill.py BUILD [--runs N] [--stops N] [--late N] [--targets allocators|interpreters]
-               [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run]
+               [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run] [--behind]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
 (tests/soak/killat.c), for each target, then at --late random ones up to the last.
 --allocators: the first with all targets, the others with one; also paths of libraries to preload.
 --dry-run: kills a dry run, which stops a thread and lets it go without calls.
+--behind: as for matrix.py.
 """
 import argparse
 import collections
@@ -190,6 +191,7 @@ def main():
     parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--behind", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
     flmem = command.Flmem(options.build)
@@ -203,6 +205,7 @@ def main():
         skip("no target can be run here")
     rows, bad, killed = [], 0, 0
     for entry in usable:
+        entry.behind = options.behind and entry.computes
         target = Target(entry, more=dry_words(options))
         try:
             run_target(target, flmem, killat, options, -(-options.runs // len(usable)))
