@@ -422,6 +422,8 @@ static void test_line_tables(void **state)
 	static const unsigned char pairs[] = {6, 1, 4, 128, 4, 255};
 	/* Short form without a change, one line with +2, long form with -1, none. */
 	static const unsigned char locations[] = {0x80, 0x00, 0xe1, 0, 0, 0xf0, 3, 0, 0, 0, 0xf8};
+	/* None, one line with +1, none. */
+	static const unsigned char cells[] = {0xf9, 0xd8, 0, 0, 0xf8};
 
 	(void)state;
 	assert_int_equal(line_of(SAMPLER_LINES_LNOTAB, lnotab, sizeof(lnotab), 0), 100);
@@ -434,6 +436,10 @@ static void test_line_tables(void **state)
 	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, locations, sizeof(locations), 2), 102);
 	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, locations, sizeof(locations), 6), 101);
 	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, locations, sizeof(locations), 8), 0);
+	/* Cells are made before the first instruction with a line. */
+	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, cells, sizeof(cells), 0), 100);
+	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, cells, sizeof(cells), 4), 101);
+	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, cells, sizeof(cells), 6), 0);
 }
 
 /* Whatever stands there is read within its length; the addresses are checked by the sanitizer. */

@@ -285,10 +285,14 @@ static int64_t read_code_location(struct line_table *table, unsigned code)
 	return number & 1 ? -(int64_t)(number >> 1) : (int64_t)(number >> 1);
 }
 
-/* Objects/locations.md of CPython. */
+/*
+ * Objects/locations.md of CPython. Instructions without a line that come before all others (of
+ * cells) are at the line of the function.
+ */
 static int64_t find_in_locations(struct line_table *table, uint64_t offset, int64_t line)
 {
 	uint64_t end = 0;
+	bool has_begun = false;
 
 	while (table->at < table->length && !table->failed) {
 		uint8_t first = get_table_byte(table, table->at++);
@@ -296,8 +300,9 @@ static int64_t find_in_locations(struct line_table *table, uint64_t offset, int6
 
 		end += ((first & 7U) + 1) * 2;
 		line += read_code_location(table, code);
+		has_begun |= code != 15;
 		if (offset < end)
-			return code == 15 ? 0 : line;
+			return has_begun && code == 15 ? 0 : line;
 	}
 	return 0;
 }
