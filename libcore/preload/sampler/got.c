@@ -92,7 +92,8 @@ struct pass {
 	uintptr_t page; /* writable for now */
 	int access;	/* that it had */
 	const char *why;
-	bool is_late; /* for objects that were loaded later */
+	bool is_late;	  /* for objects that were loaded later */
+	bool is_repeated; /* for entries that were bound meanwhile */
 };
 
 static struct changed *find_changed(uintptr_t slot, bool add)
@@ -492,7 +493,7 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 
 	(void)size;
 	/* Sampling has ended: the thread that restores the entries runs next, or has run. */
-	if (pass->is_late && !sampler_is_active())
+	if ((pass->is_late || pass->is_repeated) && !sampler_is_active())
 		return 1;
 	/* Since the last time nothing was loaded. */
 	if (pass->is_late && seen_all && info->dlpi_adds == seen_adds)
@@ -535,13 +536,16 @@ const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries 
 void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries)
 {
 	const struct timespec pause = {.tv_nsec = BINDING_NS};
-	struct flmem_sampler_entries again;
+	struct pass pass = {.python = python, .is_repeated = true};
 
 	if (!has_changed_unbound)
 		return;
 	syscall(SYS_nanosleep, &pause, NULL);
-	if (!sampler_got_redirect(python, &again))
-		*entries = again;
+	sampler_walk_begin();
+	dl_iterate_phdr(redirect_locked, &pass);
+	sampler_walk_end();
+	if (pass.visit && !pass.why)
+		*entries = pass.entries;
 	has_changed_unbound = false;
 }
 
