@@ -244,6 +244,10 @@ static const struct row scripts[] = {
 	{"APPFL-LAUNCH-CANNOT-TELL", "python3 -m appfl.run_grpc_server --config s.yaml\n", 1, NULL},
 	{"APPFL-LAUNCH-CANNOT-TELL", "# appfl\nmpirun -n 3 python3 run.py\n", 1, NULL},
 	{"APPFL-LAUNCH-CANNOT-TELL", "# appfl\npip install x\n", 0, NULL},
+	{"APPFL-LAUNCH-CANNOT-TELL", "cd APPFL/examples\npython3 grpc/run_server.py\n", 1, NULL},
+	{"APPFL-LAUNCH-CANNOT-TELL", "# APPFL\npip install x\n", 0, NULL},
+	{UNCLEAR, "cd NVFlare/examples\npython3 run_fl.py\n", 1, NULL},
+	{UNCLEAR, "cd $NVFLARE_HOME\npython3 run_fl.py\n", 1, NULL},
 	{"ENV-ARENA-IGNORED", "MALLOC_ARENA_MAX=0 python3 -m appfl.run_grpc_client\n", 1, NULL},
 	/* files of Python that are arguments, and folders that are entered before */
 	{UNCLEAR, "# nvflare\nls jobs/*.py | xargs -n1 python3\n", 1, NULL},

@@ -213,7 +213,8 @@ static const struct flmem_launch_program launch_programs[] = {
 	{0},
 };
 
-static const char *const words[] = {"appfl", NULL};
+/* In capitals as the folder of its repository. */
+static const char *const words[] = {"appfl", "APPFL", NULL};
 
 static const char *const config_words[] = {"server_configs:", "grpc_configs:", NULL};
 

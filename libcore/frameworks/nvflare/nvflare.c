@@ -234,9 +234,11 @@ static const char *const variable_parts[] = {"GC_ROUND", "EMPTY_CACHE", "JEMALLO
 
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
 static const char *const variable_words[] = {
-	"NVFLARE", "nvflare", "startup/start.sh", "startup/sub_start.sh", "job.py", NULL};
+	"NVFLARE", "NVFlare", "nvflare", "startup/start.sh", "startup/sub_start.sh",
+	"job.py",  NULL};
 
-static const char *const script_words[] = {"nvflare", "job.py", NULL};
+/* In capitals as the folder of its repository, and in variables. */
+static const char *const script_words[] = {"nvflare", "NVFlare", "NVFLARE", "job.py", NULL};
 
 static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "SimulatorRunner(",
 					      NULL};
