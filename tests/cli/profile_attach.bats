@@ -448,6 +448,21 @@ detaches() {
 	assert_sound
 }
 
+@test "--force keeps the old file where the process refuses, and leaves one" {
+	start_attachable
+	echo mine >"$PROFILE"
+	kill -STOP "$VICTIM"
+	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force
+	kill -CONT "$VICTIM"
+	assert_error 6 'is stopped'
+	[ "$(cat "$PROFILE")" = mine ]
+	attach
+	run -1 compgen -G "$BATS_TEST_TMPDIR/.flmem-*"
+	detach
+	assert_sound
+}
+
 @test "a dry run finds a place that the process may not write, and a disk that is full" {
 	requires root setpriv
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"

@@ -29,3 +29,13 @@ setup() {
 	assert_error 126
 	cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
 }
+
+@test "a directory is refused, with --force as without" {
+	local force
+	mkdir "$PROFILE"
+	for force in '' --force; do
+		flmem profile run $force -o "$PROFILE" -- true
+		assert_error 2 'is a directory'
+	done
+	[ -d "$PROFILE" ]
+}

@@ -163,6 +163,10 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
 	assert_error 7 'is cut short.*it continues sampling'
 	[ ! -e "$DUMP" ]
+	echo mine >"$DUMP"
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP" --force
+	assert_error 7 'is cut short'
+	[ "$(cat "$DUMP")" = mine ]
 	flmem profile detach --engine jemalloc --pid "$VICTIM"
 	assert_status 0
 	assert_victim_unharmed

@@ -19,6 +19,7 @@ TWICE = ("cli.profile_attach/two at once",)
 FORKED = ("cli.profile_attach/forked while",)
 OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
+KEPT = ("cli.profile_attach/keeps the old file",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
@@ -96,6 +97,10 @@ FAULTS = (
           ("cli.profile_attach/that only the process has",)),
     Fault("attach-file-left", FILE, "unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);",
           ";", "removing the file of a profile that did not begin", SEVERAL),
+    Fault("attach-old-profile", FILE, "if (file->replaced[0])\n\t\trenameat(", "if (0)\n\t\trenameat(",
+          "giving a replaced file its name back", KEPT),
+    Fault("attach-old-left", FILE, "unlinkat(file->directory, file->replaced, 0);", ";",
+          "removing the file that was replaced", KEPT),
     Fault("attach-dry-place", FILE,
           "return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);",
           "(void)check_attached_place;\n\treturn rc;",

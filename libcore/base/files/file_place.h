@@ -58,11 +58,13 @@ bool flmem_file_is_same(const struct stat *one, const struct stat *other);
 /* Whether one of `files` is the same file. */
 bool flmem_file_is_among(const struct stat *file, const struct stat *files, size_t count);
 
+#define FLMEM_TEMPORARY_NAME 32
+
 /* A new file with a temporary name; clearing removes it while it has that name. */
 struct flmem_temporary {
 	int directory; /* the caller's */
 	int fd;
-	char name[32]; /* "": the file no longer has the temporary name */
+	char name[FLMEM_TEMPORARY_NAME]; /* "": the file no longer has the temporary name */
 };
 
 #define FLMEM_TEMPORARY_INIT              \

@@ -7,6 +7,7 @@
 #include <flmem/attach.h>
 
 #include "base/cleanup.h"
+#include "base/files/file_place.h"
 #include "ops/target/inspection.h"
 #include "preload/sampler_state.h"
 
@@ -23,11 +24,15 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 /* FLMEM_EUNSUPPORTED: a thread has seccomp filters that the others do not have. */
 int flmem_attached_threads_check(const struct flmem_process *process, struct flmem_error *err);
 
-/* The file of a profile, created with the rights of the target. Clearing removes it. */
+/*
+ * The file of a profile, created with the rights of the target. Clearing removes it, and gives the
+ * file that it has replaced its name back.
+ */
 struct flmem_attached_file {
 	int directory;			       /* -1: none */
 	char path[FLMEM_ATTACH_PATH_MAX];      /* as flmem names it */
 	char seen_path[FLMEM_ATTACH_PATH_MAX]; /* as the process does */
+	char replaced[FLMEM_TEMPORARY_NAME];   /* the file that was there; "": none */
 };
 
 /* FLMEM_EUSAGE: the place, or one that the process does not see or may not write. */
@@ -44,7 +49,7 @@ int flmem_attached_file_check(const struct flmem_process *process,
 			      const struct flmem_profile_request *request, bool is_mapped,
 			      struct flmem_error *err);
 void flmem_attached_file_clear(struct flmem_attached_file *file);
-/* The same, but the file stays. */
+/* The same, but the file stays, and what it has replaced is removed. */
 void flmem_attached_file_keep(struct flmem_attached_file *file);
 
 #define FLMEM_AUTO_ATTACHED_FILE FLMEM_AUTO(flmem_attached_file_clear)

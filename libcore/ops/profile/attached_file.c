@@ -18,6 +18,7 @@
 
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "base/portable.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "ops/profile/attached.h"
@@ -39,6 +40,7 @@ struct profile_work {
 	struct flmem_profile_header header;
 	struct stat created;
 	struct flmem_error err;
+	char replaced[FLMEM_TEMPORARY_NAME]; /* the file that was there; "": none */
 	bool force, is_mapped;
 };
 
@@ -46,6 +48,10 @@ static void free_profile_work(void *context)
 {
 	struct profile_work *work = context;
 
+	/* It was created, but too late. */
+	if (work->replaced[0])
+		renameat(work->place.directory, work->replaced, work->place.directory,
+			 work->place.name);
 	flmem_file_place_close(&work->place);
 	free(work);
 }
@@ -56,6 +62,23 @@ static int refuse_attached_place(struct profile_work *work, int error)
 			       "cannot write '%s' as the user of the process; choose a directory "
 			       "in which it may create files",
 			       work->path);
+}
+
+/* A process may still refuse: until then the old file has the temporary name of the new one. */
+static bool exchange_old_profile(struct profile_work *work, struct flmem_temporary *new)
+{
+	const int directory = work->place.directory;
+	struct stat old;
+
+	if (!work->force || fstatat(directory, work->place.name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISDIR(old.st_mode) ||
+	    flmem_file_rename(directory, new->name, directory, work->place.name, RENAME_EXCHANGE) <
+		    0)
+		return false;
+	memcpy(work->replaced, new->name, sizeof(work->replaced));
+	new->name[0] = '\0';
+	flmem_file_place_sync(directory);
+	return true;
 }
 
 static int create_attached_profile(void *context)
@@ -74,6 +97,8 @@ static int create_attached_profile(void *context)
 	if (fstat(new.fd, &work->created) < 0)
 		return flmem_error_set(&work->err, FLMEM_EFAILED, errno, "cannot read '%s'",
 				       work->path);
+	if (exchange_old_profile(work, &new))
+		return 0;
 	return flmem_temporary_publish(&work->place, &new, work->force, &work->err);
 }
 
@@ -221,16 +246,12 @@ static int check_profile_place(const struct flmem_process *process, struct profi
 			       struct flmem_error *err)
 {
 	const char *inside = skip_process_root(process, work->path);
-	struct stat old;
 	int rc = inside ? open_place_inside(process, inside, work)
 			: flmem_file_place_open(work->path, &work->place);
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", work->path);
-	if (!work->force && fstatat(work->place.directory, work->place.name, &old, 0) == 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' exists; use --force to replace it", work->path);
-	return 0;
+	return flmem_profile_name_check(&work->place, work->force, err);
 }
 
 static int run_profile_work(const struct flmem_status *status, int (*run)(void *context),
@@ -307,7 +328,9 @@ int flmem_attached_file_create(const struct flmem_process *process,
 	if (rc || !work)
 		return rc;
 	file.directory = work->place.directory;
+	memcpy(file.replaced, work->replaced, sizeof(file.replaced));
 	work->place.directory = -1;
+	work->replaced[0] = '\0';
 	if (!is_seen_by(process, file.seen_path, &work->created))
 		return refuse_unseen_place(process, request->output, err);
 	*ret_file = file;
@@ -349,13 +372,21 @@ void flmem_attached_file_clear(struct flmem_attached_file *file)
 {
 	if (file->directory < 0)
 		return;
-	unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);
+	if (file->replaced[0])
+		renameat(file->directory, file->replaced, file->directory,
+			 strrchr(file->path, '/') + 1);
+	else
+		unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);
+	file->replaced[0] = '\0';
 	flmem_attached_file_keep(file);
 }
 
 void flmem_attached_file_keep(struct flmem_attached_file *file)
 {
-	if (file->directory >= 0)
-		close(file->directory);
+	if (file->directory < 0)
+		return;
+	if (file->replaced[0])
+		unlinkat(file->directory, file->replaced, 0);
+	close(file->directory);
 	file->directory = -1;
 }

@@ -143,6 +143,21 @@ int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct f
 			       path, risk);
 }
 
+int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
+			     struct flmem_error *err)
+{
+	struct stat old;
+
+	if (fstatat(place->directory, place->name, &old, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISDIR(old.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is a directory; name a file",
+				       place->path);
+	return replace ? 0
+		       : flmem_error_set(err, FLMEM_EUSAGE, 0,
+					 "'%s' exists; use --force to replace it", place->path);
+}
+
 int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
 			       struct flmem_error *err)
 {
@@ -168,15 +183,14 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
 	struct flmem_profile_header header = {0};
-	struct stat old;
 	int rc = flmem_file_place_open(request->output, &place);
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
 				       request->output);
-	if (!request->force && fstatat(place.directory, place.name, &old, 0) == 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' exists; use --force to replace it", request->output);
+	rc = flmem_profile_name_check(&place, request->force, err);
+	if (rc)
+		return rc;
 	flmem_profile_header_fill(request, &header);
 	flmem_profile_command_fill(argv, &header);
 	rc = flmem_temporary_create(place.directory, 0600, &new);

@@ -6,6 +6,7 @@
 
 #include <flmem/profile.h>
 
+#include "base/files/file_place.h"
 #include "preload/profile_format.h"
 
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
@@ -24,6 +25,10 @@ void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *
 
 /* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
 int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err);
+
+/* FLMEM_EUSAGE for a directory, and for a file that is not to be replaced. */
+int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
+			     struct flmem_error *err);
 
 /* Allocates all of the file, and writes the header. */
 int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
