@@ -134,6 +134,7 @@ enum {
 	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
 	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are seen */
 	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take much time */
+	FLMEM_PROFILE_LATE = 16, /* the process ran before */
 };
 
 struct flmem_profile_section {

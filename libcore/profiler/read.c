@@ -149,11 +149,16 @@ static uint64_t largest_interval(const struct flmem_profile_header *h)
 		       : FLMEM_PROFILE_INTERVAL_MAX;
 }
 
-/* A command that flmem starts is sampled some milliseconds after the start of its process. */
+/*
+ * A command that flmem starts is sampled some milliseconds after the start of its process; in older
+ * profiles of a process that was attached to only the time shows it.
+ */
 static bool has_begun_late(const struct flmem_profile_header *h)
 {
 	const long ticks = sysconf(_SC_CLK_TCK);
 
+	if (h->flags & FLMEM_PROFILE_LATE)
+		return true;
 	return ticks > 0 && h->start_boottime_ms > LATE_MS &&
 	       (h->start_boottime_ms - LATE_MS) / 1000 > h->start_time_ticks / (uint64_t)ticks;
 }

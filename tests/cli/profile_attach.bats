@@ -118,6 +118,8 @@ refuse_version() {
 	local round
 	start_attachable
 	attach
+	flmem profile stats "$PROFILE"
+	assert_output 'began after its process'
 	for round in 1 2 3 4 5 6; do
 		"$FLMEM" profile round "$PROFILE" "$round"
 		order round

@@ -101,6 +101,8 @@ FAULTS = (
           "giving a replaced file its name back", KEPT),
     Fault("attach-old-left", FILE, "unlinkat(file->directory, file->replaced, 0);", ";",
           "removing the file that was replaced", KEPT),
+    Fault("attach-late", FILE, "work->header.flags |= FLMEM_PROFILE_LATE;", "",
+          "noting that the process ran before", ("cli.profile_attach/names the line",)),
     Fault("attach-dry-place", FILE,
           "return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);",
           "(void)check_attached_place;\n\treturn rc;",

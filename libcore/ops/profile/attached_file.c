@@ -205,6 +205,7 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 	work->force = request->force;
 	snprintf(work->path, sizeof(work->path), "%s", path);
 	flmem_profile_header_fill(request, &work->header);
+	work->header.flags |= FLMEM_PROFILE_LATE;
 	fill_target_command(process, &work->header);
 	work->header.pid = (uint32_t)flmem_u64_or(status->ns_pid, (uint64_t)process->pid);
 	return work;
