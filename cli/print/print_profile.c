@@ -133,7 +133,8 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			"of Python's multiprocessing do, or runs on another host\n",
 			shown);
 	if (profile->cut)
-		fprintf(stderr, "flmem: '%s' is cut short\n", shown);
+		fprintf(stderr, "flmem: '%s' is cut short: amounts that it lacks are not counted\n",
+			shown);
 	if (has_stacks_without_native(profile))
 		fprintf(stderr,
 			"flmem: '%s': stacks that have Python frames only are shown as one; "

@@ -316,6 +316,8 @@ const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 
 	if (profile->ending == FLMEM_HEAP_DUMPED)
 		return "a dump is of one moment";
+	if (profile->cut)
+		return "the file is cut short; copy it again, with all its bytes";
 	if (by_round && profile->restarted_rounds)
 		return "the numbers of rounds began again, as with a second job in the process: "
 		       "what rounds of equal numbers did is added up";

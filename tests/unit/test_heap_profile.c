@@ -462,6 +462,7 @@ static void cut_files_are_survived(void **state)
 	maker_write(&m, path, m.size - 1);
 	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
 	assert_true(p->cut);
+	assert_non_null(strstr(flmem_heap_leaks_too_few(p), "cut short"));
 	flmem_heap_profile_free(p);
 	maker_clear(&m);
 }
