@@ -81,6 +81,15 @@ static bool is_runner_module(const char *text)
 	return starts_with_any(text, names) || flmem_text_is_one_of(text, whole);
 }
 
+/* Whether there are no rules for what its programs start, so that any module of it may be one. */
+static bool has_doubts_only(const struct flmem_framework_ops *framework)
+{
+	for (const struct flmem_launch_program *p = framework->programs; p && p->word; p++)
+		if (!p->doubt)
+			return false;
+	return true;
+}
+
 /* "python3 -m MODULE", except what comes with Python, its tools, and what starts other files. */
 static bool is_own_module(const char *text)
 {
@@ -109,7 +118,7 @@ static bool is_own_module(const char *text)
 		return false;
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		if (starts_with_any(text, (*f)->script_words))
-			return false;
+			return has_doubts_only(*f);
 	return true;
 }
 
