@@ -88,7 +88,7 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend "$bad/app/config/config_fed_server.json"
 	assert_error 2 'config_fed_server.json:3'
 	flmem recommend "$bad/expected"
-	assert_error 2 'no rules for this kind of file'
+	assert_error 2 'no rules for what is in it'
 	mkfifo "$bad/app/config/pipe"
 	rm "$bad/app/config/config_fed_server.json"
 	mv "$bad/app/config/pipe" "$bad/app/config/config_fed_server.json"

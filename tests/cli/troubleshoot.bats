@@ -114,7 +114,7 @@ assert walk["list"] == "oom" and walk["reason"].endswith("the last of 2 kills"),
 assert walk["subject"].endswith("two-kills.txt: process 2100 (python (x) tot)"), walk
 assert walk["steps"][2]["state"] == "not-done", walk'
 	flmem recommend "$logs/README.md"
-	assert_error 2 'no rules for this kind of file'
+	assert_error 2 'no rules for what is in it'
 	printf 'Killed process 1 (\e[31m) total-vm:1kB, anon-rss:1kB' >"$BATS_TEST_TMPDIR/hostile"
 	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/hostile"
 	assert_status 0
@@ -213,5 +213,5 @@ assert "20 MiB of GPU memory" in steps["OOM-BATCH"]["evidence"], steps
 assert steps["OOM-JEMALLOC"]["state"] == "not-needed", steps'
 	echo 'to avoid CUDA out of memory, use smaller batches' >"$log"
 	flmem recommend --troubleshoot "$log"
-	assert_error 2 'no rules for this kind of file'
+	assert_error 2 'no rules for what is in it'
 }

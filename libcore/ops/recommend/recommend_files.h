@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "frameworks/files.h"
 
-#define FLMEM_RECOMMEND_NO_RULES "no rules for this kind of file; see 'flmem help recommend'"
+#define FLMEM_RECOMMEND_NO_RULES "there are no rules for what is in it; see 'flmem help recommend'"
 
 struct flmem_found_files {
 	struct flmem_found_file *files; /* sorted by job, then path; no duplicates */
