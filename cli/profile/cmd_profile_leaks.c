@@ -163,7 +163,7 @@ const struct cmd cmd_profile_leaks = {
 		"12 of them; that is less certain. Stacks with the oldest live allocations are "
 		"listed first. In a profile that began after its process, growth that RSS does not "
 		"show is not confirmed. The exit status is 9 if the profile covers too short a "
-		"time, or too few rounds, to conclude.",
+		"time, or too few rounds, to conclude, or is cut short.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct leaks_options),

@@ -120,8 +120,10 @@ static const char *find_mapping_risk(int fd)
 	return NULL;
 }
 
-/* All blocks are allocated now: a mapped file on a full disk would kill the process later. */
-/* Beyond the limit of the process the kernel would send SIGXFSZ. */
+/*
+ * All blocks are allocated now: a mapped file on a full disk would kill the process later. Beyond
+ * the limit of the process the kernel would send SIGXFSZ.
+ */
 static int allocate_profile(int fd, uint64_t size)
 {
 	struct rlimit most;
