@@ -180,9 +180,16 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 	static const struct {
 		uint64_t late_ms, rss_growth;
 		bool unconfirmed;
+		uint32_t flags;
 	} rows[] = {
-		{0, 0, false},	    {1000, 0, false},	      {60000, 0, true},
-		{60000, MIB, true}, {60000, 12 * MIB, false}, {60000, 40 * MIB, false},
+		{0, 0, false, 0},
+		{1000, 0, false, 0},
+		{1000, 0, true, FLMEM_PROFILE_LATE},
+		{1000, 12 * MIB, false, FLMEM_PROFILE_LATE},
+		{60000, 0, true, 0},
+		{60000, MIB, true, 0},
+		{60000, 12 * MIB, false, 0},
+		{60000, 40 * MIB, false, 0},
 	};
 	const struct history history = {keep_one, free_nothing, 20};
 
@@ -193,6 +200,7 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 
 		maker_init(&m);
 		make_history(&m, &history);
+		m.header->flags = rows[i].flags;
 		m.header->start_time_ticks = 5000 * 100;
 		m.header->start_boottime_ms = 5000000 + rows[i].late_ms;
 		for (uint32_t round = 0; round < history.rounds; round++)
