@@ -105,6 +105,16 @@ assert len(stacks) == 1 and stacks[0][0][1].endswith("/sampled_one.so"), stacks'
 	assert_error 2 'nothing was sampled .*could not map its profile'
 }
 
+@test "one that may not write files either is not killed for the reason" {
+	local blocks
+	for blocks in 0 1; do
+		"$FLMEM" profile run --force -o "$PROFILE" -- /bin/bash -c \
+			'ulimit -v 60000 -f "$1"; exec "$0" functions 1 >/dev/null' "$SAMPLED" "$blocks" 3>&-
+		flmem profile stats "$PROFILE"
+		assert_error 2 'nothing was sampled .*could not map its profile: .*ulimit -v'
+	done
+}
+
 @test "a program that does not load the sampler is not said to have not started" {
 	[ -x /sbin/ldconfig ] && ! readelf -l /sbin/ldconfig | grep -q INTERP || skip "no static program"
 	"$FLMEM" profile run -o "$PROFILE" -- /sbin/ldconfig -p >/dev/null

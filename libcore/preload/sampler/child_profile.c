@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,12 +40,10 @@ static bool name_child_file(char *out, size_t size)
 static int create_child_file(const char *path)
 {
 	struct flmem_profile_header *header = &sampler_life.header;
-	struct rlimit most;
 	int fd;
 
 	*header = sampler_life.inherited;
-	/* The kernel would send SIGXFSZ. */
-	if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < header->file_size) {
+	if (!sampler_may_write(header->file_size)) {
 		errno = EFBIG;
 		return -1;
 	}

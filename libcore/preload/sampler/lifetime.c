@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -308,15 +309,28 @@ bool sampler_read_header(int fd)
 	       is_own_profile(header, fd);
 }
 
+bool sampler_may_write(uint64_t bytes)
+{
+	struct rlimit most;
+
+	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
+}
+
 /* For who reads the file; where that fails it says that the program has not started. */
 static void note_refusal(int fd, const char *why)
 {
-	struct flmem_profile_header *header = &sampler_life.header;
+	struct flmem_profile_header *header = &sampler_life.header, *there;
 
 	sampler_copy_text(header->refusal, sizeof(header->refusal), why);
 	header->phase = FLMEM_PROFILE_REFUSED;
-	if (syscall(SYS_pwrite64, fd, header, sizeof(*header), 0L) < 0)
+	if (sampler_may_write(sizeof(*header)) &&
+	    syscall(SYS_pwrite64, fd, header, sizeof(*header), 0L) == (ssize_t)sizeof(*header))
 		return;
+	there = sampler_map_memory(sizeof(*there), MAP_SHARED, fd);
+	if (!there)
+		return;
+	memcpy(there, header, sizeof(*there));
+	syscall(SYS_munmap, there, sizeof(*there));
 }
 
 int sampler_begin_file(int fd, const char **ret_why)

@@ -32,6 +32,8 @@ HIDDEN void *sampler_map_memory(size_t size, int flags, int fd);
  */
 HIDDEN bool sampler_turn_take(void);
 HIDDEN void sampler_turn_give(void);
+/* Whether files may have so many bytes (ulimit -f); beyond that the kernel sends SIGXFSZ. */
+HIDDEN bool sampler_may_write(uint64_t bytes);
 /* Into the header of `sampler_life`, where sections have nothing used; false: it is not flmem's. */
 HIDDEN bool sampler_read_header(int fd);
 /* 0, or the number of an error; *ret_why: a text for it, or NULL. */
