@@ -53,6 +53,13 @@ assert p.dropped["small_stack"] == 1 and p.lost_bytes >= 100, (p.dropped, p.lost
 	look 'assert not p.dropped["children"], p.dropped'
 }
 
+@test "one on an array of the stack of its thread: nothing below the array is overwritten" {
+	on_stack 'assert held.allocate_inside(700) == 0
+assert free.allocate_inside(700) == 0'
+	look 'p.check()
+assert p.dropped["small_stack"] == 2, p.dropped'
+}
+
 @test "a handler that interrupts a sample and forks: parent and child go on, each with its own profile" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 4M --follow-children -- \
 		"$FLMEM_VICTIMS/sampled/forked_inside" gettid

@@ -339,6 +339,18 @@ assert max(m.time_ms for m in p.timeline.values()) > 49 * days'
 	look 'assert not p.dropped["children"]'
 }
 
+@test "a child that calls vfork before its file is created: the file is not that of the other child" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 1M --follow-children -- \
+		"$FLMEM_VICTIMS/sampled/vforked" /usr/bin/true
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof.*' | wc -l)" = 2 ]
+	local own
+	for own in "$PROFILE".*; do
+		look 'sizes = [l.size for l in p.live.values()]
+assert sys.argv[1].endswith(f".{p.pid}") and not p.exec_count, (sys.argv[1], p.pid, p.exec_count)
+assert sizes.count(4 << 20) == (3 if p.program.endswith("/vforked") else 0), (p.program, sizes)' "$own"
+	done
+}
+
 @test "live bytes at the peak of the process are kept, although all of it was freed" {
 	sample --interval 1 -- peak
 	assert_sampled exact

@@ -101,6 +101,8 @@ FAULTS = (
           ("cli.profile_run/a signal handler that allocates",)),
     Fault("sample-refusal-limit", LIFETIME, "if (sampler_may_write(sizeof(*header)) &&", "if (1 &&",
           "writing a reason only where files may have it", ("cli.profile_handlers/may not write files either",)),
+    Fault("sample-in-vfork", CHILD, "return sampler_control.process &&", "return 0 &&",
+          "not beginning the profile of the parent in a child of vfork()", ("cli.profile_run/calls vfork before",)),
     Fault("sample-in-child", CHILD, "sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)\n\t\tsampler_begin",
           "1)\n\t\tsampler_begin", "leaving children alone",
           ("cli.profile_run/a child samples nothing",)),

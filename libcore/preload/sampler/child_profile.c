@@ -148,6 +148,7 @@ void sampler_child_settle(void)
 	static uint32_t settled;
 	const uint32_t own = (uint32_t)getpid(), holds = sampler_thread.holds;
 
+	sampler_control.process = own;
 	if (settled == own || !holds || !sampler_tables.header)
 		return;
 	settled = own;
@@ -155,10 +156,17 @@ void sampler_child_settle(void)
 	__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);
 }
 
+/* Its memory is that of a child of fork() that has not begun: the file would be of both. */
+static bool is_child_of_vfork(void)
+{
+	return sampler_control.process && sampler_control.process != (uint32_t)getpid();
+}
+
 /* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
 void sampler_child_begin(void)
 {
-	if (!sampler_life.began || sampler_life.dormant || !sampler_turn_take())
+	if (!sampler_life.began || sampler_life.dormant || is_child_of_vfork() ||
+	    !sampler_turn_take())
 		return;
 	/* Another thread may have begun it meanwhile. */
 	if (!sampler_is_active()) {

@@ -259,15 +259,12 @@ void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch)
 		sampler_stack_is_own(address, scratch);
 }
 
-/* Not asked for in the part of the thread's own stack that is known. */
+/* Also within the thread's own stack: a program may have taken some of that for its handlers. */
 bool sampler_stack_has_room(void)
 {
-	const struct sampler_thread *thread = &sampler_thread;
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	stack_t alternate;
 
-	if (here >= thread->stack_low && here < thread->stack_top)
-		return true;
 	if (syscall(SYS_sigaltstack, NULL, &alternate) != 0 || !(alternate.ss_flags & SS_ONSTACK))
 		return true;
 	return here - (uintptr_t)alternate.ss_sp >= STACK_NEED;

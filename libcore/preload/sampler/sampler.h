@@ -156,6 +156,7 @@ struct sampler_mapping {
 struct sampler_control {
 	uint32_t active;
 	uint32_t epoch;
+	uint32_t process;	/* of a child of fork(); a child of vfork() has that of its parent */
 	uint32_t stale_modules; /* counts dlclose() */
 	int64_t live_bytes;
 	uint32_t live_samples;

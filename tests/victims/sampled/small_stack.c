@@ -71,6 +71,51 @@ __attribute__((visibility("default"))) int measure(void)
 	return (int)(called_at - (uintptr_t)low - untouched);
 }
 
+/* So that the sampler knows the thread's stack down to here. */
+static __attribute__((noinline)) void allocate_below(void)
+{
+	volatile char room[4 * LARGE];
+
+	room[0] = room[sizeof(room) / 2] = 0;
+	for (int i = 0; i < 3; i++)
+		allocate();
+}
+
+static int raise_inside(char *stack, size_t size, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK}, old;
+	stack_t alternate = {.ss_sp = stack, .ss_size = size}, before;
+
+	if (sigaltstack(&alternate, &before) || sigaction(SIGUSR1, &action, &old))
+		return -1;
+	raise(SIGUSR1);
+	return sigaction(SIGUSR1, &old, NULL) || sigaltstack(&before, NULL) ? -1 : 0;
+}
+
+/*
+ * On an array of the thread's own stack, of which so many bytes are left in the handler. Returns
+ * how many bytes below it were overwritten.
+ */
+__attribute__((visibility("default"))) int allocate_inside(unsigned left)
+{
+	struct {
+		char below[PAGE], stack[LARGE];
+	} own __attribute__((aligned(64)));
+	size_t size;
+	int overwritten = 0;
+
+	allocate_below();
+	if (raise_inside(own.stack, sizeof(own.stack), note_place))
+		return -1;
+	size = ((uintptr_t)own.stack + sizeof(own.stack) - handled_at + left) & ~(size_t)63;
+	memset(own.below, UNTOUCHED, sizeof(own.below));
+	if (raise_inside(own.stack, size, allocate_here))
+		return -1;
+	for (size_t i = 0; i < sizeof(own.below); i++)
+		overwritten += own.below[i] != UNTOUCHED;
+	return overwritten;
+}
+
 /* On a stack of so many bytes; 0: of which so many are left in the handler. */
 __attribute__((visibility("default"))) int allocate_on(unsigned size, unsigned left)
 {
