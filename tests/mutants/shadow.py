@@ -24,6 +24,7 @@ ARCHIVE = "libcore/libflmem_archive.a"  # the same, of which the linker takes wh
 SAMPLER_OBJECTS = "libcore/CMakeFiles/flmem_sampler.dir"
 SAMPLER_SOURCES = "libcore/preload/sampler/"
 SAMPLER = "libcore/flmem/libflmem-sampler.so"
+CANNOT_START = 127  # of the dynamic linker
 PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
 PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers write down the columns of a line
@@ -108,8 +109,9 @@ class Shadow:
         """The words of the command with which BUILD makes one file."""
         if target not in self.commands:
             raise Failure(f"{self.build} makes no {target}")
-        # CMake encloses links as ": && command && :".
-        return [word for word in shlex.split(self.commands[target]) if word not in (":", "&&")]
+        # CMake encloses links as ": && command && :". A shell takes the backslash from "\$ORIGIN".
+        command = self.commands[target].replace("\\$", "$")
+        return [word for word in shlex.split(command) if word not in (":", "&&")]
 
     def _run(self, words):
         done = subprocess.run(words, cwd=self.build, stdout=subprocess.PIPE,
@@ -219,6 +221,14 @@ class Shadow:
             raise Failure("cli/flmem is not linked with the library of the build")
         theirs = {word: word.replace(libraries, os.path.dirname(own)) for word in rpath}
         self._link("cli/flmem", ("", ""), {library: own, **theirs}.items())
+        self._start("cli/flmem")
+
+    def _start(self, command):
+        """One that the linker cannot start would fail every test, whatever the fault."""
+        done = subprocess.run([os.path.join(self.directory, command), "--version"], check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode == CANNOT_START:
+            raise Failure(done.stdout.decode(errors="replace").strip())
 
     def _words(self, test):
         """(command, environment, time limit) of a test that runs on this build."""
