@@ -2,6 +2,7 @@
 #include "remote/new_thread.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -227,6 +228,24 @@ static pid_t find_by_list(const struct flmem_process *process, const struct flme
 	return found;
 }
 
+static int refuse_not_started(const struct flmem_process *process, struct flmem_error *err)
+{
+	const uint64_t stack = choose_stack(process);
+
+	if (stack > USUAL_STACK)
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"process %d could not start a thread for the code with a stack of %" PRIu64
+			" MiB, which its first one may have (ulimit -s): its memory or its thread "
+			"limits (ulimit -u, pids.max) do not allow that",
+			(int)process->pid, stack >> 20);
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"process %d could not start a thread for the code: its thread limits (ulimit -u, "
+		"pids.max) or its memory do not allow another one",
+		(int)process->pid);
+}
+
 static int find_started(const struct flmem_view *view, bool is_glibc,
 			const struct flmem_tasks *before, struct flmem_new_thread *thread,
 			struct flmem_error *err)
@@ -240,13 +259,7 @@ static int find_started(const struct flmem_view *view, bool is_glibc,
 			break;
 		flmem_clock_sleep_us(LOOK_US);
 	}
-	if (thread->tid)
-		return 0;
-	return flmem_error_set(
-		err, FLMEM_EUNSAFE, 0,
-		"process %d could not start a thread for the code: its thread limits (ulimit -u, "
-		"pids.max) or its memory do not allow another one",
-		(int)view->process->pid);
+	return thread->tid ? 0 : refuse_not_started(view->process, err);
 }
 
 /*

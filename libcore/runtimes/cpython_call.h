@@ -18,6 +18,7 @@
 
 #include "elf/view.h"
 #include "remote/checks/candidates.h"
+#include "remote/seccomp/syscalls.h"
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_source.h"
 
@@ -67,6 +68,7 @@ struct flmem_cpython_function {
 struct flmem_cpython_call {
 	struct flmem_cpython_code code;
 	struct flmem_cpython_function function;
+	const struct flmem_syscall_table *syscalls; /* that the function makes; or NULL */
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */

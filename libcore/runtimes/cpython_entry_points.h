@@ -18,6 +18,7 @@ struct flmem_cpython_session {
 	unsigned threads_started;		/* started so far; all unusable */
 	char unusable[FLMEM_ERROR_MESSAGE_MAX]; /* why the last of them was */
 	bool cannot_start;			/* through the functions of the C library */
+	struct flmem_syscall_list syscalls;	/* of a new thread and what it runs */
 };
 
 /*

@@ -359,6 +359,22 @@ static int run_function(struct flmem_cpython_session *session,
 	return 0;
 }
 
+/* What the function makes comes before what Python code may make, for the reason of a refusal. */
+static const struct flmem_syscall_list *list_thread_syscalls(struct flmem_cpython_session *session)
+{
+	const struct flmem_syscall_table *own = session->call->syscalls;
+	struct flmem_syscall_list *list = &session->syscalls;
+
+	*list = flmem_cpython_syscalls_new_thread;
+	if (own) {
+		const struct flmem_syscall_table *last = list->tables[list->count - 1];
+
+		list->tables[list->count - 1] = own;
+		flmem_syscall_list_add(list, last);
+	}
+	return list;
+}
+
 static int run_code(struct flmem_cpython_session *session, const struct functions *functions,
 		    const struct flmem_new_thread *thread, struct flmem_error *err)
 {
@@ -369,7 +385,7 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 		.timeout_us = session->call->timeout_us,
 		.filter = &filter,
 		.stack_bytes = STACK_BYTES,
-		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.syscalls = list_thread_syscalls(session),
 		.assume_seccomp = session->call->assume_seccomp,
 	};
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
@@ -476,7 +492,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 		.single_pass = true,
 		.guard = *session->call->guard,
 		.filter = &filter,
-		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.syscalls = list_thread_syscalls(session),
 		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result dry_run;
@@ -509,7 +525,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 		.timeout_us = session->call->timeout_us,
 		.single_pass = true,
 		.guard = *session->call->guard,
-		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.syscalls = list_thread_syscalls(session),
 		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result plan;

@@ -113,3 +113,35 @@ while time.monotonic() < until:
 	done
 	assert_sound
 }
+
+# start_confined NUMBER: a Python that is killed for a system call.
+start_confined() {
+	start_victim /usr/bin/python3 -uc '
+import ctypes, sys, time
+libc = ctypes.CDLL(None)
+class Row(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("true", ctypes.c_ubyte), ("false", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("rows", ctypes.POINTER(Row))]
+rows = (Row * 4)(Row(0x20), Row(0x15, 1, 0, int(sys.argv[1])), Row(0x06, 0, 0, 0x7fff0000), Row(0x06, 0, 0, 0x80000000))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Program(4, rows))) == 0
+print("ready", flush=True)
+time.sleep(1000)' "$1"
+}
+
+@test "a filter that kills for a call of the sampler: refused, also with --assume-seccomp" {
+	local call options
+	requires root
+	[ "$(status_field self Seccomp)" = 0 ] || skip "the tests run under a seccomp filter: no filter can be read"
+	for call in 27:mincore 131:sigaltstack 310:process_vm_readv; do
+		for options in '' --assume-seccomp; do
+			start_confined "${call%:*}"
+			# shellcheck disable=SC2086 # of one word or of none
+			flmem profile attach --pid "$VICTIM" -o "$PROFILE" $options
+			assert_error 5 "would kill the process for ${call#*:}\(...\), which the sampler makes"
+			assert_victim_unharmed
+			stop_victims
+		done
+	done
+	[ ! -e "$PROFILE" ]
+}

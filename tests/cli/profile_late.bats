@@ -62,3 +62,16 @@ redirected() {
 	detach
 	assert_sound
 }
+
+@test "a fork in the handler of a signal that interrupts a fork: no fork is thought to go on" {
+	local threads=$FLMEM_VICTIMS/sampled/threads.so
+	start_attachable
+	order call "$threads" find_in_threads
+	attach
+	order call "$threads" fork_in_fork
+	[ "$ANSWER" = 0 ]
+	order load "$FLMEM_VICTIMS/sampled/registered.so"
+	redirected registered.so
+	detach
+	assert_sound
+}

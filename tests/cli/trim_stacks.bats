@@ -62,6 +62,19 @@ time.sleep(1000)'
 	assert_silent
 }
 
+@test "a first thread that may have a stack for which there is no memory: that is the reason" {
+	[ "$(ulimit -Hs)" = unlimited ] || skip "the stack has a hard limit (ulimit -Hs)"
+	start_victim /usr/bin/python3 -uc '
+import resource, time
+resource.setrlimit(resource.RLIMIT_STACK, (1 << 62, resource.RLIM_INFINITY))
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"a stack of 4398046511104 MiB, which its first one may have (ulimit -s)"* ]] || fail "$output"
+	assert_victim_unharmed
+}
+
 # Python reads the clock to wait for its lock, in user space: SIGSEGV, if the new thread inherits that from the one that pauses.
 collect_beside_a_forbidden_clock() {
 	start_victim "$PYTHON" -uc '

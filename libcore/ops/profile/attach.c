@@ -73,6 +73,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	const struct flmem_attach_options *options = &attempt->options;
 	const struct flmem_cpython_call call = {
 		.function = *function,
+		.syscalls = &flmem_attached_syscalls,
 		.guard = &guard,
 		.timeout_us =
 			options->timeout_us ? options->timeout_us : FLMEM_ATTACH_TIMEOUT_US_DEFAULT,

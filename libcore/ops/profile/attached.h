@@ -10,6 +10,7 @@
 #include "base/files/file_place.h"
 #include "ops/target/inspection.h"
 #include "preload/sampler_state.h"
+#include "remote/seccomp/syscalls.h"
 
 /* The sampler that a process has loaded; `module` NULL: none. */
 struct flmem_attached {
@@ -20,6 +21,9 @@ struct flmem_attached {
 /* FLMEM_EUNSUPPORTED: one of another version; FLMEM_EFAILED: its memory cannot be read. */
 int flmem_attached_read(const struct flmem_target_inspection *target,
 			struct flmem_attached *ret_attached, struct flmem_error *err);
+
+/* What the process does in malloc() from then on, and to load the sampler. */
+extern const struct flmem_syscall_table flmem_attached_syscalls;
 
 /* FLMEM_EUNSUPPORTED: a thread has seccomp filters that the others do not have. */
 int flmem_attached_threads_check(const struct flmem_process *process, struct flmem_error *err);

@@ -4,9 +4,50 @@
  * when it was borrowed; another one may have added a filter of its own, which kills the process.
  */
 
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
 #include "ops/profile/attached.h"
 #include "proc/status.h"
 #include "proc/task.h"
+
+/* Without one of them the sampler, or its loading, fails or records less. */
+#define SAMPLER_CALL(name)                             \
+	{                                              \
+		SYS_##name, #name, FLMEM_FAILURE_FINE, \
+		{                                      \
+			{                              \
+				0                      \
+			}                              \
+		}                                      \
+	}
+
+/* libcore/preload/sampler/, and dlopen() and unlink() of its file. */
+static const struct flmem_syscall sampler_rows[] = {
+	SAMPLER_CALL(openat),	       SAMPLER_CALL(read),
+	SAMPLER_CALL(close),	       SAMPLER_CALL(pread64),
+	SAMPLER_CALL(pwrite64),	       SAMPLER_CALL(fstat),
+	SAMPLER_CALL(newfstatat),      SAMPLER_CALL(mmap),
+	SAMPLER_CALL(munmap),	       SAMPLER_CALL(mprotect),
+	SAMPLER_CALL(madvise),	       SAMPLER_CALL(mincore),
+	SAMPLER_CALL(mremap),	       SAMPLER_CALL(process_vm_readv),
+	SAMPLER_CALL(rt_sigprocmask),  SAMPLER_CALL(sigaltstack),
+	SAMPLER_CALL(gettid),	       SAMPLER_CALL(getpid),
+	SAMPLER_CALL(getppid),	       SAMPLER_CALL(geteuid),
+	SAMPLER_CALL(getrandom),       SAMPLER_CALL(prlimit64),
+	SAMPLER_CALL(clock_gettime),   SAMPLER_CALL(nanosleep),
+	SAMPLER_CALL(clock_nanosleep), SAMPLER_CALL(readlinkat),
+	SAMPLER_CALL(unlinkat),
+#ifdef SYS_readlink
+	SAMPLER_CALL(readlink),	       SAMPLER_CALL(unlink),
+#endif
+};
+
+const struct flmem_syscall_table flmem_attached_syscalls = {
+	.maker = "the sampler",
+	.rows = sampler_rows,
+	.count = FLMEM_ARRAY_SIZE(sampler_rows),
+};
 
 static bool has_same_filters(const struct flmem_status *one, const struct flmem_status *other)
 {

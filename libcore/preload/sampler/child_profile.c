@@ -148,7 +148,8 @@ void sampler_child_settle(void)
 	static uint32_t settled;
 	const uint32_t own = (uint32_t)getpid(), holds = sampler_thread.holds;
 
-	sampler_control.process = own;
+	if (sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)
+		sampler_control.process = own;
 	if (settled == own || !holds || !sampler_tables.header)
 		return;
 	settled = own;

@@ -42,7 +42,7 @@ static void add_to_count(uint32_t *count, uint32_t number)
 /* Those of others are called later, so none of their locks is held. */
 static void begin_fork(void)
 {
-	sampler_thread.forking = 1;
+	sampler_thread.forking++;
 	add_to_count(&forking, 1);
 	for (unsigned i = 0; i < WAITS_MAX && read_count(&walking); i++) {
 		add_to_count(&forking, -1U);
@@ -51,12 +51,16 @@ static void begin_fork(void)
 	}
 }
 
-/* Not after a fork that was on its way when the handlers were registered. */
+/*
+ * Not after a fork that was on its way when the handlers were registered. A signal handler may have
+ * forked in the middle of another fork.
+ */
 static void end_fork_in_parent(void)
 {
-	if (sampler_thread.forking)
-		add_to_count(&forking, -1U);
-	sampler_thread.forking = 0;
+	if (!sampler_thread.forking)
+		return;
+	add_to_count(&forking, -1U);
+	sampler_thread.forking--;
 }
 
 /* The other threads of the parent are not there. */

@@ -34,7 +34,7 @@ struct sampler_thread {
 	uint32_t pid;
 	uint8_t busy;	 /* inside the sampler */
 	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
-	uint8_t forking; /* from its own handler before a fork() to the one behind it */
+	uint8_t forking; /* calls of fork(), from its own handler before it to the one behind */
 	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
 };
 
@@ -156,7 +156,7 @@ struct sampler_mapping {
 struct sampler_control {
 	uint32_t active;
 	uint32_t epoch;
-	uint32_t process;	/* of a child of fork(); a child of vfork() has that of its parent */
+	uint32_t process; /* of a child of fork(); a child of vfork() has that of its parent */
 	uint32_t stale_modules; /* counts dlclose() */
 	int64_t live_bytes;
 	uint32_t live_samples;

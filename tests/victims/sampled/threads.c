@@ -5,6 +5,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,9 +133,15 @@ static void show_wait(void)
 		close(fd);
 }
 
+static volatile sig_atomic_t interrupts_fork;
+
 /* A handler of the program before a fork, which waits for a file. */
 static void wait_for_file(void)
 {
+	if (interrupts_fork) {
+		interrupts_fork = 0;
+		raise(SIGUSR1);
+	}
 	if (*file)
 		show_wait();
 	if (*file)
@@ -156,6 +164,32 @@ static void *fork_once(void *unused)
 	waitpid(child, NULL, 0);
 	*file = '\0';
 	return NULL;
+}
+
+static int fork_and_wait(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(0);
+	return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
+static void fork_in_handler(int signal)
+{
+	(void)signal;
+	if (fork_and_wait())
+		abort();
+}
+
+/* A signal arrives in the middle of a fork, and its handler forks. */
+EXPORT int fork_in_fork(void)
+{
+	struct sigaction action = {.sa_handler = fork_in_handler};
+
+	interrupts_fork = 1;
+	return sigaction(SIGUSR1, &action, NULL) || fork_and_wait();
 }
 
 /* A fork that lasts until the file is there. */
