@@ -24,6 +24,8 @@ ARCHIVE = "libcore/libflmem_archive.a"  # the same, of which the linker takes wh
 SAMPLER_OBJECTS = "libcore/CMakeFiles/flmem_sampler.dir"
 SAMPLER_SOURCES = "libcore/preload/sampler/"
 SAMPLER = "libcore/flmem/libflmem-sampler.so"
+READY_OBJECTS = "libcore/CMakeFiles/flmem_sampler_ready.dir"
+READY = "libcore/flmem/libflmem-sampler-ready.so"  # that attach loads
 CANNOT_START = 127  # of the dynamic linker
 PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
@@ -194,6 +196,9 @@ class Shadow:
             os.unlink(own)
             link_directory(os.path.join(self.build, beside), own)
         self._link(SAMPLER, changed)
+        file, text = self.planted
+        ready = READY_OBJECTS + changed[0][len(SAMPLER_OBJECTS):]
+        self._link(READY, (ready, self._compile_text(ready, os.path.join(self.root, file), text)))
 
     def link(self, test, changed):
         """What a test runs: its own program, or the command with its library."""
