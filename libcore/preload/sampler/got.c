@@ -522,13 +522,18 @@ static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
+static void walk_objects(int (*walk)(struct dl_phdr_info *, size_t, void *), struct pass *pass)
+{
+	sampler_walk_begin();
+	dl_iterate_phdr(walk, pass);
+	sampler_walk_end();
+}
+
 const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries)
 {
 	struct pass pass = {.python = python};
 
-	sampler_walk_begin();
-	dl_iterate_phdr(redirect_locked, &pass);
-	sampler_walk_end();
+	walk_objects(redirect_locked, &pass);
 	*entries = pass.entries;
 	return pass.why;
 }
@@ -541,9 +546,7 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 	if (!has_changed_unbound)
 		return;
 	syscall(SYS_nanosleep, &pause, NULL);
-	sampler_walk_begin();
-	dl_iterate_phdr(redirect_locked, &pass);
-	sampler_walk_end();
+	walk_objects(redirect_locked, &pass);
 	if (pass.visit && !pass.why)
 		*entries = pass.entries;
 	has_changed_unbound = false;
@@ -553,9 +556,7 @@ uint64_t sampler_got_restore(void)
 {
 	struct pass pass = {0};
 
-	sampler_walk_begin();
-	dl_iterate_phdr(restore_locked, &pass);
-	sampler_walk_end();
+	walk_objects(restore_locked, &pass);
 	return pass.entries.locked + (pass.why != NULL);
 }
 

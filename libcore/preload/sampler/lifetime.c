@@ -214,13 +214,14 @@ static void begin_sampling(void)
 	struct sampler_control *control = &sampler_control;
 
 	begin_header(sampler_tables.header);
-	sampler_show_sampling();
 	control->round_record = FLMEM_PROFILE_NONE;
 	control->paced = 0;
 	control->epoch = ++epochs;
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->active, 1, __ATOMIC_RELEASE);
 	sampler_timeline_tick(0, true);
+	/* From now on another thread may end it, and unmap what this one has used. */
+	sampler_show_sampling();
 }
 
 /* NULL, or why not. */

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What threads of C do while their process is attached to. Each function returns 0. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,4 +222,34 @@ EXPORT int find_in_threads(void)
 	for (unsigned i = 0; i < OPENERS; i++)
 		failed |= start(find_in_self);
 	return failed;
+}
+
+#define PHASE_OFFSET 12 /* in flmem_sampler_state */
+#define SAMPLING     2U
+
+static void *detach_at_once(void *unused)
+{
+	void (*order)(const char *order, char *answer);
+	const char *state;
+	uint32_t phase = 0;
+	char answer[512];
+
+	(void)unused;
+	while (!(state = dlsym(RTLD_DEFAULT, "flmem_sampler_state")))
+		usleep(PAUSE_US);
+	*(void **)&order = dlsym(RTLD_DEFAULT, "flmem_sampler_order");
+	while (phase != SAMPLING) {
+		sched_yield();
+		memcpy(&phase, state + PHASE_OFFSET, sizeof(phase));
+	}
+	order("detach", answer);
+	if (strcmp(answer, "flmem: ok") != 0)
+		abort();
+	return NULL;
+}
+
+/* Ends a profile as soon as there is one, as another flmem could. */
+EXPORT int detach_when_attached(void)
+{
+	return start(detach_at_once);
 }
