@@ -215,8 +215,8 @@ static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALLS_LOCK,
 	FLMEM_CALL_CLOCK,
 	FLMEM_CALL_PLAIN(sched_yield),
-	{SYS_getrandom, "getrandom", FLMEM_FAILURE_FINE, {{0}}},
-	{SYS_getrusage, "getrusage", FLMEM_FAILURE_FINE, {{0}}},
+	FLMEM_CALL_FINE(getrandom),
+	FLMEM_CALL_FINE(getrusage),
 	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
 };
 

@@ -187,6 +187,18 @@ void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTH
 	out[whole ? used - 1 : 0] = '\0';
 }
 
+bool flmem_python_word_text(const struct flmem_python_word *word,
+			    char ret_text[FLMEM_PYTHON_DOTTED_MAX])
+{
+	size_t length = word->place.end - word->place.start;
+
+	if (length >= FLMEM_PYTHON_DOTTED_MAX)
+		return false;
+	memcpy(ret_text, word->text, length);
+	ret_text[length] = '\0';
+	return true;
+}
+
 bool flmem_python_ends(const struct flmem_python_word *word)
 {
 	return word->kind == FLMEM_PYTHON_LINE || word->kind == FLMEM_PYTHON_END ||

@@ -69,6 +69,10 @@ void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTH
 /* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */
 bool flmem_python_ends(const struct flmem_python_word *word);
 
+/* The word as a text; false if it has no room. */
+bool flmem_python_word_text(const struct flmem_python_word *word,
+			    char ret_text[FLMEM_PYTHON_DOTTED_MAX]);
+
 /* Whether the word is "=" or begins "-=", "//=" and the like, which assign, too. */
 bool flmem_python_assigns(const struct flmem_python_reader *reader);
 

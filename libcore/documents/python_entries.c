@@ -50,12 +50,9 @@ static int add_open_entry(struct flmem_cursor *cursor, struct flmem_node *root,
 {
 	const struct flmem_place nowhere = {.line = 1, .column = 1};
 	char text[FLMEM_PYTHON_DOTTED_MAX];
-	size_t length = name->place.end - name->place.start;
 
-	if (length >= sizeof(text))
+	if (!flmem_python_word_text(name, text))
 		return 0;
-	memcpy(text, name->text, length);
-	text[length] = '\0';
 	if (!*list) {
 		*list = flmem_python_node_add(cursor, root, "entries", NULL, &nowhere);
 		if (!*list)

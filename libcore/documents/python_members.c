@@ -20,12 +20,9 @@ int flmem_python_member_defined(struct flmem_cursor *cursor,
 				const struct flmem_python_word *name)
 {
 	char text[FLMEM_PYTHON_DOTTED_MAX];
-	size_t length = name->place.end - name->place.start;
 
-	if (length >= sizeof(text))
+	if (!flmem_python_word_text(name, text))
 		return 0;
-	memcpy(text, name->text, length);
-	text[length] = '\0';
 	return add_definition(cursor, members, text, &name->place);
 }
 

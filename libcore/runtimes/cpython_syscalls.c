@@ -46,8 +46,8 @@ static const struct flmem_syscall thread_rows[] = {
 	 {{0}, {0}, FLMEM_ARG_IS(ADVICE_GUARD_INSTALL)}},
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_PRIVATE)}},
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
-	{SYS_set_robust_list, "set_robust_list", FLMEM_FAILURE_FINE, {{0}}},
-	{SYS_rseq, "rseq", FLMEM_FAILURE_FINE, {{0}}},
+	FLMEM_CALL_FINE(set_robust_list),
+	FLMEM_CALL_FINE(rseq),
 	/* remote/borrow_state.c */
 	{SYS_prctl,
 	 "prctl",

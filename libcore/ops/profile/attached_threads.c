@@ -11,35 +11,27 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-/* Without one of them the sampler, or its loading, fails or records less. */
-#define SAMPLER_CALL(name)                             \
-	{                                              \
-		SYS_##name, #name, FLMEM_FAILURE_FINE, \
-		{                                      \
-			{                              \
-				0                      \
-			}                              \
-		}                                      \
-	}
-
-/* libcore/preload/sampler/, and dlopen() and unlink() of its file. */
+/*
+ * libcore/preload/sampler/, and dlopen() and unlink() of its file. Without one of them the sampler,
+ * or its loading, fails or records less.
+ */
 static const struct flmem_syscall sampler_rows[] = {
-	SAMPLER_CALL(openat),	       SAMPLER_CALL(read),
-	SAMPLER_CALL(close),	       SAMPLER_CALL(pread64),
-	SAMPLER_CALL(pwrite64),	       SAMPLER_CALL(fstat),
-	SAMPLER_CALL(newfstatat),      SAMPLER_CALL(mmap),
-	SAMPLER_CALL(munmap),	       SAMPLER_CALL(mprotect),
-	SAMPLER_CALL(madvise),	       SAMPLER_CALL(mincore),
-	SAMPLER_CALL(mremap),	       SAMPLER_CALL(process_vm_readv),
-	SAMPLER_CALL(rt_sigprocmask),  SAMPLER_CALL(sigaltstack),
-	SAMPLER_CALL(gettid),	       SAMPLER_CALL(getpid),
-	SAMPLER_CALL(getppid),	       SAMPLER_CALL(geteuid),
-	SAMPLER_CALL(getrandom),       SAMPLER_CALL(prlimit64),
-	SAMPLER_CALL(clock_gettime),   SAMPLER_CALL(nanosleep),
-	SAMPLER_CALL(clock_nanosleep), SAMPLER_CALL(readlinkat),
-	SAMPLER_CALL(unlinkat),
+	FLMEM_CALL_FINE(openat),	  FLMEM_CALL_FINE(read),
+	FLMEM_CALL_FINE(close),		  FLMEM_CALL_FINE(pread64),
+	FLMEM_CALL_FINE(pwrite64),	  FLMEM_CALL_FINE(fstat),
+	FLMEM_CALL_FINE(newfstatat),	  FLMEM_CALL_FINE(mmap),
+	FLMEM_CALL_FINE(munmap),	  FLMEM_CALL_FINE(mprotect),
+	FLMEM_CALL_FINE(madvise),	  FLMEM_CALL_FINE(mincore),
+	FLMEM_CALL_FINE(mremap),	  FLMEM_CALL_FINE(process_vm_readv),
+	FLMEM_CALL_FINE(rt_sigprocmask),  FLMEM_CALL_FINE(sigaltstack),
+	FLMEM_CALL_FINE(gettid),	  FLMEM_CALL_FINE(getpid),
+	FLMEM_CALL_FINE(getppid),	  FLMEM_CALL_FINE(geteuid),
+	FLMEM_CALL_FINE(getrandom),	  FLMEM_CALL_FINE(prlimit64),
+	FLMEM_CALL_FINE(clock_gettime),	  FLMEM_CALL_FINE(nanosleep),
+	FLMEM_CALL_FINE(clock_nanosleep), FLMEM_CALL_FINE(readlinkat),
+	FLMEM_CALL_FINE(unlinkat),
 #ifdef SYS_readlink
-	SAMPLER_CALL(readlink),	       SAMPLER_CALL(unlink),
+	FLMEM_CALL_FINE(readlink),	  FLMEM_CALL_FINE(unlink),
 #endif
 };
 

@@ -54,15 +54,17 @@ struct flmem_syscall {
 };
 
 /* A call with arguments that do not matter or are unknown. */
-#define FLMEM_CALL_PLAIN(name)                            \
-	{                                                 \
-		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
-		{                                         \
-			{                                 \
-				0                         \
-			}                                 \
-		}                                         \
+#define FLMEM_CALL_ANY(name, failure)       \
+	{                                   \
+		SYS_##name, #name, failure, \
+		{                           \
+			{                   \
+				0           \
+			}                   \
+		}                           \
 	}
+#define FLMEM_CALL_PLAIN(name) FLMEM_CALL_ANY(name, FLMEM_FAILURE_REFUSED)
+#define FLMEM_CALL_FINE(name)  FLMEM_CALL_ANY(name, FLMEM_FAILURE_FINE)
 
 /* The calls of one function or of one piece of code. */
 struct flmem_syscall_table {
