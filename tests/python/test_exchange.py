@@ -2,6 +2,7 @@
 """The client of exchanges in Python, against servers that lie; with NumPy and PyTorch where they are there."""
 
 import contextlib
+import ctypes
 import fractions
 import gc
 import hashlib
@@ -12,10 +13,11 @@ import struct
 import sys
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
-from flmem import _exchange_http, exchange
+from flmem import _crc32c, _exchange_http, exchange
 
 sys.path.insert(0, os.path.join(os.environ["FLMEM_SOURCE"], "tests"))
 from harness import exchange_fake  # noqa: E402
@@ -126,6 +128,21 @@ class Push(Exchanges):
                 self.client(server).push(model(), **words)
             upload = next(iter(server.uploads.values()))
             self.assertEqual(upload["metadata"]["sha256"], hashlib.sha256(bytes(upload["data"])).hexdigest())
+
+    def test_the_data_are_there_while_the_library_reads_them(self):
+        # Other threads of Python run meanwhile, and take memory that is free.
+        @ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
+        def update(crc, place, size):
+            others = [bytes([at]) * size for at in range(64)]
+            found.append(ctypes.string_at(place, size))
+            return crc + len(others)
+
+        library = types.SimpleNamespace(flmem_exchange_crc32c=update, flmem_exchange_crc32c_join=unittest.mock.Mock())
+        for size in (1, 40, 1000, 40000):
+            for data in (noise(size), bytearray(noise(size))):
+                found = []
+                self.assertEqual(_crc32c.Crc32c(library).update(3, memoryview(data)), 67)
+                self.assertEqual(found, [bytes(data)])
 
     def test_bytes_of_two_models_are_not_mixed(self):
         server = self.serve()

@@ -10,7 +10,7 @@ from . import _library
 __all__ = ["Crc32c", "find", "header"]
 
 
-def _pointer(view: memoryview) -> Any:
+def _readable(view: memoryview) -> Any:
     if view.readonly:
         return view.tobytes()
     return (ctypes.c_char * view.nbytes).from_buffer(view)
@@ -29,7 +29,8 @@ class Crc32c:
         """Continues the checksum of what came before."""
         if not view.nbytes:
             return crc
-        found: int = self._update(crc, ctypes.cast(_pointer(view), ctypes.c_void_p), view.nbytes)
+        # The argument itself: a cast would not keep a copy alive during the call.
+        found: int = self._update(crc, _readable(view), view.nbytes)
         return found
 
     def join(self, first: int, second: int, length: int) -> int:
