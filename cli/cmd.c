@@ -59,6 +59,24 @@ const char *cmd_nearest(const struct cmd *const *table, const char *word)
 	return opt_nearest(word, words, count);
 }
 
+bool cmd_suggest(const char *word, char *out, size_t size)
+{
+	const char *nearest = cmd_nearest(cmd_table, word);
+	size_t length = 0;
+
+	out[0] = '\0';
+	for (const struct cmd *const *c = cmd_table; *c && length < size; c++) {
+		const struct cmd *verb = cmd_find_verb(*c, word);
+
+		if (verb)
+			length += (size_t)snprintf(out + length, size - length, "%s'%s'",
+						   length ? " or " : "", verb->name);
+	}
+	if (!length && nearest)
+		snprintf(out, size, "'%s'", nearest);
+	return length || nearest;
+}
+
 void cmd_raise_descriptor_limit(void)
 {
 	struct rlimit limit;

@@ -53,6 +53,12 @@ void cmd_join_name(const struct cmd *cmd, char separator, char *out, size_t size
 /* The word in `table` nearest to this one; NULL if none is near. */
 const char *cmd_nearest(const struct cmd *const *table, const char *word);
 
+/*
+ * What an unknown command may stand for, in quotes: the verbs with this name, whatever command they
+ * are below, else the command nearest to it. False: nothing.
+ */
+bool cmd_suggest(const char *word, char *out, size_t size);
+
 #define CMD_NAME_MAX 64
 
 /*

@@ -10,12 +10,17 @@
 static int refuse_topic(const struct cmd *cmd, const struct cmd *above, const char *word)
 {
 	struct flmem_error err = {0};
-	char shown[64];
+	char shown[64], meant[2 * CMD_NAME_MAX];
 
 	flmem_text_escape(word, shown, sizeof(shown));
-	flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s%s%s'; see 'flmem help%s%s'",
-			above ? above->name : "", above ? " " : "", shown, above ? " " : "",
-			above ? above->name : "");
+	if (above)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s %s'; see 'flmem help %s'",
+				above->name, shown, above->name);
+	else if (cmd_suggest(word, meant, sizeof(meant)))
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s'; did you mean %s?", shown,
+				meant);
+	else
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s'; see 'flmem help'", shown);
 	return cmd_fail(cmd, false, &err);
 }
 

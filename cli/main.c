@@ -16,16 +16,19 @@
 
 static int report_unknown_command(const char *word)
 {
-	const char *nearest, *kind = word[0] == '-' ? "option" : "command";
+	const char *kind = word[0] == '-' ? "option" : "command", *option;
+	char shown[64], meant[2 * CMD_NAME_MAX] = "";
 	struct flmem_error err = {0};
-	char shown[64];
 
 	flmem_text_escape(word, shown, sizeof(shown));
-	nearest = word[0] == '-' ? opt_nearest_option(opt_globals, word)
-				 : cmd_nearest(cmd_table, word);
-	if (nearest)
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; did you mean '%s%s'?",
-				kind, shown, word[0] == '-' ? "--" : "", nearest);
+	option = word[0] == '-' ? opt_nearest_option(opt_globals, word) : NULL;
+	if (option)
+		snprintf(meant, sizeof(meant), "'--%s'", option);
+	else if (word[0] != '-')
+		cmd_suggest(word, meant, sizeof(meant));
+	if (meant[0])
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; did you mean %s?", kind,
+				shown, meant);
 	else
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; see 'flmem help'", kind,
 				shown);

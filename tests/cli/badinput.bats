@@ -26,6 +26,19 @@ load helpers
 	assert_error 2 "unknown option '-x'; see 'flmem help'"
 }
 
+@test "a subcommand without its command is named with it" {
+	flmem leaks
+	assert_error 2 "unknown command 'leaks'; did you mean 'profile leaks'?"
+	flmem diff
+	assert_error 2 "unknown command 'diff'; did you mean 'profile diff' or 'aggregate diff'?"
+	flmem help flamegraph
+	assert_error 2 "no help on 'flamegraph'; did you mean 'profile flamegraph'?"
+	flmem help detekt
+	assert_error 2 "no help on 'detekt'; did you mean 'detect'?"
+	flmem help nothing-near
+	assert_error 2 "no help on 'nothing-near'; see 'flmem help'"
+}
+
 @test "an unknown option is refused" {
 	flmem help --unknown
 	assert_error 2 "flmem help: unknown option '--unknown'"
