@@ -55,9 +55,14 @@ static const struct flmem_module *find_in_program(const struct flmem_modules *mo
 }
 
 /* Before 2.34, glibc has its threads in a second library (nptl/version.c has its banner). */
-static const struct flmem_module *find_thread_library(const struct flmem_modules *modules)
+const struct flmem_module *flmem_thread_library(const struct flmem_modules *modules,
+						const struct flmem_module *library)
 {
 	static const char banner[] = "Native POSIX Threads Library";
+	uint64_t unused;
+
+	if (flmem_module_symbol(library, "pthread_create", &unused))
+		return library;
 
 	for (size_t i = 0; i < modules->rank_count; i++) {
 		const struct flmem_module *module = modules->by_rank[i];
@@ -103,7 +108,6 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	struct flmem_thread_functions functions = {0};
 	const struct flmem_module *library = flmem_libc_module(modules, &functions.is_glibc);
 	const struct flmem_module *threads = library;
-	uint64_t unused;
 
 	/*
 	 * Its interceptors fail in a thread that pthread_create() of ThreadSanitizer has not
@@ -116,8 +120,8 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 				       (int)view->process->pid);
 	if (!modules->has_link_map) /* static: the program itself */
 		library = threads = find_in_program(modules, &functions.is_glibc);
-	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))
-		threads = find_thread_library(modules);
+	else if (library)
+		threads = flmem_thread_library(modules, library);
 	if (!library || !threads || !find_thread_functions(library, threads, &functions))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,

@@ -53,6 +53,13 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 				struct flmem_error *err);
 
 /*
+ * The module that has pthread_create(): the C library itself, or before glibc 2.34 a second one.
+ * NULL if neither has it.
+ */
+const struct flmem_module *flmem_thread_library(const struct flmem_modules *modules,
+						const struct flmem_module *library);
+
+/*
  * Starts it; `options` apply to the thread that starts it: a blocked one, or with `computing` that
  * thread, whose `filter` then has to exclude the C library and the loader, which may hold locks.
  * FLMEM_EUNSAFE: no thread could be borrowed, none was started (limits), or the new one could not

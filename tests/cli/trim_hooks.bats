@@ -250,27 +250,7 @@ start_registered() {
 start_replaced() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
-	start_victim /bin/sh -c "exec \"\$@\" <>'$INPUT'" sh /usr/bin/python3 -uc '
-import ctypes, os, struct, sys, threading
-lock = threading.Lock()
-def replaced(*unused):
-    with lock:
-        return 0
-kept = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(replaced)
-libc = ctypes.CDLL(None)
-if sys.argv[1:]:
-    place = ctypes.cast(getattr(libc, sys.argv[1]), ctypes.c_void_p).value
-    assert libc.mprotect(ctypes.c_void_p(place & -4096), ctypes.c_size_t(8192), 7) == 0
-    target = struct.pack("<Q", ctypes.cast(kept, ctypes.c_void_p).value)
-    ctypes.memmove(place, b"\x48\xb8" + target + b"\xff\xe0", 12)
-held = [bytearray(3000) for i in range(20000)]
-del held[::2]
-print("ready", flush=True)
-with lock:
-    os.read(0, 1)
-print("go on", flush=True)
-os.read(0, 1)
-os.read(0, 1)' "$@"
+	start_victim /bin/sh -c "exec \"\$@\" <>'$INPUT'" sh /usr/bin/python3 "$FLMEM_TESTS/victims/safe_replaced.py" "$@"
 }
 
 @test "no thread runs what a library put in the place of a function of the C library" {

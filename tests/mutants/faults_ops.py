@@ -32,7 +32,7 @@ FAULTS = (
     Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0;", "0;",
           "not running what was put in the place of a function of the C library",
           ("cli.trim_hooks/in the place",)),
-    Fault("replaced-start", HOOKS, "rc = check_replaced_code(view, start_functions, err);", "rc = 0;",
+    Fault("replaced-start", HOOKS, "rc = check_replaced_start(view, err);", "rc = 0;",
           "not starting a thread by a function that was replaced",
           ("cli.trim_hooks/in the place",)),
     Fault("overwritten-calls", GADGETS, "if (check_gadgets(view, &gadgets, err))", "if (0 && check_gadgets(view, &gadgets, err))",

@@ -269,6 +269,36 @@ def run_target(flmem, world, entry, options):
             tally.outcomes["refused"], middle, stopped, killed, len(found))
 
 
+def try_replaced(flmem, world):
+    """Problems with a program in which a function that starts threads has been replaced."""
+    with subprocess.Popen(world.wrapper + ["/usr/bin/python3", "/tmp/victims/safe_replaced.py", "pthread_create"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            if process.stdout.readline() != b"ready\n":
+                return ["it does not start"]
+            pid = list(descendants(process.pid))[-1]
+            status, stdout, _, _ = flmem.run("trim", "--pid", str(pid), "--gc", "--timeout", "1s", "--json")
+            problems = [] if "the code of pthread_create() in the C library" in stdout else \
+                [f"it is not refused: status {status}, {stdout[-500:]}"]
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            if not select.select([process.stdout], [], [], victim.PROGRESS_S)[0] or \
+                    process.stdout.readline() != b"go on\n":
+                problems.append("it does not go on")
+            return problems
+        finally:
+            process.kill()
+
+
+def run_replaced(flmem, world):
+    """As run_target()."""
+    problems = try_replaced(flmem, world)
+    for problem in problems:
+        print(f"PROBLEM: {world.name}, replaced pthread_create: {problem}", flush=True)
+    return (f"{world.name}, replaced pthread_create", world.libc, world.python, "glibc", 0, int(not problems), "-", "-",
+            0, len(problems))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -289,6 +319,7 @@ def main():
             continue
         rows += [run_target(flmem, world, entry, options)
                  for entry in targets(world) + code_targets(world)]
+        rows.append(run_replaced(flmem, world))
     if not rows:
         skip("; ".join(absent))
     report.table(("target", "glibc", "Python", "allocator", "trimmed", "refused", "median MiB",

@@ -12,6 +12,7 @@
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
 #include "preload/sampler_state.h"
+#include "remote/new_thread.h"
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
 
@@ -52,12 +53,9 @@ static const char *const start_functions[] = {
 	NULL,
 };
 
-static int check_replaced_code(const struct flmem_view *view, const char *const *names,
-			       struct flmem_error *err)
+static int check_replaced_code(const struct flmem_view *view, const struct flmem_module *library,
+			       const char *const *names, struct flmem_error *err)
 {
-	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-
 	for (size_t i = 0; library && names[i]; i++)
 		if (is_code_replaced(view, library, names[i]))
 			return flmem_error_set(
@@ -66,6 +64,20 @@ static int check_replaced_code(const struct flmem_view *view, const char *const 
 				"replaced by other code, which a borrowed thread must not run",
 				names[i], (int)view->process->pid);
 	return 0;
+}
+
+/* Before glibc 2.34 some of the functions are in a second library. */
+static int check_replaced_start(const struct flmem_view *view, struct flmem_error *err)
+{
+	bool is_glibc;
+	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	const struct flmem_module *threads =
+		library ? flmem_thread_library(view->modules, library) : NULL;
+	int rc = check_replaced_code(view, library, start_functions, err);
+
+	if (!rc && threads != library)
+		rc = check_replaced_code(view, threads, start_functions, err);
+	return rc;
 }
 
 /* The module whose function of this name an allocator calls; NULL where it calls none. */
@@ -211,7 +223,7 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 {
 	bool is_glibc;
 	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	int rc = check_replaced_code(view, release_functions, err);
+	int rc = check_replaced_code(view, library, release_functions, err);
 
 	if (library && !rc)
 		rc = check_preloaded(view, found, library, err);
@@ -252,7 +264,7 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
 	if (!rc)
-		rc = check_replaced_code(view, start_functions, err);
+		rc = check_replaced_start(view, err);
 	if (rc)
 		return rc;
 	if (!start)
