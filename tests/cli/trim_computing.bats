@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# flmem trim --gc and --python in a Python whose only thread computes: exceptions of the program's
+# flmem trim --gc and --python in a Python whose threads compute: exceptions of the program's
 # signal handlers stay the program's, and a full address space kills nobody.
 # shellcheck disable=SC2030,SC2031 # bats' run sets status here
 
@@ -57,6 +57,24 @@ collect_beside_a_raising_handler() {
 
 @test "an exception of a signal handler reaches the program, and no other does" {
 	each_python collect_beside_a_raising_handler
+}
+
+# The lender is stopped while the others are read: that one thread of the process is stopped is no reason then.
+collect_where_all_compute() {
+	start_victim "$PYTHON" -uc '
+import hashlib, threading
+def derive():
+    hashlib.pbkdf2_hmac("sha256", b"no", b"lock", 1 << 30)
+threading.Thread(target=derive, daemon=True).start()
+print("ready", flush=True)
+while True:
+    assert sum(range(1000)) == 499500'
+	trim_until collected_in_a_new_thread --gc
+	assert_victim_unharmed
+}
+
+@test "where several threads compute, one of them starts the thread for the code" {
+	each_python collect_where_all_compute
 }
 
 # sys.exit() in a handler for SIGTERM runs the finally blocks, whenever the signal comes. The loop is

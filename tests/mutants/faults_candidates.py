@@ -90,7 +90,7 @@ FAULTS = (
     Fault("own-stop-counts", HANDLERS, "tid != search->own && flmem_status_is_stopped(&status)",
           "flmem_status_is_stopped(&status)",
           "starting a thread from one that flmem itself has stopped",
-          ("cli.trim_computing/goes on while",)),
+          ("cli.trim_computing/several threads compute",)),
     Fault("handler-running", HANDLERS, "suspects->count && !found; look++", "0; look++",
           "reading a thread again that computes in its handler",
           ("unit.test_handlers",)),

@@ -277,5 +277,5 @@ FAULTS = (
           "the heap of musl, which uses the end of each library", PLACES),
     Fault("small-stack", NEW_THREAD, ".stack_bytes = STACK_BYTES,", ".stack_bytes = 0,",
           "room for Python code on the new stack",
-          ("cli.trim_threads/too small",)),
+          ("cli.trim_stacks/too small",)),
 )
