@@ -135,10 +135,13 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	assert_output 'would be sampled by its jemalloc; nothing was changed'
 	assert_output 'would borrow thread [0-9]+ from '
 	assert_output 'only calls show whether it can profile'
+	flmem profile detach --engine jemalloc --pid "$VICTIM"
+	assert_error 5 'is not sampled by its jemalloc'
+	"$FLMEM" profile attach --engine jemalloc --pid "$VICTIM"
 	flmem profile detach --engine jemalloc --pid "$VICTIM" --dry-run
 	assert_output 'would no longer be sampled by its jemalloc; nothing was changed'
 	flmem profile detach --engine jemalloc --pid "$VICTIM"
-	assert_error 5 'is not sampled by its jemalloc'
+	assert_status 0
 	assert_victim_unharmed
 }
 
