@@ -117,7 +117,7 @@ refuse_version() {
 @test "a leak of one bytearray per round: leaks names the line" {
 	local round
 	start_attachable
-	attach
+	attach --interval 64K # whatever a sample costs on this machine now
 	flmem profile stats "$PROFILE"
 	assert_output 'began after its process'
 	for round in 1 2 3 4 5 6; do
