@@ -304,18 +304,6 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
-static bool is_python_file(const char *file)
-{
-	static const char *const suffixes[] = {".py",	    ".pyw", ".ipynb", ".md",
-					       ".markdown", ".qmd", ".Rmd",   ".rmd"};
-	const char *dot = strrchr(file, '.');
-
-	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(*suffixes); i++)
-		if (strcmp(dot, suffixes[i]) == 0)
-			return true;
-	return false;
-}
-
 /* Nothing to write, and nothing said, would look like nothing to change. */
 static void report_python(const struct flmem_recommendations *found)
 {
@@ -323,7 +311,7 @@ static void report_python(const struct flmem_recommendations *found)
 	size_t left = 0;
 
 	for (size_t i = 0; i < found->finding_count; i++)
-		left += found->findings[i].proposed && is_python_file(found->findings[i].file);
+		left += found->findings[i].proposed && found->findings[i].in_python;
 	if (left)
 		fprintf(stderr,
 			"flmem recommend: %s in Python, which is not written; set it by hand\n",

@@ -38,6 +38,13 @@ enum flmem_syntax {
 	FLMEM_SYNTAX_MARKDOWN, /* of blocks of code; the document is read as a NOTEBOOK then */
 };
 
+/* Whether what is read of such a file is Python. */
+static inline bool flmem_syntax_is_python(enum flmem_syntax syntax)
+{
+	return syntax == FLMEM_SYNTAX_PYTHON || syntax == FLMEM_SYNTAX_NOTEBOOK ||
+	       syntax == FLMEM_SYNTAX_MARKDOWN;
+}
+
 enum flmem_node_kind {
 	FLMEM_NODE_NULL,
 	FLMEM_NODE_BOOL,

@@ -30,7 +30,7 @@ static bool set_edit(struct flmem_buf *text, size_t start, size_t end, struct fl
 /* Python is read for its calls only, which is not enough to check a change of it. */
 static bool is_code(const struct flmem_document *document)
 {
-	return document->syntax == FLMEM_SYNTAX_PYTHON || document->syntax == FLMEM_SYNTAX_NOTEBOOK;
+	return flmem_syntax_is_python(document->syntax);
 }
 
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,

@@ -133,6 +133,7 @@ static bool fill_finding(struct flmem_finding *finding, const struct flmem_rule_
 	finding->path = remark_path(remark);
 	finding->current = current_text(input, remark);
 	finding->proposed = remark->proposed ? strdup(remark->proposed) : NULL;
+	finding->in_python = flmem_syntax_is_python(input->document.syntax);
 	finding->fixable = finding->rule->fixable && remark->proposed &&
 			   make_edit(input, remark, &finding->edit);
 	return finding->message && finding->file && finding->path &&

@@ -194,6 +194,10 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 <<
 	assert_stderr '1 proposed value in Python'
 	[ -z "$output" ] || fail "a difference of Python"
 	diff job.py before.py
+	{ echo '#!/usr/bin/env python3' && cat job.py; } >launch_job # whatever its name is
+	flmem recommend --diff launch_job
+	assert_status 0
+	assert_stderr '1 proposed value in Python, which is not written; set it by hand'
 	sed -i 's/=0/=1/' job.py
 	flmem recommend --fix job.py
 	[ -z "$stderr" ] || fail "$stderr"

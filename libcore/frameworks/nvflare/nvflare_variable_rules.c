@@ -114,8 +114,7 @@ static bool uses_name(const struct flmem_rule_input *input, const struct token *
 {
 	const char *name = token->text + token->start, *at = input->document.text.data;
 	const char *all_end = at + input->document.text.length;
-	bool python = input->document.syntax == FLMEM_SYNTAX_PYTHON ||
-		      input->document.syntax == FLMEM_SYNTAX_NOTEBOOK;
+	bool python = flmem_syntax_is_python(input->document.syntax);
 
 	while ((at = memmem(at, (size_t)(all_end - at), name, token->length))) {
 		bool whole = !at[token->length] || !strchr(CHARACTERS, at[token->length]);

@@ -67,6 +67,7 @@ struct flmem_finding {
 	bool in_bytes;	/* `current` is a number of bytes */
 	char *proposed; /* NULL: no proposal */
 	bool fixable;	/* `edit` writes `proposed` and changes nothing else */
+	bool in_python; /* the value is in Python, also of a notebook, which is never written */
 	struct flmem_edit edit;
 };
 

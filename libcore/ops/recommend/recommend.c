@@ -200,8 +200,7 @@ static bool runs_checked_file(const struct job *job, const struct flmem_found_fi
 	for (size_t i = 0; i < job->read; i++) {
 		const struct flmem_rule_input *input = &job->inputs[i];
 
-		if ((input->document.syntax != FLMEM_SYNTAX_PYTHON &&
-		     input->document.syntax != FLMEM_SYNTAX_NOTEBOOK) ||
+		if (!flmem_syntax_is_python(input->document.syntax) ||
 		    !has_stem_of(text, input->file))
 			continue;
 		if (!read)
