@@ -7,6 +7,10 @@
 #include "base/text/text.h"
 #include "documents/python_calls.h"
 
+#define QUOTES	"\"\"\""
+#define COMMAND "_os.system(r" QUOTES /* names that no cell has */
+#define WRITTEN " # "		      /* then the line of the cell */
+
 static int notebook_nomem(struct flmem_notebook *notebook)
 {
 	return notebook->cursor->code = flmem_error_nomem(notebook->cursor->err,
@@ -88,19 +92,53 @@ static bool begins_with(const char *line, const char *magic, const char **ret_re
 	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
 }
 
-/* A command of the shell, as Python would start it. */
-static void add_command(struct flmem_buf *code, const char *line, size_t length)
+/* Text within a raw string, which quotes may not end. */
+static void add_raw(struct flmem_buf *code, const char *text, size_t length)
 {
-	if (!length || memmem(line, length, "\"\"\"", 3) || line[length - 1] == '\\' ||
-	    line[length - 1] == '"')
+	for (size_t i = 0; i < length; i++) {
+		bool ends = length - i >= 3 && strncmp(text + i, QUOTES, 3) == 0;
+
+		flmem_buf_putc(code, ends ? '\'' : text[i]);
+	}
+	if (length && strchr("\"\\", text[length - 1]))
+		flmem_buf_putc(code, ' ');
+}
+
+/* Whether the line goes on in the next one; then without the mark of that. */
+static bool drop_continuation(const char *line, size_t *length)
+{
+	size_t end = *length;
+
+	while (end && strchr(" \t\r", line[end - 1]))
+		end--;
+	if (!end || line[end - 1] != '\\')
+		return false;
+	*length = end - 1;
+	return true;
+}
+
+/* The next line of a command, up to its last one. */
+static void continue_command(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	notebook->continues = drop_continuation(line, &length);
+	add_raw(&notebook->code, line, length);
+	if (!notebook->continues)
+		flmem_buf_puts(&notebook->code, QUOTES ")");
+}
+
+/* A command of the shell, as Python would start it. */
+static void add_command(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	if (!length)
 		return;
-	flmem_buf_printf(code, "import os as _os; _os.system(r\"\"\"%.*s\"\"\")", (int)length,
-			 line);
+	flmem_buf_puts(&notebook->code, "import os as _os; " COMMAND);
+	continue_command(notebook, line, length);
 }
 
 /* %run and the like run other files in this process; %sx and %pip are commands. */
-static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
+static bool add_outer(struct flmem_notebook *notebook, const char *line, size_t length)
 {
+	struct flmem_buf *code = &notebook->code;
 	static const char *const files[] = {"%run", "%load", "%loadpy"};
 	static const char *const commands[] = {"%sx", "%system"}, *const tools[] = {"%pip",
 										    "%conda"};
@@ -108,47 +146,70 @@ static bool add_outer(struct flmem_buf *code, const char *line, size_t length)
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
 		if (begins_with(line, files[i], &rest)) {
-			flmem_buf_puts(code, "import runpy as _runpy; _runpy.run_path(file)");
+			flmem_buf_printf(code,
+					 "import runpy as _runpy; _runpy.run_path(file)" WRITTEN
+					 "%.*s",
+					 (int)length, line);
 			return true;
 		}
 	if (length >= 7 && strncmp(line, "%dotenv", 7) == 0 &&
 	    (length == 7 || strchr(" \t\r", line[7]))) {
-		flmem_buf_puts(code, "import dotenv as _dotenv; _dotenv.load_dotenv()");
+		flmem_buf_printf(code,
+				 "import dotenv as _dotenv; _dotenv.load_dotenv()" WRITTEN "%.*s",
+				 (int)length, line);
 		return true;
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
 		if (begins_with(line, commands[i], &rest)) {
-			add_command(code, rest, length - (size_t)(rest - line));
+			add_command(notebook, rest, length - (size_t)(rest - line));
 			return true;
 		}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
 		if (begins_with(line, tools[i], &rest)) {
-			add_command(code, line + 1, length - 1);
+			add_command(notebook, line + 1, length - 1);
 			return true;
 		}
 	return false;
 }
 
+/* %env NAME=VALUE, where $OTHER and {other} in the value are Python's. */
+static void add_environment(struct flmem_buf *code, const char *line, size_t length)
+{
+	const char *end = line + length, *equals;
+
+	line += strspn(line, " \t");
+	equals = line + strcspn(line, "=\n ");
+	if (equals >= end || memchr(line, '\'', (size_t)(equals - line)))
+		return;
+	flmem_buf_printf(code, "import os as _os; _os.environ['%.*s'] = ", (int)(equals - line),
+			 line);
+	for (equals++; equals < end && strchr(" \t", *equals);)
+		equals++;
+	if (memchr(equals, '$', (size_t)(end - equals)) ||
+	    memchr(equals, '{', (size_t)(end - equals))) {
+		flmem_buf_puts(code, "value");
+		return;
+	}
+	flmem_buf_puts(code, "r" QUOTES);
+	add_raw(code, equals, (size_t)(end - equals));
+	flmem_buf_puts(code, QUOTES);
+}
+
 /* %time, %prun and the like run Python; %env sets a variable of the process. */
-static void add_magic(struct flmem_buf *code, const char *line, size_t length)
+static void add_magic(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
-	const char *rest, *equals;
+	const char *rest;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
 		if (begins_with(line, runs[i], &rest)) {
-			flmem_buf_append(code, rest, length - (size_t)(rest - line));
+			flmem_buf_append(&notebook->code, rest, length - (size_t)(rest - line));
 			return;
 		}
-	if (add_outer(code, line, length))
+	if (add_outer(notebook, line, length))
 		return;
-	if (!begins_with(line, "%env", &rest) && !begins_with(line, "%set_env", &rest))
-		return;
-	rest += strspn(rest, " \t");
-	equals = rest + strcspn(rest, "=\n ");
-	if (*equals != '\n' && *equals && !memchr(rest, '\'', (size_t)(equals - rest)))
-		flmem_buf_printf(code, "import os as _os; _os.environ['%.*s'] = value",
-				 (int)(equals - rest), rest);
+	if (begins_with(line, "%env", &rest) || begins_with(line, "%set_env", &rest))
+		add_environment(&notebook->code, rest, length - (size_t)(rest - line));
 }
 
 /* One line of a cell, of which IPython runs some itself. */
@@ -163,14 +224,16 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 		blanks = named + 1 + strspn(line + named + 1, " \t");
 	if (blanks > length)
 		blanks = length;
-	if (notebook->shell && blanks < length && line[blanks] != '%') {
-		add_command(&notebook->code, line + blanks, length - blanks);
+	if (notebook->continues) {
+		continue_command(notebook, line, length);
+	} else if (notebook->shell && blanks < length && line[blanks] != '%') {
+		add_command(notebook, line + blanks, length - blanks);
 	} else if (blanks < length && line[blanks] == '!') {
 		blanks += line[blanks + 1] == '!'; /* "!!command" */
-		add_command(&notebook->code, line + blanks + 1, length - blanks - 1);
+		add_command(notebook, line + blanks + 1, length - blanks - 1);
 	} else if (blanks < length && line[blanks] == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
-		add_magic(&notebook->code, line + blanks, length - blanks);
+		add_magic(notebook, line + blanks, length - blanks);
 	} else {
 		flmem_buf_append(&notebook->code, line, length);
 	}
@@ -230,6 +293,9 @@ int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
 
 void flmem_notebook_end_cell(struct flmem_notebook *notebook)
 {
+	if (notebook->continues)
+		flmem_buf_puts(&notebook->code, QUOTES ")");
+	notebook->continues = false;
 	flmem_buf_putc(&notebook->code, '\0');
 }
 
@@ -277,4 +343,42 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 		translate_lines(notebook, document->root);
 	join_cells(&document->text);
 	return rc;
+}
+
+/* Up to the end of the line, or of the string that the text is in. */
+static struct flmem_place line_at(const char *text, size_t start, const char *end)
+{
+	const char *found = strstr(text + start, end);
+	struct flmem_place place = {.start = start,
+				    .end = found ? (size_t)(found - text)
+						 : start + strlen(text + start)};
+
+	while (place.start < place.end && strchr(" \t\n", text[place.start]))
+		place.start++;
+	while (place.end > place.start && strchr(" \t\r\n", text[place.end - 1]))
+		place.end--;
+	return place;
+}
+
+bool flmem_notebook_written(const struct flmem_document *document, const struct flmem_place *place,
+			    struct flmem_place *ret_written)
+{
+	static const char *const others[] = {"_runpy.", "_dotenv."};
+	const char *text = document->text.data, *at = text + place->start;
+
+	if (document->syntax != FLMEM_SYNTAX_NOTEBOOK)
+		return false;
+	if (flmem_text_starts(at, COMMAND)) {
+		*ret_written = line_at(text, place->start + strlen(COMMAND), QUOTES);
+		return true;
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++) {
+		const char *mark = flmem_text_starts(at, others[i]) ? strstr(at, WRITTEN) : NULL;
+
+		if (!mark)
+			continue;
+		*ret_written = line_at(text, (size_t)(mark - text) + strlen(WRITTEN), "\n");
+		return true;
+	}
+	return false;
 }

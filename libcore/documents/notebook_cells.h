@@ -19,7 +19,8 @@ struct flmem_notebook {
 	size_t part_count;
 	unsigned *lines; /* in the file, by line of the code */
 	size_t line_count;
-	bool shell; /* the cell is one for the shell */
+	bool shell;	/* the cell is one for the shell */
+	bool continues; /* its last line is a command that goes on in the next one */
 };
 
 void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor);
@@ -41,5 +42,12 @@ void flmem_notebook_end_cell(struct flmem_notebook *notebook);
 
 /* Reads the cells into the cursor's document, whose text they become. */
 int flmem_notebook_read_cells(struct flmem_notebook *notebook);
+
+/*
+ * Whether the code at a place stands for a line that IPython runs itself; then the place of what
+ * the cell has there: "nvflare simulator job", "%run job.py".
+ */
+bool flmem_notebook_written(const struct flmem_document *document, const struct flmem_place *place,
+			    struct flmem_place *ret_written);
 
 #endif

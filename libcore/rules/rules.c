@@ -6,6 +6,7 @@
 
 #include "base/text/text.h"
 #include "documents/edit.h"
+#include "documents/notebook_cells.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
 #define COMMENT_MAX 4096 /* bytes of a line that are searched for a comment */
@@ -40,20 +41,25 @@ const struct flmem_node *flmem_check_resolve(const struct flmem_rule_input *inpu
 
 static char *current_text(const struct flmem_rule_input *input, const struct flmem_remark *remark)
 {
-	const struct flmem_place *place = &remark->node->place;
-	size_t length = place->end - place->start;
+	struct flmem_place place = remark->node->place;
+	size_t length;
 
 	if (remark->missing)
 		return NULL;
-	return strndup(input->document.text.data + place->start,
+	flmem_notebook_written(&input->document, &remark->node->place, &place);
+	length = place.end - place.start;
+	return strndup(input->document.text.data + place.start,
 		       length < CURRENT_MAX ? length : CURRENT_MAX);
 }
 
-static char *remark_path(const struct flmem_remark *remark)
+static char *remark_path(const struct flmem_rule_input *input, const struct flmem_remark *remark)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+	struct flmem_place written;
 
-	if (remark->path)
+	if (flmem_notebook_written(&input->document, &remark->node->place, &written))
+		flmem_buf_puts(&path, "command");
+	else if (remark->path)
 		flmem_buf_puts(&path, remark->path);
 	else
 		flmem_node_path(remark->node, &path);
@@ -130,7 +136,7 @@ static bool fill_finding(struct flmem_finding *finding, const struct flmem_rule_
 	finding->message = full_message(finding->rule, remark->detail);
 	finding->file = strdup(input->file);
 	finding->line = node->key ? node->key_place.line : node->place.line;
-	finding->path = remark_path(remark);
+	finding->path = remark_path(input, remark);
 	finding->current = current_text(input, remark);
 	finding->proposed = remark->proposed ? strdup(remark->proposed) : NULL;
 	finding->in_python = flmem_syntax_is_python(input->document.syntax);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"
 
 static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
@@ -211,12 +212,14 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "APPFL-LAUNCH-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_APPFL,
-			 .condition = "a script, image, unit, Compose or Kubernetes file that "
-				      "starts a module of APPFL, or one about APPFL that runs "
-				      "Python",
+			 .condition =
+				 "a script, image, unit, Compose or Kubernetes file that "
+				 "starts a module of APPFL, or Python that does so by a command; "
+				 "one about APPFL that runs Python",
 			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "APPFL 1.12.0, appfl/run_*.py"},
-		.inputs = {&flmem_launch_file, &flmem_launch_unread_file},
+		.inputs = {&flmem_launch_file, &flmem_launch_unread_file,
+			   &flmem_launch_python_file},
 		.check = flmem_launch_check_starts,
 	},
 };

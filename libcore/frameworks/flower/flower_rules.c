@@ -11,6 +11,7 @@
 
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"
 
 #define FEDERATIONS_MAX 64U
@@ -465,10 +466,12 @@ static const struct flmem_rule_row rows[] = {
 				 "a script, image, unit, Compose or Kubernetes file that starts "
 				 "flower-superlink, flower-supernode, flower-superexec, "
 				 "flwr-serverapp, flwr-clientapp, a simulation or flwr run, or an "
-				 "image of Flower; one about Flower that runs Python",
+				 "image of Flower, or Python that does so by a command; one about "
+				 "Flower that runs Python",
 			 .message = FLMEM_LAUNCH_STARTS_MESSAGE,
 			 .source = "Flower 1.42.0, pyproject.toml"},
-		.inputs = {&flmem_launch_file, &flmem_launch_unread_file},
+		.inputs = {&flmem_launch_file, &flmem_launch_unread_file,
+			   &flmem_launch_python_file},
 		.check = flmem_launch_check_starts,
 	},
 	{

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "frameworks/framework.h"
 
 void flmem_launch_check_each(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one))
@@ -77,6 +78,17 @@ static void report_start(const struct flmem_launch_check *one)
 	flmem_launch_report_doubt(one->check, &one->launch->place, "environment", NULL);
 }
 
+/* Python is about the framework whose package it names; "job.py" is a file of any. */
+static enum flmem_framework owner_of_starts(const struct flmem_document *document)
+{
+	bool python = flmem_syntax_is_python(document->syntax);
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; python && *f; f++)
+		if (flmem_file_has_word(&document->text, (*f)->package))
+			return (*f)->framework;
+	return flmem_launch_owner(&document->text);
+}
+
 void flmem_launch_check_starts(struct flmem_check *check)
 {
 	struct flmem_launches launches;
@@ -84,7 +96,7 @@ void flmem_launch_check_starts(struct flmem_check *check)
 	flmem_launches_read(check->input, &launches);
 	if (launches.launch_count)
 		flmem_launch_check_each(check, report_start);
-	else if (flmem_launch_owner(&check->input->document.text) == check->row->rule.framework)
+	else if (owner_of_starts(&check->input->document) == check->row->rule.framework)
 		flmem_launch_report_doubts(check, &launches);
 }
 

@@ -126,6 +126,16 @@ static int read_command_words(const struct flmem_node *words, struct flmem_launc
 	return launch;
 }
 
+/* [NAME, VALUE] of MLproject; a NAME alone there has the value of the host. */
+static bool is_pair(const struct flmem_node *entry)
+{
+	bool list = !entry->key && flmem_node_is_kind(entry, FLMEM_NODE_LIST);
+	const struct flmem_node *first = list ? entry->first : NULL;
+
+	return flmem_node_string(first) && first->next && first->next == entry->last &&
+	       first->next->kind != FLMEM_NODE_LIST && first->next->kind != FLMEM_NODE_MAP;
+}
+
 static void read_yaml_variable(const struct flmem_node *entry, struct flmem_launches *launches,
 			       int launch)
 {
@@ -135,7 +145,11 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 	size_t count = launches->variable_count;
 	const char *known;
 
-	if (equals) { /* - NAME=VALUE */
+	if (is_pair(entry)) {
+		known = flmem_launch_variable_name(entry->first->text, strlen(entry->first->text));
+		value = entry->first->next;
+		text = value->text;
+	} else if (equals) { /* - NAME=VALUE */
 		known = flmem_launch_variable_name(text, (size_t)(equals - text));
 		value = entry;
 		text = equals + 1;
@@ -404,7 +418,8 @@ static void read_bare_variables(const struct flmem_node *node, struct flmem_laun
 {
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
 		read_yaml_variable(n, launches, -1);
-		read_bare_variables(n, launches);
+		if (!is_pair(n))
+			read_bare_variables(n, launches);
 	}
 }
 
@@ -419,8 +434,13 @@ void flmem_launch_read_bare(const struct flmem_node *root, struct flmem_launches
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches)
 {
 	read_all_containers(root, launches);
-	if (launches->launch_count || launches->doubt_count)
+	if (launches->launch_count || launches->doubt_count) {
+		/* MLproject: the container of all its commands */
+		if (!launches->variable_count)
+			read_yaml_variables(FLMEM_NODE_DIG(root, "docker_env", "environment"),
+					    launches, -1);
 		return;
+	}
 	read_other_commands(root, launches);
 	flmem_launch_read_bare(root, launches);
 }

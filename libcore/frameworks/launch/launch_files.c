@@ -2,11 +2,13 @@
 /* Which files start processes of a federation, or only set variables for them. */
 #include "frameworks/launch/launch_search.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* Any script may set TMPDIR, so it identifies none. */
@@ -56,6 +58,26 @@ static bool runs_python(const struct flmem_buf *text)
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }
 
+/* Behind the name of a package: the rest of a host or a file, as nvflare.com and nvflare.log. */
+static bool is_host_or_file(const char *rest)
+{
+	static const char *const ends[] = {
+		"com", "org",  "net",  "io",  "ai",	 "dev",	     "edu", "gov",
+		"eu",  "uk",   "de",   "fr",  "local",	 "lan",	     "log", "yaml",
+		"yml", "json", "cfg",  "ini", "toml",	 "txt",	     "md",  "html",
+		"png", "svg",  "tar",  "gz",  "zip",	 "crt",	     "pem", "sock",
+		"pid", "sif",  "conf", "sh",  "example", "internal", NULL};
+	size_t length = strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				     "0123456789_.-");
+	char last[16];
+	size_t start = length;
+
+	while (start && rest[start - 1] != '.')
+		start--;
+	snprintf(last, sizeof(last), "%.*s", (int)(length - start), rest + start);
+	return memchr(rest, '-', length) || flmem_text_is_one_of(last, ends);
+}
+
 /* "import PACKAGE", "from PACKAGE.part import", "PACKAGE.part.Class" in quotes, [tool.PACKAGE. */
 static bool uses_package(const struct flmem_buf *text, const char *package)
 {
@@ -72,7 +94,8 @@ static bool uses_package(const struct flmem_buf *text, const char *package)
 			if ((size_t)(at - text->data) < count ||
 			    strncmp(at - count, start, count) != 0)
 				continue;
-			if (strchr(i < 2 ? ". \r\n" : ".", at[length]) && at[length])
+			if (strchr(i < 2 ? ". \r\n" : ".", at[length]) && at[length] &&
+			    !is_host_or_file(at + length))
 				return true;
 		}
 	return false;
@@ -287,5 +310,6 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	/* task definitions of ECS and AWS Batch, fly.toml, and others */
 	{".json", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_JSON},
 	{".toml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_TOML},
+	FLMEM_PYTHON_FILE_NAMES(&flmem_launch_python_file),
 	UNREAD_NAMES(UNREAD_NAME) UNREAD_SUFFIXES(UNREAD_SUFFIX){0},
 };

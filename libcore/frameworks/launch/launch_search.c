@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* The variables of any program; a framework lists its own in its table. */
@@ -72,13 +73,22 @@ static bool mentions_program(const char *text, const char *part,
 	return !folder || flmem_launch_has_mark(text, program);
 }
 
+const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework framework,
+							   const char *text, const char *part)
+{
+	const struct flmem_framework_ops *own = flmem_framework_ops_of(framework);
+
+	for (const struct flmem_launch_program *p = own ? own->programs : NULL; p && p->word; p++)
+		if (mentions_program(text, part, p))
+			return p;
+	return NULL;
+}
+
 bool flmem_launch_is_likely_in(const char *text, const char *part)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
-		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
-		     p && p->word; p++)
-			if (mentions_program(text, part, p))
-				return true;
+		if (flmem_launch_program_in(flmem_frameworks[i]->framework, text, part))
+			return true;
 	return false;
 }
 
@@ -237,6 +247,31 @@ void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem
 		snprintf(row->script, sizeof(row->script), "%s", flmem_text_basename(script));
 }
 
+/* The line at the place without the blanks around it; false if it holds nothing else. */
+static bool trim_line(const char *text, struct flmem_place *place)
+{
+	size_t blanks = strspn(text + place->start, " \t");
+
+	place->start += blanks;
+	place->column = (unsigned)blanks + 1;
+	place->end = place->start + strcspn(text + place->start, "\r\n");
+	while (place->end > place->start && strchr(" \t", text[place->end - 1]))
+		place->end--;
+	return place->end > place->start;
+}
+
+struct flmem_place flmem_launch_first_line(const char *text)
+{
+	struct flmem_place place = {.line = 1, .column = 1};
+
+	while (!trim_line(text, &place) && text[place.start]) {
+		place.start += strcspn(text + place.start, "\n");
+		place.start += text[place.start] != '\0';
+		place.line++;
+	}
+	return place;
+}
+
 /* Variables and recipes of such files are not followed: one doubt, at the first line about them. */
 static void note_unread(const char *text, struct flmem_launches *launches)
 {
@@ -259,7 +294,8 @@ static void note_unread(const char *text, struct flmem_launches *launches)
 		text += *text == '\n';
 		place.line++;
 	}
-	place.end = place.start;
+	if (!trim_line(all, &place)) /* what shows it is on several lines */
+		place = flmem_launch_first_line(all);
 	flmem_launch_add_doubt(launches, &place,
 			       "files of this kind are not read: check what runs");
 }
@@ -274,6 +310,8 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 		note_unread(text, ret_launches);
 	else if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
 		flmem_launch_read_plain(input->file, text, ret_launches);
+	else if (flmem_syntax_is_python(input->document.syntax))
+		flmem_launch_read_calls(input, ret_launches);
 	else if (input->document.root && input->document.syntax != FLMEM_SYNTAX_YAML)
 		flmem_launch_read_tasks(input->document.root, ret_launches);
 	else if (input->document.root)

@@ -138,6 +138,9 @@ struct flmem_launches {
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 
+/* The first line that is not blank: the place of what is about the whole file. */
+struct flmem_place flmem_launch_first_line(const char *text);
+
 /* Whether a file is of make or the like, another shell or a template, which are not read. */
 bool flmem_launch_is_unread(const char *path, const char *text);
 
@@ -162,6 +165,10 @@ bool flmem_launch_is_split(const char *text);
 
 /* The same of a part of a text, which may show elsewhere what it is about. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
+
+/* The program of a framework that a part of a text starts; NULL: none. */
+const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework framework,
+							   const char *text, const char *part);
 
 /* Whether a file that starts no such program may set variables for a script that does. */
 bool flmem_launch_sets_for_others(const struct flmem_buf *text);

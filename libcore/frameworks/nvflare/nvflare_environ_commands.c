@@ -6,26 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/nvflare_launch_rules.h"
-
-#define COMMAND_MAX 4096
-
-/* The words of such a command, in one string or in a list of them. */
-static void read_command_text(const struct flmem_check *check, const struct flmem_node *call,
-			      char words[COMMAND_MAX])
-{
-	const char *text = check->input->document.text.data + call->place.start;
-	size_t length = call->place.end - call->place.start, used = 0;
-
-	for (size_t i = 0; i < length && used + 1 < COMMAND_MAX; i++) {
-		char c = strchr("\"',()[] \t\n", text[i]) ? ' ' : text[i];
-
-		if (c != ' ' || (used && words[used - 1] != ' '))
-			words[used++] = c;
-	}
-	words[used] = '\0';
-}
 
 /* What of a command that runs Python is not checked; NULL: nothing. */
 static const char *python_run_by(const struct flmem_check *check, const char *words)
@@ -47,94 +30,37 @@ static const char *python_run_by(const struct flmem_check *check, const char *wo
 	return NULL;
 }
 
-/* subprocess and os, whose first argument is a command or its program. */
-static bool takes_command(const char *path)
-{
-	static const char *const names[] = {"subprocess.run",
-					    "subprocess.Popen",
-					    "subprocess.call",
-					    "subprocess.check_call",
-					    "subprocess.check_output",
-					    "subprocess.getoutput",
-					    "subprocess.getstatusoutput",
-					    "os.system",
-					    "os.popen",
-					    "asyncio.create_subprocess_exec",
-					    "asyncio.create_subprocess_shell",
-					    NULL};
-
-	return flmem_text_is_one_of(path, names) || flmem_text_starts(path, "os.exec");
-}
-
-static bool begins_with_python(const char *words)
-{
-	return flmem_text_starts(words, "sys.executable") ||
-	       flmem_text_starts(words, "{sys.executable") || flmem_text_starts(words, "python");
-}
-
-/* Python with a file that no literal names; "-m pip" and "--version" run none. */
-static bool runs_any_python(const char *words)
-{
-	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
-	const char *rest = strchr(words, ' ');
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
-		if (strstr(words, others[i]))
-			return false;
-	return rest && rest[1];
-}
-
-/* Whether an expression begins with a literal: ["git", x], f"mkdir {x}". */
-static bool begins_with_literal(const char *text)
-{
-	text += strspn(text, "[( \t\r\n");
-	text += strspn(text, "fFrRbBuU");
-	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
-}
-
-/* A program that is a variable: subprocess.run(command), f"{tool} job", "$TOOL job". */
-static bool is_unclear_command(const struct flmem_check *check, const struct flmem_node *call)
-{
-	static const char *const names[] = {"0", "args", "cmd", "*"};
-	const struct flmem_node *args = flmem_node_get(call, "args"), *command = NULL;
-	char words[COMMAND_MAX];
-	const char *first = words, *text;
-
-	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
-		command = flmem_node_get(args, names[i]);
-	if (!command || !takes_command(flmem_nvflare_path_text(call)))
-		return false;
-	read_command_text(check, command, words);
-	first += *first == ' ';
-	if (begins_with_python(first))
-		return runs_any_python(first);
-	text = check->input->document.text.data + command->place.start;
-	return !begins_with_literal(text);
-}
-
 /* What a call starts that has to be checked by itself; NULL: nothing that is known. */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
-	char words[COMMAND_MAX];
+	const char *text = check->input->document.text.data;
+	char words[FLMEM_LAUNCH_CALL_MAX];
 
-	read_command_text(check, call, words);
-	if (flmem_launch_is_likely_in(check->input->document.text.data, words))
+	flmem_launch_call_words(text, call, words);
+	if (flmem_launch_program_in(FLMEM_FRAMEWORK_NVFLARE, text, words))
 		return "the script starts NVFlare, or sets variables, by a command";
 	return python_run_by(check, words);
 }
 
 /* A command that starts NVFlare or sets variables, by the text of the call. */
-static void check_start(struct flmem_check *check, const struct flmem_node *call)
+const char *flmem_nvflare_start_by(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0")), *what;
 
-	if (!flmem_nvflare_is_start(flmem_nvflare_path_text(call)))
-		return;
+	if (!flmem_launch_is_start(flmem_nvflare_path_text(call)))
+		return NULL;
 	what = started_by(check, call);
 	if (!what && text && flmem_launch_mentions_variable(text))
 		what = "the script sets variables by a command";
-	if (!what && is_unclear_command(check, call))
+	if (!what && flmem_launch_is_unclear_call(check->input->document.text.data, call))
 		what = "the command is known only when the script runs";
+	return what;
+}
+
+static void check_start(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *what = flmem_nvflare_start_by(check, call);
+
 	if (what)
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
@@ -196,47 +122,20 @@ static void check_nvflare(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
-/* get_ipython().system("COMMAND") and the like */
-static void check_shell(struct flmem_check *check, const struct flmem_node *call)
+/* get_ipython().system("COMMAND"), connection.run("COMMAND") and the like */
+static void check_method(struct flmem_check *check, const struct flmem_node *call)
 {
-	static const char *const names[] = {"system", "getoutput", "run_line_magic",
-					    "run_cell_magic"};
+	const char *name = flmem_nvflare_path_text(call), *what;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const char *what = strcmp(flmem_nvflare_path_text(call), names[i]) == 0
-					   ? started_by(check, call)
-					   : NULL;
-
-		if (what)
-			flmem_check_report(
-				check, &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							      .path = names[i],
-							      .detail = what});
-	}
-}
-
-/* connection.run("COMMAND") and the like, in a script that imports such a package. */
-static void check_library_objects(struct flmem_check *check)
-{
-	static const char *const names[] = {"run",   "sudo",	"exec_command", "exec_run",
-					    "spawn", "execute", "sendline",	"submit",
-					    "local", "Popen",	"popen",	NULL};
-	const struct flmem_node *n = flmem_nvflare_first(check, "imports");
-
-	while (n && !flmem_nvflare_starts_by_package(n->text))
-		n = n->next;
-	n = n ? flmem_nvflare_first(check, "methods") : NULL;
-	for (; n; n = n->next) {
-		const char *what = flmem_text_is_one_of(flmem_nvflare_path_text(n), names)
-					   ? started_by(check, n)
-					   : NULL;
-
-		if (what)
-			flmem_check_report(
-				check, &(struct flmem_remark){.node = flmem_node_get(n, "path"),
-							      .path = flmem_nvflare_path_text(n),
-							      .detail = what});
-	}
+	if (!flmem_launch_is_shell_method(name) &&
+	    !flmem_launch_is_library_method(check->subject, name))
+		return;
+	what = started_by(check, call);
+	if (what)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = name,
+							  .detail = what});
 }
 
 /* load_dotenv() of python-dotenv, and read_env() of environs and django-environ. */
@@ -283,7 +182,6 @@ void flmem_nvflare_check_commands(struct flmem_check *check)
 		check_nvflare(check, n);
 	}
 	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
-		check_shell(check, n);
-	check_library_objects(check);
+		check_method(check, n);
 	flmem_nvflare_check_loaders(check);
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/nvflare_launch_rules.h"
 
@@ -32,7 +33,7 @@ static enum place_of_variable place_of_call(const char *path)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(drops); i++)
 		if (strcmp(path, drops[i]) == 0)
 			return DROPPED;
-	return flmem_nvflare_is_start(path) ? IN_CHILD : NOWHERE;
+	return flmem_launch_is_start(path) ? IN_CHILD : NOWHERE;
 }
 
 /* The allocator reads these when the process starts; others are read by NVFlare and Python. */
@@ -53,6 +54,40 @@ static bool executes_another(const struct flmem_check *check)
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	while (n && !flmem_text_starts(flmem_nvflare_path_text(n), "os.exec"))
+		n = n->next;
+	return n;
+}
+
+/* Whether a call starts a process of a federation, or may, that gets what this one has set. */
+static bool starts_heir(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *env = FLMEM_NODE_DIG(call, "args", "env");
+	const char *text = check->input->document.text.data;
+	char words[FLMEM_LAUNCH_CALL_MAX];
+
+	if (env && env->kind == FLMEM_NODE_MAP && !flmem_node_get(env, "**"))
+		return false;
+	flmem_launch_call_words(text, call, words);
+	return flmem_nvflare_start_by(check, call) ||
+	       (flmem_launch_is_start(flmem_nvflare_path_text(call)) &&
+		flmem_launch_is_likely_in(text, words));
+}
+
+static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
+
+	while (n && !(n->place.start > node->place.start && starts_heir(check, n)))
+		n = n->next;
+	return n;
+}
+
+/* Whether the script is a part of a federation itself. */
+static bool calls_nvflare(const struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
+
+	while (n && !flmem_text_starts(flmem_nvflare_path_text(n), "nvflare."))
 		n = n->next;
 	return n;
 }
@@ -197,26 +232,36 @@ static void visit_script(struct flmem_check *check, note_variable *note)
 		visit_fixture(check, n, note);
 	}
 	visit_keys(check, "items", note);
-	if (flmem_nvflare_has_start(check))
+	if (flmem_launch_has_start(check->subject))
 		visit_dictionaries(check, note);
+}
+
+/* Why what is set may be for another program; "": it is for that alone; NULL: it is late. */
+static const char *in_time_for(const struct flmem_check *check, const struct flmem_node *node)
+{
+	if (executes_another(check))
+		return "cannot tell whether os.exec() follows";
+	if (!starts_heir_after(check, node))
+		return NULL;
+	return calls_nvflare(check)
+		       ? "cannot tell whether it is for what the script starts after it"
+		       : "";
 }
 
 static void note_late(struct flmem_check *check, enum place_of_variable place, const char *name,
 		      const struct flmem_node *node)
 {
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
-	bool executes;
+	const char *why;
 
 	if (place != IN_OWN_PROCESS || !name || !is_of_allocator(name))
 		return;
-	executes = executes_another(check);
-	flmem_check_report(
-		check,
-		&(struct flmem_remark){.node = node,
-				       .path = name,
-				       .severity = executes ? &info : NULL,
-				       .detail = executes ? "cannot tell whether os.exec() follows"
-							  : NULL});
+	why = in_time_for(check, node);
+	if (!why || *why)
+		flmem_check_report(check, &(struct flmem_remark){.node = node,
+								 .path = name,
+								 .severity = why ? &info : NULL,
+								 .detail = why});
 }
 
 static void environ_late(struct flmem_check *check)
@@ -287,8 +332,9 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a script that sets MALLOC_ARENA_MAX, LD_PRELOAD, MALLOC_CONF "
-				 "or GLIBC_TUNABLES in os.environ (for information where it "
-				 "also calls os.exec)",
+				 "or GLIBC_TUNABLES in os.environ, unless what it starts after "
+				 "that gets it (for information where it also calls os.exec, or "
+				 "NVFlare itself)",
 			 .message = "the allocator of this process has read its variables before, "
 				    "so this applies only to processes that the script starts; "
 				    "set it where Python is started",

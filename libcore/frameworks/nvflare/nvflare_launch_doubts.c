@@ -88,6 +88,7 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 
 static void launch_cannot_tell(struct flmem_check *check)
 {
+	const struct flmem_place first = flmem_launch_first_line(check->input->document.text.data);
 	struct flmem_launches launches;
 
 	flmem_launches_read(check->input, &launches);
@@ -97,12 +98,10 @@ static void launch_cannot_tell(struct flmem_check *check)
 		if (is_needed(check, &launches.variables[i]))
 			check_row(check, &launches, &launches.variables[i]);
 	if (launches.cut)
-		flmem_launch_report_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
-					  "environment",
+		flmem_launch_report_doubt(check, &first, "environment",
 					  "not all of the file was read: it is too long");
 	if (launches.shell && strstr(check->input->document.text.data, "\r\n"))
-		flmem_launch_report_doubt(check, &(struct flmem_place){.line = 1, .column = 1},
-					  "environment",
+		flmem_launch_report_doubt(check, &first, "environment",
 					  "lines end in carriage returns, which a shell takes "
 					  "as a part of values and commands");
 	flmem_launch_report_doubts(check, &launches);

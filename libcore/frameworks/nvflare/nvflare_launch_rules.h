@@ -15,14 +15,8 @@ bool flmem_nvflare_limits_arenas(const struct flmem_launch_check *one);
 /* The same by the files that start the checked one. */
 enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check *check);
 
-/* Whether a function of Python starts a program, by its full path. */
-bool flmem_nvflare_is_start(const char *path);
-
-/* The same of packages whose objects do so, too, also on other hosts and in containers. */
-bool flmem_nvflare_starts_by_package(const char *path);
-
-/* Whether the script that is checked calls such a function. */
-bool flmem_nvflare_has_start(const struct flmem_check *check);
+/* What a call of the script starts, or sets, that is not followed; NULL: nothing known. */
+const char *flmem_nvflare_start_by(const struct flmem_check *check, const struct flmem_node *call);
 
 /* Reports commands of the script that is checked whose variables are not followed. */
 void flmem_nvflare_check_commands(struct flmem_check *check);
@@ -38,8 +32,5 @@ void flmem_nvflare_check_job_commands(struct flmem_check *check);
  * start NVFlare: what runs them is not known. Call it after what reports commands.
  */
 void flmem_nvflare_check_texts(struct flmem_check *check);
-
-/* The line of a notebook that holds an offset of its code, by what was read of that. */
-unsigned flmem_nvflare_notebook_line(const struct flmem_check *check, size_t at);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "runtimes/cpython_int.h"
 
@@ -110,7 +111,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "glibc sets no limit with this value and creates up to 8 "
 				    "arenas per processor; set a whole number above 0",
 			 .source = "glibc 2.36 to 2.43, elf/dl-tunables.c"},
-		LAUNCH,
+		.inputs = {&flmem_launch_file, &flmem_launch_python_file},
 		.check = check_arena_ignored,
 	},
 	{

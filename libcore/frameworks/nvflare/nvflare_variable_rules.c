@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/nvflare_launch_rules.h"
 
@@ -148,19 +149,6 @@ static bool is_used(const struct flmem_check *check, const struct token *token, 
 	return false;
 }
 
-unsigned flmem_nvflare_notebook_line(const struct flmem_check *check, size_t at)
-{
-	static const char *const lists[] = {"calls", "methods", "items", "keys"};
-	const struct flmem_node *last = NULL;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
-		     n = n->next)
-			if (n->place.start <= at && (!last || n->place.start > last->place.start))
-				last = n;
-	return last ? last->place.line : 1;
-}
-
 static void report_misspelt_variable(struct flmem_check *check, const struct token *token,
 				     unsigned line, const char *meant)
 {
@@ -172,7 +160,7 @@ static void report_misspelt_variable(struct flmem_check *check, const struct tok
 	char detail[96];
 
 	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line = flmem_nvflare_notebook_line(check, token->start);
+		node.place.line = flmem_launch_notebook_line(check->subject, token->start);
 	snprintf(detail, sizeof(detail), "did you mean %s", meant);
 	flmem_check_report(check, &(struct flmem_remark){
 					  .node = &node, .path = "environment", .detail = detail});

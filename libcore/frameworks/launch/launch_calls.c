@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What in Python starts a program, and the commands and variables that it does so with. */
+#include "frameworks/launch/launch_calls.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "documents/notebook_cells.h"
+#include "frameworks/framework.h"
+#include "frameworks/launch/launch_scan.h"
+
+#define COMMAND_ARGUMENTS               \
+	{                               \
+		"0", "args", "cmd", "*" \
+	}
+
+static const char *call_path_text(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path ? path : "";
+}
+
+static const struct flmem_node *first_of(const struct flmem_node *root, const char *list)
+{
+	return flmem_node_first(flmem_node_get(root, list));
+}
+
+/* Packages whose objects start programs, also on other hosts and in containers. */
+static bool starts_by_package(const char *path)
+{
+	static const char *const packages[] = {"pexpect",
+					       "sh",
+					       "plumbum",
+					       "fabric",
+					       "invoke",
+					       "docker",
+					       "podman",
+					       "paramiko",
+					       "submitit",
+					       "nox",
+					       "sarge",
+					       "delegator",
+					       "anyio.run_process",
+					       "anyio.open_process",
+					       "trio.run_process",
+					       "pty.spawn",
+					       "psutil.Popen"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(packages); i++) {
+		size_t length = strlen(packages[i]);
+
+		if (strncmp(path, packages[i], length) == 0 &&
+		    (!path[length] || path[length] == '.'))
+			return true;
+	}
+	return false;
+}
+
+bool flmem_launch_is_start(const char *path)
+{
+	static const char *const starts[] = {"subprocess.",	  "os.system", "os.popen",
+					     "os.exec",		  "os.spawn",  "os.posix_spawn",
+					     "asyncio.create_sub"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
+		if (flmem_text_starts(path, starts[i]))
+			return true;
+	return starts_by_package(path);
+}
+
+bool flmem_launch_has_start(const struct flmem_node *root)
+{
+	const struct flmem_node *n = first_of(root, "calls");
+
+	while (n && !flmem_launch_is_start(call_path_text(n)))
+		n = n->next;
+	return n;
+}
+
+void flmem_launch_call_words(const char *text, const struct flmem_node *call,
+			     char words[FLMEM_LAUNCH_CALL_MAX])
+{
+	size_t length = call->place.end - call->place.start, used = 0;
+
+	text += call->place.start;
+	for (size_t i = 0; i < length && used + 1 < FLMEM_LAUNCH_CALL_MAX; i++) {
+		char c = strchr("\"',()[] \t\n", text[i]) ? ' ' : text[i];
+
+		if (c != ' ' || (used && words[used - 1] != ' '))
+			words[used++] = c;
+	}
+	words[used] = '\0';
+}
+
+/* subprocess and os, whose first argument is a command or its program. */
+static bool takes_command(const char *path)
+{
+	static const char *const names[] = {"subprocess.run",
+					    "subprocess.Popen",
+					    "subprocess.call",
+					    "subprocess.check_call",
+					    "subprocess.check_output",
+					    "subprocess.getoutput",
+					    "subprocess.getstatusoutput",
+					    "os.system",
+					    "os.popen",
+					    "asyncio.create_subprocess_exec",
+					    "asyncio.create_subprocess_shell",
+					    NULL};
+
+	return flmem_text_is_one_of(path, names) || flmem_text_starts(path, "os.exec");
+}
+
+static bool begins_with_python(const char *words)
+{
+	return flmem_text_starts(words, "sys.executable") ||
+	       flmem_text_starts(words, "{sys.executable") || flmem_text_starts(words, "python");
+}
+
+/* Python with a file that no literal names; "-m pip" and "--version" run none. */
+static bool runs_any_python(const char *words)
+{
+	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
+	const char *rest = strchr(words, ' ');
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (strstr(words, others[i]))
+			return false;
+	return rest && rest[1];
+}
+
+/* Whether an expression begins with a literal: ["git", x], f"mkdir {x}". */
+static bool begins_with_literal(const char *text)
+{
+	text += strspn(text, "[( \t\r\n");
+	text += strspn(text, "fFrRbBuU");
+	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
+}
+
+/* A program that is a variable: subprocess.run(command), f"{tool} job", "$TOOL job". */
+bool flmem_launch_is_unclear_call(const char *text, const struct flmem_node *call)
+{
+	static const char *const names[] = COMMAND_ARGUMENTS;
+	const struct flmem_node *args = flmem_node_get(call, "args"), *command = NULL;
+	char words[FLMEM_LAUNCH_CALL_MAX];
+	const char *first = words;
+
+	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
+		command = flmem_node_get(args, names[i]);
+	if (!command || !takes_command(call_path_text(call)))
+		return false;
+	flmem_launch_call_words(text, command, words);
+	first += *first == ' ';
+	if (begins_with_python(first))
+		return runs_any_python(first);
+	return !begins_with_literal(text + command->place.start);
+}
+
+bool flmem_launch_is_shell_method(const char *name)
+{
+	static const char *const names[] = {"system", "getoutput", "run_line_magic",
+					    "run_cell_magic", NULL};
+
+	return flmem_text_is_one_of(name, names);
+}
+
+bool flmem_launch_is_library_method(const struct flmem_node *root, const char *name)
+{
+	static const char *const names[] = {"run",   "sudo",	"exec_command", "exec_run",
+					    "spawn", "execute", "sendline",	"submit",
+					    "local", "Popen",	"popen",	NULL};
+	const struct flmem_node *n = first_of(root, "imports");
+
+	if (!flmem_text_is_one_of(name, names))
+		return false;
+	while (n && !starts_by_package(n->text))
+		n = n->next;
+	return n;
+}
+
+unsigned flmem_launch_notebook_line(const struct flmem_node *root, size_t at)
+{
+	static const char *const lists[] = {"calls", "methods", "items", "keys"};
+	const struct flmem_node *last = NULL;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = first_of(root, lists[i]); n; n = n->next)
+			if (n->place.start <= at && (!last || n->place.start > last->place.start))
+				last = n;
+	return last ? last->place.line : 1;
+}
+
+/* Variables whose values the Python has itself; others are not known before it runs. */
+static void add_literal(struct flmem_launches *launches, const char *name,
+			const struct flmem_node *value, int launch)
+{
+	const char *known = name ? flmem_launch_variable_name(name, strlen(name)) : NULL;
+
+	if (known && value && value->kind != FLMEM_NODE_EXPRESSION && flmem_node_string(value))
+		flmem_launch_add_variable(launches, known, value->text, launch, &value->place);
+}
+
+static void add_literals(struct flmem_launches *launches, const struct flmem_node *map, int launch)
+{
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
+		add_literal(launches, n->key, n, launch);
+}
+
+/* os.environ["NAME"] = VALUE and the like, for all that the Python starts after it. */
+static void note_environ(const struct flmem_node *call, struct flmem_launches *launches)
+{
+	static const char *const setters[] = {"os.environ.__setitem__", "os.environ.setdefault",
+					      "os.putenv", NULL};
+	const char *path = call_path_text(call);
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *name = flmem_node_get(args, "0");
+
+	if (flmem_text_is_one_of(path, setters) && flmem_node_string(name))
+		add_literal(launches, name->text, flmem_node_get(args, "1"), -1);
+	if (strcmp(path, "os.environ.update") == 0) {
+		add_literals(launches, name, -1);
+		add_literals(launches, args, -1);
+	}
+}
+
+/* The command itself; of a line that IPython runs the call, which stands for it. */
+static const struct flmem_place *place_of_command(const struct flmem_rule_input *input,
+						  const struct flmem_node *call)
+{
+	static const char *const names[] = COMMAND_ARGUMENTS;
+	const struct flmem_node *path = flmem_node_get(call, "path"), *command = NULL;
+	struct flmem_place written;
+
+	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
+		command = FLMEM_NODE_DIG(call, "args", names[i]);
+	if (!command || flmem_notebook_written(&input->document, &path->place, &written))
+		command = path;
+	return &command->place;
+}
+
+/* As a script of the shell would be read that has this command. Not inlined: `inner` is large. */
+__attribute__((noinline)) static void read_started_command(const struct flmem_rule_input *input,
+							   const struct flmem_node *call,
+							   struct flmem_launches *launches)
+{
+	static const char *const env[] = {"env", "_env", "environment"};
+	const char *text = input->document.text.data;
+	const struct flmem_node *path = flmem_node_get(call, "path");
+	const struct flmem_place *place = place_of_command(input, call);
+	struct flmem_launches inner = {.text = text};
+	struct flmem_node rest = *call;
+	char words[FLMEM_LAUNCH_CALL_MAX];
+	int launch = -1;
+
+	rest.place.start = path->place.end;
+	flmem_launch_call_words(text, &rest, words);
+	flmem_launch_read_script(words, true, &inner);
+	for (size_t i = 0; i < inner.launch_count; i++) {
+		inner.launches[i].place = *place;
+		if (!i || inner.launches[i].framework != inner.launches[i - 1].framework)
+			launch = flmem_launch_add(launches, &inner.launches[i]);
+	}
+	for (size_t i = 0; i < inner.doubt_count && !inner.launch_count; i++)
+		if (*inner.doubts[i].script)
+			flmem_launch_add_script(launches, place, inner.doubts[i].script);
+	if (!inner.launch_count && !inner.doubt_count && flmem_launch_is_unclear_call(text, call))
+		flmem_launch_add_doubt(launches, place,
+				       "the command is known only when the script runs");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(env) && launch >= 0; i++)
+		add_literals(launches, FLMEM_NODE_DIG(call, "args", env[i]), launch);
+}
+
+/* Whether a call around it starts what is read as its command. */
+static bool is_in_start(const struct flmem_node *root, size_t at)
+{
+	static const char *const lists[] = {"calls", "methods"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (const struct flmem_node *n = first_of(root, lists[i]); n; n = n->next) {
+			const char *path = call_path_text(n);
+
+			if (n->place.start <= at && at < n->place.end &&
+			    (i ? flmem_launch_is_shell_method(path) ||
+					     flmem_launch_is_library_method(root, path)
+			       : flmem_launch_is_start(path)))
+				return true;
+		}
+	return false;
+}
+
+/* A text that is a command, whatever runs it. */
+static void note_text(struct flmem_launch_texts *texts)
+{
+	struct flmem_launches *launches = texts->data;
+	struct flmem_launch launch = {.place = texts->reader.word.place, .doubted = true};
+
+	if (texts->reader.word.kind != FLMEM_PYTHON_STRING || flmem_launch_text_is_shown(texts))
+		return;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
+		const struct flmem_launch_program *program =
+			flmem_launch_text_program(texts, (*f)->framework);
+
+		if (!program)
+			continue;
+		if (is_in_start(texts->input->document.root, launch.place.start))
+			return;
+		launch.framework = (*f)->framework;
+		launch.role = program->role;
+		if (texts->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
+			launch.place.line = flmem_launch_notebook_line(texts->input->document.root,
+								       launch.place.start);
+		texts->stop = flmem_launch_add(launches, &launch) < 0;
+		return;
+	}
+}
+
+void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches)
+{
+	const struct flmem_node *root = input->document.root, *n;
+	struct flmem_launch_texts texts = {.input = input, .note = note_text, .data = launches};
+
+	for (n = first_of(root, "calls"); n; n = n->next) {
+		note_environ(n, launches);
+		if (flmem_launch_is_start(call_path_text(n)))
+			read_started_command(input, n, launches);
+	}
+	for (n = first_of(root, "methods"); n; n = n->next) {
+		const char *name = call_path_text(n);
+
+		if (strcmp(name, "dict") == 0)
+			add_literals(launches, flmem_node_get(n, "args"), -1);
+		else if (flmem_launch_is_shell_method(name) ||
+			 flmem_launch_is_library_method(root, name))
+			read_started_command(input, n, launches);
+	}
+	flmem_launch_texts_each(&texts);
+}
+
+static bool python_start_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	static const char *const words[] = {"subprocess", "os.",  "system(", "popen(",
+					    "Popen(",	  "exec", "run(",    NULL};
+
+	(void)syntax;
+	return flmem_launch_is_likely(text->data) ||
+	       (flmem_launch_owner(text) && flmem_file_has_any_word(text, words));
+}
+
+static bool starts_programs(const struct flmem_document *document)
+{
+	return flmem_launch_is_likely(document->text.data) ||
+	       (flmem_launch_owner(&document->text) && flmem_launch_has_start(document->root));
+}
+
+const struct flmem_input_kind flmem_launch_python_file = {
+	.is_likely = python_start_is_likely,
+	.is_one = starts_programs,
+	.by_words = true,
+};

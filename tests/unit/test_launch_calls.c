@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python that starts frameworks without rules about their start: what is reported for scripts of
+ * the shell with the same command, or "cannot tell".
+ */
+#include "launch_rows.h"
+
+#include "base/cleanup.h"
+
+#define FLOWER	"FLWR-LAUNCH-CANNOT-TELL"
+#define APPFL	"APPFL-LAUNCH-CANNOT-TELL"
+#define ENVIRON "NVF-ENVIRON-CANNOT-TELL"
+#define OS	"import os, subprocess, shlex, asyncio\n"
+
+#define NOTEBOOK(code)                                                                      \
+	"{\"cells\": [{\"cell_type\": \"code\", \"source\": \"" code "\"}], \"metadata\": " \
+	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}"
+
+static const struct file_row call_rows[] = {
+	{"a.py", {FLOWER, OS "subprocess.run(['flower-superlink', '--insecure'])\n", 1, NULL}},
+	{"a.py", {FLOWER, OS "subprocess.Popen('flower-supernode -x', shell=True)\n", 1, NULL}},
+	{"a.py", {FLOWER, OS "subprocess.call(shlex.split('flwr run . local'))\n", 1, NULL}},
+	{"a.py", {FLOWER, OS "subprocess.check_call(args=['flwr', 'run', '.'])\n", 1, NULL}},
+	{"a.py", {FLOWER, OS "os.system('cd app && flwr run .')\n", 1, NULL}},
+	{"a.py", {FLOWER, OS "os.popen('flower-superlink &')\n", 1, NULL}},
+	{"a.py",
+	 {FLOWER, OS "os.execvp('flower-superlink', ['flower-superlink', '-x'])\n", 1, NULL}},
+	{"a.py",
+	 {FLOWER, OS "os.execlpe('flower-superlink', 'flower-superlink', os.environ)\n", 1, NULL}},
+	{"a.py",
+	 {FLOWER, OS "os.spawnvp(os.P_NOWAIT, 'flwr-serverapp', ['flwr-serverapp'])\n", 1, NULL}},
+	{"a.py",
+	 {FLOWER,
+	  OS "async def f():\n  await asyncio.create_subprocess_exec('flower-superlink', '-x')\n"
+	     "  await asyncio.create_subprocess_shell('flwr run .')\n",
+	  2, NULL}},
+	{"a.py",
+	 {FLOWER, OS "command = ['flower-superlink', '--insecure']\nsubprocess.run(command)\n", 1,
+	  NULL}},
+	{"a.py", {FLOWER, "import fabricate as f\nf.launch('flwr run .')\n", 1, NULL}},
+	{"a.py",
+	 {FLOWER, "import docker\ndocker.from_env().containers.run('flwr/superlink:1.42.0')\n", 1,
+	  NULL}},
+	{"a.py",
+	 {FLOWER, "from sh import flwr\nimport subprocess\nsubprocess.run(command)\n", 1,
+	  "only when the script runs"}},
+	{"a.py",
+	 {FLOWER, "import flwr\n" OS "subprocess.run([program, 'run', '.'])\n", 1,
+	  "only when the script runs"}},
+	{"a.py",
+	 {FLOWER, "import flwr\n" OS "subprocess.run(['mpiexec', 'python3', 'train.py'])\n", 1,
+	  "where its file is named"}},
+	{"a.py",
+	 {APPFL, OS "subprocess.run([sys.executable, '-m', 'appfl.run_grpc_server'])\n", 1, NULL}},
+	{"a.py", {APPFL, "import appfl\n" OS "os.system(line)\n", 1, "only when the script runs"}},
+	/* also with a job of another framework */
+	{"a.py", {FLOWER, "import nvflare\n" OS "os.system('flwr run .')\n", 1, NULL}},
+	{"a.py", {ENVIRON, "import nvflare\n" OS "os.system('flwr run .')\n", 0, NULL}},
+	{"a.py", {ENVIRON, "import nvflare\n" OS "os.system(line)\n", 1, NULL}},
+	{"a.py", {FLOWER, "import nvflare, flwr\n" OS "os.system(line)\n", 0, NULL}},
+	/* the values of its variables */
+	{"a.py",
+	 {IGNORED, OS "subprocess.run(['flower-superlink'], env={'MALLOC_ARENA_MAX': '0'})\n", 1,
+	  NULL}},
+	{"a.py",
+	 {IGNORED,
+	  OS "subprocess.run(['flower-superlink'], env={**os.environ, 'MALLOC_ARENA_MAX': 'x'})\n",
+	  1, NULL}},
+	{"a.py",
+	 {IGNORED,
+	  OS "subprocess.run(['flower-superlink'], env=dict(os.environ, MALLOC_ARENA_MAX=''))\n", 1,
+	  NULL}},
+	{"a.py",
+	 {IGNORED, OS "os.environ['MALLOC_ARENA_MAX'] = '0'\nos.system('flwr run .')\n", 1, NULL}},
+	{"a.py",
+	 {IGNORED, OS "os.environ.update(MALLOC_ARENA_MAX='0')\nos.system('flwr run .')\n", 1,
+	  NULL}},
+	{"a.py",
+	 {IGNORED, OS "os.environ.setdefault('MALLOC_ARENA_MAX', '0')\nos.system('flwr run .')\n",
+	  1, NULL}},
+	{"a.py",
+	 {IGNORED,
+	  OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.environ['MALLOC_ARENA_MAX'] = n\n"
+	     "subprocess.run(['flwr', 'run'], env={'MALLOC_ARENA_MAX': n})\n",
+	  0, NULL}},
+	/* notebooks */
+	{"a.ipynb", {FLOWER, NOTEBOOK("!flwr run ."), 1, NULL}},
+	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX=0\\n!flwr run ."), 1, NULL}},
+	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX 2\\n!flwr run ."), 0, NULL}},
+	/* near misses */
+	{"a.py",
+	 {FLOWER, OS "subprocess.run(['git', 'clone', 'https://github.com/flwrlabs'])\n", 0, NULL}},
+	{"a.py",
+	 {FLOWER, "import flwr\n" OS "subprocess.run(['nvidia-smi'])\nos.environ['A'] = 'b'\n", 0,
+	  NULL}},
+	{"a.py",
+	 {FLOWER,
+	  "import shutil\n'''flwr run starts it'''\nprint('flwr run .')\n"
+	  "shutil.which('flower-superlink')\nraise RuntimeError('flwr run . failed')\n",
+	  0, NULL}},
+	{"README.md", {FLOWER, "Start it:\n\n```sh\nflwr run .\n```\n", 0, NULL}},
+};
+
+static void starts_by_python_are_reported(void **state)
+{
+	(void)state;
+	assert_true(files_are_right(call_rows, FLMEM_ARRAY_SIZE(call_rows)));
+}
+
+#define LATE "NVF-ENVIRON-LATE"
+#define PUTS "os.environ['MALLOC_ARENA_MAX'] = '2'\n"
+#define RUN  "subprocess.run(['nvflare', 'simulator', 'j'])\n"
+#undef OS
+#define OS "import nvflare, os, subprocess\n"
+
+/* What a script starts has the variables that were set before. */
+static const struct file_row late_rows[] = {
+	{"a.py", {LATE, OS PUTS RUN, 0, NULL}},
+	{"a.py", {ENVIRON, OS PUTS RUN, 1, NULL}},
+	{"a.py", {LATE, OS PUTS "subprocess.Popen(['flower-superlink'])\n", 0, NULL}},
+	{"a.py",
+	 {LATE, OS PUTS "subprocess.run(['nvflare', 'simulator'], env={**os.environ, 'A': 'b'})\n",
+	  0, NULL}},
+	{"a.py",
+	 {LATE, OS PUTS "nvflare.client.init()\n" RUN, 1, "what the script starts after it"}},
+	{"a.py", {LATE, OS RUN PUTS, 1, NULL}},
+	{"a.py", {LATE, OS PUTS "subprocess.run(['nvidia-smi'])\n", 1, NULL}},
+	{"a.py",
+	 {LATE, OS PUTS "subprocess.run(['nvflare', 'simulator'], env={'A': 'b'})\n", 1, NULL}},
+	{"a.ipynb", {LATE, NOTEBOOK("%env MALLOC_ARENA_MAX=2\\n!nvflare simulator j"), 0, NULL}},
+	{"a.ipynb",
+	 {LATE, NOTEBOOK("%set_env MALLOC_ARENA_MAX=2\\n!nvflare simulator j"), 0, NULL}},
+	{"a.ipynb", {ENVIRON, NOTEBOOK("%env MALLOC_ARENA_MAX=2\\n!nvflare simulator j"), 1, NULL}},
+	{"a.ipynb", {LATE, NOTEBOOK("import nvflare\\n%env MALLOC_ARENA_MAX=2"), 1, NULL}},
+	{"a.ipynb",
+	 {LATE,
+	  NOTEBOOK("from nvflare.recipe import SimEnv\\n%env MALLOC_ARENA_MAX=2\\nSimEnv(2)\\n"
+		   "!nvflare simulator j"),
+	  1, "what the script starts after it"}},
+};
+
+static void what_children_get_is_not_late(void **state)
+{
+	(void)state;
+	assert_true(files_are_right(late_rows, FLMEM_ARRAY_SIZE(late_rows)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(starts_by_python_are_reported),
+		cmocka_unit_test(what_children_get_is_not_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
