@@ -101,10 +101,61 @@ static const struct file_row call_rows[] = {
 	{"README.md", {FLOWER, "Start it:\n\n```sh\nflwr run .\n```\n", 0, NULL}},
 };
 
+/* Commands of which a part is not a literal, folders, and functions of console scripts. */
+static const struct file_row verb_rows[] = {
+	{"a.py", {ENVIRON, "import nvflare\n" OS "os.system('nvflare ' + verb)\n", 1, "only when"}},
+	{"a.py",
+	 {ENVIRON, "import nvflare\n" OS "os.system(f'nvflare {verb} job')\n", 1, "only when"}},
+	{"a.py",
+	 {ENVIRON, "import nvflare\n" OS "subprocess.run(['nvflare', *args])\n", 1, "only when"}},
+	{"a.py",
+	 {ENVIRON, "import nvflare\n" OS "subprocess.run(['nvflare', '--version'])\n", 0, NULL}},
+	{"a.py", {FLOWER, OS "import flwr\nsubprocess.run(['flwr', verb, '.'])\n", 1, "only when"}},
+	{"a.py", {FLOWER, OS "import flwr\nsubprocess.run(['flwr', f'{verb}'])\n", 0, NULL}},
+	{"a.py", {FLOWER, OS "import flwr\nsubprocess.run(['flwr', 'new', name])\n", 0, NULL}},
+	{"a.py", {FLOWER, OS "os.system('flwr ' + 'run ' + path)\n", 1, NULL}},
+	{"a.py", {FLOWER, "from flwr.cli import flower_superlink as f\nf()\n", 1, NULL}},
+	{"a.py", {FLOWER, "from mine import flower_superlink as f\nf('flwr')\n", 0, NULL}},
+	{"a.py",
+	 {ENVIRON, OS "subprocess.run(['bash', '/kit/site-1/startup/start.sh'])\n", 1, NULL}},
+	{"a.py",
+	 {ENVIRON, OS "subprocess.run('./start.sh', cwd='/kit/site-1/startup')\n", 1, NULL}},
+	{"a.py",
+	 {ENVIRON, OS "os.chdir('/kit/site-1/startup')\nos.system('./start.sh')\n", 1, NULL}},
+	{"a.py",
+	 {ENVIRON, OS "os.system('./start.sh')\nos.chdir('/kit/site-1/startup')\n", 0, NULL}},
+	{"a.py", {ENVIRON, OS "subprocess.run([sys.executable, 'job.py'])\n", 1, "is named"}},
+	/* values elsewhere */
+	{"a.py",
+	 {IGNORED,
+	  OS "env = os.environ.copy()\nenv['MALLOC_ARENA_MAX'] = '0'\nos.system('flwr run .')\n", 1,
+	  NULL}},
+	{"a.py",
+	 {IGNORED,
+	  OS
+	  "env['MALLOC_ARENA_MAX'] == '0'\nenv['MALLOC_ARENA_MAX'] = n\nos.system('flwr run .')\n",
+	  0, NULL}},
+	{"a.py",
+	 {IGNORED,
+	  "import flwr, ray\nray.init(runtime_env={'env_vars': {'MALLOC_ARENA_MAX': '0'}})\n", 1,
+	  NULL}},
+	/* what only names a program starts none */
+	{"a.py", {FLOWER, OS "os.system('pkill -f flower-superlink')\n", 0, NULL}},
+	{"a.py",
+	 {FLOWER, OS "os.system('pkill -f flower-superlink; flower-superlink')\n", 1, NULL}},
+	{"a.py",
+	 {ENVIRON, "import nvflare\n" OS "subprocess.run(['pgrep', '-f', 'nvflare simulator'])\n",
+	  0, NULL}},
+	{"a.py",
+	 {ENVIRON, "import nvflare\n" OS "os.system('pkill -f x; nvflare simulator j')\n", 1,
+	  NULL}},
+};
+
 static void starts_by_python_are_reported(void **state)
 {
 	(void)state;
 	assert_true(files_are_right(call_rows, FLMEM_ARRAY_SIZE(call_rows)));
+	assert_true(files_are_right(verb_rows, FLMEM_ARRAY_SIZE(verb_rows)));
 }
 
 #define LATE "NVF-ENVIRON-LATE"

@@ -2,6 +2,7 @@
 /* What in Python starts a program, and the commands and variables that it does so with. */
 #include "frameworks/launch/launch_calls.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -79,19 +80,61 @@ bool flmem_launch_has_start(const struct flmem_node *root)
 	return n;
 }
 
-void flmem_launch_call_words(const char *text, const struct flmem_node *call,
-			     char words[FLMEM_LAUNCH_CALL_MAX])
+/* A prefix of a string: f"TEXT". */
+static size_t drop_prefix(const char *words, size_t used)
 {
-	size_t length = call->place.end - call->place.start, used = 0;
+	size_t start = used;
 
-	text += call->place.start;
+	while (start && used - start < 2 && strchr("fFrRbBuU", words[start - 1]))
+		start--;
+	return start && words[start - 1] != ' ' ? used : start;
+}
+
+/* "A" + "B" is one text. */
+static bool joins_texts(const char *text, size_t at)
+{
+	return text[at] == '+' && at && strchr(" \"'\n", text[at - 1]) &&
+	       strchr(" \"'\n", text[at + 1]);
+}
+
+static size_t put_call_words(const char *text, size_t length, char *words, size_t used)
+{
 	for (size_t i = 0; i < length && used + 1 < FLMEM_LAUNCH_CALL_MAX; i++) {
-		char c = strchr("\"',()[] \t\n", text[i]) ? ' ' : text[i];
+		bool quote = strchr("\"'", text[i]) != NULL;
+		char c = quote || strchr(",()[] \t\n", text[i]) || joins_texts(text, i) ? ' '
+											: text[i];
 
+		if (quote)
+			used = drop_prefix(words, used);
 		if (c != ' ' || (used && words[used - 1] != ' '))
 			words[used++] = c;
 	}
 	words[used] = '\0';
+	return used;
+}
+
+/* The folder that a command is started in, by its argument or by os.chdir() before it; or NULL. */
+static const char *folder_of_call(const struct flmem_node *root, const struct flmem_node *call)
+{
+	const char *folder = flmem_node_string(FLMEM_NODE_DIG(call, "args", "cwd"));
+	const struct flmem_node *n = folder ? NULL : first_of(root, "calls");
+
+	for (; n && n->place.start < call->place.start; n = n->next)
+		if (flmem_text_ends(call_path_text(n), ".chdir"))
+			folder = flmem_node_string(FLMEM_NODE_DIG(n, "args", "0"));
+	return folder;
+}
+
+void flmem_launch_call_words(const struct flmem_document *document, const struct flmem_node *call,
+			     char words[FLMEM_LAUNCH_CALL_MAX])
+{
+	const struct flmem_node *path = flmem_node_get(call, "path");
+	const char *folder = folder_of_call(document->root, call);
+	size_t start = path ? path->place.end : call->place.start, used = 0;
+
+	if (folder && strlen(folder) < FLMEM_LAUNCH_CALL_MAX / 4)
+		used = (size_t)snprintf(words, FLMEM_LAUNCH_CALL_MAX, "cd %s\n", folder);
+	put_call_words(document->text.data + start, call->place.end - start, words, used);
 }
 
 /* subprocess and os, whose first argument is a command or its program. */
@@ -140,22 +183,82 @@ static bool begins_with_literal(const char *text)
 }
 
 /* A program that is a variable: subprocess.run(command), f"{tool} job", "$TOOL job". */
-bool flmem_launch_is_unclear_call(const char *text, const struct flmem_node *call)
+/* Behind the first literal of a command at `text` what follows it; `*ret_length` is its own. */
+static const char *literal_end(const char *text, const char **ret_literal, size_t *ret_length)
+{
+	const char *end;
+
+	text += strspn(text, "[( \t\r\nfFrRbBuU");
+	if (!strchr("\"'", *text) || !*text)
+		return NULL;
+	*ret_literal = text + 1;
+	end = strchr(text + 1, *text);
+	*ret_length = end ? (size_t)(end - text - 1) : 0;
+	return end ? end + 1 : NULL;
+}
+
+/* A program whose verb is a variable: ["PROGRAM", verb], "PROGRAM " + verb, f"PROGRAM {verb}". */
+static bool has_unclear_verb(const char *text)
+{
+	const char *literal = NULL, *rest;
+	size_t length = 0, name;
+
+	rest = literal_end(text, &literal, &length);
+	if (!rest)
+		return false;
+	name = strcspn(literal, " \"'");
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
+			const char *verb = literal + name;
+
+			if (!p->before || strlen(p->before) != name ||
+			    strncmp(literal, p->before, name) != 0)
+				continue;
+			verb += strspn(verb, " ");
+			if (verb >= literal + length) {
+				rest += strspn(rest, " \t\r\n,+");
+				return *rest && !strchr("\"')]", *rest) &&
+				       !(strchr("fFrRbBuU", *rest) && strchr("\"'", rest[1]));
+			}
+			return *verb == '{';
+		}
+	return false;
+}
+
+bool flmem_launch_is_unclear_call(const struct flmem_document *document,
+				  const struct flmem_node *call)
 {
 	static const char *const names[] = COMMAND_ARGUMENTS;
 	const struct flmem_node *args = flmem_node_get(call, "args"), *command = NULL;
 	char words[FLMEM_LAUNCH_CALL_MAX];
-	const char *first = words;
+	const char *first = words, *text;
 
 	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
 		command = flmem_node_get(args, names[i]);
 	if (!command || !takes_command(call_path_text(call)))
 		return false;
-	flmem_launch_call_words(text, command, words);
+	text = document->text.data + command->place.start;
+	put_call_words(text, command->place.end - command->place.start, words, 0);
 	first += *first == ' ';
 	if (begins_with_python(first))
 		return runs_any_python(first);
-	return !begins_with_literal(text + command->place.start);
+	return !begins_with_literal(text) || has_unclear_verb(text);
+}
+
+bool flmem_launch_call_only_names(const struct flmem_document *document,
+				  const struct flmem_node *call)
+{
+	struct flmem_launches launches = {.text = document->text.data};
+	char words[FLMEM_LAUNCH_CALL_MAX], first[FLMEM_LAUNCH_PROGRAM_MAX];
+	const char *text = words;
+
+	flmem_launch_call_words(document, call, words);
+	text += strspn(text, " ");
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(text, " "), text);
+	if (!flmem_launch_is_naming(first))
+		return false;
+	flmem_launch_read_script(words, true, &launches);
+	return !launches.launch_count;
 }
 
 bool flmem_launch_is_shell_method(const char *name)
@@ -192,20 +295,33 @@ unsigned flmem_launch_notebook_line(const struct flmem_node *root, size_t at)
 	return last ? last->place.line : 1;
 }
 
+static bool has_variable_at(const struct flmem_launches *launches, size_t start)
+{
+	for (size_t i = 0; i < launches->variable_count; i++)
+		if (launches->variables[i].place.start == start)
+			return true;
+	return false;
+}
+
 /* Variables whose values the Python has itself; others are not known before it runs. */
 static void add_literal(struct flmem_launches *launches, const char *name,
 			const struct flmem_node *value, int launch)
 {
 	const char *known = name ? flmem_launch_variable_name(name, strlen(name)) : NULL;
 
-	if (known && value && value->kind != FLMEM_NODE_EXPRESSION && flmem_node_string(value))
+	if (known && flmem_node_string(value) && value->kind != FLMEM_NODE_EXPRESSION &&
+	    !has_variable_at(launches, value->place.start))
 		flmem_launch_add_variable(launches, known, value->text, launch, &value->place);
 }
 
+/* Also of maps in a map: runtime_env={"env_vars": {...}}. */
 static void add_literals(struct flmem_launches *launches, const struct flmem_node *map, int launch)
 {
-	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
 		add_literal(launches, n->key, n, launch);
+		if (n->kind == FLMEM_NODE_MAP)
+			add_literals(launches, n, launch);
+	}
 }
 
 /* os.environ["NAME"] = VALUE and the like, for all that the Python starts after it. */
@@ -219,10 +335,6 @@ static void note_environ(const struct flmem_node *call, struct flmem_launches *l
 
 	if (flmem_text_is_one_of(path, setters) && flmem_node_string(name))
 		add_literal(launches, name->text, flmem_node_get(args, "1"), -1);
-	if (strcmp(path, "os.environ.update") == 0) {
-		add_literals(launches, name, -1);
-		add_literals(launches, args, -1);
-	}
 }
 
 /* The command itself; of a line that IPython runs the call, which stands for it. */
@@ -247,15 +359,12 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 {
 	static const char *const env[] = {"env", "_env", "environment"};
 	const char *text = input->document.text.data;
-	const struct flmem_node *path = flmem_node_get(call, "path");
 	const struct flmem_place *place = place_of_command(input, call);
 	struct flmem_launches inner = {.text = text};
-	struct flmem_node rest = *call;
 	char words[FLMEM_LAUNCH_CALL_MAX];
 	int launch = -1;
 
-	rest.place.start = path->place.end;
-	flmem_launch_call_words(text, &rest, words);
+	flmem_launch_call_words(&input->document, call, words);
 	flmem_launch_read_script(words, true, &inner);
 	for (size_t i = 0; i < inner.launch_count; i++) {
 		inner.launches[i].place = *place;
@@ -265,15 +374,16 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 	for (size_t i = 0; i < inner.doubt_count && !inner.launch_count; i++)
 		if (*inner.doubts[i].script)
 			flmem_launch_add_script(launches, place, inner.doubts[i].script);
-	if (!inner.launch_count && !inner.doubt_count && flmem_launch_is_unclear_call(text, call))
+	if (!inner.launch_count && !inner.doubt_count &&
+	    flmem_launch_is_unclear_call(&input->document, call))
 		flmem_launch_add_doubt(launches, place,
 				       "the command is known only when the script runs");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(env) && launch >= 0; i++)
 		add_literals(launches, FLMEM_NODE_DIG(call, "args", env[i]), launch);
 }
 
-/* Whether a call around it starts what is read as its command. */
-static bool is_in_start(const struct flmem_node *root, size_t at)
+/* The call around an offset by which something is started; NULL: none. */
+static const struct flmem_node *start_around(const struct flmem_node *root, size_t at)
 {
 	static const char *const lists[] = {"calls", "methods"};
 
@@ -285,9 +395,16 @@ static bool is_in_start(const struct flmem_node *root, size_t at)
 			    (i ? flmem_launch_is_shell_method(path) ||
 					     flmem_launch_is_library_method(root, path)
 			       : flmem_launch_is_start(path)))
-				return true;
+				return n;
 		}
-	return false;
+	return NULL;
+}
+
+bool flmem_launch_is_only_named(const struct flmem_document *document, size_t at)
+{
+	const struct flmem_node *call = start_around(document->root, at);
+
+	return call && flmem_launch_call_only_names(document, call);
 }
 
 /* A text that is a command, whatever runs it. */
@@ -304,7 +421,7 @@ static void note_text(struct flmem_launch_texts *texts)
 
 		if (!program)
 			continue;
-		if (is_in_start(texts->input->document.root, launch.place.start))
+		if (start_around(texts->input->document.root, launch.place.start))
 			return;
 		launch.framework = (*f)->framework;
 		launch.role = program->role;
@@ -316,6 +433,57 @@ static void note_text(struct flmem_launch_texts *texts)
 	}
 }
 
+/* env["NAME"] = "VALUE" of a copy of the environment, by the text behind the key. */
+static void note_item(const struct flmem_rule_input *input, const struct flmem_node *key,
+		      struct flmem_launches *launches)
+{
+	const char *name = flmem_launch_variable_name(key->text, strlen(key->text));
+	const char *all = input->document.text.data, *text = all + key->place.end, *end;
+	struct flmem_place place = key->place;
+	char value[FLMEM_LAUNCH_VALUE_MAX];
+
+	text += strspn(text, " \t");
+	if (!name || *text != ']')
+		return;
+	text += 1 + strspn(text + 1, " \t");
+	if (*text != '=' || text[1] == '=')
+		return;
+	text += 1 + strspn(text + 1, " \t");
+	end = *text && strchr("\"'", *text) ? strchr(text + 1, *text) : NULL;
+	if (!end || memchr(text, '\n', (size_t)(end - text)))
+		return;
+	place.start = (size_t)(text - all);
+	place.end = (size_t)(end + 1 - all);
+	if (has_variable_at(launches, place.start)) /* of os.environ, whose calls are read */
+		return;
+	snprintf(value, sizeof(value), "%.*s", (int)(end - text - 1), text + 1);
+	flmem_launch_add_variable(launches, name, value, -1, &place);
+}
+
+/* flower_superlink() and the like: the function of a console script. */
+static void note_entry_point(const struct flmem_node *call, struct flmem_launches *launches)
+{
+	const char *path = call_path_text(call), *dot = strrchr(path, '.');
+	struct flmem_launch launch = {.doubted = true};
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; dot && *f; f++)
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
+			size_t at = 0;
+
+			while (p->word[at] && (p->word[at] == dot[1 + at] ||
+					       (p->word[at] == '-' && dot[1 + at] == '_')))
+				at++;
+			if (p->before || p->word[at] || dot[1 + at] || !strchr(p->word, '-') ||
+			    !flmem_text_starts(path, (*f)->package))
+				continue;
+			launch.framework = (*f)->framework;
+			launch.role = p->role;
+			launch.place = flmem_node_get(call, "path")->place;
+			flmem_launch_add(launches, &launch);
+			return;
+		}
+}
+
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches)
 {
 	const struct flmem_node *root = input->document.root, *n;
@@ -323,8 +491,10 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 
 	for (n = first_of(root, "calls"); n; n = n->next) {
 		note_environ(n, launches);
+		note_entry_point(n, launches);
 		if (flmem_launch_is_start(call_path_text(n)))
 			read_started_command(input, n, launches);
+		add_literals(launches, flmem_node_get(n, "args"), -1);
 	}
 	for (n = first_of(root, "methods"); n; n = n->next) {
 		const char *name = call_path_text(n);
@@ -335,7 +505,25 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 			 flmem_launch_is_library_method(root, name))
 			read_started_command(input, n, launches);
 	}
+	for (n = first_of(root, "items"); n; n = n->next)
+		note_item(input, n, launches);
 	flmem_launch_texts_each(&texts);
+}
+
+/* Whether a text may call such a function. */
+static bool has_entry_point(const struct flmem_buf *text)
+{
+	char name[FLMEM_LAUNCH_PROGRAM_MAX];
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
+			snprintf(name, sizeof(name), "%s", p->word);
+			for (char *c = name; (c = strchr(c, '-'));)
+				*c = '_';
+			if (!p->before && strchr(p->word, '-') && flmem_file_has_word(text, name))
+				return true;
+		}
+	return false;
 }
 
 static bool python_start_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -345,13 +533,22 @@ static bool python_start_is_likely(enum flmem_syntax syntax, const struct flmem_
 
 	(void)syntax;
 	return flmem_launch_is_likely(text->data) ||
-	       (flmem_launch_owner(text) && flmem_file_has_any_word(text, words));
+	       (flmem_launch_owner(text) &&
+		(flmem_file_has_any_word(text, words) || has_entry_point(text) ||
+		 flmem_launch_mentions_variable(text->data)));
 }
 
 static bool starts_programs(const struct flmem_document *document)
 {
-	return flmem_launch_is_likely(document->text.data) ||
-	       (flmem_launch_owner(&document->text) && flmem_launch_has_start(document->root));
+	struct flmem_launches launches = {0};
+	const struct flmem_node *n = first_of(document->root, "calls");
+
+	for (; n && !launches.launch_count; n = n->next)
+		note_entry_point(n, &launches);
+	return launches.launch_count || flmem_launch_is_likely(document->text.data) ||
+	       (flmem_launch_owner(&document->text) &&
+		(flmem_launch_has_start(document->root) ||
+		 flmem_launch_mentions_variable(document->text.data)));
 }
 
 const struct flmem_input_kind flmem_launch_python_file = {

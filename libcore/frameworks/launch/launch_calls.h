@@ -19,12 +19,23 @@ bool flmem_launch_is_start(const char *path);
 /* Whether the Python with this root calls such a function. */
 bool flmem_launch_has_start(const struct flmem_node *root);
 
-/* The words of the command of a call, in one string or in a list of them, with its other words. */
-void flmem_launch_call_words(const char *text, const struct flmem_node *call,
+/*
+ * The words of the command of a call, in one string or in a list of them, with its other arguments;
+ * in front of them "cd FOLDER" where it is started in one.
+ */
+void flmem_launch_call_words(const struct flmem_document *document, const struct flmem_node *call,
 			     char words[FLMEM_LAUNCH_CALL_MAX]);
 
-/* Whether the program that a call starts is a variable. */
-bool flmem_launch_is_unclear_call(const char *text, const struct flmem_node *call);
+/* Whether the program that a call starts is a variable, or what that shall do. */
+bool flmem_launch_is_unclear_call(const struct flmem_document *document,
+				  const struct flmem_node *call);
+
+/* Whether its command only names programs: pkill -f PROGRAM. */
+bool flmem_launch_call_only_names(const struct flmem_document *document,
+				  const struct flmem_node *call);
+
+/* The same of the call around an offset; false where there is none. */
+bool flmem_launch_is_only_named(const struct flmem_document *document, size_t at);
 
 /* Whether a method of what is not imported starts programs: get_ipython().system() and others. */
 bool flmem_launch_is_shell_method(const char *name);

@@ -113,6 +113,8 @@ static int read_command_words(const struct flmem_node *words, struct flmem_launc
 		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
 	bool code = false;
 
+	if (n && n != words && flmem_node_string(n) && flmem_launch_is_naming(n->text))
+		return launch; /* a probe: [pgrep, -f, PROGRAM] */
 	for (; n && launch < 0; n = n == words ? NULL : n->next) {
 		if (!flmem_node_string(n))
 			continue;

@@ -73,6 +73,7 @@ struct flmem_launch_statement {
 	bool mentions;		     /* a variable that rules check */
 	bool apart;		     /* part of a pipe or in the background: sets nothing outside */
 	bool opens;		     /* it is the header of a condition */
+	bool names_only;	     /* it only names programs: pkill -f PROGRAM */
 	bool for_itself;	     /* ExecStartPre= of a unit: sets nothing for ExecStart= */
 	bool interprets;	     /* it runs a file of Python, which the next word may be */
 	bool runs_file;		     /* it runs one that is named */
@@ -243,6 +244,13 @@ void flmem_launch_undo_drop(struct flmem_launch_scan *scan);
 
 /* The command in a word that begins with a key of a unit or the like; else the word. */
 const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const char *text);
+
+/* Whether a program only names others, as pkill and which do (launch_named.c). */
+bool flmem_launch_is_naming(const char *program);
+
+/* Whether the words of the statement from this one on start nothing. */
+bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			     const char *before);
 
 /* What launchers pass on (launch_launchers.c): at their name, at an option, behind the command. */
 void flmem_launch_begin_launcher(struct flmem_launch_scan *scan,

@@ -556,7 +556,8 @@ static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *
 	flmem_launch_note_runner(scan, word, before);
 	flmem_launch_note_output(scan, word);
 	flmem_launch_note_commands(scan, word, before);
-	if (flmem_launch_note_submission(scan, word, before))
+	if (flmem_launch_note_submission(scan, word, before) ||
+	    flmem_launch_only_names(scan, word, before))
 		return;
 	if (!flmem_launch_note_text(scan, word, before) &&
 	    !(scan->shell && flmem_launch_note_quoted(scan, word)) && !note_assignment(scan, word))

@@ -99,7 +99,8 @@ bool flmem_launch_is_likely(const char *text)
 
 bool flmem_launch_is_split(const char *text)
 {
-	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", "executable", NULL};
+	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", "executable",
+					   "args =",	 "args=",      NULL};
 	bool any = false;
 
 	for (size_t i = 0; keys[i]; i++)

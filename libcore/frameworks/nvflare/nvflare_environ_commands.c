@@ -36,7 +36,9 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	const char *text = check->input->document.text.data;
 	char words[FLMEM_LAUNCH_CALL_MAX];
 
-	flmem_launch_call_words(text, call, words);
+	flmem_launch_call_words(&check->input->document, call, words);
+	if (flmem_launch_call_only_names(&check->input->document, call))
+		return NULL;
 	if (flmem_launch_program_in(FLMEM_FRAMEWORK_NVFLARE, text, words))
 		return "the script starts NVFlare, or sets variables, by a command";
 	return python_run_by(check, words);
@@ -52,7 +54,7 @@ const char *flmem_nvflare_start_by(const struct flmem_check *check, const struct
 	what = started_by(check, call);
 	if (!what && text && flmem_launch_mentions_variable(text))
 		what = "the script sets variables by a command";
-	if (!what && flmem_launch_is_unclear_call(check->input->document.text.data, call))
+	if (!what && flmem_launch_is_unclear_call(&check->input->document, call))
 		what = "the command is known only when the script runs";
 	return what;
 }

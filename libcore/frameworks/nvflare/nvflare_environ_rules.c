@@ -67,7 +67,7 @@ static bool starts_heir(const struct flmem_check *check, const struct flmem_node
 
 	if (env && env->kind == FLMEM_NODE_MAP && !flmem_node_get(env, "**"))
 		return false;
-	flmem_launch_call_words(text, call, words);
+	flmem_launch_call_words(&check->input->document, call, words);
 	return flmem_nvflare_start_by(check, call) ||
 	       (flmem_launch_is_start(flmem_nvflare_path_text(call)) &&
 		flmem_launch_is_likely_in(text, words));
@@ -314,6 +314,10 @@ static void environ_cannot_tell(struct flmem_check *check)
 		check_module_variables(check);
 		return;
 	}
+	if (check->kind == &flmem_launch_python_file) {
+		flmem_launch_check_starts(check);
+		return;
+	}
 	visit_script(check, note_unclear);
 	flmem_nvflare_check_commands(check);
 	flmem_nvflare_check_texts(check);
@@ -363,7 +367,7 @@ static const struct flmem_rule_row rows[] = {
 				    "check what runs with flmem recommend --pid",
 			 .source = "Python documentation, os.environ and subprocess"},
 		.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file,
-			   &flmem_nvflare_client_file},
+			   &flmem_nvflare_client_file, &flmem_launch_python_file},
 		.check = environ_cannot_tell,
 	},
 };

@@ -92,7 +92,8 @@ static void report_script_text(struct flmem_launch_texts *texts, const char *pat
 	if (texts->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
 		node.place.line =
 			flmem_launch_notebook_line(own->check->subject, word->place.start);
-	if (is_in_reported(own->check, word->place.start, node.place.line))
+	if (is_in_reported(own->check, word->place.start, node.place.line) ||
+	    flmem_launch_is_only_named(&texts->input->document, word->place.start))
 		return;
 	texts->stop = ++own->reported >= REPORTED_MAX;
 	flmem_check_report(own->check,

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands that only name a program: they search for it, end it, fetch it or handle its file. */
+#include <string.h>
+
+#include "base/text/text.h"
+#include "frameworks/launch/launch_scan.h"
+
+bool flmem_launch_is_naming(const char *program)
+{
+	static const char *const names[] = {
+		"pkill", "pgrep",      "killall",  "kill",  "pidof",   "grep",	 "egrep",   "fgrep",
+		"rg",	 "which",      "type",	   "hash",  "whereis", "ls",	 "cp",	    "mv",
+		"rm",	 "ln",	       "chmod",	   "chown", "test",    "[",	 "[[",	    "stat",
+		"file",	 "readlink",   "realpath", "pip",   "pip3",    "apt",	 "apt-get", "dnf",
+		"yum",	 "journalctl", "ps",	   "scp",   "rsync",   "pstree", "py-spy",  NULL};
+
+	return flmem_text_is_one_of(flmem_text_basename(program), names);
+}
+
+/* Verbs by which a program handles containers, images and units without starting them. */
+static bool is_naming_verb(const char *program, const char *verb)
+{
+	static const char *const programs[] = {
+		"docker",    "podman",	  "nerdctl",	    "compose",	   "image",
+		"container", "buildx",	  "apptainer",	    "singularity", "kubectl",
+		"oc",	     "systemctl", "docker-compose", NULL};
+	static const char *const verbs[] = {
+		"pull",	  "push",    "build",	"tag",	  "rmi",       "stop",	     "rm",
+		"kill",	  "logs",    "inspect", "images", "ps",	       "save",	     "load",
+		"wait",	  "stats",   "top",	"down",	  "describe",  "get",	     "delete",
+		"status", "disable", "mask",	"cat",	  "is-active", "is-enabled", NULL};
+
+	return flmem_text_is_one_of(program, programs) && flmem_text_is_one_of(verb, verbs);
+}
+
+/* Programs that run the command behind them, and directives of images. */
+static bool is_before_program(const char *command)
+{
+	static const char *const runners[] = {
+		"sudo",	 "doas", "env",	 "time", "nohup", "exec", "!",		 "timeout", "watch",
+		"xargs", "nice", "then", "RUN",	 "CMD",	  "ssh",  "HEALTHCHECK", NULL};
+
+	return !*command || flmem_text_is_one_of(command, runners) ||
+	       flmem_text_ends(command, "=$"); /* pids=$(pgrep ...) */
+}
+
+/* "ExecStop=/usr/bin/pkill" of a unit, "$(pgrep" and "pids=$(pgrep" of a shell. */
+static const char *program_in(const char *text)
+{
+	const char *equals = strchr(text, '=');
+
+	if (equals && (flmem_text_starts(text, "Exec") || equals[1] == '$'))
+		text = equals + 1;
+	if (flmem_text_starts(text, "$("))
+		text += 2;
+	return text + strspn(text, "-@:+!`");
+}
+
+bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
+			     const char *before)
+{
+	const char *text = program_in(word->text);
+
+	if (scan->now.names_only)
+		return true;
+	if (strcmp(before, "command") == 0 && strcasecmp(word->text, "-v") == 0)
+		scan->now.names_only = true;
+	else if (flmem_launch_is_naming(text))
+		scan->now.names_only = is_before_program(scan->now.command);
+	else
+		scan->now.names_only = is_naming_verb(scan->now.previous, text);
+	return scan->now.names_only;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands that only name a program start none: those that end it, search for it or fetch it. */
+#include "launch_rows.h"
+
+#include "base/cleanup.h"
+
+#define FLOWER "FLWR-LAUNCH-CANNOT-TELL"
+#define MODULE "nvflare.private.fed.app.client.client_train"
+
+static const struct row script_rows[] = {
+	{UNSET, "sudo -n pkill -f " MODULE "\nkillall -q x\n", 0, NULL},
+	{UNSET, "if ! pgrep -f " MODULE "; then\n  " CLIENT "fi\n", 1, NULL},
+	{UNSET, "pkill -f " MODULE "; " CLIENT, 1, NULL},
+	{UNSET, "pids=$(pgrep -f " MODULE ")\nkill $pids\n", 0, NULL},
+	{UNSET, "pids=\"$(pgrep -f " MODULE ")\"\n", 0, NULL},
+	{UNSET, "kill $(pgrep -f '" MODULE "')\nkill `pgrep -f " MODULE "`\n", 0, NULL},
+	{UNSET, "pkill -f \"nvflare simulator job\"\n", 0, NULL},
+	{UNCLEAR, "# nvflare\npkill -f \"python3 client.py\"\n", 0, NULL},
+	{UNSET, "ps aux | grep '" MODULE "' | awk '{print $2}' | xargs kill\n", 0, NULL},
+	{UNSET, "ssh node1 pkill -f " MODULE "\n", 0, NULL},
+	{UNSET, "rm -rf ws && nvflare simulator j\n", 1, NULL},
+	{UNSET, "[ -d j ] && nvflare simulator j\n", 1, NULL},
+	{UNSET, "command nvflare simulator j\n", 1, NULL},
+	{UNSET, "docker exec x nvflare simulator j\n", 1, NULL},
+	{FLOWER, "which flower-superlink || type flower-superlink\ncommand -v flower-superlink\n",
+	 0, NULL},
+	{FLOWER, "docker pull flwr/superlink:1.42.0\ndocker build -t flwr/supernode:x .\n", 0,
+	 NULL},
+	{FLOWER, "docker pull flwr/superlink:1\ndocker run flwr/superlink:1\n", 1, NULL},
+	{FLOWER, "systemctl stop flower-superlink\nkubectl logs flower-superlink\n", 0, NULL},
+	{FLOWER, "systemctl start flower-superlink\n", 1, NULL},
+	{FLOWER, "cp venv/bin/flower-superlink /x; chmod +x flower-superlink\n", 0, NULL},
+};
+
+#define POD                                                                                     \
+	"spec:\n  containers:\n  - image: x\n    env: [{name: MALLOC_ARENA_MAX, value: '2'}]\n" \
+	"    command: [python3, -m, " MODULE                                                    \
+	"]\n    livenessProbe:\n      exec:\n        command: "
+
+static const struct file_row named_rows[] = {
+	{"a.service",
+	 {UNSET,
+	  "[Service]\nEnvironment=MALLOC_ARENA_MAX=2\nExecStart=" CLIENT
+	  "ExecStop=/usr/bin/pkill -f " MODULE "\n",
+	  0, NULL}},
+	{"Dockerfile",
+	 {UNSET, "FROM x\nHEALTHCHECK CMD pgrep -f " MODULE "\nRUN rm -f flower-superlink\n", 0,
+	  NULL}},
+	{"a.yaml", {UNSET, POD "[pgrep, -f, " MODULE "]\n", 0, NULL}},
+	{"a.yaml", {UNSET, POD "[sh, -c, 'pgrep -f " MODULE "']\n", 0, NULL}},
+	{"a.yaml", {UNSET, POD "[python3, -m, " MODULE "]\n", 1, NULL}},
+	{"a.nomad",
+	 {UNCLEAR, "config {\n command = \"nvflare\"\n args = [\"simulator\", \"j\"]\n}\n", 1,
+	  NULL}},
+};
+
+static void named_programs_are_not_started(void **state)
+{
+	bool right = scripts_are_right(script_rows, FLMEM_ARRAY_SIZE(script_rows));
+
+	(void)state;
+	assert_true(files_are_right(named_rows, FLMEM_ARRAY_SIZE(named_rows)) && right);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(named_programs_are_not_started),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
