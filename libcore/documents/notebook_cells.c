@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "documents/notebook_cells.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,26 @@ static bool is_python_cell(const char *code)
 	return false;
 }
 
+/* Whether "%%writefile NAME" writes a file with commands, whose lines are read as some. */
+static bool writes_commands(const char *line, size_t length)
+{
+	static const char *const suffixes[] = {".sh",	  ".bash",    ".yml", ".yaml", ".slurm",
+					       ".sbatch", ".service", ".pbs", ".env"};
+	static const char *const names[] = {"Dockerfile", "Containerfile", "Makefile", NULL};
+	size_t start;
+	char name[64];
+
+	while (length && strchr(" \t", line[length - 1]))
+		length--;
+	for (start = length; start && !strchr(" \t/", line[start - 1]);)
+		start--;
+	snprintf(name, sizeof(name), "%.*s", (int)(length - start), line + start);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(name, suffixes[i]))
+			return true;
+	return flmem_text_is_one_of(name, names);
+}
+
 static bool is_shell_cell(const char *code)
 {
 	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
@@ -60,9 +81,8 @@ static bool is_shell_cell(const char *code)
 
 	code += strspn(code, " \t\r\n");
 	line = strcspn(code, "\r\n");
-	if ((flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
-	    line > 3 && strncmp(code + line - 3, ".sh", 3) == 0)
-		return true;
+	if (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file"))
+		return writes_commands(code, line);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
 		if (flmem_text_starts(code, magics[i]))
 			return true;

@@ -87,6 +87,11 @@ static const struct file_row call_rows[] = {
 	{"a.ipynb", {FLOWER, NOTEBOOK("!flwr run ."), 1, NULL}},
 	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX=0\\n!flwr run ."), 1, NULL}},
 	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX 2\\n!flwr run ."), 0, NULL}},
+	{"a.ipynb",
+	 {FLOWER, NOTEBOOK("%%writefile app/Dockerfile\\nFROM flwr/superlink:1.42.0"), 1, NULL}},
+	{"a.ipynb",
+	 {FLOWER, NOTEBOOK("%%file compose.yml \\ns:\\n  image: flwr/superlink:1.42.0"), 1, NULL}},
+	{"a.ipynb", {FLOWER, NOTEBOOK("%%writefile a.txt\\nFROM flwr/superlink:1.42.0"), 0, NULL}},
 	/* near misses */
 	{"a.py",
 	 {FLOWER, OS "subprocess.run(['git', 'clone', 'https://github.com/flwrlabs'])\n", 0, NULL}},

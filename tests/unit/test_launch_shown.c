@@ -76,6 +76,7 @@ static void findings_show_what_was_written(void **state)
 #define DOCKER_ENV "name: nvflare\ndocker_env:\n  image: mine\n  environment: "
 
 static const struct file_row other_rows[] = {
+	{".envrc", {IGNORED, "# nvflare\nexport MALLOC_ARENA_MAX=0\n", 1, NULL}},
 	/* MLproject: pairs, and names whose values are those of the host */
 	{"MLproject",
 	 {UNCLEAR, DOCKER_ENV "[[MALLOC_ARENA_MAX, '2'], [A, b]]\n", 1, "which program"}},

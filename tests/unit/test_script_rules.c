@@ -35,6 +35,10 @@ static const struct row rows[] = {
 	 .hits = 2, .line = 5, .says = "cannot tell", .severity = INFO},
 	{"NVF-ALLOCATOR-CANNOT-TELL",
 	 "import ctypes\nimport nvflare\nctypes.CDLL(None).malloc_trim(0)\n", .hits = 0},
+	{"NVF-KEY-IGNORED",
+	 PT "r.add_client_config({'tensor_download_chunk': 1, 'download_chunk_size': 2})\n"
+	    "r.add_server_config({'np_download_chunk': 1, 'np_download_chunk_size': 1})\n",
+	 .hits = 3, .line = 3, .says = "did you mean np_download_chunk_size", .severity = WARNING},
 	{OPEN, "from dotenv import load_dotenv\nimport nvflare\nload_dotenv('.env')\n", .hits = 1,
 	 .line = 3, .says = "in another file", .severity = INFO},
 	{OPEN, "import dotenv\nimport nvflare\ndotenv.load_dotenv()\n", .hits = 1},

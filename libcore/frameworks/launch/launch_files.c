@@ -138,7 +138,7 @@ static bool is_shell_script(const char *path, const char *text)
 {
 	static const char *const suffixes[] = {".sh",	".bash",  ".zsh",    ".ksh",
 					       ".dash", ".slurm", ".sbatch", ".pbs",
-					       ".lsf",	".sge",	  ".qsub"};
+					       ".lsf",	".sge",	  ".qsub",   ".envrc"};
 	static const char *const others[] = {"Dockerfile", "Containerfile", "Procfile", "crontab",
 					     NULL};
 	const char *name = flmem_text_basename(path);
@@ -279,6 +279,7 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".zsh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".env", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".envrc", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_PLAIN},
 	{".pbs", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".lsf", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".ksh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},

@@ -203,6 +203,15 @@ static void key_too_new(struct flmem_check *check)
 	}
 }
 
+/* "tensor_download_chunk": a part of the name, of which "download_chunk" is enough to know it. */
+static bool is_shortened(const char *key, const char *name)
+{
+	bool other = *key == 'n' || *key == 't';
+
+	return strstr(key, "download_chunk") && (other ? *key == *name : *name == 't') &&
+	       strcmp(key, name) != 0;
+}
+
 static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char *const names[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
@@ -210,7 +219,7 @@ static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *
 
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
 		for (size_t i = 0; n->key && i < FLMEM_ARRAY_SIZE(names); i++) {
-			if (!is_near(n->key, names[i]))
+			if (!is_near(n->key, names[i]) && !is_shortened(n->key, names[i]))
 				continue;
 			snprintf(detail, sizeof(detail), "did you mean %s", names[i]);
 			flmem_check_report(check, &(struct flmem_remark){.node = n,

@@ -144,6 +144,7 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 static bool is_read_hidden(const char *name)
 {
 	static const char *const names[] = {".env",
+					    ".envrc",
 					    ".devcontainer",
 					    ".devcontainer.json",
 					    ".vscode",
