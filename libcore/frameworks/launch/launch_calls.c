@@ -125,6 +125,20 @@ static const char *folder_of_call(const struct flmem_node *root, const struct fl
 	return folder;
 }
 
+/* sh.PROGRAM_NAME(): the program is the function, with "_" for "-". */
+static size_t put_program(const char *path, char *words, size_t used)
+{
+	int length;
+
+	if (!flmem_text_starts(path, "sh."))
+		return used;
+	length = snprintf(words + used, FLMEM_LAUNCH_CALL_MAX - used, "%s ", path + strlen("sh."));
+	for (char *c = words + used; (c = strchr(c, '_'));)
+		*c = '-';
+	return length > 0 && used + (size_t)length < FLMEM_LAUNCH_CALL_MAX ? used + (size_t)length
+									   : used;
+}
+
 void flmem_launch_call_words(const struct flmem_document *document, const struct flmem_node *call,
 			     char words[FLMEM_LAUNCH_CALL_MAX])
 {
@@ -134,6 +148,7 @@ void flmem_launch_call_words(const struct flmem_document *document, const struct
 
 	if (folder && strlen(folder) < FLMEM_LAUNCH_CALL_MAX / 4)
 		used = (size_t)snprintf(words, FLMEM_LAUNCH_CALL_MAX, "cd %s\n", folder);
+	used = put_program(call_path_text(call), words, used);
 	put_call_words(document->text.data + start, call->place.end - start, words, used);
 }
 
@@ -255,7 +270,8 @@ bool flmem_launch_call_only_names(const struct flmem_document *document,
 	flmem_launch_call_words(document, call, words);
 	text += strspn(text, " ");
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(text, " "), text);
-	if (!flmem_launch_is_naming(first))
+	if (!flmem_launch_is_naming(first) && strcmp(first, "echo") != 0 &&
+	    strcmp(first, "printf") != 0)
 		return false;
 	flmem_launch_read_script(words, true, &launches);
 	return !launches.launch_count;

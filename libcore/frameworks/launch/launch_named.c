@@ -56,13 +56,32 @@ static const char *program_in(const char *text)
 	return text + strspn(text, "-@:+!`");
 }
 
+/* "echo TEXT", whose output nothing but a terminal gets: no pipe, and no file but ">&2". */
+static bool only_shows(const struct flmem_launch_scan *scan, const char *program)
+{
+	static const char *const names[] = {"echo", "printf", "logger", NULL};
+	const char *at = scan->text + scan->at;
+
+	if (!flmem_text_is_one_of(program, names) || !is_before_program(scan->now.command))
+		return false;
+	for (; *at && *at != '\n'; at++)
+		if ((*at == '>' && at[1] != '&') || *at == '<' || (*at == '|' && at[1] != '|'))
+			return false;
+		else if (*at == '|')
+			at++;
+	return true;
+}
+
 bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			     const char *before)
 {
 	const char *text = program_in(word->text);
 
-	if (scan->now.names_only)
+	if (scan->now.names_only) {
+		flmem_launch_note_substitutions(scan, word);
 		return true;
+	}
+	scan->now.shows_only |= only_shows(scan, text);
 	if (strcmp(before, "command") == 0 && strcasecmp(word->text, "-v") == 0)
 		scan->now.names_only = true;
 	else if (flmem_launch_is_naming(text))

@@ -377,7 +377,7 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 	if (!*scan->now.command)
 		memcpy(scan->now.command, scan->now.previous, sizeof(scan->now.command));
 	follow_entry(scan);
-	if (!program)
+	if (!program || scan->now.shows_only)
 		return;
 	launch.role = program->role;
 	launch.doubted = program->doubt;
