@@ -11,6 +11,7 @@
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_scan.h"
 
+#define CALLS_BEFORE_MAX 1024U /* of the first ones that may enter a folder */
 #define COMMAND_ARGUMENTS               \
 	{                               \
 		"0", "args", "cmd", "*" \
@@ -119,7 +120,8 @@ static const char *folder_of_call(const struct flmem_node *root, const struct fl
 	const char *folder = flmem_node_string(FLMEM_NODE_DIG(call, "args", "cwd"));
 	const struct flmem_node *n = folder ? NULL : first_of(root, "calls");
 
-	for (; n && n->place.start < call->place.start; n = n->next)
+	for (size_t i = 0; n && n->place.start < call->place.start && i < CALLS_BEFORE_MAX;
+	     n = n->next, i++)
 		if (flmem_text_ends(call_path_text(n), ".chdir"))
 			folder = flmem_node_string(FLMEM_NODE_DIG(n, "args", "0"));
 	return folder;
@@ -505,14 +507,14 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 	const struct flmem_node *root = input->document.root, *n;
 	struct flmem_launch_texts texts = {.input = input, .note = note_text, .data = launches};
 
-	for (n = first_of(root, "calls"); n; n = n->next) {
+	for (n = first_of(root, "calls"); n && !launches->cut; n = n->next) {
 		note_environ(n, launches);
 		note_entry_point(n, launches);
 		if (flmem_launch_is_start(call_path_text(n)))
 			read_started_command(input, n, launches);
 		add_literals(launches, flmem_node_get(n, "args"), -1);
 	}
-	for (n = first_of(root, "methods"); n; n = n->next) {
+	for (n = first_of(root, "methods"); n && !launches->cut; n = n->next) {
 		const char *name = call_path_text(n);
 
 		if (strcmp(name, "dict") == 0)
@@ -521,8 +523,9 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 			 flmem_launch_is_library_method(root, name))
 			read_started_command(input, n, launches);
 	}
-	for (n = first_of(root, "items"); n; n = n->next)
+	for (n = first_of(root, "items"); n && !launches->cut; n = n->next)
 		note_item(input, n, launches);
+	texts.stop = launches->cut; /* nothing more is kept */
 	flmem_launch_texts_each(&texts);
 }
 

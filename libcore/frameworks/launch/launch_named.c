@@ -57,7 +57,7 @@ static const char *program_in(const char *text)
 }
 
 /* "echo TEXT", whose output nothing but a terminal gets: no pipe, and no file but ">&2". */
-static bool only_shows(const struct flmem_launch_scan *scan, const char *program)
+static bool shows_to_people(const struct flmem_launch_scan *scan, const char *program)
 {
 	static const char *const names[] = {"echo", "printf", "logger", NULL};
 	const char *at = scan->text + scan->at;
@@ -81,7 +81,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 		flmem_launch_note_substitutions(scan, word);
 		return true;
 	}
-	scan->now.shows_only |= only_shows(scan, text);
+	scan->now.shows_only |= shows_to_people(scan, text);
 	if (strcmp(before, "command") == 0 && strcasecmp(word->text, "-v") == 0)
 		scan->now.names_only = true;
 	else if (flmem_launch_is_naming(text))

@@ -73,23 +73,29 @@ static bool starts_heir(const struct flmem_check *check, const struct flmem_node
 		flmem_launch_is_likely_in(text, words));
 }
 
-static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
+/* Where the last such call is; 0: there is none. */
+static void compute_last_heir(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
-	while (n && !(n->place.start > node->place.start && starts_heir(check, n)))
-		n = n->next;
-	return n;
+	for (; n; n = n->next)
+		if (starts_heir(check, n))
+			ret_value->number = (int64_t)n->place.start;
+}
+
+static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
+{
+	return flmem_check_once(check, compute_last_heir).number > (int64_t)node->place.start;
 }
 
 /* Whether the script is a part of a federation itself. */
-static bool calls_nvflare(const struct flmem_check *check)
+static void compute_calls_nvflare(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	while (n && !flmem_text_starts(flmem_nvflare_path_text(n), "nvflare."))
 		n = n->next;
-	return n;
+	ret_value->number = n != NULL;
 }
 
 /* What is done with each variable of a call; the name is NULL where it is not known. */
@@ -243,7 +249,7 @@ static const char *in_time_for(const struct flmem_check *check, const struct flm
 		return "cannot tell whether os.exec() follows";
 	if (!starts_heir_after(check, node))
 		return NULL;
-	return calls_nvflare(check)
+	return flmem_check_once(check, compute_calls_nvflare).number
 		       ? "cannot tell whether it is for what the script starts after it"
 		       : "";
 }
