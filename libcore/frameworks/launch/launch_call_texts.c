@@ -65,8 +65,26 @@ static bool only_shows(const struct flmem_python_word *name)
 	return false;
 }
 
+/* 'TEXT' in names, x == 'TEXT' */
+static bool is_compared(const struct flmem_launch_texts *texts)
+{
+	const char *all = texts->input->document.text.data;
+	size_t at = texts->reader.word.place.start;
+	struct flmem_python_reader ahead = texts->reader;
+
+	while (at && strchr(" \t", all[at - 1]))
+		at--;
+	if (at >= 2 && all[at - 1] == '=' && strchr("=!", all[at - 2]))
+		return true;
+	flmem_python_advance(&ahead);
+	return ahead.word.kind == FLMEM_PYTHON_NAME &&
+	       (flmem_python_is(&ahead.word, "in") || flmem_python_is(&ahead.word, "not"));
+}
+
 bool flmem_launch_text_is_shown(const struct flmem_launch_texts *texts)
 {
+	if (texts->reader.word.kind == FLMEM_PYTHON_STRING && is_compared(texts))
+		return true;
 	return texts->raises || (texts->open && texts->open <= FLMEM_LAUNCH_BRACKETS_MAX &&
 				 texts->shown[texts->open - 1]);
 }

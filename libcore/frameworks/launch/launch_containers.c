@@ -403,13 +403,28 @@ static bool is_command_key(const struct flmem_node *node)
 	return named && named->key && flmem_text_is_one_of(dot ? dot + 1 : named->key, keys);
 }
 
+/* One word at a key that names something: the name of a service, no command. */
+static bool is_only_name(const struct flmem_node *node, const char *text)
+{
+	static const char *const keys[] = {
+		"name",		  "app",     "job_name",  "depends_on",	    "hostname",
+		"container_name", "service", "component", "serviceAccount", "serviceName",
+		"instance",	  "role",    NULL};
+	const struct flmem_node *named = node->key ? node : node->parent;
+	const char *slash = named && named->key ? strrchr(named->key, '/') : NULL;
+
+	return !strchr(text, ' ') && named && named->key &&
+	       flmem_text_is_one_of(slash ? slash + 1 : named->key, keys);
+}
+
 static void read_other_commands(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
 		const char *text = flmem_node_string(n);
 
-		if (text && (flmem_launch_is_likely_in(launches->text, text) ||
-			     (strstr(text, ".py") && is_command_key(n))))
+		if (text && !is_only_name(n, text) &&
+		    (flmem_launch_is_likely_in(launches->text, text) ||
+		     (strstr(text, ".py") && is_command_key(n))))
 			read_other_command(n, launches);
 		read_other_commands(n, launches);
 	}

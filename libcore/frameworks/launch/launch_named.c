@@ -8,11 +8,14 @@
 bool flmem_launch_is_naming(const char *program)
 {
 	static const char *const names[] = {
-		"pkill", "pgrep",      "killall",  "kill",  "pidof",   "grep",	 "egrep",   "fgrep",
-		"rg",	 "which",      "type",	   "hash",  "whereis", "ls",	 "cp",	    "mv",
-		"rm",	 "ln",	       "chmod",	   "chown", "test",    "[",	 "[[",	    "stat",
-		"file",	 "readlink",   "realpath", "pip",   "pip3",    "apt",	 "apt-get", "dnf",
-		"yum",	 "journalctl", "ps",	   "scp",   "rsync",   "pstree", "py-spy",  NULL};
+		"pkill", "pgrep", "killall", "kill",	 "pidof",    "grep",	   "egrep",
+		"fgrep", "rg",	  "which",   "type",	 "hash",     "whereis",	   "ls",
+		"cp",	 "mv",	  "rm",	     "ln",	 "chmod",    "chown",	   "test",
+		"[",	 "[[",	  "stat",    "file",	 "readlink", "realpath",   "pip",
+		"pip3",	 "apt",	  "apt-get", "dnf",	 "yum",	     "sed",	   "awk",
+		"vi",	 "vim",	  "nano",    "head",	 "tail",     "diff",	   "touch",
+		"tar",	 "unzip", "install", "basename", "dirname",  "journalctl", "ps",
+		"scp",	 "rsync", "pstree",  "py-spy",	 NULL};
 
 	return flmem_text_is_one_of(flmem_text_basename(program), names);
 }
@@ -23,25 +26,27 @@ static bool is_naming_verb(const char *program, const char *verb)
 	static const char *const programs[] = {
 		"docker",    "podman",	  "nerdctl",	    "compose",	   "image",
 		"container", "buildx",	  "apptainer",	    "singularity", "kubectl",
-		"oc",	     "systemctl", "docker-compose", NULL};
+		"oc",	     "systemctl", "docker-compose", "flmem",	   NULL};
 	static const char *const verbs[] = {
-		"pull",	  "push",    "build",	"tag",	  "rmi",       "stop",	     "rm",
-		"kill",	  "logs",    "inspect", "images", "ps",	       "save",	     "load",
-		"wait",	  "stats",   "top",	"down",	  "describe",  "get",	     "delete",
-		"status", "disable", "mask",	"cat",	  "is-active", "is-enabled", NULL};
+		"pull",	  "push",    "build",	  "tag",    "rmi",	 "stop",       "rm",
+		"kill",	  "logs",    "inspect",	  "images", "ps",	 "save",       "load",
+		"wait",	  "stats",   "top",	  "down",   "describe",	 "get",	       "delete",
+		"status", "disable", "mask",	  "cat",    "is-active", "is-enabled", "detect",
+		"watch",  "trim",    "recommend", NULL};
 
 	return flmem_text_is_one_of(program, programs) && flmem_text_is_one_of(verb, verbs);
 }
 
 /* Programs that run the command behind them, and directives of images. */
-static bool is_before_program(const char *command)
+static bool is_before_program(const struct flmem_launch_scan *scan)
 {
+	const char *command = scan->now.command;
 	static const char *const runners[] = {
 		"sudo",	 "doas", "env",	 "time", "nohup", "exec", "!",		 "timeout", "watch",
 		"xargs", "nice", "then", "RUN",	 "CMD",	  "ssh",  "HEALTHCHECK", NULL};
 
 	return !*command || flmem_text_is_one_of(command, runners) ||
-	       flmem_text_ends(command, "=$"); /* pids=$(pgrep ...) */
+	       flmem_text_ends(scan->now.previous, "$"); /* $(pgrep ...) */
 }
 
 /* "ExecStop=/usr/bin/pkill" of a unit, "$(pgrep" and "pids=$(pgrep" of a shell. */
@@ -62,7 +67,7 @@ static bool shows_to_people(const struct flmem_launch_scan *scan, const char *pr
 	static const char *const names[] = {"echo", "printf", "logger", NULL};
 	const char *at = scan->text + scan->at;
 
-	if (!flmem_text_is_one_of(program, names) || !is_before_program(scan->now.command))
+	if (!flmem_text_is_one_of(program, names) || !is_before_program(scan))
 		return false;
 	for (; *at && *at != '\n'; at++)
 		if ((*at == '>' && at[1] != '&') || *at == '<' || (*at == '|' && at[1] != '|'))
@@ -77,15 +82,19 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 {
 	const char *text = program_in(word->text);
 
+	/* behind "$(pgrep ...)" the command goes on */
+	if (scan->now.names_only && scan->scope < scan->now.names_scope)
+		scan->now.names_only = false;
 	if (scan->now.names_only) {
 		flmem_launch_note_substitutions(scan, word);
 		return true;
 	}
 	scan->now.shows_only |= shows_to_people(scan, text);
+	scan->now.names_scope = scan->scope;
 	if (strcmp(before, "command") == 0 && strcasecmp(word->text, "-v") == 0)
 		scan->now.names_only = true;
 	else if (flmem_launch_is_naming(text))
-		scan->now.names_only = is_before_program(scan->now.command);
+		scan->now.names_only = is_before_program(scan);
 	else
 		scan->now.names_only = is_naming_verb(scan->now.previous, text);
 	return scan->now.names_only;

@@ -74,6 +74,7 @@ struct flmem_launch_statement {
 	bool apart;		     /* part of a pipe or in the background: sets nothing outside */
 	bool opens;		     /* it is the header of a condition */
 	bool names_only;	     /* it only names programs: pkill -f PROGRAM */
+	unsigned char names_scope;   /* in which it does so */
 	bool shows_only;	     /* its words are only shown: echo TEXT */
 	bool for_itself;	     /* ExecStartPre= of a unit: sets nothing for ExecStart= */
 	bool interprets;	     /* it runs a file of Python, which the next word may be */

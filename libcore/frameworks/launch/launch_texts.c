@@ -435,7 +435,7 @@ static void keep_command(struct flmem_launch_scan *scan, const struct flmem_laun
 	const char *value = name + name_length + 1, *end = scan->text + word->place.end;
 	const char *text = word->text + name_length + 1;
 	struct flmem_launch_command *command = find_command(scan, name, name_length);
-	bool starts = strchr(text, ' ') && flmem_launch_is_likely_in(scan->launches->text, text);
+	bool starts = flmem_launch_is_likely_in(scan->launches->text, text);
 
 	if (!starts && command && *text != '$')
 		command->name_length = 0;
@@ -456,8 +456,8 @@ static void keep_command(struct flmem_launch_scan *scan, const struct flmem_laun
 /* Whether a variable at this place is the command: not of echo, test and the like. */
 static bool is_run_here(const struct flmem_launch_scan *scan)
 {
-	static const char *const runners[] = {"exec", "nohup", "eval", "time", "srun",
-					      "sudo", "bash",  "sh",   "ssh",  NULL};
+	static const char *const runners[] = {"exec", "nohup", "eval", "time",	 "srun",   "sudo",
+					      "bash", "sh",    "ssh",  "docker", "podman", NULL};
 
 	return !*scan->now.command || strchr(scan->now.command, '=') ||
 	       flmem_text_is_one_of(scan->now.command, runners);
