@@ -132,6 +132,10 @@ static const struct file_row verb_rows[] = {
 	{"a.py", {ENVIRON, OS "subprocess.run([sys.executable, 'job.py'])\n", 1, "is named"}},
 	{"a.py",
 	 {FLOWER, "import sh\nsh.flower_superlink('--insecure')\nsh.flwr('run', '.')\n", 2, NULL}},
+	{"a.py",
+	 {"FLWR-PASSED-ON",
+	  "import flwr as fl, multiprocessing as m\nm.Process(target=fl.server.start_server)\n", 1,
+	  NULL}},
 	/* values elsewhere */
 	{"a.py",
 	 {IGNORED,

@@ -370,7 +370,15 @@ static bool copies_nothing(const struct flmem_check *check, const struct flmem_n
 	return false;
 }
 
-/* ArrayRecord and run_simulation without a call. */
+static bool is_run_elsewhere(const char *path)
+{
+	static const char *const names[] = {"run_simulation", "start_simulation", "start_server",
+					    NULL};
+
+	return flmem_text_is_one_of(strrchr(path, '.') + 1, names);
+}
+
+/* ArrayRecord, run_simulation and the like without a call. */
 static void passed_on(struct flmem_check *check)
 {
 	static const char *const lists[] = {"values", "bases"};
@@ -381,7 +389,7 @@ static void passed_on(struct flmem_check *check)
 
 		for (; n; n = n->next)
 			if (flmem_text_starts(n->text, "flwr.") && !copies_nothing(check, n) &&
-			    (makes_record(n->text) || flmem_text_ends(n->text, ".run_simulation")))
+			    (makes_record(n->text) || is_run_elsewhere(n->text)))
 				flmem_check_report(
 					check,
 					&(struct flmem_remark){.node = n,
@@ -437,10 +445,11 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "FLWR-PASSED-ON",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
-			 .condition = "ArrayRecord, or run_simulation, that Python passes on, "
-				      "stores or inherits from instead of calling it",
-			 .message = "cannot tell whether it keeps its input, or how much its "
-				    "clients reserve: the call is elsewhere",
+			 .condition = "ArrayRecord, run_simulation, start_simulation or "
+				      "start_server that Python passes on, stores or inherits "
+				      "from instead of calling it",
+			 .message = "cannot tell whether it keeps its input, how much its clients "
+				    "reserve or how much memory it needs: the call is elsewhere",
 			 .source = "Flower 1.42.0, app/message/arrayrecord.py and "
 				   "simulation/run_simulation.py"},
 		.inputs = {&python_file},

@@ -111,6 +111,27 @@ static bool is_for_package(const struct flmem_buf *text)
 	return false;
 }
 
+/* NAME=/usr/bin/PROGRAM, where the verb stands elsewhere. */
+static bool holds_program(const char *text, const struct flmem_launch_program *program)
+{
+	size_t length = strlen(program->before);
+
+	for (const char *at = text; (at = strstr(at, program->before)); at += length)
+		if (at > text && strchr("=/\"'", at[-1]) && at[length] &&
+		    strchr(" \r\n;\"'", at[length]) && strstr(text, program->word))
+			return true;
+	return false;
+}
+
+static bool has_program_variable(const char *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
+			if (p->before && !p->of && *p->word != '$' && holds_program(text, p))
+				return strchr(text, '$');
+	return false;
+}
+
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	/* In other documents than scripts the keys show what is a command. */
@@ -118,6 +139,8 @@ static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_b
 			     ? flmem_launch_owner(text) != FLMEM_FRAMEWORK_NONE
 			     : runs_python(text);
 
+	if (syntax == FLMEM_SYNTAX_PLAIN && has_program_variable(text->data))
+		return true;
 	return about || flmem_launch_is_likely(text->data) || flmem_launch_is_split(text->data) ||
 	       is_variable_file(text);
 }

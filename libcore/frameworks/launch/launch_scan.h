@@ -192,6 +192,10 @@ bool flmem_launch_writes_script(const struct flmem_launch_scan *scan);
 bool flmem_launch_note_command(struct flmem_launch_scan *scan,
 			       const struct flmem_launch_word *word);
 
+/* The last part of a word of a command, or of the program that its variable stands for. */
+const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *text,
+				    char out[FLMEM_LAUNCH_PROGRAM_MAX]);
+
 /* The text behind the option -S of env, which splits it; NULL: the word is none. */
 const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,
 				      const char *before);

@@ -357,7 +357,8 @@ static void follow_entry(struct flmem_launch_scan *scan)
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *text = flmem_launch_skip_key(scan, word->text);
-	const char *name = flmem_text_basename(text);
+	char program_name[FLMEM_LAUNCH_PROGRAM_MAX];
+	const char *name = flmem_launch_program_of(scan, text, program_name);
 	struct flmem_launch launch = {
 		.place = word->place, .scope = scan->scope, .dropper = scan->now.dropper};
 	const struct flmem_launch_program *program =

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/framework.h"
 #include "frameworks/launch/launch_scan.h"
 
 #define HERE_STRING "<<<"
@@ -427,6 +428,18 @@ static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan,
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
+/* The first word of "PROGRAM VERB": a program whose verb decides. */
+static bool has_verbs(const char *text)
+{
+	const char *name = flmem_text_basename(text);
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
+			if (p->before && !p->of && strcmp(p->before, name) == 0)
+				return true;
+	return false;
+}
+
 /* Keeps a command; another value of the name ends it, except one that has more words. */
 static void keep_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			 size_t name_length)
@@ -435,7 +448,7 @@ static void keep_command(struct flmem_launch_scan *scan, const struct flmem_laun
 	const char *value = name + name_length + 1, *end = scan->text + word->place.end;
 	const char *text = word->text + name_length + 1;
 	struct flmem_launch_command *command = find_command(scan, name, name_length);
-	bool starts = flmem_launch_is_likely_in(scan->launches->text, text);
+	bool starts = has_verbs(text) || flmem_launch_is_likely_in(scan->launches->text, text);
 
 	if (!starts && command && *text != '$')
 		command->name_length = 0;
@@ -461,6 +474,21 @@ static bool is_run_here(const struct flmem_launch_scan *scan)
 
 	return !*scan->now.command || strchr(scan->now.command, '=') ||
 	       flmem_text_is_one_of(scan->now.command, runners);
+}
+
+const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *text,
+				    char out[FLMEM_LAUNCH_PROGRAM_MAX])
+{
+	const char *name = text + 1 + (*text == '$' && text[1] == '{');
+	const struct flmem_launch_command *command =
+		*text == '$' && is_run_here(scan)
+			? find_command(scan, name, strspn(name, NAME_LETTERS))
+			: NULL;
+
+	if (!command || !command->name_length || command->length >= FLMEM_LAUNCH_PROGRAM_MAX)
+		return flmem_text_basename(text);
+	snprintf(out, FLMEM_LAUNCH_PROGRAM_MAX, "%.*s", (int)command->length, command->value);
+	return has_verbs(out) ? flmem_text_basename(out) : flmem_text_basename(text);
 }
 
 bool flmem_launch_note_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
