@@ -134,7 +134,7 @@ static bool is_pair(const struct flmem_node *entry)
 	bool list = !entry->key && flmem_node_is_kind(entry, FLMEM_NODE_LIST);
 	const struct flmem_node *first = list ? entry->first : NULL;
 
-	return flmem_node_string(first) && first->next && first->next == entry->last &&
+	return first && flmem_node_string(first) && first->next && first->next == entry->last &&
 	       first->next->kind != FLMEM_NODE_LIST && first->next->kind != FLMEM_NODE_MAP;
 }
 
