@@ -103,6 +103,9 @@ static const struct file_row call_rows[] = {
 	  "import shutil\n'''flwr run starts it'''\nprint('flwr run .')\n"
 	  "shutil.which('flower-superlink')\nraise RuntimeError('flwr run . failed')\n",
 	  0, NULL}},
+	{"a.py",
+	 {FLOWER, "import flwr\nPROJECT = 'flower-simulation-tutorial'\nx = 'flwr running'\n", 0,
+	  NULL}},
 	{"README.md", {FLOWER, "Start it:\n\n```sh\nflwr run .\n```\n", 0, NULL}},
 };
 

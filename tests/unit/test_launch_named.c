@@ -21,6 +21,8 @@ static const struct row script_rows[] = {
 	{UNSET, "strace -p $(pgrep -f " MODULE ") -o log\n", 0, NULL},
 	{UNSET, "taskset -c $(grep -c x /proc/cpuinfo) nvflare simulator j\n", 1, NULL},
 	{UNSET, "flmem detect --name " MODULE "\nsed -i s/a/b/ startup/sub_start.sh\n", 0, NULL},
+	{FLOWER, "# flwr\npython3 -m docformatter -i src/flwr\npython -m poetry build\n", 0, NULL},
+	{FLOWER, "# flwr\npython3 -m mine.train\n", 1, NULL},
 	{UNCLEAR, "sed -i s/a/b/ /kit/startup/sub_start.sh\n", 0, NULL},
 	{FLOWER, "P=flower-superlink\n$P --insecure\n", 1, NULL},
 	{FLOWER, "IMAGE=flwr/superlink:1.42.0\ndocker run \"$IMAGE\" --insecure\n", 1, NULL},

@@ -184,6 +184,17 @@ static bool begins_command(const char *line)
 	return false;
 }
 
+/* "PROGRAM" and "PROGRAM:TAG", but not "PROGRAM-tutorial". */
+static bool has_whole_word(const char *line, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = line; (at = strstr(at, word)); at += length)
+		if (!at[length] || !strchr(NAME_CHARACTERS "-.", at[length]))
+			return true;
+	return strchr(word, '/'); /* a file in a folder, which a command before it enters */
+}
+
 static const struct flmem_launch_program *find_text_command(const struct flmem_launch_texts *texts,
 							    enum flmem_framework framework,
 							    const char *text)
@@ -201,7 +212,7 @@ static const struct flmem_launch_program *find_text_command(const struct flmem_l
 				? flmem_launch_program_in(
 					  framework, all->length > ALL_MAX ? line : all->data, line)
 				: NULL;
-		if (found)
+		if (found && has_whole_word(line, found->word))
 			return found;
 		text += strcspn(text, "\n");
 	}
