@@ -191,7 +191,7 @@ static bool runs_any_python(const char *words)
 	return rest && rest[1];
 }
 
-/* Whether an expression begins with a literal: ["git", x], f"mkdir {x}". */
+/* As ["git", x] and f"mkdir {x}" do, and not subprocess.run(command), f"{tool} job", "$TOOL job". */
 static bool begins_with_literal(const char *text)
 {
 	text += strspn(text, "[( \t\r\n");
@@ -199,7 +199,6 @@ static bool begins_with_literal(const char *text)
 	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
 }
 
-/* A program that is a variable: subprocess.run(command), f"{tool} job", "$TOOL job". */
 /* Behind the first literal of a command at `text` what follows it; `*ret_length` is its own. */
 static const char *literal_end(const char *text, const char **ret_literal, size_t *ret_length)
 {
