@@ -290,9 +290,9 @@ static void note_unread(const char *text, struct flmem_launches *launches)
 		if (flmem_launch_is_likely_in(all, line) || flmem_launch_mentions_variable(line) ||
 		    flmem_launch_owner(&part) || strstr(line, ".py"))
 			break;
-		place.start += strlen(line) + 1;
-		text += strlen(line);
-		text += *text == '\n';
+		part.length += text[part.length] == '\n';
+		place.start += part.length;
+		text += part.length;
 		place.line++;
 	}
 	if (!trim_line(all, &place)) /* what shows it is on several lines */
