@@ -30,12 +30,14 @@ demo:
 # safety tests, which shall meet the flmem that users have. Beside them the fuzz targets, built with clang, for a short
 # while with a fixed seed (new inputs are make fuzz's): these tests wait a lot. Then all others on the sanitised build, where
 # clang-tidy shows the warnings of clang; what loads the library without sanitizers takes the packaged one.
-# Other Pythons are unpacked while the first build is made.
+# What the tests need is installed while flmem is built, and other Pythons are unpacked while the tests are.
 # make soak builds all with clang, and has the other Debian releases.
 check:
-	scripts/setup build test-packages
+	scripts/setup build mpi
+	scripts/setup test-packages & \
+	cmake --preset ci -DFLMEM_TESTS=OFF && cmake --build --preset ci; built=$$?; wait $$! && exit $$built
 	scripts/setup test & \
-	cmake --preset ci && cmake --build --preset ci; built=$$?; wait; exit $$built
+	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci; built=$$?; wait; exit $$built
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=6 -DFLMEM_FUZZ_SECONDS_OTHERS=2 -DFLMEM_FUZZ_SEED=1
 	scripts/fuzz-beside scripts/test ci
 	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci

@@ -6,6 +6,7 @@ setup() {
 	requires python3 victim:sampled/sampled
 	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	export ATTACHED_PAUSE_S=0.004 # make soak has its threads allocate more
 	allow_victim --code
 	allow_victim --moved
 }

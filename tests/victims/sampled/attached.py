@@ -7,7 +7,7 @@ processor time in ms), "replace PATH PATH" (whether the second came to the place
 "keep PATH" and "drop" (a block of an allocator that only that
 library uses), "registered" (what a library registered that was loaded, asking the linker nothing), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
 children call the dynamic linker), "unseal" (what the linker made read-only becomes writable), "check";
-each is answered by a line.
+each is answered by a line. ATTACHED_PAUSE_S is how long a thread waits before it allocates again.
 """
 import _ctypes
 import ctypes
@@ -28,6 +28,7 @@ counts = [0] * 8
 MAPPINGS = 8000
 FORKERS = 1
 HUNG_S = 20
+PAUSE_S = float(os.environ.get("ATTACHED_PAUSE_S", "0.001"))
 libc = ctypes.CDLL(None)
 get_variable = libc.getenv
 get_variable.restype = ctypes.c_char_p
@@ -43,7 +44,7 @@ def work(number):
         if zlib.crc32(block) != before or any(copy != block for copy in copies):
             faults.append(number)
         counts[number] += 1
-        time.sleep(0.001)
+        time.sleep(PAUSE_S)
 
 
 def keep_update():
