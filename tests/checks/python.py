@@ -11,7 +11,7 @@ import warnings
 
 import tree
 
-EXEMPT = ("tests/fixtures/",)
+EXEMPT = ("tests/fixtures/", "tests/fuzz/corpus/")
 # Its names come from Spack, by the import of everything that its recipes start with.
 NOT_BY_PYFLAKES = ("packaging/spack/",)
 SUFFIXES = (".py", ".pyi")

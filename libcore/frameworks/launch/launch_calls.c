@@ -191,7 +191,7 @@ static bool runs_any_python(const char *words)
 	return rest && rest[1];
 }
 
-/* As ["git", x] and f"mkdir {x}" do, and not subprocess.run(command), f"{tool} job", "$TOOL job". */
+/* As ["git", x] and f"mkdir {x}" do, and not run(command), f"{tool} job" and "$TOOL job". */
 static bool begins_with_literal(const char *text)
 {
 	text += strspn(text, "[( \t\r\n");
