@@ -35,7 +35,7 @@ static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, 
 
 	if (!sampler_forget((const void *)start, &live))
 		return;
-	if (!kept) {
+	if (!kept || !sampler_is_in_profile(&live)) {
 		sampler_forget_done(&live);
 		return;
 	}

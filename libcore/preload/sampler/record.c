@@ -175,11 +175,7 @@ static void raise_interval(void)
 		__atomic_store_n(&header->interval_now_bytes, now * 2, __ATOMIC_RELAXED);
 }
 
-/*
- * False in a child that began a profile of its own in the handler of a signal that interrupted
- * this: the sample is its parent's.
- */
-static bool is_in_profile(const struct flmem_profile_live *live)
+bool sampler_is_in_profile(const struct flmem_profile_live *live)
 {
 	return live->state == __atomic_load_n(&sampler_control.epoch, __ATOMIC_RELAXED);
 }
@@ -193,7 +189,7 @@ static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratc
 	live->site = sampler_site_find(sampler_stack_capture(scratch, frame), kind);
 	live->time_ms = now_ms;
 	live->thread = sampler_thread_find(now_ms);
-	if (!is_in_profile(live))
+	if (!sampler_is_in_profile(live))
 		return;
 	live->round = sampler_tables.header->round;
 	if (live->site == FLMEM_PROFILE_NONE) {
@@ -242,7 +238,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 			sampler_count_freed(&old, old.weight_bytes, old.weight_count,
 					    sampler_now_ms());
 		store_sample((uintptr_t)address, kind, scratch, frame, &live);
-		if (is_in_profile(&live)) {
+		if (sampler_is_in_profile(&live)) {
 			raise_interval();
 			update_end();
 		}
@@ -293,7 +289,7 @@ void sampler_forget_done(const struct flmem_profile_live *live)
 {
 	int saved = errno;
 
-	if (is_in_profile(live)) {
+	if (sampler_is_in_profile(live)) {
 		sampler_count_freed(live, live->weight_bytes, live->weight_count, sampler_now_ms());
 		update_end();
 	}
@@ -303,7 +299,7 @@ void sampler_forget_done(const struct flmem_profile_live *live)
 
 void sampler_forget_undo(const void *address, const struct flmem_profile_live *live)
 {
-	if (!is_in_profile(live) || !sampler_live_add((uintptr_t)address, live)) {
+	if (!sampler_is_in_profile(live) || !sampler_live_add((uintptr_t)address, live)) {
 		sampler_forget_done(live);
 		return;
 	}

@@ -400,6 +400,11 @@ HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
 HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
 HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
 HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);
+/*
+ * False in a child that began a profile of its own in the handler of a signal that interrupted
+ * this: the sample is its parent's.
+ */
+HIDDEN bool sampler_is_in_profile(const struct flmem_profile_live *live);
 HIDDEN bool sampler_enter(void);
 HIDDEN void sampler_leave(void);
 
