@@ -200,7 +200,7 @@ def traps(victims, allocators):
               release=b"\n\n", statuses=(4, 5, 6)),
         Entry("seccomp, filter for one argument",
               [os.path.join(victims, "safe_seccomp"), "kill-dontneed", "all"], expect=REFUSE,
-              release=b"\n\n", statuses=(4, 5)),
+              release=b"\n\n", statuses=(4, 5, 6)),
         Entry("coroutine, 4000 bytes left", [os.path.join(victims, "safe_coroutine"), "4000"],
               expect=EITHER),
         Entry("coroutine, 12000 bytes left", [os.path.join(victims, "safe_coroutine"), "12000"],
