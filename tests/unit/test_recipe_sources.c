@@ -180,3 +180,9 @@ int main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+	{"NVF-OFFLOAD-INVALID",
+	 PT "R(enable_tensor_disk_offload='maybe')\nR(enable_tensor_disk_offload=2)\n"
+	    "R(enable_tensor_disk_offload=None)\nR(enable_tensor_disk_offload='')\n"
+	    "R(enable_tensor_disk_offload=1.5)\nR(enable_tensor_disk_offload=1.0)\n"
+	    "R(enable_tensor_disk_offload='Off')\nR(enable_tensor_disk_offload=1)\n",
+	 .hits = 5, .line = 6, .says = "the recipe converts words", .severity = ERROR},

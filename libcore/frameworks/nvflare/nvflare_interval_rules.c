@@ -210,9 +210,33 @@ static void check_cuda_invalid(struct flmem_check *check)
 					    "'false'"});
 }
 
+/* pydantic 2.13, "Booleans" */
+static bool is_converted(const struct flmem_node *value)
+{
+	static const char *const words[] = {"0",  "1",	 "f",  "n",   "t",    "y",
+					    "no", "off", "on", "yes", "true", "false"};
+	const char *text = flmem_node_string(value);
+	int64_t number;
+
+	for (size_t i = 0; text && i < FLMEM_ARRAY_SIZE(words); i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return true;
+	if (value->kind == FLMEM_NODE_REAL)
+		return strcmp(value->text, "0.0") == 0 || strcmp(value->text, "1.0") == 0;
+	return !text && flmem_node_integer(value, &number) && (number == 0 || number == 1);
+}
+
+/* Whether a class takes a value that is neither True nor False for one of them. */
+static bool takes_offload(const struct flmem_nvflare_class *known, const struct flmem_node *value)
+{
+	const char *text = flmem_node_string(value);
+
+	return known->converts ? is_converted(value) : !text || !*text;
+}
+
 /*
  * Controllers keep the value, and Python takes any text as true; a swarm client accepts a truth
- * value alone (check_object_type() of 2.9.0). Recipes convert words.
+ * value alone (check_object_type() of 2.9.0). Recipes convert words, and refuse what is none.
  */
 static void check_offload_invalid(struct flmem_check *check)
 {
@@ -222,19 +246,20 @@ static void check_offload_invalid(struct flmem_check *check)
 	const struct flmem_node *value = flmem_check_resolve(check->input, node);
 	bool swarm = known && (known->part == FLMEM_NVFLARE_SWARM_EXECUTOR ||
 			       flmem_text_ends(known->path, ".SwarmLearningRecipe"));
-	const char *text = flmem_node_string(value);
 
 	if (!value || !known || !known->offload || value->kind == FLMEM_NODE_BOOL ||
-	    value->kind == FLMEM_NODE_EXPRESSION ||
-	    (!swarm && (known->converts || !text || !*text)))
+	    value->kind == FLMEM_NODE_EXPRESSION || (!swarm && takes_offload(known, value)))
 		return;
 	flmem_nvflare_report_arg(
 		check, OFFLOAD, node,
 		(struct flmem_remark){
-			.severity = swarm ? &error : NULL,
+			.severity = swarm || known->converts ? &error : NULL,
 			.detail = swarm ? "the swarm client refuses any other value"
-					: "NVFlare does not check it, and any text is true, also "
-					  "'false'"});
+				  : known->converts
+					  ? "the recipe converts words like 'yes' and 'off', and "
+					    "refuses other values"
+					  : "NVFlare does not check it, and any text is true, also "
+					    "'false'"});
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -276,7 +301,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.8",
 			 .condition = "enable_tensor_disk_offload that is a text; of a swarm "
 				      "client (an error) also any other value that is neither "
-				      "true nor false",
+				      "true nor false, of other recipes (an error) what they do "
+				      "not convert to one",
 			 .message = "enable_tensor_disk_offload must be true or false",
 			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
 		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file,
