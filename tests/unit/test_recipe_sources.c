@@ -15,6 +15,24 @@
 	"from nvflare.recipe.utils import set_recipe_meta\n" \
 	"from nvflare.apis.job_def import JobMetaKey as K\n"
 
+/* GPUs that only the script knows, and other resources */
+#define OPEN_META(arguments)                                                                   \
+	{                                                                                      \
+		"NVF-CUDA-MISSING",                                                            \
+			PT META "r = R(" BOTH ")\nset_recipe_meta(r, " arguments ")\n",        \
+			.hits = 1, .says = "known only when the script runs", .severity = INFO \
+	}
+#define KNOWN_META(arguments)                                                                     \
+	{                                                                                         \
+		"NVF-CUDA-MISSING",                                                               \
+			PT META "r = R(" BOTH ")\nset_recipe_meta(r, " arguments ")\n", .hits = 0 \
+	}
+#define OPEN_JOB(text)                                                                         \
+	{                                                                                      \
+		"NVF-CUDA-MISSING", JOB FED "Runner('t.py')\n" text,                           \
+			.hits = 1, .says = "known only when the script runs", .severity = INFO \
+	}
+
 static const struct row rows[] = {
 	/* overrides of a cyclic recipe reach its controller and its runner */
 	{"NVF-CLI-GC-OFF", CYC "Y(client_config_overrides={'memory_gc_rounds': 2})\n", .hits = 0},
@@ -115,6 +133,32 @@ static const struct row rows[] = {
 	 PT META "r = R(" BOTH ")\ns = {f'site-{i}': {'num_of_gpus': 1} for i in a}\n"
 		 "set_recipe_meta(r, K.RESOURCE_SPEC, s)\n",
 	 .hits = 1, .says = "known only when the script runs", .severity = INFO},
+	OPEN_META("K.JOB_LAUNCHER_SPEC, s"),
+	OPEN_META("k, s"),
+	OPEN_META("key=k, value=v"),
+	OPEN_META("*a"),
+	OPEN_META("**a"),
+	OPEN_META("K.RESOURCE_SPEC, {'a': {'num_of_gpus': n}}"),
+	OPEN_META("K.RESOURCE_SPEC, {'a': s}"),
+	OPEN_META("K.RESOURCE_SPEC, {'a': {**s}}"),
+	OPEN_META("K.JOB_LAUNCHER_SPEC, {'a': {'slurm': {'gpus_per_node': n}}}"),
+	OPEN_META("K.JOB_LAUNCHER_SPEC, {'a': {'slurm': s}}"),
+	KNOWN_META("K.SCOPE, s"),
+	KNOWN_META("K.CUSTOM_PROPS, s"),
+	KNOWN_META("K.RESOURCE_SPEC, {'server': s, 'a': {'mem_per_gpu_in_GiB': n}}"),
+	KNOWN_META("K.JOB_LAUNCHER_SPEC, {'a': {'docker': {'image': i}}}"),
+	OPEN_JOB("j = FedJob(meta_props=p)\n"),
+	OPEN_JOB("j = FedJob('n', 1, None, p)\n"),
+	OPEN_JOB("j = FedJob(meta_props={**p})\n"),
+	OPEN_JOB("j = FedJob(meta_props={'launcher_spec': s})\n"),
+	OPEN_JOB("j = FedJob(meta_props={'resource_spec': {'a': {'num_of_gpus': n}}})\n"),
+	OPEN_JOB("j = FedJob()\nj.job.add_resource_spec('a', s)\n"),
+	OPEN_JOB("j = FedJob()\nj.job.add_resource_spec('a', {'num_of_gpus': n})\n"),
+	OPEN_JOB("j = FedJob()\nj.job.add_resource_spec(s, {'num_of_gpus': 1})\n"),
+	{"NVF-CUDA-MISSING",
+	 JOB FED "Runner('t.py')\nj = FedJob(name=n, meta_props={'scope': s})\n"
+		 "j.job.add_resource_spec(s, {'num_of_gpus': 0, 'mem': n})\nf(meta_props=p)\n",
+	 .hits = 0},
 	{"NVF-CUDA-MISSING", PT ENVS "R(" BOTH ")\ne = SimEnv()\ne.gpu_config = '1'\n", .hits = 1,
 	 .says = "known only when the script runs", .severity = INFO},
 	{"NVF-CUDA-MISSING", PT ENVS "R(" BOTH ")\ne = SimEnv()\ne.gpu_config = None\n", .hits = 0},
@@ -159,6 +203,12 @@ static const struct row rows[] = {
 	{"NVF-OFFLOAD-INVALID", SWARM "R('n', m, 3, 't.py', 2, enable_tensor_disk_offload='yes')\n",
 	 .hits = 1, .says = "refuses any other value", .severity = ERROR},
 	{"NVF-OFFLOAD-INVALID",
+	 PT "R(enable_tensor_disk_offload='maybe')\nR(enable_tensor_disk_offload=2)\n"
+	    "R(enable_tensor_disk_offload=None)\nR(enable_tensor_disk_offload='')\n"
+	    "R(enable_tensor_disk_offload=1.5)\nR(enable_tensor_disk_offload=1.0)\n"
+	    "R(enable_tensor_disk_offload='Off')\nR(enable_tensor_disk_offload=1)\n",
+	 .hits = 5, .line = 6, .says = "the recipe converts words", .severity = ERROR},
+	{"NVF-OFFLOAD-INVALID",
 	 PT "R(enable_tensor_disk_offload='no')\nR(enable_tensor_disk_offload=n)\n" JOB
 	    "FedAvg(enable_tensor_disk_offload=1)\nFedAvg(enable_tensor_disk_offload='')\n"
 	    "FedAvg(enable_tensor_disk_offload=True)\n",
@@ -180,9 +230,3 @@ int main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
-	{"NVF-OFFLOAD-INVALID",
-	 PT "R(enable_tensor_disk_offload='maybe')\nR(enable_tensor_disk_offload=2)\n"
-	    "R(enable_tensor_disk_offload=None)\nR(enable_tensor_disk_offload='')\n"
-	    "R(enable_tensor_disk_offload=1.5)\nR(enable_tensor_disk_offload=1.0)\n"
-	    "R(enable_tensor_disk_offload='Off')\nR(enable_tensor_disk_offload=1)\n",
-	 .hits = 5, .line = 6, .says = "the recipe converts words", .severity = ERROR},

@@ -5,6 +5,7 @@
  */
 #include "frameworks/nvflare/nvflare_gpus.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -133,14 +134,42 @@ static const struct flmem_node *recipe_meta_of(const struct flmem_check *check,
 		       : NULL;
 }
 
-/* The value for the key RESOURCE_SPEC; or NULL. */
-static const struct flmem_node *spec_of_call(const struct flmem_check *check,
-					     const struct flmem_node *call)
+/* JobMetaKey.RESOURCE_SPEC and JOB_LAUNCHER_SPEC, or a key that is known only when it runs. */
+static bool may_be_spec_key(const struct flmem_node *key)
 {
-	const struct flmem_node *value = recipe_meta_of(check, call), *key;
+	const char *text = key && key->text ? key->text : "", *dot = strrchr(text, '.');
 
-	key = value ? call_argument(check, call, "key", "1") : NULL;
-	return key && flmem_text_ends(key->text, "RESOURCE_SPEC") ? value : NULL;
+	return flmem_text_ends(text, "RESOURCE_SPEC") || flmem_text_ends(text, "LAUNCHER_SPEC") ||
+	       (flmem_node_is_kind(key, FLMEM_NODE_EXPRESSION) && (!dot || !isupper(dot[1])));
+}
+
+/* Whether the GPUs of a site are known only when the script runs; see has_gpus() for levels. */
+static bool has_open_gpus(const struct flmem_node *resources, int levels)
+{
+	static const char *const keys[] = {"num_of_gpus", "gpus_per_node", "**",      "docker",
+					   "k8s",	  "slurm",	   "process", NULL};
+
+	if (flmem_node_is_kind(resources, FLMEM_NODE_EXPRESSION))
+		return true;
+	for (const struct flmem_node *n = flmem_node_first(resources); n; n = n->next)
+		if (flmem_node_is_kind(n, FLMEM_NODE_EXPRESSION)
+			    ? n->key && flmem_text_is_one_of(n->key, keys)
+			    : levels && has_open_gpus(n, levels - 1))
+			return true;
+	return false;
+}
+
+/* The same of a map of sites. */
+static bool is_open_spec(const struct flmem_check *check, const struct flmem_node *value)
+{
+	const struct flmem_node *spec = flmem_nvflare_map(check, value);
+
+	if (flmem_node_is_kind(spec, FLMEM_NODE_EXPRESSION))
+		return true;
+	for (const struct flmem_node *n = flmem_node_first(spec); n; n = n->next)
+		if (n->key && strcmp(n->key, "server") != 0 && has_open_gpus(n, 1))
+			return true;
+	return false;
 }
 
 /* Of FedJob(meta_props={"resource_spec": ...}). */
@@ -282,20 +311,68 @@ static bool may_inherit_gpus(const struct flmem_check *check)
 	return !flmem_node_is_kind(gpus, FLMEM_NODE_NULL);
 }
 
+/* set_recipe_meta(recipe, key, value) */
+static bool has_open_meta(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args"), *value, *key;
+
+	if (!flmem_text_ends(flmem_nvflare_path_text(call), ".set_recipe_meta"))
+		return false;
+	value = recipe_meta_of(check, call);
+	key = call_argument(check, call, "key", "1");
+	return flmem_node_get(args, "*") ||
+	       (value && may_be_spec_key(key) && is_open_spec(check, value));
+}
+
+/* FedJob(meta_props=...) */
+static bool has_open_props(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call);
+	const struct flmem_node *props;
+
+	if (!flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, "Job"))
+		return false;
+	props = call_argument(check, call, "meta_props",
+			      flmem_text_ends(path, ".FedJob") ? "3" : NULL);
+	props = flmem_nvflare_map(check, props);
+	if (flmem_node_is_kind(props, FLMEM_NODE_EXPRESSION) || flmem_node_get(props, "**"))
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(spec_keys); i++)
+		if (is_open_spec(check, flmem_node_get(props, spec_keys[i])))
+			return true;
+	return false;
+}
+
+/* add_resource_spec(), whose site may be a variable, too */
+static bool has_open_addition(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *site, *spec;
+
+	if (strcmp(flmem_nvflare_path_text(call), "add_resource_spec") != 0)
+		return false;
+	site = call_argument(check, call, "site_name", "0");
+	spec = flmem_nvflare_map(check, call_argument(check, call, "resource_spec", "1"));
+	return has_open_gpus(spec, 1) ||
+	       (flmem_node_is_kind(site, FLMEM_NODE_EXPRESSION) && has_gpus(spec, 1));
+}
+
+/* Whether such an argument of an environment or the simulator is, or may be. */
+static bool has_open_argument(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *gpus = gpus_of_call(check, call);
+
+	return flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
+	       check->input->document.text.data[gpus->place.start] != '[';
+}
+
 static bool may_run_on_gpus(const struct flmem_check *check)
 {
 	const struct flmem_node *n = NULL;
 
-	while ((n = next_call(check, n))) {
-		const struct flmem_node *gpus = gpus_of_call(check, n);
-
-		gpus = gpus ? gpus : flmem_nvflare_map(check, spec_of_call(check, n));
-		if (flmem_node_is_kind(gpus, FLMEM_NODE_MAP))
-			gpus = flmem_node_get(gpus, "**");
-		if (flmem_node_is_kind(gpus, FLMEM_NODE_EXPRESSION) &&
-		    check->input->document.text.data[gpus->place.start] != '[')
+	while ((n = next_call(check, n)))
+		if (has_open_argument(check, n) || has_open_meta(check, n) ||
+		    has_open_props(check, n) || has_open_addition(check, n))
 			return true;
-	}
 	return assigns_gpus(check) || may_inherit_gpus(check);
 }
 
