@@ -4,6 +4,7 @@
 
 #define PARTIAL "from functools import partial as P\n"
 #define CCWF	"from nvflare.app_common import ccwf\n"
+#define XGB	"from nvflare.app_opt.xgboost.recipes import XGBBaggingRecipe as X\n"
 
 static const struct row rows[] = {
 	/* through whatever the object is reached */
@@ -111,6 +112,12 @@ static const struct row rows[] = {
 	 PT "def f(r: Optional[R], s: t.List[S] = None) -> Union[R, None]:\n"
 	    "  return isinstance(r, (R, S)) and g()\n",
 	 .hits = 0},
+	/* recipes without settings, to which a class may add some */
+	{"NVF-CLASS-PASSED-ON", XGB "class Mine(X): pass\n", .hits = 1, .line = 2,
+	 .says = "inherits", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", XGB "rs = {'x': X}\nrs[n](a=1)\n", .hits = 1, .line = 2,
+	 .says = "passed on", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", XGB "X(min_clients=2)\nY = X\nisinstance(r, X)\n", .hits = 0},
 	{"NVF-CLASS-PASSED-ON", PT "x = [R]\nd[R] = f((R, 1))\n", .hits = 3, .line = 3},
 	{"NVF-CLASS-PASSED-ON",
 	 "import nvflare.app_opt.pt.recipes as m\nF = m.__dict__['FedAvgRecipe']\n"

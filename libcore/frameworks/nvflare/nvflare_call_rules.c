@@ -241,6 +241,12 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
+/* What may get settings, or be refused with one; of a recipe without any it is also said. */
+static bool is_recipe_or_set(const struct flmem_nvflare_class *known)
+{
+	return known->part == FLMEM_NVFLARE_RECIPE || has_settings(known);
+}
+
 /* A recipe that flmem does not know, or whose settings are those of its parts. */
 static bool is_open_recipe(const char *path)
 {
@@ -269,7 +275,7 @@ static bool report_uses(struct flmem_check *check, const char *list, const char 
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
 		bool module = !known && is_class_module(n->text);
 
-		if (!module && !(known && has_settings(known)) && !is_open_recipe(n->text))
+		if (!module && !(known && is_recipe_or_set(known)) && !is_open_recipe(n->text))
 			continue;
 		reported = true;
 		flmem_check_report(
@@ -499,9 +505,9 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-CLASS-PASSED-ON",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a class with memory settings, or a recipe of NVFlare that "
-				      "flmem does not know, that a script inherits from, "
-				      "passes on or stores instead of calling it; a module of "
+			 .condition = "a class with memory settings, or any recipe of NVFlare, "
+				      "that a script inherits from, passes on or stores instead "
+				      "of calling it; a module of "
 				      "such classes that it passes on; a memory setting as an "
 				      "argument of what a call or an entry of a list is",
 			 .message = "cannot tell with which arguments it is called; check the "
