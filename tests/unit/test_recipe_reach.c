@@ -5,6 +5,9 @@
 #define PARTIAL "from functools import partial as P\n"
 #define CCWF	"from nvflare.app_common import ccwf\n"
 #define XGB	"from nvflare.app_opt.xgboost.recipes import XGBBaggingRecipe as X\n"
+#define SWARM_JOB                                                                   \
+	"from nvflare.app_common.ccwf.ccwf_job import CCWFJob, SwarmServerConfig, " \
+	"SwarmClientConfig\n"
 
 static const struct row rows[] = {
 	/* through whatever the object is reached */
@@ -118,6 +121,16 @@ static const struct row rows[] = {
 	{"NVF-CLASS-PASSED-ON", XGB "rs = {'x': X}\nrs[n](a=1)\n", .hits = 1, .line = 2,
 	 .says = "passed on", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", XGB "X(min_clients=2)\nY = X\nisinstance(r, X)\n", .hits = 0},
+	/* the executor of a swarm client */
+	{"NVF-PARTS-ELSEWHERE",
+	 SWARM_JOB "j = CCWFJob()\nj.add_swarm(SwarmServerConfig(9), SwarmClientConfig(e))\n",
+	 .hits = 1, .line = 2, .says = "no executor or runner", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE",
+	 SWARM_JOB "from nvflare.app_opt.pt.recipes.swarm import BaseSwarmLearningRecipe as B\n"
+		   "from nvflare.recipe import SimEnv\n"
+		   "r = B('n', SwarmServerConfig(9), SwarmClientConfig(executor=f()))\n"
+		   "r.execute(SimEnv())\n",
+	 .hits = 1, .line = 5, .says = "no executor or runner", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", PT "x = [R]\nd[R] = f((R, 1))\n", .hits = 3, .line = 3},
 	{"NVF-CLASS-PASSED-ON",
 	 "import nvflare.app_opt.pt.recipes as m\nF = m.__dict__['FedAvgRecipe']\n"

@@ -390,7 +390,7 @@ static const struct row rows[] = {
 	 .hits = 1, .line = 3},
 	{"NVF-PARTS-ELSEWHERE",
 	 JOB "from nvflare.app_common.ccwf.ccwf_job import *\nCCWFJob()\nSwarmServerConfig(3)\n"
-	     "SwarmClientConfig()\n",
+	     "SwarmClientConfig(Runner('t.py'))\n",
 	 .hits = 0},
 	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nf(FedAvg, [Runner])\n",
 	 .hits = 0},

@@ -35,8 +35,10 @@ static void note_class(const char *path, struct sides *sides)
 		    !known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 
 	sides->server |= recipe || (known && known->part == FLMEM_NVFLARE_CONTROLLER);
+	/* The executor that trains is an argument of a swarm client, or a part beside it. */
 	sides->client |= (recipe && !half) || (known && known->part != FLMEM_NVFLARE_CONTROLLER &&
-					       known->part != FLMEM_NVFLARE_RECIPE);
+					       known->part != FLMEM_NVFLARE_RECIPE &&
+					       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR);
 }
 
 static void note_classes(const struct flmem_node *root, struct sides *sides)
