@@ -91,6 +91,21 @@ import nvflare.client as flare
 	assert_output '3\. \[x\] Start .*memory_gc_rounds is 1 in the job'
 }
 
+@test "a side whose interval is not known leaves the list of kills open, and one without any does not" {
+	local log=$FLMEM_TESTS/fixtures/oom/linux-4.14-group.txt job=$BATS_TEST_TMPDIR/job.py
+	local given=('server_memory_gc_rounds=1, client_memory_gc_rounds=n' 'server_memory_gc_rounds=1, **kw'
+		'server_memory_gc_rounds=1, client_memory_gc_rounds="x"' 'server_memory_gc_rounds=1, client_memory_gc_rounds=-1'
+		'server_memory_gc_rounds=n, client_memory_gc_rounds=1')
+	for arguments in "${given[@]}"; do
+		printf 'from nvflare.recipe import FedAvgRecipe\nFedAvgRecipe(%s)\n' "$arguments" >"$job"
+		flmem recommend --troubleshoot "$log" "$job"
+		assert_output '3\. \[\?\] Clean up .*cannot tell: the value in a checked file is'
+	done
+	printf 'from nvflare.recipe import FedTaskRecipe\nFedTaskRecipe(client_memory_gc_rounds=1)\n' >"$job"
+	flmem recommend --troubleshoot "$log" "$job"
+	assert_output '3\. \[x\] Clean up .*memory_gc_rounds is 1 in the job'
+}
+
 @test "a kernel's log of a kill is an input, and its list is walked" {
 	local logs=$FLMEM_TESTS/fixtures/oom
 	flmem recommend --json --fail-on warning "$logs/linux-6.18-shared.txt"

@@ -8,21 +8,30 @@
 
 static const char differs[] = "the checked jobs differ in this value";
 static const char at_run_time[] = "the value in a checked file is known only when it runs";
+static const char refused[] = "the value in a checked file is not a whole number of at least 0";
+static const char in_no_job[] = "no checked NVFlare job sets it";
 
 void flmem_nvflare_facts_init(struct flmem_recommendations *found)
 {
-	const struct flmem_u64 in_job = FLMEM_UNKNOWN("no checked NVFlare job sets it");
+	const struct flmem_u64 in_job = FLMEM_UNKNOWN(in_no_job);
 
 	found->server_gc_rounds = found->client_gc_rounds = found->cuda_empty_cache = in_job;
 	found->clear_cache = FLMEM_UNKNOWN("no checked Python file sends through NVFlare");
 }
 
+bool flmem_nvflare_is_in_no_job(struct flmem_u64 rounds)
+{
+	return rounds.unknown == in_no_job;
+}
+
 /* One interval for all, or none. */
 static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 {
-	if (rounds < 0 || all->unknown == differs || all->unknown == at_run_time)
+	if (all->unknown && all->unknown != in_no_job)
 		return;
-	if (all->unknown)
+	if (rounds < 0)
+		*all = FLMEM_UNKNOWN(refused);
+	else if (all->unknown)
 		*all = FLMEM_KNOWN((uint64_t)rounds);
 	else if (all->value != (uint64_t)rounds)
 		*all = FLMEM_UNKNOWN(differs);
@@ -46,6 +55,8 @@ static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
 				(!node || !flmem_check_resolve(check->input, node) ||
 				 node->kind == FLMEM_NODE_EXPRESSION)))
 		*all = FLMEM_UNKNOWN(at_run_time);
+	else if (known && known->intervals[side].exists)
+		merge_interval(all, -1);
 }
 
 static void note_interval(struct flmem_check *check)

@@ -56,6 +56,9 @@ extern const struct flmem_rule_table flmem_nvflare_facts;
 /* The `facts_init` of NVFlare. */
 void flmem_nvflare_facts_init(struct flmem_recommendations *found);
 
+/* Whether an interval is unknown because no checked job has one, not because of its value. */
+bool flmem_nvflare_is_in_no_job(struct flmem_u64 rounds);
+
 extern const struct flmem_live_table flmem_nvflare_live_rules;
 extern const struct flmem_leftover_row flmem_nvflare_leftover;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;

@@ -8,6 +8,7 @@
 #include <flmem/text.h>
 
 #include "frameworks/framework.h"
+#include "frameworks/nvflare/nvflare_rules.h"
 #include "frameworks/nvflare/nvflare_trouble_answers.h"
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
@@ -155,30 +156,38 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 	}
 }
 
-/* For the known sides: the one of the process, or both if its role is unknown. */
+/* Why the interval of a side is not known, though a job has one; NULL: it is known, or none has. */
+static const char *why_open(bool asked, struct flmem_u64 rounds)
+{
+	return asked && !flmem_nvflare_is_in_no_job(rounds) ? rounds.unknown : NULL;
+}
+
+/* For the sides that a job sets: the one of the process, or both if its role is unknown. */
 void flmem_trouble_every_round(const struct flmem_trouble_case *one,
 			       struct flmem_trouble_answer *answer)
 {
 	struct flmem_u64 server = one->found->server_gc_rounds, client = client_rounds(one);
-	bool both = !one->role;
-	bool ask_server = (both || flmem_role_is_server(one->role)) && !server.unknown;
-	bool ask_client = (both || !flmem_role_is_server(one->role)) && !client.unknown;
+	bool at_server = !one->role || flmem_role_is_server(one->role);
+	bool at_client = !one->role || !flmem_role_is_server(one->role);
+	bool rare_server = at_server && !server.unknown && server.value != 1;
+	bool rare_client = at_client && !client.unknown && client.value != 1;
+	const char *open = why_open(at_client, client);
 
 	if (is_watchable_instead(one, answer))
 		return;
-	if ((ask_server && server.value != 1) || (ask_client && client.value != 1)) {
-		bool at_server = ask_server && server.value != 1;
-
-		flmem_answer_set_state(
-			answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
-			at_server ? server.value : client.value, at_server ? "server" : "clients");
+	open = open ? open : why_open(at_server, server);
+	if (!open && (!at_server || server.unknown) && (!at_client || client.unknown))
+		open = at_client ? client.unknown : server.unknown;
+	if (rare_server || rare_client) {
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "memory_gc_rounds is %" PRIu64 " for the %s",
+				       rare_server ? server.value : client.value,
+				       rare_server ? "server" : "clients");
 		flmem_answer_set_next(answer, "set it to 1 until memory is stable");
-	} else if (ask_server || ask_client) {
-		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
-	} else {
-		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-				       !both && flmem_role_is_server(one->role) ? server.unknown
-										: client.unknown);
+	} else if (open) {
+		flmem_answer_set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", open);
 		flmem_answer_set_next(answer, "%s", FLMEM_ANSWER_NAME_JOB);
+	} else {
+		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
 	}
 }
