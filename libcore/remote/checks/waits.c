@@ -160,12 +160,20 @@ bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
 }
 
 /* Epoll instances and similar descriptors, whose files have no type. */
-static bool is_anonymous(const struct flmem_process *process, const char *name)
+static bool is_anonymous(const struct flmem_process *process, const char *name, bool is_epoll)
 {
 	char target[32];
 
 	return flmem_process_readlink(process, name, target, sizeof(target)) == 0 &&
-	       flmem_text_starts(target, "anon_inode:");
+	       flmem_text_starts(target, is_epoll ? "anon_inode:[eventpoll]" : "anon_inode:");
+}
+
+static bool is_epoll_instance(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "task/%d/fd/%u", (int)tid, (unsigned)descriptor);
+	return is_anonymous(process, name, true);
 }
 
 /*
@@ -180,7 +188,7 @@ static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t d
 
 	snprintf(name, sizeof(name), "task/%d/fd/%d", (int)tid, (int)(unsigned)descriptor);
 	*ret_file = (struct statx){0};
-	if (is_anonymous(process, name))
+	if (is_anonymous(process, name, false))
 		return true;
 	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, ret_file))
 		return false;
@@ -210,7 +218,11 @@ static bool classify_file(const struct flmem_process *process, pid_t tid,
 		*ret_reason = "is reading a file";
 		return false;
 	}
-	*ret_reason = reads ? flmem_wait_read_changed(process, tid, at->args[0], &file) : NULL;
+	*ret_reason = NULL;
+	if (reads)
+		*ret_reason = flmem_wait_read_changed(process, tid, at->args[0], &file);
+	else if (!is_epoll_instance(process, tid, at->args[0]))
+		*ret_reason = "waits on a descriptor that was replaced since";
 	if (*ret_reason)
 		return false;
 	if (!S_ISSOCK(file.stx_mode))
@@ -334,6 +346,9 @@ bool flmem_wait_classify(const struct flmem_process *process, pid_t tid,
 		return false;
 	}
 	if (!classify_timeout(process, row, at, &wait, ret_reason))
+		return false;
+	*ret_reason = flmem_wait_arguments_changed(process, tid, at);
+	if (*ret_reason)
 		return false;
 	wait.stop_restarts = wait.quality == FLMEM_WAIT_RELATIVE && keeps_no_remainder(row);
 	*ret_wait = wait;
