@@ -140,7 +140,8 @@ static bool may_be_spec_key(const struct flmem_node *key)
 	const char *text = key && key->text ? key->text : "", *dot = strrchr(text, '.');
 
 	return flmem_text_ends(text, "RESOURCE_SPEC") || flmem_text_ends(text, "LAUNCHER_SPEC") ||
-	       (flmem_node_is_kind(key, FLMEM_NODE_EXPRESSION) && (!dot || !isupper(dot[1])));
+	       (flmem_node_is_kind(key, FLMEM_NODE_EXPRESSION) &&
+		(!dot || !isupper((unsigned char)dot[1])));
 }
 
 /* Whether the GPUs of a site are known only when the script runs; see has_gpus() for levels. */
