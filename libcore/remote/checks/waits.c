@@ -159,13 +159,13 @@ bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
 	return false;
 }
 
-/* Epoll instances and similar descriptors, whose files have no type. */
-static bool is_anonymous(const struct flmem_process *process, const char *name, bool is_epoll)
+/* Epoll instances and similar descriptors, whose files have no type; `kind` begins their name. */
+static bool is_anonymous(const struct flmem_process *process, const char *name, const char *kind)
 {
 	char target[32];
 
 	return flmem_process_readlink(process, name, target, sizeof(target)) == 0 &&
-	       flmem_text_starts(target, is_epoll ? "anon_inode:[eventpoll]" : "anon_inode:");
+	       flmem_text_starts(target, kind);
 }
 
 static bool is_epoll_instance(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
@@ -173,7 +173,7 @@ static bool is_epoll_instance(const struct flmem_process *process, pid_t tid, ui
 	char name[48];
 
 	snprintf(name, sizeof(name), "task/%d/fd/%u", (int)tid, (unsigned)descriptor);
-	return is_anonymous(process, name, true);
+	return is_anonymous(process, name, "anon_inode:[eventpoll]");
 }
 
 /*
@@ -188,7 +188,7 @@ static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t d
 
 	snprintf(name, sizeof(name), "task/%d/fd/%d", (int)tid, (int)(unsigned)descriptor);
 	*ret_file = (struct statx){0};
-	if (is_anonymous(process, name, false))
+	if (is_anonymous(process, name, "anon_inode:"))
 		return true;
 	if (flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, ret_file))
 		return false;
