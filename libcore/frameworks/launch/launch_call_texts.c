@@ -204,10 +204,8 @@ static const struct flmem_launch_program *find_text_command(const struct flmem_l
 	char line[LINE_MAX];
 
 	for (; *text; text += strspn(text, "\n")) {
-		size_t length = strcspn(text, "\n");
-
 		text += strspn(text, " \t");
-		snprintf(line, sizeof(line), "%.*s", (int)length, text);
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
 		found = begins_command(line)
 				? flmem_launch_program_in(
 					  framework, all->length > ALL_MAX ? line : all->data, line)

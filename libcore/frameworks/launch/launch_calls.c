@@ -12,10 +12,6 @@
 #include "frameworks/launch/launch_scan.h"
 
 #define CALLS_BEFORE_MAX 1024U /* of the first ones that may enter a folder */
-#define COMMAND_ARGUMENTS               \
-	{                               \
-		"0", "args", "cmd", "*" \
-	}
 
 static const char *call_path_text(const struct flmem_node *call)
 {
@@ -241,16 +237,24 @@ static bool has_unclear_verb(const char *text)
 	return false;
 }
 
-bool flmem_launch_is_unclear_call(const struct flmem_document *document,
-				  const struct flmem_node *call)
+/* The argument that is the command of a call, or its program; NULL: none. */
+static const struct flmem_node *command_of_call(const struct flmem_node *call)
 {
-	static const char *const names[] = COMMAND_ARGUMENTS;
+	static const char *const names[] = {"0", "args", "cmd", "*"};
 	const struct flmem_node *args = flmem_node_get(call, "args"), *command = NULL;
-	char words[FLMEM_LAUNCH_CALL_MAX];
-	const char *first = words, *text;
 
 	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
 		command = flmem_node_get(args, names[i]);
+	return command;
+}
+
+bool flmem_launch_is_unclear_call(const struct flmem_document *document,
+				  const struct flmem_node *call)
+{
+	const struct flmem_node *command = command_of_call(call);
+	char words[FLMEM_LAUNCH_CALL_MAX];
+	const char *first = words, *text;
+
 	if (!command || !takes_command(call_path_text(call)))
 		return false;
 	text = document->text.data + command->place.start;
@@ -358,12 +362,10 @@ static void note_environ(const struct flmem_node *call, struct flmem_launches *l
 static const struct flmem_place *place_of_command(const struct flmem_rule_input *input,
 						  const struct flmem_node *call)
 {
-	static const char *const names[] = COMMAND_ARGUMENTS;
-	const struct flmem_node *path = flmem_node_get(call, "path"), *command = NULL;
+	const struct flmem_node *path = flmem_node_get(call, "path"),
+				*command = command_of_call(call);
 	struct flmem_place written;
 
-	for (size_t i = 0; !command && i < FLMEM_ARRAY_SIZE(names); i++)
-		command = FLMEM_NODE_DIG(call, "args", names[i]);
 	if (!command || flmem_notebook_written(&input->document, &path->place, &written))
 		command = path;
 	return &command->place;
@@ -477,28 +479,47 @@ static void note_item(const struct flmem_rule_input *input, const struct flmem_n
 	flmem_launch_add_variable(launches, name, value, -1, &place);
 }
 
-/* flower_superlink() and the like: the function of a console script. */
-static void note_entry_point(const struct flmem_node *call, struct flmem_launches *launches)
+/* flower_superlink: the function of a console script; false: the program is none. */
+static bool name_entry_point(const struct flmem_launch_program *program,
+			     char name[FLMEM_LAUNCH_PROGRAM_MAX])
+{
+	if (program->before || !strchr(program->word, '-'))
+		return false;
+	snprintf(name, FLMEM_LAUNCH_PROGRAM_MAX, "%s", program->word);
+	for (char *c = name; (c = strchr(c, '-'));)
+		*c = '_';
+	return true;
+}
+
+/* The console script whose function a call is; NULL: none. */
+static const struct flmem_launch_program *
+find_entry_point(const struct flmem_node *call, const struct flmem_framework_ops **ret_framework)
 {
 	const char *path = call_path_text(call), *dot = strrchr(path, '.');
-	struct flmem_launch launch = {.doubted = true};
+	char name[FLMEM_LAUNCH_PROGRAM_MAX];
 
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; dot && *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
-			size_t at = 0;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; dot && *f; f++) {
+		*ret_framework = *f;
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
+			if (name_entry_point(p, name) && strcmp(dot + 1, name) == 0 &&
+			    flmem_text_starts(path, (*f)->package))
+				return p;
+	}
+	return NULL;
+}
 
-			while (p->word[at] && (p->word[at] == dot[1 + at] ||
-					       (p->word[at] == '-' && dot[1 + at] == '_')))
-				at++;
-			if (p->before || p->word[at] || dot[1 + at] || !strchr(p->word, '-') ||
-			    !flmem_text_starts(path, (*f)->package))
-				continue;
-			launch.framework = (*f)->framework;
-			launch.role = p->role;
-			launch.place = flmem_node_get(call, "path")->place;
-			flmem_launch_add(launches, &launch);
-			return;
-		}
+static void note_entry_point(const struct flmem_node *call, struct flmem_launches *launches)
+{
+	const struct flmem_framework_ops *framework;
+	const struct flmem_launch_program *program = find_entry_point(call, &framework);
+
+	if (program)
+		flmem_launch_add(launches, &(struct flmem_launch){
+						   .framework = framework->framework,
+						   .role = program->role,
+						   .place = flmem_node_get(call, "path")->place,
+						   .doubted = true,
+					   });
 }
 
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches)
@@ -534,13 +555,9 @@ static bool has_entry_point(const struct flmem_buf *text)
 	char name[FLMEM_LAUNCH_PROGRAM_MAX];
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
-			snprintf(name, sizeof(name), "%s", p->word);
-			for (char *c = name; (c = strchr(c, '-'));)
-				*c = '_';
-			if (!p->before && strchr(p->word, '-') && flmem_file_has_word(text, name))
+		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
+			if (name_entry_point(p, name) && flmem_file_has_word(text, name))
 				return true;
-		}
 	return false;
 }
 
@@ -558,12 +575,12 @@ static bool python_start_is_likely(enum flmem_syntax syntax, const struct flmem_
 
 static bool starts_programs(const struct flmem_document *document)
 {
-	struct flmem_launches launches = {0};
+	const struct flmem_framework_ops *unused;
 	const struct flmem_node *n = first_of(document->root, "calls");
 
-	for (; n && !launches.launch_count; n = n->next)
-		note_entry_point(n, &launches);
-	return launches.launch_count || flmem_launch_is_likely(document->text.data) ||
+	while (n && !find_entry_point(n, &unused))
+		n = n->next;
+	return n || flmem_launch_is_likely(document->text.data) ||
 	       (flmem_launch_owner(&document->text) &&
 		(flmem_launch_has_start(document->root) ||
 		 flmem_launch_mentions_variable(document->text.data)));
