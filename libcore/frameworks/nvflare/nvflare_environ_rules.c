@@ -65,12 +65,11 @@ static bool starts_heir(const struct flmem_check *check, const struct flmem_node
 	const char *text = check->input->document.text.data;
 	char words[FLMEM_LAUNCH_CALL_MAX];
 
-	if (env && env->kind == FLMEM_NODE_MAP && !flmem_node_get(env, "**"))
+	if (!flmem_launch_is_start(flmem_nvflare_path_text(call)) ||
+	    (env && env->kind == FLMEM_NODE_MAP && !flmem_node_get(env, "**")))
 		return false;
 	flmem_launch_call_words(&check->input->document, call, words);
-	return flmem_nvflare_start_by(check, call) ||
-	       (flmem_launch_is_start(flmem_nvflare_path_text(call)) &&
-		flmem_launch_is_likely_in(text, words));
+	return flmem_nvflare_start_by(check, call) || flmem_launch_is_likely_in(text, words);
 }
 
 /* Where the last such call is; 0: there is none. */
