@@ -42,7 +42,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 @test "estimates of 20 runs are within 5 %, which is more than 9 standard deviations" {
 	local i
 	for i in {1..20}; do
-		sample --interval 4K -- functions 25000
+		sample --interval 2K -- functions 12500
 		assert_sampled 9
 	done
 }
@@ -51,7 +51,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 @test "estimates have no bias" {
 	local i profiles=()
 	for i in {1..40}; do
-		sample --limit 16MiB --interval 16K -- functions 20000
+		sample --limit 16MiB --interval 8K -- functions 10000
 		mv "$PROFILE" "$PROFILE.$i"
 		mv "$SAID" "$SAID.$i"
 		profiles+=("$PROFILE.$i")
@@ -68,7 +68,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 		        row[0] += found[name][0]
 		for name, (total, allocated, count) in sums.items():
 		    if allocated:
-		        spread = deviation(allocated, count, 16384) / math.sqrt(runs)
+		        spread = deviation(allocated, count, 8192) / math.sqrt(runs)
 		        print(name, total / runs / allocated, spread / allocated)
 		        assert abs(total / runs - allocated) < 6 * spread, name
 	END

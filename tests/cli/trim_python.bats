@@ -33,8 +33,10 @@ is_python() {
 		assert_status 0
 		[ "$number" != 2 ] || second=$(wc -l <"/proc/$VICTIM/maps")
 	done
-	# The first call may leave a stack and an arena, which the next one uses again.
-	[ "$(wc -l <"/proc/$VICTIM/maps")" -le "$second" ] ||
+	# The first call may leave a stack and an arena, which the next one uses again. On a busy machine a thread
+	# may begin before the last one has ended, and leaves a second pair, each with a guard; eight calls that left
+	# one mapping each would exceed that.
+	[ "$(wc -l <"/proc/$VICTIM/maps")" -le "$((second + 4))" ] ||
 		fail "$second mappings became $(wc -l <"/proc/$VICTIM/maps")"
 	assert_victim_unharmed
 }
