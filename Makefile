@@ -35,12 +35,13 @@ demo:
 check:
 	scripts/setup build mpi
 	scripts/setup test-packages & \
-	cmake --preset ci -DFLMEM_TESTS=OFF && cmake --build --preset ci; built=$$?; wait $$! && exit $$built
+	cmake --preset ci -DFLMEM_TESTS=OFF && cmake --build --preset ci && \
+	cmake --preset dev -DFLMEM_TESTS=OFF && cmake --build --preset dev; built=$$?; wait $$! && exit $$built
 	scripts/setup test & \
 	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci; built=$$?; wait; exit $$built
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=6 -DFLMEM_FUZZ_SECONDS_OTHERS=2 -DFLMEM_FUZZ_SEED=1
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
 	scripts/fuzz-beside scripts/test ci
-	cmake --preset dev -DFLMEM_PLAIN_BUILD=build/ci
+	cmake --preset dev -DFLMEM_TESTS=ON -DFLMEM_PLAIN_BUILD=build/ci
 	cmake --build --preset dev
 	scripts/test dev -E '^(mutants\.quick|safety\..*|unit\.test_kept_(documents|variations)|world\.trixie)$$'
 
