@@ -107,6 +107,26 @@ flmem.cleanup_memory()'
 	done
 }
 
+@test "every file that the installed README links to is installed" {
+	local link links
+	links=$(grep -oE '\]\([A-Za-z][^):#]*' "$ROOT/usr/share/doc/flmem/README.md" | cut -c3- | sort -u)
+	[ "$(wc -l <<<"$links")" -gt 20 ]
+	for link in $links; do
+		[ -e "$ROOT/usr/share/doc/flmem/$link" ] || fail "$link is not there"
+	done
+}
+
+@test "in a build folder that had another prefix, the Python module goes where that of this one does" {
+	requires cmake /usr/bin/python3
+	local folder=$BATS_TEST_TMPDIR/build prefix
+	for prefix in /usr/local /usr; do
+		run_command cmake -S "$FLMEM_TESTS/.." -B "$folder" -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
+		assert_status 0
+	done
+	grep -q '/lib/python3/dist-packages' "$folder/libcore/bindings/python/cmake_install.cmake" ||
+		fail "$(grep DESTINATION "$folder/libcore/bindings/python/cmake_install.cmake")"
+}
+
 @test "a .deb is made, complete and well-formed" {
 	requires dpkg-deb dpkg-shlibdeps
 	local deb
@@ -119,6 +139,8 @@ flmem.cleanup_memory()'
 	assert_output 'libflmem.so.0'
 	assert_output 'usr/include/flmem/error.h'
 	assert_output 'pkgconfig/flmem.pc'
+	assert_output 'usr/lib/python3/dist-packages/flmem/__init__.py'
+	assert_output 'usr/share/doc/flmem/docs/guides/trim.md'
 	run_command dpkg-deb -f "$deb" Depends
 	assert_output 'libc6'
 	assert_output 'libcjson1'
