@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "preload/sampler_state.h"
+
 #define MARKER_MAX 64U
 
 static const struct {
@@ -37,6 +39,20 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name)
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
 	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
+}
+
+static bool is_sampler_module(const struct flmem_module *module)
+{
+	return flmem_module_exports(module, FLMEM_SAMPLER_STATE_SYMBOL);
+}
+
+const struct flmem_module *flmem_modules_find_malloc(const struct flmem_modules *modules)
+{
+	for (size_t i = 0; i < modules->rank_count; i++)
+		if (flmem_module_exports(modules->by_rank[i], "malloc") &&
+		    !is_sampler_module(modules->by_rank[i]))
+			return modules->by_rank[i];
+	return NULL;
 }
 
 bool flmem_module_is_deep(const struct flmem_module *module)

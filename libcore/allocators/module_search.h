@@ -61,6 +61,12 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name);
 /* The same, also from .symtab where the module is searched deeply. */
 bool flmem_module_defines(const struct flmem_module *module, const char *name);
 
+/*
+ * The first in lookup order that exports malloc() and is not flmem's own sampler, which hands each
+ * call on to the next one and takes no lock. NULL: there is none.
+ */
+const struct flmem_module *flmem_modules_find_malloc(const struct flmem_modules *modules);
+
 /* A program without a dynamic linker, which contains its libc. */
 bool flmem_module_is_static(const struct flmem_module *module);
 

@@ -117,7 +117,7 @@ static const struct flmem_module *find_got_server(const struct flmem_modules *mo
 static const struct flmem_module *find_server(const struct flmem_modules *modules,
 					      const struct flmem_allocator_list *list)
 {
-	const struct flmem_module *ordered = flmem_modules_lookup(modules, "malloc", NULL);
+	const struct flmem_module *ordered = flmem_modules_find_malloc(modules);
 	const struct flmem_module *program = flmem_modules_main(modules), *bound;
 
 	if (!ordered) {
@@ -208,7 +208,7 @@ static bool is_worth_opening(const struct flmem_modules *modules, const struct f
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list)
 {
 	const struct flmem_modules *modules = view->modules;
-	const struct flmem_module *last = flmem_modules_lookup(modules, "malloc", NULL);
+	const struct flmem_module *last = flmem_modules_find_malloc(modules);
 
 	*ret_list = (struct flmem_allocator_list){0};
 	for (size_t i = 0; i < modules->count; i++)

@@ -106,6 +106,22 @@ time.sleep(1000)'
 	assert_victim_unharmed
 }
 
+@test "a program that flmem samples: its allocator is that behind the sampler" {
+	start_victim "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/p.prof" -- /usr/bin/python3 -uc '
+import time
+blocks = [bytes(3000) for _ in range(8000)]
+live = blocks[::64]
+del blocks
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem detect --json --pid "$VICTIM"
+	[ "$(json '[a["name"] for a in r["processes"][0]["allocators"] if a["serves_malloc"]]')" = "['glibc']" ]
+	flmem trim --json --pid "$VICTIM"
+	assert_status 0
+	[ "$(json 'r["results"][0]["outcome"]')" = released ]
+	assert_victim_unharmed
+}
+
 @test "several targets, of which some fail" {
 	start_retainer
 	local first=$VICTIM

@@ -22,6 +22,9 @@
 #define VICTIM(name)   VICTIMS "/allocators/" name
 #define START_LIMIT_MS 60000
 
+#define SAMPLER	      BUILT "/../libcore/flmem/libflmem-sampler.so"
+#define SAMPLER_READY BUILT "/../libcore/flmem/libflmem-sampler-ready.so"
+
 /* An allocator that has to be found; the order of rows does not matter. */
 struct expected {
 	enum flmem_allocator_kind kind;
@@ -35,7 +38,7 @@ struct expected {
 struct row {
 	const char *name;
 	const char *program[4]; /* and arguments */
-	const char *preload;	/* begin of a library's name in the usual places */
+	const char *preload;	/* as in LD_PRELOAD */
 	struct expected found[4];
 };
 
@@ -70,6 +73,19 @@ static const struct row rows[] = {
 	 {{FLMEM_ALLOCATOR_GLIBC, STATIC, true, "", NULL, "_int_malloc"}}},
 	{"glibc, static, stripped", {VICTIM("glibc-static-stripped")}, NULL,
 	 {{FLMEM_ALLOCATOR_GLIBC, STATIC, true, NULL, NULL, "messages"}}},
+
+	/* The sampler hands calls on to the next malloc(). */
+	{"glibc behind the sampler", {VICTIM("glibc")}, SAMPLER, {GLIBC(true)}},
+	{"jemalloc behind the sampler", {VICTIM("glibc")}, SAMPLER ":libjemalloc.so.2",
+	 {GLIBC(false), JEMALLOC(SHARED, true, "")}},
+	{"jemalloc before the sampler", {VICTIM("glibc")}, "libjemalloc.so.2:" SAMPLER,
+	 {GLIBC(false), JEMALLOC(SHARED, true, "")}},
+	{"jemalloc, built in, beside the sampler", {VICTIM("jemalloc-built-in")}, SAMPLER,
+	 {GLIBC(false), JEMALLOC(STATIC, true, "")}},
+	{"mimalloc behind the sampler that is ready", {VICTIM("glibc")},
+	 SAMPLER_READY ":libmimalloc.so.2", {GLIBC(false), MIMALLOC(SHARED, true)}},
+	{"a malloc that nobody knows, beside the sampler", {VICTIM("own-malloc")}, SAMPLER,
+	 {GLIBC(false), {FLMEM_ALLOCATOR_UNKNOWN, STATIC, true, NULL, NULL, "defines malloc"}}},
 
 	{"jemalloc", {VICTIM("jemalloc")}, NULL, {GLIBC(false), JEMALLOC(SHARED, true, "")}},
 	{"jemalloc, preloaded", {VICTIM("glibc")}, "libjemalloc.so.2",

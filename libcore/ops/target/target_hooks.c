@@ -11,7 +11,6 @@
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
-#include "preload/sampler_state.h"
 #include "remote/new_thread.h"
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
@@ -146,27 +145,6 @@ static int query_hooks(const struct flmem_view *view, const struct flmem_allocat
 			       flmem_allocator_name(found->ops->kind), (int)view->process->pid);
 }
 
-/* The module of flmem's own sampler, whose malloc() takes no lock of the program. */
-static bool is_sampler(const struct flmem_module *module)
-{
-	return flmem_module_exports(module, FLMEM_SAMPLER_STATE_SYMBOL);
-}
-
-/* The malloc() that the dynamic linker calls for a thread, behind the sampler's. */
-static const struct flmem_module *find_linkers_malloc(const struct flmem_modules *modules)
-{
-	for (size_t i = 0; i < modules->rank_count; i++)
-		if (flmem_module_exports(modules->by_rank[i], "malloc") &&
-		    !is_sampler(modules->by_rank[i]))
-			return modules->by_rank[i];
-	return NULL;
-}
-
-static bool is_known_malloc(const struct flmem_allocator *found)
-{
-	return found->ops->kind != FLMEM_ALLOCATOR_UNKNOWN || is_sampler(found->module);
-}
-
 static int refuse_malloc(const struct flmem_view *view, const struct flmem_module *module,
 			 const char *what, struct flmem_error *err)
 {
@@ -185,7 +163,8 @@ static int check_known_malloc(const struct flmem_view *view,
 			      const struct flmem_allocator_list *list, const char *what,
 			      struct flmem_error *err)
 {
-	const struct flmem_module *linkers = find_linkers_malloc(view->modules);
+	/* The dynamic linker calls it for a thread. */
+	const struct flmem_module *linkers = flmem_modules_find_malloc(view->modules);
 	int rc = 0;
 
 	for (size_t i = 0; i < list->count && !rc; i++) {
@@ -193,7 +172,7 @@ static int check_known_malloc(const struct flmem_view *view,
 
 		if (linkers && found->module == linkers)
 			linkers = NULL;
-		if (found->serves_malloc && !is_known_malloc(found))
+		if (found->serves_malloc && found->ops->kind == FLMEM_ALLOCATOR_UNKNOWN)
 			return refuse_malloc(view, found->module, what, err);
 		if (found->ops->check_malloc_hooks)
 			rc = found->ops->check_malloc_hooks(view, found, err);
