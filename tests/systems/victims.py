@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "soak"))
 
 import entries  # noqa: E402
 import kill  # noqa: E402
-import matrix  # noqa: E402
+import trimming  # noqa: E402
 from harness import command, report, victim  # noqa: E402
 
 KILLED = ("waits in read", "waits in ppoll", "waits in nanosleep", "waits in futex",
@@ -48,7 +48,7 @@ def say(name, problems, said):
 
 
 def trim_target(flmem, entry, trims):
-    one = matrix.Running(entry)
+    one = trimming.Running(entry)
     try:
         for _ in range(trims):
             one.trim(flmem)

@@ -28,8 +28,8 @@ from harness import command, proc, report, skip  # noqa: E402
 import entries  # noqa: E402
 import heaps  # noqa: E402
 import kill  # noqa: E402
-import matrix  # noqa: E402
 import run  # noqa: E402
+import trimming  # noqa: E402
 
 VICTIMS = os.path.join(HERE, "..", "victims")
 SAFE = ("safe_blocked", "safe_threads", "safe_signals", "safe_fork")
@@ -127,9 +127,9 @@ def safety_entries(release):
 def run_target(flmem, entry, options, kills):
     """(its tally, how often flmem was killed)"""
     try:
-        running = matrix.Running(entry)
+        running = trimming.Running(entry)
     except RuntimeError as error:
-        tally = matrix.Tally(entry)
+        tally = trimming.Tally(entry)
         tally.problems.append(str(error))
         return tally, 0
     killed = 0

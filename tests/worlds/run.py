@@ -23,7 +23,7 @@ sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "soak")]
 from harness import SKIPPED, command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 import kill  # noqa: E402
-import matrix  # noqa: E402
+import trimming  # noqa: E402
 
 MAKE_S = 1800  # a slow mirror
 RELEASED_MIN = 16 << 20  # of the 64 MB that the target frees before each call
@@ -162,7 +162,7 @@ def code_targets(world):
     return cases
 
 
-class Running(matrix.Running):
+class Running(trimming.Running):
     """Has something to release before every call, unless it is code that is brought in."""
 
     def __init__(self, entry):
