@@ -102,6 +102,8 @@ flmem_safety_test(stop soak/stop.py --stops 8 --late 8)
 flmem_safety_test(exchange soak/exchange.py --kills 10)
 flmem_safety_test(attach soak/attach.py --cycles 14 --kills 14)
 flmem_safety_test(exec soak/exec.py --stops 24)
+# Most of it is waited for, so several live beside each other.
+flmem_safety_test(sampled soak/sampled.py --short --jobs 6 --behind)
 
 # The longest begin first: what begins last is waited for alone.
 set_tests_properties(safety.stop PROPERTIES COST 450)

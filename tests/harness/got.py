@@ -27,7 +27,9 @@ def is_sampler(path):
 
 
 class Process:
-    def __init__(self, pid):
+    def __init__(self, pid, known=None):
+        """KNOWN: what an earlier look at the same process knows of its files, where these have stayed."""
+        self.known = {} if known is None else known
         self.maps = []
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -70,42 +72,52 @@ class Process:
         raw = self.read(bias + dynamic[3], dynamic[6])
         return dict(struct.iter_unpack("<qQ", raw[:len(raw) // 16 * 16])), bias
 
+    def places(self, path, start):
+        """(address of the entry, name) of each, in one file."""
+        tags, bias = self.tables(start)
+        if STRTAB not in tags or is_sampler(path) or "/ld-" in path:
+            return
+        move = 0 if tags[STRTAB] >= start else bias
+        for table, size in ((RELA, RELASZ), (JMPREL, PLTRELSZ)):
+            if table not in tags or size not in tags:
+                continue
+            raw = self.read(tags[table] + move, tags[size])
+            for place, info, addend in struct.iter_unpack("<QQq", raw):
+                if info & 0xffffffff not in KINDS or addend:
+                    continue
+                symbol = self.read(tags[SYMTAB] + move + 24 * (info >> 32), 4)
+                name = self.read(tags[STRTAB] + move + struct.unpack("<I", symbol)[0], 20)
+                name = name.split(b"\0")[0]
+                if name in NAMES:
+                    yield bias + place, name.decode()
+
     def entries(self):
         """{address: (value, path, name)}"""
         found = {}
-        for path, start in self.objects():
-            tags, bias = self.tables(start)
-            if STRTAB not in tags or is_sampler(path) or "/ld-" in path:
-                continue
-            move = 0 if tags[STRTAB] >= start else bias
-            for table, size in ((RELA, RELASZ), (JMPREL, PLTRELSZ)):
-                if table not in tags or size not in tags:
-                    continue
-                raw = self.read(tags[table] + move, tags[size])
-                for place, info, addend in struct.iter_unpack("<QQq", raw):
-                    if info & 0xffffffff not in KINDS or addend:
-                        continue
-                    symbol = self.read(tags[SYMTAB] + move + 24 * (info >> 32), 4)
-                    name = self.read(tags[STRTAB] + move + struct.unpack("<I", symbol)[0], 20)
-                    name = name.split(b"\0")[0]
-                    if name in NAMES:
-                        value = struct.unpack("<Q", self.read(bias + place, 8))[0]
-                        found[bias + place] = (value, path, name.decode())
+        for file in self.objects():
+            if file not in self.known:
+                self.known[file] = list(self.places(*file))
+            for at, name in self.known[file]:
+                found[at] = (struct.unpack("<Q", self.read(at, 8))[0], file[0], name)
         return found
 
     def protections(self):
         return [[start, end, access, path] for start, end, access, _, path in self.maps
                 if path.startswith("/") and not is_sampler(path) and not path.endswith(".prof")]
 
+    def state(self):
+        """What check() compares with."""
+        return {"entries": self.entries(), "protections": self.protections()}
 
-def redirected(process):
-    return {at: path for at, (value, path, _) in process.entries().items()
+
+def redirected(process, entries=None):
+    return {at: path for at, (value, path, _) in (entries or process.entries()).items()
             if is_sampler(process.file_at(value))}
 
 
 def check(process, before):
     now = process.entries()
-    left = redirected(process)
+    left = redirected(process, now)
     if left:
         return f"{len(left)} entries still lead to the sampler: {sorted(set(left.values()))}"
     for at, (value, path, name) in before["entries"].items():
@@ -122,7 +134,7 @@ def check(process, before):
 def main():
     process = Process(int(sys.argv[2]))
     if sys.argv[1] == "snapshot":
-        json.dump({"entries": process.entries(), "protections": process.protections()}, sys.stdout)
+        json.dump(process.state(), sys.stdout)
     elif sys.argv[1] == "redirected":
         found = redirected(process)
         print(len(found), *sorted({os.path.basename(path) for path in found.values()}))

@@ -16,6 +16,7 @@ HEADER = [("magic", "8s"), *((n, "I") for n in ("version", "header_size", "order
           *((n, "Q") for n in ("allocated_bytes", "allocated_count", "freed_bytes", "freed_count",
                                "samples", "peak_bytes", "peak_ms", "peak_epoch", "lost_bytes",
                                "timeline_period_ms")), ("round", "I"), ("paced", "I")]
+SAMPLES = [name for name, _ in HEADER].index("samples")
 NONE, READY, UNIT = 0xffffffff, 1, 1024
 PHASES = ("prepared", "running", "ended", "refused")
 DROPS = ("nested", "scratch", "sites_full", "live_full", "strings_full", "frames_full", "nodes_full",
@@ -35,6 +36,13 @@ RECORDS = (  # name, format, fields
     ("timeline", "IIQQQQ", "state round time_ms rss_bytes live_bytes allocated_bytes"),
     ("threads", "IIQ16s", "state tid first_ms name"),
     ("modules", "IIQQQQI36s", "state path start end bias first_ms build_id_size build_id"))
+
+
+def count_samples(path):
+    """Of a process that may be writing it."""
+    with open(path, "rb") as file:
+        at = struct.calcsize("<" + "".join(kind for _, kind in HEADER[:SAMPLES]))
+        return struct.unpack_from("<Q", file.read(at + 8), at)[0]
 
 
 class Profile:

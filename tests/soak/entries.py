@@ -45,16 +45,30 @@ class Entry:
     behind: bool = False  # what it computes comes after what runs beside it
     needs_room: bool = False  # its code has a place to wait in, for certain
     missing: str = ""  # why it cannot be run here
+    # Under the sampler (sampled.py)
+    unstarted: str = ""  # why it does not start with that preloaded
+    unloaded: str = ""  # why it starts, but without
+    unseen: str = ""  # why its blocks are not seen nevertheless, only what it maps
+    attach: str = REFUSE  # the same as `expect`, for `flmem profile attach`
+    attach_statuses: tuple = (5,)  # exit statuses that its refusal may have
+    attach_says: str = "has no CPython"  # in the reason
+    detach_status: int = 5  # where it is not sampled
 
     @property
     def own_mask(self):
         """Its masks change by themselves, or for the time of a wait; only the program knows."""
         return self.masks or any(word.startswith(OWN_MASK) for word in self.argv)
 
-    def start(self):
+    def start(self, wrapper=()):
+        """WRAPPER: what executes it in its own place."""
         return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),
                              refill=self.refill, blocks=self.blocks, env=self.env,
-                             behind=self.behind)
+                             wrapper=wrapper, behind=self.behind)
+
+
+STATIC = "linked statically, so that nothing is preloaded"
+IN_PROGRAM = "its allocator is linked into the program itself"
+OTHER_LIBC = "the sampler needs glibc"
 
 
 def available(allocator):
@@ -110,7 +124,8 @@ def blocked(victims, allocators):
                     missing=_missing_call(case))
               for kind in ("left", "whole") for case in _wait_cases(program, kind)]
     for case in ("nanosleep", "epoll_wait", "read-pipe"):
-        found.append(Entry(f"waits in {case}, static", [program + "_static", case], quiet=True))
+        found.append(Entry(f"waits in {case}, static", [program + "_static", case], quiet=True,
+                           unloaded=STATIC))
         found.append(Entry(f"waits in {case}, AMX tiles", [program, case, "tiles"], quiet=True,
                            missing="" if have_tiles() else "this processor has no AMX"))
     return found
@@ -131,6 +146,9 @@ THREADS = (
     ("leader has ended", ["-c", "2", "-i", "3", "-z"], ENDED),
 )
 
+LEADERLESS = {"setup": "leaderless", "statuses": (3, 5, 6), "attach_statuses": (3,),
+              "attach_says": "the main thread of process", "detach_status": 3}
+
 # The only thread of the first two also allocates; what that leaves on its stack may keep flmem away.
 SIGNALS = (
     ("1000 signals a second", [], EITHER),
@@ -147,8 +165,7 @@ def busy(victims, allocators):
         for name, words, expect in THREADS:
             found.append(Entry(name, [os.path.join(victims, "safe_threads"), *words], allocator,
                                expect, missing=missing, computes=True,
-                               setup="leaderless" if expect == ENDED else "",
-                               statuses=(3, 5, 6) if expect == ENDED else (6,)))
+                               **(LEADERLESS if expect == ENDED else {})))
         for name, words, expect in SIGNALS:
             found.append(Entry(name, [os.path.join(victims, "safe_signals"), *words], allocator,
                                expect, missing=missing))
@@ -168,8 +185,10 @@ def linked(victims):
     for suffix in ("static", "jemalloc", "tcmalloc", "mimalloc", "jemalloc_static"):
         program = os.path.join(victims, f"safe_threads_{suffix}")
         found.append(Entry(f"linked: {suffix}", [program, "-c", "4", "-i", "2"], computes=True,
+                           unloaded=STATIC if suffix == "static" else "",
+                           unseen=IN_PROGRAM if suffix == "jemalloc_static" else "",
                            missing=_not_built(program) or
-                         available(suffix.split("_")[0].replace("static", "glibc"))))
+                           available(suffix.split("_")[0].replace("static", "glibc"))))
     return found
 
 
@@ -216,13 +235,12 @@ def traps(victims, allocators):
         Entry("protection keys", [os.path.join(victims, "safe_keys")],
               missing="" if have_keys() else "this processor has no protection keys (pku)"),
     ]
-    for name, statuses in (("musl", (5,)), ("musl_static", (5,))):
+    for name, sampled in (("musl", {"unstarted": OTHER_LIBC}), ("musl_static", {"unloaded": STATIC})):
         program = os.path.join(victims, f"safe_threads_{name}")
         found.append(Entry(name.replace("_", ", "), [program, "-c", "2", "-i", "2"],
-                           expect=REFUSE, statuses=statuses,
-                           missing=_not_built(program)))
+                           expect=REFUSE, statuses=(5,), missing=_not_built(program), **sampled))
     found.append(Entry("32-bit", [os.path.join(victims, "safe_ia32")], expect=REFUSE, rounds=0,
-                       statuses=(5, 6)))
+                       statuses=(5, 6), unloaded=STATIC))
     return found
 
 
@@ -252,6 +270,7 @@ def code():
                                expect=EITHER, computes=mode in ("alone", "compete", "native", "apart"),
                                # 7: it computes in C past the time-out
                                statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
+                               attach=expect, attach_statuses=(6, 7), attach_says="",
                                missing=python.missing))
     return found
 
@@ -260,12 +279,15 @@ def pythons():
     """Every interpreter found, and PyTorch where it is installed."""
     found = []
     older = glob.glob(os.path.expanduser("~/.pyenv/versions/3.[67].*/bin/python3"))
-    for python in [interpreters.Python(path.split("/")[-3], path) for path in sorted(older)] + \
-            interpreters.every():
-        found.append(Entry(f"Python {python.version}", [python.path, PYTHON_VICTIM],
-                           missing=python.missing))
+    for path in sorted(older):
+        found.append(Entry(f"Python {path.split('/')[-3]}", [path, PYTHON_VICTIM],
+                           attach_says="flmem runs code in Python"))
+    for python in interpreters.every():
+        found.append(Entry(f"Python {python.version}", [python.path, PYTHON_VICTIM], attach=TRIM,
+                           attach_statuses=(6,), attach_says="", missing=python.missing))
     torch = subprocess.run(["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL,
                            check=False).returncode == 0
-    found.append(Entry("PyTorch", ["/usr/bin/python3", PYTHON_VICTIM, "torch"],
+    found.append(Entry("PyTorch", ["/usr/bin/python3", PYTHON_VICTIM, "torch"], attach=TRIM,
+                       attach_statuses=(6,), attach_says="",
                        missing="" if torch else "python3-torch is not installed"))
     return found
