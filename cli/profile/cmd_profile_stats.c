@@ -93,7 +93,10 @@ static void print_profile_counts(const struct flmem_heap_profile *p)
 		else
 			printf("%11" PRIu64, count.value);
 	}
-	printf("\nstacks: %zu\n", p->site_count);
+	if (flmem_heap_lacks_amounts(p))
+		puts("\nstacks: -");
+	else
+		printf("\nstacks: %zu\n", p->site_count);
 }
 
 static bool is_selected_round(const struct flmem_heap_profile *p, const struct flmem_heap_round *r)
@@ -145,7 +148,7 @@ static int show_stats(const struct profile_options *o, const struct flmem_heap_p
 	struct flmem_heap_row *rows = NULL;
 	enum flmem_heap_measure measure;
 	size_t count, limit = o->limit ? o->limit : LINES_SHOWN;
-	int rc = profile_measure(o, p, &measure, err);
+	int rc = profile_measure_shown(o, p, &measure, err);
 
 	if (!rc)
 		rc = flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, measure, &rows, &count, err);

@@ -77,7 +77,7 @@ static int show_table(const struct profile_options *o, const struct flmem_heap_p
 	struct flmem_heap_row *rows = NULL;
 	enum flmem_heap_measure measure;
 	uint32_t *sites;
-	int rc = profile_measure(o, p, &measure, err);
+	int rc = profile_measure_shown(o, p, &measure, err);
 
 	if (!rc)
 		rc = flmem_heap_rows(p, FLMEM_HEAP_BY_LINE, measure, &rows, &table.row_count, err);

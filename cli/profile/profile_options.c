@@ -51,6 +51,16 @@ int profile_measure(const struct profile_options *options, const struct flmem_he
 	return profile_measure_of_all(options, &profile, 1, ret_measure, err);
 }
 
+int profile_measure_shown(const struct profile_options *options,
+			  const struct flmem_heap_profile *profile,
+			  enum flmem_heap_measure *ret_measure, struct flmem_error *err)
+{
+	if (options->by || !flmem_heap_lacks_amounts(profile))
+		return profile_measure(options, profile, ret_measure, err);
+	*ret_measure = default_measure(&profile, 1);
+	return 0;
+}
+
 /* "3" or "3..7" */
 static int parse_rounds(const char *text, struct flmem_heap_request *request,
 			struct flmem_error *err)

@@ -86,6 +86,14 @@ int profile_measure_of_all(const struct profile_options *options,
 int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 
+/*
+ * The same for what shows more than amounts: where none are known, and none is asked for, it shows
+ * that.
+ */
+int profile_measure_shown(const struct profile_options *options,
+			  const struct flmem_heap_profile *profile,
+			  enum flmem_heap_measure *ret_measure, struct flmem_error *err);
+
 /* How the profiles are to be read that these options ask for. */
 int profile_request(const struct profile_options *options, bool mixed,
 		    struct flmem_heap_request *ret_request, struct flmem_error *err);

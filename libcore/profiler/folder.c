@@ -97,6 +97,24 @@ void flmem_heap_folder_clear(struct flmem_heap_folder *folder)
 	*folder = (struct flmem_heap_folder){0};
 }
 
+static int read_comparable(const struct flmem_heap_request *request,
+			   struct flmem_heap_profile **ret_profile, struct flmem_error *err)
+{
+	struct flmem_heap_profile *profile;
+	int rc = flmem_heap_profile_read(request, &profile, err);
+	const char *why = rc ? NULL : flmem_heap_lacks_amounts(profile);
+	char shown[256];
+
+	if (why) {
+		flmem_heap_profile_free(profile);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s': %s",
+				       flmem_text_escape(request->path, shown, sizeof(shown)), why);
+	}
+	if (!rc)
+		*ret_profile = profile;
+	return rc;
+}
+
 /* One that cannot be read does not hide the others. */
 static int add_profile(struct flmem_heap_folder *folder, const char *path, const char *name,
 		       const struct flmem_heap_request *how)
@@ -111,7 +129,7 @@ static int add_profile(struct flmem_heap_folder *folder, const char *path, const
 		return FLMEM_EFAILED;
 	}
 	request.path = file;
-	if (!flmem_heap_profile_read(&request, &folder->profiles[folder->count], &reason)) {
+	if (!read_comparable(&request, &folder->profiles[folder->count], &reason)) {
 		folder->count++;
 		return 0;
 	}

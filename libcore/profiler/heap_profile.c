@@ -80,3 +80,11 @@ struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *profile,
 		unknown = "of the peak the file has bytes only";
 	return (struct flmem_u64){.value = amounts->count[measure], .unknown = unknown};
 }
+
+const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *profile)
+{
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
+		if (!profile->unknown[m])
+			return NULL;
+	return profile->unknown[FLMEM_HEAP_LIVE];
+}

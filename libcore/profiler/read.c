@@ -204,6 +204,17 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	return p->program && p->command && p->allocator;
 }
 
+/* A part of the sites is shown as such; without any, sums of 0 would be a guess. */
+static void forget_cut_amounts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
+{
+	if (!file->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used ||
+	    flmem_profile_file_count(file, FLMEM_PROFILE_SECTION_SITES))
+		return;
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
+		p->unknown[m] = "the file was cut before its amounts; copy it again, with all its "
+				"bytes";
+}
+
 static bool read_profile_lists(const struct flmem_heap_request *request,
 			       struct flmem_profile_reader *reader)
 {
@@ -277,6 +288,7 @@ static int read_profile(const struct flmem_heap_request *request,
 	p->changing = flmem_profile_file_changed(file);
 	if (p->ending != FLMEM_HEAP_RUNNING)
 		p->changing = false;
+	forget_cut_amounts(file, p);
 	return flmem_profile_reader_finish(request, p, err);
 }
 

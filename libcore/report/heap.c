@@ -42,7 +42,10 @@ char *flmem_report_heap_stats_json(const struct flmem_heap_profile *profile,
 {
 	cJSON *root = open_heap_report("profile-stats", profile, measure);
 
-	flmem_json_add_u64(root, "sites", profile->site_count);
+	if (flmem_heap_lacks_amounts(profile))
+		cJSON_AddNullToObject(root, "sites");
+	else
+		flmem_json_add_u64(root, "sites", profile->site_count);
 	add_rows(root, "largest", profile, rows, count);
 	return flmem_json_take(root);
 }

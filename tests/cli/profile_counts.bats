@@ -117,3 +117,34 @@ for round in range(10):
 	flmem profile leaks --fail-on grows "$PROFILE"
 	assert_status 9
 }
+
+@test "amounts that were cut off are unknown, not 0" {
+	local cut=$BATS_TEST_TMPDIR/runs/cut.prof verb
+	record 'keep(1 << 20)'
+	mkdir "$BATS_TEST_TMPDIR/runs"
+	head -c 5000 "$PROFILE" >"$cut"
+	flmem profile stats "$cut"
+	assert_status 0
+	assert_output $'\nbytes( +-){4}\n' $'\nallocations( +-){4}\nstacks: -\n'
+	flmem profile table "$cut"
+	assert_status 0
+	assert_output $'\n( +-){4}  total'
+	flmem profile stats --json "$cut"
+	assert_schema profile-stats
+	examine 'import json, sys
+d = json.load(sys.stdin)
+t = d["total"]
+assert d["sites"] is None, d
+names = [m + "_bytes" for m in ("live", "peak", "allocated", "freed")]
+assert [t[name] for name in names] == [None] * 4, t
+assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
+	for verb in 'stats --by live' tree summary flamegraph "diff $PROFILE"; do
+		# shellcheck disable=SC2086 # words
+		flmem profile $verb "$cut"
+		assert_error 2 'cannot be answered: the file was cut before its amounts'
+	done
+	mv "$PROFILE" "$BATS_TEST_TMPDIR/runs"
+	flmem profile analyze "$BATS_TEST_TMPDIR/runs"
+	assert_status 0
+	assert_stderr 'left out: .*cut.prof.: the file was cut before its amounts'
+}

@@ -45,6 +45,8 @@ FAULTS = (
           "return (double)bytes * (double)profile->arena_size;",
           "return 0 * (double)bytes * (double)profile->arena_size;",
           "leaving arenas that differ by chance out of a comparison", ("cli.profile_diff/is chance",)),
+    Fault("cut-amounts", "libcore/profiler/read.c", "if (!file->cut || ", "if (1 || ",
+          "showing no 0 for amounts that a file lacks", ("unit.test_heap_cut",)),
     Fault("sample-gap", ARITHMETIC, "(53 * LN2 - log_of_whole(number)) * (double)interval",
           "(double)interval", "gaps that are exponentially distributed",
           ("cli.profile_run/estimates have no bias",)),

@@ -229,6 +229,12 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_r
 						       struct flmem_heap_profile **ret_profile,
 						       struct flmem_error *err);
 
+/*
+ * NULL, or why no amount of any measure is known: the file was cut before them. What else it has is
+ * there. Static.
+ */
+FLMEM_API const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *profile);
+
 /* NULL is allowed. */
 FLMEM_API void flmem_heap_profile_free(struct flmem_heap_profile *profile);
 
