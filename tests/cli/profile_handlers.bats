@@ -89,6 +89,12 @@ assert p.update_begin == p.update_end == p.samples, (p.update_begin, p.update_en
 	done
 }
 
+@test "a signal to a thread that creates its file waits until that is done" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1TiB --limit 1M --follow-children -- \
+		"$FLMEM_VICTIMS/sampled/turn_signals"
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof.*' | wc -l)" = 1 ]
+}
+
 @test "code behind a file with a long path in the list of mappings has its module" {
 	cd "$BATS_TEST_TMPDIR"
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 4M -- \
