@@ -236,18 +236,21 @@ static int refuse_not_started(const struct flmem_process *process, struct flmem_
 {
 	const uint64_t stack = choose_stack(process);
 
+	/* Whether pthread_create() failed is not known: glibc stores the id before it does. */
 	if (stack > USUAL_STACK)
 		return flmem_error_set(
 			err, FLMEM_EUNSAFE, 0,
 			"process %d could not start a thread for the code with a stack of %" PRIu64
-			" MiB, which its first one may have (ulimit -s): its memory or its thread "
-			"limits (ulimit -u, pids.max) do not allow that",
-			(int)process->pid, stack >> 20);
-	return flmem_error_set(
-		err, FLMEM_EUNSAFE, 0,
-		"process %d could not start a thread for the code: its thread limits (ulimit -u, "
-		"pids.max) or its memory do not allow another one",
-		(int)process->pid);
+			" MiB, which its first one may have (ulimit -s), or the thread did not run "
+			"within %u ms: its memory or its thread limits (ulimit -u, pids.max) do "
+			"not allow that, or the machine is busy; try again",
+			(int)process->pid, stack >> 20, ASLEEP_US / 1000);
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "process %d could not start a thread for the code, or the thread "
+			       "did not run within %u ms: its thread limits (ulimit -u, pids.max) "
+			       "or its memory do not allow another one, or the machine is busy; "
+			       "try again",
+			       (int)process->pid, ASLEEP_US / 1000);
 }
 
 static int find_started(const struct flmem_view *view, bool is_glibc,
