@@ -11,8 +11,8 @@ usage: sampled.py BUILD [--groups blocked,busy,linked,traps,pythons,code] [--all
                   [--ways run,attach] [--trims N] [--cycles N] [--jobs N] [--short] [--behind] [--progress]
 
 N trims of each target that was started by the sampler, N cycles of each that is attached to. --short: of the
-targets that are one program in one state only one, with an allocator and a Python that takes turns; nothing is
-attached to what only computes.
+targets that are one program in one state only one, with an allocator and a Python that takes turns; what computes
+with Python or PyTorch is not attached to. safety.attach is on every Python.
 """
 import argparse
 import collections
@@ -258,8 +258,6 @@ def kind(way, entry):
         return program, entry.argv[-1]  # in one of the ways
     if way == "attach" and entry.attach == entries.REFUSE:
         return way, entry.setup, entry.attach_says, entry.unstarted or entry.unloaded
-    if way == "attach":
-        return way, entry.name  # the library is loaded into each Python
     return way, program, entry.expect, entry.setup
 
 
@@ -267,7 +265,8 @@ def shorten(work):
     """One of each kind; which one goes round, so that allocators and Pythons have their turns."""
     kinds = collections.defaultdict(list)
     for way, entry in work:
-        if way == "run" or not (entry.code and entry.computes):  # whose moments are long waited for
+        # The moments of what computes are long waited for; PyTorch has 300 libraries.
+        if way == "run" or not (entry.code and entry.computes or "torch" in entry.argv):
             kinds[repr(kind(way, entry))].append((way, entry))
     return [found[number % len(found)] for number, found in enumerate(kinds.values())]
 
