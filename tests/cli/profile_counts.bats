@@ -148,3 +148,11 @@ assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
 	assert_status 0
 	assert_stderr 'left out: .*cut.prof.: the file was cut before its amounts'
 }
+
+@test "a program with a malloc() of its own: the profile names that, and has no block" {
+	local program=$FLMEM_VICTIMS/allocators/jemalloc-built-in
+	requires victim:allocators/jemalloc-built-in
+	"$FLMEM" profile run -o "$PROFILE" --limit 1M --interval 1 -- "$program" </dev/null >/dev/null 3>&-
+	look 'assert p.allocator == sys.argv[2], p.allocator
+assert {s.kind for s in p.sites.values()} <= {1}, p.sites' "$PROFILE" "$program"
+}

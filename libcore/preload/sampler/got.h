@@ -59,6 +59,8 @@ HIDDEN bool sampler_object_function(const struct dl_phdr_info *info, const char 
 				    uintptr_t *ret_start, uintptr_t *ret_end);
 /* What the program gets for a name, the first function; 0: none. `ret_count`: of definitions. */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
+/* The same, of the sampler too. */
+HIDDEN uintptr_t sampler_first_definition(const char *name);
 /* Whether the program calls the functions of the sampler already, since it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);
 

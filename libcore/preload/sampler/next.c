@@ -205,12 +205,16 @@ bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 	return next == function;
 }
 
+/* Calls of a program that has a malloc() of its own do not come here where it is preloaded. */
 void sampler_hooks_owner(char *out, size_t size)
 {
+	const uintptr_t first = is_loaded ? 0 : sampler_first_definition("malloc");
 	Dl_info info;
 	void *function;
 
 	memcpy(&function, &sampler_next.malloc, sizeof(function));
+	if (first && first != (uintptr_t)sampler_own_malloc)
+		function = (void *)first;
 	if (dladdr(function, &info) && info.dli_fname)
 		sampler_copy_text(out, size, info.dli_fname);
 }

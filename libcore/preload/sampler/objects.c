@@ -261,17 +261,17 @@ uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 	return search.found;
 }
 
-static bool is_first_definition(const char *name, const char *own)
+uintptr_t sampler_first_definition(const char *name)
 {
 	struct search search = {.name = name, .own_too = true};
 
 	dl_iterate_phdr(search_object, &search);
-	return search.found == (uintptr_t)own;
+	return search.found;
 }
 
 /* A program may have a malloc() of its own, and still call the mmap() of the sampler. */
 bool sampler_is_interposed(void)
 {
-	return is_first_definition("malloc", sampler_own_malloc) ||
-	       is_first_definition("mmap", sampler_own_mmap);
+	return sampler_first_definition("malloc") == (uintptr_t)sampler_own_malloc ||
+	       sampler_first_definition("mmap") == (uintptr_t)sampler_own_mmap;
 }
