@@ -31,71 +31,14 @@
 #include "proc/process.h"
 #include "proc/task.h"
 #include "remote/checks/waits.h"
+#include "wait_kind.h"
 
 #define LOCK	"is waiting for a lock"
 #define OURS	"is waiting for a lock, possibly the allocator's"
 #define FILE_	"is reading a file"
 #define UNKNOWN "is in a system call that must not be interrupted"
 
-static struct flmem_process self = FLMEM_PROCESS_INIT;
-static struct flmem_wait kind;
 static uint32_t lock;
-
-static int open_self(void **state)
-{
-	(void)state;
-	return flmem_process_open(getpid(), &self, NULL);
-}
-
-static int close_self(void **state)
-{
-	(void)state;
-	flmem_process_close(&self);
-	return 0;
-}
-
-/* NULL when it is accepted; `kind` then says what it is. */
-static const char *refusal(const struct flmem_task_wait *at)
-{
-	const char *reason = NULL;
-
-	kind = (struct flmem_wait){0};
-	if (!flmem_wait_classify(&self, gettid(), at, &kind, &reason)) {
-		assert_non_null(reason);
-		return reason;
-	}
-	assert_null(reason);
-	return NULL;
-}
-
-#define AT(call, ...) (&(const struct flmem_task_wait){.number = (call), .args = {__VA_ARGS__}})
-
-static uint64_t word(const void *pointer)
-{
-	return (uint64_t)(uintptr_t)pointer;
-}
-
-static void expect(const struct flmem_task_wait *at, enum flmem_wait_quality quality,
-		   uint64_t late_us, bool eintr_means_timeout)
-{
-	const char *reason = refusal(at);
-
-	if (reason)
-		fail_msg("system call %ld %s", at->number, reason);
-	assert_int_equal(kind.quality, quality);
-	assert_int_equal(kind.late_us, late_us);
-	assert_int_equal(kind.eintr_means_timeout, eintr_means_timeout);
-	assert_non_null(kind.name);
-}
-
-static void expect_refused(const struct flmem_task_wait *at, const char *why)
-{
-	const char *reason = refusal(at);
-
-	if (!reason)
-		fail_msg("system call %ld was accepted", at->number);
-	assert_string_equal(reason, why);
-}
 
 static void locks_are_not_waited_for(void **state)
 {
@@ -334,27 +277,6 @@ static void closed_descriptors_are_not_polled(void **state)
 		       "polls by a list that cannot be read any more");
 }
 
-static void children_are_waited_for_where_that_means_the_same(void **state)
-{
-	static const char group[] =
-		"waits for children of its process group, which may be another one now";
-	static const char changed[] = "waits for a child by a descriptor that changed since";
-	int child = (int)syscall(SYS_pidfd_open, getpid(), 0);
-
-	(void)state;
-	assert_true(child >= 0);
-	expect(AT(SYS_wait4, (uint64_t)-1), FLMEM_WAIT_ENDLESS, 0, false);
-	expect(AT(SYS_waitid, P_ALL, 0), FLMEM_WAIT_ENDLESS, 0, false);
-	expect(AT(SYS_waitid, P_PGID, 7), FLMEM_WAIT_ENDLESS, 0, false);
-	expect_refused(AT(SYS_wait4, 0), group);
-	expect_refused(AT(SYS_waitid, P_PGID, 0), group);
-	expect(AT(SYS_waitid, 3 /* P_PIDFD */, (uint64_t)child), FLMEM_WAIT_ENDLESS, 0, false);
-	assert_int_equal(fcntl(child, F_SETFL, O_NONBLOCK), 0);
-	expect_refused(AT(SYS_waitid, 3, (uint64_t)child), changed);
-	close(child);
-	expect_refused(AT(SYS_waitid, 3, (uint64_t)child), changed);
-}
-
 /* The terminal of a session of its own, whose first process reads it. */
 struct session {
 	int master, terminal;
@@ -530,7 +452,6 @@ int main(void)
 		cmocka_unit_test(no_more_is_polled_than_the_limit_allows),
 		cmocka_unit_test(words_that_cannot_be_read_are_not_waited_for),
 		cmocka_unit_test(closed_descriptors_are_not_polled),
-		cmocka_unit_test(children_are_waited_for_where_that_means_the_same),
 		cmocka_unit_test(a_terminal_is_read_in_the_foreground_only),
 		cmocka_unit_test(sockets_may_have_a_timeout),
 		cmocka_unit_test(timeouts_of_polls_are_known),

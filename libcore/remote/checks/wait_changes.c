@@ -6,15 +6,24 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/files/io.h"
 #include "base/portable.h"
 #include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/limits/headroom.h"
+#include "proc/maps.h"
 #include "proc/stat.h"
+#include "remote/checks/wait_children.h"
 
 /* Of /proc/PID/stat. */
 #define FIELD_GROUP	 5
@@ -29,12 +38,23 @@
 #define TTY_MAJOR    4U
 #define TTYAUX_MAJOR 5U
 
-/* P_PIDFD (linux/wait.h); older C libraries do not define it. */
-#define WAITS_FOR_PIDFD 3
 /* Of the descriptors of one poll() so many are checked, and read at once. */
 #define POLLED_MAX 1024U
 #define AT_ONCE	   64U
 #define SET_WORDS  (POLLED_MAX / 64U)
+
+#define PAGE 4096U /* the smallest page size; larger pages are read repeatedly */
+/* Of a list that a call is made with so many entries are checked. */
+#define ENTRIES_MAX 1024U
+#define PAGES_MAX   ((ENTRIES_MAX * sizeof(struct iovec)) / PAGE + 2)
+#define SIGNAL_SET  8U /* of the kernel: 64 signals */
+/* How far above its stack pointer the variables of a thread are searched for. */
+#define OWN_STACK_BYTES 65536U
+/* Descriptors that must be left below the limit: others may open files meanwhile. */
+#define DESCRIPTORS_LEFT 16U
+
+/* P_PIDFD (linux/wait.h); older C libraries do not define it. */
+#define WAITS_FOR_PIDFD 3
 
 /*
  * `terminal` as /proc/PID/stat shows it (new_encode_dev() in the kernel). /dev/tty and /dev/tty0
@@ -180,20 +200,14 @@ static const char *refuse_selected(const struct flmem_process *process, pid_t ti
 	return NULL;
 }
 
-/* A group of 0 is the one that the caller has when it makes the call; any thread may change it. */
 static const char *refuse_children(const struct flmem_process *process, pid_t tid,
 				   const struct flmem_task_wait *at)
 {
-	const bool by_kind = at->number == SYS_waitid;
-	const int kind = (int)at->args[0];
-
-	if (by_kind ? kind == P_PGID && !(uint32_t)at->args[1] : !(uint32_t)at->args[0])
-		return "waits for children of its process group, which may be another one now";
-	if (by_kind && kind == WAITS_FOR_PIDFD &&
+	if (at->number == SYS_waitid && (int)at->args[0] == WAITS_FOR_PIDFD &&
 	    (!is_descriptor_open(process, tid, at->args[1]) ||
 	     is_nonblocking(process, tid, at->args[1])))
 		return "waits for a child by a descriptor that changed since";
-	return NULL;
+	return flmem_wait_children_changed(process, tid, at);
 }
 
 /* The C library ends a program whose futex gives EFAULT. */
@@ -207,12 +221,161 @@ static const char *refuse_word(const struct flmem_process *process,
 		       : NULL;
 }
 
-const char *flmem_wait_arguments_changed(const struct flmem_process *process, pid_t tid,
-					 const struct flmem_task_wait *at)
+/* What the kernel reads from memory when a call is made, besides the lists above. */
+static const struct {
+	long number;
+	int argument;
+	uint64_t bytes;
+	int count; /* argument that has the number of such entries; -1: one */
+} pointers[] = {
+	{SYS_futex, 3, sizeof(struct timespec), -1},
+	{SYS_nanosleep, 0, sizeof(struct timespec), -1},
+	{SYS_clock_nanosleep, 2, sizeof(struct timespec), -1},
+	{SYS_readv, 1, sizeof(struct iovec), 2},
+	{SYS_recvmsg, 1, sizeof(struct msghdr), -1},
+	{SYS_rt_sigsuspend, 0, SIGNAL_SET, -1},
+	{SYS_rt_sigtimedwait, 0, SIGNAL_SET, -1},
+	{SYS_semtimedop, 1, sizeof(struct sembuf), 2},
+	{SYS_ppoll, 2, sizeof(struct timespec), -1},
+	{SYS_ppoll, 3, SIGNAL_SET, -1},
+	{SYS_pselect6, 4, sizeof(struct timespec), -1},
+	{SYS_pselect6, 5, 2 * sizeof(uint64_t), -1}, /* a pointer and a length */
+	{SYS_epoll_pwait, 4, SIGNAL_SET, -1},
+#ifdef SYS_epoll_pwait2
+	{SYS_epoll_pwait2, 4, SIGNAL_SET, -1},
+#endif
+#ifdef SYS_select
+	{SYS_select, 4, sizeof(struct timeval), -1},
+#endif
+};
+
+/* A byte of each page. */
+static bool is_readable(const struct flmem_process *process, uint64_t address, uint64_t length)
+{
+	struct iovec places[PAGES_MAX];
+	unsigned char bytes[PAGES_MAX];
+	size_t count = 0;
+
+	if (!length)
+		return true;
+	if (address + length < address)
+		return false;
+	for (uint64_t at = address; at < address + length && count < PAGES_MAX;
+	     at = at - at % PAGE + PAGE)
+		places[count++] = (struct iovec){(void *)(uintptr_t)at, 1};
+	return flmem_process_read_scattered(process, places, count, bytes) == 0;
+}
+
+static bool is_list_readable(const struct flmem_process *process, uint64_t address, uint64_t bytes,
+			     uint64_t count)
+{
+	return is_readable(process, address, (count < ENTRIES_MAX ? count : ENTRIES_MAX) * bytes);
+}
+
+/* The lists to which what was read above leads. */
+static bool is_second_list_readable(const struct flmem_process *process,
+				    const struct flmem_task_wait *at)
+{
+	struct msghdr message;
+	uint64_t set;
+
+	if (at->number == SYS_recvmsg && at->args[1])
+		return flmem_process_read_memory(process, at->args[1], &message, sizeof(message)) ==
+			       0 &&
+		       is_list_readable(process, (uintptr_t)message.msg_iov, sizeof(struct iovec),
+					message.msg_iovlen);
+	if (at->number == SYS_pselect6 && at->args[5])
+		return flmem_process_read_memory(process, at->args[5], &set, sizeof(set)) == 0 &&
+		       (!set || is_readable(process, set, SIGNAL_SET));
+	return true;
+}
+
+/*
+ * A sleep that is interrupted writes the rest of its time at once, and fails with EFAULT where it
+ * cannot (nanosleep_copyout() in the kernel).
+ */
+static bool may_write_rest(const struct flmem_process *process, const struct flmem_task_wait *at)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_map *map;
+	uint64_t rest = 0;
+
+	if (at->number == SYS_nanosleep)
+		rest = at->args[1];
+	else if (at->number == SYS_clock_nanosleep && !(at->args[1] & TIMER_ABSTIME))
+		rest = at->args[3];
+	if (!rest || rest - at->sp < OWN_STACK_BYTES)
+		return true;
+	map = flmem_maps_read(process, &maps, NULL) ? NULL : flmem_maps_find(&maps, rest);
+	return map && map->flags & FLMEM_MAP_WRITE && map->end - rest >= sizeof(struct timespec);
+}
+
+static const char *refuse_memory(const struct flmem_process *process,
+				 const struct flmem_task_wait *at)
+{
+	bool readable = is_second_list_readable(process, at);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(pointers) && readable; i++) {
+		const uint64_t address = at->args[pointers[i].argument];
+		const int count = pointers[i].count;
+
+		if (pointers[i].number == at->number && address)
+			readable = is_list_readable(process, address, pointers[i].bytes,
+						    count < 0 ? 1 : at->args[count]);
+	}
+	if (!readable)
+		return "is in a call whose arguments cannot be read any more";
+	return may_write_rest(process, at)
+		       ? NULL
+		       : "sleeps and cannot be given the rest of its time where it asks for it";
+}
+
+/*
+ * True also if they cannot be counted. Linux 6.2 and later report the number of entries as the size
+ * of the directory.
+ */
+static bool has_more_descriptors(const struct flmem_process *process, pid_t tid, uint64_t most)
+{
+	struct stat status;
+	uint64_t count = 0;
+	char name[32];
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "task/%d/fd", (int)tid);
+	if (fstatat(process->dirfd, name, &status, 0) == 0 && status.st_size > 0)
+		return (uint64_t)status.st_size > most;
+	dir = flmem_io_open_dir(process->dirfd, name);
+	if (!dir)
+		return true;
+	while (count <= most && readdir(dir))
+		count++;
+	closedir(dir);
+	return count > most;
+}
+
+/*
+ * accept() has the number of its descriptor while it waits. A stop gives the number back: another
+ * thread may take it, or the limit no longer allow it.
+ */
+static const char *refuse_accept(const struct flmem_process *process, pid_t tid)
+{
+	uint64_t limit;
+
+	if (flmem_headroom_limit(process, "Max open files", &limit) && limit >= DESCRIPTORS_LEFT &&
+	    !has_more_descriptors(process, tid, limit - DESCRIPTORS_LEFT))
+		return NULL;
+	return "waits for a connection for which its limit (ulimit -n) may not leave a descriptor";
+}
+
+static const char *refuse_first(const struct flmem_process *process, pid_t tid,
+				const struct flmem_task_wait *at)
 {
 	switch (at->number) {
 	case SYS_futex:
 		return refuse_word(process, at);
+	case SYS_accept:
+	case SYS_accept4:
+		return refuse_accept(process, tid);
 	case SYS_wait4:
 	case SYS_waitid:
 		return refuse_children(process, tid, at);
@@ -229,4 +392,12 @@ const char *flmem_wait_arguments_changed(const struct flmem_process *process, pi
 	default:
 		return NULL;
 	}
+}
+
+const char *flmem_wait_arguments_changed(const struct flmem_process *process, pid_t tid,
+					 const struct flmem_task_wait *at)
+{
+	const char *reason = refuse_first(process, tid, at);
+
+	return reason ? reason : refuse_memory(process, at);
 }

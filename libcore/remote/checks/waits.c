@@ -203,6 +203,12 @@ static bool waits_for_all(const struct flmem_task_wait *at)
 	       (at->number == SYS_recvmsg && at->args[2] & MSG_WAITALL);
 }
 
+static bool needs_socket(const struct flmem_task_wait *at)
+{
+	return at->number == SYS_recvfrom || at->number == SYS_recvmsg ||
+	       at->number == SYS_accept || at->number == SYS_accept4;
+}
+
 /*
  * SO_RCVTIMEO of a socket shows only at the stop, by EINTR. pidfd_getfd() and getsockopt() would
  * show it before, but while that second descriptor is open, close() in the target neither ends the
@@ -225,8 +231,11 @@ static bool classify_file(const struct flmem_process *process, pid_t tid,
 		*ret_reason = "waits on a descriptor that was replaced since";
 	if (*ret_reason)
 		return false;
-	if (!S_ISSOCK(file.stx_mode))
-		return true;
+	if (!S_ISSOCK(file.stx_mode)) {
+		if (needs_socket(at))
+			*ret_reason = "waits on a descriptor that was replaced since";
+		return !*ret_reason;
+	}
 	if (waits_for_all(at)) {
 		*ret_reason = "is reading until its buffer is full";
 		return false;

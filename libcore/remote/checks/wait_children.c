@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/wait_children.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+
+/* Of wait4() and waitid() (linux/wait.h). */
+#define OF_THREAD   0x20000000U /* __WNOTHREAD: children of this thread alone */
+#define OF_ANY_KIND 0x40000000U /* __WALL */
+#define OF_CLONE    0x80000000U /* __WCLONE: those that do not send SIGCHLD when they end */
+
+/* What a call waits for; 0: any child. */
+struct awaited {
+	pid_t child;
+	bool by_group;
+	unsigned options;
+};
+
+static struct awaited read_awaited(const struct flmem_task_wait *at)
+{
+	const int which = (int)at->args[0];
+
+	if (at->number == SYS_waitid)
+		return (struct awaited){.child = which == P_PID ? (pid_t)at->args[1] : 0,
+					.by_group = which == P_PGID,
+					.options = (unsigned)at->args[3]};
+	return (struct awaited){.child = which > 0 ? which : 0,
+				.by_group = which == 0 || which < -1,
+				.options = (unsigned)at->args[2]};
+}
+
+/* `children`: as in /proc/PID/task/TID/children, ids with spaces between them. */
+static bool has_id(const char *children, pid_t wanted)
+{
+	uint64_t id;
+
+	while (flmem_text_read_digits(&children, &id)) {
+		if (!wanted || id == (uint64_t)wanted)
+			return true;
+		while (*children == ' ')
+			children++;
+	}
+	return false;
+}
+
+/* True also where the kernel does not show them (CONFIG_PROC_CHILDREN). */
+static bool has_child_of_thread(const struct flmem_process *process, pid_t tid, pid_t wanted)
+{
+	FLMEM_AUTO_BUF struct flmem_buf children = FLMEM_BUF_INIT;
+	char name[40];
+
+	snprintf(name, sizeof(name), "task/%d/children", (int)tid);
+	return flmem_process_read(process, name, &children) || has_id(children.data, wanted);
+}
+
+static bool has_child(const struct flmem_process *process, pid_t tid, const struct awaited *awaited)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct flmem_status status;
+	pid_t wanted = awaited->child;
+
+	/* In a namespace of its own it knows its children by other ids. */
+	if (flmem_status_read(process, &status, NULL) ||
+	    flmem_u64_or(status.ns_pid, 0) != (uint64_t)process->pid)
+		wanted = 0;
+	if (has_child_of_thread(process, tid, wanted))
+		return true;
+	if (awaited->options & OF_THREAD || flmem_tasks_read(process, &tasks))
+		return false;
+	for (size_t i = 0; i < tasks.count; i++)
+		if (has_child_of_thread(process, tasks.ids[i], wanted))
+			return true;
+	return false;
+}
+
+/*
+ * A child may leave its process group, and has SIGCHLD as others once it executes a program. A
+ * process that is traced is no child after the trace.
+ */
+const char *flmem_wait_children_changed(const struct flmem_process *process, pid_t tid,
+					const struct flmem_task_wait *at)
+{
+	const struct awaited awaited = read_awaited(at);
+
+	if (awaited.by_group)
+		return "waits for children of a process group, which may be in another one now";
+	if (awaited.options & OF_CLONE && !(awaited.options & OF_ANY_KIND))
+		return "waits for a child of a kind that it may no longer be (__WCLONE)";
+	return has_child(process, tid, &awaited)
+		       ? NULL
+		       : "waits for a child that the process does not have any more";
+}
