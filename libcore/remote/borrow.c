@@ -255,8 +255,10 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	attempt = check_stopped(borrow, candidate, calls, status_fd);
 	tracee.filtered = attempt == ATTEMPT_FILTERED;
 	tracee.wait = found_in;
-	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee))
+	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee)) {
+		flmem_stopped_thread_spare(borrow, candidate, "could not be prepared");
 		attempt = ATTEMPT_NEXT;
+	}
 	return attempt;
 }
 
@@ -393,7 +395,7 @@ static int try_threads(struct flmem_borrow_state *borrow)
 	     i < found.count && tries < TRIES_PER_ROUND && !flmem_tracee_thread_must_exit(); i++) {
 		enum attempt attempt;
 
-		if (flmem_stopped_thread_is_timed(borrow, found.rows[i].tid) ||
+		if (flmem_stopped_thread_is_spared(borrow, &found.rows[i]) ||
 		    refuses_new(borrow, found.rows[i].tid))
 			continue;
 		tries++;
@@ -497,6 +499,7 @@ static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err
 {
 	int rc;
 
+	borrow->spared = borrow->options->spared ? borrow->options->spared : &borrow->own_spared;
 	if (borrow->view->process->mem_fd < 0)
 		return flmem_preflight_explain(borrow->view->process, -EACCES, err);
 	rc = flmem_preflight_fixed(borrow->view, err);

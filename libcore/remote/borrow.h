@@ -25,6 +25,20 @@
 /* Calls that a chain may hold if each is enclosed by two clock readings. */
 #define FLMEM_BORROW_CALLS 8
 
+#define FLMEM_SPARED_MAX 64
+
+/*
+ * Threads that were stopped and cannot be borrowed, and whose timeout each stop restarts: they are
+ * not stopped again. A caller that borrows several times keeps one of these.
+ */
+struct flmem_spared_threads {
+	struct {
+		pid_t tid;
+		const char *why; /* static */
+	} rows[FLMEM_SPARED_MAX];
+	size_t count;
+};
+
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
@@ -38,6 +52,7 @@ struct flmem_borrow_options {
 	bool finish; /* its wait then returns 0: a sleeping thread that flmem has started */
 	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: unknown */
 	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */
+	struct flmem_spared_threads *spared;	   /* NULL: not known to other borrowings */
 };
 
 struct flmem_borrow_result {

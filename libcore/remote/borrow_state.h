@@ -31,8 +31,7 @@ struct flmem_borrow_state {
 	struct flmem_error *err;
 	bool dry_run; /* stop the thread, check it, release it: no calls */
 	struct flmem_gadgets gadgets;
-	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
-	size_t timed_count;
+	struct flmem_spared_threads own_spared, *spared; /* the latter: the caller's, if any */
 	struct flmem_quiet_sleepers sleepers;
 	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
 	pid_t refused_tid;

@@ -4,6 +4,7 @@
 
 /* The entry points into an interpreter; cpython_call.c chooses one. */
 
+#include "remote/borrow.h"
 #include "runtimes/cpython_call.h"
 #include "runtimes/cpython_state.h"
 
@@ -18,6 +19,7 @@ struct flmem_cpython_session {
 	unsigned threads_started;		/* started so far; all unusable */
 	char unusable[FLMEM_ERROR_MESSAGE_MAX]; /* why the last of them was */
 	bool cannot_start;			/* through the functions of the C library */
+	struct flmem_spared_threads spared;	/* in all tries */
 	struct flmem_syscall_list syscalls;	/* of a new thread and what it runs */
 };
 

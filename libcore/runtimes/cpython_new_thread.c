@@ -491,6 +491,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 		.timeout_us = session->call->timeout_us,
 		.single_pass = true,
 		.guard = *session->call->guard,
+		.spared = &session->spared,
 		.filter = &filter,
 		.syscalls = list_thread_syscalls(session),
 		.assume_seccomp = session->call->assume_seccomp,
@@ -525,6 +526,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 		.timeout_us = session->call->timeout_us,
 		.single_pass = true,
 		.guard = *session->call->guard,
+		.spared = &session->spared,
 		.syscalls = list_thread_syscalls(session),
 		.assume_seccomp = session->call->assume_seccomp,
 	};

@@ -132,11 +132,58 @@ static void a_dry_run_does_not_restart_a_timeout(void **state)
 	target_close(&target);
 }
 
+static bool refuses_stopped(void *context, const struct flmem_candidate *candidate,
+			    uint64_t pointer, const char **ret_reason)
+{
+	(void)context, (void)candidate;
+	*ret_reason = "is refused where it is stopped";
+	return !pointer;
+}
+
+/*
+ * Each stop restarts the timeout: with one in each pass it would not end before the time limit, nor
+ * before the end of several borrowings.
+ */
+static void a_thread_that_cannot_be_borrowed_is_stopped_once(void **state)
+{
+	const struct flmem_candidate_filter filter = {.accepts = refuses_stopped};
+	struct flmem_spared_threads spared = {0};
+	const struct flmem_borrow_options options = {
+		.timeout_us = TIMEOUT_US, .filter = &filter, .spared = &spared};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct target target;
+	uint64_t before;
+
+	(void)state;
+	await_true(atomic_load(&page->ready) && is_blocked_in(child, SYS_epoll_pwait));
+	target_open(child, &target);
+	before = count_sleeps(&target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)note_call);
+	for (unsigned i = 0; i < 3; i++) {
+		struct flmem_error err = {0};
+		int rc = flmem_borrow_run(&target.view, &chain, &options, &result, &err);
+
+		if (rc != FLMEM_EUNSAFE)
+			expect_borrowed(rc, &err);
+		assert_int_equal(rc, FLMEM_EUNSAFE);
+		assert_non_null(strstr(err.message, "is refused where it is stopped"));
+	}
+	await_true(is_blocked_in(child, SYS_epoll_pwait));
+	/* In the stop, and in the wait again. */
+	assert_in_range(count_sleeps(&target) - before, 1, 2 + 2 * atomic_load(&page->calls));
+	assert_int_equal(spared.count, 1);
+	assert_int_equal(spared.rows[0].tid, child);
+	target_close(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_hidden_timeout_starts_again_once, start_timed,
 						end_child),
+		cmocka_unit_test_setup_teardown(a_thread_that_cannot_be_borrowed_is_stopped_once,
+						start_polling, end_child),
 		cmocka_unit_test_setup_teardown(a_dry_run_does_not_restart_a_timeout, start_polling,
 						end_child),
 	};

@@ -26,6 +26,7 @@ struct allocator_part {
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
 	struct flmem_u64 madv_free_bytes;	/* MADV_FREE pages before the trim */
 	struct flmem_borrow_options borrow;
+	struct flmem_spared_threads spared;
 	struct flmem_cpython_waiters waiters;
 	struct flmem_syscall_list syscalls;
 	struct flmem_chain chain;
@@ -263,6 +264,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.timeout_us = job->timeout_us;
 	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
+	part->borrow.spared = &part->spared;
 	part->borrow.syscalls = &part->syscalls;
 	part->borrow.assume_seccomp = job->options->assume_seccomp;
 	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,

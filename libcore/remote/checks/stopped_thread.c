@@ -28,6 +28,41 @@ static bool is_on_own_stack(const struct flmem_borrow_state *borrow,
 		flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block));
 }
 
+static bool may_have_timeout(const struct flmem_candidate *candidate)
+{
+	return candidate->wait.stop_restarts || candidate->wait.eintr_means_timeout;
+}
+
+void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
+				const struct flmem_candidate *candidate, const char *why)
+{
+	struct flmem_spared_threads *spared = borrow->spared;
+
+	if (!may_have_timeout(candidate) || spared->count == FLMEM_SPARED_MAX)
+		return;
+	spared->rows[spared->count].tid = candidate->tid;
+	spared->rows[spared->count++].why = why;
+}
+
+/* A list that is full does not show which others were stopped. */
+bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
+				    const struct flmem_candidate *candidate)
+{
+	const struct flmem_spared_threads *spared = borrow->spared;
+	const char *why = NULL;
+
+	for (size_t i = 0; i < spared->count && !why; i++)
+		if (spared->rows[i].tid == candidate->tid)
+			why = spared->rows[i].why;
+	if (!why && spared->count == FLMEM_SPARED_MAX && may_have_timeout(candidate))
+		why = "may have a timeout that would restart, as others have";
+	if (!why)
+		return false;
+	borrow->refused = why;
+	borrow->refused_tid = candidate->tid;
+	return true;
+}
+
 /* The checks that need a stopped thread. */
 static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
@@ -45,6 +80,7 @@ static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_ca
 		return true;
 	borrow->refused = reason;
 	borrow->refused_tid = candidate->tid;
+	flmem_stopped_thread_spare(borrow, candidate, reason);
 	return false;
 }
 
@@ -67,21 +103,11 @@ struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borro
 	};
 }
 
-/* Such threads are recorded, so that their timeout restarts once and not in each pass. */
-static bool refuse_timed(struct flmem_borrow_state *borrow, pid_t tid)
+static bool refuse_timed(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
-	if (borrow->timed_count < FLMEM_ARRAY_SIZE(borrow->timed))
-		borrow->timed[borrow->timed_count++] = tid;
 	borrow->refused = "is in a wait with a timeout of unknown length, which would restart";
-	borrow->refused_tid = tid;
-	return false;
-}
-
-bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_t tid)
-{
-	for (size_t i = 0; i < borrow->timed_count; i++)
-		if (borrow->timed[i] == tid)
-			return true;
+	borrow->refused_tid = candidate->tid;
+	flmem_stopped_thread_spare(borrow, candidate, borrow->refused);
 	return false;
 }
 
@@ -115,7 +141,7 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 		return false;
 	if (!candidate->computes && candidate->wait.eintr_means_timeout &&
 	    flmem_arch_gave_eintr(&borrow->state))
-		return refuse_timed(borrow, candidate->tid);
+		return refuse_timed(borrow, candidate);
 	if (!candidate->computes && is_at_gadget(borrow, candidate))
 		return false;
 	candidate->at.sp = flmem_arch_sp(&borrow->state);

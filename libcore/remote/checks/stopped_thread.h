@@ -26,7 +26,12 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate, int status_fd,
 				struct flmem_status *ret_status);
 
-/* True for a thread that an earlier check refused because its timeout would restart. */
-bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_t tid);
+/* Notes that this stopped thread cannot be borrowed, if another stop would restart its timeout. */
+void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
+				const struct flmem_candidate *candidate, const char *why);
+
+/* True for a thread that was noted; borrow->refused has the reason. */
+bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
+				    const struct flmem_candidate *candidate);
 
 #endif
