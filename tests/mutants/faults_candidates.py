@@ -191,6 +191,8 @@ FAULTS = (
           "an end of decoding a stack that was filled on purpose", LIMITS),
     Fault("examined-too-late", CANDIDATES, "flmem_clock_us() > search->needs->deadline_us", "0",
           "ending the search for a thread in time", LIMITS),
+    Fault("signal-before-the-stop", STOPPED, "!has_signal(borrow, candidate, ret_status) &&", "",
+          "leaving a signal to be handled that came just before the stop", LIMITS),
     Fault("of-another-process", STOPPED, "return is_of_process(borrow, candidate->tid) &&", "return",
           "a thread whose number was reused by another process", LIMITS),
     Fault("heap-stack", STACK,

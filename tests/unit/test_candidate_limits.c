@@ -265,8 +265,23 @@ static void a_stack_full_of_an_allocator_s_addresses_is_refused(void **state)
 	assert_string_equal(examine_words(block_on_many_words), "is inside the allocator");
 }
 
+enum signalled {
+	BY_NOBODY,
+	PROCESS_SIGNALLED,
+	THREAD_SIGNALLED
+};
+
+/* Ignored if it is not handled, except by a thread that is traced. */
+static void send_signal(const struct scene *scene, enum signalled how)
+{
+	if (how == PROCESS_SIGNALLED)
+		kill(scene->child, SIGURG);
+	else if (how == THREAD_SIGNALLED)
+		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGURG);
+}
+
 /* The stopped thread of `scene`, taken for one of `owner`. */
-static bool is_accepted_in(struct scene *scene, const struct scene *owner)
+static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum signalled how)
 {
 	const struct flmem_borrow_options options = {.timeout_us = STOP_US};
 	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
@@ -287,6 +302,7 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner)
 		print_message("SKIP: a child may not be traced here\n");
 		skip();
 	}
+	send_signal(scene, how);
 	assert_int_equal(flmem_status_read_open(status_fd, &status), 0);
 	row.sleeps = status.voluntary_switches.value - 1;
 	return flmem_stopped_thread_check(borrow, &row, status_fd, &status);
@@ -303,10 +319,25 @@ static void a_thread_of_another_process_is_refused(void **state)
 	scene_open(&other, block);
 	assert_null(find(&other));
 	assert_int_equal(one.row.at.sp, other.row.at.sp);
-	assert_true(is_accepted_in(&one, &one));
-	assert_false(is_accepted_in(&one, &other));
+	assert_true(is_accepted_in(&one, &one, BY_NOBODY));
+	assert_false(is_accepted_in(&one, &other, BY_NOBODY));
 	scene_close(&one);
 	scene_close(&other);
+}
+
+/* It would be handled when the calls have ended, and by no other thread. */
+static void a_thread_that_was_sent_a_signal_is_refused(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_open(&scene, block);
+	assert_null(find(&scene));
+	assert_true(is_accepted_in(&scene, &scene, BY_NOBODY));
+	assert_false(is_accepted_in(&scene, &scene, PROCESS_SIGNALLED));
+	assert_false(is_accepted_in(&scene, &scene, THREAD_SIGNALLED));
+	assert_true(is_accepted_in(&scene, &scene, BY_NOBODY));
+	scene_close(&scene);
 }
 
 static int open_page(void **state)
@@ -333,6 +364,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_examined_in_time_is_refused),
 		cmocka_unit_test(a_stack_full_of_an_allocator_s_addresses_is_refused),
 		cmocka_unit_test(a_thread_of_another_process_is_refused),
+		cmocka_unit_test(a_thread_that_was_sent_a_signal_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("candidate_limits", tests, open_page, close_page);

@@ -182,6 +182,24 @@ static bool has_slept(struct flmem_borrow_state *borrow, const struct flmem_cand
 	return false;
 }
 
+/*
+ * A signal came just before the stop. The calls would block it until they end; one for the process,
+ * which another thread could handle, the kernel gives to no other when a tracer blocks it
+ * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread.
+ */
+static bool has_signal(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
+		       const struct flmem_status *status)
+{
+	const uint64_t pending =
+		flmem_u64_or(status->sig_pending, 0) | flmem_u64_or(status->shared_pending, 0);
+
+	if (!(pending & ~flmem_u64_or(status->sig_blocked, 0)))
+		return false;
+	borrow->refused = "has a signal to handle";
+	borrow->refused_tid = candidate->tid;
+	return true;
+}
+
 bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate, int status_fd,
 				struct flmem_status *ret_status)
@@ -191,5 +209,5 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 	       flmem_arch_read_registers(candidate->tid, &borrow->state) == 0 &&
 	       flmem_status_read_open(status_fd, ret_status) == 0 &&
 	       is_in_place(borrow, candidate) && has_slept(borrow, candidate, ret_status) &&
-	       is_accepted(borrow, candidate);
+	       !has_signal(borrow, candidate, ret_status) && is_accepted(borrow, candidate);
 }
