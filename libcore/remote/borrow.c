@@ -193,6 +193,13 @@ static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, i
 {
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
+	if (rc == -EAGAIN) {
+		flmem_error_set(borrow->err, FLMEM_EFAILED, -rc,
+				"no timer could be made that frees a thread of process %d if flmem "
+				"is stopped; raise the number of pending signals (ulimit -i)",
+				(int)borrow->view->process->pid);
+		return ATTEMPT_FATAL;
+	}
 	if (why) {
 		borrow->refused = why;
 		borrow->refused_tid = tid;

@@ -9,6 +9,7 @@
 #define LIMIT_S 3
 
 static atomic_bool limited;
+static _Thread_local bool lacks_limit;
 
 void flmem_interrupts_limit_hold(bool is_expendable)
 {
@@ -25,12 +26,19 @@ struct flmem_interrupts flmem_interrupts_defer(void)
 	sigfillset(&all);
 	sigemptyset(&interrupts.before);
 	pthread_sigmask(SIG_SETMASK, &all, &interrupts.before);
-	if (atomic_load(&limited) && timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
+	lacks_limit = atomic_load(&limited);
+	if (lacks_limit && timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
+		lacks_limit = false;
 		interrupts.limited = true;
 		timer_settime(interrupts.timer, 0, &limit, NULL);
 		flmem_attempt_set_limit(&interrupts.timer, &limit);
 	}
 	return interrupts;
+}
+
+bool flmem_interrupts_may_hold(void)
+{
+	return !lacks_limit;
 }
 
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
@@ -39,5 +47,6 @@ void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
 		flmem_attempt_set_limit(NULL, NULL);
 		timer_delete(interrupts->timer);
 	}
+	lacks_limit = false;
 	pthread_sigmask(SIG_SETMASK, &interrupts->before, NULL);
 }

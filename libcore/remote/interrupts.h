@@ -29,6 +29,12 @@ void flmem_interrupts_limit_hold(bool limited);
 
 /* Blocks every signal in the calling thread; sets the limit if this process is limited. */
 struct flmem_interrupts flmem_interrupts_defer(void);
+
+/*
+ * False if this process is limited, and the limit could not be set for this thread: timers count as
+ * pending signals of the user, whose number is limited (ulimit -i).
+ */
+bool flmem_interrupts_may_hold(void);
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 
 #define FLMEM_AUTO_INTERRUPTS FLMEM_AUTO(flmem_interrupts_restore) __attribute__((unused))

@@ -17,6 +17,7 @@
 #include "proc/status.h"
 #include "remote/call_return.h"
 #include "remote/checks/waits.h"
+#include "remote/interrupts.h"
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
@@ -38,6 +39,8 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
 	if (flmem_attempt_is_lost())
 		return -ESRCH;
+	if (!flmem_interrupts_may_hold())
+		return -EAGAIN;
 	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};

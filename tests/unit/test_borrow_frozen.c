@@ -2,6 +2,8 @@
 /* A flmem that is stopped or frozen while its calls run: nobody may have to wait for it. */
 #include "borrowed.h"
 
+#include <sys/resource.h>
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,9 +187,52 @@ static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void 
 	assert_int_equal(page->faults, 0);
 }
 
+static void be_command_without_timers(void)
+{
+	const struct flmem_candidate_filter filter = {.accepts = stop_in_the_middle};
+	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = &filter};
+	const struct rlimit none = {0, 0};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	flmem_interrupts_limit_hold(true);
+	if (setrlimit(RLIMIT_SIGPENDING, &none))
+		_exit(2);
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
+	atomic_store(&page->code, flmem_borrow_run(&target.view, &chain, &options, &result, &err));
+	atomic_store(&page->ended, true);
+	for (;;)
+		pause();
+}
+
+/* Nothing would free the thread if it were stopped now. */
+static void a_command_that_cannot_be_killed_in_time_holds_no_thread(void **state)
+{
+	(void)state;
+	borrower = child_start(be_command_without_timers);
+	assert_true(borrower);
+	await_true(page->called || page->ended);
+	assert_false(page->called);
+	if (page->code == FLMEM_EPERM) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(page->code, FLMEM_EFAILED);
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
+	assert_false(page->over);
+	assert_int_equal(page->faults, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_command_that_cannot_be_killed_in_time_holds_no_thread, start_child,
+			end_child),
 		cmocka_unit_test_setup_teardown(
 			a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed, start_child,
 			end_child),
