@@ -3,12 +3,14 @@
 #include "borrowed.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "remote/checks/candidates.h"
+#include "remote/checks/handlers.h"
 #include "remote/checks/stopped_thread.h"
 #include "remote/checks/thread_stack.h"
 #include "remote/gadgets.h"
@@ -340,6 +342,56 @@ static void a_thread_that_was_sent_a_signal_is_refused(void **state)
 	scene_close(&scene);
 }
 
+/* No test for memory may touch it: it runs on a stack of its own, with the data of another one. */
+__attribute__((no_sanitize("address", "undefined"))) static int wait_for_good(void *unused)
+{
+	(void)unused;
+	for (;;)
+		syscall(SYS_pause);
+	return 0;
+}
+
+/* More threads than are listed. */
+static void be_many(void)
+{
+	const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+	const size_t each = 8192;
+	char *stacks = mmap(NULL, each * FLMEM_TASKS_MAX, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (size_t i = 1; i <= FLMEM_TASKS_MAX; i++)
+		if (stacks == MAP_FAILED ||
+		    clone(wait_for_good, stacks + each * i, flags, NULL) < 0)
+			_exit(2);
+	block();
+}
+
+static void threads_that_are_not_listed_may_handle_signals(void **state)
+{
+	struct rlimit limit, none;
+	struct scene scene;
+	int next;
+
+	(void)state;
+	scene_open(&scene, block);
+	assert_int_equal(flmem_handlers_find(&scene.target.view, &scene.gadgets, 0, UINT64_MAX), 0);
+	/* flmem itself has no descriptor left. */
+	next = dup(STDIN_FILENO);
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(flmem_handlers_find(&scene.target.view, &scene.gadgets, 0, UINT64_MAX),
+			 FLMEM_HANDLERS_UNREAD);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	scene_close(&scene);
+	scene_open(&scene, be_many);
+	assert_int_equal(flmem_handlers_find(&scene.target.view, &scene.gadgets, 0, UINT64_MAX),
+			 FLMEM_HANDLERS_UNREAD);
+	scene_close(&scene);
+}
+
 static int open_page(void **state)
 {
 	(void)state;
@@ -365,6 +417,7 @@ int main(void)
 		cmocka_unit_test(a_stack_full_of_an_allocator_s_addresses_is_refused),
 		cmocka_unit_test(a_thread_of_another_process_is_refused),
 		cmocka_unit_test(a_thread_that_was_sent_a_signal_is_refused),
+		cmocka_unit_test(threads_that_are_not_listed_may_handle_signals),
 	};
 
 	return cmocka_run_group_tests_name("candidate_limits", tests, open_page, close_page);

@@ -187,6 +187,11 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 static int refuse_handling(const struct flmem_process *process, pid_t handling,
 			   struct flmem_error *err)
 {
+	if (handling == FLMEM_HANDLERS_UNREAD)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "not all threads of process %d can be searched for signal "
+				       "handlers: it has %u or more, or flmem cannot list them",
+				       (int)process->pid, FLMEM_TASKS_MAX);
 	if (handling == FLMEM_HANDLERS_LATE)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the threads of process %d could not be searched for "

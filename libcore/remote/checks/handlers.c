@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/handlers.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,11 @@ enum handling {
 	HANDLING_SIGNAL,
 };
 
+static bool has_ended(int negative_errno)
+{
+	return negative_errno == -ESRCH || negative_errno == -ENOENT;
+}
+
 static enum handling check_thread(struct handlers_search *search, pid_t tid)
 {
 	const struct flmem_process *process = search->view->process;
@@ -203,8 +209,9 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	/*
 	 * The masks are read first: the handler of a signal that is no longer pending runs already.
 	 */
-	if (flmem_status_read_thread(process, tid, &status))
-		return HANDLING_NOTHING; /* it has ended */
+	rc = flmem_status_read_thread(process, tid, &status);
+	if (rc) /* what cannot be read may be anywhere */
+		return has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
 	if (tid != search->own && flmem_status_is_stopped(&status))
 		return HANDLING_SIGNAL;
 	caught = flmem_u64_or(status.sig_caught, 0);
@@ -220,8 +227,10 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	rc = flmem_task_read_wait(process, tid, &wait);
 	if (rc == 0)
 		return caught & blocked ? HANDLING_PERHAPS : HANDLING_NOTHING;
-	return rc > 0 && waits_in_handler(search, &wait, caught & blocked) ? HANDLING_SIGNAL
-									   : HANDLING_NOTHING;
+	if (rc < 0)
+		return has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
+	return waits_in_handler(search, &wait, caught & blocked) ? HANDLING_SIGNAL
+								 : HANDLING_NOTHING;
 }
 
 /* A thread that computed when it was read, and blocks a signal as a handler does. */
@@ -316,9 +325,13 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 		.own = own,
 	};
 	pid_t found;
+	int rc;
 
-	if (flmem_tasks_read(view->process, &tasks))
-		return 0; /* it has ended; the next step reports that */
+	rc = flmem_tasks_read(view->process, &tasks);
+	if (has_ended(rc))
+		return 0; /* the next step reports that */
+	if (rc || tasks.count >= FLMEM_TASKS_MAX)
+		return FLMEM_HANDLERS_UNREAD;
 	suspects.rows = calloc(tasks.count, sizeof(*suspects.rows));
 	if (!suspects.rows && tasks.count)
 		return FLMEM_HANDLERS_LATE;

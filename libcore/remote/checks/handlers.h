@@ -44,14 +44,16 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 /*
  * The first thread that waits in a signal handler or is about to enter one, that is stopped, or
  * that waits for a lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is none,
- * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(). A
+ * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(),
+ * FLMEM_HANDLERS_UNREAD if the threads could not be listed, or not all of them (FLMEM_TASKS_MAX). A
  * computing thread that blocks a signal which the program handles is read again for two
  * milliseconds, and until it has used one of processor time: on a busy machine its handler may not
  * have had a processor. Not detected: a handler that computes for longer, and one that waits with
  * nothing blocked (SA_NODEFER) other than in sigsuspend(). `own` is the thread that the caller has
  * stopped itself, or 0.
  */
-#define FLMEM_HANDLERS_LATE ((pid_t)-1)
+#define FLMEM_HANDLERS_LATE   ((pid_t)-1)
+#define FLMEM_HANDLERS_UNREAD ((pid_t)-2)
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			  pid_t own, uint64_t deadline_us);
 
