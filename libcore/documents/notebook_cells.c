@@ -10,7 +10,8 @@
 
 #define QUOTES	"\"\"\""
 #define COMMAND "_os.system(r" QUOTES /* names that no cell has */
-#define WRITTEN " # "		      /* then the line of the cell */
+#define UNREAD	"_flmem.unread(r" QUOTES
+#define WRITTEN " # " /* then the line of the cell */
 
 static int notebook_nomem(struct flmem_notebook *notebook)
 {
@@ -34,8 +35,12 @@ void flmem_notebook_clear(struct flmem_notebook *notebook)
 /* Cells whose first line is one of these magic commands hold Python. */
 static bool is_python_cell(const char *code)
 {
-	static const char *const magics[] = {"time",	"timeit", "capture",   "prun",
-					     "python3", "python", "writefile", "file"};
+	static const char *const magics[] = {
+		"time",	   "timeit",  "capture", "prun",      "python3", "python",  "px",
+		"ipytest", "memit",   "wandb",	 "scalene",   "debug",	 "heat",    "pypy3",
+		"pypy",	   "python2", "lprun",	 "snakeviz",  "local",	 "spark",   "cython",
+		"mprun",   "skip",    "autopx",	 "writefile", "file",	 "pyspark",
+	};
 	const char *p = code + strspn(code, " \t\r\n");
 	size_t length;
 
@@ -54,24 +59,50 @@ static bool is_python_cell(const char *code)
 	return false;
 }
 
+/* The end of NAME in "%%writefile NAME", without the folders in front of it. */
+static void written_name(const char *line, size_t length, char name[64])
+{
+	size_t start;
+
+	while (length && strchr(" \t\"'", line[length - 1]))
+		length--;
+	for (start = length; start && !strchr(" \t/\"'", line[start - 1]);)
+		start--;
+	snprintf(name, 64, "%.*s", (int)(length - start), line + start);
+}
+
+static bool has_any_suffix(const char *name, const char *const *suffixes)
+{
+	while (*suffixes && !flmem_text_ends(name, *suffixes))
+		suffixes++;
+	return *suffixes;
+}
+
 /* Whether "%%writefile NAME" writes a file with commands, whose lines are read as some. */
 static bool writes_commands(const char *line, size_t length)
 {
-	static const char *const suffixes[] = {".sh",	  ".bash",    ".yml", ".yaml", ".slurm",
-					       ".sbatch", ".service", ".pbs", ".env"};
-	static const char *const names[] = {"Dockerfile", "Containerfile", "Makefile", NULL};
-	size_t start;
+	static const char *const suffixes[] = {".sh",	   ".bash",    ".yml", ".yaml", ".slurm",
+					       ".sbatch",  ".service", ".pbs", ".env",	".zsh",
+					       ".crontab", ".lsf",     NULL};
+	static const char *const names[] = {"Dockerfile", "Containerfile", "Makefile", "Procfile",
+					    NULL};
 	char name[64];
 
-	while (length && strchr(" \t", line[length - 1]))
-		length--;
-	for (start = length; start && !strchr(" \t/", line[start - 1]);)
-		start--;
-	snprintf(name, sizeof(name), "%.*s", (int)(length - start), line + start);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
-		if (flmem_text_ends(name, suffixes[i]))
-			return true;
-	return flmem_text_is_one_of(name, names);
+	written_name(line, length, name);
+	return has_any_suffix(name, suffixes) || flmem_text_is_one_of(name, names);
+}
+
+/* Whether it writes one with settings, which is not read. */
+static bool writes_settings(const char *code)
+{
+	static const char *const suffixes[] = {".json", ".toml", ".conf", ".ini",
+					       ".cfg",	".j2",	 ".tmpl", NULL};
+	char name[64];
+
+	code += strspn(code, " \t\r\n");
+	written_name(code, strcspn(code, "\r\n"), name);
+	return (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
+	       has_any_suffix(name, suffixes);
 }
 
 static bool is_shell_cell(const char *code)
@@ -244,8 +275,15 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 		blanks = named + 1 + strspn(line + named + 1, " \t");
 	if (blanks > length)
 		blanks = length;
-	if (notebook->continues) {
+	if (notebook->unread) {
+		if (!notebook->continues)
+			flmem_buf_puts(&notebook->code, "import _flmem; " UNREAD);
+		notebook->continues = true;
+		add_raw(&notebook->code, line, length);
+	} else if (notebook->continues) {
 		continue_command(notebook, line, length);
+	} else if (notebook->quote) { /* the line is text */
+		flmem_buf_append(&notebook->code, line, length);
 	} else if (notebook->shell && blanks < length && line[blanks] != '%') {
 		add_command(notebook, line + blanks, length - blanks);
 	} else if (blanks < length && line[blanks] == '!') {
@@ -262,7 +300,49 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first)
 {
 	notebook->shell = is_shell_cell(first);
-	return notebook->shell || is_python_cell(first);
+	notebook->unread = writes_settings(first);
+	return notebook->shell || notebook->unread || is_python_cell(first);
+}
+
+static bool is_three(const char *text, const char *end, char quote)
+{
+	return end - text >= 3 && text[0] == quote && text[1] == quote && text[2] == quote;
+}
+
+/* From behind a single quote to behind the one that ends the string, or to the end of the line. */
+static const char *skip_single(const char *at, const char *end, char quote)
+{
+	for (; at < end && *at != '\n'; at++)
+		if (*at == quote)
+			return at + 1;
+		else if (*at == '\\' && at + 1 < end)
+			at++;
+	return at;
+}
+
+/* Keeps track of strings that go over several lines, in the code from an offset on. */
+static void note_quotes(struct flmem_notebook *notebook, size_t from)
+{
+	const char *at = notebook->code.data ? notebook->code.data + from : NULL;
+	const char *end = at ? notebook->code.data + notebook->code.length : NULL;
+
+	while (at < end) {
+		char c = *at, open = notebook->quote;
+
+		if (c == '\\') {
+			at += at + 1 < end ? 2 : 1;
+		} else if (strchr("\"'", c) && c && is_three(at, end, open ? open : c)) {
+			notebook->quote = open ? '\0' : c;
+			at += 3;
+		} else if (!open && c == '#') {
+			while (at < end && *at != '\n')
+				at++;
+		} else if (!open && (c == '"' || c == '\'')) {
+			at = skip_single(at + 1, end, c);
+		} else {
+			at++;
+		}
+	}
 }
 
 static bool is_at_line_start(const struct flmem_buf *code)
@@ -280,6 +360,7 @@ int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, s
 	while (text < end && !rc) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		size_t count = (size_t)((newline ? newline : end) - text);
+		size_t before = notebook->code.length;
 
 		if (is_at_line_start(&notebook->code)) {
 			rc = add_cell_line(notebook, line);
@@ -287,6 +368,7 @@ int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, s
 		} else {
 			flmem_buf_append(&notebook->code, text, count);
 		}
+		note_quotes(notebook, before);
 		text += count;
 		if (newline) {
 			flmem_buf_putc(&notebook->code, '\n');
@@ -306,6 +388,7 @@ int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
 	if (!grown)
 		return notebook_nomem(notebook);
 	notebook->parts = grown;
+	notebook->quote = '\0';
 	grown[notebook->part_count++] = (struct flmem_python_part){
 		.at = notebook->code.length, .line = (unsigned)notebook->line_count + 1};
 	return 0;
@@ -357,7 +440,9 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	cursor.document = document;
 	source.text = cursor.text = document->text.data;
 	cursor.length = document->text.length;
-	rc = flmem_python_calls_read(&cursor, &source);
+	rc = flmem_python_check_ends(&cursor, &source);
+	if (!rc)
+		rc = flmem_python_calls_read(&cursor, &source);
 	document->bad_line = line_of(notebook, document->bad_line);
 	if (!rc && document->root)
 		translate_lines(notebook, document->root);
@@ -390,6 +475,10 @@ bool flmem_notebook_written(const struct flmem_document *document, const struct 
 		return false;
 	if (flmem_text_starts(at, COMMAND)) {
 		*ret_written = line_at(text, place->start + strlen(COMMAND), QUOTES);
+		return true;
+	}
+	if (flmem_text_starts(at, UNREAD)) {
+		*ret_written = line_at(text, place->start + strlen(UNREAD), "\n");
 		return true;
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++) {

@@ -20,7 +20,9 @@ struct flmem_notebook {
 	unsigned *lines; /* in the file, by line of the code */
 	size_t line_count;
 	bool shell;	/* the cell is one for the shell */
+	bool unread;	/* it writes a file of settings, which is one string to the reader */
 	bool continues; /* its last line is a command that goes on in the next one */
+	char quote;	/* of a string in three quotes that the code ends in, or NUL */
 };
 
 void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor);

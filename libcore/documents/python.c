@@ -58,7 +58,7 @@ static size_t name_length(const char *p)
 }
 
 /* Length of a string at `p`, prefix and quotes included; 0 when none begins there. */
-static size_t string_length(const char *p)
+static size_t string_length(const char *p, bool *ret_unclosed)
 {
 	size_t prefix = strspn(p, "rRbBuUfFtT"), quotes = 1;
 	const char *q = p + prefix;
@@ -74,6 +74,7 @@ static size_t string_length(const char *p)
 		if (*q == quote && (quotes == 1 || (q[1] == quote && q[2] == quote)))
 			return (size_t)(q - p) + quotes;
 	}
+	*ret_unclosed = quotes == 3;
 	return (size_t)(q - p); /* not closed: up to the end of the line or text */
 }
 
@@ -86,10 +87,11 @@ static size_t number_length(const char *p)
 	return length;
 }
 
-static size_t classify_word(struct flmem_python *python, enum flmem_python_kind *ret_kind)
+static size_t classify_word(struct flmem_python *python, struct flmem_python_word *word)
 {
+	enum flmem_python_kind *ret_kind = &word->kind;
 	const char *p = python->text + python->at;
-	size_t length = string_length(p);
+	size_t length = string_length(p, &word->unclosed);
 
 	if (length) {
 		*ret_kind = FLMEM_PYTHON_STRING;
@@ -113,7 +115,7 @@ static size_t classify_word(struct flmem_python *python, enum flmem_python_kind 
 
 struct flmem_python_word flmem_python_next(struct flmem_python *python)
 {
-	struct flmem_python_word word;
+	struct flmem_python_word word = {0};
 
 	python_skip_blanks(python);
 	word.text = python->text + python->at;
@@ -122,7 +124,7 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python)
 		.line = python->line,
 		.column = (unsigned)(python->at - python->line_start + 1),
 	};
-	advance_bytes(python, classify_word(python, &word.kind));
+	advance_bytes(python, classify_word(python, &word));
 	word.place.end = python->at;
 	return word;
 }

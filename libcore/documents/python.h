@@ -26,6 +26,7 @@ struct flmem_python_word {
 	enum flmem_python_kind kind;
 	struct flmem_place place;
 	const char *text; /* `place.end - place.start` bytes */
+	bool unclosed;	  /* a string in three quotes that the text ends in */
 };
 
 struct flmem_python {

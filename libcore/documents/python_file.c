@@ -13,6 +13,24 @@ static void unify_lines(char *text)
 	}
 }
 
+int flmem_python_check_ends(struct flmem_cursor *cursor, const struct flmem_python_source *source)
+{
+	struct flmem_python_reader reader;
+
+	for (size_t i = 0; i < source->count; i++) {
+		flmem_python_start(&reader, source, i);
+		while (reader.word.kind != FLMEM_PYTHON_END) {
+			if (reader.word.unclosed)
+				return flmem_cursor_fail_at(
+					cursor, &reader.word.place,
+					"a string in three quotes does not end, so what follows "
+					"cannot be read");
+			flmem_python_advance(&reader);
+		}
+	}
+	return 0;
+}
+
 int flmem_python_read(struct flmem_cursor *cursor)
 {
 	const struct flmem_python_part whole = {.line = 1};
@@ -20,5 +38,7 @@ int flmem_python_read(struct flmem_cursor *cursor)
 		.text = cursor->text, .parts = &whole, .count = 1};
 
 	unify_lines(cursor->document->text.data);
+	if (flmem_python_check_ends(cursor, &source))
+		return cursor->code;
 	return flmem_python_calls_read(cursor, &source);
 }
