@@ -124,17 +124,53 @@ static void report_misspelt(struct flmem_check *check, const struct flmem_node *
 	}
 }
 
-/* The two switches of chunks in a map where nothing reads them. */
+static void report_misplaced_key(struct flmem_check *check, const struct flmem_node *map,
+				 const char *key, const char *detail)
+{
+	const struct flmem_node *n = flmem_node_get(map, key);
+
+	if (n && !flmem_appfl_is_referred_to(check, key))
+		flmem_check_report(check, &(struct flmem_remark){.node = n, .detail = detail});
+}
+
+/* Keys of grpc_configs where nothing reads them; optimize_memory is read in others, too. */
 static void report_misplaced(struct flmem_check *check, const struct flmem_node *map)
 {
-	for (size_t i = 0; i < 2; i++) {
-		const struct flmem_node *n = flmem_node_get(map, names[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], "optimize_memory") != 0)
+			report_misplaced_key(check, map, names[i], "it belongs in grpc_configs");
+}
 
-		if (n && !flmem_appfl_is_referred_to(check, names[i]))
-			flmem_check_report(
-				check, &(struct flmem_remark){
-					       .node = n, .detail = "it belongs in grpc_configs"});
-	}
+/* agent/server.py of 1.12.0: only aggregator_kwargs has it, for the clients as well. */
+static void report_misplaced_secure(struct flmem_check *check)
+{
+	static const char *const places[][4] = {
+		{NULL},
+		{"server_configs"},
+		{"server_configs", "comm_configs"},
+		{"server_configs", "comm_configs", "grpc_configs"},
+		{"server_configs", "scheduler_kwargs"},
+		{"client_configs"},
+		{"client_configs", "train_configs"},
+	};
+	static const char *const keys[] = {"use_secure_agg", "secure_agg_client_weights_mode"};
+	const struct flmem_node *root = check->input->document.root;
+
+	if (check->input->kind != &flmem_appfl_server_file)
+		return;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
+		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(keys); k++)
+			report_misplaced_key(check, flmem_appfl_dig(root, places[i]), keys[k],
+					     "it belongs in aggregator_kwargs");
+}
+
+/* Where no part of APPFL reads it. */
+static void report_misplaced_memory(struct flmem_check *check, const struct flmem_node *map)
+{
+	if (flmem_appfl_switch(map, "optimize_memory", FLMEM_APPFL_ON) == FLMEM_APPFL_OFF)
+		report_misplaced_key(check, map, "optimize_memory",
+				     "it belongs in grpc_configs, train_configs, "
+				     "scheduler_kwargs or aggregator_kwargs");
 }
 
 /* optimize_memory, misspelt where it is read. */
@@ -173,9 +209,13 @@ static void key_ignored(struct flmem_check *check)
 	report_misspelt(check, flmem_appfl_grpc(check->input));
 	report_misplaced(check, root);
 	report_misplaced(check, flmem_appfl_get(root, "comm_configs"));
+	report_misplaced_memory(check, flmem_appfl_get(root, "comm_configs"));
+	report_misplaced_secure(check);
 	report_misplaced_map(check, root);
-	if (root != check->input->document.root)
+	if (root != check->input->document.root) {
+		report_misplaced_memory(check, check->input->document.root);
 		report_misplaced_map(check, check->input->document.root);
+	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
 		const struct flmem_node *map =
 			flmem_appfl_dig(check->input->document.root, flmem_appfl_memory_places[i]);
@@ -325,9 +365,9 @@ static const struct flmem_rule_row rows[] = {
 			 APPFL,
 			 .condition = "a key of grpc_configs that resembles one about chunks, "
 				      "message sizes, optimize_memory or polling; "
-				      "use_model_chunking or model_chunk_size outside "
-				      "grpc_configs, that outside comm_configs, optimize_memory "
-				      "misspelt elsewhere",
+				      "one of these outside grpc_configs, that outside "
+				      "comm_configs, optimize_memory misspelt or where nothing "
+				      "reads it, use_secure_agg outside aggregator_kwargs",
 			 .message = "APPFL does not read this key, so the default applies",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},
