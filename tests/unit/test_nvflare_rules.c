@@ -424,9 +424,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
 		"NVF-CLEANUP-REPLACED",	   "NVF-GC-WRONG-ALLOCATOR",
 	};
-	static const char *const prefixes[] = {"NVF-ARENA-",   "NVF-ENV-",  "NVF-LAUNCH",
-					       "NVF-ENVIRON-", "NVF-HEAP-", "LIVE-",
-					       "HOST-",	       "TREND-",    "OOM-"};
+	static const char *const prefixes[] = {
+		"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCH", "NVF-RESENDS-INV", "NVF-ENVIRON-",
+		"NVF-HEAP-",  "LIVE-",	  "HOST-",	"TREND-",	   "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

@@ -254,6 +254,13 @@ static bool is_open_recipe(const char *path)
 					flmem_text_ends(path, ".BaseSwarmLearningRecipe"));
 }
 
+bool flmem_nvflare_is_settable(const char *path)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
+
+	return (known && is_recipe_or_set(known)) || is_open_recipe(path);
+}
+
 /* Whether a path is that of a module with such classes, or goes through its __dict__. */
 static bool is_class_module(const char *path)
 {
@@ -330,6 +337,7 @@ static void class_passed_on(struct flmem_check *check)
 	if (!report_uses(check, "values", "it is passed on") && !bases)
 		report_result_calls(check);
 	report_module_entries(check);
+	flmem_nvflare_report_constructors(check);
 }
 
 static void no_settings(struct flmem_check *check)
@@ -509,7 +517,9 @@ static const struct flmem_rule_row rows[] = {
 				      "that a script inherits from, passes on or stores instead "
 				      "of calling it; a module of "
 				      "such classes that it passes on; a memory setting as an "
-				      "argument of what a call or an entry of a list is",
+				      "argument of what a call or an entry of a list is; such a "
+				      "class, its __init__ or the defaults of that, which a script "
+				      "replaces",
 			 .message = "cannot tell with which arguments it is called; check the "
 				    "exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

@@ -329,6 +329,15 @@ const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nv
 	return is_python_input(check->input) ? NULL : "memory_gc_rounds";
 }
 
+static bool is_beyond_counting(const struct flmem_node *value)
+{
+	int64_t unused;
+
+	return flmem_node_is_kind(value, FLMEM_NODE_INTEGER) && *value->text &&
+	       !value->text[strspn(value->text, "0123456789")] &&
+	       !flmem_node_integer(value, &unused);
+}
+
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
 			     int64_t *ret_rounds, const struct flmem_node **ret_node)
 {
@@ -344,6 +353,8 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare
 	value = flmem_check_resolve(check->input, node);
 	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python a whole number */
 		*ret_rounds = flmem_node_is_true(value);
+	else if (is_beyond_counting(value)) /* valid in Python, and no job has so many rounds */
+		*ret_rounds = INT64_MAX;
 	else if (node)
 		return convert_integer(known, value, ret_rounds);
 	else if (known && known->intervals[side].exists &&

@@ -209,4 +209,13 @@ enum flmem_nvflare_sends {
 
 enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check);
 
+/* Whether a class has memory settings, or is a recipe that may have some, by its path. */
+bool flmem_nvflare_is_settable(const char *path);
+
+/* Reports such classes that a script replaces, and what makes their objects. */
+void flmem_nvflare_report_constructors(struct flmem_check *check);
+
+/* Reports where a script changes the job of a recipe, or passes it on. */
+void flmem_nvflare_check_recipe_jobs(struct flmem_check *check);
+
 #endif

@@ -142,6 +142,29 @@ static void resends_null(struct flmem_check *check)
 					      .severity = rejected ? NULL : &warning});
 }
 
+/* ClientAPILauncherExecutor of 2.8, _apply_max_resends_client_config_override(). */
+static void check_config_resends(struct flmem_check *check, const struct flmem_node *map)
+{
+	const struct flmem_node *node = flmem_node_get(map, "max_resends");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	int64_t number;
+
+	if (value && value->kind != FLMEM_NODE_EXPRESSION &&
+	    !(flmem_node_integer(value, &number) && number >= 0))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = node, .path = "max_resends"});
+}
+
+static void config_resends(struct flmem_check *check)
+{
+	struct flmem_nvflare_config_at at = {0};
+	const struct flmem_node *map;
+
+	while ((map = flmem_nvflare_config_next(check, &at)))
+		if (!strstr(flmem_nvflare_path_text(at.call), "server"))
+			check_config_resends(check, map);
+}
+
 static void legacy_executor(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -243,6 +266,22 @@ static const struct flmem_rule_row rows[] = {
 		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = resends_null,
+	},
+	{
+		.rule = {.id = "NVF-RESENDS-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.8",
+			 .before = "2.9",
+			 .condition =
+				 "max_resends as an outermost key of config_fed_client, or added "
+				 "to it by a script, that is no whole number of at least 0",
+			 .message = "the executor of an external process refuses another value "
+				    "than a whole number of at least 0 here; set a small one, like "
+				    "3",
+			 .source = "NVFlare code, 2.8.0"},
+		.inputs = {CLIENT_FILE, PYTHON},
+		.check = config_resends,
 	},
 	{
 		.rule = {.id = "NVF-EXECUTOR-NO-SETTINGS",

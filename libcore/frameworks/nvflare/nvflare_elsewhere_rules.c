@@ -258,6 +258,7 @@ static void parts_elsewhere(struct flmem_check *check)
 	const struct flmem_node *n = find_job(check, &path);
 	struct sides sides = {0};
 
+	flmem_nvflare_check_recipe_jobs(check);
 	if (check->kind == &flmem_nvflare_module_file) {
 		report_unchecked_module(check);
 		return;
@@ -289,8 +290,9 @@ static const struct flmem_rule_row rows[] = {
 				 "workflow or executor, or runs a recipe or job that it does not "
 				 "make, also one that pickle or an entry point loads; a "
 				 "class that inherits from Recipe itself or from FedJob, without "
-				 "them; a recipe that is not NVFlare's; a module with one of "
-				 "these that a script imports and that is not checked",
+				 "them; a recipe that is not NVFlare's; the job of a recipe that a "
+				 "script changes or passes on (recipe.job, recipe._job); a module "
+				 "with one of these that a script imports and that is not checked",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

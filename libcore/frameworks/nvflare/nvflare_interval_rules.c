@@ -96,13 +96,21 @@ static const struct effect effects[][VALUES][2] = {
 			  [OTHER] = {REFUSED, REFUSED}},
 };
 
+/* Python has whole numbers of any length. */
+static bool is_whole(const struct flmem_node *value)
+{
+	const char *text = value->text;
+
+	return value->kind == FLMEM_NODE_INTEGER && *text && !text[strspn(text, "0123456789")];
+}
+
 /* False for a value that is valid, or that is false, which is 0. */
 static bool classify_value(const struct flmem_node *value, enum value *ret_value)
 {
 	const char *text = value->text, *point = strchr(text, '.');
 	int64_t number;
 
-	if (flmem_node_integer(value, &number) && number >= 0)
+	if ((flmem_node_integer(value, &number) && number >= 0) || is_whole(value))
 		return false;
 	if (value->kind == FLMEM_NODE_BOOL && !flmem_node_is_true(value))
 		return false;
@@ -183,33 +191,6 @@ static void check_interval_invalid(struct flmem_check *check)
 		check_side(check, FLMEM_NVFLARE_CLIENT);
 }
 
-/*
- * Executors keep cuda_empty_cache as it is, and Python then takes any text as true. Recipes convert
- * it, or refuse it.
- */
-static void check_cuda_invalid(struct flmem_check *check)
-{
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node = flmem_nvflare_arg(check, "cuda_empty_cache");
-	const struct flmem_node *value = flmem_check_resolve(check->input, node);
-	bool converts = known && known->converts;
-	int64_t number;
-
-	if (!value || !known || !known->cuda || value->kind == FLMEM_NODE_BOOL ||
-	    value->kind == FLMEM_NODE_EXPRESSION ||
-	    (flmem_node_integer(value, &number) && (number == 0 || number == 1)) ||
-	    (value->kind == FLMEM_NODE_NULL && !converts))
-		return;
-	flmem_nvflare_report_arg(
-		check, "cuda_empty_cache", node,
-		(struct flmem_remark){
-			.detail = converts
-					  ? "the recipe converts words like 'yes' and 'off', and "
-					    "refuses other values"
-					  : "NVFlare does not check it, and any text is true, also "
-					    "'false'"});
-}
-
 /* pydantic 2.13, "Booleans" */
 static bool is_converted(const struct flmem_node *value)
 {
@@ -224,6 +205,35 @@ static bool is_converted(const struct flmem_node *value)
 	if (value->kind == FLMEM_NODE_REAL)
 		return strcmp(value->text, "0.0") == 0 || strcmp(value->text, "1.0") == 0;
 	return !text && flmem_node_integer(value, &number) && (number == 0 || number == 1);
+}
+
+/*
+ * Executors keep cuda_empty_cache as it is, and Python then takes any text as true. Recipes convert
+ * it, or refuse it.
+ */
+static void check_cuda_invalid(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, "cuda_empty_cache");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	static const enum flmem_severity error = FLMEM_SEVERITY_ERROR;
+	bool converts = known && known->converts;
+	int64_t number;
+
+	if (!value || !known || !known->cuda || value->kind == FLMEM_NODE_BOOL ||
+	    value->kind == FLMEM_NODE_EXPRESSION || (converts && is_converted(value)) ||
+	    (flmem_node_integer(value, &number) && (number == 0 || number == 1)) ||
+	    (value->kind == FLMEM_NODE_NULL && !converts))
+		return;
+	flmem_nvflare_report_arg(
+		check, "cuda_empty_cache", node,
+		(struct flmem_remark){
+			.severity = converts ? &error : NULL,
+			.detail = converts
+					  ? "the recipe converts words like 'yes' and 'off', and "
+					    "refuses other values"
+					  : "NVFlare does not check it, and any text is true, also "
+					    "'false'"});
 }
 
 /* Whether a class takes a value that is neither True nor False for one of them. */
@@ -287,7 +297,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .since = "2.7.2",
-			 .condition = "cuda_empty_cache that is neither true nor false",
+			 .condition = "cuda_empty_cache that is neither true nor false; of a "
+				      "recipe (an error) what it does not convert to one",
 			 .message = "cuda_empty_cache must be true or false",
 			 .source = "NVFlare code, 2.7.2, 2.8.3 and 2.9.0"},
 		.inputs = {&flmem_nvflare_client_file, &flmem_nvflare_python_file},

@@ -83,16 +83,18 @@ const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *che
 
 static void check_config(struct flmem_check *check, const struct flmem_node *map)
 {
+	static const char open[] = "**";
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size",
-					   "**"};
+					   "max_resends", open};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
 		const struct flmem_node *node = flmem_node_get(map, keys[i]);
 
 		if (node && node->kind == FLMEM_NODE_EXPRESSION)
-			flmem_check_report(
-				check, &(struct flmem_remark){.node = node,
-							      .path = i < 2 ? keys[i] : "config"});
+			flmem_check_report(check,
+					   &(struct flmem_remark){
+						   .node = node,
+						   .path = keys[i] == open ? "config" : keys[i]});
 	}
 }
 
@@ -364,11 +366,13 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-CONFIG-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a configuration that a script adds to a job "
-				      "(add_server_config, add_client_config, add_params, "
-				      "server_exec_params and client_exec_params) that is a "
-				      "variable, or whose chunk size is one; a chunk size that it "
-				      "sets in a dictionary beside to(), or elsewhere",
+			 .condition =
+				 "a configuration that a script adds to a job "
+				 "(add_server_config, add_client_config, add_params, "
+				 "server_exec_params and client_exec_params) that is a "
+				 "variable, or whose chunk size or max_resends is one; a chunk "
+				 "size that it "
+				 "sets in a dictionary beside to(), or elsewhere",
 			 .message = "cannot tell: the configuration is known only when the script "
 				    "runs; check the exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

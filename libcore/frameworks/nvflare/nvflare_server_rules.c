@@ -74,19 +74,29 @@ static const char *default_rounds_text(const struct flmem_check *check)
 	return flmem_nvflare_arg(check, "num_rounds") ? "" : ", the default";
 }
 
+/* Python has larger numbers, which are kept as the largest one of C. */
+static const char *interval_text(int64_t interval, const struct flmem_node *node, char out[32])
+{
+	if (interval == INT64_MAX && node->kind == FLMEM_NODE_INTEGER)
+		snprintf(out, 32, "%.31s", node->text);
+	else
+		snprintf(out, 32, "%" PRId64, interval);
+	return out;
+}
+
 static void server_never_cleans(struct flmem_check *check)
 {
 	const struct flmem_node *node;
 	int64_t interval, start, count;
-	char detail[160];
+	char detail[160], text[32];
 
 	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &interval, &node) || !node ||
 	    interval <= 0 || !flmem_nvflare_rounds(check, &start, &count) ||
 	    interval_triggers(start, count, interval))
 		return;
-	snprintf(detail, sizeof(detail),
-		 "rounds %" PRId64 " to %" PRId64 "%s, cleanup every %" PRId64, start,
-		 start + count - 1, default_rounds_text(check), interval);
+	snprintf(detail, sizeof(detail), "rounds %" PRId64 " to %" PRId64 "%s, cleanup every %s",
+		 start, start + count - 1, default_rounds_text(check),
+		 interval_text(interval, node, text));
 	flmem_nvflare_report_gc(
 		check, FLMEM_NVFLARE_SERVER,
 		(struct flmem_remark){.detail = detail, .proposed = good_interval(check)});
@@ -114,7 +124,7 @@ static bool count_sends(const struct flmem_check *check, int64_t *ret_count, con
 
 static void client_never_cleans(struct flmem_check *check)
 {
-	char detail[128], counted[FLMEM_TEXT_COUNTED_MAX];
+	char detail[160], counted[FLMEM_TEXT_COUNTED_MAX], text[32];
 	const struct flmem_node *node;
 	int64_t interval, count;
 	const char *unit;
@@ -123,8 +133,9 @@ static void client_never_cleans(struct flmem_check *check)
 	    !count_sends(check, &count, &unit) || interval <= count)
 		return;
 	flmem_text_counted((uint64_t)count, unit, counted, sizeof(counted));
-	snprintf(detail, sizeof(detail), "%s%s, cleanup every %" PRId64 " sends", counted,
-		 strcmp(unit, "result") == 0 ? " of a client" : "", interval);
+	snprintf(detail, sizeof(detail), "%s%s, cleanup every %s sends", counted,
+		 strcmp(unit, "result") == 0 ? " of a client" : "",
+		 interval_text(interval, node, text));
 	flmem_nvflare_report_gc(check, FLMEM_NVFLARE_CLIENT,
 				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }

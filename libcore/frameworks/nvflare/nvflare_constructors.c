@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Classes with settings that a script replaces, as a whole or in what makes their objects. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "documents/python.h"
+#include "frameworks/nvflare/nvflare_classes.h"
+
+/* Whether a dotted name is that of a class with settings, or of a part that makes its objects. */
+static bool is_constructor(const char *path, bool whole)
+{
+	static const char *const members[] = {".__init__", ".__new__", ".__call__"};
+	char class[FLMEM_PYTHON_DOTTED_MAX];
+	const char *end = NULL;
+
+	for (size_t i = 0; !end && i < FLMEM_ARRAY_SIZE(members); i++)
+		end = strstr(path, members[i]);
+	if (!end && !whole)
+		return false;
+	snprintf(class, sizeof(class), "%.*s", (int)(end ? (size_t)(end - path) : strlen(path)),
+		 path);
+	return flmem_nvflare_is_settable(class);
+}
+
+static void report_constructor(struct flmem_check *check, const struct flmem_node *node)
+{
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = node,
+						  .path = flmem_nvflare_short_name(node->text),
+						  .detail = "the class, or what makes its "
+							    "objects, is replaced"});
+}
+
+/* type(recipe).__init__ = f, recipe.__class__.__init__ = f */
+static bool is_of_any_class(const struct flmem_check *check, const struct flmem_node *node)
+{
+	static const char by_class[] = "__class__.";
+	const char *text = check->input->document.text.data + node->place.start;
+	size_t length = node->place.end - node->place.start;
+
+	if (strcmp(node->text, "__init__") != 0 && strcmp(node->text, "__new__") != 0)
+		return false;
+	return memmem(text, length, by_class, sizeof(by_class) - 1) ||
+	       (node->place.start >= 2 && strncmp(text - 2, ").", 2) == 0);
+}
+
+/* patch("MODULE.Class"), monkeypatch.setattr("MODULE.Class.__init__", f) */
+static void report_patched_class(struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *name = flmem_nvflare_short_name(flmem_nvflare_path_text(call));
+	const struct flmem_node *target = FLMEM_NODE_DIG(call, "args", "0");
+
+	if ((strcmp(name, "patch") == 0 || strcmp(name, "setattr") == 0) &&
+	    flmem_node_is_kind(target, FLMEM_NODE_STRING) && is_constructor(target->text, true))
+		report_constructor(check, target);
+}
+
+/* Class.__init__ = f, Class.__init__.__kwdefaults__[NAME] = value, module.Class = Mine */
+void flmem_nvflare_report_constructors(struct flmem_check *check)
+{
+	static const char *const lists[] = {"calls", "methods"};
+	const struct flmem_node *n;
+
+	for (n = flmem_nvflare_first(check, "rebound"); n; n = n->next)
+		if (is_constructor(n->text, true))
+			report_constructor(check, n);
+	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
+		if (is_of_any_class(check, n))
+			report_constructor(check, n);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (n = flmem_nvflare_first(check, lists[i]); n; n = n->next) {
+			const struct flmem_node *path = flmem_node_get(n, "path");
+
+			report_patched_class(check, n);
+			if (strstr(path->text, "defaults__.") && is_constructor(path->text, false))
+				report_constructor(check, path);
+		}
+}

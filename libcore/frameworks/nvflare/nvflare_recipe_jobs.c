@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job of a recipe, which a script changes behind the recipe: Recipe keeps it as `_job` in
+ * 2.9.0, recipe/spec.py, and as `job` before.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+#include "documents/python.h"
+#include "frameworks/launch/launch_calls.h"
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+#define SEARCHES_MAX	256U /* of calls for a name: a hostile script has any number of both */
+#define KEY_WORDS_MAX	64U
+
+/* A walk over the words of a script. */
+struct job_search {
+	struct flmem_check *check;
+	struct flmem_python_reader reader;
+	struct flmem_python_word earlier; /* than the one before */
+	/* The two words before the dotted name that the reader is in. */
+	struct flmem_python_word front, front_earlier;
+	unsigned searches;
+};
+
+/* Whether the line of an offset begins "NAME =" or "NAME: TYPE =". */
+static bool begins_with_name(const char *text, size_t at, const char *name, size_t length)
+{
+	while (at && text[at - 1] != '\n' && text[at - 1])
+		at--;
+	text += at + strspn(text + at, " \t");
+	return strncmp(text, name, length) == 0 &&
+	       strchr(":=", text[length + strspn(text + length, " \t")]);
+}
+
+/* Whether a name is assigned what a recipe's class returns: "r = FedAvgRecipe(". */
+static bool is_assigned_recipe(const struct flmem_check *check, const char *name, size_t length)
+{
+	const char *text = check->input->document.text.data;
+
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next)
+		if (flmem_text_ends(flmem_nvflare_path_text(n), "Recipe") &&
+		    begins_with_name(text, n->place.start, name, length))
+			return true;
+	return false;
+}
+
+/* Whether what is in front of ".job" is a recipe; any object but one's own has "_job" from it. */
+static bool is_of_recipe(struct job_search *search, const struct flmem_python_word *word)
+{
+	const char *text = search->check->input->document.text.data;
+	size_t end = word->place.start - 1, start = end; /* at the dot */
+	const char *name;
+
+	while (start && text[start - 1] && strchr(NAME_CHARACTERS, text[start - 1]))
+		start--;
+	name = text + start;
+	if ((end - start == 4 && strncmp(name, "self", 4) == 0) ||
+	    (end - start == 3 && strncmp(name, "cls", 3) == 0))
+		return false;
+	if (*word->text == '_')
+		return true;
+	for (size_t i = start; i + 6 <= end; i++)
+		if (strncasecmp(text + i, "recipe", 6) == 0)
+			return true;
+	return end > start && (search->searches++ >= SEARCHES_MAX ||
+			       is_assigned_recipe(search->check, name, end - start));
+}
+
+/* Methods of the job, and of what it holds, that only read or run it. */
+static bool only_reads(const struct flmem_python_word *name)
+{
+	static const char *const names[] = {"get",	  "keys",	   "items",  "values",
+					    "export_job", "simulator_run", "format", "startswith",
+					    "upper",	  "lower",	   NULL};
+
+	for (size_t i = 0; names[i]; i++)
+		if (flmem_python_is(name, names[i]))
+			return true;
+	return false;
+}
+
+/* to_server({...}), whose dictionary is checked as a configuration. */
+static bool adds_known_config(struct flmem_python_reader ahead,
+			      const struct flmem_python_word *name)
+{
+	if (!flmem_python_is(name, "to") && !flmem_python_is(name, "to_server") &&
+	    !flmem_python_is(name, "to_clients"))
+		return false;
+	flmem_python_advance(&ahead);
+	return flmem_python_is(&ahead.word, "{");
+}
+
+/* Functions that only show or test their arguments. */
+static bool only_shows_object(const struct flmem_python_word *function)
+{
+	static const char *const names[] = {"print", "isinstance", "type",    "repr",	"str",
+					    "id",    "len",	   "hasattr", "info",	"vars",
+					    "dir",   "debug",	   "bool",    "pprint", NULL};
+
+	for (size_t i = 0; names[i]; i++)
+		if (flmem_python_is(function, names[i]))
+			return true;
+	return false;
+}
+
+/* "j = recipe.job", f(recipe.job): from there it is reached by other names. */
+static bool passes_on(const struct job_search *search, const struct flmem_python_word *next)
+{
+	const struct flmem_python_word *front = &search->front;
+
+	if (flmem_python_is(front, "(") && only_shows_object(&search->front_earlier))
+		return false;
+	if (flmem_python_is(next, "is") || flmem_python_is(next, "in") ||
+	    flmem_python_is(next, "!") || flmem_python_is(next, "if"))
+		return false;
+	return flmem_python_is(front, "=") || flmem_python_is(front, "(") ||
+	       flmem_python_is(front, ",") || flmem_python_is(front, "return") ||
+	       flmem_python_is(front, "[") || flmem_python_is(front, ":");
+}
+
+/* From a "[" to behind its "]", as far as keys go. */
+static void skip_key(struct flmem_python_reader *ahead)
+{
+	int depth = 0;
+
+	for (unsigned i = 0; i < KEY_WORDS_MAX && ahead->word.kind != FLMEM_PYTHON_END; i++) {
+		depth += flmem_python_is(&ahead->word, "[") - flmem_python_is(&ahead->word, "]");
+		flmem_python_advance(ahead);
+		if (!depth)
+			return;
+	}
+}
+
+/* At the word behind ".job": whether what follows changes the job, or passes it on. */
+static bool changes_job(const struct job_search *search)
+{
+	struct flmem_python_reader ahead = search->reader;
+	struct flmem_python_word name = {0};
+
+	for (unsigned i = 0; i < KEY_WORDS_MAX; i++) {
+		bool key = flmem_python_is(&ahead.word, "[");
+
+		if (!key && !flmem_python_accept(&ahead, "."))
+			break;
+		name = ahead.word;
+		if (key)
+			skip_key(&ahead);
+		else
+			flmem_python_advance(&ahead);
+	}
+	if (flmem_python_is(&ahead.word, "("))
+		return !only_reads(&name) && !adds_known_config(ahead, &name);
+	if (flmem_python_assigns(&ahead) && !flmem_python_is(&search->front, "("))
+		return true;
+	return !name.text && passes_on(search, &ahead.word);
+}
+
+static void report_job(struct flmem_check *check, const struct flmem_python_word *word)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = word->place};
+
+	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
+		node.place.line = flmem_launch_notebook_line(check->subject, word->place.start);
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &node,
+						  .path = "job",
+						  .detail = "the job of a recipe is changed, "
+							    "or passed on"});
+}
+
+/* getattr(recipe, "_job") */
+static bool quotes_job(const struct job_search *search)
+{
+	const struct flmem_python_word *word = &search->reader.word;
+
+	return word->kind == FLMEM_PYTHON_STRING && word->place.end - word->place.start == 6 &&
+	       strncmp(word->text + 1, "_job", 4) == 0 &&
+	       (flmem_python_is(&search->reader.before, ",") ||
+		flmem_python_is(&search->reader.before, "["));
+}
+
+static void search_word(struct job_search *search)
+{
+	const struct flmem_python_word word = search->reader.word;
+	bool member = flmem_python_is(&search->reader.before, ".");
+	bool job = member && (flmem_python_is(&word, "job") || flmem_python_is(&word, "_job"));
+
+	if (word.kind == FLMEM_PYTHON_NAME && !member) {
+		search->front = search->reader.before;
+		search->front_earlier = search->earlier;
+	}
+	if (quotes_job(search))
+		report_job(search->check, &word);
+	search->earlier = search->reader.before;
+	flmem_python_advance(&search->reader);
+	if (job && is_of_recipe(search, &word) && changes_job(search))
+		report_job(search->check, &word);
+}
+
+void flmem_nvflare_check_recipe_jobs(struct flmem_check *check)
+{
+	const struct flmem_python_part part = {.line = 1};
+	const struct flmem_python_source source = {
+		.text = check->input->document.text.data, .parts = &part, .count = 1};
+	struct job_search search = {.check = check};
+
+	if (!strstr(source.text, "ecipe") || !strstr(source.text, "job"))
+		return;
+	flmem_python_start(&search.reader, &source, 0);
+	while (search.reader.word.kind != FLMEM_PYTHON_END)
+		search_word(&search);
+}
