@@ -121,6 +121,8 @@ struct flmem_framework_ops {
 	const char *const *config_words;
 	/* Calls in Python that run a whole federation, up to the bracket; ends in NULL; or NULL. */
 	const char *const *simulator_calls;
+	/* Functions that run its command line, with their modules; ends in NULL; or NULL. */
+	const char *const *command_functions;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

@@ -84,6 +84,23 @@ static const struct flmem_launch_program launch_programs[] = {
 
 static const char *const words[] = {"flwr", "flower-", NULL};
 
+/* flwr/cli of release 1.42, and the functions of console scripts up to 1.12. */
+static const char *const command_functions[] = {"flwr.cli.app.app",
+						"flwr.cli.run.run",
+						"flwr.cli.run.run.run",
+						"flwr.server.app.run_superlink",
+						"flwr.server.run_superlink",
+						"flwr.server.run_server_app",
+						"flwr.server.server_app.run_server_app",
+						"flwr.client.run_supernode",
+						"flwr.client.run_client_app",
+						"flwr.client.supernode.run_supernode",
+						"flwr.client.supernode.app.run_supernode",
+						"flwr.superexec.app.run_superexec",
+						"flwr.superexec.run_superexec",
+						"flwr.simulation.run_simulation_from_cli",
+						NULL};
+
 static const char *const simulator_calls[] = {"run_simulation(", "start_simulation(", NULL};
 
 static const struct flmem_rule_table *const rules[] = {
@@ -103,6 +120,7 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.variable_words = words,
 	.script_words = words,
 	.simulator_calls = simulator_calls,
+	.command_functions = command_functions,
 	.rules = rules,
 	.live_rules = &flmem_flower_live_rules,
 	.heap_rules = &flmem_flower_heap_rules,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "frameworks/framework.h"
+#include "frameworks/launch/launch_programs.h"
 
 #define TEXT_MAX    16384 /* of a text that is examined */
 #define LINE_MAX    512
@@ -19,6 +19,7 @@
 static bool only_shows(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {"print",
+					    "unread", /* what a cell writes to a file */
 					    "debug",
 					    "info",
 					    "warning",
@@ -157,14 +158,19 @@ void flmem_launch_text_copy(const struct flmem_python_word *word, char *out, siz
 		snprintf(out, size, "%.*s", (int)(word->place.end - word->place.start), word->text);
 }
 
-/* The programs of a framework, also as modules and images. */
-static bool begins_with_program(const struct flmem_framework_ops *framework, const char *line)
+/* The programs of the frameworks, also as modules and images. */
+static bool begins_with_program(const char *line)
 {
-	const struct flmem_launch_program *p = framework->programs;
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
 
-	while (p && p->word && !flmem_text_starts(line, p->before ? p->before : p->word))
-		p++;
-	return (p && p->word) || flmem_text_starts(line, framework->package);
+	while ((p = flmem_launch_program_next(&at)))
+		if (flmem_text_starts(line, p->before ? p->before : p->word))
+			return true;
+	for (size_t i = 0; flmem_frameworks[i]; i++)
+		if (flmem_text_starts(line, flmem_frameworks[i]->package))
+			return true;
+	return false;
 }
 
 /* What a line of a command begins with, as no sentence does. */
@@ -178,10 +184,7 @@ static bool begins_command(const char *line)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
 		if (flmem_text_starts(line, programs[i]))
 			return true;
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		if (begins_with_program(*f, line))
-			return true;
-	return false;
+	return begins_with_program(line);
 }
 
 /* "PROGRAM" and "PROGRAM:TAG", but not "PROGRAM-tutorial". */

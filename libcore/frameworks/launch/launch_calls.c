@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "documents/notebook_cells.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 #define CALLS_BEFORE_MAX 1024U /* of the first ones that may enter a folder */
@@ -212,6 +213,8 @@ static const char *literal_end(const char *text, const char **ret_literal, size_
 /* A program whose verb is a variable: ["PROGRAM", verb], "PROGRAM " + verb, f"PROGRAM {verb}". */
 static bool has_unclear_verb(const char *text)
 {
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
 	const char *literal = NULL, *rest;
 	size_t length = 0, name;
 
@@ -219,21 +222,20 @@ static bool has_unclear_verb(const char *text)
 	if (!rest)
 		return false;
 	name = strcspn(literal, " \"'");
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++) {
-			const char *verb = literal + name;
+	while ((p = flmem_launch_program_next(&at))) {
+		const char *verb = literal + name;
 
-			if (!p->before || strlen(p->before) != name ||
-			    strncmp(literal, p->before, name) != 0)
-				continue;
-			verb += strspn(verb, " ");
-			if (verb >= literal + length) {
-				rest += strspn(rest, " \t\r\n,+");
-				return *rest && !strchr("\"')]", *rest) &&
-				       !(strchr("fFrRbBuU", *rest) && strchr("\"'", rest[1]));
-			}
-			return *verb == '{';
+		if (!p->before || strlen(p->before) != name ||
+		    strncmp(literal, p->before, name) != 0)
+			continue;
+		verb += strspn(verb, " ");
+		if (verb >= literal + length) {
+			rest += strspn(rest, " \t\r\n,+");
+			return *rest && !strchr("\"')]", *rest) &&
+			       !(strchr("fFrRbBuU", *rest) && strchr("\"'", rest[1]));
 		}
+		return *verb == '{';
+	}
 	return false;
 }
 
@@ -371,6 +373,17 @@ static const struct flmem_place *place_of_command(const struct flmem_rule_input 
 	return &command->place;
 }
 
+/* A line of a file that a cell writes, which may be one with commands. */
+static bool is_configuration(const char *words)
+{
+	const struct flmem_buf text = {.data = (char *)(uintptr_t)words, .length = strlen(words)};
+
+	for (size_t i = 0; flmem_frameworks[i]; i++)
+		if (flmem_file_has_any_word(&text, flmem_frameworks[i]->config_words))
+			return true;
+	return false;
+}
+
 /* As a script of the shell would be read that has this command. Not inlined: `inner` is large. */
 __attribute__((noinline)) static void read_started_command(const struct flmem_rule_input *input,
 							   const struct flmem_node *call,
@@ -384,6 +397,8 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 	int launch = -1;
 
 	flmem_launch_call_words(&input->document, call, words);
+	if (input->document.syntax == FLMEM_SYNTAX_NOTEBOOK && is_configuration(words))
+		flmem_launch_add_doubt(launches, place, FLMEM_LAUNCH_UNREAD_TEXT);
 	flmem_launch_read_script(words, true, &inner);
 	for (size_t i = 0; i < inner.launch_count; i++) {
 		inner.launches[i].place = *place;
@@ -479,47 +494,23 @@ static void note_item(const struct flmem_rule_input *input, const struct flmem_n
 	flmem_launch_add_variable(launches, name, value, -1, &place);
 }
 
-/* flower_superlink: the function of a console script; false: the program is none. */
-static bool name_entry_point(const struct flmem_launch_program *program,
-			     char name[FLMEM_LAUNCH_PROGRAM_MAX])
+bool flmem_launch_is_unread_text(const struct flmem_node *call)
 {
-	if (program->before || !strchr(program->word, '-'))
+	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+	struct flmem_buf buf;
+
+	if (!text || strcmp(call_path_text(call), "_flmem.unread") != 0)
 		return false;
-	snprintf(name, FLMEM_LAUNCH_PROGRAM_MAX, "%s", program->word);
-	for (char *c = name; (c = strchr(c, '-'));)
-		*c = '_';
-	return true;
+	buf = (struct flmem_buf){.data = (char *)(uintptr_t)text, .length = strlen(text)};
+	return flmem_launch_is_for_package(&buf) || flmem_launch_is_likely(text);
 }
 
-/* The console script whose function a call is; NULL: none. */
-static const struct flmem_launch_program *
-find_entry_point(const struct flmem_node *call, const struct flmem_framework_ops **ret_framework)
+/* A file of settings that a cell of a notebook writes. */
+static void note_unread_text(const struct flmem_node *call, struct flmem_launches *launches)
 {
-	const char *path = call_path_text(call), *dot = strrchr(path, '.');
-	char name[FLMEM_LAUNCH_PROGRAM_MAX];
-
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; dot && *f; f++) {
-		*ret_framework = *f;
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
-			if (name_entry_point(p, name) && strcmp(dot + 1, name) == 0 &&
-			    flmem_text_starts(path, (*f)->package))
-				return p;
-	}
-	return NULL;
-}
-
-static void note_entry_point(const struct flmem_node *call, struct flmem_launches *launches)
-{
-	const struct flmem_framework_ops *framework;
-	const struct flmem_launch_program *program = find_entry_point(call, &framework);
-
-	if (program)
-		flmem_launch_add(launches, &(struct flmem_launch){
-						   .framework = framework->framework,
-						   .role = program->role,
-						   .place = flmem_node_get(call, "path")->place,
-						   .doubted = true,
-					   });
+	if (flmem_launch_is_unread_text(call))
+		flmem_launch_add_doubt(launches, &flmem_node_get(call, "path")->place,
+				       FLMEM_LAUNCH_UNREAD_TEXT);
 }
 
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches)
@@ -529,7 +520,7 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 
 	for (n = first_of(root, "calls"); n && !launches->cut; n = n->next) {
 		note_environ(n, launches);
-		note_entry_point(n, launches);
+		note_unread_text(n, launches);
 		if (flmem_launch_is_start(call_path_text(n)))
 			read_started_command(input, n, launches);
 		add_literals(launches, flmem_node_get(n, "args"), -1);
@@ -545,42 +536,31 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 	}
 	for (n = first_of(root, "items"); n && !launches->cut; n = n->next)
 		note_item(input, n, launches);
+	flmem_launch_note_entry_points(root, launches);
 	texts.stop = launches->cut; /* nothing more is kept */
 	flmem_launch_texts_each(&texts);
 }
 
-/* Whether a text may call such a function. */
-static bool has_entry_point(const struct flmem_buf *text)
-{
-	char name[FLMEM_LAUNCH_PROGRAM_MAX];
-
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
-			if (name_entry_point(p, name) && flmem_file_has_word(text, name))
-				return true;
-	return false;
-}
-
 static bool python_start_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	static const char *const words[] = {"subprocess", "os.",  "system(", "popen(",
-					    "Popen(",	  "exec", "run(",    NULL};
+	static const char *const words[] = {"subprocess", "os.",  "system(",	 "popen(", "Popen(",
+					    "exec",	  "run(", "%%writefile", "%%file", NULL};
 
 	(void)syntax;
 	return flmem_launch_is_likely(text->data) ||
 	       (flmem_launch_owner(text) &&
-		(flmem_file_has_any_word(text, words) || has_entry_point(text) ||
+		(flmem_file_has_any_word(text, words) || flmem_launch_may_call_entry_point(text) ||
 		 flmem_launch_mentions_variable(text->data)));
 }
 
 static bool starts_programs(const struct flmem_document *document)
 {
-	const struct flmem_framework_ops *unused;
 	const struct flmem_node *n = first_of(document->root, "calls");
 
-	while (n && !find_entry_point(n, &unused))
+	while (n && !flmem_launch_is_unread_text(n))
 		n = n->next;
-	return n || flmem_launch_is_likely(document->text.data) ||
+	return n || flmem_launch_has_entry_point(document->root) ||
+	       flmem_launch_is_likely(document->text.data) ||
 	       (flmem_launch_owner(&document->text) &&
 		(flmem_launch_has_start(document->root) ||
 		 flmem_launch_mentions_variable(document->text.data)));

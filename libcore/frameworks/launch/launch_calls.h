@@ -43,6 +43,11 @@ bool flmem_launch_is_shell_method(const char *name);
 /* connection.run("COMMAND") and the like, in a script that imports such a package. */
 bool flmem_launch_is_library_method(const struct flmem_node *root, const char *name);
 
+#define FLMEM_LAUNCH_UNREAD_TEXT "the notebook writes a file that is not read"
+
+/* Whether it stands for a file of settings about a framework that a cell of a notebook writes. */
+bool flmem_launch_is_unread_text(const struct flmem_node *call);
+
 /* Reads what Python starts, with the variables that it sets for that. */
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches);
 

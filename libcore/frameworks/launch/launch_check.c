@@ -5,6 +5,7 @@
 
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_calls.h"
 
 void flmem_launch_check_each(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one))
@@ -89,15 +90,43 @@ static enum flmem_framework owner_of_starts(const struct flmem_document *documen
 	return flmem_launch_owner(&document->text);
 }
 
+/* What is no start has no doubt about its allocator, but may be about the framework. */
+static void report_unread_texts(struct flmem_check *check, const struct flmem_launches *launches)
+{
+	for (size_t i = 0; i < launches->doubt_count; i++)
+		if (strcmp(launches->doubts[i].why, FLMEM_LAUNCH_UNREAD_TEXT) == 0)
+			flmem_launch_report_doubt(check, &launches->doubts[i].place, "environment",
+						  launches->doubts[i].why);
+}
+
+static bool starts_framework(const struct flmem_launches *launches, enum flmem_framework framework)
+{
+	for (size_t i = 0; i < launches->launch_count; i++)
+		if (launches->launches[i].framework == framework)
+			return true;
+	return false;
+}
+
 void flmem_launch_check_starts(struct flmem_check *check)
 {
+	enum flmem_framework framework = check->row->rule.framework;
+	bool owned = owner_of_starts(&check->input->document) == framework;
 	struct flmem_launches launches;
 
 	flmem_launches_read(check->input, &launches);
-	if (launches.launch_count)
+	if (launches.launch_count) {
 		flmem_launch_check_each(check, report_start);
-	else if (owner_of_starts(&check->input->document) == check->row->rule.framework)
+		if (owned)
+			report_unread_texts(check, &launches);
+	} else if (owned) {
 		flmem_launch_report_doubts(check, &launches);
+	}
+	if (launches.cut && (owned || starts_framework(&launches, framework))) {
+		const struct flmem_place first =
+			flmem_launch_first_line(check->input->document.text.data);
+
+		flmem_launch_report_doubt(check, &first, "environment", FLMEM_LAUNCH_CUT);
+	}
 }
 
 void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,

@@ -38,6 +38,9 @@ void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_va
 void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_place *place,
 			       const char *path, const char *why);
 
+/* The doubt about a file that sets or starts more than is kept. */
+#define FLMEM_LAUNCH_CUT "not all of the file was read: it is too long"
+
 /* Reports each doubt of a file that the other files leave. */
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches);
 

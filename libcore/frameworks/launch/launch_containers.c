@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the containers of Compose and Kubernetes files start. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -282,15 +283,41 @@ static void read_workflow_words(const struct flmem_node *map, struct flmem_launc
 	}
 }
 
+static bool names_program(const struct flmem_node *words)
+{
+	const struct flmem_node *first =
+		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
+	const char *text = flmem_node_string(first);
+	char program[FLMEM_LAUNCH_PROGRAM_MAX];
+
+	if (!text)
+		return false;
+	snprintf(program, sizeof(program), "%.*s", (int)strcspn(text, " \t\n"), text);
+	return flmem_launch_is_naming(program);
+}
+
+/* {command: [kill, '1'], args: [PROGRAM]}: the second list has words for the first. */
+static bool only_names_programs(const struct flmem_node *map)
+{
+	const struct flmem_node *entry = flmem_node_get(map, "entrypoint");
+
+	return entry ? names_program(entry)
+		     : flmem_node_get(map, "args") && names_program(flmem_node_get(map, "command"));
+}
+
 /* What a container runs: its command, or what its image is for. */
 static int read_container_start(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
 	const struct flmem_node *image = flmem_node_get(map, "image");
 	size_t doubts = launches->doubt_count;
-	int launch = read_behind_env(map, launches);
-	bool read = launch >= 0 || launches->doubt_count > doubts;
+	int launch;
+	bool read;
 
+	if (only_names_programs(map))
+		return -1;
+	launch = read_behind_env(map, launches);
+	read = launch >= 0 || launches->doubt_count > doubts;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands) && !read; i++)
 		launch = read_command_words(flmem_node_get(map, commands[i]), launches, launch);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
@@ -417,11 +444,23 @@ static bool is_only_name(const struct flmem_node *node, const char *text)
 	       flmem_text_is_one_of(slash ? slash + 1 : named->key, keys);
 }
 
+/* The words of a container that only names programs. */
+static bool is_of_naming(const struct flmem_node *node)
+{
+	static const char *const lists[] = {"command", "args", "entrypoint", NULL};
+
+	return node->key && flmem_text_is_one_of(node->key, lists) &&
+	       flmem_node_is_kind(node->parent, FLMEM_NODE_MAP) &&
+	       only_names_programs(node->parent);
+}
+
 static void read_other_commands(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
 		const char *text = flmem_node_string(n);
 
+		if (is_of_naming(n))
+			continue;
 		if (text && !is_only_name(n, text) &&
 		    (flmem_launch_is_likely_in(launches->text, text) ||
 		     (strstr(text, ".py") && is_command_key(n))))

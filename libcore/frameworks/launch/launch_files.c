@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_calls.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* Any script may set TMPDIR, so it identifies none. */
@@ -53,7 +54,7 @@ static bool runs_python(const struct flmem_buf *text)
 	static const char *const words[] = {
 		".py",	     ".ipynb", "python", "PYTHON", "torchrun", "accelerate launch",
 		"deepspeed", "| bash", "| sh",	 "bash <", "bash -s",  "sh <",
-		NULL};
+		"start.sh",  NULL};
 
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }
@@ -95,14 +96,13 @@ static bool uses_package(const struct flmem_buf *text, const char *package)
 			    strncmp(at - count, start, count) != 0)
 				continue;
 			if (strchr(i < 2 ? ". \r\n" : ".", at[length]) && at[length] &&
-			    !is_host_or_file(at + length))
+			    (*start == '[' || !is_host_or_file(at + length)))
 				return true;
 		}
 	return false;
 }
 
-/* Templates of the Python and of the configurations of a framework. */
-static bool is_for_package(const struct flmem_buf *text)
+bool flmem_launch_is_for_package(const struct flmem_buf *text)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		if (uses_package(text, (*f)->package) ||
@@ -125,10 +125,12 @@ static bool holds_program(const char *text, const struct flmem_launch_program *p
 
 static bool has_program_variable(const char *text)
 {
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
-			if (p->before && !p->of && *p->word != '$' && holds_program(text, p))
-				return strchr(text, '$');
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
+
+	while ((p = flmem_launch_program_next(&at)))
+		if (flmem_launch_has_verb(p) && *p->word != '$' && holds_program(text, p))
+			return strchr(text, '$');
 	return false;
 }
 
@@ -245,7 +247,7 @@ bool flmem_launch_is_unread(const char *path, const char *text)
 
 static bool unread_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	return launch_file_is_likely(syntax, text) || is_for_package(text);
+	return launch_file_is_likely(syntax, text) || flmem_launch_is_for_package(text);
 }
 
 static bool is_unread_file(const struct flmem_document *document)

@@ -2,22 +2,125 @@
 /* Commands that only name a program: they search for it, end it, fetch it or handle its file. */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
+/* What a program does with words that name others. */
+enum {
+	NAMES = 1, /* its arguments are names or files of programs, and start nothing */
+	SHOWS = 2, /* its texts in quotes are shown to people, searched for or compared */
+};
+
+static const struct {
+	const char *program;
+	unsigned does;
+} named[] = {
+	{"pkill", NAMES | SHOWS},
+	{"pgrep", NAMES | SHOWS},
+	{"killall", NAMES | SHOWS},
+	{"kill", NAMES},
+	{"pidof", NAMES},
+	{"grep", NAMES | SHOWS},
+	{"egrep", NAMES | SHOWS},
+	{"fgrep", NAMES | SHOWS},
+	{"rg", NAMES},
+	{"which", NAMES},
+	{"type", NAMES},
+	{"hash", NAMES},
+	{"whereis", NAMES},
+	{"ls", NAMES},
+	{"cp", NAMES},
+	{"mv", NAMES},
+	{"rm", NAMES},
+	{"ln", NAMES},
+	{"chmod", NAMES},
+	{"chown", NAMES},
+	{"test", NAMES | SHOWS},
+	{"[", NAMES | SHOWS},
+	{"[[", NAMES | SHOWS},
+	{"stat", NAMES},
+	{"file", NAMES},
+	{"readlink", NAMES},
+	{"realpath", NAMES},
+	{"pip", NAMES},
+	{"pip3", NAMES},
+	{"apt", NAMES},
+	{"apt-get", NAMES},
+	{"dnf", NAMES},
+	{"yum", NAMES},
+	{"sed", NAMES | SHOWS},
+	{"awk", NAMES | SHOWS},
+	{"vi", NAMES},
+	{"vim", NAMES},
+	{"nano", NAMES},
+	{"head", NAMES},
+	{"tail", NAMES},
+	{"diff", NAMES},
+	{"touch", NAMES},
+	{"tar", NAMES},
+	{"unzip", NAMES},
+	{"install", NAMES},
+	{"basename", NAMES},
+	{"dirname", NAMES},
+	{"journalctl", NAMES},
+	{"ps", NAMES},
+	{"scp", NAMES},
+	{"rsync", NAMES},
+	{"pstree", NAMES},
+	{"py-spy", NAMES},
+	{"tr", SHOWS},
+	{"read", SHOWS},
+	{"case", SHOWS},
+	{"export", SHOWS},
+	{"local", SHOWS},
+	{"cut", SHOWS},
+	{"declare", SHOWS},
+	{"readonly", SHOWS},
+	{"typeset", SHOWS},
+	{"find", SHOWS},
+	{"git", SHOWS},
+	{"gh", SHOWS},
+	{"hg", SHOWS},
+	{"svn", SHOWS},
+	{"curl", SHOWS},
+	{"wget", SHOWS},
+	{"http", SHOWS},
+	{"mail", SHOWS},
+	{"mailx", SHOWS},
+	{"sendmail", SHOWS},
+	{"jq", SHOWS},
+	{"python", SHOWS},
+	{"python3", SHOWS},
+	{"make", SHOWS},
+};
+
+static bool program_does(const char *program, unsigned what)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(named); i++)
+		if (strcmp(named[i].program, program) == 0)
+			return named[i].does & what;
+	return false;
+}
+
 bool flmem_launch_is_naming(const char *program)
 {
-	static const char *const names[] = {
-		"pkill", "pgrep", "killall", "kill",	 "pidof",    "grep",	   "egrep",
-		"fgrep", "rg",	  "which",   "type",	 "hash",     "whereis",	   "ls",
-		"cp",	 "mv",	  "rm",	     "ln",	 "chmod",    "chown",	   "test",
-		"[",	 "[[",	  "stat",    "file",	 "readlink", "realpath",   "pip",
-		"pip3",	 "apt",	  "apt-get", "dnf",	 "yum",	     "sed",	   "awk",
-		"vi",	 "vim",	  "nano",    "head",	 "tail",     "diff",	   "touch",
-		"tar",	 "unzip", "install", "basename", "dirname",  "journalctl", "ps",
-		"scp",	 "rsync", "pstree",  "py-spy",	 NULL};
+	return program_does(flmem_text_basename(program), NAMES);
+}
 
-	return flmem_text_is_one_of(flmem_text_basename(program), names);
+bool flmem_launch_only_shows(const char *program)
+{
+	static const char *const parts[] = {"echo", "print", "log",    "info",	 "warn",    "err",
+					    "die",  "fail",  "note",   "msg",	 "usage",   "say",
+					    "step", "title", "head",   "banner", "section", "cat",
+					    "exit", "abort", "notify", "debug"};
+
+	if (program_does(program, SHOWS) || strchr(program, '='))
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
+		if (strcasestr(program, parts[i]))
+			return true;
+	return false;
 }
 
 /* Verbs by which a program handles containers, images and units without starting them. */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 #define WORDS_MAX FLMEM_LAUNCH_WORD_MAX
@@ -78,28 +79,6 @@ void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 	}
 }
 
-/* Commands whose texts are shown to people, searched for or compared. */
-static bool only_shows_text(const char *command)
-{
-	static const char *const names[] = {
-		"[",	   "[[",      "test",	  "grep",    "egrep", "fgrep", "sed",	   "awk",
-		"tr",	   "read",    "case",	  "export",  "local", "cut",   "pkill",	   "pgrep",
-		"killall", "declare", "readonly", "typeset", "find",  "git",   "gh",	   "hg",
-		"svn",	   "curl",    "wget",	  "http",    "mail",  "mailx", "sendmail", "jq",
-		"python",  "python3", "make",	  NULL};
-	static const char *const parts[] = {"echo", "print", "log",    "info",	 "warn",    "err",
-					    "die",  "fail",  "note",   "msg",	 "usage",   "say",
-					    "step", "title", "head",   "banner", "section", "cat",
-					    "exit", "abort", "notify", "debug"};
-
-	if (flmem_text_is_one_of(command, names) || strchr(command, '='))
-		return true;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
-		if (strcasestr(command, parts[i]))
-			return true;
-	return false;
-}
-
 /* A text that begins as a command does: a sentence rather has the program inside. */
 static bool begins_as_command(const char *text)
 {
@@ -124,10 +103,60 @@ void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 	bool alias = strcmp(command, "alias") == 0;
 
 	if (!scan->shell || scan->now.launch >= 0 || !*command || !strchr(text, ' ') ||
-	    (!alias && only_shows_text(command)))
+	    (!alias && flmem_launch_only_shows(command)))
 		return;
 	if (alias && equals)
 		text = equals + 1;
 	if (flmem_launch_is_likely_in(scan->launches->text, text) && begins_as_command(text))
 		flmem_launch_add_doubt(scan->launches, &word->place, flmem_launch_by_others);
+}
+
+/* The start script of a kit by its name alone; false where the text is about something else. */
+static bool names_start_script(const struct flmem_launch_scan *scan, const char *text)
+{
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *program;
+	const struct flmem_buf all = {.data = (char *)(uintptr_t)scan->launches->text,
+				      .length = strlen(scan->launches->text)};
+
+	while ((program = flmem_launch_program_next(&at))) {
+		const char *name = strchr(program->word, '/');
+
+		if (name && strchr(name, '.') && flmem_text_ends(text, name + 1))
+			return flmem_text_ends(text, program->word) ||
+			       flmem_launch_has_mark(all.data, program) ||
+			       flmem_launch_owner(&all) == at.owner->framework;
+	}
+	return false;
+}
+
+/* find FOLDER -name start.sh -exec bash {} \\;, ls FOLDER/start.sh | xargs bash, parallel ... */
+void flmem_launch_note_found(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
+{
+	static const char *const finders[] = {"find", "fd", "fdfind", "ls", "locate", NULL};
+	static const char *const runners[] = {"xargs", "parallel", "rush", NULL};
+	static const char *const options[] = {"-exec",	      "-execdir", "-ok",    "-okdir", "-x",
+					      "--exec-batch", "-X",	  "--exec", NULL};
+	struct flmem_launch_statement *now = &scan->now;
+	const char *name = flmem_text_basename(word->text);
+
+	if (!scan->shell || now->launch >= 0)
+		return;
+	if (!*now->command && flmem_text_is_one_of(name, finders)) {
+		now->finds = true;
+		now->runs_found = flmem_launch_is_piped_to_others(scan);
+	} else if (flmem_text_is_one_of(name, runners)) {
+		now->finds = now->runs_found = true;
+	}
+	now->runs_found |= now->finds && flmem_text_is_one_of(word->text, options);
+	if (now->finds && !now->found.end && names_start_script(scan, word->text))
+		now->found = word->place;
+}
+
+void flmem_launch_end_found(struct flmem_launch_scan *scan)
+{
+	const struct flmem_launch_statement *now = &scan->now;
+
+	if (now->runs_found && now->found.end && now->launch < 0)
+		flmem_launch_add_doubt(scan->launches, &now->found, flmem_launch_by_others);
 }

@@ -82,6 +82,8 @@ struct flmem_launch_statement {
 	struct flmem_place interpreter; /* or of a variable that may be the file */
 	bool unclear;			/* that it is a variable */
 	bool by_variable;		/* the program is one, and may be Python */
+	bool finds, runs_found;		/* it lists files; something runs these */
+	struct flmem_place found;	/* the start script among them */
 	char option;			/* of Python, before the word: 'm', 'c', or NUL */
 };
 
@@ -253,6 +255,16 @@ const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const ch
 
 /* Whether a program only names others, as pkill and which do (launch_named.c). */
 bool flmem_launch_is_naming(const char *program);
+
+/* Whether a command's texts in quotes are only for people, or compared. */
+bool flmem_launch_only_shows(const char *program);
+
+/* Whether what the command that begins here prints are commands or arguments of another program. */
+bool flmem_launch_is_piped_to_others(const struct flmem_launch_scan *scan);
+
+/* The start script of a kit that find and the like list: at each word, behind the command. */
+void flmem_launch_note_found(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
+void flmem_launch_end_found(struct flmem_launch_scan *scan);
 
 /* Whether the words of the statement from this one on start nothing. */
 bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "frameworks/framework.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
@@ -177,14 +177,14 @@ static const struct flmem_launch_program *find_launch_program(const struct flmem
 							      const char *text,
 							      enum flmem_framework *ret_framework)
 {
-	for (size_t i = 0; flmem_frameworks[i]; i++)
-		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
-		     p && p->word; p++)
-			if (is_program(p, scan, text)) {
-				*ret_framework = flmem_frameworks[i]->framework;
-				return p;
-			}
-	return NULL;
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p = flmem_launch_program_next(&at);
+
+	while (p && !is_program(p, scan, text))
+		p = flmem_launch_program_next(&at);
+	if (p)
+		*ret_framework = at.owner->framework;
+	return p;
 }
 
 /* ": ${NAME:=VALUE}" of the shell. */
@@ -501,6 +501,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		row->from = scan->shell ? (int)launches->launch_count : 0;
 	}
 	flmem_launch_end_launcher(scan);
+	flmem_launch_end_found(scan);
 	scan->now =
 		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
 }
@@ -557,6 +558,7 @@ static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *
 	flmem_launch_note_runner(scan, word, before);
 	flmem_launch_note_output(scan, word);
 	flmem_launch_note_commands(scan, word, before);
+	flmem_launch_note_found(scan, word);
 	if (flmem_launch_note_submission(scan, word, before) ||
 	    flmem_launch_only_names(scan, word, before))
 		return;

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_calls.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* The variables of any program; a framework lists its own in its table. */
@@ -86,8 +87,11 @@ const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework 
 
 bool flmem_launch_is_likely_in(const char *text, const char *part)
 {
-	for (size_t i = 0; flmem_frameworks[i]; i++)
-		if (flmem_launch_program_in(flmem_frameworks[i]->framework, text, part))
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
+
+	while ((p = flmem_launch_program_next(&at)))
+		if (mentions_program(text, part, p))
 			return true;
 	return false;
 }
@@ -101,15 +105,15 @@ bool flmem_launch_is_split(const char *text)
 {
 	static const char *const keys[] = {"entrypoint", "ENTRYPOINT", "args:", "executable",
 					   "args =",	 "args=",      NULL};
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
 	bool any = false;
 
 	for (size_t i = 0; keys[i]; i++)
 		any |= strstr(text, keys[i]) != NULL;
-	for (size_t i = 0; any && flmem_frameworks[i]; i++)
-		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
-		     p && p->word; p++)
-			if (p->before && !p->of && strstr(text, p->before) && strstr(text, p->word))
-				return true;
+	while (any && (p = flmem_launch_program_next(&at)))
+		if (flmem_launch_has_verb(p) && strstr(text, p->before) && strstr(text, p->word))
+			return true;
 	return false;
 }
 

@@ -157,6 +157,9 @@ void flmem_launch_read_plain(const char *path, const char *text,
 /* Whether a script or the like runs this file of Python. */
 bool flmem_launch_runs(const struct flmem_launches *launches, const char *python);
 
+/* Templates of the Python and of the configurations of a framework. */
+bool flmem_launch_is_for_package(const struct flmem_buf *text);
+
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
 

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 #define HERE_STRING "<<<"
@@ -356,6 +357,11 @@ static enum flmem_launch_prints find_reader(const char *text)
 	return reader;
 }
 
+bool flmem_launch_is_piped_to_others(const struct flmem_launch_scan *scan)
+{
+	return find_reader(scan->text + scan->at) != FLMEM_LAUNCH_NOWHERE;
+}
+
 void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const prints[] = {"echo", "printf", "cat", NULL};
@@ -433,10 +439,12 @@ static bool has_verbs(const char *text)
 {
 	const char *name = flmem_text_basename(text);
 
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_launch_program *p = (*f)->programs; p && p->word; p++)
-			if (p->before && !p->of && strcmp(p->before, name) == 0)
-				return true;
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
+
+	while ((p = flmem_launch_program_next(&at)))
+		if (flmem_launch_has_verb(p) && strcmp(p->before, name) == 0)
+			return true;
 	return false;
 }
 

@@ -240,6 +240,8 @@ static const char *const variable_words[] = {
 /* In capitals as the folder of its repository, and in variables. */
 static const char *const script_words[] = {"nvflare", "NVFlare", "NVFLARE", "job.py", NULL};
 
+static const char *const command_functions[] = {"nvflare.cli.main", "nvflare.cli.run", NULL};
+
 static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "SimulatorRunner(",
 					      NULL};
 
@@ -286,6 +288,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.variable_words = variable_words,
 	.script_words = script_words,
 	.simulator_calls = simulator_calls,
+	.command_functions = command_functions,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.setting_syntaxes = flmem_nvflare_setting_syntaxes,

@@ -124,6 +124,16 @@ static void check_nvflare(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
+/* %%writefile config_fed_server.json of a notebook */
+static void check_unread_text(struct flmem_check *check, const struct flmem_node *call)
+{
+	if (flmem_launch_is_unread_text(call))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
+							  .path = "writefile",
+							  .detail = FLMEM_LAUNCH_UNREAD_TEXT});
+}
+
 /* get_ipython().system("COMMAND"), connection.run("COMMAND") and the like */
 static void check_method(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -182,6 +192,7 @@ void flmem_nvflare_check_commands(struct flmem_check *check)
 	for (; n; n = n->next) {
 		check_start(check, n);
 		check_nvflare(check, n);
+		check_unread_text(check, n);
 	}
 	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
 		check_method(check, n);

@@ -98,8 +98,7 @@ static void launch_cannot_tell(struct flmem_check *check)
 		if (is_needed(check, &launches.variables[i]))
 			check_row(check, &launches, &launches.variables[i]);
 	if (launches.cut)
-		flmem_launch_report_doubt(check, &first, "environment",
-					  "not all of the file was read: it is too long");
+		flmem_launch_report_doubt(check, &first, "environment", FLMEM_LAUNCH_CUT);
 	if (launches.shell && strstr(check->input->document.text.data, "\r\n"))
 		flmem_launch_report_doubt(check, &first, "environment",
 					  "lines end in carriage returns, which a shell takes "

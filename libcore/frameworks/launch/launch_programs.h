@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_LAUNCH_PROGRAMS_H
+#define FLMEM_FRAMEWORKS_LAUNCH_PROGRAMS_H
+
+/* The programs of all frameworks, and the functions of Python that do what these do. */
+
+#include "documents/document.h"
+#include "frameworks/framework.h"
+#include "frameworks/launch/launch_search.h"
+
+/* A walk over the programs, in the order of their frameworks; all zero before the first. */
+struct flmem_launch_programs {
+	size_t framework, program;
+	const struct flmem_framework_ops *owner; /* of the last one */
+};
+
+/* NULL after the last. */
+const struct flmem_launch_program *flmem_launch_program_next(struct flmem_launch_programs *at);
+
+/* Whether its verb alone decides what it starts: "PROGRAM VERB" and not "PROGRAM GROUP VERB". */
+static inline bool flmem_launch_has_verb(const struct flmem_launch_program *program)
+{
+	return program->before && !program->of;
+}
+
+/* What in Python runs the command line of a framework: a call, or a function that is passed on. */
+struct flmem_launch_entry_point {
+	const struct flmem_framework_ops *owner;
+	enum flmem_role role;
+};
+
+/* The same of a call of a tree of Python; false where it is none. */
+bool flmem_launch_find_entry_point(const struct flmem_node *call,
+				   struct flmem_launch_entry_point *ret_entry);
+
+/* Whether the Python with this root calls one, or passes one on. */
+bool flmem_launch_has_entry_point(const struct flmem_node *root);
+
+/* Whether a text may call one. */
+bool flmem_launch_may_call_entry_point(const struct flmem_buf *text);
+
+/* Adds those of a tree. */
+void flmem_launch_note_entry_points(const struct flmem_node *root, struct flmem_launches *launches);
+
+#endif
