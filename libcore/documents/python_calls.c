@@ -450,7 +450,7 @@ static int scan_name(struct calls *calls)
 	place.end = calls->reader.before.place.end;
 	if (!*name)
 		return 0;
-	if (flmem_python_is_target(&calls->reader, starts))
+	if (flmem_python_is_target(&calls->reader, starts) || flmem_python_binds(&before, name))
 		return flmem_python_member_assigned(calls->cursor, &calls->names, &calls->members,
 						    name, &place);
 	if (strcmp(name, "lambda") == 0)

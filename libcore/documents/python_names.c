@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Rounds in which assignments of names that were assigned themselves are followed. */
-#define ALIAS_ROUNDS 3
+#define STATEMENT_MAX 256 /* words that are searched for the end of one */
+#define ALIAS_ROUNDS  3
 
 /* A pass over the source. */
 struct names_pass {
@@ -203,14 +204,16 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 	char path[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
 	struct flmem_python_binding found = *row;
 
+	size_t before = row->place.start ? row->place.start - 1 : 0; /* f = partial(f) */
+
 	if (!flmem_python_accept(&ahead, "(") || ahead.word.kind != FLMEM_PYTHON_NAME ||
 	    !flmem_python_names_find(pass->names, value, at, 0, path) ||
 	    strcmp(path, "functools.partial") != 0)
 		return 0;
 	flmem_python_dotted(&ahead, other);
 	if ((!flmem_python_is(&ahead.word, ",") && !flmem_python_is(&ahead.word, ")")) ||
-	    flmem_python_names_partial(pass->names, other, at) ||
-	    !flmem_python_names_find(pass->names, other, at, 0, path))
+	    flmem_python_names_partial(pass->names, other, before) ||
+	    !flmem_python_names_find(pass->names, other, before, 0, path))
 		return 0;
 	found.name = flmem_cursor_keep(pass->cursor, row->name, strlen(row->name));
 	found.path = flmem_cursor_keep(pass->cursor, path, strlen(path));
@@ -218,6 +221,19 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 	found.assigned = true;
 	return found.name && found.path ? add_row(pass->cursor, pass->found, &found)
 					: FLMEM_EFAILED;
+}
+
+/* Hides an import from the end of the statement on: in "f = g(f)" the second f is still that. */
+static int hide_name(struct names_pass *pass, const char *name, const struct flmem_place *place)
+{
+	struct flmem_python_reader ahead = pass->reader;
+	struct flmem_place end = *place;
+
+	for (size_t i = 0; i < STATEMENT_MAX && !flmem_python_ends(&ahead.word); i++)
+		flmem_python_advance(&ahead);
+	if (ahead.word.place.start > end.start)
+		end.start = ahead.word.place.start;
+	return bind_import(pass, name, NULL, &end);
 }
 
 /* Binds a name to what is behind the "=" of the reader. */
@@ -245,7 +261,7 @@ static int bind_value(struct names_pass *pass, struct flmem_python_reader *reade
 		return bind_import(pass, name, path, place);
 	if (place->column != 1 || !find_binding(&pass->names->sorted, name, place->start))
 		return 0;
-	return bind_import(pass, name, NULL, place);
+	return hide_name(pass, name, place);
 }
 
 /* name = a.b, which makes the name another one for it; any other value hides an import. */

@@ -31,8 +31,19 @@ static bool assigns_later(struct flmem_python_reader ahead)
 	return false;
 }
 
+/* "(a.name) = value", with the reader at the ")". */
+static bool is_target_in_brackets(const struct flmem_python_reader *reader)
+{
+	struct flmem_python_reader ahead = *reader;
+
+	return reader->python.brackets == 0 && flmem_python_accept(&ahead, ")") &&
+	       flmem_python_assigns(&ahead);
+}
+
 bool flmem_python_is_target(const struct flmem_python_reader *reader, bool starts)
 {
+	if (flmem_python_is(&reader->word, ")"))
+		return is_target_in_brackets(reader);
 	if (reader->python.brackets)
 		return false;
 	if (flmem_python_assigns(reader))
@@ -40,6 +51,12 @@ bool flmem_python_is_target(const struct flmem_python_reader *reader, bool start
 	return (flmem_python_is(&reader->word, ",") ||
 		(starts && flmem_python_is(&reader->word, ":"))) &&
 	       assigns_later(*reader);
+}
+
+bool flmem_python_binds(const struct flmem_python_word *before, const char *dotted)
+{
+	return strchr(dotted, '.') &&
+	       (flmem_python_is(before, "for") || flmem_python_is(before, "as"));
 }
 
 static bool is_item_target(const struct flmem_python_reader *reader)

@@ -13,6 +13,9 @@
  */
 bool flmem_python_is_target(const struct flmem_python_reader *reader, bool starts);
 
+/* "for a.name in", "with f() as a.name": whether the dotted name behind a word is a target. */
+bool flmem_python_binds(const struct flmem_python_word *before, const char *dotted);
+
 /*
  * With the reader at a string: adds it to `items` where it is the only word of a "[key]" to which
  * the statement assigns, to `keys` where it is a key of a dictionary, while there is much room.
