@@ -30,6 +30,10 @@ static const struct row rows[] = {
 	{PARTS, PT "R(" BOTH ")._job.to_server(x)\n[R()][0]._job = j\n", .hits = 2, .line = 3},
 	{PARTS, PT "r = R(" BOTH ")\ngetattr(r, '_job').to_server(x)\nvars(r)[\"_job\"] = x\n",
 	 .hits = 2, .line = 4},
+	{PARTS, PT "recipe = R(" BOTH ")\nj = getattr(recipe, 'job')\ndel recipe._job\n",
+	 .hits = 2},
+	{PARTS, PT "r = R(" BOTH ")\nwith r._job as j: pass\nr._job: J = x\nyield r._job\n",
+	 .hits = 3, .line = 5},
 	{PARTS, PT "def f(r=R(" BOTH ")):\n  return r._job\n", .hits = 1, .line = 3},
 	{PARTS, PT "r = R(" BOTH ")\n" SHOWS READS OTHERS, .hits = 0},
 	{PARTS, PT "r = R(" BOTH ")\nr.job.to_server({'np_download_chunk_size': 1})\n", .hits = 0},
@@ -57,7 +61,43 @@ static const struct row rows[] = {
 	    "print('" MODULE "')\n",
 	 .hits = 0},
 
+	{PASSED, PT "r = R()\nr.__class__ = Mine\n", .hits = 1, .line = 3, .says = REPLACED,
+	 .severity = INFO},
+	{PASSED, "import nvflare.recipe.fedavg as f\nf._FedAvgValidator = V\n", .hits = 1,
+	 .line = 2},
+	/* the same name for another one: what is behind the "=" is still the class */
+	{PASSED, PT "R = wrap(R)\nR(" BOTH ")\n", .hits = 1, .line = 2, .says = "passed on",
+	 .severity = INFO},
+	{PASSED, PT "R = other\nR(" BOTH ")\n", .hits = 0},
+	{"NVF-CLI-GC-OFF",
+	 PT "import functools\nR = functools.partial(R, client_memory_gc_rounds=0)\n", .hits = 1,
+	 .line = 3},
+
+	/* targets of other statements, and other ways to set and to end an attribute */
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\n(r.client_memory_gc_rounds) = 0\nfor r.client_memory_gc_rounds in x: pass\n"
+	    "with f() as r.cuda_empty_cache: pass\n",
+	 .hits = 3, .line = 5},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "import operator\nr = R()\ndelattr(r, 'client_memory_gc_rounds')\n"
+	    "operator.setitem(r.__dict__, 'cuda_empty_cache', 0)\n"
+	    "r.__init__(client_memory_gc_rounds=0)\n",
+	 .hits = 3, .line = 6, .says = "made again", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nif (r.memory_gc_rounds) == 0: pass\nfor x in r.memory_gc_rounds: pass\n"
+	    "f(a=(r.memory_gc_rounds), b=1)\nsuper().__init__(memory_gc_rounds=1)\n",
+	 .hits = 0},
+
 	/* keys of configurations that a script adds */
+	{"NVF-CHUNK-ZERO",
+	 PT "r = R()\nr.add_client_config({'np_download_chunk_size': False})\n"
+	    "r.add_client_config({'np_download_chunk_size': 0.5})\n"
+	    "r._add_to_client_apps({'np_download_chunk_size': 0})\n",
+	 .hits = 3, .line = 5},
+	{"NVF-CHUNK-ZERO",
+	 PT "r = R()\nr.add_client_config({'np_download_chunk_size': True})\n"
+	    "r.add_client_config({'np_download_chunk_size': 10.5})\n",
+	 .hits = 0},
 	{RESENDS, PT "r = R()\nr.add_client_config({'max_resends': None})\n", .hits = 1, .line = 3,
 	 .severity = ERROR, .says = "refuses another value"},
 	{RESENDS,
@@ -109,15 +149,22 @@ static void test_resends_of_a_job(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jobs); i++) {
+		struct flmem_recommend_options options = {.framework_version = jobs[i].version};
 		struct flmem_recommendations found = {0};
 		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path;
 		char text[128];
 
 		snprintf(text, sizeof(text), "{\"executors\": [], \"max_resends\": %s}",
 			 jobs[i].value);
-		check_script("config_fed_client.json", text, jobs[i].version, &found);
+		tree_init(&tree);
+		path = tree.path;
+		tree_puts(&tree, "config_fed_client.json", text);
+		assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
 		assert_int_equal(findings_of(&found, RESENDS, &last), jobs[i].hits);
 		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
 	}
 }
 

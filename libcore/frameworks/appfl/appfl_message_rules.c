@@ -155,10 +155,11 @@ static void report_misplaced_secure(struct flmem_check *check)
 	};
 	static const char *const keys[] = {"use_secure_agg", "secure_agg_client_weights_mode"};
 	const struct flmem_node *root = check->input->document.root;
+	bool client = check->input->kind != &flmem_appfl_server_file;
 
-	if (check->input->kind != &flmem_appfl_server_file)
-		return;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
+	if (client) /* whose trainer reads that of train_configs */
+		report_misplaced_key(check, root, keys[0], "it belongs in aggregator_kwargs");
+	for (size_t i = 0; !client && i < FLMEM_ARRAY_SIZE(places); i++)
 		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(keys); k++)
 			report_misplaced_key(check, flmem_appfl_dig(root, places[i]), keys[k],
 					     "it belongs in aggregator_kwargs");

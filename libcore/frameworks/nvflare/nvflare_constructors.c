@@ -24,6 +24,14 @@ static bool is_constructor(const char *path, bool whole)
 	return flmem_nvflare_is_settable(class);
 }
 
+/* _FedAvgValidator of nvflare.recipe.fedavg and the like, to which recipes give their arguments. */
+static bool is_validator(const char *path)
+{
+	const char *name = strstr(path, "._");
+
+	return flmem_text_starts(path, "nvflare.") && name && strstr(name, "Validator");
+}
+
 static void report_constructor(struct flmem_check *check, const struct flmem_node *node)
 {
 	flmem_check_report(check,
@@ -40,6 +48,8 @@ static bool is_of_any_class(const struct flmem_check *check, const struct flmem_
 	const char *text = check->input->document.text.data + node->place.start;
 	size_t length = node->place.end - node->place.start;
 
+	if (strcmp(node->text, "__class__") == 0) /* recipe.__class__ = Mine */
+		return true;
 	if (strcmp(node->text, "__init__") != 0 && strcmp(node->text, "__new__") != 0)
 		return false;
 	return memmem(text, length, by_class, sizeof(by_class) - 1) ||
@@ -64,7 +74,7 @@ void flmem_nvflare_report_constructors(struct flmem_check *check)
 	const struct flmem_node *n;
 
 	for (n = flmem_nvflare_first(check, "rebound"); n; n = n->next)
-		if (is_constructor(n->text, true))
+		if (is_constructor(n->text, true) || is_validator(n->text))
 			report_constructor(check, n);
 	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
 		if (is_of_any_class(check, n))

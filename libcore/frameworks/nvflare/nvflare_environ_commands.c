@@ -30,6 +30,21 @@ static const char *python_run_by(const struct flmem_check *check, const char *wo
 	return NULL;
 }
 
+bool flmem_nvflare_edits_job(const char *line)
+{
+	static const char *const editors[] = {"sed ",	  "jq ",     "yq ",    "perl ",
+					      "envsubst", "patch ",  "tee ",   "sponge",
+					      "awk ",	  "crudini", "dasel ", ">"};
+
+	if (!strstr(line, "config_fed_server") && !strstr(line, "config_fed_client"))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(editors); i++)
+		if (strstr(line, editors[i]))
+			return strcmp(editors[i], "sed ") != 0 || strstr(line, "-i") ||
+			       strchr(line, '>');
+	return false;
+}
+
 /* What a call starts that has to be checked by itself; NULL: nothing that is known. */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
@@ -37,6 +52,8 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	char words[FLMEM_LAUNCH_CALL_MAX];
 
 	flmem_launch_call_words(&check->input->document, call, words);
+	if (flmem_nvflare_edits_job(words))
+		return "a command changes the configuration of a job";
 	if (flmem_launch_call_only_names(&check->input->document, call))
 		return NULL;
 	if (flmem_launch_program_in(FLMEM_FRAMEWORK_NVFLARE, text, words))

@@ -86,6 +86,31 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 			"a file that starts this one, or is a part of it, may set it");
 }
 
+/* Lines of a script that are no comments; of several the first. */
+static void check_edits(struct flmem_check *check, const struct flmem_launches *launches)
+{
+	struct flmem_place place = {.line = 1, .column = 1};
+	const char *text = check->input->document.text.data;
+
+	if (!launches->shell || !strstr(text, "config_fed_"))
+		return;
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		FLMEM_AUTO_FREE char *line = strndup(text, length);
+
+		if (line && line[strspn(line, " \t")] != '#' && flmem_nvflare_edits_job(line)) {
+			place.end = place.start + length;
+			flmem_launch_report_doubt(check, &place, "environment",
+						  "a command changes the configuration of a job");
+			return;
+		}
+		length += text[length] == '\n';
+		place.start += length;
+		text += length;
+		place.line++;
+	}
+}
+
 static void launch_cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_place first = flmem_launch_first_line(check->input->document.text.data);
@@ -104,6 +129,7 @@ static void launch_cannot_tell(struct flmem_check *check)
 					  "lines end in carriage returns, which a shell takes "
 					  "as a part of values and commands");
 	flmem_launch_report_doubts(check, &launches);
+	check_edits(check, &launches);
 	check_callers(check, &launches);
 }
 
@@ -128,7 +154,8 @@ static const struct flmem_rule_row rows[] = {
 				 "and that are not checked in the same folder; nvflare job create "
 				 "and submit; files of make, just, HTCondor and others that are "
 				 "not "
-				 "read, templates; a file that sets or starts more than flmem "
+				 "read, templates; a command that changes the configuration of a "
+				 "job (sed -i, jq); a file that sets or starts more than flmem "
 				 "keeps",
 			 .message = "cannot tell with which variables or settings it is started",
 			 .source = "POSIX shell, bash and sudo manuals"},

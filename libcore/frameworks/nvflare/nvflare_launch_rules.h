@@ -33,4 +33,7 @@ void flmem_nvflare_check_job_commands(struct flmem_check *check);
  */
 void flmem_nvflare_check_texts(struct flmem_check *check);
 
+/* Whether a command of a line changes the configuration of a job: sed -i ... config_fed_server. */
+bool flmem_nvflare_edits_job(const char *line);
+
 #endif

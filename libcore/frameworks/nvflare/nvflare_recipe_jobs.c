@@ -110,6 +110,8 @@ static bool only_shows_object(const struct flmem_python_word *function)
 /* "j = recipe.job", f(recipe.job): from there it is reached by other names. */
 static bool passes_on(const struct job_search *search, const struct flmem_python_word *next)
 {
+	static const char *const fronts[] = {"=", "(",	  ",",	   "return", "[",   ":",
+					     "*", "with", "yield", "match",  "del", NULL};
 	const struct flmem_python_word *front = &search->front;
 
 	if (flmem_python_is(front, "(") && only_shows_object(&search->front_earlier))
@@ -117,9 +119,10 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 	if (flmem_python_is(next, "is") || flmem_python_is(next, "in") ||
 	    flmem_python_is(next, "!") || flmem_python_is(next, "if"))
 		return false;
-	return flmem_python_is(front, "=") || flmem_python_is(front, "(") ||
-	       flmem_python_is(front, ",") || flmem_python_is(front, "return") ||
-	       flmem_python_is(front, "[") || flmem_python_is(front, ":");
+	for (size_t i = 0; fronts[i]; i++)
+		if (flmem_python_is(front, fronts[i]))
+			return true;
+	return flmem_python_is(next, ":") && flmem_python_ends(front); /* "a.job: TYPE = x" */
 }
 
 /* From a "[" to behind its "]", as far as keys go. */
@@ -172,15 +175,27 @@ static void report_job(struct flmem_check *check, const struct flmem_python_word
 							    "or passed on"});
 }
 
-/* getattr(recipe, "_job") */
+static bool is_recipe_word(const struct flmem_python_word *name)
+{
+	char text[FLMEM_PYTHON_DOTTED_MAX];
+
+	return name->kind == FLMEM_PYTHON_NAME && flmem_python_word_text(name, text) &&
+	       strcasestr(text, "recipe");
+}
+
+/* getattr(recipe, "_job"); "job" alone only of what is called a recipe. */
 static bool quotes_job(const struct job_search *search)
 {
 	const struct flmem_python_word *word = &search->reader.word;
+	const struct flmem_python_word *before = &search->reader.before;
+	size_t length = word->place.end - word->place.start;
 
-	return word->kind == FLMEM_PYTHON_STRING && word->place.end - word->place.start == 6 &&
-	       strncmp(word->text + 1, "_job", 4) == 0 &&
-	       (flmem_python_is(&search->reader.before, ",") ||
-		flmem_python_is(&search->reader.before, "["));
+	if (word->kind != FLMEM_PYTHON_STRING)
+		return false;
+	if (length == 5 && strncmp(word->text + 1, "job", 3) == 0)
+		return flmem_python_is(before, ",") && is_recipe_word(&search->earlier);
+	return length == 6 && strncmp(word->text + 1, "_job", 4) == 0 &&
+	       (flmem_python_is(before, ",") || flmem_python_is(before, "["));
 }
 
 static void search_word(struct job_search *search)

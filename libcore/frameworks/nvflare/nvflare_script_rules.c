@@ -18,7 +18,8 @@ static bool adds_config(const char *method)
 /* FedJob.to() and the like take a dictionary as configuration, and anything else as a part. */
 static bool adds_part(const char *method)
 {
-	static const char *const names[] = {"to", "to_server", "to_clients", NULL};
+	static const char *const names[] = {"to", "to_server", "to_clients", "_add_to_client_apps",
+					    NULL};
 
 	return flmem_text_is_one_of(method, names);
 }
@@ -230,6 +231,23 @@ static void report_update(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
+/* recipe.__init__(NAME=value), which is no call of a class by a subclass. */
+static void report_made_again(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *path = flmem_node_get(call, "path");
+	const char *text = check->input->document.text.data + path->place.start;
+	const struct flmem_node *args = flmem_node_get(call, "args");
+
+	if (flmem_text_starts(text, "__init__") || flmem_text_starts(text, "super"))
+		return;
+	for (const char *const *name = flmem_nvflare_names; *name; name++)
+		if (flmem_node_get(args, *name))
+			flmem_check_report(check, &(struct flmem_remark){
+							  .node = flmem_node_get(args, *name),
+							  .path = *name,
+							  .detail = "the object is made again"});
+}
+
 static void report_setter(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const entries[] = {"__dict__.__setitem__", "__dict__.setdefault", NULL};
@@ -239,6 +257,10 @@ static void report_setter(struct flmem_check *check, const struct flmem_node *ca
 		report_set(check, call, "1");
 	else if (strcmp(method, "__setattr__") == 0)
 		report_set(check, call, FLMEM_NODE_DIG(call, "args", "2") ? "1" : "0");
+	else if (strcmp(method, "delattr") == 0)
+		report_assigned(check, FLMEM_NODE_DIG(call, "args", "1"));
+	else if (strcmp(method, "__init__") == 0)
+		report_made_again(check, call);
 	else if (strcmp(method, "__dict__.update") == 0)
 		report_update(check, call);
 	else if (flmem_text_is_one_of(method, entries))
@@ -353,8 +375,11 @@ static void setting_assigned(struct flmem_check *check)
 		report_setter(check, n);
 		report_given(check, n);
 	}
-	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next)
+	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
 		report_given(check, n);
+		if (strcmp(flmem_nvflare_path_text(n), "operator.setitem") == 0)
+			report_assigned(check, FLMEM_NODE_DIG(n, "args", "1"));
+	}
 	report_open_entries(check);
 }
 

@@ -8,6 +8,8 @@
 
 #include <flmem/text.h>
 
+#include "base/text/text.h"
+
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
 #define BOTH_FILES  SERVER_FILE, CLIENT_FILE
@@ -169,11 +171,22 @@ static void gc_never_fires(struct flmem_check *check)
 		client_never_cleans(check);
 }
 
-/* NVFlare converts the value with int(), which also takes a number in a string. */
+/* NVFlare converts the value with int(): a number in a string, True, and what is before a point. */
 static bool read_chunk_size(const struct flmem_node *value, int64_t *ret_size)
 {
 	struct flmem_node number = *value;
 
+	if (number.kind == FLMEM_NODE_BOOL) {
+		*ret_size = flmem_node_is_true(value);
+		return true;
+	}
+	if (number.kind == FLMEM_NODE_REAL) {
+		bool fraction = flmem_text_starts(value->text, "0.") ||
+				flmem_text_starts(value->text, ".") || *value->text == '-';
+
+		*ret_size = 0;
+		return fraction && !strpbrk(value->text, "eE");
+	}
 	if (number.kind == FLMEM_NODE_STRING)
 		number.kind = FLMEM_NODE_INTEGER;
 	return flmem_node_integer(&number, ret_size);
