@@ -10,6 +10,7 @@
 #define APPFL	"APPFL-LAUNCH-CANNOT-TELL"
 #define WRITES	"the notebook writes a file that is not read"
 #define KIT	"cd ~/nvflare_poc\n"
+#define JOB	"changes the configuration of a job"
 #define OTHERS	"another program runs it"
 
 #define NOTEBOOK(code)                                                                      \
@@ -77,6 +78,31 @@ static const struct file_row rows[] = {
 	{"a.sh", {UNCLEAR, KIT "find . -name start.sh -print\nls start.sh\n", 0, NULL}},
 	{"a.sh", {UNCLEAR, "find . -name start.sh -exec bash {} \\;\n", 0, NULL}},
 	{"a.sh", {UNCLEAR, KIT "find . -name restart.shx -exec bash {} \\;\n", 0, NULL}},
+
+	{"a.sh", {UNCLEAR, "find /w -name sub_start.sh -exec bash {} \\;\n", 1, OTHERS}},
+
+	/* programs by what finds them, and by code */
+	{"a.sh", {UNSET, "$(which nvflare) simulator job\n", 1, NULL}},
+	{"a.sh", {UNSET, "\"$(command -v nvflare)\" simulator job\n", 1, NULL}},
+	{"a.sh", {UNSET, "`which nvflare` simulator job\n", 1, NULL}},
+	{"a.sh", {UNSET, "which nvflare; echo $(which nvflare) simulator\n", 0, NULL}},
+	{"a.sh", {UNCLEAR, "python3 -c 'from nvflare.cli import main; main()'\n", 1, NULL}},
+	{"a.sh", {FLOWER, "python3 -c 'from flwr.cli.app import app; app()'\n", 1, NULL}},
+
+	/* commands that change a job */
+	{"a.sh",
+	 {UNCLEAR, SET "nvflare simulator j\nsed -i s/1/0/ j/config_fed_server.json\n", 1, JOB}},
+	{"a.sh",
+	 {UNCLEAR, SET "nvflare simulator j\njq .a=1 x >j/config_fed_client.json\n", 1, JOB}},
+	{"a.sh",
+	 {UNCLEAR,
+	  SET "nvflare simulator j\n# sed -i config_fed_server\ncat config_fed_server.json\n", 0,
+	  NULL}},
+	{"a.py",
+	 {ENVIRON,
+	  "import os, nvflare\nos.system('sed -i s/1/0/ j/config_fed_server.json')\n"
+	  "from nvflare.app_opt.pt.recipes import FedAvgRecipe\nFedAvgRecipe()\n",
+	  1, JOB}},
 
 	/* containers that end a program, or look for one */
 	{"a.yaml",

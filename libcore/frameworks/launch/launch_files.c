@@ -134,6 +134,22 @@ static bool has_program_variable(const char *text)
 	return false;
 }
 
+/* find FOLDER -name sub_start.sh -exec bash {}: a name that no other program has. */
+static bool finds_start_script(const struct flmem_buf *text)
+{
+	static const char *const finders[] = {"find ", "xargs", "parallel", "fd ", NULL};
+	struct flmem_launch_programs at = {0};
+	const struct flmem_launch_program *p;
+
+	while ((p = flmem_launch_program_next(&at))) {
+		const char *name = strchr(p->word, '/');
+
+		if (name && strchr(name, '.') && !p->marks && flmem_file_has_word(text, name + 1))
+			return flmem_file_has_any_word(text, finders);
+	}
+	return false;
+}
+
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	/* In other documents than scripts the keys show what is a command. */
@@ -141,7 +157,8 @@ static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_b
 			     ? flmem_launch_owner(text) != FLMEM_FRAMEWORK_NONE
 			     : runs_python(text);
 
-	if (syntax == FLMEM_SYNTAX_PLAIN && has_program_variable(text->data))
+	if (syntax == FLMEM_SYNTAX_PLAIN &&
+	    (has_program_variable(text->data) || finds_start_script(text)))
 		return true;
 	return about || flmem_launch_is_likely(text->data) || flmem_launch_is_split(text->data) ||
 	       is_variable_file(text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that only name a program: they search for it, end it, fetch it or handle its file. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -190,6 +191,9 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 		scan->now.names_only = false;
 	if (scan->now.names_only) {
 		flmem_launch_note_substitutions(scan, word);
+		if (scan->now.locates)
+			snprintf(scan->now.previous, sizeof(scan->now.previous), "%.*s",
+				 FLMEM_LAUNCH_PROGRAM_MAX - 1, flmem_text_basename(word->text));
 		return true;
 	}
 	scan->now.shows_only |= shows_to_people(scan, text);
@@ -200,5 +204,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 		scan->now.names_only = is_before_program(scan);
 	else
 		scan->now.names_only = is_naming_verb(scan->now.previous, text);
+	scan->now.locates = scan->now.names_only && flmem_text_ends(scan->now.previous, "$") &&
+			    (strcmp(text, "which") == 0 || strcmp(before, "command") == 0);
 	return scan->now.names_only;
 }

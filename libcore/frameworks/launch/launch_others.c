@@ -122,10 +122,11 @@ static bool names_start_script(const struct flmem_launch_scan *scan, const char 
 	while ((program = flmem_launch_program_next(&at))) {
 		const char *name = strchr(program->word, '/');
 
-		if (name && strchr(name, '.') && flmem_text_ends(text, name + 1))
-			return flmem_text_ends(text, program->word) ||
-			       flmem_launch_has_mark(all.data, program) ||
-			       flmem_launch_owner(&all) == at.owner->framework;
+		if (name && strchr(name, '.') && flmem_text_ends(text, name + 1) &&
+		    (flmem_text_ends(text, program->word) ||
+		     flmem_launch_has_mark(all.data, program) ||
+		     flmem_launch_owner(&all) == at.owner->framework))
+			return true;
 	}
 	return false;
 }

@@ -137,6 +137,21 @@ bool flmem_launch_may_call_entry_point(const struct flmem_buf *text)
 	return false;
 }
 
+bool flmem_launch_names_command_line(const char *code)
+{
+	for (size_t i = 0; flmem_frameworks[i]; i++) {
+		const char *const *function = flmem_frameworks[i]->command_functions;
+
+		for (; function && *function; function++) {
+			size_t length = (size_t)(strrchr(*function, '.') - *function);
+
+			if (memmem(code, strlen(code), *function, length) && strstr(code, "import"))
+				return true;
+		}
+	}
+	return false;
+}
+
 static void add_entry_point(struct flmem_launches *launches, const struct flmem_place *place,
 			    const struct flmem_launch_entry_point *entry)
 {

@@ -39,6 +39,9 @@ bool flmem_launch_has_entry_point(const struct flmem_node *root);
 /* Whether a text may call one. */
 bool flmem_launch_may_call_entry_point(const struct flmem_buf *text);
 
+/* Whether code imports the module of such a function. */
+bool flmem_launch_names_command_line(const char *code);
+
 /* Adds those of a tree. */
 void flmem_launch_note_entry_points(const struct flmem_node *root, struct flmem_launches *launches);
 

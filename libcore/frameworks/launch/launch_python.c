@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
 /* Programs that run a file of Python by a verb: uv run, accelerate launch. */
@@ -143,7 +144,7 @@ static bool makes_job(const char *text)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(marks); i++)
 		if (strstr(text, marks[i]))
 			return true;
-	return false;
+	return flmem_launch_names_command_line(text);
 }
 
 static bool has_any(const char *text, const char *const *words)

@@ -82,6 +82,7 @@ struct flmem_launch_statement {
 	struct flmem_place interpreter; /* or of a variable that may be the file */
 	bool unclear;			/* that it is a variable */
 	bool by_variable;		/* the program is one, and may be Python */
+	bool locates;			/* what it names is the program: $(which PROGRAM) VERB */
 	bool finds, runs_found;		/* it lists files; something runs these */
 	struct flmem_place found;	/* the start script among them */
 	char option;			/* of Python, before the word: 'm', 'c', or NUL */

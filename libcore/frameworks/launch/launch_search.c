@@ -24,7 +24,7 @@ static bool mentions_words(const char *text, const char *first, const char *seco
 		size_t gap;
 
 		text += strlen(first);
-		gap = strspn(text, " \t\"',-\r\n\\");
+		gap = strspn(text, " \t\"',-\r\n\\)`"); /* also $(which PROGRAM) VERB */
 		if (gap && flmem_text_starts(text + gap, second))
 			return true;
 	}

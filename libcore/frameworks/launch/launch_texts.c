@@ -484,6 +484,24 @@ static bool is_run_here(const struct flmem_launch_scan *scan)
 	       flmem_text_is_one_of(scan->now.command, runners);
 }
 
+/* "$(which PROGRAM)" in quotes, `which PROGRAM`, $(command -v PROGRAM) */
+static bool located_program(const char *text, char out[FLMEM_LAUNCH_PROGRAM_MAX])
+{
+	static const char *const locators[] = {"$(which ", "`which ", "$(command -v ",
+					       "`command -v ", "$(type -p "};
+	size_t length;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(locators); i++) {
+		if (!flmem_text_starts(text, locators[i]))
+			continue;
+		text += strlen(locators[i]);
+		length = strcspn(text, " )`");
+		snprintf(out, FLMEM_LAUNCH_PROGRAM_MAX, "%.*s", (int)length, text);
+		return length < FLMEM_LAUNCH_PROGRAM_MAX;
+	}
+	return false;
+}
+
 const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *text,
 				    char out[FLMEM_LAUNCH_PROGRAM_MAX])
 {
@@ -493,6 +511,8 @@ const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *
 			? find_command(scan, name, strspn(name, NAME_LETTERS))
 			: NULL;
 
+	if (located_program(text, out))
+		return out;
 	if (!command || !command->name_length || command->length >= FLMEM_LAUNCH_PROGRAM_MAX)
 		return flmem_text_basename(text);
 	snprintf(out, FLMEM_LAUNCH_PROGRAM_MAX, "%.*s", (int)command->length, command->value);
