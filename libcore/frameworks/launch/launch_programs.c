@@ -32,6 +32,12 @@ static bool name_console_function(const struct flmem_launch_program *program,
 	return true;
 }
 
+/* What in Python runs the command line of a framework: a call, or a function that is passed on. */
+struct entry_point {
+	const struct flmem_framework_ops *owner;
+	enum flmem_role role;
+};
+
 /* Whether a dotted name is PREFIX, or goes on behind it. */
 static bool is_part_of_package(const char *path, const char *prefix)
 {
@@ -41,7 +47,7 @@ static bool is_part_of_package(const char *path, const char *prefix)
 }
 
 /* The console script, or the command line, whose function has this full name. */
-static bool find_function(const char *path, struct flmem_launch_entry_point *ret_entry)
+static bool find_function(const char *path, struct entry_point *ret_entry)
 {
 	const char *dot = strrchr(path, '.');
 	struct flmem_launch_programs at = {0};
@@ -52,7 +58,7 @@ static bool find_function(const char *path, struct flmem_launch_entry_point *ret
 		if (!name_console_function(program, name) || strcmp(dot + 1, name) != 0 ||
 		    !flmem_text_starts(path, at.owner->package))
 			continue;
-		*ret_entry = (struct flmem_launch_entry_point){at.owner, program->role};
+		*ret_entry = (struct entry_point){at.owner, program->role};
 		return true;
 	}
 	for (size_t i = 0; dot && flmem_frameworks[i]; i++) {
@@ -62,15 +68,14 @@ static bool find_function(const char *path, struct flmem_launch_entry_point *ret
 			function++;
 		if (!function || !*function)
 			continue;
-		*ret_entry = (struct flmem_launch_entry_point){.owner = flmem_frameworks[i]};
+		*ret_entry = (struct entry_point){.owner = flmem_frameworks[i]};
 		return true;
 	}
 	return false;
 }
 
 /* runpy.run_module("PACKAGE.part"), unless its text is the name of a program itself. */
-static bool find_run_module(const struct flmem_node *call,
-			    struct flmem_launch_entry_point *ret_entry)
+static bool find_run_module(const struct flmem_node *call, struct entry_point *ret_entry)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 	const char *module = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
@@ -83,14 +88,13 @@ static bool find_run_module(const struct flmem_node *call,
 	for (size_t i = 0; flmem_frameworks[i]; i++) {
 		if (!is_part_of_package(module, flmem_frameworks[i]->package))
 			continue;
-		*ret_entry = (struct flmem_launch_entry_point){.owner = flmem_frameworks[i]};
+		*ret_entry = (struct entry_point){.owner = flmem_frameworks[i]};
 		return true;
 	}
 	return false;
 }
 
-bool flmem_launch_find_entry_point(const struct flmem_node *call,
-				   struct flmem_launch_entry_point *ret_entry)
+static bool find_entry_point(const struct flmem_node *call, struct entry_point *ret_entry)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 
@@ -104,10 +108,10 @@ static const struct flmem_node *first_in(const struct flmem_node *root, const ch
 
 bool flmem_launch_has_entry_point(const struct flmem_node *root)
 {
-	struct flmem_launch_entry_point unused;
+	struct entry_point unused;
 
 	for (const struct flmem_node *n = first_in(root, "calls"); n; n = n->next)
-		if (flmem_launch_find_entry_point(n, &unused))
+		if (find_entry_point(n, &unused))
 			return true;
 	for (const struct flmem_node *n = first_in(root, "values"); n; n = n->next)
 		if (find_function(n->text, &unused))
@@ -153,7 +157,7 @@ bool flmem_launch_names_command_line(const char *code)
 }
 
 static void add_entry_point(struct flmem_launches *launches, const struct flmem_place *place,
-			    const struct flmem_launch_entry_point *entry)
+			    const struct entry_point *entry)
 {
 	flmem_launch_add(launches, &(struct flmem_launch){.framework = entry->owner->framework,
 							  .role = entry->role,
@@ -163,11 +167,11 @@ static void add_entry_point(struct flmem_launches *launches, const struct flmem_
 
 void flmem_launch_note_entry_points(const struct flmem_node *root, struct flmem_launches *launches)
 {
-	struct flmem_launch_entry_point entry;
+	struct entry_point entry;
 	const struct flmem_node *n;
 
 	for (n = first_in(root, "calls"); n && !launches->cut; n = n->next)
-		if (flmem_launch_find_entry_point(n, &entry))
+		if (find_entry_point(n, &entry))
 			add_entry_point(launches, &flmem_node_get(n, "path")->place, &entry);
 	for (n = first_in(root, "values"); n && !launches->cut; n = n->next)
 		if (find_function(n->text, &entry))

@@ -23,17 +23,7 @@ static inline bool flmem_launch_has_verb(const struct flmem_launch_program *prog
 	return program->before && !program->of;
 }
 
-/* What in Python runs the command line of a framework: a call, or a function that is passed on. */
-struct flmem_launch_entry_point {
-	const struct flmem_framework_ops *owner;
-	enum flmem_role role;
-};
-
-/* The same of a call of a tree of Python; false where it is none. */
-bool flmem_launch_find_entry_point(const struct flmem_node *call,
-				   struct flmem_launch_entry_point *ret_entry);
-
-/* Whether the Python with this root calls one, or passes one on. */
+/* Whether the Python with this root calls what runs a command line, or passes that on. */
 bool flmem_launch_has_entry_point(const struct flmem_node *root);
 
 /* Whether a text may call one. */
