@@ -454,3 +454,16 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	assert_error 2 'not an absolute path'
 	[ ! -e started ]
 }
+
+@test "--profile-ready: processes of the same user may trace the command, unless filters might forbid to ask for it" {
+	requires victim:sampled/prepared
+	local prepared=$FLMEM_VICTIMS/sampled/prepared
+	flmem start --role client --profile-ready -- "$prepared"
+	assert_status 0
+	[ "$output" = "allowed 1, others 0" ] || fail "$output"
+	flmem start --role client --profile-ready -- "$prepared" filtered
+	assert_status 0
+	[ "$output" = "allowed 0, others 0" ] || fail "$output"
+	flmem start --role client -- "$prepared"
+	[ "$output" = "allowed 0, others 0" ] || fail "$output"
+}
