@@ -269,12 +269,15 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 	size_t blanks = strspn(line, " \t");
 	size_t named =
 		strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789 \t");
+	char kind;
 
 	/* "output = !command" */
 	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
 		blanks = named + 1 + strspn(line + named + 1, " \t");
 	if (blanks > length)
 		blanks = length;
+	/* In a string the line is text. */
+	kind = notebook->quote || blanks == length ? '\0' : line[blanks];
 	if (notebook->unread) {
 		if (!notebook->continues)
 			flmem_buf_puts(&notebook->code, "import _flmem; " UNREAD);
@@ -282,14 +285,12 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 		add_raw(&notebook->code, line, length);
 	} else if (notebook->continues) {
 		continue_command(notebook, line, length);
-	} else if (notebook->quote) { /* the line is text */
-		flmem_buf_append(&notebook->code, line, length);
-	} else if (notebook->shell && blanks < length && line[blanks] != '%') {
+	} else if (notebook->shell && kind && kind != '%') {
 		add_command(notebook, line + blanks, length - blanks);
-	} else if (blanks < length && line[blanks] == '!') {
+	} else if (kind == '!') {
 		blanks += line[blanks + 1] == '!'; /* "!!command" */
 		add_command(notebook, line + blanks + 1, length - blanks - 1);
-	} else if (blanks < length && line[blanks] == '%') {
+	} else if (kind == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
 		add_magic(notebook, line + blanks, length - blanks);
 	} else {
@@ -320,6 +321,13 @@ static const char *skip_single(const char *at, const char *end, char quote)
 	return at;
 }
 
+static const char *skip_comment(const char *at, const char *end)
+{
+	const char *newline = memchr(at, '\n', (size_t)(end - at));
+
+	return newline ? newline : end;
+}
+
 /* Keeps track of strings that go over several lines, in the code from an offset on. */
 static void note_quotes(struct flmem_notebook *notebook, size_t from)
 {
@@ -335,8 +343,7 @@ static void note_quotes(struct flmem_notebook *notebook, size_t from)
 			notebook->quote = open ? '\0' : c;
 			at += 3;
 		} else if (!open && c == '#') {
-			while (at < end && *at != '\n')
-				at++;
+			at = skip_comment(at, end);
 		} else if (!open && (c == '"' || c == '\'')) {
 			at = skip_single(at + 1, end, c);
 		} else {

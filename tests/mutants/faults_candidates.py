@@ -198,6 +198,8 @@ FAULTS = (
           "refusing a process whose threads could not be listed", LIMITS),
     Fault("signal-before-the-stop", STOPPED, "!has_signal(borrow, candidate, ret_status) &&", "",
           "leaving a signal to be handled that came just before the stop", LIMITS),
+    Fault("signal-at-each-stop", STOPPED, "if (computes && flmem_u64_or(status->threads, 2) == 1)", "if (false)",
+          "borrowing the only thread of a program that a timer interrupts all the time", LIMITS),
     Fault("of-another-process", STOPPED, "return is_of_process(borrow, candidate->tid) &&", "return",
           "a thread whose number was reused by another process", LIMITS),
     Fault("heap-stack", STACK,

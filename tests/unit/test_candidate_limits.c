@@ -282,10 +282,15 @@ static void send_signal(const struct scene *scene, enum signalled how)
 		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGURG);
 }
 
+static bool computes; /* what the next one is borrowed as */
+
 /* The stopped thread of `scene`, taken for one of `owner`. */
 static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum signalled how)
 {
-	const struct flmem_borrow_options options = {.timeout_us = STOP_US};
+	const struct flmem_borrow_options options = {
+		.timeout_us = STOP_US,
+		.computing = computes ? scene->row.tid : 0,
+	};
 	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(&scene->target.process, scene->row.tid);
@@ -340,6 +345,25 @@ static void a_thread_that_was_sent_a_signal_is_refused(void **state)
 	assert_false(is_accepted_in(&scene, &scene, THREAD_SIGNALLED));
 	assert_true(is_accepted_in(&scene, &scene, BY_NOBODY));
 	scene_close(&scene);
+}
+
+/* A timer may send one at each stop; of a process with another thread that one could handle it. */
+static void a_computing_thread_that_was_sent_a_signal_is_refused_beside_others(void **state)
+{
+	static void (*const be[])(void) = {block, be_threaded};
+	struct scene scene;
+
+	(void)state;
+	for (size_t threaded = 0; threaded < FLMEM_ARRAY_SIZE(be); threaded++) {
+		scene_open(&scene, be[threaded]);
+		assert_null(find(&scene));
+		computes = true;
+		assert_true(is_accepted_in(&scene, &scene, BY_NOBODY));
+		assert_true(is_accepted_in(&scene, &scene, THREAD_SIGNALLED));
+		assert_int_equal(is_accepted_in(&scene, &scene, PROCESS_SIGNALLED), !threaded);
+		computes = false;
+		scene_close(&scene);
+	}
 }
 
 /* No test for memory may touch it: it runs on a stack of its own, with the data of another one. */
@@ -417,6 +441,8 @@ int main(void)
 		cmocka_unit_test(a_stack_full_of_an_allocator_s_addresses_is_refused),
 		cmocka_unit_test(a_thread_of_another_process_is_refused),
 		cmocka_unit_test(a_thread_that_was_sent_a_signal_is_refused),
+		cmocka_unit_test(
+			a_computing_thread_that_was_sent_a_signal_is_refused_beside_others),
 		cmocka_unit_test(threads_that_are_not_listed_may_handle_signals),
 	};
 

@@ -185,14 +185,20 @@ static bool has_slept(struct flmem_borrow_state *borrow, const struct flmem_cand
 /*
  * A signal came just before the stop. The calls would block it until they end; one for the process,
  * which another thread could handle, the kernel gives to no other when a tracer blocks it
- * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread.
+ * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread. A thread that
+ * computes while a timer sends it signals may have one at each stop: what no other could handle
+ * waits then, as what comes during the calls does.
  */
 static bool has_signal(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		       const struct flmem_status *status)
 {
-	const uint64_t pending =
-		flmem_u64_or(status->sig_pending, 0) | flmem_u64_or(status->shared_pending, 0);
+	const bool computes = borrow->options->computing == candidate->tid;
+	uint64_t pending = flmem_u64_or(status->shared_pending, 0);
 
+	if (computes && flmem_u64_or(status->threads, 2) == 1)
+		return false;
+	if (!computes)
+		pending |= flmem_u64_or(status->sig_pending, 0);
 	if (!(pending & ~flmem_u64_or(status->sig_blocked, 0)))
 		return false;
 	borrow->refused = "has a signal to handle";

@@ -224,28 +224,28 @@ static const char *refuse_word(const struct flmem_process *process,
 /* What the kernel reads from memory when a call is made, besides the lists above. */
 static const struct {
 	long number;
-	int argument;
 	uint64_t bytes;
+	int argument;
 	int count; /* argument that has the number of such entries; -1: one */
 } pointers[] = {
-	{SYS_futex, 3, sizeof(struct timespec), -1},
-	{SYS_nanosleep, 0, sizeof(struct timespec), -1},
-	{SYS_clock_nanosleep, 2, sizeof(struct timespec), -1},
-	{SYS_readv, 1, sizeof(struct iovec), 2},
-	{SYS_recvmsg, 1, sizeof(struct msghdr), -1},
-	{SYS_rt_sigsuspend, 0, SIGNAL_SET, -1},
-	{SYS_rt_sigtimedwait, 0, SIGNAL_SET, -1},
-	{SYS_semtimedop, 1, sizeof(struct sembuf), 2},
-	{SYS_ppoll, 2, sizeof(struct timespec), -1},
-	{SYS_ppoll, 3, SIGNAL_SET, -1},
-	{SYS_pselect6, 4, sizeof(struct timespec), -1},
-	{SYS_pselect6, 5, 2 * sizeof(uint64_t), -1}, /* a pointer and a length */
-	{SYS_epoll_pwait, 4, SIGNAL_SET, -1},
+	{SYS_futex, sizeof(struct timespec), 3, -1},
+	{SYS_nanosleep, sizeof(struct timespec), 0, -1},
+	{SYS_clock_nanosleep, sizeof(struct timespec), 2, -1},
+	{SYS_readv, sizeof(struct iovec), 1, 2},
+	{SYS_recvmsg, sizeof(struct msghdr), 1, -1},
+	{SYS_rt_sigsuspend, SIGNAL_SET, 0, -1},
+	{SYS_rt_sigtimedwait, SIGNAL_SET, 0, -1},
+	{SYS_semtimedop, sizeof(struct sembuf), 1, 2},
+	{SYS_ppoll, sizeof(struct timespec), 2, -1},
+	{SYS_ppoll, SIGNAL_SET, 3, -1},
+	{SYS_pselect6, sizeof(struct timespec), 4, -1},
+	{SYS_pselect6, 2 * sizeof(uint64_t), 5, -1}, /* a pointer and a length */
+	{SYS_epoll_pwait, SIGNAL_SET, 4, -1},
 #ifdef SYS_epoll_pwait2
-	{SYS_epoll_pwait2, 4, SIGNAL_SET, -1},
+	{SYS_epoll_pwait2, SIGNAL_SET, 4, -1},
 #endif
 #ifdef SYS_select
-	{SYS_select, 4, sizeof(struct timeval), -1},
+	{SYS_select, sizeof(struct timeval), 4, -1},
 #endif
 };
 
