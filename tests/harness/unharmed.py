@@ -24,7 +24,9 @@ from harness import proc  # noqa: E402
 SETTLE_S = float(os.environ.get("UNHARMED_SETTLE_S", "20"))  # a bound, not a measurement
 LOOK_S = 0.03
 STEADY_TRIES = 40
-CODE_MAPPINGS = 8  # two stacks with their guards, and an arena of two mappings; and as much again
+# Two threads for code leave a stack with its guard each, and an arena of two mappings; the interpreter one
+# of its own.
+CODE_MAPPINGS = 10
 
 
 def place(pid, tid):
