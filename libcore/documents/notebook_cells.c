@@ -321,7 +321,7 @@ static const char *skip_single(const char *at, const char *end, char quote)
 	return at;
 }
 
-static const char *skip_comment(const char *at, const char *end)
+static const char *skip_cell_comment(const char *at, const char *end)
 {
 	const char *newline = memchr(at, '\n', (size_t)(end - at));
 
@@ -343,7 +343,7 @@ static void note_quotes(struct flmem_notebook *notebook, size_t from)
 			notebook->quote = open ? '\0' : c;
 			at += 3;
 		} else if (!open && c == '#') {
-			at = skip_comment(at, end);
+			at = skip_cell_comment(at, end);
 		} else if (!open && (c == '"' || c == '\'')) {
 			at = skip_single(at + 1, end, c);
 		} else {
