@@ -140,6 +140,13 @@ bool flmem_python_is(const struct flmem_python_word *word, const char *text)
 	       equals_text(word->text, word->place.end - word->place.start, text);
 }
 
+bool flmem_python_is_any(const struct flmem_python_word *word, const char *const *texts)
+{
+	while (*texts && !flmem_python_is(word, *texts))
+		texts++;
+	return *texts;
+}
+
 void flmem_python_start(struct flmem_python_reader *reader,
 			const struct flmem_python_source *source, size_t part)
 {

@@ -98,4 +98,7 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python);
 /* Whether the word is a name or a mark with this text. */
 bool flmem_python_is(const struct flmem_python_word *word, const char *text);
 
+/* The same for one of `texts`, which ends in NULL. */
+bool flmem_python_is_any(const struct flmem_python_word *word, const char *const *texts);
+
 #endif

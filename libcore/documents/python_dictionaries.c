@@ -63,13 +63,14 @@ static void note_candidate(struct candidates *found, const struct flmem_python_r
 /* Functions that change no dictionary which they get by position. */
 static bool is_reading_function(const struct flmem_python_word *word)
 {
-	static const char *const names[] = {"set_per_site_config", "set_recipe_meta",
-					    "add_resource_spec", "print", "len"};
+	static const char *const names[] = {"set_per_site_config",
+					    "set_recipe_meta",
+					    "add_resource_spec",
+					    "print",
+					    "len",
+					    NULL};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_python_is(word, names[i]))
-			return true;
-	return false;
+	return flmem_python_is_any(word, names);
 }
 
 /* "f(x=name)", "f(**name)", "f(name=x)", and "f(name)" of some functions */

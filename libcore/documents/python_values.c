@@ -76,14 +76,11 @@ bool flmem_python_is_map(struct flmem_python_reader reader)
 
 bool flmem_python_is_generic(const struct flmem_python_word *word)
 {
-	static const char *const names[] = {"Optional", "Union", "List",  "Type",     "Dict",
-					    "Tuple",	"Set",	 "Any",	  "Callable", "Iterable",
-					    "Sequence", "list",	 "tuple", "type",     "dict"};
+	static const char *const names[] = {
+		"Optional", "Union",	"List",	    "Type", "Dict",  "Tuple", "Set",  "Any",
+		"Callable", "Iterable", "Sequence", "list", "tuple", "type",  "dict", NULL};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_python_is(word, names[i]))
-			return true;
-	return false;
+	return flmem_python_is_any(word, names);
 }
 
 bool flmem_python_is_type_test(const char *name)

@@ -53,9 +53,9 @@ static void be_child(void)
 	}
 }
 
-static void be_borrower(void)
+static void borrow_for_long(const struct flmem_candidate_filter *filter)
 {
-	const struct flmem_borrow_options options = {.timeout_us = 20000000};
+	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = filter};
 	struct flmem_borrow_result result;
 	struct flmem_chain chain = {0};
 	struct flmem_error err = {0};
@@ -67,6 +67,11 @@ static void be_borrower(void)
 	atomic_store(&page->ended, true);
 	for (;;)
 		pause();
+}
+
+static void be_borrower(void)
+{
+	borrow_for_long(NULL);
 }
 
 static int start_child(void **state)
@@ -157,19 +162,9 @@ static bool stop_in_the_middle(void *context, const struct flmem_candidate *cand
 static void be_command(void)
 {
 	const struct flmem_candidate_filter filter = {.accepts = stop_in_the_middle};
-	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = &filter};
-	struct flmem_borrow_result result;
-	struct flmem_chain chain = {0};
-	struct flmem_error err = {0};
-	struct target target;
 
 	flmem_interrupts_limit_hold(true);
-	target_open(child, &target);
-	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
-	flmem_borrow_run(&target.view, &chain, &options, &result, &err);
-	atomic_store(&page->ended, true);
-	for (;;)
-		pause();
+	borrow_for_long(&filter);
 }
 
 static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void **state)
@@ -189,23 +184,11 @@ static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void 
 
 static void be_command_without_timers(void)
 {
-	const struct flmem_candidate_filter filter = {.accepts = stop_in_the_middle};
-	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = &filter};
 	const struct rlimit none = {0, 0};
-	struct flmem_borrow_result result;
-	struct flmem_chain chain = {0};
-	struct flmem_error err = {0};
-	struct target target;
 
-	flmem_interrupts_limit_hold(true);
 	if (setrlimit(RLIMIT_SIGPENDING, &none))
 		_exit(2);
-	target_open(child, &target);
-	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
-	atomic_store(&page->code, flmem_borrow_run(&target.view, &chain, &options, &result, &err));
-	atomic_store(&page->ended, true);
-	for (;;)
-		pause();
+	be_command();
 }
 
 /* Nothing would free the thread if it were stopped now. */

@@ -104,7 +104,7 @@ static const struct file_row rows[] = {
 	  "from nvflare.app_opt.pt.recipes import FedAvgRecipe\nFedAvgRecipe()\n",
 	  1, JOB}},
 
-	/* containers that end a program, or look for one */
+	/* containers that end a program, or search for one */
 	{"a.yaml",
 	 {UNSET, POD("command: [kill, '1']\n    args: [nvflare, simulator, job]"), 0, NULL}},
 	{"a.yaml",

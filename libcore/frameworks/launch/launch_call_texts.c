@@ -60,10 +60,7 @@ static bool only_shows(const struct flmem_python_word *name)
 					    "which",
 					    NULL};
 
-	for (size_t i = 0; names[i]; i++)
-		if (name->kind == FLMEM_PYTHON_NAME && flmem_python_is(name, names[i]))
-			return true;
-	return false;
+	return name->kind == FLMEM_PYTHON_NAME && flmem_python_is_any(name, names);
 }
 
 /* 'TEXT' in names, x == 'TEXT' */

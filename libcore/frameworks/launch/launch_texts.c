@@ -438,7 +438,6 @@ static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan,
 static bool has_verbs(const char *text)
 {
 	const char *name = flmem_text_basename(text);
-
 	struct flmem_launch_programs at = {0};
 	const struct flmem_launch_program *p;
 

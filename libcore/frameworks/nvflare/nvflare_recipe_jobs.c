@@ -77,18 +77,16 @@ static bool only_reads(const struct flmem_python_word *name)
 					    "export_job", "simulator_run", "format", "startswith",
 					    "upper",	  "lower",	   NULL};
 
-	for (size_t i = 0; names[i]; i++)
-		if (flmem_python_is(name, names[i]))
-			return true;
-	return false;
+	return flmem_python_is_any(name, names);
 }
 
 /* to_server({...}), whose dictionary is checked as a configuration. */
 static bool adds_known_config(struct flmem_python_reader ahead,
 			      const struct flmem_python_word *name)
 {
-	if (!flmem_python_is(name, "to") && !flmem_python_is(name, "to_server") &&
-	    !flmem_python_is(name, "to_clients"))
+	static const char *const names[] = {"to", "to_server", "to_clients", NULL};
+
+	if (!flmem_python_is_any(name, names))
 		return false;
 	flmem_python_advance(&ahead);
 	return flmem_python_is(&ahead.word, "{");
@@ -101,10 +99,7 @@ static bool only_shows_object(const struct flmem_python_word *function)
 					    "id",    "len",	   "hasattr", "info",	"vars",
 					    "dir",   "debug",	   "bool",    "pprint", NULL};
 
-	for (size_t i = 0; names[i]; i++)
-		if (flmem_python_is(function, names[i]))
-			return true;
-	return false;
+	return flmem_python_is_any(function, names);
 }
 
 /* "j = recipe.job", f(recipe.job): from there it is reached by other names. */
@@ -112,17 +107,15 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 {
 	static const char *const fronts[] = {"=", "(",	  ",",	   "return", "[",   ":",
 					     "*", "with", "yield", "match",  "del", NULL};
+	static const char *const tests[] = {"is", "in", "!", "if", NULL};
 	const struct flmem_python_word *front = &search->front;
 
 	if (flmem_python_is(front, "(") && only_shows_object(&search->front_earlier))
 		return false;
-	if (flmem_python_is(next, "is") || flmem_python_is(next, "in") ||
-	    flmem_python_is(next, "!") || flmem_python_is(next, "if"))
+	if (flmem_python_is_any(next, tests))
 		return false;
-	for (size_t i = 0; fronts[i]; i++)
-		if (flmem_python_is(front, fronts[i]))
-			return true;
-	return flmem_python_is(next, ":") && flmem_python_ends(front); /* "a.job: TYPE = x" */
+	return flmem_python_is_any(front, fronts) ||
+	       (flmem_python_is(next, ":") && flmem_python_ends(front)); /* "a.job: TYPE = x" */
 }
 
 /* From a "[" to behind its "]", as far as keys go. */

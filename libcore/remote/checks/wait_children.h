@@ -3,7 +3,7 @@
 #define FLMEM_REMOTE_CHECKS_WAIT_CHILDREN_H
 
 /*
- * wait4() and waitid() look for a child when they are made, and fail with ECHILD where there is
+ * wait4() and waitid() search for a child when they are made, and fail with ECHILD where there is
  * none. One that waits already goes on when its child changes into one that it does not wait for.
  */
 
