@@ -36,7 +36,7 @@ check:
 	scripts/setup build mpi
 	scripts/setup test-packages & \
 	cmake --preset ci -DFLMEM_TESTS=OFF && cmake --build --preset ci && \
-	cmake --preset dev -DFLMEM_TESTS=OFF && cmake --build --preset dev; built=$$?; wait $$! && exit $$built
+	cmake --preset dev -DFLMEM_TESTS=OFF && cmake --build --preset dev; built=$$?; wait $$! || scripts/setup test-packages && exit $$built
 	scripts/setup test & \
 	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci; built=$$?; wait; exit $$built
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
