@@ -177,6 +177,41 @@ look_both_ways() {
 	done
 }
 
+# A control group with a hundredth of a processor: $GROUP.
+make_starved_group() {
+	local parent
+	parent=/sys/fs/cgroup/cpu$(sed -n 's/^[0-9]*:\(.*,\)*cpu\(,.*\)*://p' /proc/self/cgroup)
+	[ -d "$parent" ] || parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	mkdir "$parent/flmem-starved-$$" 2>/dev/null || skip "needs control groups that may be written"
+	GROUP=$parent/flmem-starved-$$
+	if [ -e "$GROUP/cpu.max" ]; then
+		echo "1000 100000" >"$GROUP/cpu.max"
+	elif [ -e "$GROUP/cpu.cfs_quota_us" ]; then
+		echo 1000 >"$GROUP/cpu.cfs_quota_us"
+	else
+		skip "needs a controller of processors below $parent"
+	fi
+}
+
+run_in_group() {
+	(echo "$BASHPID" >"$GROUP/cgroup.procs" && exec "$@")
+}
+
+teardown() {
+	stop_victims
+	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
+}
+
+# With a limit of 0.1 s to the check, which began before the arenas were found, such a program ended.
+@test "nor where flmem has hardly any processor time to find that out" {
+	requires root victim:heaps/heaps
+	start_reader "$FLMEM_VICTIMS/heaps/heaps" top-absurd
+	make_starved_group
+	run_command run_in_group timeout -k 5 300 "$FLMEM" trim --pid "$VICTIM" --no-predict
+	assert_error 6 'malloc_trim (could|would) crash'
+	assert_victim_unharmed
+}
+
 @test "nor is one that the program has protected from being written" {
 	local options
 	requires victim:heaps/heaps

@@ -58,9 +58,10 @@ static int plan_glibc_trim(const struct flmem_view *view, const struct flmem_all
 }
 
 static int open_space(const struct flmem_view *view, const struct flmem_allocator *found,
-		      struct flmem_peek **ret_peek, struct flmem_glibc_space *ret_space)
+		      struct flmem_peek **ret_peek, struct flmem_glibc_space *ret_space,
+		      struct flmem_error *err)
 {
-	int rc = flmem_peek_open(view->process, ret_peek, NULL);
+	int rc = flmem_peek_open(view->process, ret_peek, err);
 
 	if (rc)
 		return rc;
@@ -83,7 +84,7 @@ static void guard_arenas(const struct flmem_view *view, const struct flmem_alloc
 	struct flmem_glibc_space space;
 	const char *why;
 
-	if (!found->serves_malloc || open_space(view, found, &peek, &space) ||
+	if (!found->serves_malloc || open_space(view, found, &peek, &space, NULL) ||
 	    !flmem_glibc_find(&space, &glibc, &why))
 		return;
 	for (size_t i = 0; i < glibc.arena_count; i++)
@@ -142,36 +143,51 @@ static struct flmem_glibc_effort choose_effort(uint64_t budget_us)
 	};
 }
 
-static bool find_damage(const struct flmem_view *view, const struct flmem_allocator *found,
-			uint64_t budget_us, struct flmem_glibc_damage *ret_damage)
+/* `*ret_damaged` is false where an error is returned, which means that nothing was checked. */
+static int find_damage(const struct flmem_view *view, const struct flmem_allocator *found,
+		       uint64_t budget_us, bool *ret_damaged, struct flmem_glibc_damage *ret_damage,
+		       struct flmem_error *err)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
+	int rc = open_space(view, found, &peek, &space, err);
 
-	return open_space(view, found, &peek, &space) == 0 &&
-	       flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, ret_damage);
+	*ret_damaged =
+		!rc && flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, ret_damage);
+	return rc;
 }
 
 /* An arena grows into memory that could not be written when the mappings were read. */
-static bool is_damaged_now(const struct flmem_view *view, const struct flmem_allocator *found,
-			   uint64_t budget_us, struct flmem_glibc_damage *ret_damage)
+static int find_damage_now(const struct flmem_view *view, const struct flmem_allocator *found,
+			   uint64_t budget_us, bool *ret_damaged,
+			   struct flmem_glibc_damage *ret_damage, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	const struct flmem_view now = {view->process, &maps, view->modules};
+	int rc = find_damage(view, found, budget_us, ret_damaged, ret_damage, err);
 
-	if (!find_damage(view, found, budget_us, ret_damage))
-		return false;
-	return !ret_damage->is_protected || flmem_maps_read(view->process, &maps, NULL) ||
-	       find_damage(&now, found, budget_us, ret_damage);
+	if (rc || !*ret_damaged || !ret_damage->is_protected ||
+	    flmem_maps_read(view->process, &maps, NULL))
+		return rc;
+	return find_damage(&now, found, budget_us, ret_damaged, ret_damage, err);
 }
 
 static int check_heap(const struct flmem_view *view, const struct flmem_allocator *found,
 		      uint64_t budget_us, struct flmem_error *err)
 {
 	struct flmem_glibc_damage damage;
+	bool damaged;
+	int rc = find_damage_now(view, found, budget_us, &damaged, &damage, err);
 
-	if (!is_damaged_now(view, found, budget_us, &damage))
-		return 0;
+	if (rc || !damaged)
+		return rc;
+	if (damage.is_unseen)
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"the free blocks of process %d could not be checked in "
+			"time, since the machine is busy or reads them back from "
+			"swap, and malloc_trim would crash a damaged heap; try again",
+			(int)view->process->pid);
 	if (damage.is_protected)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "process %d has protected memory of its heap (mprotect) at "
@@ -252,8 +268,8 @@ static bool keeps_all_memory(const struct flmem_view *view, const struct flmem_a
 	struct flmem_glibc_space space;
 	const char *why;
 
-	return open_space(view, found, &peek, &space) || !flmem_glibc_find(&space, &glibc, &why) ||
-	       !glibc.params.known ||
+	return open_space(view, found, &peek, &space, NULL) ||
+	       !flmem_glibc_find(&space, &glibc, &why) || !glibc.params.known ||
 	       (glibc.params.fixed && glibc.params.trim_threshold > MOVED_MAX);
 }
 
@@ -284,7 +300,7 @@ static void read_glibc_heap(const struct flmem_view *view, const struct flmem_al
 	struct flmem_glibc_space space;
 	const struct flmem_glibc_effort effort = choose_effort(limits->budget_us);
 
-	if (open_space(view, found, &peek, &space))
+	if (open_space(view, found, &peek, &space, NULL))
 		*ret_heap = FLMEM_HEAP_UNKNOWN("access to its page map is denied");
 	else
 		flmem_glibc_heap_read(&space, &effort, ret_heap);

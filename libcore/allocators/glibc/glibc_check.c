@@ -6,8 +6,7 @@
 #include "base/clock.h"
 
 #define TIME_EVERY   64U
-#define LONGER_AGAIN 4U	 /* than for the first check: a damaged list may be longer by then */
-#define WALL_LIMIT   25U /* times the budget, where pages are read back from swap */
+#define LONGER_AGAIN 4U /* than for the first check: a damaged list may be longer by then */
 
 /* Pauses between two checks. */
 static const uint64_t pauses_us[FLMEM_GLIBC_CHECKS - 1] = {200, 2000, 10000, 60000};
@@ -20,22 +19,25 @@ struct list_check {
 	size_t steps;
 	unsigned checks;
 	bool late;			/* not all lists were seen */
+	bool waited;			/* late without having used the budget */
 	const struct flmem_map *usable; /* the mapping that was used last */
 	struct flmem_glibc_damage *damage;
 };
 
 static void start_budget(struct list_check *check, uint64_t budget_ns)
 {
-	check->late = false;
+	check->late = check->waited = false;
 	check->cpu_deadline_ns = flmem_clock_cpu_ns() + budget_ns;
-	check->deadline_ns = flmem_clock_ns() + WALL_LIMIT * budget_ns;
+	check->deadline_ns = flmem_clock_ns() + FLMEM_GLIBC_WAIT_FACTOR * budget_ns;
 }
 
 /* In processor time: on a busy machine a check must not pass because it had no time. */
 static bool is_check_late(struct list_check *check)
 {
-	check->late = check->late || flmem_clock_cpu_ns() >= check->cpu_deadline_ns ||
-		      flmem_clock_ns() >= check->deadline_ns;
+	if (!check->late && flmem_clock_cpu_ns() >= check->cpu_deadline_ns)
+		check->late = true;
+	else if (!check->late && flmem_clock_ns() >= check->deadline_ns)
+		check->late = check->waited = true;
 	return check->late;
 }
 
@@ -227,14 +229,18 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 	const char *why;
 	bool damaged = false;
 
-	start_budget(&check, check.budget_ns);
 	/* The lists of a newer release are unknown. */
 	if (space->minor > flmem_glibc_layouts->minor)
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
 		damaged = is_ring_broken(&check);
+	start_budget(&check, check.budget_ns); /* of the lists: their arenas are found before */
 	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
 		damaged = is_damage_stable(&check, i);
+	if (!damaged && check.waited) {
+		damage = (struct flmem_glibc_damage){.is_unseen = true};
+		damaged = true;
+	}
 	if (damaged)
 		*ret_damage = damage;
 	return damaged;

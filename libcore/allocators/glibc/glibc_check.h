@@ -17,15 +17,20 @@ struct flmem_glibc_damage {
 	uint64_t word;	   /* the wrong word */
 	const char *what;  /* static */
 	bool is_protected; /* memory at `address` may not be read and written; no list, no `what` */
+	bool is_unseen;	   /* the lists could not be read in time; nothing else is set */
 };
 
 /* Number of checks that have to agree, over some 70 ms: a thread may be preempted within malloc. */
-#define FLMEM_GLIBC_CHECKS 5U
+#define FLMEM_GLIBC_CHECKS	5U
+#define FLMEM_GLIBC_WAIT_FACTOR 250U
 
 /*
  * True when a list is damaged. A list that a thread is changing looks the same, so an arena whose
  * lock is held is skipped, and damage counts only if that many checks agree; if the first finds
- * nothing, it is the only one. Lists not reached within the budget are not checked.
+ * nothing, it is the only one. Lists not reached within the budget of processor time are not
+ * checked.
+ * True, too, with `is_unseen`, if others had the processor, or pages were read back from swap, for
+ * FLMEM_GLIBC_WAIT_FACTOR times as long before that budget was used.
  */
 bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budget_us,
 			    unsigned checks, struct flmem_glibc_damage *ret_damage);

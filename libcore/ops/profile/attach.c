@@ -84,8 +84,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	int rc;
 
 	flmem_target_guard_fill(&target->view, &target->allocators, &guard);
-	rc = flmem_target_guard_check(&target->view, &target->allocators,
-				      FLMEM_TARGET_GUARD_QUICK_US, err);
+	rc = flmem_target_guard_check(&target->view, &target->allocators, err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,
 						    &hooks_us, err);

@@ -122,7 +122,7 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	flmem_target_guard_fill(view, list, &guard);
 	asked->tried = true;
 	rc = code.failed ? flmem_error_nomem(&err, "cannot query CUDA")
-			 : flmem_target_guard_check(view, list, FLMEM_TARGET_GUARD_QUICK_US, &err);
+			 : flmem_target_guard_check(view, list, &err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(view, list, &call, &asked->stopped_us, &err);
 	if (!rc)

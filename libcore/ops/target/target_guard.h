@@ -21,15 +21,12 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard);
 
-/* Budget of the short heap check: enough for about 700 free blocks in separate pages. */
-#define FLMEM_TARGET_GUARD_QUICK_US 4000U
-
 /*
  * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process on
  * whichever thread it runs: a new thread allocates, too, and may reuse an unused arena.
  */
 int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
-			     uint64_t budget_us, struct flmem_error *err);
+			     struct flmem_error *err);
 
 /*
  * True if the allocator matters for the process. glibc is mapped in nearly every process and is

@@ -47,7 +47,7 @@ int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_alloca
 	if (!rc)
 		rc = flmem_target_hooks_check_all(view, list, NULL, &stopped_us, err);
 	if (!rc)
-		rc = flmem_target_guard_check(view, list, FLMEM_TARGET_GUARD_QUICK_US, err);
+		rc = flmem_target_guard_check(view, list, err);
 	if (rc)
 		return rc;
 	flmem_target_guard_fill(view, list, &precheck->borrow.guard);

@@ -14,9 +14,6 @@
 #include "remote/borrow.h"
 #include "runtimes/cpython_waiters.h"
 
-/* Enough for about 3500 free blocks in separate pages, ten times as many if they share pages. */
-#define CHECK_US 20000U
-
 /* The allocator part of one trim. */
 struct allocator_part {
 	struct flmem_trim_job *job;
@@ -209,10 +206,7 @@ static void fill_trim_note(const struct allocator_part *part, const struct flmem
 
 int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 {
-	/* Without a prediction the caller wants low latency: use the short heap check. */
-	return flmem_target_guard_check(
-		&job->target->view, &job->target->allocators,
-		job->options->predict ? CHECK_US : FLMEM_TARGET_GUARD_QUICK_US, err);
+	return flmem_target_guard_check(&job->target->view, &job->target->allocators, err);
 }
 
 /*
