@@ -28,6 +28,7 @@ struct scan_request {
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define ENTRY_FILE    (UINT64_C(1) << 61)
+#define ENTRY_SWAP    (UINT64_C(1) << 62)
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
 
 #define REGIONS 512
@@ -177,6 +178,16 @@ int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context)
 {
 	return visit_ranges(pages, &of_file, start, end, visit, context);
+}
+
+bool flmem_pages_has_swap_entry(const struct flmem_pages *pages, uint64_t address)
+{
+	const uint64_t page = flmem_page_bytes();
+	const uint64_t start = address & ~(page - 1);
+	uint64_t entries[ENTRIES];
+
+	return read_pagemap_entries(pages->pagemap, start, start + page, page, entries) == 1 &&
+	       (entries[0] & (ENTRY_SWAP | ENTRY_PRESENT)) == ENTRY_SWAP;
 }
 
 static void add_range(void *context, uint64_t start, uint64_t end)

@@ -52,6 +52,12 @@ int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);
 
+/*
+ * Whether the page of an address is represented by an entry for swap. While the kernel moves a page
+ * to other memory, that is also so. False where it cannot be read.
+ */
+bool flmem_pages_has_swap_entry(const struct flmem_pages *pages, uint64_t address);
+
 /* Sum of the ranges in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes);
 

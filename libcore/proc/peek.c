@@ -6,6 +6,7 @@
 
 #include "base/attempt.h"
 #include "proc/process.h"
+#include "proc/status.h"
 
 #define CACHE_BYTES  ((size_t)1 << 20)
 #define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
@@ -90,6 +91,20 @@ static int read_live(void *context, const struct iovec *local, const struct iove
 	return (size_t)got == wanted ? 0 : -EFAULT;
 }
 
+/*
+ * A page that is being migrated has an entry for swap as well, so what the kernel counts as swapped
+ * out decides (VmSwap, which has all swapped pages of anonymous memory).
+ */
+static bool is_swapped_live(void *context, uint64_t address)
+{
+	const struct flmem_peek *peek = context;
+	struct flmem_status status;
+
+	return flmem_pages_has_swap_entry(&peek->pages, address) &&
+	       !flmem_status_read(peek->process, &status, NULL) && !status.swap_bytes.unknown &&
+	       status.swap_bytes.value;
+}
+
 int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret_peek,
 		    struct flmem_error *err)
 {
@@ -97,6 +112,7 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 		.page_bytes = flmem_page_bytes(),
 		.each = visit_live,
 		.read = read_live,
+		.swapped = is_swapped_live,
 	};
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
 	int rc;
@@ -179,6 +195,20 @@ static bool select_window(struct flmem_peek *peek, uint64_t address, uint64_t en
 	end = end < start + most ? (end + usual - 1) & ~(usual - 1) : start + most;
 	fill_peek_window(peek, start, end);
 	return true;
+}
+
+bool flmem_peek_renew(struct flmem_peek *peek, uint64_t address, uint64_t end)
+{
+	for (unsigned i = 0; i < WINDOWS; i++)
+		if (covers_address(&peek->windows[i], address))
+			peek->windows[i].end = peek->windows[i].start;
+	flmem_peek_forget_range(peek, address, 1);
+	return select_window(peek, address, end) && flmem_peek_is_resident(peek, address);
+}
+
+bool flmem_peek_is_swapped(struct flmem_peek *peek, uint64_t address)
+{
+	return peek->source.swapped && peek->source.swapped(peek->source.context, address);
 }
 
 void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end)

@@ -33,6 +33,8 @@ struct flmem_peek_source {
 	/* Reads all parts, or returns a negative errno; each part is within resident pages. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
 		    size_t count);
+	/* Whether the kernel has swapped a page out; NULL: no page is. */
+	bool (*swapped)(void *context, uint64_t address);
 	void *context; /* must outlive the peek */
 };
 
@@ -59,6 +61,18 @@ void flmem_peek_forget(struct flmem_peek *peek);
 
 /* Drops the cached content of a range, not which of its pages are resident. */
 void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length);
+
+/*
+ * Queries the memory from an address on again, as far as `end`, where it has become resident since
+ * it was queried. True if the page of the address is resident now.
+ */
+bool flmem_peek_renew(struct flmem_peek *peek, uint64_t address, uint64_t end);
+
+/*
+ * Whether the page of an address is not resident because the kernel has swapped it out. One that
+ * was never touched or has been released is neither resident nor swapped out.
+ */
+bool flmem_peek_is_swapped(struct flmem_peek *peek, uint64_t address);
 
 /*
  * Queries which pages of a range are resident, its first 16384 pages at most. Other reads query the

@@ -7,6 +7,7 @@ import faults_exchange
 import faults_files
 import faults_ops
 import faults_owners
+import faults_reading
 import faults_registers
 import faults_remote
 import faults_runtimes
@@ -17,4 +18,5 @@ import faults_threads
 FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULTS,
           *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
           *faults_files.FAULTS, *faults_ops.FAULTS, *faults_owners.FAULTS, *faults_sampler.FAULTS,
-          *faults_attach.FAULTS, *faults_engine.FAULTS, *faults_exchange.FAULTS)
+          *faults_attach.FAULTS, *faults_engine.FAULTS, *faults_exchange.FAULTS,
+          *faults_reading.FAULTS)

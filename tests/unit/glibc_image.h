@@ -29,7 +29,10 @@ enum {
 struct glibc_image {
 	const struct flmem_glibc_layout *layout;
 	unsigned char areas[IMAGE_AREAS][IMAGE_PAGES * IMAGE_PAGE];
-	uint64_t absent[IMAGE_AREAS]; /* bit per page */
+	uint64_t absent[IMAGE_AREAS];  /* bit per page */
+	uint64_t swapped[IMAGE_AREAS]; /* those of them that the kernel has swapped out */
+	unsigned touched; /* pages of the heap that the program touches between two queries */
+	bool changing;	  /* main_arena does, between any two queries */
 	struct flmem_map maps[IMAGE_AREAS];
 	struct flmem_maps list;
 	/* What is in it. */
@@ -244,10 +247,21 @@ static inline bool image_is_present(const struct glibc_image *image, unsigned ar
 	return !(image->absent[area] >> page & 1);
 }
 
+/* Between two queries: the most that main_arena ever had grows, absent pages become resident. */
+static inline void image_run(struct glibc_image *image, bool heap_queried)
+{
+	const unsigned most = image->layout->bins + (image->layout->minor >= 24 ? 2080U : 2072U);
+
+	if (image->changing)
+		image->areas[IMAGE_DATA][IMAGE_ARENA_AT + most]++;
+	for (unsigned i = 0; i < image->touched && heap_queried; i++)
+		image->absent[IMAGE_BRK] &= image->absent[IMAGE_BRK] - 1;
+}
+
 static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 			     void *visit_context)
 {
-	const struct glibc_image *image = context;
+	struct glibc_image *image = context;
 
 	for (unsigned area = 0; area < IMAGE_AREAS; area++)
 		for (uint64_t page = 0; page < IMAGE_PAGES; page++) {
@@ -256,7 +270,20 @@ static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_
 			if (at >= start && at < end && image_is_present(image, area, page))
 				visit(visit_context, at, at + IMAGE_PAGE);
 		}
+	image_run(image, start <= image_start[IMAGE_BRK] && end > image_start[IMAGE_BRK]);
 	return 0;
+}
+
+static inline bool image_is_swapped(void *context, uint64_t address)
+{
+	const struct glibc_image *image = context;
+
+	for (unsigned area = 0; area < IMAGE_AREAS; area++)
+		if (address - image_start[area] < IMAGE_USED)
+			return image->swapped[area] >>
+				       ((address - image_start[area]) / IMAGE_PAGE) &
+			       1;
+	return false;
 }
 
 /* What is not there must not be asked for. */
@@ -291,6 +318,7 @@ static inline struct flmem_peek *image_peek(struct glibc_image *image)
 		.page_bytes = IMAGE_PAGE,
 		.each = image_each,
 		.read = image_read,
+		.swapped = image_is_swapped,
 		.context = image,
 	};
 	struct flmem_peek *peek = flmem_peek_new(&source);

@@ -32,7 +32,7 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
-#define FIXED	       11 /* tests besides those of the tables */
+#define FIXED	       12 /* tests besides those of the tables */
 #define BUDGET_US      60000000U
 #define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
 
@@ -454,6 +454,28 @@ static void a_busy_heap_is_approximate(void **state)
 	}
 }
 
+/* Its pages are dropped and touched while they are read, and no page is swapped out. */
+static void pages_that_come_and_go_are_not_swapped_out(void **state)
+{
+	unsigned known_times = 0;
+
+	(void)state;
+	start(PROGRAM("heaps"), "taking", "64");
+	for (int i = 0; i < 100; i++) {
+		struct flmem_heap_report heap = read_heap();
+		struct flmem_status status = read_status();
+
+		if (heap.method)
+			known_times++;
+		else if (strstr(heap.in_use_bytes.unknown, "swapped") &&
+			 status.swap_bytes.value == 0)
+			fail_msg("no page of it is swapped out: %s", heap.in_use_bytes.unknown);
+		else if (strstr(heap.in_use_bytes.unknown, "damaged"))
+			fail_msg("nothing of it is damaged: %s", heap.in_use_bytes.unknown);
+	}
+	print_message("read %u times of 100\n", known_times);
+}
+
 int main(void)
 {
 	static const char *const sampled[] = {"fresh",	 "fragmented", "pinned", "fastbins",
@@ -471,6 +493,7 @@ int main(void)
 		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
 		{"lists", lists_tell_of_a_dense_heap, NULL, stop, NULL},
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
+		{"taking", pages_that_come_and_go_are_not_swapped_out, NULL, stop, NULL},
 		{"locked", locked_memory_is_not_promised, NULL, stop, NULL},
 		{"huge pages", a_heap_of_huge_pages_is_one, NULL, stop, NULL},
 		{"reserved huge pages", a_heap_of_reserved_huge_pages_is_not_guessed, NULL, stop,

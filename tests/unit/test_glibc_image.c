@@ -195,9 +195,50 @@ static void swapped_out_heads_are_not_read(void **state)
 	FLMEM_AUTO_FREE struct glibc_image *image = image_new(flmem_glibc_layout_of(36));
 
 	(void)state;
+	image->absent[IMAGE_BRK] = image->swapped[IMAGE_BRK] = 1;
+	image->absent[IMAGE_HEAP] = image->swapped[IMAGE_HEAP] = UINT64_C(1) << 3;
+	expect_unknown(image, "swapped out");
+}
+
+static void heads_that_were_dropped_are_not_swapped_out(void **state)
+{
+	FLMEM_AUTO_FREE struct glibc_image *image = image_new(flmem_glibc_layout_of(36));
+
+	(void)state;
 	image->absent[IMAGE_BRK] = 1;
 	image->absent[IMAGE_HEAP] = UINT64_C(1) << 3;
-	expect_unknown(image, "swapped");
+	/* Elsewhere. */
+	image->swapped[IMAGE_HEAP] = UINT64_C(1) << 40;
+	expect_unknown(image, "changes faster than it can be read");
+}
+
+/* The program touches memory while it is read: each query finds more pages than the one before. */
+static void pages_that_come_meanwhile_are_read(void **state)
+{
+	FLMEM_AUTO_FREE struct glibc_image *image = image_new(flmem_glibc_layout_of(43));
+	struct flmem_heap_report heap;
+
+	(void)state;
+	/* Without fastbins, which are followed from the last address to the first. */
+	image->absent[IMAGE_BRK] = UINT64_C(0x00fffffffffffff0);
+	image->touched = 8;
+	heap = image_report(image, 43, &walk);
+	assert_int_equal(known(heap.free_bytes), image->free);
+	assert_int_equal(known(heap.cached_bytes), image->cached);
+	assert_true(known(heap.free_resident_bytes) <= image->free);
+}
+
+/* What changes all the time may be sound: only what rests and does not fit is called damaged. */
+static void damage_is_seen_in_what_rests(void **state)
+{
+	FLMEM_AUTO_FREE struct glibc_image *image = image_new(flmem_glibc_layout_of(36));
+
+	(void)state;
+	image_put(image, IMAGE_BRK, chunk_at(image, 9) + 8, 0x29);
+	image->changing = true;
+	expect_unknown(image, "faster than it can be read; read it again");
+	image->changing = false;
+	expect_unknown(image, "damaged");
 }
 
 static void a_sample_of_all_is_close(void **state)
@@ -226,6 +267,9 @@ int main(void)
 		cmocka_unit_test(a_list_that_bites_its_tail_ends),
 		cmocka_unit_test(a_chain_of_heaps_that_turns_back_ends),
 		cmocka_unit_test(swapped_out_heads_are_not_read),
+		cmocka_unit_test(heads_that_were_dropped_are_not_swapped_out),
+		cmocka_unit_test(pages_that_come_meanwhile_are_read),
+		cmocka_unit_test(damage_is_seen_in_what_rests),
 		cmocka_unit_test(a_sample_of_all_is_close),
 	};
 

@@ -13,7 +13,8 @@
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
-#define RETRY_US	  5000 /* and six times that before the last attempt */
+#define ATTEMPTS_CHANGING 8    /* while each of them finds the arena changing */
+#define RETRY_US	  5000 /* before the second attempt, then six times that */
 #define MIGRATION_US	  1000
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
@@ -29,9 +30,12 @@ static const char no_params[] = "malloc's parameters were not found in the memor
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
+static const char changing[] =
+	"the program allocates or frees memory faster than it can be read; read it again when the "
+	"program allocates less";
 static const char elsewhere[] = "part of its memory is in mappings that flmem does not search, "
 				"as with glibc.malloc.hugetlb=2";
-static const char absent[] = "part of it is swapped out, and reading it would swap it in";
+static const char swapped_out[] = "part of it is swapped out, and reading it would swap it in";
 static const char no_time[] =
 	"the time budget was too short to read it all; allow more with --budget";
 static const char no_memory[] = "flmem is out of memory";
@@ -59,6 +63,8 @@ struct attempt {
 	uint64_t unseen; /* memory that the arena took from the system elsewhere */
 	uint64_t threads;
 	enum flmem_glibc_walked walked;
+	bool changed; /* the arena did while it was read */
+	bool rested;  /* it did not, and no thread was about to change it */
 };
 
 static const char *explain_walked(enum flmem_glibc_walked walked)
@@ -68,8 +74,8 @@ static const char *explain_walked(enum flmem_glibc_walked walked)
 		return NULL;
 	case FLMEM_GLIBC_LOST:
 		return lost;
-	case FLMEM_GLIBC_ABSENT:
-		return absent;
+	case FLMEM_GLIBC_SWAPPED:
+		return swapped_out;
 	case FLMEM_GLIBC_OUT_OF_TIME:
 		return no_time;
 	case FLMEM_GLIBC_NO_MEMORY:
@@ -208,7 +214,8 @@ static void accept_attempt(struct heap_reading *reading, size_t index,
  * An arena that cannot be read, because it is damaged or always changing, counts as in use with its
  * resident bytes, which are also added to the error.
  */
-static void skip_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt)
+static void skip_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt,
+		       bool rested)
 {
 	const char *why = explain_walked(attempt->walked);
 	const struct attempt unread = {
@@ -217,7 +224,8 @@ static void skip_arena(struct heap_reading *reading, size_t index, const struct 
 	};
 
 	accept_attempt(reading, index, &unread, attempt->resident + MOVING_BYTES);
-	reading->skipped_why = why ? why : lost;
+	/* Only what did not fit while it did not change can be called damaged. */
+	reading->skipped_why = !why || (why == lost && !rested) ? changing : why;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
 		reading->why = no_memory;
 }
@@ -234,41 +242,61 @@ static void wait_for_change(const struct heap_reading *reading, unsigned attempt
 		flmem_clock_sleep_us(us);
 }
 
+/* Before another attempt. */
+static void pause_reading(const struct heap_reading *reading, unsigned number,
+			  const struct attempt *attempt)
+{
+	if (attempt->walked == FLMEM_GLIBC_LOST)
+		wait_for_change(reading, number);
+	/* While the kernel migrates a page, it looks swapped out. */
+	if (attempt->walked == FLMEM_GLIBC_SWAPPED)
+		flmem_clock_sleep_us(MIGRATION_US);
+	flmem_peek_forget(reading->space->peek);
+}
+
+/* One attempt; false if the arena itself could not be read. */
+static bool attempt_arena(struct heap_reading *reading, size_t index, struct attempt *attempt)
+{
+	struct flmem_glibc_arena before, after;
+
+	if (!read_arena(reading, index, &before))
+		return false;
+	read_chunks(reading, index, &before, attempt);
+	if (!flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
+		return false;
+	attempt->changed = after.state != before.state;
+	attempt->rested = !attempt->changed && !before.locked && !after.locked;
+	return true;
+}
+
 static void read_one_arena(struct heap_reading *reading, size_t index)
 {
 	struct attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
-	bool has_last = false;
+	bool has_last = false, rested = true;
 
-	for (unsigned i = 0; i < ATTEMPTS; i++) {
-		struct flmem_glibc_arena before, after;
-
-		if (i && attempt.walked == FLMEM_GLIBC_LOST)
-			wait_for_change(reading, i);
-		/* While the kernel migrates a page, it looks swapped out. */
-		if (i && attempt.walked == FLMEM_GLIBC_ABSENT)
-			flmem_clock_sleep_us(MIGRATION_US);
+	for (unsigned i = 0; i < (rested ? ATTEMPTS : ATTEMPTS_CHANGING); i++) {
 		if (i)
-			flmem_peek_forget(reading->space->peek);
-		if (!read_arena(reading, index, &before))
+			pause_reading(reading, i, &attempt);
+		if (!attempt_arena(reading, index, &attempt))
 			continue;
-		read_chunks(reading, index, &before, &attempt);
 		if (attempt.walked == FLMEM_GLIBC_OUT_OF_TIME)
 			break;
-		if (attempt.walked != FLMEM_GLIBC_WALKED ||
-		    !flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
+		if (attempt.walked != FLMEM_GLIBC_WALKED) {
+			rested = rested && attempt.rested;
 			continue;
-		if (after.state == before.state) {
+		}
+		if (!attempt.changed) {
 			accept_attempt(reading, index, &attempt, 0);
 			return;
 		}
-		if (has_last && i == ATTEMPTS - 1) {
+		if (has_last && i >= ATTEMPTS - 1) {
 			accept_attempt(reading, index, &attempt, estimate_error(&attempt, &last));
 			return;
 		}
 		last = attempt;
 		has_last = true;
 	}
-	skip_arena(reading, index, &attempt);
+	skip_arena(reading, index, &attempt, rested);
 }
 
 static void fill_params(const struct flmem_glibc_params *params, struct flmem_heap_report *heap)

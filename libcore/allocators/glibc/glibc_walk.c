@@ -13,6 +13,7 @@
 #define NEAR_PAGES	4U /* a jump of up to this many pages does not shrink the block */
 #define FAST_ROOM_MAX	((size_t)2 << 20)
 #define TIME_EVERY	1024U
+#define LINK_AT		16U /* of a chunk in a list */
 
 struct flmem_glibc_walker {
 	struct flmem_glibc_walker_options o;
@@ -84,15 +85,38 @@ static bool add_fast_chunk(struct flmem_glibc_fast *fast, uint64_t chunk)
 	return true;
 }
 
+/* Why the first words of a chunk, which may be in two pages, cannot be read. */
+static enum flmem_glibc_walked explain_absent_chunk(const struct flmem_glibc_walker *walker,
+						    uint64_t chunk)
+{
+	return flmem_peek_is_swapped(walker->o.peek, chunk) ||
+			       flmem_peek_is_swapped(walker->o.peek, chunk + LINK_AT)
+		       ? FLMEM_GLIBC_SWAPPED
+		       : FLMEM_GLIBC_LOST;
+}
+
+/* The program may have touched its page after the kernel was asked which pages are resident. */
+static int read_fast_link(struct flmem_glibc_walker *walker, uint64_t chunk, uint64_t size,
+			  struct flmem_glibc_link *ret_link)
+{
+	struct flmem_peek *peek = walker->o.peek;
+	int rc = flmem_glibc_fast_link(peek, walker->o.layout, chunk, size, ret_link);
+
+	if (rc == -ENODATA && flmem_peek_renew(peek, chunk, chunk + 1) &&
+	    flmem_peek_renew(peek, chunk + LINK_AT, chunk + LINK_AT + 1))
+		rc = flmem_glibc_fast_link(peek, walker->o.layout, chunk, size, ret_link);
+	return rc;
+}
+
 /* Takes one chunk of the list of a size class, which `place` points to, and moves to the next. */
 static enum flmem_glibc_walked take_fast_chunk(struct flmem_glibc_walker *walker, uint64_t size,
 					       uint64_t *place, struct flmem_glibc_fast *fast)
 {
 	struct flmem_glibc_link link;
-	int rc = flmem_glibc_fast_link(walker->o.peek, walker->o.layout, *place, size, &link);
+	int rc = read_fast_link(walker, *place, size, &link);
 
 	if (rc == -ENODATA)
-		return FLMEM_GLIBC_ABSENT;
+		return explain_absent_chunk(walker, *place);
 	if (rc || link.wrong)
 		return FLMEM_GLIBC_LOST;
 	if (!add_fast_chunk(fast, *place))
@@ -220,12 +244,22 @@ static enum flmem_glibc_walked fetch_page(struct heap_walk *walk, uint64_t chunk
 	if (left > w->block_pages)
 		left = w->block_pages;
 	w->block_end = 0;
+	/* The program may have touched it since the kernel was asked which pages are resident. */
+	if (!flmem_peek_is_resident(w->o.peek, start))
+		(void)flmem_peek_renew(w->o.peek, start, stop);
 	rc = flmem_peek_read_pages(w->o.peek, start, (size_t)left, w->block, &w->block_resident);
 	if (rc)
 		return FLMEM_GLIBC_LOST;
 	w->block_start = start;
 	w->block_end = start + left * w->page;
 	return FLMEM_GLIBC_WALKED;
+}
+
+/* A page that was not resident when the block was read may be by now. */
+static bool has_block_page(const struct flmem_glibc_walker *w, uint64_t chunk)
+{
+	return chunk - w->block_start < w->block_end - w->block_start &&
+	       w->block_resident >> (chunk - w->block_start) / w->page & 1;
 }
 
 /* Whole pages after the head of the first chunk (mtrim in malloc.c). */
@@ -320,8 +354,9 @@ static bool is_fencepost(const struct heap_walk *walk, uint64_t head)
 /* A page that is not resident reads as zeroes. */
 static enum flmem_glibc_walked explain_lost(const struct heap_walk *walk, uint64_t chunk)
 {
-	return flmem_peek_is_resident(walk->walker->o.peek, chunk) ? FLMEM_GLIBC_LOST
-								   : FLMEM_GLIBC_ABSENT;
+	return flmem_peek_is_resident(walk->walker->o.peek, chunk)
+		       ? FLMEM_GLIBC_LOST
+		       : explain_absent_chunk(walk->walker, chunk);
 }
 
 /* Whether the previous chunk, if free, has the length that its last word gives. */
@@ -360,7 +395,7 @@ static enum flmem_glibc_walked walk_chunks(struct heap_walk *walk)
 		const unsigned char *here;
 		uint64_t head, size;
 
-		if (chunk - w->block_start >= w->block_end - w->block_start) {
+		if (!has_block_page(w, chunk)) {
 			enum flmem_glibc_walked got = fetch_page(walk, chunk);
 
 			if (got != FLMEM_GLIBC_WALKED)

@@ -39,9 +39,9 @@ void flmem_glibc_fast_clear(struct flmem_glibc_fast *fast);
 #define FLMEM_AUTO_GLIBC_FAST FLMEM_AUTO(flmem_glibc_fast_clear)
 
 enum flmem_glibc_walked {
-	FLMEM_GLIBC_WALKED, /* to the end */
-	FLMEM_GLIBC_LOST,   /* not a valid chunk */
-	FLMEM_GLIBC_ABSENT, /* the head of a chunk is not resident */
+	FLMEM_GLIBC_WALKED,  /* to the end */
+	FLMEM_GLIBC_LOST,    /* not a valid chunk, or a page without one: dropped or never used */
+	FLMEM_GLIBC_SWAPPED, /* the head of a chunk is swapped out */
 	FLMEM_GLIBC_OUT_OF_TIME,
 	FLMEM_GLIBC_NO_MEMORY,
 };

@@ -352,6 +352,34 @@ static void busy(void)
 	threads = 3;
 }
 
+/* Fills memory, frees it and returns it, again and again. */
+static void *take_again(void *argument)
+{
+	const size_t count = wanted / 3000;
+	void **own = calloc(count, sizeof(*own));
+
+	if (!own)
+		abort();
+	for (size_t number = (size_t)(uintptr_t)argument;; number++) {
+		for (size_t i = 0; i < count; i++)
+			own[i] = take(2000 + (i * 7919 + number) % 2000);
+		for (size_t i = 0; i < count; i++)
+			give(own[i]);
+		malloc_trim(0);
+	}
+	return NULL;
+}
+
+/* An arena whose pages come and go all the time. */
+static void taking(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, take_again, NULL))
+		abort();
+	threads = 2;
+}
+
 /* A size that cannot be, in a chunk in the middle. */
 static void corrupted(void)
 {
@@ -479,6 +507,7 @@ static const struct {
 	{"locked", locked},
 	{"arenas", arenas},
 	{"busy", busy},
+	{"taking", taking},
 	{"corrupted", corrupted},
 	{"cyclic", cyclic},
 	{"dense", dense},
