@@ -12,6 +12,7 @@
 #include "cmd.h"
 #include "options/targets.h"
 #include "print/format.h"
+#include "print/print_trim.h"
 #include "trim/trim_repeat.h"
 
 struct trim_options {
@@ -82,18 +83,11 @@ static void print_output(const struct flmem_trim_result *r)
 
 static void print_released(const struct flmem_trim_result *r)
 {
-	char before[FORMAT_MAX], after[FORMAT_MAX], released[FORMAT_MAX];
+	char text[RELEASE_MAX], device[FORMAT_MAX];
 
-	if (r->released_bytes.unknown) {
-		printf("process %d: done, but %s\n", (int)r->pid, r->released_bytes.unknown);
-		return;
-	}
-	printf("process %d: %s released, RSS %s -> %s", (int)r->pid,
-	       format_bytes(r->released_bytes.value, released),
-	       format_bytes(r->rss_before_bytes.value, before),
-	       format_bytes(r->rss_after_bytes.value, after));
+	printf("process %d: %s", (int)r->pid, format_release(r, text));
 	if (r->device_bytes)
-		printf(", and %s of GPU memory", format_bytes(r->device_bytes, released));
+		printf(", and %s of GPU memory", format_bytes(r->device_bytes, device));
 	putchar('\n');
 }
 
@@ -129,6 +123,7 @@ static void print_trim_result(const struct flmem_trim_result *r)
 		print_planned(r);
 		break;
 	case FLMEM_TRIM_RELEASED:
+	case FLMEM_TRIM_UNMEASURED:
 		print_released(r);
 		break;
 	case FLMEM_TRIM_NOTHING:

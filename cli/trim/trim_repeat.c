@@ -11,6 +11,7 @@
 #include <flmem/text.h>
 
 #include "print/format.h"
+#include "print/print_trim.h"
 #include "signals.h"
 
 #define COOL_DOWN_US_DEFAULT  60000000U /* with --when */
@@ -61,18 +62,11 @@ static void print_repeat_time(uint64_t time_us, FILE *out)
 
 static void print_repeat_trim(const struct flmem_trim_result *r, FILE *out)
 {
-	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
+	char text[RELEASE_MAX], device[FORMAT_MAX], stopped[FORMAT_MAX];
 
-	if (r->released_bytes.unknown) {
-		fprintf(out, "trimmed, but %s", r->released_bytes.unknown);
-	} else {
-		fprintf(out, "%s released, RSS %s -> %s",
-			format_bytes(r->released_bytes.value, released),
-			format_bytes(r->rss_before_bytes.value, before),
-			format_bytes(r->rss_after_bytes.value, after));
-	}
+	fputs(format_release(r, text), out);
 	if (r->device_bytes)
-		fprintf(out, ", and %s of GPU memory", format_bytes(r->device_bytes, released));
+		fprintf(out, ", and %s of GPU memory", format_bytes(r->device_bytes, device));
 	if (!r->stopped_us.unknown)
 		fprintf(out, ", borrowed thread %d for %s", (int)r->thread,
 			format_us(r->stopped_us.value, stopped));

@@ -326,6 +326,8 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
+	if (borrow->options->observe && !borrow->dry_run)
+		borrow->options->observe(borrow->options->observer, false);
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);
 	if (flmem_tracee_is_stuck())

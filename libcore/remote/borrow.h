@@ -39,6 +39,9 @@ struct flmem_spared_threads {
 	size_t count;
 };
 
+/* Called while no thread is stopped: before each attempt to start the calls, and while they run. */
+typedef void flmem_borrow_observe(void *context, bool running);
+
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
@@ -53,6 +56,8 @@ struct flmem_borrow_options {
 	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: unknown */
 	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */
 	struct flmem_spared_threads *spared;	   /* NULL: not known to other borrowings */
+	flmem_borrow_observe *observe;		   /* may be NULL; has to be brief */
+	void *observer;				   /* its context */
 };
 
 struct flmem_borrow_result {

@@ -110,6 +110,8 @@ int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid)
 		progress = flmem_borrow_read_results(borrow);
 		if (progress != FLMEM_BORROW_RUNNING)
 			break;
+		if (borrow->options->observe)
+			borrow->options->observe(borrow->options->observer, true);
 		if (spent > rescue_us && rescue_if_due(borrow, tid, spent, &activity))
 			return fail_abandoned(borrow, tid);
 		if (flmem_tracee_thread_must_exit())

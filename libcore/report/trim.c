@@ -78,6 +78,8 @@ cJSON *flmem_json_trim_result(const struct flmem_trim_result *result)
 	flmem_json_add_value(object, unknown, "rss_before_bytes", result->rss_before_bytes);
 	flmem_json_add_value(object, unknown, "rss_after_bytes", result->rss_after_bytes);
 	flmem_json_add_value(object, unknown, "released_bytes", result->released_bytes);
+	flmem_json_add_value(object, unknown, "returned_bytes", result->returned_bytes);
+	flmem_json_add_value(object, unknown, "taken_bytes", result->taken_bytes);
 	flmem_json_add_value(object, unknown, "predicted_bytes", result->predicted_bytes);
 	add_steps(object, result);
 	flmem_json_add_value(object, unknown, "stopped_us", result->stopped_us);

@@ -48,6 +48,57 @@ setup() {
 	assert_victim_unharmed
 }
 
+# Retains memory again as soon as it was given back.
+start_taker() {
+	start_victim /usr/bin/python3 -uc '
+import threading, time
+kept = []
+def rss():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+def retain():
+    blocks = [bytes(3000) for _ in range(24000)]
+    kept.append(blocks[::200])
+    del blocks
+def take_again():
+    while True:
+        if rss() < most - (30 << 20):
+            retain()
+        time.sleep(0.001)
+retain()
+most = rss()
+threading.Thread(target=take_again, daemon=True).start()
+print("ready", flush=True)
+threading.Event().wait()'
+}
+
+sees_taken_again() {
+	flmem trim --pid "$VICTIM" --settle 500ms
+	[[ $output =~ process\ $VICTIM:\ at\ least\ [0-9.]+\ MiB\ released,\ RSS\ .*:\ the\ program\ has\ taken\ [0-9.]+\ MiB ]]
+}
+
+logs_taken_again() {
+	flmem trim --pid "$VICTIM" --settle 500ms --every 10ms --count 1
+	[[ $stderr =~ \ at\ least\ [0-9.]+\ MiB\ released,\ RSS\ .*\ has\ taken\ [0-9.]+\ MiB\ meanwhile,\ borrowed ]]
+}
+
+reports_taken_again() {
+	flmem trim --pid "$VICTIM" --settle 500ms --json
+	[ "$(json '(lambda x: x["returned_bytes"] - x["released_bytes"] > 20 << 20 and
+		x["taken_bytes"] > 20 << 20 and x["outcome"] == "released")(r["results"][0])')" = True ]
+}
+
+# Each try waits for the program long enough, on a machine that is not busy.
+@test "what a program has taken again was released" {
+	start_taker
+	wait_until 2 sees_taken_again
+	assert_status 0
+	wait_until 2 logs_taken_again
+	assert_status 0
+	wait_until 2 reports_taken_again
+	assert_status 0
+	assert_schema trim
+}
+
 @test "a dry run names the thread and touches nothing" {
 	start_retainer
 	local before after

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is concluded from heaps that change while they are read."""
+"""Faults in what is concluded from memory that changes while it is read or released."""
 from faults import Fault
 
 WALK = "libcore/allocators/glibc/glibc_walk.c"
 HEAP = "libcore/allocators/glibc/glibc_heap.c"
 
+TRIM = "libcore/ops/trim/trim.c"
+
 IMAGES = ("unit.test_glibc_image",)
+RELEASED = ("unit.test_trim_released",)
 
 FAULTS = (
     Fault("absent-is-swapped", WALK, "return flmem_peek_is_swapped(walker->o.peek, chunk) ||",
@@ -22,4 +25,13 @@ FAULTS = (
           "reading pages of a block that were touched meanwhile", IMAGES),
     Fault("damage-of-changing", HEAP, "(why == lost && !rested)", "0",
           "calling only what rests damaged", IMAGES),
+    Fault("taken-again-is-nothing", TRIM, "return outcome_of_step(result->returned_bytes);",
+          "return FLMEM_TRIM_NOTHING;",
+          "reporting what the program has taken again as released", RELEASED),
+    Fault("growth-is-nothing", TRIM, "if (rss->seen && !fall.unknown &&", "if (0 && !fall.unknown &&",
+          "knowing that growth hides what was released", RELEASED),
+    Fault("lowest-is-last", TRIM, "now.value < rss->lowest.value", "now.value != rss->lowest.value",
+          "seeing what was released before the program took it again", RELEASED),
+    Fault("waited-for-is-released", TRIM, "if (has_one_part(job) && job->rss.seen &&", "if (0 &&",
+          "counting no change from before the call", RELEASED),
 )

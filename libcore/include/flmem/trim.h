@@ -46,14 +46,18 @@ FLMEM_API void flmem_trim_limit_hold(bool limited);
 
 #define FLMEM_TRIM_TIMEOUT_US_DEFAULT 5000000U
 
-/* X(NAME, text) */
+/*
+ * X(NAME, text). UNMEASURED: the calls were made, but the program took more memory meanwhile than
+ * they returned, so that RSS does not show how much that was.
+ */
 #define FLMEM_TRIM_OUTCOMES(X)           \
 	X(RELEASED, "released")          \
 	X(NOTHING, "nothing-to-release") \
 	X(REFUSED, "refused")            \
 	X(FAILED, "failed")              \
 	X(PLANNED, "planned")            \
-	X(SKIPPED, "skipped")
+	X(SKIPPED, "skipped")            \
+	X(UNMEASURED, "unmeasured")
 
 enum flmem_trim_outcome {
 #define FLMEM_TRIM_OUTCOME_ENUM(name, text) FLMEM_TRIM_##name,
@@ -67,10 +71,11 @@ FLMEM_API const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome);
 struct flmem_trim_step {
 	const char *name; /* static: "malloc_trim", "thread.tcache.flush", "arenas.purge", ... */
 	enum flmem_trim_outcome outcome;
-	struct flmem_u64 took_us;	 /* inside the call, by the target's own clock */
-	struct flmem_u64 released_bytes; /* RSS before less RSS after the step */
-	uint64_t device_bytes;		 /* memory of GPUs that it released */
-	struct flmem_u64 stopped_us;	 /* the thread did not run the program for this long */
+	struct flmem_u64 took_us; /* inside the call, by the target's own clock */
+	struct flmem_u64
+		released_bytes;	     /* RSS before the step less the lowest during and after it */
+	uint64_t device_bytes;	     /* memory of GPUs that it released */
+	struct flmem_u64 stopped_us; /* the thread did not run the program for this long */
 	const char *entry; /* static: how the code was injected; NULL unless it is Python code */
 	/* The thread that made the call, started the thread of the code, or would; 0: none. */
 	pid_t thread;
@@ -92,7 +97,12 @@ struct flmem_trim_result {
 	char note[FLMEM_ERROR_MESSAGE_MAX];   /* remark on the outcome, or "" */
 	struct flmem_u64 rss_before_bytes;
 	struct flmem_u64 rss_after_bytes;
-	struct flmem_u64 released_bytes;  /* before - after, 0 when it grew */
+	struct flmem_u64 released_bytes; /* before - after, 0 when it grew */
+	/*
+	 * By how much RSS fell while the calls were made: at least what they returned, where the
+	 * program only takes memory meanwhile. `taken_bytes`: by how much it has grown besides.
+	 */
+	struct flmem_u64 returned_bytes, taken_bytes;
 	uint64_t device_bytes;		  /* memory of GPUs that the steps released */
 	struct flmem_u64 predicted_bytes; /* predicted release, from the heap read before */
 	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];

@@ -16,6 +16,9 @@
 #include "runtimes/cpython_call.h"
 
 #define LOADING_US 5000U /* between two checks of a process that is just starting */
+#define OBSERVE_US 1000U /* between two readings of RSS while calls are made */
+/* RSS that grows by less while calls are made has other causes than a program that allocates. */
+#define GROWTH_BYTES (UINT64_C(1) << 20)
 
 void flmem_trim_limit_hold(bool limited)
 {
@@ -98,6 +101,10 @@ void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us)
 	flmem_trim_job_note(job, text);
 }
 
+static const char unread[] = "RSS could not be read";
+static const char hidden[] =
+	"the program took more memory while the calls were made than they returned";
+
 static struct flmem_u64 read_rss(const struct flmem_trim_job *job)
 {
 	struct flmem_status status;
@@ -110,7 +117,7 @@ static struct flmem_u64 read_rss(const struct flmem_trim_job *job)
 static struct flmem_u64 released_difference(struct flmem_u64 before, struct flmem_u64 after)
 {
 	if (before.unknown || after.unknown)
-		return FLMEM_UNKNOWN("RSS could not be read");
+		return FLMEM_UNKNOWN(unread);
 	return FLMEM_KNOWN(before.value > after.value ? before.value - after.value : 0);
 }
 
@@ -119,23 +126,84 @@ static enum flmem_trim_outcome outcome_of(struct flmem_u64 released)
 	return !released.unknown && released.value ? FLMEM_TRIM_RELEASED : FLMEM_TRIM_NOTHING;
 }
 
-/* Sets the change of RSS in the steps that a part appended and whose calls were made. */
-static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem_u64 released)
+/* What one part could not show stays unknown, unless another part returned memory. */
+static void add_returned(struct flmem_trim_job *job, struct flmem_u64 released)
+{
+	struct flmem_u64 *sum = &job->result->returned_bytes;
+
+	if (released.unknown)
+		*sum = flmem_u64_or(*sum, 0) ? *sum : released;
+	else if (sum->unknown != hidden || released.value)
+		*sum = FLMEM_KNOWN(flmem_u64_or(*sum, 0) + released.value);
+}
+
+static void note_lowest_rss(struct flmem_trim_rss *rss, struct flmem_u64 now)
+{
+	if (rss->lowest.unknown || (!now.unknown && now.value < rss->lowest.value))
+		rss->lowest = now;
+}
+
+void flmem_trim_job_observe(void *context, bool running)
+{
+	struct flmem_trim_job *job = context;
+	struct flmem_trim_rss *rss = &job->rss;
+	const uint64_t now_us = flmem_clock_us();
+
+	if (running && now_us < rss->next_us)
+		return;
+	if (running)
+		note_lowest_rss(rss, read_rss(job));
+	else
+		*rss = (struct flmem_trim_rss){.before = read_rss(job),
+					       .lowest = FLMEM_UNKNOWN(unread)};
+	rss->next_us = now_us + OBSERVE_US;
+}
+
+void flmem_trim_job_observe_end(struct flmem_trim_job *job)
+{
+	note_lowest_rss(&job->rss, read_rss(job));
+	job->rss.seen = true;
+}
+
+/*
+ * The fall of RSS while a part made its calls. Unknown if RSS grew instead: the program allocates,
+ * so that less is seen than was released, or nothing.
+ */
+static struct flmem_u64 fall_of_rss(const struct flmem_trim_rss *rss)
+{
+	const struct flmem_u64 fall = released_difference(rss->before, rss->lowest);
+
+	if (rss->seen && !fall.unknown && rss->lowest.value > rss->before.value + GROWTH_BYTES)
+		return FLMEM_UNKNOWN(hidden);
+	return fall;
+}
+
+static enum flmem_trim_outcome outcome_of_step(struct flmem_u64 released)
+{
+	return released.unknown == hidden ? FLMEM_TRIM_UNMEASURED : outcome_of(released);
+}
+
+/* Sets the fall of RSS in the steps that a part appended and whose calls were made. */
+static void measure_steps(struct flmem_trim_job *job, size_t first)
 {
 	struct flmem_trim_result *result = job->result;
-	bool together = result->step_count - first > 1;
+	const struct flmem_u64 released = fall_of_rss(&job->rss);
+	bool together = result->step_count - first > 1, made = false;
 
 	for (size_t i = first; i < result->step_count; i++) {
 		struct flmem_trim_step *step = &result->steps[i];
 
 		if (step->took_us.unknown)
 			continue;
+		made = true;
 		step->released_bytes =
 			together ? FLMEM_UNKNOWN("the calls of one chain are measured together")
 				 : released;
 		if (step->outcome == FLMEM_TRIM_NOTHING)
-			step->outcome = outcome_of(released);
+			step->outcome = outcome_of_step(released);
 	}
+	if (made)
+		add_returned(job, released);
 }
 
 struct trim_part {
@@ -207,10 +275,12 @@ static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *par
 			 struct part_outcomes *sum, struct flmem_error *err)
 {
 	size_t first = job->result->step_count;
-	struct flmem_u64 before = read_rss(job);
 	struct flmem_error own = {0};
-	int rc = sum->done ? renew_inspection(job, &own) : 0;
+	int rc;
 
+	job->rss =
+		(struct flmem_trim_rss){.before = read_rss(job), .lowest = FLMEM_UNKNOWN(unread)};
+	rc = sum->done ? renew_inspection(job, &own) : 0;
 	/*
 	 * The process is already reported as not trimmed: do not touch it even if it answers now.
 	 */
@@ -221,8 +291,11 @@ static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *par
 		rc = part->run(job, &own);
 	if (rc && job->result->step_count == first && !has_one_part(job))
 		fill_failed_step(flmem_trim_job_step(job, part->name), rc, &own);
-	if (!job->options->dry_run)
-		measure_steps(job, first, released_difference(before, read_rss(job)));
+	if (!job->options->dry_run) {
+		if (!job->rss.seen)
+			note_lowest_rss(&job->rss, read_rss(job));
+		measure_steps(job, first);
+	}
 	if (rc) {
 		if (!sum->failed++) {
 			sum->code = rc;
@@ -255,19 +328,40 @@ static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 	return flmem_error_prefix(err, FLMEM_EPARTLY, "partly done");
 }
 
+static enum flmem_trim_outcome outcome_of_result(const struct flmem_trim_result *result)
+{
+	if (result->device_bytes || outcome_of(result->released_bytes) == FLMEM_TRIM_RELEASED)
+		return FLMEM_TRIM_RELEASED;
+	return outcome_of_step(result->returned_bytes);
+}
+
+/* RSS after is RSS before, less what fell while calls were made, and what it grew by besides. */
+static struct flmem_u64 growth_besides(const struct flmem_trim_result *result)
+{
+	const struct flmem_u64 before = result->rss_before_bytes, after = result->rss_after_bytes;
+	const struct flmem_u64 fell = result->returned_bytes;
+
+	if (fell.unknown || before.unknown || after.unknown)
+		return FLMEM_UNKNOWN(fell.unknown ? fell.unknown : unread);
+	return released_difference(FLMEM_KNOWN(after.value + fell.value), before);
+}
+
 static void measure_result(struct flmem_trim_job *job)
 {
 	struct flmem_trim_result *result = job->result;
 
 	if (job->options->settle_us)
 		flmem_clock_sleep_us(job->options->settle_us);
+	/* It may have changed much while a safe moment was waited for. */
+	if (has_one_part(job) && job->rss.seen && !job->rss.before.unknown)
+		result->rss_before_bytes = job->rss.before;
 	result->rss_after_bytes = read_rss(job);
 	result->released_bytes =
 		released_difference(result->rss_before_bytes, result->rss_after_bytes);
+	result->taken_bytes = growth_besides(result);
 	for (size_t i = 0; i < result->step_count; i++)
 		result->device_bytes += result->steps[i].device_bytes;
-	result->outcome =
-		result->device_bytes ? FLMEM_TRIM_RELEASED : outcome_of(result->released_bytes);
+	result->outcome = outcome_of_result(result);
 }
 
 /* In a process that has just executed its program, neither Python nor an allocator is there yet. */
@@ -329,6 +423,8 @@ static void init_trim_result(struct flmem_trim_result *result, pid_t pid)
 		.rss_before_bytes = FLMEM_UNKNOWN("not measured"),
 		.rss_after_bytes = FLMEM_UNKNOWN(none),
 		.released_bytes = FLMEM_UNKNOWN(none),
+		.returned_bytes = FLMEM_UNKNOWN(none),
+		.taken_bytes = FLMEM_UNKNOWN(none),
 		.predicted_bytes = FLMEM_UNKNOWN("not predicted"),
 		.stopped_us = FLMEM_UNKNOWN(none),
 		.overhead_us = FLMEM_UNKNOWN(none),

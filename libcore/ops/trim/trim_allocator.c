@@ -259,6 +259,8 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
 	part->borrow.spared = &part->spared;
+	part->borrow.observe = flmem_trim_job_observe;
+	part->borrow.observer = job;
 	part->borrow.syscalls = &part->syscalls;
 	part->borrow.assume_seccomp = job->options->assume_seccomp;
 	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,
@@ -280,8 +282,10 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 					err);
 	job->unfinished |= rc == FLMEM_EFAILED && run.started && !run.self_restored;
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
-	if (run.complete)
+	if (run.complete) {
+		flmem_trim_job_observe_end(job);
 		add_stop_time(part, &run);
+	}
 	if (rc)
 		return rc;
 	fill_allocator_steps(part, &run);

@@ -9,6 +9,13 @@
 #include "ops/target/inspection.h"
 #include "remote/checks/candidates.h"
 
+/* RSS around the calls of one part, as close to them as it can be read. */
+struct flmem_trim_rss {
+	struct flmem_u64 before, lowest;
+	uint64_t next_us; /* earliest time of the next reading */
+	bool seen;	  /* the part has observed its calls */
+};
+
 /* The state of one trim, shared by its parts. */
 struct flmem_trim_job {
 	const struct flmem_trim_options *options;
@@ -18,7 +25,14 @@ struct flmem_trim_job {
 	uint64_t timeout_us;
 	uint64_t inside_us; /* time inside calls so far; part of result->stopped_us */
 	bool unfinished;    /* a borrowed thread still makes its calls: no other part follows */
+	struct flmem_trim_rss rss; /* of the current part */
 };
+
+/* A flmem_borrow_observe; `context` is the job. */
+void flmem_trim_job_observe(void *context, bool running);
+
+/* The calls have returned. */
+void flmem_trim_job_observe_end(struct flmem_trim_job *job);
 
 /*
  * Appends a step in which every value is unknown; returns the last one again if the list is full.
