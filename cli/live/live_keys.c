@@ -11,6 +11,7 @@
 
 #include "live/live_curses.h"
 #include "print/format.h"
+#include "print/print_trim.h"
 
 #define ESCAPE	   27
 #define RETURN_KEY '\r'
@@ -83,20 +84,15 @@ static void request_live_trim(struct live *live)
 
 static void show_trim_result(struct live *live, const struct flmem_trim_result *r)
 {
-	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
+	char text[RELEASE_MAX], stopped[FORMAT_MAX];
 
 	if (r->outcome == FLMEM_TRIM_NOTHING)
 		snprintf(live->message, sizeof(live->message), "process %d: nothing to release",
 			 (int)r->pid);
-	else if (r->released_bytes.unknown)
-		snprintf(live->message, sizeof(live->message), "process %d: trimmed, but %.300s",
-			 (int)r->pid, r->released_bytes.unknown);
 	else
 		snprintf(live->message, sizeof(live->message),
-			 "process %d: %s released, RSS %s -> %s, one thread borrowed for %s",
-			 (int)r->pid, format_bytes(r->released_bytes.value, released),
-			 format_bytes(r->rss_before_bytes.value, before),
-			 format_bytes(r->rss_after_bytes.value, after),
+			 "process %d: %.300s, one thread borrowed for %s", (int)r->pid,
+			 format_release(r, text),
 			 r->stopped_us.unknown ? "an unknown time"
 					       : format_us(r->stopped_us.value, stopped));
 }

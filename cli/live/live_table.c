@@ -7,6 +7,7 @@
 #include <flmem/sort.h>
 
 #include "print/format.h"
+#include "print/print_trim.h"
 
 static const char not_predicted[] = "not predicted yet";
 
@@ -65,13 +66,12 @@ bool live_table_sample(struct live_table *table, const struct flmem_watch_sample
 
 void live_table_action(struct live_table *table, const struct flmem_watch_action *action)
 {
-	char bytes[FORMAT_MAX], released[FORMAT_MAX + 16] = "";
+	char text[RELEASE_MAX], released[RELEASE_MAX + 4] = "";
 
-	if (!action->released_bytes.unknown)
-		snprintf(released, sizeof(released), ", %s released",
-			 format_bytes(action->released_bytes.value, bytes));
+	if (action->result && !action->released_bytes.unknown)
+		snprintf(released, sizeof(released), ", %s", format_release(action->result, text));
 	pthread_mutex_lock(&table->lock);
-	snprintf(table->note, sizeof(table->note), "auto: process %d %s%s: %.300s",
+	snprintf(table->note, sizeof(table->note), "auto: process %d %s%.200s: %.250s",
 		 (int)action->process->pid, flmem_watch_action_name(action->kind), released,
 		 action->reason);
 	pthread_mutex_unlock(&table->lock);

@@ -9,6 +9,7 @@
 #include <flmem/text.h>
 
 #include "print/format.h"
+#include "print/print_trim.h"
 
 #define COMMAND_MAX 72
 #define SITE_MAX    64
@@ -84,11 +85,15 @@ void print_watch_round(const struct flmem_watch_round *round)
 static void print_watch_trim(const struct flmem_watch_action *action)
 {
 	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
+	char text[RELEASE_MAX];
 
-	if (action->released_bytes.unknown)
+	/* A recording holds only RSS before and after the trim. */
+	if (action->result)
+		fputs(format_release(action->result, text), stdout);
+	else if (action->released_bytes.unknown)
 		printf("trimmed, but %s", action->released_bytes.unknown);
 	else
-		printf("%s released, RSS %s -> %s",
+		printf("RSS lowered by %s, %s -> %s",
 		       format_bytes(action->released_bytes.value, released),
 		       format_bytes_or(action->rss_before_bytes, "unknown", before),
 		       format_bytes_or(action->rss_after_bytes, "unknown", after));
@@ -177,7 +182,7 @@ static void print_actions(const struct flmem_watch_actions *a)
 
 	if (!a->every_rounds)
 		return;
-	printf("  trimmed %s: %s released, threads borrowed for %s in total",
+	printf("  trimmed %s: RSS lowered by %s, threads borrowed for %s in total",
 	       flmem_text_counted(a->count[FLMEM_WATCH_TRIMMED], "time", count, sizeof(count)),
 	       format_bytes(a->released_bytes, released), format_us(a->stopped_us, stopped));
 	if (a->count[FLMEM_WATCH_REFUSED])

@@ -343,7 +343,7 @@ static const struct metric_row rows[] = {
 	{COUNTER("flmem_actions", NULL, "Decisions and actions of --auto.", .per_process = true,
 		 .labels = "action"),
 	 .put = put_actions_lines},
-	{COUNTER("flmem_released_bytes", "bytes", "Memory released by automatic trims.",
+	{COUNTER("flmem_released_bytes", "bytes", "Fall of RSS over automatic trims.",
 		 .per_process = true),
 	 .put = put_plain_lines, OF_PROCESS(actions.released_bytes)},
 	{COUNTER("flmem_trim_stopped_seconds", "seconds",

@@ -179,7 +179,7 @@ void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flme
 		return;
 	policy->paused = true;
 	policy->flat = 0;
-	snprintf(reason, sizeof(reason), "%s in a row %s released almost nothing",
+	snprintf(reason, sizeof(reason), "%s in a row %s lowered RSS by almost nothing",
 		 flmem_text_counted(policy->ineffective, "trim", count, sizeof(count)),
 		 policy->ineffective == 1 ? "has" : "have");
 	record_change(ret_decision, FLMEM_POLICY_PAUSED, reason);

@@ -66,7 +66,8 @@ static void decisions_with_a_count_of_one_are_sentences(void **state)
 	flmem_policy_decide(&policy, &inputs, &decision);
 	assert_string_equal(decision.trim_reason, "2 rounds have ended since the last trim");
 	flmem_policy_done(&policy, 1, FLMEM_KNOWN(0), FLMEM_KNOWN(1), &decision);
-	assert_string_equal(decision.change_reason, "1 trim in a row has released almost nothing");
+	assert_string_equal(decision.change_reason,
+			    "1 trim in a row has lowered RSS by almost nothing");
 }
 
 static void one_checked_file_is_one(void **state)

@@ -106,7 +106,7 @@ struct flmem_watch_action {
 /* Counts of the actions on one process. */
 struct flmem_watch_actions {
 	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
-	uint64_t released_bytes; /* by all trims, as far as known */
+	uint64_t released_bytes; /* fall of RSS over all trims, as far as known */
 	uint64_t stopped_us;	 /* the same */
 	uint64_t every_rounds;	 /* latest value; 0: no action yet */
 };

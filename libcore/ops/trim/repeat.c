@@ -135,7 +135,7 @@ static void record_trim(const struct repeat_state *repeat_state, struct trim_sta
 		trim_state->ineffective = 0;
 	set_next_trim(repeat_state, trim_state);
 	if (trim_state->ineffective >= options->max_ineffective) {
-		snprintf(reason, sizeof(reason), "%s in a row released almost nothing",
+		snprintf(reason, sizeof(reason), "%s in a row lowered RSS by almost nothing",
 			 flmem_text_counted(trim_state->ineffective, "trim", count, sizeof(count)));
 		end_target(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
 	} else if (options->count && trim_state->trims >= options->count) {

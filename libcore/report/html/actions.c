@@ -83,7 +83,7 @@ static void put_sums(struct flmem_buf *out, const struct flmem_watch_summary *su
 {
 	flmem_buf_puts(out, "<div class=\"wide\"><table><thead><tr><th scope=\"col\">process</th>"
 			    "<th scope=\"col\" class=\"text\">role</th>"
-			    "<th scope=\"col\">trims</th><th scope=\"col\">released</th>"
+			    "<th scope=\"col\">trims</th><th scope=\"col\">RSS lowered by</th>"
 			    "<th scope=\"col\">threads borrowed</th>"
 			    "<th scope=\"col\">refusals</th><th scope=\"col\">every rounds</th>"
 			    "</tr></thead><tbody>\n");
@@ -101,12 +101,13 @@ static void put_list(struct flmem_buf *out, const struct flmem_watch_page *page)
 	if (page->action_count > FLMEM_PAGE_ACTIONS)
 		flmem_buf_printf(out, "<p>The last %u of %" PRIu64 ".</p>", FLMEM_PAGE_ACTIONS,
 				 page->action_count);
-	flmem_buf_puts(out,
-		       "<div class=\"wide\"><table><thead><tr><th scope=\"col\">at</th>"
-		       "<th scope=\"col\">process</th><th scope=\"col\">round</th>"
-		       "<th scope=\"col\" class=\"text\">action</th>"
-		       "<th scope=\"col\">released</th><th scope=\"col\" class=\"text\">reason</th>"
-		       "</tr></thead><tbody>\n");
+	flmem_buf_puts(
+		out,
+		"<div class=\"wide\"><table><thead><tr><th scope=\"col\">at</th>"
+		"<th scope=\"col\">process</th><th scope=\"col\">round</th>"
+		"<th scope=\"col\" class=\"text\">action</th>"
+		"<th scope=\"col\">RSS lowered by</th><th scope=\"col\" class=\"text\">reason</th>"
+		"</tr></thead><tbody>\n");
 	for (size_t i = 0; (action = flmem_page_action_at(page, i)); i++)
 		put_action_row(out, action);
 	flmem_buf_puts(out, "</tbody></table></div></details>");
