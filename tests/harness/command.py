@@ -67,12 +67,13 @@ class Flmem:
         self.path = os.path.join(os.path.abspath(build), "cli", "flmem")
         if not os.access(self.path, os.X_OK):
             raise SystemExit(f"no flmem in {build}: build it first")
+        self.wrapper = ()  # words in front of each call, for example of starved.py
 
     def run(self, *words, wrapper=()):
         """(exit status, stdout, stderr, seconds)."""
         started = time.monotonic()
         done = subprocess.run(
-            [*wrapper, self.path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*self.wrapper, *wrapper, self.path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, timeout=HANG_S, check=False, env=dict(os.environ, **ENVIRONMENT))
         return (done.returncode, done.stdout.decode(errors="replace"),
                 done.stderr.decode(errors="replace"), time.monotonic() - started)

@@ -4,30 +4,33 @@ Trims every kind of target over and over and checks after each call that the tar
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
                  [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--jobs N] [--together N]
-                 [--code-trims N] [--behind] [--row]
+                 [--code-trims N] [--behind] [--starved] [--row]
 
 N is the number of trims altogether; each target gets its share, at least two. Trims with Python code
 take a hundred times as long as others: with --code-trims each target of these gets so many of them,
 and the others share the rest. An allocator may also be the path of a library to preload. Most of the
 time passes in waits (for refusals, for rounds of a target), so --jobs runs several batches of targets
 at the same time; a batch has --together targets, of which many compute all the time. --behind gives those a
-tenth of what flmem and the tests beside it get of the processors: flmem finds their moments sooner. --row
+tenth of what flmem and the tests beside it get of the processors: flmem finds their moments sooner. --starved gives
+flmem itself a fiftieth of one processor, as a machine does that is far too busy. --row
 prints the figures as a row of docs/safety.md, too, and the progress meanwhile.
 """
 import argparse
 import collections
+import contextlib
 import functools
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import command, report, skip, victim  # noqa: E402
+from harness import command, report, skip, starved, victim  # noqa: E402
 import entries  # noqa: E402
 import trimming  # noqa: E402
 
 GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
 TOGETHER = 10  # victims that live at the same time, by default
+STARVED = 0.02  # of one processor
 
 
 def share(usable, options):
@@ -129,6 +132,7 @@ def main():
     parser.add_argument("--together", type=int, default=TOGETHER)
     parser.add_argument("--code-trims", type=int, default=0)
     parser.add_argument("--behind", action="store_true")
+    parser.add_argument("--starved", action="store_true")
     parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
@@ -143,9 +147,10 @@ def main():
     for entry in usable:
         entry.behind = options.behind and entry.computes
     shares = share(usable, options)
-    tallies = run_batches(flmem, shares, options)
-    if "busy" in groups:
-        tallies.append(exiting(flmem, victims, max(10, shares[0][1])))
+    with starved.share(STARVED) if options.starved else contextlib.nullcontext(()) as flmem.wrapper:
+        tallies = run_batches(flmem, shares, options)
+        if "busy" in groups:
+            tallies.append(exiting(flmem, victims, max(10, shares[0][1])))
     show(tallies, [entry for entry in chosen if entry.missing])
     total = collections.Counter()
     for tally in tallies:
