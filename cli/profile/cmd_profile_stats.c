@@ -34,7 +34,7 @@ static void print_profile_span(const struct flmem_heap_profile *p)
 	else
 		puts(", no sample yet");
 	if (p->began_late)
-		puts("began after its process: what it allocated before is not in the profile");
+		puts("began after its process: what was allocated before is not in the profile");
 }
 
 static void print_profile_samples(const struct flmem_heap_profile *p)

@@ -134,7 +134,11 @@ enum {
 	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
 	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are seen */
 	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take much time */
-	FLMEM_PROFILE_LATE = 16, /* the process ran before */
+	/*
+	 * The program ran before, or its parent in its memory: it was attached to, or is a child of
+	 * fork(). Times do not show it: a process may execute the program long after its start.
+	 */
+	FLMEM_PROFILE_LATE = 16,
 };
 
 struct flmem_profile_section {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -18,7 +17,6 @@
 #include "profiler/read_private.h"
 
 #define MS_MAX	   (UINT64_C(1) << 50)
-#define LATE_MS	   UINT64_C(2000)
 #define ROOM_FIRST 64U
 
 void *flmem_profile_reader_grow(struct flmem_profile_reader *reader, void *rows, size_t count,
@@ -149,20 +147,6 @@ static uint64_t largest_interval(const struct flmem_profile_header *h)
 		       : FLMEM_PROFILE_INTERVAL_MAX;
 }
 
-/*
- * A command that flmem starts is sampled some milliseconds after the start of its process; in older
- * profiles of a process that was attached to only the time shows it.
- */
-static bool has_begun_late(const struct flmem_profile_header *h)
-{
-	const long ticks = sysconf(_SC_CLK_TCK);
-
-	if (h->flags & FLMEM_PROFILE_LATE)
-		return true;
-	return ticks > 0 && h->start_boottime_ms > LATE_MS &&
-	       (h->start_boottime_ms - LATE_MS) / 1000 > h->start_time_ticks / (uint64_t)ticks;
-}
-
 /* ARENA_BITS in Objects/obmalloc.c, Include/internal/pycore_obmalloc.h of CPython. */
 static uint64_t arena_size_of(const struct flmem_profile_header *h)
 {
@@ -188,7 +172,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->start_time = h->start_time_ticks;
 	p->ending = ending_of(h);
 	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
-	p->began_late = has_begun_late(h);
+	p->began_late = h->flags & FLMEM_PROFILE_LATE;
 	p->duration_us = flmem_profile_reader_us(last_ms);
 	p->interval_bytes = h->interval_bytes;
 	p->interval_full_bytes = h->interval_now_bytes;

@@ -31,3 +31,18 @@ load profile_attach
 	[[ $(got redirected "$VICTIM") = 0* ]] || fail "$(got redirected "$VICTIM")"
 	assert_sound
 }
+
+@test "a program that its process executes after an attach has a whole profile" {
+	start_attachable "$FLMEM" profile run -o "$PROFILE" --
+	flmem profile stats "$PROFILE"
+	refute_output 'began after'
+	detach
+	attach
+	flmem profile stats "$PROFILE"
+	assert_output 'began after its process'
+	order exec
+	[ "$ANSWER" = ready ]
+	flmem profile stats "$PROFILE"
+	refute_output 'began after'
+	assert_sound
+}

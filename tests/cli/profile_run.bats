@@ -183,6 +183,7 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 		"$PROFILE.$child" "$child"
 	flmem profile stats "$PROFILE.$child"
 	assert_output 'program: [^ ]*/sampled'
+	assert_output 'began after its process' # what its parent had is not in it
 }
 
 @test "--follow-children: a child that executes a program has its own file, too" {
@@ -194,6 +195,7 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 		look 'sys.exit(not p.program.endswith("/sampled"))' "$own" || continue
 		PROFILE=$own
 		assert_sampled exact
+		look 'assert not p.flags & 16'
 		found=1
 		break
 	done

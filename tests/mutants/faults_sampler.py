@@ -122,8 +122,8 @@ FAULTS = (
           "if ((here >= sampler_thread.stack_low && here < sampler_thread.stack_top) ||\n"
           "\t    syscall(SYS_sigaltstack, NULL, &alternate) != 0 ||",
           "small stacks within that of the thread", ("cli.profile_handlers/array of the stack",)),
-    Fault("sample-in-child", CHILD, "sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)\n\t\tsampler_begin",
-          "1)\n\t\tsampler_begin", "leaving children alone",
+    Fault("sample-in-child", CHILD, "if (!(sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)) {", "if (0) {",
+          "leaving children alone",
           ("cli.profile_run/a child samples nothing",)),
     Fault("sample-wiped-child", LIFETIME, "return madvise(memory, size, MADV_WIPEONFORK) == 0;",
           "return memory && size;", "a child that does not write into its parent's profile",

@@ -136,8 +136,9 @@ struct flmem_heap_profile {
 	uint32_t pid;				   /* in its own PID namespace */
 	uint64_t start_time;			   /* of the process: clock ticks after boot */
 	enum flmem_heap_ending ending;
-	uint64_t started_us;	 /* since 1970-01-01 UTC */
-	bool began_late;	 /* the process ran before: older blocks are not known */
+	uint64_t started_us; /* since 1970-01-01 UTC */
+	/* The program, or its parent in its memory, ran before: older blocks are not known. */
+	bool began_late;
 	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
 	uint64_t interval_bytes; /* mean distance of samples, as chosen */
 	/* From some time on; larger where the file filled. */

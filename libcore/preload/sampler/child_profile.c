@@ -119,10 +119,13 @@ void sampler_begin_child_file(void)
 
 static void begin_or_sleep(void)
 {
-	if (sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)
-		sampler_begin_child_file();
-	else
+	if (!(sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)) {
 		sampler_life.dormant = 1;
+		return;
+	}
+	/* It may free what its parent had allocated. */
+	sampler_life.inherited.flags |= FLMEM_PROFILE_LATE;
+	sampler_begin_child_file();
 }
 
 /* At the place of the parent's file, with what its header has. */

@@ -267,6 +267,7 @@ static void clear_profile(void)
 	header->lost_bytes = header->peak_ms = header->end_ms = header->last_ms = 0;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
 	header->exec_count++;
+	header->flags &= ~(uint32_t)FLMEM_PROFILE_LATE; /* from its first instruction on */
 }
 
 /* Only what flmem itself would have written: offsets are used without further checks. */

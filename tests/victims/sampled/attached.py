@@ -177,6 +177,8 @@ def obey(order):
         return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
     elif word == "unseal":
         return unseal()
+    elif word == "exec":
+        os.execv(sys.executable, [sys.executable, "-B", __file__])
     elif word == "check":
         before = list(counts)
         while any(now <= then for now, then in zip(counts, before)):
