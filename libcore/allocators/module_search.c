@@ -41,16 +41,26 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name)
 	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
 }
 
-static bool is_sampler_module(const struct flmem_module *module)
+/* Its names alone do not show it: any library may export them. */
+bool flmem_module_is_sampler(const struct flmem_module *module)
 {
-	return flmem_module_exports(module, FLMEM_SAMPLER_STATE_SYMBOL);
+	static const char expected[] = FLMEM_SAMPLER_MARK;
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	struct flmem_symbol mark;
+	char found[sizeof(expected)];
+
+	return image && flmem_module_exports(module, FLMEM_SAMPLER_STATE_SYMBOL) &&
+	       flmem_module_exports(module, FLMEM_SAMPLER_ORDER_SYMBOL) &&
+	       flmem_image_find_dynamic(image, FLMEM_SAMPLER_MARK_SYMBOL, &mark) &&
+	       flmem_image_read_address(image, mark.value, found, sizeof(found)) &&
+	       memcmp(found, expected, sizeof(found)) == 0;
 }
 
 const struct flmem_module *flmem_modules_find_malloc(const struct flmem_modules *modules)
 {
 	for (size_t i = 0; i < modules->rank_count; i++)
 		if (flmem_module_exports(modules->by_rank[i], "malloc") &&
-		    !is_sampler_module(modules->by_rank[i]))
+		    !flmem_module_is_sampler(modules->by_rank[i]))
 			return modules->by_rank[i];
 	return NULL;
 }

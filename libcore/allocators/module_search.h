@@ -61,6 +61,9 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name);
 /* The same, also from .symtab where the module is searched deeply. */
 bool flmem_module_defines(const struct flmem_module *module, const char *name);
 
+/* flmem's own sampler, of a build that has its mark (preload/sampler_state.h). */
+bool flmem_module_is_sampler(const struct flmem_module *module);
+
 /*
  * The first in lookup order that exports malloc() and is not flmem's own sampler, which hands each
  * call on to the next one and takes no lock. NULL: there is none.

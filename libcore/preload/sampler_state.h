@@ -49,6 +49,13 @@ struct flmem_sampler_entries {
 	uint64_t unready;    /* objects that were just being loaded */
 };
 
+/*
+ * What the file of a sampler has under this name, read-only: another library may have a symbol of
+ * the same name, and a malloc() that does not hand calls on.
+ */
+#define FLMEM_SAMPLER_MARK_SYMBOL "flmem_sampler_mark"
+#define FLMEM_SAMPLER_MARK	  "flmem heap sampler: hands each call on to the next allocator"
+
 struct flmem_sampler_state {
 	uint64_t magic;
 	uint32_t version;

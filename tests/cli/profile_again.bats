@@ -46,3 +46,15 @@ load profile_attach
 	refute_output 'began after'
 	assert_sound
 }
+
+@test "a library that only has the names of the sampler gets no order" {
+	local library=$BATS_TEST_TMPDIR/libflmem-impostor.so
+	requires victim:allocators/impostor.so
+	cp "$FLMEM_VICTIMS/allocators/impostor.so" "$library"
+	start_attachable
+	order load "$library"
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 5 'a sampler of another version'
+	[ ! -e "$PROFILE" ]
+	assert_sound
+}

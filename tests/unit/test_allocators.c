@@ -87,6 +87,14 @@ static const struct row rows[] = {
 	{"a malloc that nobody knows, beside the sampler", {VICTIM("own-malloc")}, SAMPLER,
 	 {GLIBC(false), {FLMEM_ALLOCATOR_UNKNOWN, STATIC, true, NULL, NULL, "defines malloc"}}},
 
+	{"a malloc that nobody knows, with the names of the sampler", {VICTIM("glibc")},
+	 VICTIM("impostor.so"),
+	 {GLIBC(false), {FLMEM_ALLOCATOR_UNKNOWN, SHARED, true, NULL, NULL, "defines malloc"}}},
+	{"jemalloc behind the sampler, behind one with its names", {VICTIM("glibc")},
+	 VICTIM("impostor.so") ":" SAMPLER ":libjemalloc.so.2",
+	 {GLIBC(false), JEMALLOC(SHARED, false, ""),
+	  {FLMEM_ALLOCATOR_UNKNOWN, SHARED, true, NULL, NULL, "defines malloc"}}},
+
 	{"jemalloc", {VICTIM("jemalloc")}, NULL, {GLIBC(false), JEMALLOC(SHARED, true, "")}},
 	{"jemalloc, preloaded", {VICTIM("glibc")}, "libjemalloc.so.2",
 	 {GLIBC(false), JEMALLOC(SHARED, true, "")}},

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/module_search.h"
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "base/files/file_place.h"
@@ -151,7 +152,8 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 	};
 	int rc;
 
-	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_ORDER_SYMBOL, &function.address))
+	if (!flmem_module_is_sampler(attached->module) ||
+	    !flmem_module_symbol(attached->module, FLMEM_SAMPLER_ORDER_SYMBOL, &function.address))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d has loaded a sampler of another version of "
 				       "flmem; use that version, or restart the process",

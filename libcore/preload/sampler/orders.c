@@ -14,6 +14,10 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
 
+extern const char flmem_sampler_mark[sizeof(FLMEM_SAMPLER_MARK)]
+	__attribute__((visibility("default")));
+const char flmem_sampler_mark[sizeof(FLMEM_SAMPLER_MARK)] = FLMEM_SAMPLER_MARK;
+
 static const char attach_order[] = FLMEM_SAMPLER_ORDER_ATTACH;
 
 static void append_answer(char *answer, size_t size, const char *text)
