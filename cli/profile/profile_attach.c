@@ -46,6 +46,8 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 
 	if (r->preloaded)
 		return;
+	if (r->loaded_by && strcmp(r->loaded_by, "profile-ready") == 0)
+		puts("  its sampler was there from the start: flmem start --profile-ready");
 	printf("  redirected %" PRIu64 " entries of %" PRIu64 " objects\n", e->redirected,
 	       e->objects);
 	if (e->fixed)

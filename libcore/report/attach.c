@@ -35,6 +35,7 @@ char *flmem_report_attach_json(const char *command, const struct flmem_attach_re
 	flmem_json_add_value(root, unknown, "stopped_us", result->stopped_us);
 	flmem_json_add_value(root, unknown, "took_us", result->took_us);
 	cJSON_AddBoolToObject(root, "preloaded", result->preloaded);
+	flmem_json_add_text(root, "loaded_by", result->loaded_by);
 	cJSON_AddBoolToObject(root, "deleted", result->deleted);
 	if (result->engine == FLMEM_ATTACH_SAMPLER)
 		add_attach_entries(root, &result->entries);

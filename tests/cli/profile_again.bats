@@ -58,3 +58,32 @@ load profile_attach
 	[ ! -e "$PROFILE" ]
 	assert_sound
 }
+
+# loaded_by LOADED_BY PRELOADED [COMMAND]: of a process that COMMAND starts, attached to and detached twice.
+loaded_by() {
+	local _
+	start_attachable "${@:3}"
+	[ "$1" != profile-run ] || detach
+	for _ in 1 2; do
+		attach --json
+		assert_schema profile-attach
+		[ "$(field '[r["loaded_by"], r["preloaded"]]')" = "['$1', $2]" ] || fail "$output"
+		detach --json
+		assert_schema profile-detach
+		[ "$(field 'r["loaded_by"]')" = "$1" ] || fail "$output"
+	done
+	flmem profile attach --pid "$VICTIM" --dry-run --json
+	[ "$(field 'r["loaded_by"]')" = "$1" ] || fail "$output"
+	assert_sound
+}
+
+@test "attach and detach report what has loaded the sampler" {
+	loaded_by profile-run True "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/run.prof" --
+	loaded_by profile-ready False "$FLMEM" start --profile-ready --role client --
+	attach
+	assert_output 'its sampler was there from the start: flmem start --profile-ready'
+	loaded_by attach False
+	start_attachable
+	flmem profile attach --pid "$VICTIM" --dry-run --json
+	[ "$(field 'r["loaded_by"]')" = None ]
+}

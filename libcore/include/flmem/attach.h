@@ -66,7 +66,13 @@ struct flmem_attach_result {
 	struct flmem_u64 stopped_us;	     /* for how long it was borrowed */
 	/* Loading and redirecting, or writing the dump; all threads running. */
 	struct flmem_u64 took_us;
-	bool preloaded;			     /* the program calls the sampler without them */
+	bool preloaded; /* the program calls the sampler without them */
+	/*
+	 * What has loaded the sampler that the process has: "profile-run", "profile-ready" (of
+	 * flmem start) or "attach", also an earlier one; static. NULL: it has none, or that was not
+	 * found out; with jemalloc.
+	 */
+	const char *loaded_by;
 	bool deleted;			     /* at the detach the file had not this name any more */
 	struct flmem_attach_entries entries; /* with the sampler */
 };

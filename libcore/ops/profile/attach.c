@@ -320,12 +320,12 @@ static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 	return send_order(attempt, target, &attached, order, err);
 }
 
-static void take_entries(const struct flmem_sampler_state *state,
-			 struct flmem_attach_result *result)
+static void take_attached(const struct flmem_attached *attached, struct flmem_attach_result *result)
 {
-	const struct flmem_sampler_entries *from = &state->entries;
+	const struct flmem_sampler_entries *from = &attached->state.entries;
 
-	result->preloaded = state->preloaded != 0;
+	result->preloaded = attached->state.preloaded != 0;
+	result->loaded_by = flmem_attached_loaded_by(attached);
 	result->entries = (struct flmem_attach_entries){
 		.redirected = from->redirected,
 		.fixed = from->fixed,
@@ -345,7 +345,7 @@ static void read_attached_result(struct attach_attempt *attempt,
 
 	if (!flmem_target_inspection_renew(target, NULL) &&
 	    !flmem_attached_read(target, &attached, NULL) && attached.module)
-		take_entries(&attached.state, &attempt->result);
+		take_attached(&attached, &attempt->result);
 }
 
 static int plan_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
@@ -364,6 +364,7 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	int rc = check_attachable(attempt, target, attached, err);
 
+	attempt->result.loaded_by = flmem_attached_loaded_by(attached);
 	if (!rc && attempt->options.dry_run)
 		return plan_attach(attempt, target, attached, err);
 	if (!rc)
@@ -406,7 +407,7 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
 	attempt->result.deleted = is_profile_elsewhere(&target->process, attached->state.path);
-	take_entries(&attached->state, &attempt->result);
+	take_attached(attached, &attempt->result);
 	return send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 }
 

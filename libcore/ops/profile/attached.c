@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
+#include "ops/profile/prepare.h"
+
 static bool is_known_state(const struct flmem_sampler_state *state)
 {
 	return state->magic == FLMEM_SAMPLER_STATE_MAGIC &&
@@ -66,4 +69,17 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	if (!rc)
 		*ret_attached = found;
 	return rc;
+}
+
+/* `attach` loads a copy, under a name that nothing else has. */
+const char *flmem_attached_loaded_by(const struct flmem_attached *attached)
+{
+	const char *name;
+
+	if (!attached->module)
+		return NULL;
+	name = flmem_text_basename(attached->module->path);
+	if (strcmp(name, FLMEM_SAMPLER_LIBRARY) == 0)
+		return "profile-run";
+	return strcmp(name, FLMEM_SAMPLER_READY_LIBRARY) == 0 ? "profile-ready" : "attach";
 }

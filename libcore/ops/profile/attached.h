@@ -22,6 +22,9 @@ struct flmem_attached {
 int flmem_attached_read(const struct flmem_target_inspection *target,
 			struct flmem_attached *ret_attached, struct flmem_error *err);
 
+/* What has loaded it, as in flmem_attach_result; NULL: there is none. */
+const char *flmem_attached_loaded_by(const struct flmem_attached *attached);
+
 /* What the process does in malloc() from then on, and to load the sampler. */
 extern const struct flmem_syscall_table flmem_attached_syscalls;
 
