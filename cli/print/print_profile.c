@@ -119,7 +119,7 @@ void print_profile_more(size_t count)
 
 void print_profile_notes(const struct flmem_heap_profile *profile)
 {
-	char shown[PATH_SHOWN];
+	char shown[PATH_SHOWN], cut[FLMEM_HEAP_CUT_TEXT_MAX];
 
 	flmem_text_escape(profile->path, shown, sizeof(shown));
 	if (profile->ending == FLMEM_HEAP_RUNNING)
@@ -133,8 +133,8 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			"of Python's multiprocessing do, or runs on another host\n",
 			shown);
 	if (profile->cut)
-		fprintf(stderr, "flmem: '%s' is cut short: amounts that it lacks are not counted\n",
-			shown);
+		fprintf(stderr, "flmem: '%s' is cut short: %s; copy it again, with all its bytes\n",
+			shown, flmem_heap_cut_text(profile, cut, sizeof(cut)));
 	if (has_stacks_without_native(profile))
 		fprintf(stderr,
 			"flmem: '%s': stacks that have Python frames only are shown as one; "

@@ -84,14 +84,17 @@ static void print_profile_finding(const struct flmem_heap_profile *p,
 	print_profile_own_frame(p, finding->frame, finding->own_frame, "    ");
 }
 
-static void print_folder_changes(const struct flmem_heap_folder *folder, size_t index,
-				 enum flmem_heap_measure measure,
-				 const struct flmem_heap_comparison *comparison, size_t limit)
+/* Returns how many are shown. */
+static size_t print_folder_changes(const struct flmem_heap_folder *folder, size_t index,
+				   enum flmem_heap_measure measure,
+				   const struct flmem_heap_comparison *comparison, size_t limit)
 {
 	const struct flmem_heap_profile *const pair[2] = {folder->profiles[folder->baseline],
 							  folder->profiles[index]};
 
-	for (size_t i = 0, shown = 0; i < comparison->count && shown < limit; i++) {
+	size_t shown = 0;
+
+	for (size_t i = 0; i < comparison->count && shown < limit; i++) {
 		const struct flmem_heap_difference *row = &comparison->rows[i];
 
 		if (!flmem_heap_is_change(pair, row, measure))
@@ -99,6 +102,29 @@ static void print_folder_changes(const struct flmem_heap_folder *folder, size_t 
 		shown++;
 		print_profile_difference(pair, measure, row);
 	}
+	return shown;
+}
+
+/* What stands out in one profile. */
+static void print_analysis(const struct flmem_heap_folder *folder, size_t index,
+			   enum flmem_heap_measure measure,
+			   const struct flmem_heap_analysis *analysis, size_t limit)
+{
+	const struct flmem_heap_profile *p = folder->profiles[index];
+	const char *few = flmem_heap_leaks_too_few(p);
+	size_t shown = analysis->finding_count + (few != NULL);
+	char name[FLMEM_HEAP_FRAME_TEXT_MAX];
+
+	printf("\n%s\n", name_in_folder(p, name, sizeof(name)));
+	if (few)
+		printf("  growth: not enough to conclude: %s\n", few);
+	for (size_t k = 0; k < analysis->finding_count; k++)
+		print_profile_finding(p, &analysis->findings[k]);
+	if (index != folder->baseline)
+		shown += print_folder_changes(folder, index, measure, &analysis->comparison, limit);
+	if (!shown)
+		puts("  nothing stands out");
+	print_profile_notes(p);
 }
 
 static void print_folder(const struct analyze_options *o, const struct flmem_heap_folder *folder,
@@ -106,22 +132,10 @@ static void print_folder(const struct analyze_options *o, const struct flmem_hea
 			 const struct flmem_heap_analysis *analyses)
 {
 	size_t limit = o->profile.limit ? o->profile.limit : CHANGES_SHOWN;
-	char name[FLMEM_HEAP_FRAME_TEXT_MAX];
 
 	print_folder_totals(folder);
-	for (size_t i = 0; i < folder->count; i++) {
-		const struct flmem_heap_profile *p = folder->profiles[i];
-
-		printf("\n%s\n", name_in_folder(p, name, sizeof(name)));
-		if (flmem_heap_leaks_too_few(p))
-			printf("  growth: not enough to conclude: %s\n",
-			       flmem_heap_leaks_too_few(p));
-		for (size_t k = 0; k < analyses[i].finding_count; k++)
-			print_profile_finding(p, &analyses[i].findings[k]);
-		if (i != folder->baseline)
-			print_folder_changes(folder, i, measure, &analyses[i].comparison, limit);
-		print_profile_notes(p);
-	}
+	for (size_t i = 0; i < folder->count; i++)
+		print_analysis(folder, i, measure, &analyses[i], limit);
 	for (size_t i = 0; i < folder->unread_count; i++)
 		fprintf(stderr, "flmem: left out: %s\n", folder->unread[i].reason);
 }

@@ -125,20 +125,31 @@ static void print_rounds(const struct flmem_heap_profile *p)
 	}
 }
 
-static void print_stats(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
-			const struct flmem_heap_row *rows, size_t count)
+/* No heading without a line below it. */
+static void print_largest(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
+			  const struct flmem_heap_row *rows, size_t count)
 {
 	char bytes[FORMAT_MAX];
 
-	print_facts(p);
-	print_profile_counts(p);
-	print_rounds(p);
-	printf("\nlargest by %s:\n", flmem_heap_measure_name(measure));
+	if (count && rows[0].own.bytes[measure])
+		printf("\nlargest by %s:\n", flmem_heap_measure_name(measure));
+	else if (p->unknown[measure])
+		printf("\nlargest by %s: unknown: %s\n", flmem_heap_measure_name(measure),
+		       p->unknown[measure]);
 	for (size_t i = 0; i < count && rows[i].own.bytes[measure]; i++) {
 		printf("%11s  ", format_bytes(rows[i].own.bytes[measure], bytes));
 		print_profile_frame(p, rows[i].frame);
 		print_profile_own_frame(p, rows[i].frame, rows[i].own_frame, OWN_LINE_INDENT);
 	}
+}
+
+static void print_stats(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
+			const struct flmem_heap_row *rows, size_t count)
+{
+	print_facts(p);
+	print_profile_counts(p);
+	print_rounds(p);
+	print_largest(p, measure, rows, count);
 	print_profile_notes(p);
 }
 

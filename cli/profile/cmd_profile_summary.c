@@ -36,8 +36,11 @@ static void print_summary(const struct flmem_heap_profile *p, enum flmem_heap_me
 	size_t more = count;
 	char total[FORMAT_MAX], own[FORMAT_MAX];
 
-	printf("%11s%8s%11s%8s  function (by %s)\n", "total", "", "own", "",
-	       flmem_heap_measure_name(measure));
+	if (count && rows[0].total.bytes[measure])
+		printf("%11s%8s%11s%8s  function (by %s)\n", "total", "", "own", "",
+		       flmem_heap_measure_name(measure));
+	else
+		printf("no function has any (by %s)\n", flmem_heap_measure_name(measure));
 	for (size_t i = 0; i < count && rows[i].total.bytes[measure]; i++) {
 		printf("%11s%7.1f%%%11s%7.1f%%  ",
 		       format_bytes(rows[i].total.bytes[measure], total),

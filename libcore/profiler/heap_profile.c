@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/heap_profile.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "profiler/amounts.h"
@@ -13,6 +14,12 @@ static const char *const measure_names[] = {FLMEM_HEAP_MEASURES(NAME_ROW)};
 #define NAME_ROW(name, text) [FLMEM_HEAP_STACKS_##name] = (text),
 static const char *const stacks_names[] = {FLMEM_HEAP_STACKS(NAME_ROW)};
 #undef NAME_ROW
+
+#define PART_ROW(name, word, text) {word, text},
+static const struct {
+	const char *name, *text;
+} parts[] = {FLMEM_HEAP_PARTS(PART_ROW)};
+#undef PART_ROW
 
 #define NAME_ROW(name, text) [FLMEM_HEAP_##name] = (text),
 static const char *const ending_names[] = {FLMEM_HEAP_ENDINGS(NAME_ROW)};
@@ -31,6 +38,31 @@ const char *flmem_heap_measure_name(enum flmem_heap_measure measure)
 const char *flmem_heap_stacks_name(enum flmem_heap_stacks stacks)
 {
 	return stacks_names[stacks];
+}
+
+const char *flmem_heap_part_name(enum flmem_heap_part part)
+{
+	return parts[part].name;
+}
+
+char *flmem_heap_cut_text(const struct flmem_heap_profile *profile, char *out, size_t size)
+{
+	const char *separator = "its amounts are whole; it lacks all or some of: ";
+	size_t used = 0;
+
+	if (!profile->lacks)
+		snprintf(out, size, "nothing that was recorded is missing");
+	else if (FLMEM_HEAP_LACKS(profile, AMOUNTS) || FLMEM_HEAP_LACKS(profile, STACKS))
+		snprintf(out, size, "amounts that it lacks are not counted");
+	else
+		for (size_t i = 0; i < FLMEM_HEAP_PART_COUNT && used < size; i++) {
+			if (!(profile->lacks >> i & 1U))
+				continue;
+			used += (size_t)snprintf(out + used, size - used, "%s%s", separator,
+						 parts[i].text);
+			separator = ", ";
+		}
+	return out;
 }
 
 void flmem_heap_profile_free(struct flmem_heap_profile *profile)

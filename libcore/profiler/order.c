@@ -101,6 +101,12 @@ static int check_rounds(const struct flmem_heap_profile *p, bool *ret_complete,
 	if (any)
 		return 0;
 	flmem_text_escape(p->path, shown, sizeof(shown));
+	if (FLMEM_HEAP_LACKS(p, ROUNDS))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is cut before its last rounds, and has no record of "
+				       "those that --round names; copy it again, with all its "
+				       "bytes",
+				       shown);
 	if (!known)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' has no rounds; leave out --round", shown);
@@ -157,6 +163,8 @@ int flmem_heap_select_rounds(struct flmem_heap_profile *profile, uint64_t first_
 			     uint64_t last_round, struct flmem_error *err)
 {
 	static const char full[] = "the file was full before the last of these rounds";
+	static const char cut[] = "the file was cut before all that it has of rounds; copy it "
+				  "again, with all its bytes";
 	bool complete;
 	int rc;
 
@@ -171,9 +179,11 @@ int flmem_heap_select_rounds(struct flmem_heap_profile *profile, uint64_t first_
 	add_selected(profile);
 	forget_measure(profile, FLMEM_HEAP_PEAK,
 		       "the file does not record how the peak of a round divides into sites");
-	if (!complete) {
-		forget_measure(profile, FLMEM_HEAP_ALLOCATED, full);
-		forget_measure(profile, FLMEM_HEAP_FREED, full);
+	if (!complete || FLMEM_HEAP_LACKS(profile, ROUNDS)) {
+		forget_measure(profile, FLMEM_HEAP_ALLOCATED, complete ? cut : full);
+		forget_measure(profile, FLMEM_HEAP_FREED, complete ? cut : full);
 	}
+	if (FLMEM_HEAP_LACKS(profile, SURVIVORS))
+		forget_measure(profile, FLMEM_HEAP_LIVE, cut);
 	return 0;
 }

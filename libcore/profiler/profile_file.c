@@ -165,11 +165,23 @@ int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_fil
 	return 0;
 }
 
+static uint32_t records_used(const struct flmem_profile_section *s)
+{
+	return s->used < s->capacity ? s->used : s->capacity;
+}
+
+bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
+			      enum flmem_profile_section_index section)
+{
+	return flmem_profile_file_count(file, section) <
+	       records_used(&file->header.section[section]);
+}
+
 uint32_t flmem_profile_file_count(const struct flmem_profile_file *file,
 				  enum flmem_profile_section_index section)
 {
 	const struct flmem_profile_section *s = &file->header.section[section];
-	uint64_t count = s->used < s->capacity ? s->used : s->capacity;
+	uint64_t count = records_used(s);
 	uint64_t present = s->offset < file->size ? (file->size - s->offset) / s->record_size : 0;
 
 	return (uint32_t)(count < present ? count : present);

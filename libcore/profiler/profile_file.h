@@ -53,6 +53,10 @@ bool flmem_profile_file_visit(const struct flmem_profile_file *file,
 			      bool (*visit)(void *context, uint32_t index, const void *record),
 			      void *context);
 
+/* Whether the file was cut before the last record of a section. */
+bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
+			      enum flmem_profile_section_index section);
+
 /* A string of the file; false if it does not hold together. */
 bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t index,
 			       char out[FLMEM_PROFILE_STRING_MAX + 1], size_t *ret_length);

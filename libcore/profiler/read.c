@@ -156,6 +156,30 @@ static uint64_t arena_size_of(const struct flmem_profile_header *h)
 	return h->python_version >= 0x030a0000 ? UINT64_C(1) << 20 : UINT64_C(256) << 10;
 }
 
+static uint32_t find_lacking_parts(const struct flmem_profile_file *file)
+{
+#define LACKING_ROW(section, part)                                      \
+	{                                                               \
+		FLMEM_PROFILE_SECTION_##section, FLMEM_HEAP_PART_##part \
+	}
+	static const struct {
+		enum flmem_profile_section_index section;
+		enum flmem_heap_part part;
+	} rows[] = {
+		LACKING_ROW(STRINGS, STACKS),  LACKING_ROW(FRAMES, STACKS),
+		LACKING_ROW(NODES, STACKS),    LACKING_ROW(SITES, AMOUNTS),
+		LACKING_ROW(CELLS, ROUNDS),    LACKING_ROW(ROUNDS, ROUNDS),
+		LACKING_ROW(LIVE, SURVIVORS),  LACKING_ROW(TIMELINE, TIMELINE),
+		LACKING_ROW(MODULES, MODULES),
+	};
+#undef LACKING_ROW
+	uint32_t lacks = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		lacks |= (uint32_t)flmem_profile_file_lacks(file, rows[i].section) << rows[i].part;
+	return lacks;
+}
+
 static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -181,6 +205,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->peak_bytes = h->totals.peak_bytes;
 	p->peak_at_us = flmem_profile_reader_us(h->peak_ms);
 	p->cut = file->cut;
+	p->lacks = find_lacking_parts(file);
 	if (h->python_state != FLMEM_PROFILE_PYTHON_READ)
 		p->no_python = python_states[h->python_state];
 	p->arena_size = arena_size_of(h);

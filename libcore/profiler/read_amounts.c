@@ -76,7 +76,9 @@ static bool add_site(void *context, uint32_t index, const void *record)
 	p->sites[p->site_count] = (struct flmem_heap_site){
 		.node = node ? node - 1 : 0,
 		.arenas = is_arena_site(p, from, node ? node - 1 : 0),
-		.oldest_us = FLMEM_UNKNOWN("nothing of it is live"),
+		.oldest_us = FLMEM_UNKNOWN(FLMEM_HEAP_LACKS(p, SURVIVORS)
+						   ? "the file was cut before what is live"
+						   : "nothing of it is live"),
 	};
 	fill_amounts(&reader->file->header, from, &p->sites[p->site_count++].amounts);
 	reader->site_map[index] = (uint32_t)p->site_count;
@@ -101,7 +103,7 @@ static bool add_change(void *context, uint32_t index, const void *record)
 
 	(void)index;
 	if (!site || round == FLMEM_HEAP_NO_ROUND) {
-		p->skipped++;
+		p->skipped += !site || !FLMEM_HEAP_LACKS(p, ROUNDS);
 		return true;
 	}
 	changes = flmem_profile_reader_grow(reader, p->changes, p->change_count, sizeof(*changes));

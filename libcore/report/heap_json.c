@@ -24,6 +24,15 @@ static void add_rounds(cJSON *row, const struct flmem_heap_profile *p)
 	}
 }
 
+static void add_lacking_parts(cJSON *row, const struct flmem_heap_profile *p)
+{
+	cJSON *list = cJSON_AddArrayToObject(row, "lacks");
+
+	for (enum flmem_heap_part part = 0; part < FLMEM_HEAP_PART_COUNT; part++)
+		if (p->lacks >> part & 1U)
+			cJSON_AddItemToArray(list, cJSON_CreateString(flmem_heap_part_name(part)));
+}
+
 static void add_selected_rounds(cJSON *row, const struct flmem_heap_profile *p)
 {
 	cJSON *selected;
@@ -89,6 +98,7 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	flmem_json_add_text(row, "no_python", p->no_python);
 	cJSON_AddBoolToObject(row, "changing", p->changing);
 	cJSON_AddBoolToObject(row, "cut", p->cut);
+	add_lacking_parts(row, p);
 	flmem_json_add_u64(row, "skipped_records", p->skipped);
 	flmem_json_add_u64(row, "lost_samples", p->lost_samples);
 	flmem_json_add_u64(row, "untaken_samples", p->untaken_samples);

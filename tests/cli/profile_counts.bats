@@ -125,7 +125,8 @@ for round in range(10):
 	head -c 5000 "$PROFILE" >"$cut"
 	flmem profile stats "$cut"
 	assert_status 0
-	assert_output $'\nbytes( +-){4}\n' $'\nallocations( +-){4}\nstacks: -\n'
+	assert_output $'\nbytes( +-){4}\n' $'\nallocations( +-){4}\nstacks: -\n' \
+		$'\n\nlargest by peak: unknown: the file was cut before its amounts'
 	flmem profile table "$cut"
 	assert_status 0
 	assert_output $'\n( +-){4}  total'
@@ -147,6 +148,39 @@ assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
 	flmem profile analyze "$BATS_TEST_TMPDIR/runs"
 	assert_status 0
 	assert_stderr 'left out: .*cut.prof.: the file was cut before its amounts'
+}
+
+@test "a copy that lacks what is behind its amounts has them whole, and is not called damaged" {
+	local cut=$BATS_TEST_TMPDIR/cut.prof end
+	record 'keep(1 << 20)' --native
+	end=$(look 'print(p.section[9][0])')
+	head -c "$end" "$PROFILE" >"$cut"
+	flmem profile stats --stack native "$cut"
+	assert_status 0
+	assert_stderr 'cut short: its amounts are whole; it lacks all or some of: the files of native code; copy it again'
+	[[ $stderr != *"hold together"* ]] || fail "$stderr"
+	assert_output $'\nlargest by peak:\n +[0-9]'
+	flmem profile stats --json "$cut"
+	assert_schema profile-stats
+	examine 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert p["lacks"] == ["modules"] and p["cut"] and not p["skipped_records"], p'
+	flmem profile flamegraph --stack native -o "$BATS_TEST_TMPDIR/page.html" "$cut"
+	grep -q 'cut short: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
+}
+
+@test "no heading stands above nothing" {
+	local verb folder=$BATS_TEST_TMPDIR/runs
+	mkdir "$folder"
+	"$FLMEM" profile run -o "$PROFILE" --limit 1M -- /bin/true
+	flmem profile stats "$PROFILE"
+	refute_output 'largest by'
+	flmem profile summary "$PROFILE"
+	assert_output '^no function has any \(by peak\)'
+	cp "$PROFILE" "$folder/1.prof"
+	cp "$PROFILE" "$folder/2.prof"
+	flmem profile analyze "$folder"
+	assert_output $'\n2.prof\n  growth: not enough'
 }
 
 @test "a program with a malloc() of its own: the profile names that, and has no block" {

@@ -77,6 +77,111 @@ static void amounts_that_are_there_are_known(void **state)
 	maker_clear(&m);
 }
 
+/* Two rounds, one native frame in a module, and what is live. */
+static void make_whole(struct profile_maker *m)
+{
+	uint32_t frame, node, module = 0;
+
+	maker_init(m);
+	maker_module(m, "/lib/libtorch.so");
+	frame = maker_native(m, 0x1000, module);
+	node = maker_node(m, FLMEM_PROFILE_ROOT, frame);
+	maker_site(m, node, 3 * MIB, MIB);
+	for (uint32_t round = 1; round <= 2; round++) {
+		maker_round(m, round, round * 1000);
+		maker_cell(m, 0, round, MIB, 0);
+		maker_live(m, 0, round, round * 1000, MIB);
+		maker_moment(m, round, round * 1000, 500 * MIB, MIB);
+	}
+}
+
+#define PART(name) (1U << FLMEM_HEAP_PART_##name)
+
+/* Records that lead to what was cut off are no damage, and what is unknown is named. */
+static void what_is_cut_off_behind_the_amounts_is_named(void **state)
+{
+	static const struct {
+		enum flmem_profile_section_index end; /* the first section that is lost */
+		uint32_t lacks;
+	} rows[] = {
+		{FLMEM_PROFILE_SECTION_CELLS,
+		 PART(ROUNDS) | PART(SURVIVORS) | PART(TIMELINE) | PART(MODULES)},
+		{FLMEM_PROFILE_SECTION_LIVE,
+		 PART(ROUNDS) | PART(SURVIVORS) | PART(TIMELINE) | PART(MODULES)},
+		{FLMEM_PROFILE_SECTION_ROUNDS, PART(ROUNDS) | PART(TIMELINE) | PART(MODULES)},
+		{FLMEM_PROFILE_SECTION_TIMELINE, PART(TIMELINE) | PART(MODULES)},
+		{FLMEM_PROFILE_SECTION_MODULES, PART(MODULES)},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[FLMEM_HEAP_CUT_TEXT_MAX];
+		struct flmem_heap_profile *p;
+		struct profile_maker m;
+
+		make_whole(&m);
+		p = read_first(&m, m.header->section[rows[i].end].offset);
+		assert_true(p->cut);
+		assert_int_equal(p->skipped, 0);
+		assert_int_equal(p->lacks, rows[i].lacks);
+		assert_int_equal(p->totals.bytes[FLMEM_HEAP_ALLOCATED], 3 * MIB);
+		assert_int_equal(p->frame_count, 1);
+		assert_non_null(strstr(p->frames[0].unresolved, "cut before its modules"));
+		if (rows[i].lacks & PART(SURVIVORS))
+			assert_non_null(strstr(p->sites[0].oldest_us.unknown, "was cut"));
+		flmem_heap_cut_text(p, text, sizeof(text));
+		assert_non_null(strstr(text, "its amounts are whole"));
+		assert_non_null(strstr(text, "the files of native code"));
+		flmem_heap_profile_free(p);
+		maker_clear(&m);
+	}
+}
+
+static void a_cut_of_unused_room_lacks_nothing(void **state)
+{
+	char text[FLMEM_HEAP_CUT_TEXT_MAX];
+	struct flmem_heap_profile *p;
+	struct profile_maker m;
+
+	(void)state;
+	make_whole(&m);
+	p = read_first(&m, m.size - 1);
+	assert_true(p->cut);
+	assert_int_equal(p->lacks, 0);
+	assert_string_equal(flmem_heap_cut_text(p, text, sizeof(text)),
+			    "nothing that was recorded is missing");
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
+/* What a round did is not 0 where its records are missing. */
+static void rounds_of_a_cut_file_are_unknown(void **state)
+{
+	struct flmem_heap_request request = {
+		.path = path, .by_round = true, .first_round = 1, .last_round = 1};
+	struct flmem_heap_profile *p = NULL;
+	struct flmem_error err = {0};
+	struct profile_maker m;
+	uint64_t rounds;
+
+	(void)state;
+	make_whole(&m);
+	rounds = m.header->section[FLMEM_PROFILE_SECTION_ROUNDS].offset;
+	maker_write(&m, path, rounds + sizeof(struct flmem_profile_round));
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_non_null(strstr(p->unknown[FLMEM_HEAP_ALLOCATED], "cut before"));
+	assert_non_null(p->unknown[FLMEM_HEAP_FREED]);
+	assert_null(p->unknown[FLMEM_HEAP_LIVE]);
+	assert_int_equal(p->totals.bytes[FLMEM_HEAP_LIVE], MIB);
+	flmem_heap_profile_free(p);
+	request.first_round = request.last_round = 2;
+	assert_int_equal(flmem_heap_profile_read(&request, &p, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "is cut before its last rounds"));
+	maker_write(&m, path, m.header->section[FLMEM_PROFILE_SECTION_LIVE].offset);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, &err), FLMEM_EUSAGE);
+	maker_clear(&m);
+}
+
 /* One in which nothing was sampled has none, wherever it ends. */
 static void no_samples_are_no_amounts(void **state)
 {
@@ -97,6 +202,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(amounts_that_were_cut_off_are_unknown),
 		cmocka_unit_test(amounts_that_are_there_are_known),
+		cmocka_unit_test(what_is_cut_off_behind_the_amounts_is_named),
+		cmocka_unit_test(a_cut_of_unused_room_lacks_nothing),
+		cmocka_unit_test(rounds_of_a_cut_file_are_unknown),
 		cmocka_unit_test(no_samples_are_no_amounts),
 	};
 	int fd = mkstemp(path), failed;

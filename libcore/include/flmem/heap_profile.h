@@ -130,6 +130,28 @@ enum flmem_heap_ending {
 /* "ended", ...; static. */
 FLMEM_API const char *flmem_heap_ending_name(enum flmem_heap_ending ending);
 
+/* What a file that was cut lacks all or some of; in its order. X(NAME, name, text) */
+#define FLMEM_HEAP_PARTS(X)                                                            \
+	X(STACKS, "stacks", "stacks")                                                  \
+	X(AMOUNTS, "amounts", "amounts")                                               \
+	X(ROUNDS, "rounds", "what was done in each round")                             \
+	X(SURVIVORS, "survivors", "when and in which round live memory was allocated") \
+	X(TIMELINE, "timeline", "memory over time")                                    \
+	X(MODULES, "modules", "the files of native code")
+
+enum flmem_heap_part {
+#define FLMEM_HEAP_PART_ENUM(name, word, text) FLMEM_HEAP_PART_##name,
+	FLMEM_HEAP_PARTS(FLMEM_HEAP_PART_ENUM)
+#undef FLMEM_HEAP_PART_ENUM
+	FLMEM_HEAP_PART_COUNT
+};
+
+/* "stacks", ...; static. */
+FLMEM_API const char *flmem_heap_part_name(enum flmem_heap_part part);
+
+/* Whether the profile lacks all or some of a part, since its file was cut. */
+#define FLMEM_HEAP_LACKS(profile, part) ((profile)->lacks >> FLMEM_HEAP_PART_##part & 1U)
+
 struct flmem_heap_profile {
 	char *path;
 	const char *program, *command, *allocator; /* untrusted; "" if not recorded */
@@ -158,6 +180,7 @@ struct flmem_heap_profile {
 	const char *unrecorded;
 	bool changing;	       /* was written while it was read: sums may be off by a few samples */
 	bool cut;	       /* the file is shorter than it was */
+	uint32_t lacks;	       /* where it is cut: bits 1 << enum flmem_heap_part */
 	uint64_t skipped;      /* records that did not hold together */
 	uint64_t lost_samples; /* for which there was no room, and: */
 	uint64_t untaken_samples; /* in signal handlers, or too many threads sampled at once */
@@ -235,6 +258,16 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_r
  * there. Static.
  */
 FLMEM_API const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *profile);
+
+/* Buffer size for flmem_heap_cut_text(). */
+#define FLMEM_HEAP_CUT_TEXT_MAX 320
+
+/*
+ * Of a profile that is cut: what is known nevertheless, and what it lacks: "its amounts are whole;
+ * it lacks all or some of: memory over time". Returns `out`.
+ */
+FLMEM_API char *flmem_heap_cut_text(const struct flmem_heap_profile *profile, char *out,
+				    size_t size);
 
 /* NULL is allowed. */
 FLMEM_API void flmem_heap_profile_free(struct flmem_heap_profile *profile);

@@ -31,6 +31,20 @@ static void put_measure_totals(struct flmem_buf *out, const struct flmem_heap_pr
 				 p->last_round);
 }
 
+static void put_damage(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	char cut[FLMEM_HEAP_CUT_TEXT_MAX];
+
+	if (p->cut)
+		flmem_buf_printf(out, "<p class=\"warning\">The file is cut short: %s.</p>\n",
+				 flmem_heap_cut_text(p, cut, sizeof(cut)));
+	if (p->skipped)
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">The file is damaged; %" PRIu64
+				 " records were left out.</p>\n",
+				 p->skipped);
+}
+
 static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	if (p->no_python)
@@ -56,11 +70,7 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 		flmem_markup_text(out, p->lost_children_reason);
 		flmem_buf_puts(out, ").</p>\n");
 	}
-	if (p->cut || p->skipped)
-		flmem_buf_printf(out,
-				 "<p class=\"warning\">The file is %s; %" PRIu64
-				 " records were left out.</p>\n",
-				 p->cut ? "cut short" : "damaged", p->skipped);
+	put_damage(out, p);
 }
 
 static void put_interval_and_bytes(struct flmem_buf *out, const struct flmem_heap_profile *p)
