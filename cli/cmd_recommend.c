@@ -196,6 +196,18 @@ static void problem_error(const struct flmem_input_problem *problem, struct flme
 		flmem_error_set(ret_error, problem->code, 0, "%s: %s", file, problem->message);
 }
 
+/*
+ * Whether a heap profile was too short to show whether memory grows, of which the finding would be
+ * a warning. A check that could not decide has not passed.
+ */
+static bool lacks_growth(const struct flmem_recommendations *found, enum flmem_severity limit)
+{
+	for (size_t i = 0; i < found->problem_count; i++)
+		if (found->problems[i].code == FLMEM_EUNDECIDED)
+			return limit != FLMEM_SEVERITY_ERROR;
+	return false;
+}
+
 /* Unreadable inputs outrank findings: the unchecked part may be worse. */
 static int status_of(const struct recommend_options *o, const struct flmem_recommendations *found)
 {
@@ -203,10 +215,11 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 
 	if (flmem_recommendations_failures(found))
 		return flmem_code_exit_status(FLMEM_EPARTLY);
-	if (o->fail_on && !flmem_severity_find(o->fail_on, &limit, NULL) &&
-	    flmem_recommendations_count(found, limit))
+	if (!o->fail_on || flmem_severity_find(o->fail_on, &limit, NULL))
+		return 0;
+	if (flmem_recommendations_count(found, limit))
 		return flmem_code_exit_status(FLMEM_EFINDINGS);
-	return 0;
+	return lacks_growth(found, limit) ? flmem_code_exit_status(FLMEM_EUNDECIDED) : 0;
 }
 
 /* If no input could be checked, the last problem is the error. Returns its status, or 0. */
@@ -532,12 +545,14 @@ const struct cmd cmd_recommend = {
 		"effect, or will be refused, each with file, line, current and proposed value. "
 		"Folders are searched; files without matching rules are ignored. An input that "
 		"cannot be read is reported on standard error, and the others are still checked "
-		"(exit status 8, or 2 if none could be checked); a path that holds nothing to "
-		"check is a warning.\n\n"
+		"(exit status 8, or 2 if none could be checked), as is a heap profile that was cut "
+		"short; a path that holds nothing to check is a warning.\n\n"
 		"A recording of flmem watch given as a path is checked for rising memory, reached "
 		"limits, and whether memory_gc_rounds of the given jobs fits; a heap profile of "
 		"flmem profile for code whose memory grows with the rounds, or is most of the "
-		"peak. A kernel log (dmesg, journalctl -k) is checked for processes killed out of "
+		"peak; where it is too short to show growth, --fail-on warning or info ends with "
+		"9 if nothing else is found. A kernel log (dmesg, journalctl -k) is checked for "
+		"processes killed out of "
 		"memory, the log of a job for PyTorch's CUDA out of memory.\n\n"
 		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
 		"whether jemalloc, arenas and decay times are in force as configured, and what a "

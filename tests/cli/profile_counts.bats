@@ -169,6 +169,31 @@ assert p["lacks"] == ["modules"] and p["cut"] and not p["skipped_records"], p'
 	grep -q 'cut short: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
 }
 
+# recommended STATUS OPTIONS...: how recommend ends.
+recommended() {
+	flmem recommend "${@:2}"
+	assert_status "$1"
+}
+
+@test "recommend: what a profile could not show has not passed" {
+	local cut=$BATS_TEST_TMPDIR/cut.prof lost=$BATS_TEST_TMPDIR/lost.prof end
+	record 'keep(1 << 20)'
+	end=$(look 'print(p.section[5][0])')
+	head -c "$end" "$PROFILE" >"$cut"
+	head -c 5000 "$PROFILE" >"$lost"
+	recommended 0 "$PROFILE"
+	recommended 0 --fail-on error "$PROFILE"
+	recommended 9 --fail-on warning "$PROFILE"
+	assert_stderr 'warning: .*growth was not checked: less than 10 s'
+	recommended 8 "$cut"
+	assert_stderr 'cut short, and growth was not checked: its amounts are whole; it lacks'
+	recommended 8 --fail-on error "$cut"
+	recommended 8 --fail-on warning "$PROFILE" "$cut"
+	recommended 2 --fail-on warning "$lost"
+	assert_stderr 'the file was cut before its amounts'
+	recommended 8 --fail-on warning "$PROFILE" "$lost"
+}
+
 @test "no heading stands above nothing" {
 	local verb folder=$BATS_TEST_TMPDIR/runs
 	mkdir "$folder"
@@ -181,6 +206,16 @@ assert p["lacks"] == ["modules"] and p["cut"] and not p["skipped_records"], p'
 	cp "$PROFILE" "$folder/2.prof"
 	flmem profile analyze "$folder"
 	assert_output $'\n2.prof\n  growth: not enough'
+	record 'a = bytearray(1 << 20)
+b = bytearray(1 << 20)
+c = bytearray(1 << 20)
+for round in range(8):
+    announce(round)
+    d = bytearray(1 << 20)'
+	cp "$PROFILE" "$folder/1.prof"
+	cp "$PROFILE" "$folder/2.prof"
+	flmem profile analyze "$folder"
+	assert_output $'\n2.prof\n  nothing stands out$'
 }
 
 @test "a program with a malloc() of its own: the profile names that, and has no block" {

@@ -16,6 +16,29 @@ static int refuse_heap_dump(const struct flmem_heap_profile *profile, struct flm
 			       "table and diff, or sample with flmem profile attach");
 }
 
+static int refuse_lacking(const struct flmem_heap_profile *profile, struct flmem_error *why)
+{
+	const char *lacks = flmem_heap_lacks_amounts(profile);
+
+	return lacks ? flmem_error_set(why, FLMEM_EUSAGE, 0, "%s", lacks) : 0;
+}
+
+/* What a file that was cut lacks, its rules could not see: as an input that cannot be read. */
+static int note_cut(const struct flmem_heap_profile *profile, const char *path,
+		    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	char text[FLMEM_HEAP_CUT_TEXT_MAX];
+
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"the file is cut short, and growth was not checked: %s; copy it again, "
+			"with all its bytes",
+			flmem_heap_cut_text(profile, text, sizeof(text)));
+	if (!flmem_recommendations_add_problem(found, path, 0, &why))
+		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+	return 0;
+}
+
 /* Its growth is not among what was checked. */
 static int warn_of_too_few(const struct flmem_heap_profile *profile, const char *path,
 			   struct flmem_recommendations *found, struct flmem_error *err)
@@ -40,7 +63,8 @@ int flmem_recommend_heap(const char *path, const struct flmem_version_number *re
 	struct flmem_error why = {0};
 	int rc;
 
-	if (flmem_heap_profile_read(&request, &profile, &why) || refuse_heap_dump(profile, &why)) {
+	if (flmem_heap_profile_read(&request, &profile, &why) || refuse_heap_dump(profile, &why) ||
+	    refuse_lacking(profile, &why)) {
 		flmem_heap_profile_free(profile);
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
@@ -53,7 +77,8 @@ int flmem_recommend_heap(const char *path, const struct flmem_version_number *re
 			rc = flmem_heap_site_rules_run((*f)->heap_rules, profile, path, release,
 						       found, err);
 	if (!rc)
-		rc = warn_of_too_few(profile, path, found, err);
+		rc = profile->cut ? note_cut(profile, path, found, err)
+				  : warn_of_too_few(profile, path, found, err);
 	flmem_heap_profile_free(profile);
 	return rc;
 }
