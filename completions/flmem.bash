@@ -299,7 +299,7 @@ _flmem()
 	'profile analyze')
 		options=" --baseline --by --stack --import-frames --limit --json --help"
 		case $option in
-		--baseline) return ;;
+		--baseline) _flmem_files "$word" -f && return ;;
 		--by | -b) _flmem_offer "$word" -W "live peak allocated freed" && return ;;
 		--stack | -s) _flmem_offer "$word" -W "mixed python native" && return ;;
 		--limit | -n) return ;;

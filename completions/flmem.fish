@@ -335,7 +335,7 @@ complete -c flmem -n '__flmem_is profile diff' -l json -d 'print one JSON object
 complete -c flmem -n '__flmem_is profile diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is profile diff' -F
 
-complete -c flmem -n '__flmem_is profile analyze' -l baseline -x -d 'compare the others with this file of the folder (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
+complete -c flmem -n '__flmem_is profile analyze' -l baseline -r -F -d 'compare the others with this file, named as in the folder or by a path, also to another place (default: the first one with \'original\', \'baseline\' or \'before\' in its name, else the first one)'
 complete -c flmem -n '__flmem_is profile analyze' -l by -s b -x -a 'live peak allocated freed' -d 'measure: what is live at the end, what was live at the peak of the process, what was allocated or freed in total (default peak; with --round allocated, of a dump of jemalloc live)'
 complete -c flmem -n '__flmem_is profile analyze' -l stack -s s -x -a 'mixed python native' -d 'frames to include: all, Python only or native only (default: Python where the file has it, else native; for the flame graph and exports all)'
 complete -c flmem -n '__flmem_is profile analyze' -l import-frames -d 'keep the frames of Python\'s import system (importlib) between a line that imports and the module'

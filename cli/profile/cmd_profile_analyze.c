@@ -22,10 +22,12 @@ static const struct opt options_table[] = {
 	{.name = "baseline",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct analyze_options, baseline),
-	 .metavar = "NAME",
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
 	 .once = true,
-	 .help = "compare the others with this file of the folder (default: the first one with "
-		 "'original', 'baseline' or 'before' in its name, else the first one)"},
+	 .help = "compare the others with this file, named as in the folder or by a path, also to "
+		 "another place (default: the first one with 'original', 'baseline' or 'before' in "
+		 "its name, else the first one)"},
 	PROFILE_BY_OPTION,
 	PROFILE_STACK_OPTION,
 	PROFILE_IMPORTS_OPTION,

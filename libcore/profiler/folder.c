@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -151,31 +152,78 @@ static bool is_named_baseline(const char *name)
 	return strstr(name, "original") || strstr(name, "baseline") || strstr(name, "before");
 }
 
+static bool is_same_profile(const char *path, const struct stat *wanted)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && status.st_dev == wanted->st_dev &&
+	       status.st_ino == wanted->st_ino;
+}
+
+/* By its name in the folder, or by a path that leads there. */
+static bool find_baseline(struct flmem_heap_folder *folder, const char *wanted)
+{
+	struct stat status;
+	bool is_path = strchr(wanted, '/') && stat(wanted, &status) == 0;
+
+	for (size_t i = 0; i < folder->count; i++)
+		if (is_path ? is_same_profile(folder->profiles[i]->path, &status)
+			    : strcmp(name_of_profile(folder, i), wanted) == 0) {
+			folder->baseline = i;
+			return true;
+		}
+	return false;
+}
+
+/* One that is elsewhere comes first. */
+static int read_baseline(struct flmem_heap_folder *folder, const char *wanted,
+			 const struct flmem_heap_request *how, struct flmem_error *err)
+{
+	struct flmem_heap_request request = *how;
+	struct flmem_heap_profile *profile;
+	int rc;
+
+	request.path = wanted;
+	rc = read_comparable(&request, &profile, err);
+	if (rc)
+		return flmem_error_prefix(err, rc, "--baseline");
+	memmove(folder->profiles + 1, folder->profiles,
+		folder->count++ * sizeof(struct flmem_heap_profile *));
+	folder->profiles[0] = profile;
+	folder->baseline = 0;
+	return 0;
+}
+
 static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
-			   struct flmem_error *err)
+			   const struct flmem_heap_request *request, struct flmem_error *err)
 {
 	char shown[256];
 
-	for (size_t i = 0; i < folder->count; i++) {
-		const char *name = name_of_profile(folder, i);
-
-		if (wanted ? strcmp(name, wanted) != 0 : !is_named_baseline(name))
-			continue;
-		folder->baseline = i;
+	for (size_t i = 0; !wanted && i < folder->count; i++)
+		if (is_named_baseline(name_of_profile(folder, i))) {
+			folder->baseline = i;
+			return 0;
+		}
+	if (!wanted || find_baseline(folder, wanted))
 		return 0;
-	}
-	if (!wanted)
-		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "--baseline: no profile of the folder is called '%s'",
-			       flmem_text_escape(wanted, shown, sizeof(shown)));
+	for (size_t i = 0; i < folder->unread_count; i++)
+		if (strcmp(folder->unread[i].name, wanted) == 0)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0, "--baseline: %s",
+					       folder->unread[i].reason);
+	if (access(wanted, F_OK) == 0)
+		return read_baseline(folder, wanted, request, err);
+	return flmem_error_set(
+		err, FLMEM_EUSAGE, 0,
+		"--baseline: no profile of the folder is called '%s', and there is no such file",
+		flmem_text_escape(wanted, shown, sizeof(shown)));
 }
 
 static int read_profiles(struct flmem_heap_folder *folder, const char *path,
 			 const struct names *names, const struct flmem_heap_request *request,
 			 struct flmem_error *err)
 {
-	folder->profiles = calloc(names->count + 1, sizeof(struct flmem_heap_profile *));
+	folder->profiles =
+		calloc(names->count + 1, sizeof(struct flmem_heap_profile *)); /* and a baseline */
 	folder->unread = calloc(names->count + 1, sizeof(*folder->unread));
 	if (!folder->profiles || !folder->unread)
 		return flmem_error_nomem(err, "cannot read the profiles");
@@ -207,7 +255,7 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 	if (!rc)
 		rc = read_profiles(&folder, path, &names, request, err);
 	if (!rc)
-		rc = choose_baseline(&folder, baseline, err);
+		rc = choose_baseline(&folder, baseline, request, err);
 	clear_profile_names(&names);
 	if (rc)
 		flmem_heap_folder_clear(&folder);

@@ -86,6 +86,26 @@ assert rows["model"]["own_frame"]["line"] == 6, rows["model"]'
 	assert_schema profile-analyze
 	flmem profile analyze --baseline 4.prof all
 	assert_output ' {38}own line: '
+	local text=$output
+	flmem profile analyze --baseline all/4.prof all
+	[ "$output" = "$text" ] || fail "by its path: $output"
+	flmem profile analyze --baseline ./all/../all/4.prof all
+	[ "$output" = "$text" ] || fail "by another path: $output"
+	mv all/4.prof before.prof
+	for text in before.prof ./before.prof "$PWD/before.prof"; do
+		flmem profile analyze --baseline "$text" all
+		assert_status 0
+		assert_output $'  profile\n[^\n]*  before.prof \\(ended\\), the baseline\n[^\n]*  40.prof'
+		assert_output ' {38}own line: '
+	done
+	flmem profile analyze --baseline all/4.prof all
+	assert_error 2 "--baseline: no profile of the folder is called 'all/4.prof', and there is no such file"
+	head -c 100 before.prof >cut.prof
+	flmem profile analyze --baseline cut.prof all
+	assert_error 2 "--baseline: cannot read the profile 'cut.prof': not a heap profile of flmem, or cut short"
+	mv cut.prof all
+	flmem profile analyze --baseline cut.prof all
+	assert_error 2 "--baseline: .*cut.prof"
 }
 
 @test "diff has a change of large blocks, whose error is small, at a large interval" {

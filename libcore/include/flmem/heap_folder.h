@@ -24,7 +24,8 @@ struct flmem_heap_folder {
 
 /*
  * Reads the profiles of the folder, not those of folders in it; other files are left out.
- * `request` has the options, without a path. The baseline is the file with this name, or with NULL
+ * `request` has the options, without a path. The baseline is the file with this name in the folder,
+ * or with this path, which may be elsewhere: it is then the first of the profiles. With NULL it is
  * the first one with "original", "baseline" or "before" in its name, else the first one.
  * FLMEM_EUSAGE: no folder, no profile, too many, no such baseline. Release it with
  * flmem_heap_folder_clear().
