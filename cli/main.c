@@ -121,11 +121,22 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	return status;
 }
 
+/* 'flmem profile help run' is 'flmem help profile run'; a file of that name is meant as a file. */
+static bool is_help_of_verbs(const struct cmd *cmd, int argc, char **argv)
+{
+	return argc > 1 && cmd->verbs && strcmp(argv[1], "help") == 0 &&
+	       (!cmd->run || access(argv[1], F_OK) != 0);
+}
+
 /* argv[0] is the name of the command. */
 static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
 {
 	const struct cmd *verb = argc > 1 ? cmd_find_verb(cmd, argv[1]) : NULL;
 
+	if (!verb && is_help_of_verbs(cmd, argc, argv)) {
+		argv[1] = argv[0];
+		return run_command(cmd_find("help"), argc, argv);
+	}
 	if (!verb && argc > 1 && is_misspelt_verb(cmd, argv[1]))
 		return report_unknown_verb(cmd, argv[1]);
 	return verb ? run_command(verb, argc - 1, argv + 1) : run_command(cmd, argc, argv);

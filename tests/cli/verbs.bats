@@ -105,6 +105,27 @@ prints() {
 	assert_error 2 "flmem help: help accepts one command or topic"
 }
 
+@test "help below a command with verbs is the help of that command, or of its verb" {
+	local text
+	flmem help probe
+	text=$output
+	flmem probe help
+	prints "$text"
+	flmem help probe run
+	text=$output
+	flmem probe help run
+	prints "$text"
+	flmem probe help rnu
+	assert_error 2 "flmem help: no help on 'probe rnu'; see 'flmem help probe'"
+	flmem help pack
+	text=$output
+	flmem pack help
+	prints "$text"
+	touch help # is meant as a file now
+	flmem pack help
+	[ "$output" != "$text" ]
+}
+
 @test "a verb has a man page, and its command names it" {
 	requires man mandoc
 	local page warnings pages=$BATS_FILE_TMPDIR/docs/man
