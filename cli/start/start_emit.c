@@ -59,9 +59,8 @@ static int check_command(const struct start_options *options, char *const *argv,
 	if (kind != FLMEM_EMIT_SLURM && kind != FLMEM_EMIT_PBS)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--tasks needs --emit=slurm or pbs");
 	if (options->tasks > TASKS_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid number of tasks %llu; expected at most %u",
-				       (unsigned long long)options->tasks, TASKS_MAX);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--tasks accepts at most %u",
+				       TASKS_MAX);
 	return 0;
 }
 

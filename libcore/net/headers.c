@@ -56,12 +56,10 @@ int flmem_headers_check(const struct flmem_http_options *options, struct flmem_e
 	for (size_t i = 0; options && i < options->header_count && !rc; i++)
 		rc = check_header(options->headers[i], i + 1, err);
 	if (!rc && options && options->retries > FLMEM_HTTP_RETRIES_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid number of retries %u; expected at most %u",
-				       options->retries, FLMEM_HTTP_RETRIES_MAX);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--retries accepts at most %u",
+				       FLMEM_HTTP_RETRIES_MAX);
 	if (!rc && options && options->timeout_seconds > FLMEM_HTTP_TIMEOUT_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid timeout of %u seconds; expected at most %u",
-				       options->timeout_seconds, FLMEM_HTTP_TIMEOUT_MAX);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--timeout accepts at most %u s",
+				       FLMEM_HTTP_TIMEOUT_MAX);
 	return rc;
 }

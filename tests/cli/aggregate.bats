@@ -126,9 +126,9 @@ out" ]
 	flmem aggregate -o out --nan maybe a
 	assert_error 2 'choose from reject, skip-client, propagate'
 	flmem aggregate -o out --threads 100000 a
-	assert_error 2 'invalid number of threads 100000;'
+	assert_error 2 '--threads accepts at most [0-9]+'
 	flmem aggregate -o out --chunk 2G a
-	assert_error 2 'invalid chunk size'
+	assert_error 2 '--chunk accepts at most 1 GiB'
 	[ ! -e out ]
 }
 

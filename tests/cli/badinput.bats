@@ -141,3 +141,37 @@ every_help() {
 	flmem trim --name one --name other
 	assert_error 2 '--name accepts one value, and two were given'
 }
+
+# refuses_number OPTION WORDS: the number of that option is out of range, and the message names it.
+refuses_number() {
+	flmem "${@:2}" </dev/null
+	assert_error 2 "$1"
+}
+
+@test "a number that is out of range is refused with the name of its option" {
+	local p=$BATS_TEST_TMPDIR/p url=http://127.0.0.1:1
+	refuses_number --limit profile run -o "$p" --limit 8GiB -- true
+	refuses_number --limit profile run -o "$p" --limit 1K -- true
+	refuses_number --interval profile run -o "$p" --interval 2TiB -- true
+	refuses_number --limit profile attach -o "$p" --pid $$ --limit 8GiB
+	refuses_number --interval profile attach -o "$p" --pid $$ --interval 2TiB
+	refuses_number --threads aggregate -o "$p" --threads 5000 a
+	refuses_number --threads aggregate generate --shape resnet18 -o "$p" --threads 5000
+	refuses_number --chunk aggregate -o "$p" --chunk 2GiB a
+	refuses_number --retries aggregate -o "$p" --retries 101 "$url/a"
+	refuses_number --timeout aggregate -o "$p" --timeout 2h "$url/a"
+	refuses_number --retries exchange status --retries 9999999 "$url"
+	refuses_number --timeout exchange status --timeout 9999h "$url"
+	refuses_number --interval watch --pid $$ --interval 1us
+	refuses_number --every-rounds watch --pid $$ --auto --every-rounds 9999999
+	refuses_number --max-ineffective watch --pid $$ --auto --max-ineffective 9999999
+	refuses_number --max-ineffective trim --pid $$ --every 1h --max-ineffective 9999999
+	refuses_number --tasks start --role server --emit slurm --tasks 9999999 -- true
+	refuses_number --clients recommend --params 8B --clients 9999999
+	refuses_number --simulator recommend --params 8B --clients 2 --simulator 3
+	touch "$BATS_TEST_TMPDIR/model"
+	refuses_number --clients exchange serve --model "$BATS_TEST_TMPDIR/model" \
+		--state "$BATS_TEST_TMPDIR/state" --clients 10001
+	refuses_number --rounds exchange serve --model "$BATS_TEST_TMPDIR/model" \
+		--state "$BATS_TEST_TMPDIR/state" --clients 2 --rounds 1000001
+}

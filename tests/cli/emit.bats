@@ -339,7 +339,7 @@ end_script() {
 	flmem start --role server --emit systemd --tasks 2 -- true
 	assert_error 2 '--tasks needs --emit=slurm or pbs'
 	flmem start --role server --emit slurm --tasks 100001 -- true
-	assert_error 2 'invalid number of tasks'
+	assert_error 2 '--tasks accepts at most 100000'
 	flmem start --role server --tasks 2 -- true
 	assert_error 2 'need --emit'
 	flmem start --role server --emit slurm --command aggregate --tasks 2

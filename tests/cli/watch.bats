@@ -490,7 +490,7 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	flmem watch --pid $$ --fail-growth x/h
 	assert_error 2 "invalid rate 'x/h' for --fail-growth"
 	flmem watch --pid $$ --interval 1ms
-	assert_error 2 'invalid interval: it must be at least 10 ms'
+	assert_error 2 '--interval accepts at least 10 ms'
 	flmem watch --pid $$ more
 	assert_error 2 "unexpected argument 'more'"
 }

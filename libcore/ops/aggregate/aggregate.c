@@ -69,13 +69,10 @@ static int check_request(const struct flmem_aggregate_request *request, struct f
 				       "%zu inputs; at most %u are averaged at once",
 				       request->input_count, INPUTS_MAX);
 	if (request->chunk_bytes > CHUNK_LARGEST)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid chunk size %llu; expected at most 1 GiB",
-				       (unsigned long long)request->chunk_bytes);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--chunk accepts at most 1 GiB");
 	if (request->threads > FLMEM_RUN_THREADS)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid number of threads %u; expected at most %u",
-				       request->threads, FLMEM_RUN_THREADS);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--threads accepts at most %u",
+				       FLMEM_RUN_THREADS);
 	return flmem_shared_call_check(request, err);
 }
 
@@ -293,7 +290,8 @@ static int check_parameters(const struct flmem_aggregate_request *request,
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s",
 					       flmem_algorithm_name(algorithm), rows[i].why);
 	if (!(request->clip_norm >= 0))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid norm %g", request->clip_norm);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid norm %g for --clip-norm",
+				       request->clip_norm);
 	if (algorithm->measures == FLMEM_MEASURE_DISTANCES && request->input_count > DISTANCES_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu inputs; '%s' compares at most %u",
 				       request->input_count, flmem_algorithm_name(algorithm),

@@ -355,7 +355,7 @@ int flmem_compare(const struct flmem_compare_request *request,
 	if (!shown)
 		return compare_nomem(&run, err);
 	if (!(request->tolerance >= 0))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid tolerance %g",
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid tolerance %g for --tolerance",
 				       request->tolerance);
 	rc = compare_models(&run, err);
 	if (rc)

@@ -120,8 +120,10 @@ static int fill_connection_options(struct flmem_exchange_client *client, struct 
 				       "a key needs its certificate; name it with --cert FILE");
 	if (server->retries > LIMIT_MAX || seconds > LIMIT_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid limit; expected at most %u retries and %u seconds",
-				       LIMIT_MAX, LIMIT_MAX);
+				       server->retries > LIMIT_MAX
+					       ? "--retries accepts at most %u"
+					       : "--timeout accepts at most %u s",
+				       LIMIT_MAX);
 	client->options = (struct flmem_connection_options){
 		.cacert = server->cacert,
 		.cert = server->cert,

@@ -435,9 +435,8 @@ static int choose_push_chunk(struct push_session *push, const struct flmem_excha
 	uint64_t asked = push->request->chunk_bytes, chunk = asked;
 
 	if (asked > CHUNK_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a chunk of %llu bytes is too large; expected at most %llu",
-				       (unsigned long long)asked, (unsigned long long)CHUNK_MAX);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--chunk accepts at most %llu bytes",
+				       (unsigned long long)CHUNK_MAX);
 	if (!asked)
 		chunk = status->chunk_bytes ? status->chunk_bytes : FLMEM_EXCHANGE_CHUNK_BYTES;
 	if (!asked && chunk > PROPOSED_MAX)

@@ -45,8 +45,8 @@ int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *opti
 				       "--mode staged");
 	if (options->clients > CLIENTS_MOST)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "lockstep has a window in memory for each client, at most "
-				       "%u; use --mode staged",
+				       "lockstep has a window in memory for each client: --clients "
+				       "accepts at most %u; use --mode staged",
 				       CLIENTS_MOST);
 	return 0;
 }

@@ -21,9 +21,9 @@ static int set_usage(const char *text, struct flmem_error *err)
 static int check_numbers(const struct flmem_exchange_serve_options *o, struct flmem_error *err)
 {
 	if (!o->clients || o->clients > CLIENTS_MAX)
-		return set_usage("invalid number of clients; expected 1 to 10000", err);
+		return set_usage("--clients accepts 1 to 10000", err);
 	if (!o->rounds || o->rounds > ROUNDS_MAX)
-		return set_usage("invalid number of rounds; expected 1 to 1000000", err);
+		return set_usage("--rounds accepts 1 to 1000000", err);
 	if (o->quorum > o->clients)
 		return set_usage("--quorum exceeds --clients", err);
 	if (o->quorum && !o->deadline_us)

@@ -33,10 +33,10 @@ int flmem_profile_sizes_check(const struct flmem_profile_request *request, struc
 
 	if (limit && (limit < FLMEM_PROFILE_LIMIT_MIN || limit > FLMEM_PROFILE_LIMIT_MAX))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a profile has from 1 MiB to 4 GiB; the default is 64 MiB");
+				       "--limit accepts 1 MiB to 4 GiB; the default is 64 MiB");
 	if (interval > FLMEM_PROFILE_INTERVAL_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "an interval is at most 1 TiB; the default is 512 KiB");
+				       "--interval accepts at most 1 TiB; the default is 512 KiB");
 	return 0;
 }
 

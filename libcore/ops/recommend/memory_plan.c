@@ -233,16 +233,16 @@ static int write_strategy_texts(const struct flmem_strategy *strategy, const str
 static int check_plan_request(const struct flmem_plan_request *request, struct flmem_error *err)
 {
 	if (!request->clients || request->clients > CLIENTS_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid number of clients; a plan supports 1 to %u",
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--clients accepts 1 to %u in a plan",
 				       CLIENTS_MAX);
 	if (request->actors > request->clients)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a simulator cannot run more clients at once than there are "
-				       "per round");
+				       "--simulator exceeds --clients: a simulator cannot run more "
+				       "clients at once than there are per round");
 	if (!request->model->bytes || request->model->bytes > MODEL_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a model of %llu bytes exceeds the memory of any machine",
+				       "a model of %llu bytes (--model, --params) exceeds the "
+				       "memory of any machine",
 				       (unsigned long long)request->model->bytes);
 	return 0;
 }

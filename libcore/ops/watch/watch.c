@@ -385,8 +385,7 @@ static int run_watch_loop(struct watch *w, struct flmem_error *err)
 static int check_watch_options(const struct flmem_watch_options *o, struct flmem_error *err)
 {
 	if (o->interval_us && o->interval_us < FLMEM_WATCH_INTERVAL_US_MIN)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid interval: it must be at least %u ms",
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--interval accepts at least %u ms",
 				       FLMEM_WATCH_INTERVAL_US_MIN / 1000U);
 	if (o->exact_peaks && !o->log_count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
