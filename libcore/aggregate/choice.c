@@ -8,12 +8,12 @@ int flmem_choice_prepare(struct flmem_combination *c, size_t times, struct flmem
 	size_t most = c->inputs < 3 ? 0 : (c->inputs - 3) / times;
 
 	if (most < 1 || c->hostile > most)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "%zu inputs of which %zu may be hostile are too few for "
-				       "'%s'; it needs %zu or more",
-				       c->inputs, c->hostile ?: 1,
-				       flmem_algorithm_name(c->algorithm),
-				       times * (c->hostile ?: 1) + 3);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"%zu inputs of which %zu (--hostile) may be hostile are too few for "
+			"'%s'; it needs %zu or more",
+			c->inputs, c->hostile ?: 1, flmem_algorithm_name(c->algorithm),
+			times * (c->hostile ?: 1) + 3);
 	if (!c->hostile)
 		c->hostile = most;
 	return 0;

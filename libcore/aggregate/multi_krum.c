@@ -10,8 +10,8 @@ static int prepare_multi_krum(struct flmem_combination *c, struct flmem_error *e
 		return rc;
 	if (c->keep > c->inputs)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "cannot keep %zu of %zu inputs for 'multi-krum'", c->keep,
-				       c->inputs);
+				       "cannot keep %zu (--keep) of %zu inputs for 'multi-krum'",
+				       c->keep, c->inputs);
 	if (!c->keep)
 		c->keep = c->inputs - c->hostile - 2;
 	return 0;

@@ -22,7 +22,7 @@ static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error 
 	if (2 * c->trimmed >= c->inputs)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "trimming a share of %g at each end leaves none of %zu "
-				       "inputs; use less than 0.5",
+				       "inputs; use a --trim of less than 0.5",
 				       trim, c->inputs);
 	if (c->inputs < INPUTS_MIN)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -32,7 +32,7 @@ static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error 
 	if (!c->trimmed)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "trimming a share of %g at each end removes none of %zu "
-				       "inputs; use %g or more, or fedavg",
+				       "inputs; use a --trim of %g or more, or fedavg",
 				       trim, c->inputs, smallest_trim(c->inputs));
 	return 0;
 }

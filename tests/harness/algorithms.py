@@ -149,7 +149,7 @@ def krum():
                                                [weights[i] for i in best]), models)
     refused("too few", "-a", "krum", *names[:4])
     refused("too few", "-a", "krum", "--hostile", "2", *names[:6])
-    refused("cannot keep 7 of 6", "-a", "multi-krum", "--keep", "7", *names[:6])
+    refused("cannot keep 7 (--keep) of 6", "-a", "multi-krum", "--keep", "7", *names[:6])
     refused("does not use weights", "-a", "krum", "--weights", "1,1,1,1,1", *names[:5])
     refused("does not use the number of hostile", "-a", "median", "--hostile", "1", *names[:5])
     refused("--nan skip-client", "-a", "krum", "--nan", "propagate", *names[:5])
