@@ -7,6 +7,11 @@
 load helpers
 load profile_attach
 
+# flmem_samples FILE: the process of the profile is sampled.
+flmem_samples() {
+	"$FLMEM" profile stats "$1" >/dev/null 2>&1
+}
+
 # The thread is a terabyte away from the next sample of the first one.
 @test "a second profile has the samples of its own distance, whatever the first one had" {
 	start_attachable
@@ -86,4 +91,16 @@ loaded_by() {
 	start_attachable
 	flmem profile attach --pid "$VICTIM" --dry-run --json
 	[ "$(field 'r["loaded_by"]')" = None ]
+}
+
+@test "a program without Python under profile run is sampled until it ends, as detach and attach say" {
+	"$FLMEM" profile run -o "$PROFILE" -- sleep 1000 3>&- &
+	VICTIMS+=($!)
+	wait_until 60 flmem_samples "$PROFILE"
+	flmem profile detach --pid "${VICTIMS[-1]}"
+	assert_error 5 'has no CPython, .*: it is sampled until it ends; its profile can be read'
+	flmem profile attach --pid "${VICTIMS[-1]}" -o "$BATS_TEST_TMPDIR/other.prof"
+	assert_error 6 'is already sampled, into .*; it ends with the program'
+	flmem profile stats "$PROFILE"
+	assert_output ': running'
 }

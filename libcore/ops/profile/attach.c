@@ -180,16 +180,32 @@ static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
 }
 
 static int refuse_sampled(const struct attach_attempt *attempt,
+			  const struct flmem_target_inspection *target,
 			  const struct flmem_attached *attached, struct flmem_error *err)
 {
-	char path[256];
+	char path[256], hint[96] = "it ends with the program, since only a process with CPython "
+				   "can be detached";
 
 	flmem_text_escape(attached->state.path, path, sizeof(path));
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "process %d is already sampled%s%.200s%s; end that with: flmem "
-			       "profile detach --pid %d",
+	if (flmem_cpython_find(&target->view, &(struct flmem_cpython){0}))
+		snprintf(hint, sizeof(hint), "end that with: flmem profile detach --pid %d",
+			 (int)attempt->pid);
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d is already sampled%s%.200s%s; %s",
 			       (int)attempt->pid, path[0] ? ", into '" : "", path,
-			       path[0] ? "'" : "", (int)attempt->pid);
+			       path[0] ? "'" : "", hint);
+}
+
+/* Of profile run, which samples any program. */
+static int refuse_detach(const struct attach_attempt *attempt,
+			 const struct flmem_target_inspection *target, struct flmem_error *err)
+{
+	if (flmem_cpython_find(&target->view, &(struct flmem_cpython){0}))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has no CPython, in which a thread could be started to "
+			       "detach: it is sampled until it ends; its profile can be read and "
+			       "copied meanwhile",
+			       (int)attempt->pid);
 }
 
 /* The process maps all of the profile, and the program may need what is left below its limits. */
@@ -211,7 +227,7 @@ static int check_attachable(const struct attach_attempt *attempt,
 	int rc;
 
 	if (attached->state.phase != FLMEM_SAMPLER_IDLE)
-		return refuse_sampled(attempt, attached, err);
+		return refuse_sampled(attempt, target, attached, err);
 	if (!flmem_cpython_find(&target->view, &python))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d has no CPython, which loads the sampler; start "
@@ -401,6 +417,8 @@ static bool is_profile_elsewhere(const struct flmem_process *process, const char
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
+	int rc;
+
 	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)attempt->pid);
@@ -408,7 +426,8 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 		 attached->state.path);
 	attempt->result.deleted = is_profile_elsewhere(&target->process, attached->state.path);
 	take_attached(attached, &attempt->result);
-	return send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
+	rc = refuse_detach(attempt, target, err);
+	return rc ? rc : send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 }
 
 static int run_attach_attempt(void *context, struct flmem_error *err)
