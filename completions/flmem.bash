@@ -446,7 +446,7 @@ _flmem()
 		esac
 		;;
 	'exchange push')
-		options=" --client --round --weight --chunk --sha256 --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
+		options=" --client --round --weight --chunk --sha256 --replace --token-file --cert --key --ca --insecure --retries --timeout --quiet --json --help"
 		case $option in
 		--client | -c) return ;;
 		--round | -r) return ;;

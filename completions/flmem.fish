@@ -487,6 +487,7 @@ complete -c flmem -n '__flmem_is exchange push' -l round -s r -x -d 'the round t
 complete -c flmem -n '__flmem_is exchange push' -l weight -s w -x -d 'weight of the update, for example its count of samples (default 1)'
 complete -c flmem -n '__flmem_is exchange push' -l chunk -x -d 'bytes to send in one request, at most what the server accepts (default: as the server proposes)'
 complete -c flmem -n '__flmem_is exchange push' -l sha256 -d 'have the server compare the SHA-256 of each whole file, too; takes longer, since both read it once more'
+complete -c flmem -n '__flmem_is exchange push' -l replace -d 'delete what an earlier push of this client and round has sent of another file, or with another weight, and has not completed'
 complete -c flmem -n '__flmem_is exchange push' -l token-file -r -F -d 'file whose first line is the token of this client'
 complete -c flmem -n '__flmem_is exchange push' -l cert -r -F -d 'certificate of this client, as PEM'
 complete -c flmem -n '__flmem_is exchange push' -l key -r -F -d 'its key, as PEM (default: in the file of --cert)'

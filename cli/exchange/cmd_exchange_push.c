@@ -20,6 +20,7 @@ struct push_options {
 	const char *weight;
 	uint64_t chunk_bytes;
 	bool sha256;
+	bool replace;
 	bool quiet;
 	bool json;
 };
@@ -55,6 +56,11 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct push_options, sha256),
 	 .help = "have the server compare the SHA-256 of each whole file, too; takes longer, since "
 		 "both read it once more"},
+	{.name = "replace",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct push_options, replace),
+	 .help = "delete what an earlier push of this client and round has sent of another file, "
+		 "or with another weight, and has not completed"},
 	EXCHANGE_OPTIONS,
 	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),
 	EXCHANGE_TIMEOUT_OPTION,
@@ -116,6 +122,7 @@ static int push_update(const struct push_options *o, const struct opt_rest *rest
 		.weight = o->weight,
 		.chunk_bytes = o->chunk_bytes,
 		.sha256 = o->sha256,
+		.replace = o->replace,
 	};
 	struct flmem_exchange_server server;
 	int rc;

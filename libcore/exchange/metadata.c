@@ -58,7 +58,7 @@ static int take_update_weight(struct flmem_tus_metadata *metadata, const char *v
 			      struct flmem_error *err)
 {
 	if (flmem_parse_real(value, &metadata->weight, NULL) || !(metadata->weight > 0) ||
-	    metadata->weight > 1e15)
+	    metadata->weight > FLMEM_EXCHANGE_WEIGHT_MAX)
 		return set_invalid_key("weight", "a decimal number above 0, at most 1e15", err);
 	return 0;
 }

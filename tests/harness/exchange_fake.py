@@ -133,6 +133,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.create()
         elif path.rpartition("/")[2] not in self.server.uploads or self.lie == "upload-forgotten":
             self.problem(404, "no such upload")
+        elif self.command == "DELETE":
+            del self.server.uploads[path.rpartition("/")[2]]
+            self.answer(204)
         else:
             self.known_upload(self.server.uploads[path.rpartition("/")[2]])
 

@@ -160,6 +160,22 @@ class Push(Exchanges):
         self.client(server).push(model())
         self.assertEqual(bytes(upload["data"]), whole)
 
+    def test_what_was_begun_is_replaced_when_asked(self):
+        server = self.serve()
+        self.client(server).push(model())
+        other = dict(model(), s=exchange.Tensor("F64", (), b"12345678"))
+        with self.assertRaisesRegex(exchange.ExchangeError, "complete"):
+            self.client(server).push(other, replace=True)
+        upload = next(iter(server.uploads.values()))
+        whole = bytes(upload["data"])
+        del upload["data"][5000:]
+        upload["data"][4000] ^= 1
+        with self.assertRaisesRegex(exchange.ExchangeError, "replace=True"):
+            self.client(server).push(other)
+        self.client(server).push(other, replace=True)
+        self.assertEqual([len(one["data"]) for one in server.uploads.values()], [len(whole)])
+        self.client(server).push(other)  # the server has all of it
+
     def test_what_the_server_has_is_not_sent_again(self):
         server = self.serve()
         self.client(server).push(model())

@@ -97,6 +97,11 @@ struct flmem_exchange_push_request {
 	uint64_t chunk_bytes; /* 0: as the server proposes; its limit is kept in any case */
 	/* Announce the SHA-256 of each file, which is read twice for it. Always so in lockstep. */
 	bool sha256;
+	/*
+	 * What an earlier push of this client and round has sent of another file, or with another
+	 * weight, and not completed, is deleted first. Else it fails the call.
+	 */
+	bool replace;
 };
 
 struct flmem_exchange_push_result {

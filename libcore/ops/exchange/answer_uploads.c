@@ -159,6 +159,13 @@ static bool check_round(struct flmem_exchange *x, struct flmem_http_request *req
 	return true;
 }
 
+static void refuse_complete(struct flmem_http_request *request,
+			    const struct flmem_tus_metadata *metadata)
+{
+	flmem_exchange_refuse(request, 409, NULL, "the update of '%s' is complete already",
+			      metadata->client);
+}
+
 /* All files of an update have the same weight and number. With the lock. */
 static bool check_siblings(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_tus_metadata *metadata)
@@ -171,12 +178,15 @@ static bool check_siblings(struct flmem_exchange *x, struct flmem_http_request *
 			continue;
 		if (m->files == metadata->files && m->weight == metadata->weight && !u->counted)
 			continue;
-		flmem_exchange_refuse(request, 409, NULL,
-				      u->counted
-					      ? "the update of '%s' is complete already"
-					      : "an update of '%s' with another weight or number "
-						"of files was begun; delete it first",
-				      metadata->client);
+		if (u->counted)
+			refuse_complete(request, metadata);
+		else
+			flmem_exchange_refuse_begun(
+				request, u->id,
+				"an update of '%s' with another weight or number of files was "
+				"begun; delete that upload first: " FLMEM_EXCHANGE_UPLOADS_PATH
+				"/%s",
+				metadata->client, u->id);
 		return false;
 	}
 	return true;
@@ -249,9 +259,13 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 		return upload;
 	if (!check_round(x, request, &record->metadata))
 		return NULL;
+	if (upload && upload->counted) {
+		refuse_complete(request, &record->metadata);
+		return NULL;
+	}
 	if (upload) {
-		flmem_exchange_refuse(
-			request, 409, NULL,
+		flmem_exchange_refuse_begun(
+			request, upload->id,
 			"'%s' of this update was begun with another length, weight "
 			"or SHA-256; delete that upload first: " FLMEM_EXCHANGE_UPLOADS_PATH "/%s",
 			record->metadata.filename, upload->id);

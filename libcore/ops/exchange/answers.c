@@ -83,22 +83,45 @@ static void add_refusal_fields(const struct flmem_http_request *request, unsigne
 		flmem_http_answer_field(answer, "WWW-Authenticate", "Bearer");
 }
 
+static void refuse_with(struct flmem_http_request *request, const char *title, const char *detail,
+			struct flmem_http_answer *answer)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	answer->type = FLMEM_EXCHANGE_PROBLEM_TYPE;
+	flmem_exchange_problem_print(answer->status, title ?: title_of(answer->status), detail,
+				     &text);
+	answer->body = text.data;
+	answer->length = text.length;
+	add_refusal_fields(request, answer->status, answer);
+	flmem_http_request_answer(request, answer);
+}
+
 void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
 			   const char *format, ...)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_http_answer answer = {.status = status, .type = FLMEM_EXCHANGE_PROBLEM_TYPE};
+	struct flmem_http_answer answer = {.status = status};
 	char detail[DETAIL_MAX];
 	va_list values;
 
 	va_start(values, format);
 	vsnprintf(detail, sizeof(detail), format, values);
 	va_end(values);
-	flmem_exchange_problem_print(status, title ?: title_of(status), detail, &text);
-	answer.body = text.data;
-	answer.length = text.length;
-	add_refusal_fields(request, status, &answer);
-	flmem_http_request_answer(request, &answer);
+	refuse_with(request, title, detail, &answer);
+}
+
+void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,
+				 const char *format, ...)
+{
+	struct flmem_http_answer answer = {.status = 409};
+	char detail[DETAIL_MAX];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(detail, sizeof(detail), format, values);
+	va_end(values);
+	flmem_http_answer_field(&answer, "Location", FLMEM_EXCHANGE_UPLOADS_PATH "/%s", id);
+	refuse_with(request, NULL, detail, &answer);
 }
 
 void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,

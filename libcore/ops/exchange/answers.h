@@ -13,6 +13,10 @@ extern const struct flmem_http_handler flmem_exchange_handler;
 void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
 			   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* 409 because of an unfinished upload of the same client, whose address is in the answer. */
+void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,
+				 const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* A document that was printed; 500 if memory was out. */
 void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,
 				const struct flmem_buf *text);

@@ -285,6 +285,8 @@ int flmem_exchange_client_refused(const struct flmem_exchange_client *client, co
 		hint = "; check that this is the address of flmem exchange serve";
 	if (strcmp(problem.title, FLMEM_EXCHANGE_OVER_TITLE) == 0)
 		hint = "; pull the latest model, and push an update that was made from it";
+	if (answer->reply.status == 409 && answer->reply.location[0])
+		hint = ", or add --replace";
 	return flmem_error_set(err, row->code, 0, "%s: '%s' answers with status %u%s%s%s%s%s", what,
 			       client->name, answer->reply.status, problem.title[0] ? ", " : "",
 			       problem.title, problem.detail[0] ? ": " : "", problem.detail, hint);

@@ -17,6 +17,7 @@
 #include "ops/exchange/client_files.h"
 #include "ops/exchange/client_json.h"
 #include "ops/exchange/client_reader.h"
+#include "ops/exchange/client_upload.h"
 
 /* What a server may ask for without the user's word. */
 #define PROPOSED_MAX   (UINT64_C(16) << 20)
@@ -117,6 +118,40 @@ static int take_location(const struct push_session *push, struct file_upload *up
 	return 0;
 }
 
+static bool is_gone(const struct flmem_reply *reply)
+{
+	return reply->status == 404 || reply->status == 410;
+}
+
+/* Only what was there before this call: two clients of one name do not delete in turns. */
+static bool may_replace(const struct push_session *push, const struct file_upload *upload)
+{
+	return push->request->replace && !upload->highest;
+}
+
+static int delete_upload(struct push_session *push, struct file_upload *upload,
+			 struct flmem_error *err)
+{
+	int rc = flmem_push_delete(push->client, upload->url, &push->answer, err);
+
+	upload->gone = !rc;
+	return rc;
+}
+
+/* A refusal that names an unfinished upload. `gone` if that was deleted. */
+static int handle_begun(struct push_session *push, struct file_upload *upload,
+			struct flmem_error *err)
+{
+	int rc = flmem_exchange_client_refused(push->client, "the update is not accepted",
+					       &push->answer, err);
+
+	if (push->answer.reply.status != 409 || !push->answer.reply.location[0] ||
+	    !may_replace(push, upload))
+		return rc;
+	rc = take_location(push, upload, err);
+	return rc ? rc : delete_upload(push, upload, err);
+}
+
 /* The server returns the upload that an earlier push has begun, if there is one. */
 static int create_file_upload(struct push_session *push, struct file_upload *upload,
 			      struct flmem_error *err)
@@ -144,18 +179,13 @@ static int create_file_upload(struct push_session *push, struct file_upload *upl
 		.answer_max = FLMEM_EXCHANGE_ANSWER_MAX,
 	};
 
-	rc = flmem_exchange_client_ask(push->client, &request, &push->answer, err);
-	if (!rc && push->answer.reply.status != 201)
-		rc = flmem_exchange_client_refused(push->client, "the update is not accepted",
-						   &push->answer, err);
 	upload->gone = upload->known = false;
 	upload->ours = upload->crc32c = 0;
-	return rc ? rc : take_location(push, upload, err);
-}
-
-static bool is_gone(const struct flmem_reply *reply)
-{
-	return reply->status == 404 || reply->status == 410;
+	rc = flmem_exchange_client_ask(push->client, &request, &push->answer, err);
+	if (rc)
+		return rc;
+	return push->answer.reply.status == 201 ? take_location(push, upload, err)
+						: handle_begun(push, upload, err);
 }
 
 static void note_offset(struct push_session *push, struct file_upload *upload, uint64_t offset)
@@ -167,6 +197,26 @@ static void note_offset(struct push_session *push, struct file_upload *upload, u
 		upload->highest = offset;
 		flmem_exchange_client_progressed(push->client);
 	}
+}
+
+/* The server has bytes of another file with this name and length. */
+static int handle_other(struct push_session *push, struct file_upload *upload, uint64_t offset,
+			struct flmem_error *err)
+{
+	const struct flmem_push_file *file = upload->file;
+
+	if (offset == file->bytes && push->files.count == 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has all %llu bytes of another '%s' of this client and "
+				       "round: that update is complete, and counts",
+				       push->client->name, (unsigned long long)offset, file->name);
+	if (may_replace(push, upload))
+		return delete_upload(push, upload, err);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' has %llu bytes of another '%s' of this client and round; "
+			       "add --replace to send this one in its place (%s)",
+			       push->client->name, (unsigned long long)offset, file->name,
+			       upload->url);
 }
 
 /*
@@ -197,11 +247,7 @@ static int compare_sent(struct push_session *push, struct file_upload *upload, u
 		return rc;
 	flmem_push_print_crc32c(crc, value);
 	if (memcmp(value, theirs.value, sizeof(value)) != 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' has %s%llu bytes of another '%s' of this client and "
-				       "round; delete that upload first: %s",
-				       push->client->name, offset == file->bytes ? "all " : "",
-				       (unsigned long long)offset, file->name, upload->url);
+		return handle_other(push, upload, offset, err);
 	upload->ours = offset;
 	upload->crc32c = crc;
 	return 0;
@@ -221,6 +267,7 @@ static int ask_offset(struct push_session *push, struct file_upload *upload,
 	};
 	const struct flmem_reply *reply = &push->answer.reply;
 	int rc = flmem_exchange_client_ask(push->client, &request, &push->answer, err);
+	uint64_t offset;
 
 	if (rc)
 		return rc;
@@ -242,9 +289,10 @@ static int ask_offset(struct push_session *push, struct file_upload *upload,
 				       "'%s' reports an invalid offset or length of the upload of "
 				       "'%s'",
 				       push->client->name, upload->file->name);
-	rc = compare_sent(push, upload, reply->upload_offset.value, err);
-	if (!rc)
-		note_offset(push, upload, reply->upload_offset.value);
+	offset = reply->upload_offset.value;
+	rc = compare_sent(push, upload, offset, err);
+	if (!rc && !upload->gone)
+		note_offset(push, upload, offset);
 	return rc;
 }
 
@@ -415,7 +463,7 @@ static int send_file(struct push_session *push, const struct flmem_push_file *fi
 
 	for (unsigned i = 0; i < RECREATED_MAX; i++) {
 		rc = create_file_upload(push, &upload, err);
-		if (!rc)
+		if (!rc && !upload.gone)
 			rc = send_chunks(push, &upload, err);
 		if (rc || !upload.gone) {
 			push->finished += rc ? 0 : file->bytes;
@@ -447,65 +495,15 @@ static int choose_push_chunk(struct push_session *push, const struct flmem_excha
 	return flmem_push_reader_init(&push->reader, chunk, err);
 }
 
-/* The round to send for, once it is collected. */
-static int choose_round(struct push_session *push, struct flmem_exchange_status *ret_status,
-			struct flmem_error *err)
-{
-	struct flmem_exchange_client *client = push->client;
-	int rc = flmem_exchange_client_state(client, NULL, 0, ret_status, err);
-
-	while (!rc && !push->request->has_round && ret_status->phase == FLMEM_EXCHANGE_FUSING) {
-		uint64_t after = ret_status->published_round;
-
-		flmem_clock_sleep_us(100000);
-		rc = flmem_exchange_client_state(client, &after, FLMEM_EXCHANGE_WAIT_MAX,
-						 ret_status, err);
-	}
-	if (rc)
-		return rc;
-	push->result->round = push->request->has_round ? push->request->round : ret_status->round;
-	if (ret_status->phase == FLMEM_EXCHANGE_FAILED)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "the exchange of '%s' failed%s%s",
-				       client->name, ret_status->reason[0] ? ": " : "",
-				       ret_status->reason);
-	if (ret_status->phase == FLMEM_EXCHANGE_DONE && !push->request->has_round)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the exchange of '%s' is over: its last model is that of "
-				       "round %llu",
-				       client->name,
-				       (unsigned long long)ret_status->published_round);
-	return 0;
-}
-
-static int check_push_request(const struct flmem_exchange_push_request *request,
-			      struct flmem_error *err)
-{
-	char shown[FLMEM_EXCHANGE_REASON_MAX];
-	double weight;
-
-	if (request->client && !flmem_exchange_client_name_is_valid(request->client))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is not a name for a client; expected at most %u of "
-				       "the characters A-Z a-z 0-9 . _ -",
-				       flmem_text_escape(request->client, shown, sizeof(shown)),
-				       FLMEM_EXCHANGE_NAME_MAX);
-	if (!request->weight)
-		return 0;
-	if (strlen(request->weight) >= FLMEM_EXCHANGE_NAME_MAX ||
-	    flmem_parse_real(request->weight, &weight, err))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid weight '%.60s'; expected for example 1, 600 or 0.5",
-				       flmem_text_escape(request->weight, shown, sizeof(shown)));
-	return 0;
-}
-
 static int push_files(struct push_session *push, struct flmem_error *err)
 {
 	struct flmem_exchange_status status;
-	int rc = choose_round(push, &status, err);
+	int rc = flmem_push_choose_round(push->client, push->request, &status, err);
 
-	if (!rc)
-		rc = choose_push_chunk(push, &status, err);
+	if (rc)
+		return rc;
+	push->result->round = push->request->has_round ? push->request->round : status.round;
+	rc = choose_push_chunk(push, &status, err);
 	/* A server that keeps no data cannot compute a checksum of them after a restart. */
 	push->sha256 = push->request->sha256 || (!rc && status.lockstep);
 	if (!rc && push->sha256)
@@ -538,7 +536,7 @@ int flmem_exchange_push(const struct flmem_exchange_push_request *request,
 	};
 	uint64_t began_us = flmem_clock_us();
 	struct flmem_error why = {0};
-	int rc = check_push_request(request, &why);
+	int rc = flmem_push_check(request, &why);
 
 	if (!rc)
 		rc = flmem_push_files_list(request->path, &push.files, &why);

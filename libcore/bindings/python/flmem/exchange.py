@@ -111,6 +111,7 @@ class _Upload:  # pylint: disable=too-few-public-methods,too-many-instance-attri
         self.ours, self.sum = 0, 0  # bytes that the server has of this model for certain, and their checksum
         self.offset: Optional[int] = None  # None: the server is to be asked
         self.highest = 0
+        self.may_replace = False
 
 
 def _weight_text(weight: Any) -> str:
@@ -223,7 +224,7 @@ class Client:
         return state
 
     def push(self, state_dict: Mapping[str, Any], weight: float = 1, round: Optional[int] = None,
-             sha256: bool = False) -> int:
+             sha256: bool = False, replace: bool = False) -> int:
         """Sends an update, and returns when the server has accepted it.
 
         The tensors must not change meanwhile.
@@ -235,6 +236,8 @@ class Client:
                 the one that is collected now.
             sha256: have the server compare the SHA-256 of the whole, too, which is computed before
                 the first byte is sent. Without libflmem it always is.
+            replace: delete what an earlier push of this client and round has sent of another model, or
+                with another weight, and has not completed. Else that is an error (409).
 
         Returns:
             The round.
@@ -257,8 +260,11 @@ class Client:
         if self._client is not None:
             metadata["client"] = self._client
         for _ in range(_RECREATED_MAX):
-            if self._send(_Upload(layout, self._create(layout.size, metadata), chunk, crc)):
+            upload = _Upload(layout, self._create(layout.size, metadata, replace), chunk, crc)
+            upload.may_replace = replace
+            if self._send(upload):
                 return number
+            replace = replace and not upload.highest  # two clients of one name do not delete in turns
         raise ExchangeError(f"{self._connection.name} forgot the upload {_RECREATED_MAX} times: the update was refused "
                             "while the connection was lost (the server's log has the reason), or is too slow for the "
                             "time that the server keeps one")
@@ -272,18 +278,30 @@ class Client:
             raise ExchangeError(f"the exchange of {self._connection.name} failed")
         return state
 
-    def _create(self, size: int, metadata: Dict[str, str]) -> str:
+    def _create(self, size: int, metadata: Dict[str, str], replace: bool) -> str:
         """The path of the upload; that of an earlier one of the same data, if there is one."""
         pairs = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in metadata.items())
         headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": pairs, "Content-Length": "0"}
         answer = self._connection.ask("POST", "/v1/uploads", headers)
-        if answer.status != 201:
-            raise self._connection.refused("the update is not accepted", answer)
         # Only the identifier: an address could lead elsewhere, and proxies add prefixes.
         found = re.search(r"/([A-Za-z0-9_-]{1,128})$", answer.headers.get("Location", ""))
+        if answer.status == 409 and found and replace:
+            self._delete(f"/v1/uploads/{found[1]}")
+            return self._create(size, metadata, False)
+        if answer.status != 201:
+            refusal = self._connection.refused("the update is not accepted", answer)
+            raise ExchangeError(f"{refusal}, or push with replace=True", 409) if answer.status == 409 and found else refusal
         if not found:
             raise ExchangeError(f"{self._connection.name} does not report where to send the update")
         return f"/v1/uploads/{found[1]}"
+
+    def _delete(self, path: str) -> None:
+        answer = self._connection.ask("DELETE", path, _TUS)
+        while answer.status == 423:
+            self._connection.pause(self._connection.refused("the upload is not replaced", answer))
+            answer = self._connection.ask("DELETE", path, _TUS)
+        if answer.status not in (200, 204, 404, 410):
+            raise self._connection.refused("the upload is not replaced", answer)
 
     def _send(self, upload: _Upload) -> bool:
         """Sends what the server lacks. False if it has forgotten the upload."""
@@ -309,14 +327,19 @@ class Client:
         length = answer.number("Upload-Length") if "Upload-Length" in answer.headers else upload.layout.size
         if offset is None or offset > upload.layout.size or length != upload.layout.size:
             raise ExchangeError(f"{self._connection.name} reports an invalid offset or length of the upload")
-        self._compare(upload, offset, answer)
+        if not self._compare(upload, offset, answer):
+            self._delete(upload.path)
+            return False
         self._note(upload, offset)
         return True
 
-    def _compare(self, upload: _Upload, offset: int, answer: Answer) -> None:
-        """What the server has may be of another model of this size: bytes of two are never mixed."""
+    def _compare(self, upload: _Upload, offset: int, answer: Answer) -> bool:
+        """What the server has may be of another model of this size: bytes of two are never mixed.
+
+        False if it is, and shall be deleted.
+        """
         if upload.crc is None or not offset:
-            return
+            return True
         begin = upload.ours if upload.ours <= offset else 0
         more = upload.layout.crc32c(upload.crc, begin, offset)
         found = upload.crc.join(upload.sum if begin else 0, more, offset - begin)
@@ -325,9 +348,14 @@ class Client:
             raise ExchangeError(f"{self._connection.name} does not report the checksum of what it has; "
                                 "push with sha256=True")
         if text != _crc32c.header(found):
+            if upload.may_replace and not upload.highest and offset < upload.layout.size:
+                return False
+            what = ("that is complete, and counts" if offset == upload.layout.size else
+                    f"push with replace=True to send this one in its place ({upload.path})")
             raise ExchangeError(f"{self._connection.name} has {offset} bytes of another update of this client and "
-                                f"round; delete that upload first: {upload.path}", 409)
+                                f"round; {what}", 409)
         upload.ours, upload.sum = offset, found
+        return True
 
     def _send_chunk(self, upload: _Upload) -> bool:
         assert upload.offset is not None
