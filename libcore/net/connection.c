@@ -310,9 +310,22 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 				sent->request->answer_max);
 	else if (sent->result == CURLE_PEER_FAILED_VERIFICATION)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the certificate of the server of '%s' is not trusted (%s); name "
-				"the certificate of its authority with --ca",
-				name, flmem_text_escape(why, shown, sizeof(shown)));
+				"the certificate of the server of '%s' is not trusted (%s); %s",
+				name, flmem_text_escape(why, shown, sizeof(shown)),
+				strstr(why, "does not match") || strstr(why, "subject name")
+					? "use a host name of the certificate in the address"
+					: "name the certificate of its authority with --ca");
+	else if (sent->result == CURLE_SSL_CERTPROBLEM)
+		flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"cannot use the client's certificate (%s); --cert and --key are PEM "
+			"files that belong together",
+			flmem_text_escape(why, shown, sizeof(shown)));
+	else if (sent->result == CURLE_SSL_CACERT_BADFILE)
+		flmem_error_set(err, FLMEM_EUSAGE, 0,
+				"cannot use the authorities to trust (%s); --ca is a PEM file of "
+				"certificates",
+				flmem_text_escape(why, shown, sizeof(shown)));
 	else
 		flmem_error_set(err, FLMEM_EFAILED, 0, "a request to '%s' failed: %s%s", name,
 				flmem_text_escape(why, shown, sizeof(shown)), scheme_hint(sent));

@@ -33,6 +33,37 @@ make_certificate() {
 		-days "${4:-2}" -extfile extensions -out "$2.pem" 2>/dev/null
 }
 
+@test "mistakes with certificates of clients are found, and named" {
+	make_certificate ca one site-1
+	make_certificate ca two site-2
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key --client-ca ca.pem
+	run_command "$FLMEM" exchange status "$URL" --ca gone.pem
+	assert_error 2 "cannot read the certificate or key 'gone.pem': No such file"
+	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert gone.pem --key one.key
+	assert_error 2 "cannot read the certificate or key 'gone.pem': No such file"
+	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert one.pem --key gone.key
+	assert_error 2 "cannot read the certificate or key 'gone.key': No such file"
+	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert one.pem --key two.key
+	assert_error 2 "--cert and --key are PEM files that belong together"
+	run_command "$FLMEM" exchange status "$URL" --ca g.safetensors
+	assert_error 2 "--ca is a PEM file of certificates"
+	run_command "$FLMEM" exchange status "$URL" --ca one.pem
+	assert_error 7 "name the certificate of its authority with --ca"
+	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert one.pem --key one.key
+	assert_status 0
+}
+
+@test "a host name that the certificate of the server lacks is named" {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=x \
+		-keyout x.key -out x.csr 2>/dev/null
+	echo 'subjectAltName=DNS:fl.example.org' >extensions
+	openssl x509 -req -in x.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions -out x.pem \
+		2>/dev/null
+	serve --model g.safetensors --clients 1 --tls-cert x.pem --tls-key x.key
+	run_command "$FLMEM" exchange status "$URL" --ca ca.pem
+	assert_error 7 "use a host name of the certificate in the address"
+}
+
 @test "client certificates name the clients" {
 	make_certificate ca one site-1
 	make_certificate ca two 'CN of two'

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -110,6 +111,20 @@ static int check_address(const struct flmem_exchange_server *server, const char 
 	return 0;
 }
 
+/* Before the first request: libcurl's words for a missing file name other causes. */
+static int check_credential_files(const struct flmem_exchange_server *server,
+				  struct flmem_error *err)
+{
+	const char *const paths[] = {server->cacert, server->cert, server->key};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(paths); i++)
+		if (paths[i] && access(paths[i], R_OK))
+			return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
+					       errno, "cannot read the certificate or key '%s'",
+					       paths[i]);
+	return 0;
+}
+
 static int fill_connection_options(struct flmem_exchange_client *client, struct flmem_error *err)
 {
 	const struct flmem_exchange_server *server = client->server;
@@ -154,6 +169,8 @@ int flmem_exchange_client_open(struct flmem_exchange_client *client,
 	client->name = client->base;
 	if (server->token_file)
 		rc = read_token(client, err);
+	if (!rc)
+		rc = check_credential_files(server, err);
 	if (!rc)
 		rc = fill_connection_options(client, err);
 	return rc ? rc : flmem_connection_open(&client->options, &client->connection, err);
