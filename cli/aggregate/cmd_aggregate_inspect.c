@@ -131,12 +131,33 @@ static int print_inspections(const struct inspect_options *o,
 	return 0;
 }
 
+/* The data of the first may take hours: a name that is wrong is found before. */
+static int inspect_headers(const struct inspect_options *o, const struct opt_rest *rest,
+			   const struct flmem_http_options *http, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (int i = 0; i < rest->count && rest->count > 1 && !o->headers_only && !rc; i++) {
+		const struct flmem_inspect_request request = {
+			.path = rest->values[i],
+			.key = o->key,
+			.headers_only = true,
+			.http = http,
+		};
+		struct flmem_inspection inspection = {0};
+
+		rc = flmem_inspect(&request, &inspection, err);
+		flmem_inspection_clear(&inspection);
+	}
+	return rc;
+}
+
 static int inspect_all(const struct inspect_options *o, const struct opt_rest *rest,
 		       const struct flmem_http_options *http, struct flmem_inspection *inspections,
 		       struct flmem_error *err)
 {
 	struct aggregate_progress progress = {.end_fd = -1};
-	int rc = 0;
+	int rc;
 
 	if (o->headers_only && o->stats)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -144,6 +165,7 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 	if (!rest->count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name the files to inspect after the options");
+	rc = inspect_headers(o, rest, http, err);
 	progress.end_fd = signals_catch_end();
 	progress.drawn = isatty(STDERR_FILENO);
 	for (int i = 0; i < rest->count && !rc; i++) {

@@ -63,6 +63,11 @@ check() {
 	assert_error 2 "'bad.safetensors'"
 }
 
+@test "a name that is wrong is found before the data of others are read" {
+	run_command timeout 120 "$FLMEM" aggregate inspect generate:llama-3.1-405b missing.safetensors
+	assert_error 2 "cannot read 'missing.safetensors'"
+}
+
 @test "of a PyTorch checkpoint only the directory is read, and that is said" {
 	/usr/bin/python3 -c '
 import zipfile
