@@ -58,8 +58,9 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				       "cannot make the directory '%s'", path);
 	spool.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	spool.path = realpath(path, NULL);
-	if (spool.root < 0 || !spool.path) {
+	if (spool.root >= 0)
+		spool.path = realpath(path, NULL);
+	if (!spool.path) {
 		rc = flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				     "cannot open the directory '%s'", path);
 		flmem_spool_undo(&spool);

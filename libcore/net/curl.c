@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <flmem/plugin.h>
@@ -96,6 +97,11 @@ void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe)
 	if (!sigpipe->was_pending)
 		sigtimedwait(&pipe, NULL, &none);
 	pthread_sigmask(SIG_SETMASK, &sigpipe->before, NULL);
+}
+
+bool flmem_curl_is_host_name(const char *text)
+{
+	return strstr(text, "does not match") || strstr(text, "subject name");
 }
 
 bool flmem_curl_is_transient(CURLcode code)

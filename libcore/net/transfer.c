@@ -242,12 +242,18 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 				REDIRECT_MAX);
 	else if (transfer->result == CURLE_PEER_FAILED_VERIFICATION)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the certificate of the server of '%s' is not trusted (%s); name "
-				"the certificate of its authority with --cacert",
-				name, flmem_text_escape(why, shown, sizeof(shown)));
+				"the certificate of the server of '%s' is not trusted (%s); %s",
+				name, flmem_text_escape(why, shown, sizeof(shown)),
+				flmem_curl_is_host_name(why)
+					? "use a host name of the certificate in the address"
+					: "name the certificate of its authority with --cacert");
 	else
-		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s", name,
-				flmem_text_escape(why, shown, sizeof(shown)));
+		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s%s", name,
+				flmem_text_escape(why, shown, sizeof(shown)),
+				transfer->result == CURLE_SSL_CONNECT_ERROR
+					? "; if the server does not use TLS, its address begins "
+					  "with http://"
+					: "");
 	return flmem_curl_is_transient(transfer->result) ? FLMEM_TRANSFER_RETRY
 							 : FLMEM_TRANSFER_FAIL;
 }

@@ -54,6 +54,11 @@ teardown() {
 	[ -d mine ]
 }
 
+@test "a file in the place of the state directory is named as one" {
+	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state a.safetensors
+	assert_error 2 "cannot open the directory 'a.safetensors': Not a directory"
+}
+
 @test "parameters of the server's optimizer are those of aggregate" {
 	serve --model g.safetensors --clients 1 --algorithm fedadam --beta1 0.5 --beta2 0.9 --tau 0.01
 	push c a.safetensors

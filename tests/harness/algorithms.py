@@ -318,7 +318,7 @@ def states():
     tensors.write("base.safetensors", tensors.sample(9, 20))
     adam = ["-a", "fedadam", "--state", "state.safetensors"]
     refused("name its file with --state", "-a", "fedadam", *names)
-    refused("does not keep a state", "--state", "state.safetensors", *names)
+    refused("does not keep a state; --state is for fedavgm", "--state", "state.safetensors", *names)
     refused("does not use a rate or beta1", "--server-rate", "1", *names)
     refused("does not use tau", "--tau", "1", *names)
     momentum = ["-a", "fedavgm", "--state", "state.safetensors", "--base", "base.safetensors"]

@@ -366,7 +366,7 @@ bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error 
 	if (!x->gathered) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"round %" PRIu64 " had %zu of %" PRIu64 " clients at its deadline; "
-				"the same command gives it that time again",
+				"the same command of the server gives it that time again",
 				x->round, joined, x->quorum);
 		return true;
 	}

@@ -225,8 +225,8 @@ static void check_deadline(struct flmem_exchange *x)
 		return;
 	}
 	flmem_error_set(&err, FLMEM_EFAILED, 0,
-			"round %llu had %zu of %llu updates at its deadline; the same command "
-			"gives it that time again",
+			"round %llu had %zu of %llu updates at its deadline; the same command of "
+			"the server gives it that time again",
 			(unsigned long long)x->round, x->update_count,
 			(unsigned long long)x->quorum);
 	flmem_combiner_fail(x, FLMEM_EFAILED, &err);
