@@ -2,8 +2,11 @@
 #include "borrowed.h"
 
 #include <stdio.h>
+#include <ucontext.h>
 
-#define TIMES 300
+#define TIMES	     300
+#define TIMES_FAULTY 20
+#define PAGE	     4096U
 
 /* What the child says about itself. */
 struct page {
@@ -70,10 +73,47 @@ static void be_child(void)
 	}
 }
 
+extern const char load_begin[], load_end[];
+
+/* As a program that emulates what cannot be read: only of the instruction that it knows. */
+static void skip_load(int number, siginfo_t *info, void *context)
+{
+	greg_t *place = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
+	(void)number, (void)info;
+	if (*place == (greg_t)(uintptr_t)load_begin)
+		*place = (greg_t)(uintptr_t)load_end;
+	else
+		page->faults++;
+}
+
+static void be_faulty(void)
+{
+	const struct sigaction action = {.sa_sigaction = skip_load, .sa_flags = SA_SIGINFO};
+	const void *hidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	sigaction(SIGSEGV, &action, NULL);
+	for (;; page->rounds++)
+		__asm__ volatile("movl $1000, %%ecx\n"
+				 "1: decl %%ecx\n"
+				 "jnz 1b\n"
+				 "load_begin: movb (%0), %%al\n"
+				 "load_end:\n"
+				 :
+				 : "r"(hidden)
+				 : "rax", "rcx", "cc", "memory");
+}
+
 static int start_child(void **state)
 {
 	(void)state;
 	return child_open(be_child, sizeof(*page), &page, &child);
+}
+
+static int start_faulty(void **state)
+{
+	(void)state;
+	return child_open(be_faulty, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
@@ -91,7 +131,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return true;
 }
 
-static void a_computing_thread_goes_on_with_all_its_state(void **state)
+static void borrow_often(size_t times)
 {
 	size_t asked = 0;
 	const struct flmem_candidate_filter filter = {accepts, &asked};
@@ -102,11 +142,10 @@ static void a_computing_thread_goes_on_with_all_its_state(void **state)
 	struct target target;
 	uint64_t function, before;
 
-	(void)state;
 	await_true(page->rounds >= 1);
 	target_open(child, &target);
 	function = target_function(&target, "sched_yield");
-	for (size_t i = 0; i < TIMES; i++) {
+	for (size_t i = 0; i < times; i++) {
 		struct flmem_chain chain = {0};
 
 		flmem_chain_add(&chain, "sched_yield", function);
@@ -116,10 +155,23 @@ static void a_computing_thread_goes_on_with_all_its_state(void **state)
 		assert_int_equal(result.tid, child);
 	}
 	target_close(&target);
-	assert_true(asked >= TIMES);
+	assert_true(asked >= times);
 	before = page->rounds;
 	await_true(page->rounds >= before + 100);
 	assert_int_equal(page->faults, 0);
+}
+
+static void a_computing_thread_goes_on_with_all_its_state(void **state)
+{
+	(void)state;
+	borrow_often(TIMES);
+}
+
+/* Stopped between a fault and its handler, whose registers would be those of the calls. */
+static void a_fault_is_handled_where_it_happened(void **state)
+{
+	(void)state;
+	borrow_often(TIMES_FAULTY);
 }
 
 int main(void)
@@ -127,6 +179,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_computing_thread_goes_on_with_all_its_state,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(a_fault_is_handled_where_it_happened, start_faulty,
+						end_child),
 	};
 
 	return cmocka_run_group_tests_name("borrow_computing", tests, NULL, NULL);

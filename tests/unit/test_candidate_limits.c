@@ -48,6 +48,7 @@ static void block(void)
 {
 	char byte;
 
+	signal(SIGSEGV, SIG_DFL); /* not back into the test */
 	atomic_store(&page->tid, (int)gettid());
 	(void)!read(bell[0], &byte, 1);
 }
@@ -270,7 +271,8 @@ static void a_stack_full_of_an_allocator_s_addresses_is_refused(void **state)
 enum signalled {
 	BY_NOBODY,
 	PROCESS_SIGNALLED,
-	THREAD_SIGNALLED
+	THREAD_SIGNALLED,
+	THREAD_FAULTED
 };
 
 /* Ignored if it is not handled, except by a thread that is traced. */
@@ -280,6 +282,8 @@ static void send_signal(const struct scene *scene, enum signalled how)
 		kill(scene->child, SIGURG);
 	else if (how == THREAD_SIGNALLED)
 		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGURG);
+	else if (how == THREAD_FAULTED)
+		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGSEGV);
 }
 
 static bool computes; /* what the next one is borrowed as */
@@ -381,6 +385,7 @@ static void a_computing_thread_that_was_sent_a_signal_is_refused_beside_others(v
 		assert_true(is_accepted_in(&scene, &scene, BY_NOBODY));
 		assert_true(is_accepted_in(&scene, &scene, THREAD_SIGNALLED));
 		assert_int_equal(is_accepted_in(&scene, &scene, PROCESS_SIGNALLED), !threaded);
+		assert_false(is_accepted_in(&scene, &scene, THREAD_FAULTED));
 		computes = false;
 		scene_close(&scene);
 	}

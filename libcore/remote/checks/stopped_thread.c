@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/stopped_thread.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -182,23 +184,35 @@ static bool has_slept(struct flmem_borrow_state *borrow, const struct flmem_cand
 	return false;
 }
 
+/* Those of faults: their handlers read the registers of the instruction that failed. */
+static uint64_t list_faults(void)
+{
+	static const int faults[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(faults); i++)
+		bits |= UINT64_C(1) << (faults[i] - 1);
+	return bits;
+}
+
 /*
  * A signal came just before the stop. The calls would block it until they end; one for the process,
  * which another thread could handle, the kernel gives to no other when a tracer blocks it
  * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread. A thread that
  * computes while a timer sends it signals may have one at each stop: what no other could handle
- * waits then, as what comes during the calls does.
+ * waits then, as what comes during the calls does. A fault of its own must not: its handler would
+ * run in the calls, with their registers.
  */
 static bool has_signal(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		       const struct flmem_status *status)
 {
 	const bool computes = borrow->options->computing == candidate->tid;
-	uint64_t pending = flmem_u64_or(status->shared_pending, 0);
+	uint64_t pending = flmem_u64_or(status->sig_pending, 0);
 
-	if (computes && flmem_u64_or(status->threads, 2) == 1)
-		return false;
-	if (!computes)
-		pending |= flmem_u64_or(status->sig_pending, 0);
+	if (computes)
+		pending &= list_faults();
+	if (!computes || flmem_u64_or(status->threads, 2) > 1)
+		pending |= flmem_u64_or(status->shared_pending, 0);
 	if (!(pending & ~flmem_u64_or(status->sig_blocked, 0)))
 		return false;
 	borrow->refused = "has a signal to handle";
