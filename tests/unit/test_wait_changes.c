@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,6 +31,8 @@
 #define OF_GROUP  "waits for children of a process group, which may be in another one now"
 #define OF_KIND	  "waits for a child of a kind that it may no longer be (__WCLONE)"
 #define REPLACED  "waits on a descriptor that was replaced since"
+#define POLLED	  "polls a descriptor that was replaced since"
+#define READ	  "is reading from a descriptor that was replaced since"
 #define NO_REST	  "sleeps and cannot be given the rest of its time where it asks for it"
 
 #define CLONES	 0x80000000U /* __WCLONE */
@@ -37,9 +43,11 @@ static pid_t start_child(void)
 {
 	pid_t child = fork();
 
-	if (!child)
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
+	}
 	assert_true(child > 0);
 	return child;
 }
@@ -93,6 +101,24 @@ static void children_that_may_have_changed_are_not_waited_for(void **state)
 	end_child(child);
 }
 
+static void descriptors_of_children_are_of_children(void **state)
+{
+	static const char changed[] = "waits for a child by a descriptor that changed since";
+	pid_t child = start_child(), other = start_child();
+	FLMEM_AUTO_CLOSE int ours = (int)syscall(SYS_pidfd_open, child, 0);
+	FLMEM_AUTO_CLOSE int parents = (int)syscall(SYS_pidfd_open, getppid(), 0);
+	FLMEM_AUTO_CLOSE int bell = eventfd(0, EFD_CLOEXEC);
+
+	(void)state;
+	assert_true(ours >= 0 && parents >= 0 && bell >= 0);
+	expect(AT(SYS_waitid, 3, (uint64_t)ours), FLMEM_WAIT_ENDLESS, 0, false);
+	expect_refused(AT(SYS_waitid, 3, (uint64_t)bell), changed);
+	expect_refused(AT(SYS_waitid, 3, (uint64_t)parents), NO_CHILD);
+	end_child(child);
+	expect_refused(AT(SYS_waitid, 3, (uint64_t)ours), changed);
+	end_child(other);
+}
+
 /* A thread that makes a child, and stays. */
 struct parent {
 	_Atomic pid_t tid;
@@ -137,6 +163,57 @@ static void sockets_are_waited_for_by_their_calls_alone(void **state)
 	assert_int_equal(pipe(fds), 0);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
 		expect_refused(AT(calls[i], (uint64_t)fds[0]), REPLACED);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* What a poll() that waits cannot wait for. */
+static void what_is_always_ready_is_not_polled(void **state)
+{
+	static const char *const paths[] = {"/dev/null", "/dev/zero", "/dev/urandom", "/",
+					    "/proc/self/exe"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(paths); i++) {
+		FLMEM_AUTO_CLOSE int ready = open(paths[i], O_RDONLY | O_CLOEXEC);
+		struct pollfd row = {.fd = ready, .events = POLLIN};
+		const uint64_t count = (uint64_t)ready + 1;
+		fd_set set;
+
+		assert_true(ready >= 0);
+		FD_ZERO(&set);
+		FD_SET(ready, &set);
+		expect_refused(AT(SYS_poll, word(&row), 1, (uint64_t)-1), POLLED);
+		expect_refused(AT(SYS_ppoll, word(&row), 1), POLLED);
+		expect_refused(AT(SYS_select, count, word(&set)), POLLED);
+		expect_refused(AT(SYS_pselect6, count, 0, word(&set)), POLLED);
+		/* For errors alone one may wait. */
+		row.events = POLLPRI;
+		expect(AT(SYS_poll, word(&row), 1, (uint64_t)-1), FLMEM_WAIT_ENDLESS, 0, false);
+		expect(AT(SYS_select, count, 0, 0, word(&set)), FLMEM_WAIT_ENDLESS, 0, false);
+		row.fd = -1;
+		row.events = POLLIN;
+		expect(AT(SYS_poll, word(&row), 1, (uint64_t)-1), FLMEM_WAIT_ENDLESS, 0, false);
+	}
+}
+
+static void what_cannot_be_read_is_not_waited_for(void **state)
+{
+	FLMEM_AUTO_CLOSE int epoll = epoll_create1(EPOLL_CLOEXEC);
+	FLMEM_AUTO_CLOSE int of_process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	FLMEM_AUTO_CLOSE int path = open("/dev/tty", O_PATH | O_CLOEXEC);
+	FLMEM_AUTO_CLOSE int random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	int fds[2];
+
+	(void)state;
+	assert_true(epoll >= 0 && of_process >= 0 && path >= 0 && random >= 0);
+	assert_int_equal(pipe(fds), 0);
+	expect(AT(SYS_read, (uint64_t)fds[0]), FLMEM_WAIT_ENDLESS, 0, false);
+	expect_refused(AT(SYS_read, (uint64_t)fds[1]), READ);
+	expect_refused(AT(SYS_read, (uint64_t)path), READ);
+	expect_refused(AT(SYS_read, (uint64_t)random), READ);
+	expect_refused(AT(SYS_read, (uint64_t)epoll), READ);
+	expect_refused(AT(SYS_read, (uint64_t)of_process), READ);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -280,8 +357,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(children_are_waited_for_where_there_are_any),
 		cmocka_unit_test(children_that_may_have_changed_are_not_waited_for),
+		cmocka_unit_test(descriptors_of_children_are_of_children),
 		cmocka_unit_test(children_are_those_of_any_thread),
 		cmocka_unit_test(sockets_are_waited_for_by_their_calls_alone),
+		cmocka_unit_test(what_is_always_ready_is_not_polled),
+		cmocka_unit_test(what_cannot_be_read_is_not_waited_for),
 		cmocka_unit_test(connections_are_accepted_below_the_limit),
 		cmocka_unit_test(arguments_that_cannot_be_read_are_refused),
 		cmocka_unit_test(arguments_that_can_be_read_are_accepted),

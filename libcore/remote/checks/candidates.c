@@ -15,6 +15,8 @@
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/thread_stack.h"
 
+#define LATE "could not be examined in time"
+
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {
 	if (*count < FLMEM_GUARD_RANGES && start < end)
@@ -79,6 +81,18 @@ static int compare_candidates(const void *left, const void *right)
 	return a->cpu_ns < b->cpu_ns ? -1 : a->cpu_ns > b->cpu_ns;
 }
 
+static bool is_late(const struct candidate_search *search)
+{
+	return flmem_clock_us() > search->needs->deadline_us;
+}
+
+/* Of thousands of threads each may wait for a thousand descriptors. */
+static const char *examine_in_time(const struct candidate_search *search, pid_t tid,
+				   struct flmem_candidate *row)
+{
+	return is_late(search) ? LATE : examine_thread(search, tid, row);
+}
+
 static int add_thread(struct candidate_search *search, pid_t tid)
 {
 	struct flmem_candidates *found = search->found;
@@ -97,7 +111,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 		found->running++;
 		return 0;
 	}
-	reason = examine_thread(search, tid, row);
+	reason = examine_in_time(search, tid, row);
 	if (reason) {
 		found->rejected = reason;
 		found->rejected_tid = tid;
@@ -143,9 +157,8 @@ static void keep_best(struct candidate_search *search)
 
 	qsort(found->rows, found->count, sizeof(*found->rows), compare_candidates);
 	for (size_t i = 0; i < found->count && kept < FLMEM_CANDIDATES_MAX; i++) {
-		const char *reason = flmem_clock_us() > search->needs->deadline_us
-					     ? "could not be examined in time"
-					     : examine_further(search, &found->rows[i]);
+		const char *reason =
+			is_late(search) ? LATE : examine_further(search, &found->rows[i]);
 
 		if (reason) {
 			found->rejected = reason;

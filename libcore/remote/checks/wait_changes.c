@@ -32,9 +32,7 @@
 
 /* Of devices (Documentation/admin-guide/devices.txt). */
 #define MEM_MAJOR    1U
-#define NULL_MINOR   3U
-#define ZERO_MINOR   5U
-#define FULL_MINOR   7U
+#define KMSG_MINOR   11U
 #define TTY_MAJOR    4U
 #define TTYAUX_MAJOR 5U
 
@@ -42,6 +40,9 @@
 #define POLLED_MAX 1024U
 #define AT_ONCE	   64U
 #define SET_WORDS  (POLLED_MAX / 64U)
+#define EXCEPTIONS 3 /* the place of that set */
+/* What poll() reports of a file that has nothing to wait for (DEFAULT_POLLMASK in the kernel). */
+#define DATA_EVENTS (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
 
 #define PAGE 4096U /* the smallest page size; larger pages are read repeatedly */
 /* Of a list that a call is made with so many entries are checked. */
@@ -90,12 +91,14 @@ static bool reads_in_background(const struct flmem_process *process, const struc
 	       !(flmem_stat_number(fields, FIELD_FOREGROUND, &foreground) && foreground == group);
 }
 
-/* Nothing waits for these: another descriptor had the number when the wait began. */
+/*
+ * Nothing waits for these, such as /dev/null and /dev/urandom: another descriptor had the number
+ * when the wait began. Of the devices of memory only the log of the kernel is waited for.
+ */
 static bool is_never_waited_for(const struct statx *file)
 {
 	return S_ISCHR(file->stx_mode) && file->stx_rdev_major == MEM_MAJOR &&
-	       (file->stx_rdev_minor == NULL_MINOR || file->stx_rdev_minor == ZERO_MINOR ||
-		file->stx_rdev_minor == FULL_MINOR);
+	       file->stx_rdev_minor != KMSG_MINOR;
 }
 
 /* Octal digits. */
@@ -108,8 +111,9 @@ static uint64_t parse_open_flags(const char *digits)
 	return flags;
 }
 
-/* Any process that shares the open file may set O_NONBLOCK: then the call fails with EAGAIN. */
-static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+/* Of the open file; false if it cannot be asked. */
+static bool read_open_flags(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
+			    uint64_t *ret_flags)
 {
 	static const char name[] = "flags:\t";
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -117,18 +121,34 @@ static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint6
 	char path[48];
 
 	snprintf(path, sizeof(path), "task/%d/fdinfo/%d", (int)tid, (int)(unsigned)descriptor);
-	if (flmem_process_read(process, path, &buf))
-		return false;
-	flags = strstr(buf.data, name);
-	return flags && parse_open_flags(flags + strlen(name)) & O_NONBLOCK;
+	flags = flmem_process_read(process, path, &buf) ? NULL : strstr(buf.data, name);
+	if (flags)
+		*ret_flags = parse_open_flags(flags + strlen(name));
+	return flags;
 }
 
+static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+{
+	uint64_t flags;
+
+	return read_open_flags(process, tid, descriptor, &flags) && flags & O_NONBLOCK;
+}
+
+/*
+ * The other end of a pipe may have taken the number. Any process that shares the open file may set
+ * O_NONBLOCK: then the call fails with EAGAIN.
+ */
 const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t tid,
 				    uint64_t descriptor, const struct statx *file)
 {
+	uint64_t flags = 0;
+
+	(void)read_open_flags(process, tid, descriptor, &flags);
 	if (is_never_waited_for(file))
 		return "is reading from a descriptor that was replaced since";
-	if (is_nonblocking(process, tid, descriptor))
+	if ((flags & O_ACCMODE) == O_WRONLY || flags & O_PATH)
+		return "is reading from a descriptor that was replaced since";
+	if (flags & O_NONBLOCK)
 		return "is reading from a descriptor that does not wait any more (O_NONBLOCK)";
 	return reads_in_background(process, file) ? "is reading a terminal in the background"
 						  : NULL;
@@ -157,26 +177,50 @@ static bool is_descriptor_open(const struct flmem_process *process, pid_t tid, u
 	return fstatat(process->dirfd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
+/* Files and directories can always be read and written, as far as poll() is concerned. */
+static bool is_always_ready(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+{
+	struct statx file = {0};
+	char name[48];
+
+	snprintf(name, sizeof(name), "task/%d/fd/%d", (int)tid, (int)(unsigned)descriptor);
+	return flmem_file_statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
+	       (S_ISREG(file.stx_mode) || S_ISDIR(file.stx_mode) || S_ISBLK(file.stx_mode) ||
+		is_never_waited_for(&file));
+}
+
+/* `awaits_data`: or room for them, and not only errors and the like. */
+static const char *refuse_descriptor(const struct flmem_process *process, pid_t tid,
+				     uint64_t descriptor, bool awaits_data)
+{
+	if (!is_descriptor_open(process, tid, descriptor))
+		return "polls a descriptor that was closed since";
+	return awaits_data && is_always_ready(process, tid, descriptor)
+		       ? "polls a descriptor that was replaced since"
+		       : NULL;
+}
+
 static const char *refuse_polled(const struct flmem_process *process, pid_t tid,
 				 const struct flmem_task_wait *at)
 {
 	struct pollfd rows[AT_ONCE];
 	uint64_t count = (uint32_t)at->args[1];
+	const char *reason = NULL;
 
 	if (count > POLLED_MAX)
 		count = POLLED_MAX;
-	for (uint64_t first = 0; first < count; first += AT_ONCE) {
+	for (uint64_t first = 0; first < count && !reason; first += AT_ONCE) {
 		size_t length = count - first < AT_ONCE ? (size_t)(count - first) : AT_ONCE;
 
 		if (flmem_process_read_memory(process, at->args[0] + first * sizeof(*rows), rows,
 					      length * sizeof(*rows)))
 			return "polls by a list that cannot be read any more";
-		for (size_t i = 0; i < length; i++)
-			if (rows[i].fd >= 0 &&
-			    !is_descriptor_open(process, tid, (uint64_t)rows[i].fd))
-				return "polls a descriptor that was closed since";
+		for (size_t i = 0; i < length && !reason; i++)
+			if (rows[i].fd >= 0)
+				reason = refuse_descriptor(process, tid, (uint64_t)rows[i].fd,
+							   rows[i].events & DATA_EVENTS);
 	}
-	return NULL;
+	return reason;
 }
 
 static const char *refuse_selected(const struct flmem_process *process, pid_t tid,
@@ -184,20 +228,21 @@ static const char *refuse_selected(const struct flmem_process *process, pid_t ti
 {
 	uint64_t words[SET_WORDS];
 	uint64_t count = (uint32_t)at->args[0];
+	const char *reason = NULL;
 
 	if (count > POLLED_MAX)
 		count = POLLED_MAX;
-	for (int set = 1; set <= 3; set++) {
+	for (int set = 1; set <= 3 && !reason; set++) {
 		if (!at->args[set] || !count)
 			continue;
 		if (flmem_process_read_memory(process, at->args[set], words,
 					      (count + 63) / 64 * sizeof(*words)))
 			return "polls by a list that cannot be read any more";
-		for (uint64_t i = 0; i < count; i++)
-			if (words[i / 64] >> i % 64 & 1 && !is_descriptor_open(process, tid, i))
-				return "polls a descriptor that was closed since";
+		for (uint64_t i = 0; i < count && !reason; i++)
+			if (words[i / 64] >> i % 64 & 1)
+				reason = refuse_descriptor(process, tid, i, set < EXCEPTIONS);
 	}
-	return NULL;
+	return reason;
 }
 
 static const char *refuse_children(const struct flmem_process *process, pid_t tid,

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -20,10 +21,13 @@
 #define OF_ANY_KIND 0x40000000U /* __WALL */
 #define OF_CLONE    0x80000000U /* __WCLONE: those that do not send SIGCHLD when they end */
 
+/* P_PIDFD; older C libraries do not define it. */
+#define WAITS_FOR_PIDFD 3
+
 /* What a call waits for; 0: any child. */
 struct awaited {
 	pid_t child;
-	bool by_group;
+	bool by_group, by_descriptor;
 	unsigned options;
 };
 
@@ -34,6 +38,7 @@ static struct awaited read_awaited(const struct flmem_task_wait *at)
 	if (at->number == SYS_waitid)
 		return (struct awaited){.child = which == P_PID ? (pid_t)at->args[1] : 0,
 					.by_group = which == P_PGID,
+					.by_descriptor = which == WAITS_FOR_PIDFD,
 					.options = (unsigned)at->args[3]};
 	return (struct awaited){.child = which > 0 ? which : 0,
 				.by_group = which == 0 || which < -1,
@@ -71,8 +76,8 @@ static bool has_child(const struct flmem_process *process, pid_t tid, const stru
 	pid_t wanted = awaited->child;
 
 	/* In a namespace of its own it knows its children by other ids. */
-	if (flmem_status_read(process, &status, NULL) ||
-	    flmem_u64_or(status.ns_pid, 0) != (uint64_t)process->pid)
+	if (!awaited->by_descriptor && (flmem_status_read(process, &status, NULL) ||
+					flmem_u64_or(status.ns_pid, 0) != (uint64_t)process->pid))
 		wanted = 0;
 	if (has_child_of_thread(process, tid, wanted))
 		return true;
@@ -85,14 +90,40 @@ static bool has_child(const struct flmem_process *process, pid_t tid, const stru
 }
 
 /*
+ * The process of a pidfd, by its id in /proc; 0: it has none there. False if it is no pidfd, or one
+ * of a process that has been waited for.
+ */
+static bool read_described(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
+			   pid_t *ret_child)
+{
+	static const char name[] = "\nPid:\t";
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	const char *digits;
+	uint64_t id;
+	char path[48];
+
+	snprintf(path, sizeof(path), "task/%d/fdinfo/%d", (int)tid, (int)(unsigned)descriptor);
+	digits = flmem_process_read(process, path, &buf) ? NULL : strstr(buf.data, name);
+	if (!digits)
+		return false;
+	digits += strlen(name);
+	if (!flmem_text_read_digits(&digits, &id))
+		return false;
+	*ret_child = (pid_t)id;
+	return true;
+}
+
+/*
  * A child may leave its process group, and has SIGCHLD as others once it executes a program. A
  * process that is traced is no child after the trace.
  */
 const char *flmem_wait_children_changed(const struct flmem_process *process, pid_t tid,
 					const struct flmem_task_wait *at)
 {
-	const struct awaited awaited = read_awaited(at);
+	struct awaited awaited = read_awaited(at);
 
+	if (awaited.by_descriptor && !read_described(process, tid, at->args[1], &awaited.child))
+		return "waits for a child by a descriptor that changed since";
 	if (awaited.by_group)
 		return "waits for children of a process group, which may be in another one now";
 	if (awaited.options & OF_CLONE && !(awaited.options & OF_ANY_KIND))

@@ -18,6 +18,8 @@
 #include "proc/task.h"
 #include "remote/checks/wait_changes.h"
 
+#define EPOLL_INSTANCE "anon_inode:[eventpoll]"
+
 /* The kind of timeout of a row, and its place among the arguments. */
 enum timeout_kind {
 	TIMEOUT_NONE,
@@ -168,12 +170,21 @@ static bool is_anonymous(const struct flmem_process *process, const char *name, 
 	       flmem_text_starts(target, kind);
 }
 
-static bool is_epoll_instance(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+static bool is_of_kind(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
+		       const char *kind)
 {
 	char name[48];
 
 	snprintf(name, sizeof(name), "task/%d/fd/%u", (int)tid, (unsigned)descriptor);
-	return is_anonymous(process, name, "anon_inode:[eventpoll]");
+	return is_anonymous(process, name, kind);
+}
+
+/* A read from these fails. */
+static bool is_never_read(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+{
+	return is_of_kind(process, tid, descriptor, EPOLL_INSTANCE) ||
+	       is_of_kind(process, tid, descriptor, "anon_inode:[pidfd]") ||
+	       is_of_kind(process, tid, descriptor, "anon_inode:[io_uring]");
 }
 
 /*
@@ -225,9 +236,11 @@ static bool classify_file(const struct flmem_process *process, pid_t tid,
 		return false;
 	}
 	*ret_reason = NULL;
-	if (reads)
+	if (reads && is_never_read(process, tid, at->args[0]))
+		*ret_reason = "is reading from a descriptor that was replaced since";
+	else if (reads)
 		*ret_reason = flmem_wait_read_changed(process, tid, at->args[0], &file);
-	else if (!is_epoll_instance(process, tid, at->args[0]))
+	else if (!is_of_kind(process, tid, at->args[0], EPOLL_INSTANCE))
 		*ret_reason = "waits on a descriptor that was replaced since";
 	if (*ret_reason)
 		return false;
