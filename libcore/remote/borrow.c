@@ -481,9 +481,10 @@ static void run_on_thread(void *context)
 	for (;;) {
 		run->rc = try_loan(run->borrow);
 		if (!passes_again(run) || flmem_tracee_thread_must_exit())
-			return;
+			break;
 		flmem_clock_sleep_us(run->pause_us);
 	}
+	flmem_interrupts_end();
 }
 
 /* On threads that end: their end releases a thread of the target that is not to be stopped. */

@@ -10,15 +10,48 @@
 
 static atomic_bool limited;
 static _Thread_local bool lacks_limit;
+/* Of this thread, between two holds: at the second one the user may have no pending signal left. */
+static _Thread_local timer_t kept;
+static _Thread_local bool is_kept;
 
 void flmem_interrupts_limit_hold(bool is_expendable)
 {
 	atomic_store(&limited, is_expendable);
 }
 
-struct flmem_interrupts flmem_interrupts_defer(void)
+static bool make_timer(timer_t *ret_timer)
 {
 	struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+
+	if (!is_kept)
+		return timer_create(CLOCK_MONOTONIC, &end, ret_timer) == 0;
+	*ret_timer = kept;
+	is_kept = false;
+	return true;
+}
+
+static void keep_timer(timer_t timer)
+{
+	const struct itimerspec never = {0};
+
+	if (is_kept) {
+		timer_delete(timer);
+		return;
+	}
+	timer_settime(timer, 0, &never, NULL);
+	kept = timer;
+	is_kept = true;
+}
+
+void flmem_interrupts_end(void)
+{
+	if (is_kept)
+		timer_delete(kept);
+	is_kept = false;
+}
+
+struct flmem_interrupts flmem_interrupts_defer(void)
+{
 	const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
 	struct flmem_interrupts interrupts = {0};
 	sigset_t all;
@@ -27,7 +60,7 @@ struct flmem_interrupts flmem_interrupts_defer(void)
 	sigemptyset(&interrupts.before);
 	pthread_sigmask(SIG_SETMASK, &all, &interrupts.before);
 	lacks_limit = atomic_load(&limited);
-	if (lacks_limit && timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
+	if (lacks_limit && make_timer(&interrupts.timer)) {
 		lacks_limit = false;
 		interrupts.limited = true;
 		timer_settime(interrupts.timer, 0, &limit, NULL);
@@ -45,7 +78,7 @@ void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
 {
 	if (interrupts->limited) {
 		flmem_attempt_set_limit(NULL, NULL);
-		timer_delete(interrupts->timer);
+		keep_timer(interrupts->timer);
 	}
 	lacks_limit = false;
 	pthread_sigmask(SIG_SETMASK, &interrupts->before, NULL);

@@ -35,7 +35,12 @@ struct flmem_interrupts flmem_interrupts_defer(void);
  * pending signals of the user, whose number is limited (ulimit -i).
  */
 bool flmem_interrupts_may_hold(void);
+
+/* Keeps the timer for what this thread holds next: what makes calls by then has to be reached. */
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
+
+/* Gives it back, before a thread ends that has held threads. */
+void flmem_interrupts_end(void);
 
 #define FLMEM_AUTO_INTERRUPTS FLMEM_AUTO(flmem_interrupts_restore) __attribute__((unused))
 

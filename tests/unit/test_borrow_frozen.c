@@ -2,12 +2,13 @@
 /* A flmem that is stopped or frozen while its calls run: nobody may have to wait for it. */
 #include "borrowed.h"
 
-#include <sys/resource.h>
-
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "remote/interrupts.h"
 
@@ -19,6 +20,7 @@ struct page {
 	_Atomic bool ended;  /* flmem is done */
 	_Atomic int code;
 	_Atomic uint64_t handled, rounds, faults;
+	_Atomic uint32_t word; /* a lock, 1: released */
 };
 
 static struct page *page;
@@ -53,7 +55,7 @@ static void be_child(void)
 	}
 }
 
-static void borrow_for_long(const struct flmem_candidate_filter *filter)
+static void borrow_for(const struct flmem_candidate_filter *filter, void (*call)(void))
 {
 	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = filter};
 	struct flmem_borrow_result result;
@@ -62,7 +64,7 @@ static void borrow_for_long(const struct flmem_candidate_filter *filter)
 	struct target target;
 
 	target_open(child, &target);
-	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)call);
 	atomic_store(&page->code, flmem_borrow_run(&target.view, &chain, &options, &result, &err));
 	atomic_store(&page->ended, true);
 	for (;;)
@@ -71,7 +73,7 @@ static void borrow_for_long(const struct flmem_candidate_filter *filter)
 
 static void be_borrower(void)
 {
-	borrow_for_long(NULL);
+	borrow_for(NULL, call_for_long);
 }
 
 static int start_child(void **state)
@@ -164,7 +166,7 @@ static void be_command(void)
 	const struct flmem_candidate_filter filter = {.accepts = stop_in_the_middle};
 
 	flmem_interrupts_limit_hold(true);
-	borrow_for_long(&filter);
+	borrow_for(&filter, call_for_long);
 }
 
 static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void **state)
@@ -210,9 +212,56 @@ static void a_command_that_cannot_be_killed_in_time_holds_no_thread(void **state
 	assert_int_equal(page->faults, 0);
 }
 
+/* In the child, called by the chain: waits for a lock, and a signal of its own waits for it. */
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_with_signal(void)
+{
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
+	atomic_store(&page->called, true);
+	while (!atomic_load(&page->word))
+		syscall(SYS_futex, &page->word, FUTEX_WAIT, 0, NULL, NULL, 0);
+	atomic_store(&page->over, true);
+}
+
+/* When the thread is stopped: what the user had left of pending signals is used up after that. */
+static bool use_up_timers(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+			  const char **ret_reason)
+{
+	const struct rlimit none = {0, 0};
+
+	(void)context, (void)candidate, (void)ret_reason;
+	return !pointer || setrlimit(RLIMIT_SIGPENDING, &none) == 0;
+}
+
+static void be_command_with_one_timer(void)
+{
+	const struct flmem_candidate_filter filter = {.accepts = use_up_timers};
+
+	flmem_interrupts_limit_hold(true);
+	borrow_for(&filter, wait_with_signal);
+}
+
+/* Who sent the signal may hold the lock. */
+static void a_signal_is_handled_where_no_second_timer_can_be_made(void **state)
+{
+	(void)state;
+	start_borrower(be_command_with_one_timer);
+	await_true(page->handled == 1);
+	assert_false(page->over);
+	atomic_store(&page->word, 1);
+	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(page->ended);
+	assert_true(page->over);
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
+	assert_int_equal(page->faults, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_signal_is_handled_where_no_second_timer_can_be_made, start_child,
+			end_child),
 		cmocka_unit_test_setup_teardown(
 			a_command_that_cannot_be_killed_in_time_holds_no_thread, start_child,
 			end_child),

@@ -448,7 +448,7 @@ static int stop_watched_thread(const struct running *running, const struct flmem
 }
 
 /* Stops the thread: the kernel shows the filters of stopped threads only. */
-static void check_stopped_thread(void *context)
+static void stop_and_check(void *context)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
@@ -471,6 +471,12 @@ static void check_stopped_thread(void *context)
 							 running->err);
 	tracee.filtered = running->rc != 0;
 	tracee.wait = watched.at;
+}
+
+static void check_stopped_thread(void *context)
+{
+	stop_and_check(context);
+	flmem_interrupts_end();
 }
 
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
