@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # flmem trim as scripts see it; tests/soak/ has what must never happen to a target.
+# shellcheck disable=SC2030,SC2031 # bats' run sets output here
 
 load helpers
 
