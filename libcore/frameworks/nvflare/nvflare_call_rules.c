@@ -129,6 +129,8 @@ static void check_open_rounds(struct flmem_check *check, const struct flmem_nvfl
 	int64_t interval, longest = 1;
 	char detail[96];
 
+	if (flmem_nvflare_is_overridden(check, FLMEM_NVFLARE_SERVER, "num_rounds", &value) && value)
+		rounds = value;
 	if (!rounds && known->rounds_at && check->input->kind == &flmem_nvflare_python_file)
 		rounds = flmem_nvflare_arg(check, known->rounds_at);
 	value = flmem_check_resolve(check->input, rounds);
@@ -513,13 +515,14 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-CLASS-PASSED-ON",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a class with memory settings, or any recipe of NVFlare, "
-				      "that a script inherits from, passes on or stores instead "
-				      "of calling it; a module of "
-				      "such classes that it passes on; a memory setting as an "
-				      "argument of what a call or an entry of a list is; such a "
-				      "class, its __init__ or the defaults of that, which a script "
-				      "replaces",
+			 .condition =
+				 "a class with memory settings, or any recipe of NVFlare, "
+				 "that a script inherits from, passes on or stores instead "
+				 "of calling it; a module of "
+				 "such classes that it passes on; a memory setting as an "
+				 "argument of what a call or an entry of a list is; such a "
+				 "class, its __init__ or the defaults of that, which a script "
+				 "replaces, or a method of a recipe, an environment or a FedJob",
 			 .message = "cannot tell with which arguments it is called; check the "
 				    "exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},

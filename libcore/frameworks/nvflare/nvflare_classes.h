@@ -215,7 +215,4 @@ bool flmem_nvflare_is_settable(const char *path);
 /* Reports such classes that a script replaces, and what makes their objects. */
 void flmem_nvflare_report_constructors(struct flmem_check *check);
 
-/* Reports where a script changes the job of a recipe, or passes it on. */
-void flmem_nvflare_check_recipe_jobs(struct flmem_check *check);
-
 #endif

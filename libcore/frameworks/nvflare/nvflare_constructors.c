@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "documents/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/nvflare_recipes.h"
 
 /* Whether a dotted name is that of a class with settings, or of a part that makes its objects. */
 static bool is_constructor(const char *path, bool whole)
@@ -30,6 +31,34 @@ static bool is_validator(const char *path)
 	const char *name = strstr(path, "._");
 
 	return flmem_text_starts(path, "nvflare.") && name && strstr(name, "Validator");
+}
+
+/* Recipe.run, FedJob.to and the like, and functions beside these classes. */
+static bool is_api_member(const char *path)
+{
+	static const char *const modules[] = {"nvflare.recipe.", "nvflare.job_config.", NULL};
+	char class[FLMEM_PYTHON_DOTTED_MAX];
+	const char *member = strrchr(path, '.');
+
+	for (const char *const *m = modules; *m; m++)
+		if (flmem_text_starts(path, *m))
+			return true;
+	if (!member ||
+	    (member[1] != '_' && !flmem_text_is_one_of(member + 1, flmem_nvflare_recipe_methods)))
+		return false;
+	snprintf(class, sizeof(class), "%.*s", (int)(member - path), path);
+	return flmem_nvflare_is_settable(class);
+}
+
+/* Whether the path of an assigned attribute is not that of its value: self.env = SimEnv. */
+static bool is_member_named(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data;
+	const char *member = flmem_nvflare_short_name(node->text);
+	size_t length = strlen(member), end = node->place.end;
+
+	return end - node->place.start > length &&
+	       strncmp(text + end - length, member, length) == 0;
 }
 
 static void report_constructor(struct flmem_check *check, const struct flmem_node *node)
@@ -56,14 +85,22 @@ static bool is_of_any_class(const struct flmem_check *check, const struct flmem_
 	       (node->place.start >= 2 && strncmp(text - 2, ").", 2) == 0);
 }
 
-/* patch("MODULE.Class"), monkeypatch.setattr("MODULE.Class.__init__", f) */
+/* patch("MODULE.Class"), monkeypatch.setattr("MODULE.Class.__init__", f), setattr(Recipe, "run") */
 static void report_patched_class(struct flmem_check *check, const struct flmem_node *call)
 {
+	static const char *const names[] = {"patch",  "setattr",     "delattr",
+					    "object", "__setattr__", NULL};
 	const char *name = flmem_nvflare_short_name(flmem_nvflare_path_text(call));
 	const struct flmem_node *target = FLMEM_NODE_DIG(call, "args", "0");
 
-	if ((strcmp(name, "patch") == 0 || strcmp(name, "setattr") == 0) &&
-	    flmem_node_is_kind(target, FLMEM_NODE_STRING) && is_constructor(target->text, true))
+	if (!target || !flmem_text_is_one_of(name, names))
+		return;
+	if (target->kind == FLMEM_NODE_STRING &&
+	    (is_constructor(target->text, true) || is_api_member(target->text)))
+		report_constructor(check, target);
+	/* Others are reported as passed on. */
+	if (target->kind == FLMEM_NODE_EXPRESSION && is_api_member(target->text) &&
+	    !flmem_nvflare_is_settable(target->text))
 		report_constructor(check, target);
 }
 
@@ -74,7 +111,8 @@ void flmem_nvflare_report_constructors(struct flmem_check *check)
 	const struct flmem_node *n;
 
 	for (n = flmem_nvflare_first(check, "rebound"); n; n = n->next)
-		if (is_constructor(n->text, true) || is_validator(n->text))
+		if (is_constructor(n->text, true) || is_validator(n->text) ||
+		    (is_api_member(n->text) && is_member_named(check, n)))
 			report_constructor(check, n);
 	for (n = flmem_nvflare_first(check, "attributes"); n; n = n->next)
 		if (is_of_any_class(check, n))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "frameworks/nvflare/nvflare_recipes.h"
 
 /* Recipe.run() and the like, and methods of a FedJob. */
 static bool runs_job(const char *method)
@@ -251,6 +252,21 @@ static void report_unchecked_module(struct flmem_check *check)
 		}
 }
 
+/* What a script does with its recipes, and with files of jobs. */
+static void check_recipes(struct flmem_check *check)
+{
+	FLMEM_AUTO_NVFLARE_RECIPES struct flmem_nvflare_recipes recipes = {0};
+
+	if (!flmem_nvflare_recipes_init(&recipes, check)) {
+		check->failed = true;
+		return;
+	}
+	flmem_nvflare_follow_recipes(check, &recipes);
+	flmem_nvflare_check_recipe_jobs(check, &recipes);
+	flmem_nvflare_check_recipe_uses(check, &recipes);
+	flmem_nvflare_check_job_files(check);
+}
+
 /* Of several calls the first. */
 static void parts_elsewhere(struct flmem_check *check)
 {
@@ -258,7 +274,7 @@ static void parts_elsewhere(struct flmem_check *check)
 	const struct flmem_node *n = find_job(check, &path);
 	struct sides sides = {0};
 
-	flmem_nvflare_check_recipe_jobs(check);
+	check_recipes(check);
 	if (check->kind == &flmem_nvflare_module_file) {
 		report_unchecked_module(check);
 		return;
@@ -290,8 +306,11 @@ static const struct flmem_rule_row rows[] = {
 				 "workflow or executor, or runs a recipe or job that it does not "
 				 "make, also one that pickle or an entry point loads; a "
 				 "class that inherits from Recipe itself or from FedJob, without "
-				 "them; a recipe that is not NVFlare's; the job of a recipe that a "
-				 "script changes or passes on (recipe.job, recipe._job); a module "
+				 "them; a recipe that is not NVFlare's; a recipe, or its job "
+				 "(recipe.job, recipe._job), that a script changes or passes on to "
+				 "what it does not define itself; a configuration file of a job "
+				 "(config_fed_client.json and the like) that it may write; a "
+				 "module "
 				 "with one of these that a script imports and that is not checked",
 			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
 				    "class of its own; check the exported job",

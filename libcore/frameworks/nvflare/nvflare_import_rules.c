@@ -95,6 +95,39 @@ static void report_paths(struct flmem_check *check)
 	}
 }
 
+/* A module of NVFlare that report_paths() does not report. */
+static bool is_other_module(const char *text)
+{
+	return text && (strcmp(text, "nvflare") == 0 ||
+			(flmem_text_starts(text, "nvflare.") && !flmem_nvflare_is_module(text)));
+}
+
+static void report_replaced_module(struct flmem_check *check, const struct flmem_node *name)
+{
+	flmem_check_report(check, &(struct flmem_remark){.node = name,
+							 .path = "sys.modules",
+							 .detail = "a module of NVFlare is "
+								   "replaced"});
+}
+
+/* sys.modules["nvflare"] = other, sys.modules.pop("nvflare.recipe"), del sys.modules["nvflare"] */
+static void report_replaced_modules(struct flmem_check *check)
+{
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
+		const struct flmem_node *name = FLMEM_NODE_DIG(n, "args", "0"), *key;
+
+		if (!flmem_text_starts(flmem_nvflare_path_text(n), "sys.modules.") ||
+		    flmem_text_ends(flmem_nvflare_path_text(n), ".get"))
+			continue;
+		if (is_other_module(flmem_node_string(name)))
+			report_replaced_module(check, name);
+		key = flmem_node_is_kind(name, FLMEM_NODE_MAP) ? name->first : NULL;
+		for (; key; key = key->next)
+			if (is_other_module(key->key))
+				report_replaced_module(check, key);
+	}
+}
+
 /* exec("...") and eval("..."), whose texts are not read. */
 static void report_code(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -186,6 +219,7 @@ static void imported_by_name(struct flmem_check *check)
 		else if (runs_another_file(flmem_nvflare_path_text(n)))
 			report_file(check, n);
 	report_paths(check);
+	report_replaced_modules(check);
 	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
 		if (strcmp(flmem_nvflare_path_text(n), "__import__") == 0)
 			report_import(check, n);
@@ -238,7 +272,8 @@ static const struct flmem_rule_row rows[] = {
 				 "module beside it that is about NVFlare; exec of what is not a "
 				 "literal, exec or eval of a "
 				 "text about it; "
-				 "names that are looked up in globals(); another file that it runs "
+				 "names that are looked up in globals(); a module of NVFlare that "
+				 "is replaced in sys.modules; another file that it runs "
 				 "by runpy or importlib, or a notebook by %run",
 			 .message = "cannot tell which classes are taken from this module, and "
 				    "with which settings; check the exported job",

@@ -11,42 +11,20 @@
 #include "documents/python.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/nvflare_recipes.h"
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
-#define SEARCHES_MAX	256U /* of calls for a name: a hostile script has any number of both */
 #define KEY_WORDS_MAX	64U
 
 /* A walk over the words of a script. */
 struct job_search {
 	struct flmem_check *check;
+	const struct flmem_nvflare_recipes *recipes;
 	struct flmem_python_reader reader;
 	struct flmem_python_word earlier; /* than the one before */
 	/* The two words before the dotted name that the reader is in. */
 	struct flmem_python_word front, front_earlier;
-	unsigned searches;
 };
-
-/* Whether the line of an offset begins "NAME =" or "NAME: TYPE =". */
-static bool begins_with_name(const char *text, size_t at, const char *name, size_t length)
-{
-	while (at && text[at - 1] != '\n' && text[at - 1])
-		at--;
-	text += at + strspn(text + at, " \t");
-	return strncmp(text, name, length) == 0 &&
-	       strchr(":=", text[length + strspn(text + length, " \t")]);
-}
-
-/* Whether a name is assigned what a recipe's class returns: "r = FedAvgRecipe(". */
-static bool is_assigned_recipe(const struct flmem_check *check, const char *name, size_t length)
-{
-	const char *text = check->input->document.text.data;
-
-	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next)
-		if (flmem_text_ends(flmem_nvflare_path_text(n), "Recipe") &&
-		    begins_with_name(text, n->place.start, name, length))
-			return true;
-	return false;
-}
 
 /* Whether what is in front of ".job" is a recipe; any object but one's own has "_job" from it. */
 static bool is_of_recipe(struct job_search *search, const struct flmem_python_word *word)
@@ -66,8 +44,8 @@ static bool is_of_recipe(struct job_search *search, const struct flmem_python_wo
 	for (size_t i = start; i + 6 <= end; i++)
 		if (strncasecmp(text + i, "recipe", 6) == 0)
 			return true;
-	return end > start && (search->searches++ >= SEARCHES_MAX ||
-			       is_assigned_recipe(search->check, name, end - start));
+	return end > start &&
+	       flmem_nvflare_is_recipe(search->recipes, (struct flmem_nvflare_span){start, end});
 }
 
 /* Methods of the job, and of what it holds, that only read or run it. */
@@ -92,8 +70,7 @@ static bool adds_known_config(struct flmem_python_reader ahead,
 	return flmem_python_is(&ahead.word, "{");
 }
 
-/* Functions that only show or test their arguments. */
-static bool only_shows_object(const struct flmem_python_word *function)
+bool flmem_nvflare_only_shows_object(const struct flmem_python_word *function)
 {
 	static const char *const names[] = {"print", "isinstance", "type",    "repr",	"str",
 					    "id",    "len",	   "hasattr", "info",	"vars",
@@ -110,7 +87,7 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 	static const char *const tests[] = {"is", "in", "!", "if", NULL};
 	const struct flmem_python_word *front = &search->front;
 
-	if (flmem_python_is(front, "(") && only_shows_object(&search->front_earlier))
+	if (flmem_python_is(front, "(") && flmem_nvflare_only_shows_object(&search->front_earlier))
 		return false;
 	if (flmem_python_is_any(next, tests))
 		return false;
@@ -209,12 +186,13 @@ static void search_word(struct job_search *search)
 		report_job(search->check, &word);
 }
 
-void flmem_nvflare_check_recipe_jobs(struct flmem_check *check)
+void flmem_nvflare_check_recipe_jobs(struct flmem_check *check,
+				     const struct flmem_nvflare_recipes *recipes)
 {
 	const struct flmem_python_part part = {.line = 1};
 	const struct flmem_python_source source = {
 		.text = check->input->document.text.data, .parts = &part, .count = 1};
-	struct job_search search = {.check = check};
+	struct job_search search = {.check = check, .recipes = recipes};
 
 	if (!strstr(source.text, "ecipe") || !strstr(source.text, "job"))
 		return;
