@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what is reported about recipes that a script changes, or passes on."""
+from faults import Fault
+
+CHANGES = "libcore/frameworks/nvflare/nvflare_recipe_changes.c"
+USES = "libcore/frameworks/nvflare/nvflare_recipe_uses.c"
+NAMES = "libcore/frameworks/nvflare/nvflare_recipe_names.c"
+JOB_FILES = "libcore/frameworks/nvflare/nvflare_job_files.c"
+CONSTRUCTORS = "libcore/frameworks/nvflare/nvflare_constructors.c"
+IMPORTS = "libcore/frameworks/nvflare/nvflare_import_rules.c"
+
+RECIPES = ("unit.test_recipe_uses",)
+
+FAULTS = (
+    Fault("recipe-lambda", CHANGES, "if (level->lambda || ", "if (",
+          "a recipe that a lambda keeps", RECIPES),
+    Fault("recipe-argument", CHANGES, "\t\treturn !call->is_own;", "\t\treturn false;",
+          "a recipe that a function of another package gets", RECIPES),
+    Fault("recipe-alias", CHANGES, "\tfor (size_t i = 0; i < search->target_count; i++)\n\t\tsearch->grown",
+          "\tfor (size_t i = 1; i < search->target_count; i++)\n\t\tsearch->grown",
+          "the other names of a recipe", RECIPES),
+    Fault("recipe-returned", CHANGES, "\t\tfunction->makes_recipe = true;", "",
+          "a recipe that a function of the script returns", RECIPES),
+    Fault("recipe-rebound", USES, "\t\tcheck_rebinding(search);\n", "\t\t(void)check_rebinding;\n",
+          "another object under the name of a recipe", RECIPES),
+    Fault("recipe-code", USES, "\t\t\tcheck_code_text(search);", "\t\t\t(void)check_code_text;",
+          "code in a string that changes a recipe", RECIPES),
+    Fault("recipe-parameter", NAMES, "\t*ret_new |= add_recipe_name(recipes, name, function->scope);",
+          "\t(void)ret_new;", "a recipe that a function of the script gets", RECIPES),
+    Fault("job-file-mode", JOB_FILES, "\t\treturn index == 0 && !opens_to_read(*ahead);",
+          "\t\treturn false;", "a configuration file that a script opens to write it", RECIPES),
+    Fault("job-file-name", JOB_FILES, "\tsearch->names[search->name_count++] = search->name;\n", "",
+          "a configuration file that a variable names", RECIPES),
+    Fault("recipe-method-replaced", CONSTRUCTORS, "(is_api_member(n->text) && is_member_named(check, n))",
+          "0", "a method of a recipe that is replaced", RECIPES),
+    Fault("module-replaced", IMPORTS, "(strcmp(text, \"nvflare\") == 0 ||", "(0 ||",
+          "NVFlare itself being replaced in sys.modules", RECIPES),
+)
