@@ -67,6 +67,8 @@ static const struct row changes[] = {
 	USE("with ctx(r) as x: pass"),
 	USE("print(mutate(r))"),
 	USE("if x: mutate(r)"),
+	USE("async with ctx(r): pass"),
+	DOUBT(RECIPE "def f():\n  yield r\n", 4),
 	USE("(r or x).clear()"),
 	USE("(r).run = f"),
 	USE("object.__setattr__(r, 'run', f)"),

@@ -266,7 +266,6 @@ static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_
 static bool passes_recipe(struct flmem_nvflare_use_search *search,
 			  const struct flmem_nvflare_use *use)
 {
-	static const char *const returns[] = {"return", "yield", NULL};
 	static const char *const keeps[] = {"with",  "del",    "await", "if", "elif",
 					    "while", "assert", "raise", NULL};
 	const struct flmem_nvflare_use_level *level = operand_level(search, use);
@@ -281,7 +280,7 @@ static bool passes_recipe(struct flmem_nvflare_use_search *search,
 		       flmem_python_is(&use->front, "*") || changes_argument(search, use, level);
 	if (flmem_python_is(front, "="))
 		return note_alias(search);
-	if (flmem_python_is_any(front, returns))
+	if (flmem_python_is(front, "return"))
 		return note_returned(search, use);
 	return !flmem_python_is_any(front, keeps) &&
 	       !(flmem_python_ends(front) && flmem_python_ends(&use->ahead.word));

@@ -84,16 +84,18 @@ static void begin_statement(struct flmem_nvflare_use_search *search)
 {
 	static const char *const fronts[] = {"return", "yield", "with",	  "del",   "await", "if",
 					     "elif",   "while", "assert", "raise", NULL};
-	static const char *const headers[] = {"def", "class", "async", NULL};
+	static const char *const headers[] = {"def", "class", NULL};
 	static const char *const compounds[] = {"if",	"elif",	   "else",  "for",   "while",
 						"def",	"class",   "async", "try",   "except",
 						"with", "finally", "case",  "match", NULL};
-	struct flmem_python_reader ahead = search->reader;
+	struct flmem_python_reader ahead = search->reader, definition = ahead;
 	const struct flmem_python_word *word = &search->reader.word;
 
 	search->depth = 0;
 	search->levels[0] = (struct flmem_nvflare_use_level){
-		.header = flmem_python_is_any(word, headers),
+		.header = flmem_python_is_any(word, headers) ||
+			  (flmem_python_accept(&definition, "async") &&
+			   flmem_python_is(&definition.word, "def")),
 		.front = flmem_python_is_any(word, fronts) ? *word : search->reader.before};
 	search->statement = *word;
 	search->declares = flmem_python_is_declaration(word);
