@@ -54,12 +54,21 @@ static int take_filename(struct flmem_tus_metadata *metadata, const char *value,
 	return 0;
 }
 
+/* All ratios of these can be computed, so no client ends the exchange with one. */
+#define WEIGHT_MIN 1e-15
+#define WEIGHT_MAX 1e15
+
+bool flmem_exchange_weight_parse(const char *text, double *ret_weight)
+{
+	return !flmem_parse_real(text, ret_weight, NULL) && *ret_weight >= WEIGHT_MIN &&
+	       *ret_weight <= WEIGHT_MAX;
+}
+
 static int take_update_weight(struct flmem_tus_metadata *metadata, const char *value,
 			      struct flmem_error *err)
 {
-	if (flmem_parse_real(value, &metadata->weight, NULL) || !(metadata->weight > 0) ||
-	    metadata->weight > FLMEM_EXCHANGE_WEIGHT_MAX)
-		return set_invalid_key("weight", "a decimal number above 0, at most 1e15", err);
+	if (!flmem_exchange_weight_parse(value, &metadata->weight))
+		return set_invalid_key("weight", FLMEM_EXCHANGE_WEIGHTS, err);
 	return 0;
 }
 

@@ -25,6 +25,12 @@ struct flmem_tus_metadata {
 	unsigned char sha256[FLMEM_SHA256_BYTES];
 };
 
+/* What a weight has to be, for messages. */
+#define FLMEM_EXCHANGE_WEIGHTS "a decimal number from 1e-15 to 1e15"
+
+/* Whether a text is the weight of an update. */
+bool flmem_exchange_weight_parse(const char *text, double *ret_weight);
+
 /* Other keys are ignored. FLMEM_EUSAGE for invalid values and repeated keys. */
 int flmem_tus_metadata_parse(const char *header, struct flmem_tus_metadata *ret_metadata,
 			     struct flmem_error *err);

@@ -42,8 +42,7 @@
 /* tus: the checksum does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 
-#define FLMEM_EXCHANGE_NAME_MAX	   64U /* of clients and files */
-#define FLMEM_EXCHANGE_WEIGHT_MAX  1e15
+#define FLMEM_EXCHANGE_NAME_MAX	   64U	  /* of clients and files */
 #define FLMEM_EXCHANGE_ID_DIGITS   32U	  /* of an upload */
 #define FLMEM_EXCHANGE_WAIT_MAX	   60U	  /* seconds */
 #define FLMEM_EXCHANGE_FILES_MAX   10000U /* of a published model */

@@ -209,3 +209,53 @@ limit_descriptors() {
 	[ "$(cat code)" = 422 ]
 	echo "$codes"
 }
+
+# The aggregation refuses weights whose products would not be exact.
+@test "no weight of a client ends the exchange" {
+	serve --model g.safetensors --clients 2
+	push a a.safetensors 0 "weight $(base64_of 1e15)"
+	assert_code 204
+	create b a.safetensors 0 "weight $(base64_of 1e-200)"
+	assert_code 400 'from 1e-15 to 1e15'
+	push b a.safetensors 0 "weight $(base64_of 1e-15)"
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
+}
+
+# make_checkpoint FILE STORAGE_OF_V: tensors u and v of two storages, or both of storage 0.
+make_checkpoint() {
+	/usr/bin/python3 -B - "$FLMEM_TESTS" "$@" <<-'END'
+		import struct, sys
+		sys.path.insert(0, sys.argv[1])
+		from harness import checkpoints as c
+		rows = [(name, c.tensor("F32", at, 4, [4])) for name, at in (("u", 0), ("v", int(sys.argv[3])))]
+		entries = {"data.pkl": c.finish(c.dictionary(rows)), "data/0": struct.pack("<4f", 0, 1, 2, 3),
+		           "data/1": struct.pack("<4f", 4, 5, 6, 7), "version": b"3\n"}
+		with open(sys.argv[2], "wb") as out:
+		    out.write(c.archive([{"name": "m/" + name, "data": data} for name, data in entries.items()]))
+	END
+}
+
+# The next model is a copy of the first update with other tensors.
+@test "an update that ties other tensors than the model is refused, and does not end the exchange" {
+	local ours other
+	make_checkpoint loose.pt 1
+	make_checkpoint tied.pt 0
+	for ours in tied loose; do
+		other=$([ "$ours" = loose ] && echo tied || echo loose)
+		rm -rf state
+		cp "$ours.pt" g.pt
+		serve --model g.pt --clients 2
+		push a "$other.pt"
+		assert_code 422 'share bytes in one of'
+		push a "$ours.pt"
+		assert_code 204
+		push b "$ours.pt"
+		assert_code 204
+		await_server
+		[ "$CODE" -eq 0 ]
+		"$FLMEM" aggregate diff "$ours.pt" "$(cat served)"
+	done
+}

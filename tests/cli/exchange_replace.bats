@@ -133,6 +133,6 @@ assert_replaced() {
 	local weight
 	for weight in 0 -1 2e15 x; do
 		run_command "$FLMEM" exchange push http://127.0.0.1:9 a.safetensors -c c --retries 0 "--weight=$weight"
-		assert_error 2 "invalid weight '$weight'; expected a number above 0, at most 1e15"
+		assert_error 2 "invalid weight '$weight'; expected a decimal number from 1e-15 to 1e15"
 	done
 }

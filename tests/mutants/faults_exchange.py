@@ -20,6 +20,8 @@ PASS = "libcore/ops/aggregate/run.c"
 VERIFIED = "libcore/ops/exchange/verified_round.c"
 SETTINGS = "libcore/ops/exchange/server_options.c"
 CONNECTIONS = "libcore/serve/http_connections.c"
+METADATA = "libcore/exchange/metadata.c"
+UPDATE = "libcore/ops/exchange/update.c"
 LOCK = "pthread_mutex_lock(&connections->lock);"
 LATE = "\n\t/* Not before: a span that begins while this waits for the lock would be in its future. */"
 HTTP = "libcore/serve/http_server.c"
@@ -102,4 +104,8 @@ FAULTS = (
     Fault("swept-before-it-began", CONNECTIONS, f"{LOCK}{LATE}\n\tnow_us = flmem_clock_us();",
           f"now_us = flmem_clock_us();\n\t{LOCK}",
           "requests that begin during a sweep", ("unit.test_http_connections",)),
+    Fault("weights-far-apart", METADATA, "*ret_weight >= WEIGHT_MIN", "*ret_weight > 0",
+          "an exchange that no weight of a client ends", ("cli.exchange_attack/no weight",)),
+    Fault("update-ties-others", UPDATE, "if (!rc && x->needs_checkpoint)\n\t\trc = check_tied", "if (0)\n\t\trc = check_tied",
+          "an exchange that no tied tensors of a client end", ("cli.exchange_attack/ties other",)),
 )

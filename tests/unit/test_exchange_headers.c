@@ -83,6 +83,8 @@ static void invalid_values_are_refused(void **state)
 		{"weight", "nan"},
 		{"weight", "inf"},
 		{"weight", "1e16"},
+		{"weight", "9e-16"},
+		{"weight", "1e-200"},
 		{"files", "0"},
 		{"files", "1001"},
 		{"sha256", "00"},

@@ -74,6 +74,19 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 int flmem_output_check_inputs(const char *path, const struct flmem_input *inputs, size_t count,
 			      struct flmem_error *err);
 
+/* Two tensors that share bytes in one input, but are not the same bytes in another, or in it. */
+struct flmem_split_tensors {
+	const char *names[2];
+	size_t input;
+};
+
+/*
+ * Whether means of two checkpoints could not be a copy of either: 1 and the tensors, 0, or -1
+ * without memory.
+ */
+int flmem_output_find_split(const struct flmem_layout *layout, const struct flmem_input inputs[2],
+			    struct flmem_split_tensors *ret_split);
+
 /* For the formats. */
 int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,
 				 size_t count, struct flmem_error *err);

@@ -151,36 +151,67 @@ static int compare_record_places(const void *a, const void *b, void *context)
 	return offsets[x] < offsets[y] ? -1 : offsets[x] > offsets[y];
 }
 
-/* Tensors of the same bytes get the same result if they are the same bytes in all inputs. */
-static int check_shared(const struct flmem_output *output, const struct flmem_input *inputs,
-			size_t count, struct flmem_error *err)
+/*
+ * Tensors of the same bytes get the same result if they are the same bytes in all inputs. `places`
+ * are those of the layout's tensors in one of them, which may not be tied at all where `untied`.
+ * Returns 1 and a pair where that is not so, 0 if there is none, -1 without memory.
+ */
+static int find_split(const struct flmem_layout *layout, uint64_t *places, bool untied,
+		      const struct flmem_input *inputs, size_t count,
+		      struct flmem_split_tensors *ret_split)
 {
-	const struct flmem_layout *layout = output->layout;
 	size_t tensors = layout->list.count, last = 0;
 	FLMEM_AUTO_FREE size_t *order = calloc(tensors + 1, sizeof(*order));
 	uint64_t end = 0;
 
 	if (!order)
-		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+		return -1;
 	for (size_t i = 0; i < tensors; i++)
 		order[i] = i;
-	flmem_sort(order, tensors, sizeof(*order), compare_record_places, output->map.offsets);
+	flmem_sort(order, tensors, sizeof(*order), compare_record_places, places);
 	for (size_t i = 0; i < tensors; i++) {
 		const struct flmem_tensor *tensor = layout->order[order[i]];
 		const struct flmem_tensor *before = layout->order[last];
+		uint64_t place = places[order[i]];
 
 		if (!tensor->bytes)
 			continue;
-		for (size_t k = 0; k < count && tensor->offset < end; k++)
-			if (output->untied || tensor->bytes != before->bytes ||
+		*ret_split = (struct flmem_split_tensors){.names = {before->name, tensor->name}};
+		for (size_t k = 0; k < count && place < end; k++, ret_split->input++)
+			if (untied || tensor->bytes != before->bytes ||
 			    tensor->dtype != before->dtype || !is_tied(&inputs[k], order[i], last))
-				return report_shared(output, before->name, tensor->name,
-						     inputs[k].path, err);
-		if (tensor->offset + tensor->bytes > end)
-			end = tensor->offset + tensor->bytes;
+				return 1;
+		if (place + tensor->bytes > end)
+			end = place + tensor->bytes;
 		last = order[i];
 	}
 	return 0;
+}
+
+int flmem_output_find_split(const struct flmem_layout *layout, const struct flmem_input inputs[2],
+			    struct flmem_split_tensors *ret_split)
+{
+	int found = 0;
+
+	/* Without offsets nothing is shared. */
+	for (size_t i = 0; i < 2 && !found; i++)
+		if (inputs[i].offsets)
+			found = find_split(layout, inputs[i].offsets, false, inputs, 2, ret_split);
+	return found;
+}
+
+static int check_shared(const struct flmem_output *output, const struct flmem_input *inputs,
+			size_t count, struct flmem_error *err)
+{
+	struct flmem_split_tensors split;
+	int found = find_split(output->layout, output->map.offsets, output->untied, inputs, count,
+			       &split);
+
+	if (found < 0)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	return found ? report_shared(output, split.names[0], split.names[1],
+				     inputs[split.input].path, err)
+		     : 0;
 }
 
 int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,

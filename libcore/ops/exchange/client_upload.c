@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include <flmem/parse.h>
 #include <flmem/text.h>
 
 #include "base/clock.h"
+#include "exchange/metadata.h"
 #include "exchange/valid_names.h"
 #include "exchange/wire.h"
 
@@ -24,11 +24,10 @@ int flmem_push_check(const struct flmem_exchange_push_request *request, struct f
 	if (!request->weight)
 		return 0;
 	if (strlen(request->weight) >= FLMEM_EXCHANGE_NAME_MAX ||
-	    flmem_parse_real(request->weight, &weight, err) || !(weight > 0) ||
-	    weight > FLMEM_EXCHANGE_WEIGHT_MAX)
+	    !flmem_exchange_weight_parse(request->weight, &weight))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid weight '%.60s'; expected a number above 0, at most "
-				       "1e15, for example 1, 600 or 0.5",
+				       "invalid weight '%.60s'; expected " FLMEM_EXCHANGE_WEIGHTS
+				       ", for example 1, 600 or 0.5",
 				       flmem_text_escape(request->weight, shown, sizeof(shown)));
 	return 0;
 }

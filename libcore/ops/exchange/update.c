@@ -8,8 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "ops/aggregate/output.h"
 #include "ops/exchange/uploads.h"
 
 /* The names that all files of an update share; uploads may be removed meanwhile. */
@@ -82,6 +85,27 @@ void flmem_update_hide_paths(const struct flmem_exchange *x, char *text)
 	}
 }
 
+/* The next model is a copy of an update with other tensors, whichever that is. */
+static int check_tied(const struct flmem_exchange *x, const struct flmem_input *update,
+		      struct flmem_error *err)
+{
+	const struct flmem_input both[] = {x->model, *update};
+	struct flmem_split_tensors split;
+	char shown[100], other[100];
+	int found = flmem_output_find_split(&x->layout, both, &split);
+
+	if (found < 0)
+		return flmem_error_nomem(err, "cannot check it");
+	return found ? flmem_error_set(
+			       err, FLMEM_EUSAGE, 0,
+			       "tensors '%s' and '%s' share bytes in one of the model and "
+			       "the update, and not in the other, so no checkpoint could be "
+			       "made of both; share them as the model does",
+			       flmem_text_escape(split.names[0], shown, sizeof(shown)),
+			       flmem_text_escape(split.names[1], other, sizeof(other)))
+		     : 0;
+}
+
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
 {
 	struct flmem_input input = {.key = x->options->aggregate.key};
@@ -91,6 +115,8 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "the model is a PyTorch checkpoint, so updates have to be, "
 				     "too");
+	if (!rc && x->needs_checkpoint)
+		rc = check_tied(x, &input, err);
 	if (!rc && x->lockstep && input.offsets)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "in lockstep the tensors have to be in the order in which "
