@@ -153,7 +153,7 @@ int flmem_credentials_read(const char *path, bool tokens, struct flmem_credentia
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "every user can read the tokens in '%s'; chmod o-rwx it",
 				       path);
-	rc = flmem_io_read_all(fd, FILE_MAX, &text);
+	rc = flmem_io_read_pipe(fd, FILE_MAX, &text);
 	if (rc || text.failed)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read '%s'", path);
 	rc = flmem_credentials_parse(text.data, path, tokens, credentials, err);

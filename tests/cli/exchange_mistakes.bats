@@ -171,3 +171,17 @@ teardown() {
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" a.safetensors b.safetensors
 }
+
+# The writer has written nothing yet when the file is read.
+@test "files of options may be pipes that are written later" {
+	make_model b.safetensors 2
+	"$FLMEM" aggregate -q -o new --weights-from <(sleep 1 && echo '{"a": 1, "b": 0}') a.safetensors b.safetensors
+	"$FLMEM" aggregate diff new a.safetensors
+	serve --model g.safetensors --clients 1 --token-file <(sleep 1 && echo "c 0123456789abcdef")
+	"$FLMEM" exchange push -q "$URL" a.safetensors --token-file <(sleep 1 && echo 0123456789abcdef)
+	await_server
+	[ "$CODE" -eq 0 ]
+	mkfifo nobody
+	run_command "$FLMEM" aggregate -q -o new --weights-from nobody a.safetensors b.safetensors
+	assert_status 2
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
 
@@ -53,6 +54,26 @@ int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flme
 	if (fd < 0)
 		return -errno;
 	return flmem_io_read_all(fd, limit, buf);
+}
+
+int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	size_t before = buf->length;
+	int rc;
+
+	/* Not before the first read: a FIFO that nobody has opened to write is empty. */
+	do
+		rc = flmem_io_read_all(fd, limit - (buf->length - before), buf);
+	while (rc == -EAGAIN && (poll(&ready, 1, -1) >= 0 || errno == EINTR));
+	return rc;
+}
+
+int flmem_io_read_named(const char *path, size_t limit, struct flmem_buf *buf)
+{
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	return fd < 0 ? -errno : flmem_io_read_pipe(fd, limit, buf);
 }
 
 int flmem_io_reopen(int fd, int flags)

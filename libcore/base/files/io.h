@@ -24,6 +24,15 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
 
 /*
+ * The rest of a file that the user named, as flmem_io_read_all() reads it. It may be a pipe, such as
+ * <(command) of bash: waits for what its writer writes.
+ */
+int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf);
+
+/* The same of a path. */
+int flmem_io_read_named(const char *path, size_t limit, struct flmem_buf *buf);
+
+/*
  * Opens the file of an O_PATH descriptor, even if its name refers to another now. It never blocks
  * and never becomes a controlling terminal. Returns the descriptor, or a negative errno.
  */

@@ -190,7 +190,7 @@ int flmem_aggregate_weights_read(const char *path, const char *const *inputs, si
 				 double *ret_weights, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	int rc = flmem_io_read_file_at(AT_FDCWD, path, COUNTS_BYTES_MAX, &text);
+	int rc = flmem_io_read_named(path, COUNTS_BYTES_MAX, &text);
 
 	if (rc)
 		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,

@@ -61,7 +61,7 @@ static int read_token(struct flmem_exchange_client *client, struct flmem_error *
 {
 	const char *path = client->server->token_file;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	int rc = flmem_io_read_file_at(AT_FDCWD, path, TOKEN_MAX, &text);
+	int rc = flmem_io_read_named(path, TOKEN_MAX, &text);
 
 	if (rc)
 		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,

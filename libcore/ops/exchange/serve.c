@@ -166,7 +166,7 @@ static int open_exchange(struct flmem_exchange *x, struct flmem_error *err)
 
 static int read_pem(const char *path, struct flmem_buf *text, struct flmem_error *err)
 {
-	int rc = path ? flmem_io_read_file_at(AT_FDCWD, path, PEM_MAX, text) : 0;
+	int rc = path ? flmem_io_read_named(path, PEM_MAX, text) : 0;
 
 	return rc ? flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
 				    "cannot read '%s'", path)
