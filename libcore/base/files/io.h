@@ -24,8 +24,8 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
 
 /*
- * The rest of a file that the user named, as flmem_io_read_all() reads it. It may be a pipe, such as
- * <(command) of bash: waits for what its writer writes.
+ * The rest of a file that the user named, as flmem_io_read_all() reads it. It may be a pipe, as
+ * of <(command) in bash: waits for what its writer writes.
  */
 int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf);
 
