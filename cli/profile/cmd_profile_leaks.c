@@ -40,6 +40,28 @@ static const struct opt options_table[] = {
 	{0},
 };
 
+/* What growth is per; numbers without a sample may be rounds of the job, or none. */
+static const char *leaks_period(const struct flmem_heap_leaks *leaks)
+{
+	if (!leaks->by_round)
+		return "hour";
+	return leaks->passed_rounds > leaks->periods ? "round with samples" : "round";
+}
+
+static void print_growth_by_number(const struct flmem_heap_leaks *leaks,
+				   const struct flmem_heap_leak *leak)
+{
+	char growth[FORMAT_MAX];
+
+	if (!leaks->by_round || leaks->passed_rounds <= leaks->periods)
+		return;
+	printf("  by their numbers %" PRIu32 " rounds have passed: %s per round\n",
+	       leaks->passed_rounds,
+	       format_bytes((uint64_t)(leak->growth_bytes * (leaks->periods - 1) /
+				       (leaks->passed_rounds - 1)),
+			    growth));
+}
+
 static void print_leak(const struct flmem_heap_profile *p, const struct flmem_heap_leaks *leaks,
 		       const struct flmem_heap_leak *leak)
 {
@@ -48,8 +70,9 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 
 	printf("\n%s, grows by %s per %s, confidence %.1f %%\n",
 	       format_bytes(leak->grown_bytes, live),
-	       format_bytes((uint64_t)leak->growth_bytes, growth),
-	       leaks->by_round ? "round" : "hour", leak->confidence * 100);
+	       format_bytes((uint64_t)leak->growth_bytes, growth), leaks_period(leaks),
+	       leak->confidence * 100);
+	print_growth_by_number(leaks, leak);
 	printf("  live from %" PRIu32 " of %" PRIu32 " %s", leak->survived_in, leak->periods,
 	       leaks->by_round ? "rounds" : "parts of the time");
 	if (!leak->oldest_us.unknown)

@@ -310,6 +310,20 @@ static uint32_t count_periods(const struct flmem_heap_profile *p, bool by_round)
 	return rounds > first ? rounds - first : 0;
 }
 
+static uint32_t count_passed_rounds(const struct flmem_heap_profile *p)
+{
+	uint32_t first = first_numbered(p), rounds = complete_rounds(p);
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (uint32_t i = first; i < rounds; i++) {
+		uint64_t number = p->rounds[i].number.value;
+
+		low = number < low ? number : low;
+		high = number > high ? number : high;
+	}
+	return rounds > first ? (uint32_t)(high - low + 1) : 0;
+}
+
 const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 {
 	bool by_round = profile->round_count > first_numbered(profile);
@@ -348,6 +362,7 @@ int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 	if (!leaks.rows)
 		return flmem_error_nomem(err, "cannot list the leaks of '%s'", profile->path);
 	leaks.periods = count_periods(profile, leaks.by_round);
+	leaks.passed_rounds = count_passed_rounds(profile);
 	if (!leaks.too_few)
 		find_growing(profile, &leaks);
 	if (leaks.count)

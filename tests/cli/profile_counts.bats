@@ -91,6 +91,30 @@ assert json.load(sys.stdin)["profile"]["restarted_rounds"] == 1'
 	[ -z "$stderr" ] || fail "$stderr"
 }
 
+@test "leaks: where numbers of rounds have no sample, growth is said to be per round with samples" {
+	record '
+for round in range(0, 60, 5):
+    announce(round)
+    keep(1 << 20)'
+	flmem profile leaks "$PROFILE"
+	assert_status 0
+	assert_output '\(12 rounds\)'
+	assert_output 'grows by 1 MiB per round with samples, confidence'
+	assert_output '  by their numbers 56 rounds have passed: 205 KiB per round'
+	flmem profile leaks --json "$PROFILE"
+	assert_schema profile-leaks
+	examine 'import json, sys
+found = json.load(sys.stdin)
+assert (found["periods"], found["passed_rounds"]) == (12, 56), found'
+	record '
+for round in range(12):
+    announce(round)
+    keep(1 << 20)'
+	flmem profile leaks "$PROFILE"
+	assert_output 'grows by 1 MiB per round, confidence'
+	[[ $output != *'by their numbers'* ]] || fail "$output"
+}
+
 @test "leaks --fail-on: the status is 1 where something grows, and 0 where nothing does" {
 	record '
 for round in range(10):

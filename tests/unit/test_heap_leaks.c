@@ -217,6 +217,34 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 	}
 }
 
+/* Numbers without a sample: rounds that the sampler missed, or in which the job had no part. */
+static void rounds_passed_are_counted_by_their_numbers(void **state)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct flmem_heap_leaks leaks;
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	for (uint32_t round = 0; round < 10; round++) {
+		maker_round(&m, 3 + 5 * round, 1000 * round);
+		maker_cell(&m, 0, 3 + 5 * round, MIB, 0);
+	}
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_python(&m, "keep", "a.py", 1)),
+		   10 * MIB, 0);
+	m.header->last_ms = m.header->end_ms = 10000;
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
+	assert_int_equal(leaks.count, 1);
+	assert_int_equal(leaks.periods, 10);
+	assert_int_equal(leaks.passed_rounds, 46);
+	flmem_heap_leaks_clear(&leaks);
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
 static void growth_without_rounds_is_a_finding_as_well(void **state)
 {
 	struct profile_maker m;
@@ -239,6 +267,7 @@ int main(void)
 		cmocka_unit_test(what_grows_in_a_few_jumps_is_none),
 		cmocka_unit_test(a_cache_that_is_full_is_none),
 		cmocka_unit_test(growth_without_rss_is_not_confirmed_in_a_late_profile),
+		cmocka_unit_test(rounds_passed_are_counted_by_their_numbers),
 		cmocka_unit_test(growth_without_rounds_is_a_finding_as_well),
 	};
 	int fd = mkstemp(path), failed;

@@ -386,7 +386,12 @@ struct flmem_heap_leaks {
 	struct flmem_heap_leak *rows; /* confirmed ones first, then the oldest survivors */
 	size_t count;
 	bool by_round;
-	uint32_t periods;    /* complete rounds, or parts of the time */
+	uint32_t periods; /* complete rounds, or parts of the time */
+	/*
+	 * By the numbers of the complete rounds, the first and the last included: more than there
+	 * are where the job had no round of a number, or the file no sample of it. 0: no rounds.
+	 */
+	uint32_t passed_rounds;
 	const char *too_few; /* why nothing can be concluded; static; NULL */
 };
 

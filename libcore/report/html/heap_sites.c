@@ -81,6 +81,13 @@ static void put_site_bytes(struct flmem_buf *out, struct flmem_u64 bytes)
 	flmem_buf_puts(out, "</td>");
 }
 
+static const char *sites_growth_period(const struct flmem_heap_leaks *leaks)
+{
+	if (!leaks->by_round)
+		return "hour";
+	return leaks->passed_rounds > leaks->periods ? "round with samples" : "round";
+}
+
 static void put_site_growth(struct sites_view *view, const struct flmem_heap_leak *leak)
 {
 	flmem_buf_puts(view->out, "<td class=\"wrap\">");
@@ -89,7 +96,7 @@ static void put_site_growth(struct sites_view *view, const struct flmem_heap_lea
 		return;
 	}
 	flmem_page_put_growth(view->out, (struct flmem_i64){.value = (int64_t)leak->growth_bytes});
-	flmem_buf_printf(view->out, " per %s, ", view->leaks.by_round ? "round" : "hour");
+	flmem_buf_printf(view->out, " per %s, ", sites_growth_period(&view->leaks));
 	if (leak->unconfirmed)
 		flmem_buf_puts(view->out, "not confirmed by RSS");
 	else
