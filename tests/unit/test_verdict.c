@@ -512,6 +512,25 @@ static void live_memory_is_to_be_watched(void **state)
 	assert_true(advises(&python, "flmem trim --cuda --pid 4711"));
 }
 
+/* What is held is the largest part, if not half: only a watch shows whether it is a leak. */
+static void mixed_memory_that_is_mostly_live_is_to_be_watched(void **state)
+{
+	const struct sample held = {.file = 480 * MIB, .anon = 520 * MIB, .pinned = 30 * MIB};
+	const struct sample idle = {.file = 300 * MIB, .anon = 700 * MIB, .trimmable = 400 * MIB};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&held, &allocator);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict live = {0}, retained = {0};
+
+	(void)state;
+	explain(&report, &live);
+	assert_int_equal(live.kind, FLMEM_VERDICT_MIXED);
+	assert_true(advises(&live, "flmem watch --pid 4711"));
+	report = make(&idle, &allocator);
+	explain(&report, &retained);
+	assert_int_equal(retained.kind, FLMEM_VERDICT_MIXED);
+	assert_false(advises(&retained, "flmem watch --pid 4711"));
+}
+
 static void little_is_not_worth_a_word(void **state)
 {
 	const struct sample sample = {.file = 900 * MIB, .anon = 20 * MIB, .trimmable = 10 * MIB};
@@ -564,6 +583,7 @@ int main(void)
 		cmocka_unit_test(nameless_memory_beside_a_gpu_is_asked_about),
 		cmocka_unit_test(retained_memory_is_explained_and_trim_advised),
 		cmocka_unit_test(live_memory_is_to_be_watched),
+		cmocka_unit_test(mixed_memory_that_is_mostly_live_is_to_be_watched),
 		cmocka_unit_test(little_is_not_worth_a_word),
 		cmocka_unit_test(an_allocator_that_answers_is_to_be_asked),
 	};

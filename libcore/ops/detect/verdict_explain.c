@@ -426,6 +426,18 @@ static void advise_profile(struct explanation *explanation)
 				   "flmem profile attach --pid %d --output FILE", (int)report->pid);
 }
 
+/* Only growth shows whether it is a leak, also where it is less than half of RSS. */
+static bool is_mostly_live(const struct explanation *explanation)
+{
+	enum flmem_verdict_kind kind = explanation->verdict->kind;
+
+	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++)
+		if (explanation->verdict->classes.bytes[i] >
+		    class_bytes(explanation, FLMEM_MEMORY_LIVE))
+			return false;
+	return kind == FLMEM_VERDICT_LIVE || kind == FLMEM_VERDICT_MIXED;
+}
+
 static void advise_commands(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -448,7 +460,7 @@ static void advise_commands(struct explanation *explanation)
 		 may_hide_page_locked(explanation))
 		add_verdict_advice(explanation, "queries PyTorch",
 				   "flmem detect --ask-runtime --pid %d", pid);
-	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE)
+	if (is_mostly_live(explanation))
 		add_verdict_advice(explanation, "shows whether it grows", "flmem watch --pid %d",
 				   pid);
 	advise_profile(explanation);
