@@ -53,6 +53,11 @@ static int write_export_file(const char *path, const char *bytes, size_t length,
 	bool opened = out;
 	int error = errno;
 
+	flmem_text_escape(path, shown, sizeof(shown));
+	if (!opened && error == EEXIST)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' exists; name another file with --output, or remove it",
+				       shown);
 	if (opened) {
 		bool done = fwrite(bytes, 1, length, out) == length;
 
@@ -63,7 +68,7 @@ static int write_export_file(const char *path, const char *bytes, size_t length,
 		unlink(path);
 	}
 	return flmem_error_set(err, opened ? FLMEM_EFAILED : FLMEM_EUSAGE, error,
-			       "cannot write '%s'", flmem_text_escape(path, shown, sizeof(shown)));
+			       "cannot write '%s'", shown);
 }
 
 static int export_profile(const struct export_options *o, const struct flmem_heap_profile *p,

@@ -430,7 +430,7 @@ keep = max(p["samples"], key=lambda s: s["values"][4])
 assert any(f["name"] == "keep" and f["line"] == 4 for f in keep["stack"]), keep
 assert keep["stack"][-1]["name"] == "<module>" or keep["stack"][-1]["module"]' "$BATS_TEST_TMPDIR/table"
 	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/p.pb.gz" leak.prof
-	assert_error 2 'p.pb.gz.*exists'
+	assert_error 2 "'.*p.pb.gz' exists; name another file with --output, or remove it"
 	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/no/p.pb.gz" leak.prof
 	assert_error 2 'No such file'
 }
