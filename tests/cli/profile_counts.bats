@@ -106,6 +106,10 @@ for round in range(0, 60, 5):
 	examine 'import json, sys
 found = json.load(sys.stdin)
 assert (found["periods"], found["passed_rounds"]) == (12, 56), found'
+	flmem watch --pid $$ --interval 50ms --duration 100ms --quiet --profile "$PROFILE" \
+		--report "$BATS_TEST_TMPDIR/page.html"
+	assert_status 0
+	grep -qF ' per round with samples, confidence' "$BATS_TEST_TMPDIR/page.html"
 	record '
 for round in range(12):
     announce(round)
