@@ -82,6 +82,9 @@ static void print_engine(const struct flmem_attach_result *r, bool detach, bool 
 		printf("process %d: %ssampled by its jemalloc%s\n", (int)r->pid,
 		       detach ? "no longer " : "", format_dump(r, dump, sizeof(dump)));
 		print_attach_thread(r);
+		if (detach && !r->profile[0])
+			puts("  note: no dump was written; jemalloc keeps its samples of what is "
+			     "live: attach again, then detach with --output FILE");
 		return;
 	}
 	printf("process %d: would %sbe sampled by its jemalloc; nothing was changed\n", (int)r->pid,

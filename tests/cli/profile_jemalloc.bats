@@ -100,6 +100,11 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	assert_status 0
 	assert_output 'no longer sampled by its jemalloc'
 	refute_output 'its dump is'
+	assert_output 'note: no dump was written; .*attach again, then detach with --output FILE'
+	flmem profile attach --engine jemalloc --pid "$VICTIM"
+	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
+	assert_status 0
+	refute_output 'no dump was written'
 	assert_victim_unharmed
 }
 
