@@ -130,7 +130,8 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 	if (profile->ending == FLMEM_HEAP_KILLED)
 		fprintf(stderr,
 			"flmem: '%s': the program was killed, left by _exit as shells and children "
-			"of Python's multiprocessing do, or runs on another host\n",
+			"of Python's multiprocessing do, executed another program without the "
+			"sampler, or runs on another host\n",
 			shown);
 	if (profile->cut)
 		fprintf(stderr, "flmem: '%s' is cut short: %s; copy it again, with all its bytes\n",

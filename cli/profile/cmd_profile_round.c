@@ -42,8 +42,8 @@ const struct cmd cmd_profile_round = {
 	.description = "Stores the number of the federated-learning round in a profile whose "
 		       "process runs. Its samples belong to this round until the next one is "
 		       "announced. The exit status is 2 once the profile has ended, and 3 where "
-		       "its process is not there: it was killed, or is of another container or "
-		       "host.",
+		       "its process is not there: it was killed, has executed a program without "
+		       "the sampler, or is of another container or host.",
 	.examples = examples,
 	.options = options_table,
 	.complete = OPT_COMPLETE_FILE,

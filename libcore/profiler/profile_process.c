@@ -1,10 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 
+#include <string.h>
+
+#include "base/text/text.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/scan.h"
 #include "proc/status.h"
 #include "profiler/profile_file.h"
+
+/* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
+static bool is_sampler_file(const char *name)
+{
+	const char *base = flmem_text_basename(name);
+
+	return flmem_text_starts(base, "libflmem-sampler") ||
+	       (flmem_text_starts(base, ".flmem-") && strstr(base, ".so"));
+}
+
+/* A process may have executed a program without the sampler. Of one that hides it, true. */
+static bool has_sampler(const struct flmem_process *process)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+
+	if (flmem_maps_read(process, &maps, NULL) || !maps.count)
+		return true;
+	for (size_t i = 0; i < maps.count; i++)
+		if (is_sampler_file(maps.rows[i].name))
+			return true;
+	return false;
+}
 
 /* In the PID namespace of the caller. */
 static bool is_sampled_process(const struct flmem_profile_header *header)
@@ -13,7 +39,8 @@ static bool is_sampled_process(const struct flmem_profile_header *header)
 
 	return header->pid && header->pid <= INT32_MAX &&
 	       flmem_process_open((pid_t)header->pid, &process, NULL) == 0 &&
-	       process.start_time == header->start_time_ticks && flmem_process_alive(&process);
+	       process.start_time == header->start_time_ticks && flmem_process_alive(&process) &&
+	       has_sampler(&process);
 }
 
 static bool has_process_id(pid_t pid, uint32_t inner)
@@ -23,7 +50,7 @@ static bool has_process_id(pid_t pid, uint32_t inner)
 
 	return flmem_process_open(pid, &process, NULL) == 0 &&
 	       flmem_status_read(&process, &status, NULL) == 0 && !status.ns_pid.unknown &&
-	       status.ns_pid.value == inner;
+	       status.ns_pid.value == inner && has_sampler(&process);
 }
 
 /* In a container that is seen from its host. */

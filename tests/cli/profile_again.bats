@@ -104,3 +104,46 @@ loaded_by() {
 	flmem profile stats "$PROFILE"
 	assert_output ': running'
 }
+
+@test "a detach from a profile whose file is gone does not call it complete" {
+	start_attachable
+	local lost
+	for lost in deleted replaced renamed exchanged cut; do
+		attach
+		case $lost in
+		deleted) rm "$PROFILE" ;;
+		replaced) rm "$PROFILE" && echo another >"$PROFILE" ;;
+		renamed) mv "$PROFILE" "$PROFILE.1" && rm "$PROFILE.1" ;;
+		exchanged) mv "$PROFILE" "$PROFILE.1" && echo another >"$PROFILE" ;;
+		cut) truncate -s 8192 "$PROFILE" ;;
+		esac
+		detach
+		assert_output "p.prof was deleted, renamed, replaced or cut meanwhile: it does not have the samples"
+		refute_output complete
+	done
+	attach
+	rm "$PROFILE"
+	detach --json
+	[ "$(field 'r["deleted"]')" = True ]
+	attach
+	detach --json
+	[ "$(field 'r["deleted"]')" = False ]
+	assert_sound
+}
+
+is_sleeping() {
+	[ "$(cat "/proc/$VICTIM/comm")" = sleep ]
+}
+
+@test "a process that has executed a program without the sampler is not shown as running" {
+	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /usr/bin/python3 -I -c '
+import os
+print("ready", flush=True)
+os.execve("/bin/sleep", ["sleep", "1000"], {})'
+	wait_until 60 is_sleeping
+	flmem profile stats "$PROFILE"
+	assert_output 'p\.prof: killed'
+	assert_stderr 'executed another program'
+	flmem profile round "$PROFILE" 3
+	assert_error 3 'has executed another program'
+}

@@ -151,31 +151,6 @@ refuse_version() {
 	assert_sound
 }
 
-@test "a detach from a profile whose file is gone does not call it complete" {
-	start_attachable
-	local lost
-	for lost in deleted replaced renamed exchanged; do
-		attach
-		case $lost in
-		deleted) rm "$PROFILE" ;;
-		replaced) rm "$PROFILE" && echo another >"$PROFILE" ;;
-		renamed) mv "$PROFILE" "$PROFILE.1" && rm "$PROFILE.1" ;;
-		exchanged) mv "$PROFILE" "$PROFILE.1" && echo another >"$PROFILE" ;;
-		esac
-		detach
-		assert_output "p.prof was deleted, renamed or replaced meanwhile: it does not have the samples"
-		refute_output complete
-	done
-	attach
-	rm "$PROFILE"
-	detach --json
-	[ "$(field 'r["deleted"]')" = True ]
-	attach
-	detach --json
-	[ "$(field 'r["deleted"]')" = False ]
-	assert_sound
-}
-
 @test "of several at the same moment one attaches" {
 	local number pids=() pid statuses=""
 	start_attachable

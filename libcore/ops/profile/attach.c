@@ -397,8 +397,12 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	return 0;
 }
 
-/* Whether it was deleted or renamed, or another file has its name now. */
-static bool is_profile_elsewhere(const struct flmem_process *process, const char *path)
+/*
+ * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had ended
+ * by itself, since something had changed the file, it does not say that it has ended.
+ */
+static bool is_profile_elsewhere(const struct flmem_process *process, const char *path,
+				 bool is_detached)
 {
 	char seen[FLMEM_ATTACH_PATH_MAX + 32];
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -411,12 +415,16 @@ static bool is_profile_elsewhere(const struct flmem_process *process, const char
 		return fd == -ENOENT;
 	return !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
 	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
-	       header.start_time_ticks != process->start_time;
+	       header.start_time_ticks != process->start_time ||
+	       (uint64_t)status.st_size < header.file_size ||
+	       (is_detached && header.phase != FLMEM_PROFILE_ENDED);
 }
 
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
+	const struct flmem_process *process = &target->process;
+	const char *profile = attempt->result.profile;
 	int rc;
 
 	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
@@ -424,10 +432,14 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 				       (int)attempt->pid);
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
-	attempt->result.deleted = is_profile_elsewhere(&target->process, attached->state.path);
+	attempt->result.deleted = is_profile_elsewhere(process, profile, false);
 	take_attached(attached, &attempt->result);
 	rc = refuse_detach(attempt, target, err);
-	return rc ? rc : send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
+	if (!rc)
+		rc = send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
+	if (!rc && !attempt->options.dry_run)
+		attempt->result.deleted |= is_profile_elsewhere(process, profile, true);
+	return rc;
 }
 
 static int run_attach_attempt(void *context, struct flmem_error *err)

@@ -312,7 +312,8 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 	if (header.phase != FLMEM_PROFILE_RUNNING || flmem_profile_process_lives(&header))
 		return 0;
 	return flmem_error_set(err, FLMEM_ENOPROC, 0,
-			       "process %u of '%s' is not there: it was killed, left by _exit, or "
-			       "runs in another container or on another host; the round is stored",
+			       "process %u of '%s' is not there: it was killed, left by _exit, "
+			       "has executed another program, or runs in another container or on "
+			       "another host; the round is stored",
 			       header.pid, path);
 }
