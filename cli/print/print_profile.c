@@ -134,8 +134,9 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			"sampler, or runs on another host\n",
 			shown);
 	if (profile->cut)
-		fprintf(stderr, "flmem: '%s' is cut short: %s; copy it again, with all its bytes\n",
-			shown, flmem_heap_cut_text(profile, cut, sizeof(cut)));
+		fprintf(stderr, "flmem: '%s' %s: %s; copy it again, with all its bytes\n", shown,
+			flmem_heap_cut_name(profile),
+			flmem_heap_cut_text(profile, cut, sizeof(cut)));
 	if (has_stacks_without_native(profile))
 		fprintf(stderr,
 			"flmem: '%s': stacks that have Python frames only are shown as one; "

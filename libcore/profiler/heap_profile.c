@@ -45,6 +45,12 @@ const char *flmem_heap_part_name(enum flmem_heap_part part)
 	return parts[part].name;
 }
 
+const char *flmem_heap_cut_name(const struct flmem_heap_profile *profile)
+{
+	return profile->has_zeros ? "has zeros in the place of records, as after a power failure"
+				  : "is cut short";
+}
+
 char *flmem_heap_cut_text(const struct flmem_heap_profile *profile, char *out, size_t size)
 {
 	const char *separator = "its amounts are whole; it lacks all or some of: ";

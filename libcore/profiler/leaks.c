@@ -330,6 +330,8 @@ const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 
 	if (profile->ending == FLMEM_HEAP_DUMPED)
 		return "a dump is of one moment";
+	if (profile->has_zeros)
+		return "the file has zeros in the place of records, as after a power failure";
 	if (profile->cut)
 		return "the file is cut short; copy it again, with all its bytes";
 	if (by_round && profile->restarted_rounds)

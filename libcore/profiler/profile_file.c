@@ -15,6 +15,9 @@
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define PATH_SHOWN  256
 
+/* Records that threads have reserved and not written yet, as many as the sampler has buffers. */
+#define UNFINISHED_MAX 64U
+
 #define SIZE_ROW(identifier, index, name, type) [index] = sizeof(struct type),
 static const uint32_t record_sizes[] = {FLMEM_PROFILE_SECTIONS(SIZE_ROW)};
 #undef SIZE_ROW
@@ -170,13 +173,6 @@ static uint32_t records_used(const struct flmem_profile_section *s)
 	return s->used < s->capacity ? s->used : s->capacity;
 }
 
-bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
-			      enum flmem_profile_section_index section)
-{
-	return flmem_profile_file_count(file, section) <
-	       records_used(&file->header.section[section]);
-}
-
 uint32_t flmem_profile_file_count(const struct flmem_profile_file *file,
 				  enum flmem_profile_section_index section)
 {
@@ -222,6 +218,45 @@ bool flmem_profile_file_visit(const struct flmem_profile_file *file,
 			return false;
 	}
 	return chunk != NULL;
+}
+
+static bool count_record(void *context, uint32_t index, const void *record)
+{
+	(void)index;
+	(void)record;
+	++*(uint32_t *)context;
+	return true;
+}
+
+/* Records that exist stay, but for those of `live`; a string is one record in several blocks. */
+static bool is_without_gaps(enum flmem_profile_section_index section)
+{
+	return section != FLMEM_PROFILE_SECTION_LIVE && section != FLMEM_PROFILE_SECTION_STRINGS;
+}
+
+/* Zeros in the place of records: a power failure leaves them, and a copy with holes. */
+static bool has_lost_records(const struct flmem_profile_file *file,
+			     enum flmem_profile_section_index section)
+{
+	const struct flmem_profile_totals *totals = &file->header.totals;
+	uint32_t root = section == FLMEM_PROFILE_SECTION_NODES;
+	uint32_t used = flmem_profile_file_count(file, section), ready = root;
+
+	if (used <= root || !totals->samples ||
+	    (section == FLMEM_PROFILE_SECTION_LIVE &&
+	     totals->allocated_bytes <= totals->freed_bytes) ||
+	    !flmem_profile_file_visit(file, section, count_record, &ready))
+		return false;
+	return ready == root ||
+	       (is_without_gaps(section) && used > ready && used - ready > UNFINISHED_MAX);
+}
+
+bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
+			      enum flmem_profile_section_index section)
+{
+	return flmem_profile_file_count(file, section) <
+		       records_used(&file->header.section[section]) ||
+	       has_lost_records(file, section);
 }
 
 bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t index,

@@ -53,7 +53,7 @@ bool flmem_profile_file_visit(const struct flmem_profile_file *file,
 			      bool (*visit)(void *context, uint32_t index, const void *record),
 			      void *context);
 
-/* Whether the file was cut before the last record of a section. */
+/* Whether the file was cut before the last record of a section, or has lost records of it. */
 bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
 			      enum flmem_profile_section_index section);
 

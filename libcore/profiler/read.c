@@ -204,8 +204,9 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->samples = h->totals.samples;
 	p->peak_bytes = h->totals.peak_bytes;
 	p->peak_at_us = flmem_profile_reader_us(h->peak_ms);
-	p->cut = file->cut;
 	p->lacks = find_lacking_parts(file);
+	p->has_zeros = p->lacks && !file->cut;
+	p->cut = file->cut || p->has_zeros;
 	if (h->python_state != FLMEM_PROFILE_PYTHON_READ)
 		p->no_python = python_states[h->python_state];
 	p->arena_size = arena_size_of(h);
@@ -216,12 +217,13 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 /* A part of the sites is shown as such; without any, sums of 0 would be a guess. */
 static void forget_cut_amounts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
-	if (!file->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used ||
-	    flmem_profile_file_count(file, FLMEM_PROFILE_SECTION_SITES))
+	if (!p->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used || p->site_count)
 		return;
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
-		p->unknown[m] = "the file was cut before its amounts; copy it again, with all its "
-				"bytes";
+		p->unknown[m] = p->has_zeros
+					? "the file has zeros in the place of its amounts"
+					: "the file was cut before its amounts; copy it again, "
+					  "with all its bytes";
 }
 
 static bool read_profile_lists(const struct flmem_heap_request *request,

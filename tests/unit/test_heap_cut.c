@@ -197,6 +197,63 @@ static void no_samples_are_no_amounts(void **state)
 	maker_clear(&m);
 }
 
+/* What a power failure leaves: a file of the right size, with zeros in some of its blocks. */
+static void zeros_in_the_place_of_records_are_a_loss(void **state)
+{
+	static const struct {
+		enum flmem_profile_section_index lost;
+		uint32_t lacks;
+	} rows[] = {
+		{FLMEM_PROFILE_SECTION_CELLS, PART(ROUNDS)},
+		{FLMEM_PROFILE_SECTION_ROUNDS, PART(ROUNDS)},
+		{FLMEM_PROFILE_SECTION_LIVE, PART(SURVIVORS)},
+		{FLMEM_PROFILE_SECTION_NODES, PART(STACKS)},
+		{FLMEM_PROFILE_SECTION_SITES, PART(AMOUNTS)},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct flmem_profile_section *lost;
+		struct flmem_heap_profile *p;
+		struct profile_maker m;
+
+		make_whole(&m);
+		m.header->totals = (struct flmem_profile_totals){
+			.samples = 2, .allocated_bytes = 3 * MIB, .freed_bytes = MIB};
+		lost = &m.header->section[rows[i].lost];
+		memset(m.bytes + lost->offset, 0, (size_t)lost->used * lost->record_size);
+		p = read_first(&m, m.size);
+		assert_true(p->cut);
+		assert_int_equal(p->lacks, rows[i].lacks);
+		assert_string_equal(flmem_heap_cut_name(p),
+				    "has zeros in the place of records, as after a power failure");
+		assert_non_null(strstr(flmem_heap_leaks_too_few(p), "zeros"));
+		assert_int_equal(flmem_heap_lacks_amounts(p) != NULL,
+				 rows[i].lost == FLMEM_PROFILE_SECTION_SITES);
+		flmem_heap_profile_free(p);
+		maker_clear(&m);
+	}
+}
+
+/* A block of some thousand bytes; what threads had not written yet is no loss. */
+static void a_hole_is_more_than_what_was_being_written(void **state)
+{
+	(void)state;
+	for (uint32_t missing = 64; missing <= 65; missing++) {
+		struct flmem_heap_profile *p;
+		struct profile_maker m;
+
+		make_two_sites(&m);
+		m.header->totals.samples = 2;
+		MADE_SECTION(&m, SITES)->used += missing;
+		p = read_first(&m, m.size);
+		assert_int_equal(p->lacks, missing > 64 ? PART(AMOUNTS) : 0);
+		assert_int_equal(p->cut, missing > 64);
+		flmem_heap_profile_free(p);
+		maker_clear(&m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +263,8 @@ int main(void)
 		cmocka_unit_test(a_cut_of_unused_room_lacks_nothing),
 		cmocka_unit_test(rounds_of_a_cut_file_are_unknown),
 		cmocka_unit_test(no_samples_are_no_amounts),
+		cmocka_unit_test(zeros_in_the_place_of_records_are_a_loss),
+		cmocka_unit_test(a_hole_is_more_than_what_was_being_written),
 	};
 	int fd = mkstemp(path), failed;
 

@@ -179,8 +179,9 @@ struct flmem_heap_profile {
 	 */
 	const char *unrecorded;
 	bool changing;	       /* was written while it was read: sums may be off by a few samples */
-	bool cut;	       /* the file is shorter than it was */
-	uint32_t lacks;	       /* where it is cut: bits 1 << enum flmem_heap_part */
+	bool cut;	       /* the file is shorter than it was, or has lost records */
+	bool has_zeros;	       /* of a cut one: it has its size, and zeros for records */
+	uint32_t lacks;	       /* of a cut one: bits 1 << enum flmem_heap_part */
 	uint64_t skipped;      /* records that did not hold together */
 	uint64_t lost_samples; /* for which there was no room, and: */
 	uint64_t untaken_samples; /* in signal handlers, or too many threads sampled at once */
@@ -261,6 +262,9 @@ FLMEM_API const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *
 
 /* Buffer size for flmem_heap_cut_text(). */
 #define FLMEM_HEAP_CUT_TEXT_MAX 320
+
+/* Of a profile that is cut, how: "is cut short"; static. */
+FLMEM_API const char *flmem_heap_cut_name(const struct flmem_heap_profile *profile);
 
 /*
  * Of a profile that is cut: what is known nevertheless, and what it lacks: "its amounts are whole;

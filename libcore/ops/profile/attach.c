@@ -398,8 +398,8 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 }
 
 /*
- * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had ended
- * by itself, since something had changed the file, it does not say that it has ended.
+ * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
+ * ended by itself, since something had changed the file, it does not say that it has ended.
  */
 static bool is_profile_elsewhere(const struct flmem_process *process, const char *path,
 				 bool is_detached)

@@ -31,8 +31,9 @@ static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 	char text[FLMEM_HEAP_CUT_TEXT_MAX];
 
 	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"the file is cut short, and growth was not checked: %s; copy it again, "
+			"the file %s, and growth was not checked: %s; copy it again, "
 			"with all its bytes",
+			flmem_heap_cut_name(profile),
 			flmem_heap_cut_text(profile, text, sizeof(text)));
 	if (!flmem_recommendations_add_problem(found, path, 0, &why))
 		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);

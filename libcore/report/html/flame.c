@@ -36,8 +36,8 @@ static void put_damage(struct flmem_buf *out, const struct flmem_heap_profile *p
 	char cut[FLMEM_HEAP_CUT_TEXT_MAX];
 
 	if (p->cut)
-		flmem_buf_printf(out, "<p class=\"warning\">The file is cut short: %s.</p>\n",
-				 flmem_heap_cut_text(p, cut, sizeof(cut)));
+		flmem_buf_printf(out, "<p class=\"warning\">The file %s: %s.</p>\n",
+				 flmem_heap_cut_name(p), flmem_heap_cut_text(p, cut, sizeof(cut)));
 	if (p->skipped)
 		flmem_buf_printf(out,
 				 "<p class=\"warning\">The file is damaged; %" PRIu64
