@@ -2,6 +2,7 @@
 #include "profile/profile_attach.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,31 @@ static int print_attach_json(const struct cmd *cmd, const struct flmem_attach_re
 	return 0;
 }
 
+/* Ctrl-C waits until the files are in place or removed, some seconds at most; SIGKILL does not. */
+static void defer_ends(bool dry_run, sigset_t *ret_before)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	for (size_t i = 0; !dry_run && i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaddset(&mask, ends[i]);
+	sigprocmask(SIG_BLOCK, &mask, ret_before);
+}
+
+static int attach_undisturbed(const struct profile_attach_options *o,
+			      const struct flmem_attach_options *options,
+			      struct flmem_attach_result *ret_result, struct flmem_error *err)
+{
+	sigset_t before;
+	int rc;
+
+	defer_ends(o->dry_run, &before);
+	rc = flmem_profile_attach(o->pid, options, ret_result, err);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
 int profile_attach_run(const struct cmd *cmd, const struct profile_attach_options *o,
 		       const struct opt_rest *rest, bool detach)
 {
@@ -169,7 +195,7 @@ int profile_attach_run(const struct cmd *cmd, const struct profile_attach_option
 	if (rc)
 		return cmd_fail(cmd, o->json, &err);
 	rc = detach ? flmem_profile_detach(o->pid, &options, &result, &err)
-		    : flmem_profile_attach(o->pid, &options, &result, &err);
+		    : attach_undisturbed(o, &options, &result, &err);
 	if (rc == FLMEM_EUSAGE)
 		return cmd_fail(cmd, o->json, &err);
 	if (rc)

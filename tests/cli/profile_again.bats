@@ -147,3 +147,25 @@ os.execve("/bin/sleep", ["sleep", "1000"], {})'
 	flmem profile round "$PROFILE" 3
 	assert_error 3 'has executed another program'
 }
+
+has_profile() {
+	[ -e "$PROFILE" ]
+}
+
+@test "SIGTERM in the middle of an attach leaves no profile that nobody fills, and no other files" {
+	local attaching status
+	start_attachable
+	for _ in 1 2 3 4 5; do
+		"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" >/dev/null 2>&1 3>&- &
+		attaching=$!
+		until has_profile || ! alive "$attaching"; do :; done
+		kill -TERM "$attaching" || true
+		status=0
+		wait "$attaching" || status=$?
+		[ "$status" = 143 ] || [ "$status" = 0 ] || fail "status $status"
+		detach
+		rm "$PROFILE"
+		run -1 compgen -G "$BATS_TEST_TMPDIR/.flmem-*"
+	done
+	assert_sound
+}
