@@ -13,6 +13,7 @@
 #include "remote/shared_signals.h"
 
 #define TIMEOUT_US 20000000U
+#define TRIES	   20U
 /* More signals than flmem could read in one request. */
 #define QUEUED 100
 
@@ -159,13 +160,21 @@ static void it_takes_one_behind_many_that_are_blocked(void **state)
 	assert_false(is_taken_by_other());
 }
 
+/* On a busy machine the time passes without a wait for it, so the checks are counted, too. */
 static void a_main_thread_that_stays_away_is_not_awaited_for_ever(void **state)
 {
-	uint64_t start = flmem_clock_us();
+	unsigned most = 0;
 
-	(void)state;
-	assert_true(is_taken_by_other());
-	assert_true(flmem_clock_us() - start >= FLMEM_SHARED_SIGNALS_US);
+	for (unsigned i = 0; i < TRIES && most < 2; i++) {
+		uint64_t start = flmem_clock_us();
+
+		if (i)
+			end_child(state);
+		assert_true(is_taken_by_other());
+		assert_true(flmem_clock_us() - start >= FLMEM_SHARED_SIGNALS_US);
+		most = checks;
+	}
+	assert_true(most > 1);
 }
 
 static void nobody_waits_for_a_main_thread_that_blocks_it(void **state)
