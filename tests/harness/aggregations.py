@@ -205,7 +205,7 @@ def robust():
                 mean = sum(stacked[dropped:count - dropped]) / (count - 2 * dropped)
                 assert numpy.array_equal(tensors.from_double(kind, mean), trimmed[name][1]), name
     three = ["-o", "none.safetensors", "-a", "trimmed-mean", *names[:3]]
-    assert "use 0.334 or more" in run(*three, status=2)["error"]["message"]
+    assert "use a --trim of 0.334 or more" in run(*three, status=2)["error"]["message"]
     run(*three, "--trim", "0.334")
     two = run(*three[:-1], "--trim", "0.49", status=2)["error"]["message"]
     assert two == "2 inputs are too few for 'trimmed-mean'; it needs 3 or more", two
