@@ -470,7 +470,7 @@ assert json.load(sys.stdin)["profile"]["state"] == "running"'
 	flmem profile run -o "$PROFILE"
 	assert_error 2 'no command'
 	flmem profile run -o "$PROFILE" --limit 1K -- true
-	assert_error 2 'from 1 MiB'
+	assert_error 2 '--limit accepts 1 MiB'
 	flmem profile run -o "$PROFILE" --interval 2T -- true
 	assert_error 2 'at most 1 TiB'
 	flmem profile run -o /nonexistent/p -- true
