@@ -212,9 +212,12 @@ static int start(void (*be_child)(void), uint64_t ready)
 
 static int await_pause(pid_t tid)
 {
-	for (int i = 0; i < 20000 && !is_blocked_in(tid, SYS_pause); i++)
+	for (int i = 0; i < 20000; i++) {
+		if (is_blocked_in(tid, SYS_pause))
+			return 0;
 		usleep(1000);
-	return !is_blocked_in(tid, SYS_pause);
+	}
+	return 1;
 }
 
 static int start_waiting(void **state)
@@ -437,6 +440,8 @@ static void expect_progress(void)
 {
 	uint64_t before = page->rounds;
 
+	/* After SIGCONT it is still in the call that was stopped, until it runs. */
+	await_true(state_of_child() == 'S');
 	assert_int_equal(await_pause(child), 0);
 	kill(child, SIGUSR1);
 	await_true(page->rounds > before);
