@@ -284,6 +284,19 @@ stop_victims() {
 	VICTIMS=()
 }
 
+# make_control_group CONTROLLER: of version 1, or of version 2, which may lack the controller; as GROUP.
+make_control_group() {
+	local parent
+	parent=/sys/fs/cgroup/$1$(sed -n "s/^[0-9]*:\(.*,\)*$1\(,.*\)*://p" /proc/self/cgroup)
+	[ -d "$parent" ] || parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	mkdir "$parent/flmem-test-$$" 2>/dev/null || skip "needs control groups that may be written"
+	GROUP=$parent/flmem-test-$$
+}
+
+remove_control_group() {
+	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
+}
+
 # A file with a teardown of its own calls stop_victims there.
 teardown() {
 	stop_victims

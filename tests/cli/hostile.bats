@@ -179,17 +179,13 @@ look_both_ways() {
 
 # A control group with a hundredth of a processor: $GROUP.
 make_starved_group() {
-	local parent
-	parent=/sys/fs/cgroup/cpu$(sed -n 's/^[0-9]*:\(.*,\)*cpu\(,.*\)*://p' /proc/self/cgroup)
-	[ -d "$parent" ] || parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
-	mkdir "$parent/flmem-starved-$$" 2>/dev/null || skip "needs control groups that may be written"
-	GROUP=$parent/flmem-starved-$$
+	make_control_group cpu
 	if [ -e "$GROUP/cpu.max" ]; then
 		echo "1000 100000" >"$GROUP/cpu.max"
 	elif [ -e "$GROUP/cpu.cfs_quota_us" ]; then
 		echo 1000 >"$GROUP/cpu.cfs_quota_us"
 	else
-		skip "needs a controller of processors below $parent"
+		skip "needs a controller of processors"
 	fi
 }
 
@@ -199,7 +195,7 @@ run_in_group() {
 
 teardown() {
 	stop_victims
-	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
+	remove_control_group
 }
 
 # With a limit of 0.1 s to the check, which began before the arenas were found, such a program ended.

@@ -365,19 +365,14 @@ time.sleep(1000)'
 	each_python collect_beside_own_functions
 }
 
-# A control group for processes, of version 1 or 2, as GROUP.
 make_pids_group() {
-	local parent
-	parent=/sys/fs/cgroup/pids$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup)
-	[ -d "$parent" ] || parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
-	mkdir "$parent/flmem-test-$$" 2>/dev/null || skip "needs control groups that may be written"
-	GROUP=$parent/flmem-test-$$
-	[ -e "$GROUP/pids.max" ] || skip "needs a controller of processes below $parent"
+	make_control_group pids
+	[ -e "$GROUP/pids.max" ] || skip "needs a controller of processes"
 }
 
 teardown() {
 	stop_victims
-	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
+	remove_control_group
 }
 
 # A group with room for one more, which the program needs for its next child.
