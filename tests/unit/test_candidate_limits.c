@@ -290,6 +290,16 @@ static void send_signal(const struct scene *scene, enum signalled how)
 		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGSEGV);
 }
 
+/* A thread on its way out of a stop may be shown as blocked, with its signals still to come. */
+static bool is_back(int status_fd, pid_t tid)
+{
+	struct flmem_status status;
+
+	assert_int_equal(flmem_status_read_open(status_fd, &status), 0);
+	return !status.sig_pending.value && !status.shared_pending.value &&
+	       is_blocked_in(tid, SYS_read);
+}
+
 static bool computes; /* what the next one is borrowed as */
 
 /* The stopped thread of `scene`, taken for one of `owner`. */
@@ -311,7 +321,7 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum 
 	borrow->options = &options;
 	borrow->gadgets = owner->gadgets;
 	/* After an earlier stop: on its way back it would be refused for another reason. */
-	await_true(is_blocked_in(row.tid, SYS_read));
+	await_true(is_back(status_fd, row.tid));
 	if (flmem_tracee_seize(&tracee, row.tid, scene->child) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED) {
 		print_message("SKIP: a child may not be traced here\n");
