@@ -132,7 +132,7 @@ while held.held_read(0) == 1:
 	requires "$tcmalloc" /usr/bin/python3 "$FLMEM_VICTIMS/allocators/held.so"
 	for setter in MallocHook_AddNewHook MallocHook_AddDeleteHook; do
 		start_held "$tcmalloc" "$setter"
-		flmem trim --gc --pid "$VICTIM" --timeout 1s
+		flmem_in_time trim --gc --pid "$VICTIM" --timeout 1s
 		assert_status 8
 		assert_output "gc\.collect +refused: .* has set $setter of tcmalloc"
 		assert_goes_on
@@ -262,7 +262,7 @@ start_replaced() {
 	assert_goes_on
 	stop_victims
 	start_replaced pthread_create
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[[ $output == *"the code of pthread_create() in the C library of process $VICTIM has been replaced"* ]] || fail "$output"
 	assert_goes_on

@@ -467,7 +467,7 @@ del blocks
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 0
 	assert_schema trim
 	[ "$(json 'r["steps"][1]["name"]')" = malloc_trim ]

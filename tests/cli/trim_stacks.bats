@@ -45,6 +45,11 @@ collect_deep_without_a_limit() {
 	each_python collect_deep_without_a_limit
 }
 
+refuses_its_stack() {
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ] &&
+		[[ "$(json 'r["steps"][0]["detail"]')" == *"has too little space left on its stack"* ]]
+}
+
 @test "threads whose stacks are too small are started three times, and not for the whole timeout" {
 	requires victim:interpreter/large_tls.so
 	# shellcheck disable=SC2016 # for the inner shell
@@ -53,9 +58,7 @@ collect_deep_without_a_limit() {
 import time
 print("ready", flush=True)
 time.sleep(1000)'
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
-	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *"has too little space left on its stack"* ]] || fail "$output"
+	trim_until refuses_its_stack --gc
 	[ "$(status_field "$VICTIM" Threads)" -le 4 ] || fail "$(grep Threads "/proc/$VICTIM/status")"
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
@@ -69,7 +72,7 @@ import resource, time
 resource.setrlimit(resource.RLIMIT_STACK, (1 << 62, resource.RLIM_INFINITY))
 print("ready", flush=True)
 time.sleep(1000)'
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"a stack of 4398046511104 MiB, which its first one may have (ulimit -s)"* ]] || fail "$output"
 	assert_victim_unharmed

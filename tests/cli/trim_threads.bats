@@ -390,7 +390,7 @@ while True:
         os._exit(0)
     os.waitpid(child, 0)
     time.sleep(0.001)' "$GROUP"
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"(pids.max), which the program may need itself" ]]
@@ -426,7 +426,7 @@ while True:
 @test "nor the last one of a user" {
 	requires root
 	start_forking 2
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u), which the program may need itself" ]]
