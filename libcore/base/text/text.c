@@ -85,12 +85,25 @@ size_t flmem_text_utf8_length(const char *text)
 	return (size_t)(find_utf8_end(text) - text);
 }
 
-/* Length of one printable character; C1 controls (U+0080..U+009F) can control a terminal too. */
+/*
+ * C1 controls (U+0080..U+009F), which terminals obey; separators of lines and what turns the
+ * direction of the text behind it (U+2028..U+202E, U+2066..U+2069), so that it reads as another
+ * (Unicode Standard Annex 9, CVE-2021-42574).
+ */
+static bool is_control(const unsigned char *p)
+{
+	if (p[0] == 0xc2)
+		return p[1] < 0xa0;
+	return p[0] == 0xe2 && ((p[1] == 0x80 && p[2] >= 0xa8 && p[2] <= 0xae) ||
+				(p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+}
+
+/* Length of one printable character. */
 static size_t measure_printable(const unsigned char *p)
 {
 	if (*p < 0x80)
 		return *p >= 0x20 && *p < 0x7f ? 1 : 0;
-	return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : measure_utf8(p);
+	return is_control(p) ? 0 : measure_utf8(p);
 }
 
 char *flmem_text_escape(const char *text, char *out, size_t size)

@@ -10,8 +10,9 @@
 #include <flmem/visibility.h>
 
 /*
- * Copies `text` with control characters and invalid UTF-8 as \xNN; text that does not fit `size`
- * bytes is cut and ends in "...". Always terminates; returns `out`.
+ * Copies `text` with control characters, those of the direction of text among them, and invalid
+ * UTF-8 as \xNN; text that does not fit `size` bytes is cut and ends in "...". Always terminates;
+ * returns `out`.
  */
 FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
 
