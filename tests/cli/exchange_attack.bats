@@ -259,3 +259,26 @@ make_checkpoint() {
 		"$FLMEM" aggregate diff "$ours.pt" "$(cat served)"
 	done
 }
+
+# --key of 'push' is that of its certificate.
+@test "an update whose tensors are in a dict of its own: the reason names the option of the server" {
+	make_checkpoint g.pt 1
+	/usr/bin/python3 -B - "$FLMEM_TESTS" <<-'END'
+		import struct, sys
+		sys.path.insert(0, sys.argv[1])
+		from harness import checkpoints as c
+		rows = [(name, c.tensor("F32", at, 4, [4])) for name, at in (("u", 0), ("v", 1))]
+		entries = {"data.pkl": c.finish(c.dictionary([("state_dict", c.dictionary(rows))])),
+		           "data/0": struct.pack("<4f", 0, 1, 2, 3), "data/1": struct.pack("<4f", 4, 5, 6, 7),
+		           "version": b"3\n"}
+		with open("nested.pt", "wb") as out:
+		    out.write(c.archive([{"name": "m/" + name, "data": data} for name, data in entries.items()]))
+	END
+	serve --model g.pt --clients 1
+	push a nested.pt
+	assert_code 422 "with --key.*an option of the server, 'flmem exchange serve'"
+	push a g.pt
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+}

@@ -233,13 +233,14 @@ bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, 
 static void recover_lane(struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	FLMEM_AUTO_FREE char *path = NULL;
+	struct flmem_error why;
 	struct flmem_lane *lane;
 
 	if (upload->combined || !upload->offset)
 		return;
 	if (asprintf(&path, "%s/uploads/%s.data", x->spool.path, upload->id) < 0)
 		path = NULL;
-	if (!path || flmem_update_check(x, path, NULL)) {
+	if (!path || flmem_update_check(x, path, &why)) {
 		upload->offset = 0;
 		return;
 	}

@@ -106,11 +106,24 @@ static int check_tied(const struct flmem_exchange *x, const struct flmem_input *
 		     : 0;
 }
 
+/* For the client, which has an option of that name for its certificate. */
+static void explain_key(struct flmem_error *err)
+{
+	size_t length = strlen(err->message);
+
+	if (strstr(err->message, "--key"))
+		snprintf(err->message + length, sizeof(err->message) - length,
+			 " (an option of the server, 'flmem exchange serve'; or save that dict "
+			 "alone)");
+}
+
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
 {
 	struct flmem_input input = {.key = x->options->aggregate.key};
 	int rc = flmem_input_open(path, "the model", &x->layout, &input, err);
 
+	if (rc)
+		explain_key(err);
 	if (!rc && x->needs_checkpoint && input.kind.format != FLMEM_FORMAT_CHECKPOINT)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "the model is a PyTorch checkpoint, so updates have to be, "
