@@ -131,6 +131,19 @@ loaded_by() {
 	assert_sound
 }
 
+# To read /proc/kmsg takes away what others wait for; /proc/version is a file of that kind.
+@test "the file that a process calls its profile is not read where it is the kernel's" {
+	requires victim:sampled/flmem_pretended
+	start_victim "$FLMEM_VICTIMS/sampled/flmem_pretended" /proc/version
+	flmem profile detach --pid "$VICTIM" --json
+	assert_status 5
+	[ "$(field 'r["profile"]')" = /proc/version ]
+	[ "$(field 'r["deleted"]')" = False ]
+	start_victim "$FLMEM_VICTIMS/sampled/flmem_pretended" /etc/passwd
+	flmem profile detach --pid "$VICTIM" --json
+	[ "$(field 'r["deleted"]')" = True ]
+}
+
 is_sleeping() {
 	[ "$(cat "/proc/$VICTIM/comm")" = sleep ]
 }

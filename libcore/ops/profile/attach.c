@@ -9,15 +9,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "allocators/module_search.h"
 #include "base/attempt.h"
 #include "base/clock.h"
-#include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
 #include "elf/libc.h"
@@ -399,21 +398,19 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 
 /*
  * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
- * ended by itself, since something had changed the file, it does not say that it has ended.
+ * ended by itself, since something had changed the file, it does not say that it has ended. The
+ * process chooses the path.
  */
 static bool is_profile_elsewhere(const struct flmem_process *process, const char *path,
 				 bool is_detached)
 {
-	char seen[FLMEM_ATTACH_PATH_MAX + 32];
-	FLMEM_AUTO_CLOSE int fd = -1;
+	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
 	struct flmem_profile_header header;
 	struct stat status;
 
-	snprintf(seen, sizeof(seen), "/proc/%d/root%s", (int)process->pid, path);
-	fd = flmem_file_place_open_regular(AT_FDCWD, seen, O_RDONLY | O_CLOEXEC, &status);
 	if (fd < 0)
 		return fd == -ENOENT;
-	return !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
+	return fstat(fd, &status) < 0 || !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
 	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
 	       header.start_time_ticks != process->start_time ||
 	       (uint64_t)status.st_size < header.file_size ||
