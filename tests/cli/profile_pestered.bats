@@ -29,6 +29,7 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 
 @test "malloc does not become a place where a thread is cancelled" {
 	pester cancel
+	pester cancel-first --force
 }
 
 # bats test_tags=unsanitised

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,8 +60,9 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->lines = NULL;
 	thread->chunk = thread->chunk_end = 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (getrandom(&thread->random, sizeof(thread->random), GRND_NONBLOCK) !=
-	    (ssize_t)sizeof(thread->random))
+	/* Not getrandom(), in which the thread may be cancelled. */
+	if (syscall(SYS_getrandom, &thread->random, sizeof(thread->random), (long)GRND_NONBLOCK) !=
+	    (long)sizeof(thread->random))
 		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
 	thread->random |= 1;
 	draw_distance(thread);

@@ -48,13 +48,15 @@ static void *load_library(void)
 
 static pthread_barrier_t cancelled;
 
-/* malloc() is no cancellation point, also where the sampler looks up a file for the first time. */
+/*
+ * malloc() is no cancellation point, also where the sampler looks up a file for the first time, and
+ * where it meets a thread for the first time (with a context).
+ */
 static void *run_cancelled(void *context)
 {
 	void *(*function)(size_t);
-	void *address = load_library();
+	void *address = context ? context : load_library();
 
-	(void)context;
 	memcpy(&function, &address, sizeof(function));
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_barrier_wait(&cancelled);
@@ -67,19 +69,29 @@ static void *run_cancelled(void *context)
 	return NULL;
 }
 
-static void mode_cancel(void)
+static void cancel_thread(void *function)
 {
 	pthread_t thread;
 	void *result;
 
 	pthread_barrier_init(&cancelled, NULL, 2);
-	if (pthread_create(&thread, NULL, run_cancelled, NULL))
+	if (pthread_create(&thread, NULL, run_cancelled, function))
 		fail("pthread_create");
 	pthread_barrier_wait(&cancelled);
 	pthread_cancel(thread);
 	pthread_barrier_wait(&cancelled);
 	pthread_join(thread, &result);
 	survived = survived && result == PTHREAD_CANCELED;
+}
+
+static void mode_cancel(void)
+{
+	cancel_thread(NULL);
+}
+
+static void mode_cancel_first(void)
+{
+	cancel_thread(load_library());
 }
 
 #ifdef __x86_64__
@@ -359,7 +371,7 @@ static const struct {
 	{"truncate", mode_truncate},	   {"file-limit", mode_file_limit},
 	{"small-stack", mode_small_stack}, {"refused", mode_refused},
 	{"unmapping", mode_unmapping},	   {"scrambled", mode_scrambled},
-	{"replaced", mode_replaced},
+	{"replaced", mode_replaced},	   {"cancel-first", mode_cancel_first},
 };
 
 int main(int argc, char **argv)
