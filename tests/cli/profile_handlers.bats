@@ -95,6 +95,11 @@ assert p.update_begin == p.update_end == p.samples, (p.update_begin, p.update_en
 	[ "$(find "$BATS_TEST_TMPDIR" -name 'p.prof.*' | wc -l)" = 1 ]
 }
 
+@test "a program that is detached while it ends: its end finds the profile still there" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 4M -- "$FLMEM_VICTIMS/sampled/ending"
+	look 'assert p.phase == 2, p.phase'
+}
+
 @test "code behind a file with a long path in the list of mappings has its module" {
 	cd "$BATS_TEST_TMPDIR"
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 4M -- \

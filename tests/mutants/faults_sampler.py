@@ -118,6 +118,12 @@ FAULTS = (
           "if (syscall(SYS_getrandom, &thread->random, sizeof(thread->random), (long)GRND_NONBLOCK) !=",
           "if (getrandom(&thread->random, sizeof(thread->random), GRND_NONBLOCK) !=",
           "a malloc() in which no thread is cancelled", ("cli.profile_pestered/is cancelled",)),
+    Fault("sample-end-unheld", LIFETIME,
+          "if (!sampler_hold())\n\t\treturn;\n\tif (sampler_file_is_whole())\n"
+          "\t\tend_header(sampler_tables.header);\n\tsampler_release();",
+          "if (sampler_is_active() && sampler_file_is_whole())\n"
+          "\t\tend_header(sampler_tables.header);",
+          "holding the profile at the end of the program", ("cli.profile_handlers/while it ends",)),
     Fault("sample-nested", RECORD, "if (!sampler_enter()) {", "if (0) {",
           "not recording inside of the sampler",
           ("cli.profile_run/a signal handler that allocates",)),

@@ -450,10 +450,14 @@ static void end_header(struct flmem_profile_header *header)
 	__atomic_store_n(&header->phase, FLMEM_PROFILE_ENDED, __ATOMIC_RELEASE);
 }
 
+/* Another thread may detach it at this moment, and unmap the file. */
 __attribute__((destructor)) static void end_profile(void)
 {
-	if (sampler_is_active() && sampler_file_is_whole())
+	if (!sampler_hold())
+		return;
+	if (sampler_file_is_whole())
 		end_header(sampler_tables.header);
+	sampler_release();
 }
 
 /* As if nothing had been sampled; the memory is the kernel's again. */
