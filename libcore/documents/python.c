@@ -58,7 +58,7 @@ static size_t name_length(const char *p)
 }
 
 /* Length of a string at `p`, prefix and quotes included; 0 when none begins there. */
-static size_t string_length(const char *p, bool *ret_unclosed)
+static size_t string_length(const char *p, const char *limit, bool *ret_unclosed)
 {
 	size_t prefix = strspn(p, "rRbBuUfFtT"), quotes = 1;
 	const char *q = p + prefix;
@@ -68,7 +68,7 @@ static size_t string_length(const char *p, bool *ret_unclosed)
 		return 0;
 	if (q[1] == quote && q[2] == quote)
 		quotes = 3;
-	for (q += quotes; *q; q += *q == '\\' && q[1] ? 2 : 1) {
+	for (q += quotes; *q && (!limit || q < limit); q += *q == '\\' && q[1] ? 2 : 1) {
 		if (quotes == 1 && *q == '\n')
 			break;
 		if (*q == quote && (quotes == 1 || (q[1] == quote && q[2] == quote)))
@@ -91,7 +91,8 @@ static size_t classify_word(struct flmem_python *python, struct flmem_python_wor
 {
 	enum flmem_python_kind *ret_kind = &word->kind;
 	const char *p = python->text + python->at;
-	size_t length = string_length(p, &word->unclosed);
+	const char *limit = python->limit ? python->text + python->limit : NULL;
+	size_t length = string_length(p, limit, &word->unclosed);
 
 	if (length) {
 		*ret_kind = FLMEM_PYTHON_STRING;
@@ -124,7 +125,8 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python)
 		.line = python->line,
 		.column = (unsigned)(python->at - python->line_start + 1),
 	};
-	advance_bytes(python, classify_word(python, &word));
+	if (!python->limit || python->at < python->limit)
+		advance_bytes(python, classify_word(python, &word));
 	word.place.end = python->at;
 	return word;
 }
@@ -212,6 +214,12 @@ bool flmem_python_ends(const struct flmem_python_word *word)
 {
 	return word->kind == FLMEM_PYTHON_LINE || word->kind == FLMEM_PYTHON_END ||
 	       flmem_python_is(word, ";");
+}
+
+bool flmem_python_ends_value(const struct flmem_python_word *word)
+{
+	return word->kind == FLMEM_PYTHON_END ||
+	       (word->kind == FLMEM_PYTHON_MARK && strchr(",)]}", *word->text));
 }
 
 bool flmem_python_assigns(const struct flmem_python_reader *reader)

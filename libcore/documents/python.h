@@ -32,6 +32,7 @@ struct flmem_python_word {
 struct flmem_python {
 	const char *text; /* ends in a NUL */
 	size_t at, line_start;
+	size_t limit; /* offset where it ends; 0: at the NUL */
 	unsigned line;
 	int brackets; /* that are open */
 };
@@ -69,6 +70,9 @@ void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTH
 
 /* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */
 bool flmem_python_ends(const struct flmem_python_word *word);
+
+/* Whether the word ends an argument or another value in brackets. */
+bool flmem_python_ends_value(const struct flmem_python_word *word);
 
 /* The word as a text; false if it has no room. */
 bool flmem_python_word_text(const struct flmem_python_word *word,

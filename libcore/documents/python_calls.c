@@ -8,6 +8,7 @@
 #include "documents/python_deletions.h"
 #include "documents/python_dictionaries.h"
 #include "documents/python_entries.h"
+#include "documents/python_fields.h"
 #include "documents/python_literal.h"
 #include "documents/python_members.h"
 #include "documents/python_names.h"
@@ -97,12 +98,6 @@ static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root,
 	return list;
 }
 
-static bool ends_value(const struct flmem_python_word *word)
-{
-	return word->kind == FLMEM_PYTHON_END ||
-	       (word->kind == FLMEM_PYTHON_MARK && strchr(",)]}", *word->text));
-}
-
 /* A literal of one word, with a sign. False, with nothing read, for anything else. */
 static bool read_scalar(struct calls *calls, struct flmem_node *node)
 {
@@ -115,7 +110,7 @@ static bool read_scalar(struct calls *calls, struct flmem_node *node)
 		flmem_python_advance(&ahead);
 	word = ahead.word;
 	flmem_python_advance(&ahead);
-	if (!ends_value(&ahead.word))
+	if (!flmem_python_ends_value(&ahead.word))
 		return false;
 	known = (word.kind == FLMEM_PYTHON_NUMBER || word.place.start == node->place.start) &&
 		flmem_python_literal(calls->cursor, &word, negative, node);
@@ -138,7 +133,7 @@ static int skip_expression(struct calls *calls)
 			calls->value_at = calls->reader.word.place.start;
 		}
 	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
-	       (calls->open_count > depth || !ends_value(&calls->reader.word)))
+	       (calls->open_count > depth || !flmem_python_ends_value(&calls->reader.word)))
 		rc = scan_word(calls);
 	return rc;
 }
@@ -153,7 +148,7 @@ static int read_single_name(struct calls *calls, struct flmem_node *node)
 	if (ahead.word.kind != FLMEM_PYTHON_NAME)
 		return 0;
 	flmem_python_dotted(&ahead, name);
-	if (!ends_value(&ahead.word))
+	if (!flmem_python_ends_value(&ahead.word))
 		return 0;
 	if (flmem_python_names_find(&calls->names, name, node->place.start, 0, path))
 		text = path;
@@ -356,7 +351,7 @@ static int calls_read_value(struct calls *calls, struct flmem_node *node)
 	if (!deep && (flmem_python_is_map(calls->reader) ||
 		      flmem_python_is_dictionary_call(calls->reader))) {
 		rc = read_dictionary(calls, node);
-		if (!rc && !ends_value(&calls->reader.word))
+		if (!rc && !flmem_python_ends_value(&calls->reader.word))
 			rc = read_expression(calls, node);
 	} else if (!read_scalar(calls, node)) {
 		rc = calls->cursor->code ? calls->cursor->code : read_expression(calls, node);
@@ -591,6 +586,8 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)
 		rc = scan_part(&calls, source, i);
+	if (!rc)
+		rc = flmem_python_fields_read(cursor, &calls.names, source, calls.values);
 	if (!rc)
 		rc = flmem_python_paths_read(cursor, root, source);
 	if (!rc)

@@ -9,12 +9,15 @@ JOB_FILES = "libcore/frameworks/nvflare/nvflare_job_files.c"
 CONSTRUCTORS = "libcore/frameworks/nvflare/nvflare_constructors.c"
 IMPORTS = "libcore/frameworks/nvflare/nvflare_import_rules.c"
 
+SCOPES = "libcore/frameworks/nvflare/nvflare_recipe_scopes.c"
+
 RECIPES = ("unit.test_recipe_uses",)
+HIDDEN = ("unit.test_recipe_hidden",)
 
 FAULTS = (
     Fault("recipe-lambda", CHANGES, "if (level->lambda || ", "if (",
           "a recipe that a lambda keeps", RECIPES),
-    Fault("recipe-argument", CHANGES, "\t\treturn !call->is_own;", "\t\treturn false;",
+    Fault("recipe-argument", CHANGES, "\t\treturn !call->is_own || call->of_class;", "\t\treturn false;",
           "a recipe that a function of another package gets", RECIPES),
     Fault("recipe-alias", CHANGES, "\tfor (size_t i = 0; i < search->target_count; i++)\n\t\tsearch->grown",
           "\tfor (size_t i = 1; i < search->target_count; i++)\n\t\tsearch->grown",
@@ -23,10 +26,20 @@ FAULTS = (
           "a recipe that a function of the script returns", RECIPES),
     Fault("recipe-rebound", USES, "\t\tcheck_rebinding(search);\n", "\t\t(void)check_rebinding;\n",
           "another object under the name of a recipe", RECIPES),
-    Fault("recipe-code", USES, "\t\t\tcheck_code_text(search);", "\t\t\t(void)check_code_text;",
+    Fault("recipe-code", USES, "\t\tcheck_code_text(search);", "\t\t(void)check_code_text;",
           "code in a string that changes a recipe", RECIPES),
-    Fault("recipe-parameter", NAMES, "\t*ret_new |= add_recipe_name(recipes, name, function->scope);",
-          "\t(void)ret_new;", "a recipe that a function of the script gets", RECIPES),
+    Fault("recipe-parameter", NAMES, "\tif (!flmem_nvflare_is_recipe(recipes, name))\n",
+          "\tif (0)\n", "a recipe that a function of the script gets", RECIPES),
+    Fault("recipe-member", NAMES, "\tadded.member = last_part(", "\t(void)last_part(",
+          "a recipe that is an attribute of any object", HIDDEN),
+    Fault("recipe-decorator", NAMES, "\tif (!is_known_decorator(&name))", "\tif (0)",
+          "a decorator of a function that makes a recipe", HIDDEN),
+    Fault("recipe-method-kept", CHANGES, "\t\treturn keeps_method(search, use, &chain);",
+          "\t\treturn false;", "a method of a recipe that is kept", HIDDEN),
+    Fault("recipe-variables", SCOPES, "\t\treturn takes_recipe(search->recipes, ahead);",
+          "\t\treturn false;", "a recipe that locals() reaches", HIDDEN),
+    Fault("recipe-field", USES, "\t\twalk_fields(search);", "\t\t(void)walk_fields;",
+          "a recipe in a field of a string", HIDDEN),
     Fault("job-file-mode", JOB_FILES, "\t\treturn index == 0 && !opens_to_read(*ahead);",
           "\t\treturn false;", "a configuration file that a script opens to write it", RECIPES),
     Fault("job-file-name", JOB_FILES, "\tsearch->names[search->name_count++] = search->name;\n", "",

@@ -13,7 +13,7 @@
 #define CHANGED	 "the job of a recipe is changed"
 #define SHOWS	 "print(r.job, r.job.name)\nassert r.job is not None\nif r._job: pass\n"
 #define READS	 "isinstance(r.job, X)\nr.job.export_job('x')\nx = r._job.comp_ids.get('a')\n"
-#define OTHERS	 "self._job = 1\nx = args.job\nf(args.job)\nq.job.submit()\nclass A:\n  job = r\n"
+#define OTHERS	 "self._job = 1\nx = args.job\nf(args.job)\nq.job.submit()\nclass A:\n  job = 1\n"
 #define FEDAVG	 "from nvflare.app_common.workflows.fedavg import FedAvg\n"
 #define MODULE	 "nvflare.app_opt.pt.recipes.FedAvgRecipe"
 
@@ -36,6 +36,7 @@ static const struct row rows[] = {
 	 .hits = 3, .line = 5},
 	{PARTS, PT "def f(r=R(" BOTH ")):\n  return r._job\n", .hits = 1, .line = 3},
 	{PARTS, PT "r = R(" BOTH ")\n" SHOWS READS OTHERS, .hits = 0},
+	{PARTS, PT "r = R(" BOTH ")\nclass A:\n  job = r\n", .hits = 0},
 	{PARTS, PT "r = R(" BOTH ")\nr.job.to_server({'np_download_chunk_size': 1})\n", .hits = 0},
 	{PARTS, PT "r = R(" BOTH ")\n'''r._job.to_server(x)'''\n# r._job.to_server(x)\n",
 	 .hits = 0},

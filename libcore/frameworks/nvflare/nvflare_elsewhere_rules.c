@@ -308,7 +308,10 @@ static const struct flmem_rule_row rows[] = {
 				 "class that inherits from Recipe itself or from FedJob, without "
 				 "them; a recipe that is not NVFlare's; a recipe, or its job "
 				 "(recipe.job, recipe._job), that a script changes or passes on to "
-				 "what it does not define itself; a configuration file of a job "
+				 "what it does not define itself, also as an attribute, a method "
+				 "that it keeps, in a field of a string, or by a decorator; "
+				 "locals(), globals(), eval() and the like that may reach one; a "
+				 "configuration file of a job "
 				 "(config_fed_client.json and the like) that it may write; a "
 				 "module "
 				 "with one of these that a script imports and that is not checked",

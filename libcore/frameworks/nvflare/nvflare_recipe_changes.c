@@ -116,6 +116,18 @@ static bool is_assigned(const struct flmem_nvflare_use *use,
 	return flmem_python_assigns(ahead) || flmem_python_is(&use->front, "del");
 }
 
+/* "f = recipe.run", recipe.run.__self__: what is called then is not checked. */
+static bool keeps_method(struct flmem_nvflare_use_search *search,
+			 const struct flmem_nvflare_use *use, const struct chain *chain)
+{
+	const struct flmem_python_word *function = &flmem_nvflare_use_level(search)->function;
+
+	if (chain->count > 1)
+		return !is_description(&chain->last);
+	return !flmem_python_is(&use->front, "if") && !flmem_python_is(function, "callable") &&
+	       !flmem_nvflare_only_shows_object(function);
+}
+
 /* recipe.METHOD(...), recipe.ATTRIBUTE = value */
 static bool changes_member(struct flmem_nvflare_use_search *search,
 			   const struct flmem_nvflare_use *use)
@@ -126,6 +138,11 @@ static bool changes_member(struct flmem_nvflare_use_search *search,
 
 	if (flmem_python_is_any(&chain.first, checked))
 		return false;
+	if (search->field && (flmem_text_starts(chain.first.text, "add_") ||
+			      flmem_text_starts(chain.first.text, "set_")))
+		return true;
+	if (flmem_python_is(&use->front, "@") && !flmem_python_is(&ahead.word, "("))
+		return true;
 	if (is_assigned(use, &ahead) ||
 	    (flmem_python_is(&ahead.word, ":") && flmem_python_ends(&use->front)))
 		return true;
@@ -134,6 +151,8 @@ static bool changes_member(struct flmem_nvflare_use_search *search,
 			       ? !flmem_python_is_any(&chain.first, flmem_nvflare_recipe_methods) &&
 					 !is_description(&chain.first)
 			       : !is_reading_method(&chain.last);
+	if (flmem_python_is_any(&chain.first, flmem_nvflare_recipe_methods))
+		return keeps_method(search, use, &chain);
 	if (flmem_python_is(&chain.first, "__dict__"))
 		return chain.count == 1 && !flmem_nvflare_only_shows_object(&use->front_earlier) &&
 		       !flmem_python_is(&ahead.word, ")");
@@ -186,7 +205,7 @@ static bool changes_argument(struct flmem_nvflare_use_search *search,
 						  .is_method = level->member};
 
 	if (call)
-		return !call->is_own;
+		return !call->is_own || call->of_class;
 	if (flmem_nvflare_only_shows_object(&level->function))
 		return changes_shown(search, use);
 	if (flmem_python_is(&level->function, "getattr"))
@@ -257,6 +276,7 @@ static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_
 								: FLMEM_NVFLARE_LEVELS_MAX - 1;
 
 	while (depth && search->levels[depth].mark == '(' && !search->levels[depth].function.text &&
+	       !flmem_python_is(&search->levels[depth].front, "=") &&
 	       !search->levels[depth].index && !flmem_python_is(&use->ahead.word, ","))
 		depth--;
 	return &search->levels[depth];
@@ -271,6 +291,8 @@ static bool passes_recipe(struct flmem_nvflare_use_search *search,
 	const struct flmem_nvflare_use_level *level = operand_level(search, use);
 	const struct flmem_python_word *front = &level->front;
 
+	if (flmem_python_is(&use->front, "@"))
+		return true;
 	if (level->header)
 		return flmem_python_is(front, "=") && note_default_recipe(search, level);
 	if (level->lambda || search->depth >= FLMEM_NVFLARE_LEVELS_MAX)
@@ -317,6 +339,8 @@ bool flmem_nvflare_use_changes(struct flmem_nvflare_use_search *search,
 {
 	const struct flmem_python_reader *ahead = &use->ahead;
 
+	if (use->kept)
+		return !search->declares;
 	if (use->end && (is_target_name(search, use) || is_keyword_at(search, ahead)))
 		return false;
 	if (search->imports)
@@ -336,23 +360,27 @@ bool flmem_nvflare_use_changes(struct flmem_nvflare_use_search *search,
 	return passes_recipe(search, use);
 }
 
-/* make(...) and self.make(...) of the script that return a recipe. */
-static bool is_made(struct flmem_nvflare_use_search *search, struct flmem_python_reader *ahead)
+/* make(...) and self.make(...) of the script that return a recipe; `ret_kept`: no call. */
+static bool is_made(struct flmem_nvflare_use_search *search, struct flmem_python_reader *ahead,
+		    bool *ret_kept)
 {
-	struct flmem_python_word name = ahead->word;
-	bool own = flmem_python_is(&name, "self") || flmem_python_is(&name, "cls");
+	static const char *const nexts[] = {"=", ":", NULL};
 	const struct flmem_nvflare_definition *made;
+	struct flmem_python_word name, before = ahead->before;
 
-	flmem_python_advance(ahead);
-	if (own && flmem_python_accept(ahead, ".")) {
+	for (unsigned i = 0; i < FLMEM_NVFLARE_TARGETS_MAX; i++) {
 		name = ahead->word;
 		flmem_python_advance(ahead);
+		if (name.kind != FLMEM_PYTHON_NAME || !flmem_python_accept(ahead, "."))
+			break;
 	}
-	if (!flmem_python_is(&ahead->word, "(") || flmem_python_is(&search->reader.before, "def"))
-		return false;
 	made = flmem_nvflare_defined(search->recipes, flmem_nvflare_span_of(&name));
-	if (!made || !made->makes_recipe || search->skips >= SKIPS_MAX)
+	if (!made || !made->makes_recipe || search->skips >= SKIPS_MAX ||
+	    flmem_python_is(&before, "def"))
 		return false;
+	*ret_kept = !flmem_python_is(&ahead->word, "(");
+	if (*ret_kept)
+		return !made->is_property && !flmem_python_is_any(&ahead->word, nexts);
 	skip_use_brackets(search, ahead);
 	return true;
 }
@@ -362,7 +390,9 @@ static bool is_recipe_named(const struct flmem_nvflare_use_search *search,
 			    struct flmem_nvflare_use *use)
 {
 	struct flmem_python_reader *ahead = &use->ahead;
-	struct flmem_nvflare_span name = {.start = ahead->word.place.start};
+	bool member = flmem_python_is(&ahead->before, ".");
+	struct flmem_nvflare_span name = {.start = member ? ahead->before.place.start
+							  : ahead->word.place.start};
 
 	for (unsigned i = 0; i < FLMEM_NVFLARE_TARGETS_MAX && ahead->word.kind == FLMEM_PYTHON_NAME;
 	     i++) {
@@ -387,12 +417,13 @@ bool flmem_nvflare_use_find(struct flmem_nvflare_use_search *search,
 	ret_use->word = at->word;
 	ret_use->ahead = *at;
 	ret_use->end = 0;
+	ret_use->kept = false;
 	if (call && call->makes_recipe) {
 		ret_use->ahead.python.at = call->end;
 		flmem_python_advance(&ret_use->ahead);
 		return true;
 	}
-	if (is_made(search, &made)) {
+	if (is_made(search, &made, &ret_use->kept)) {
 		ret_use->ahead = made;
 		return true;
 	}

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "documents/python_fields.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_recipes.h"
@@ -168,6 +169,21 @@ static bool quotes_job(const struct job_search *search)
 	       (flmem_python_is(before, ",") || flmem_python_is(before, "["));
 }
 
+static void search_word(struct job_search *search);
+
+/* f"{recipe.job.to(x)}" */
+static void search_fields(const struct job_search *search)
+{
+	struct job_search inner = *search;
+	size_t at = 0;
+
+	while (flmem_python_has_fields(&search->reader.word) &&
+	       flmem_python_field_next(&search->reader.python, &search->reader.word, &at,
+				       &inner.reader))
+		while (inner.reader.word.kind != FLMEM_PYTHON_END)
+			search_word(&inner);
+}
+
 static void search_word(struct job_search *search)
 {
 	const struct flmem_python_word word = search->reader.word;
@@ -180,6 +196,7 @@ static void search_word(struct job_search *search)
 	}
 	if (quotes_job(search))
 		report_job(search->check, &word);
+	search_fields(search);
 	search->earlier = search->reader.before;
 	flmem_python_advance(&search->reader);
 	if (job && is_of_recipe(search, &word) && changes_job(search))

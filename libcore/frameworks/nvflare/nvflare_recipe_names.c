@@ -40,12 +40,42 @@ static bool begins_source_line(const char *text, const struct flmem_python_word 
 	return word->place.column <= INDENT_MAX && strspn(first, " \t") == word->place.column - 1;
 }
 
+/* Decorators of the standard library, and of pytest, that change neither arguments nor results. */
+static bool is_known_decorator(const struct flmem_python_word *name)
+{
+	static const char *const names[] = {
+		"staticmethod", "classmethod", "cache",		  "lru_cache", "abstractmethod",
+		"overload",	"override",    "final",		  "dataclass", "fixture",
+		"property",	"setter",      "cached_property", NULL};
+
+	return flmem_python_is_any(name, names);
+}
+
+/* At a "@": the last part of the decorator's name. */
+static void read_decorator(struct flmem_python_reader ahead,
+			   struct flmem_nvflare_definition *decorated)
+{
+	const struct flmem_python_word mark = ahead.word;
+	struct flmem_python_word name;
+
+	do {
+		flmem_python_advance(&ahead);
+		name = ahead.word;
+		flmem_python_advance(&ahead);
+	} while (flmem_python_is(&ahead.word, "."));
+	if (!is_known_decorator(&name))
+		decorated->decorator = mark;
+	decorated->is_property |=
+		flmem_python_is(&name, "property") || flmem_python_is(&name, "cached_property");
+}
+
 /* Reads where functions and classes begin, and by the indents where they end. */
 static void read_definitions(struct flmem_nvflare_recipes *recipes)
 {
 	const struct flmem_python_part part = {.line = 1};
 	const struct flmem_python_source source = {
 		.text = recipes->text, .parts = &part, .count = 1};
+	struct flmem_nvflare_definition decorated = {0};
 	struct flmem_python_reader reader;
 	size_t open[DEFINITIONS_DEPTH], depth = 0;
 
@@ -61,6 +91,8 @@ static void read_definitions(struct flmem_nvflare_recipes *recipes)
 		while (depth &&
 		       recipes->definitions[open[depth - 1]].column >= reader.word.place.column)
 			recipes->definitions[open[--depth]].scope.end = reader.word.place.start;
+		if (flmem_python_is(&reader.word, "@"))
+			read_decorator(reader, &decorated);
 		if (!begins_definition(&ahead, &is_class))
 			continue;
 		if (recipes->definition_count == FLMEM_NVFLARE_FUNCTIONS_MAX ||
@@ -72,7 +104,10 @@ static void read_definitions(struct flmem_nvflare_recipes *recipes)
 			.name = flmem_nvflare_span_of(&ahead.word),
 			.scope = {.start = ahead.word.place.start, .end = SIZE_MAX},
 			.column = reader.word.place.column,
-			.is_class = is_class};
+			.is_class = is_class,
+			.is_property = decorated.is_property,
+			.decorator = decorated.decorator};
+		decorated = (struct flmem_nvflare_definition){0};
 	}
 }
 
@@ -101,7 +136,8 @@ static bool read_calls(struct flmem_nvflare_recipes *recipes, const struct flmem
 			.start = n->place.start,
 			.end = n->place.end,
 			.makes_recipe = flmem_text_ends(path, "Recipe"),
-			.is_own = flmem_text_starts(path, "nvflare.")};
+			.is_own = flmem_text_starts(path, "nvflare."),
+			.of_class = strstr(path, "Recipe.") != NULL};
 	}
 	qsort(recipes->calls, recipes->call_count, sizeof(*recipes->calls), compare_calls);
 	return true;
@@ -130,12 +166,43 @@ flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t
 		       compare_calls);
 }
 
+/* Of "a.b", the part behind the last dot; false if there is none. */
+static bool last_part(const char *text, struct flmem_nvflare_span *name)
+{
+	const char *dot = memrchr(text + name->start, '.', name->end - name->start);
+
+	if (dot)
+		name->start = (size_t)(dot + 1 - text);
+	return dot;
+}
+
+/* An attribute that holds a recipe, or a property that returns one. */
+static bool is_recipe_member(const struct flmem_nvflare_recipes *recipes,
+			     struct flmem_nvflare_span name)
+{
+	if (!last_part(recipes->text, &name))
+		return false;
+	for (size_t i = 0; i < recipes->name_count; i++)
+		if (recipes->names[i].member &&
+		    equals_span(recipes->text, recipes->names[i].name, name))
+			return true;
+	for (size_t i = 0; i < recipes->definition_count; i++)
+		if (recipes->definitions[i].is_property && recipes->definitions[i].makes_recipe &&
+		    equals_span(recipes->text, recipes->definitions[i].name, name))
+			return true;
+	return false;
+}
+
 bool flmem_nvflare_is_recipe(const struct flmem_nvflare_recipes *recipes,
 			     struct flmem_nvflare_span name)
 {
+	if (is_recipe_member(recipes, name))
+		return true;
 	for (size_t i = 0; i < recipes->name_count; i++) {
 		const struct flmem_nvflare_recipe_name *known = &recipes->names[i];
 
+		if (known->member)
+			continue;
 		if (name.start >= known->scope.start && name.start < known->scope.end &&
 		    equals_span(recipes->text, known->name, name))
 			return true;
@@ -143,31 +210,34 @@ bool flmem_nvflare_is_recipe(const struct flmem_nvflare_recipes *recipes,
 	return false;
 }
 
-struct flmem_nvflare_definition *flmem_nvflare_function_at(struct flmem_nvflare_recipes *recipes,
-							   size_t at)
+static struct flmem_nvflare_definition *definition_at(struct flmem_nvflare_recipes *recipes,
+						      size_t at, bool classes)
 {
 	struct flmem_nvflare_definition *found = NULL;
 
 	for (size_t i = 0; i < recipes->definition_count; i++) {
 		struct flmem_nvflare_definition *one = &recipes->definitions[i];
 
-		if (!one->is_class && at >= one->scope.start && at < one->scope.end)
+		if ((classes || !one->is_class) && at >= one->scope.start && at < one->scope.end)
 			found = one; /* later ones begin further in */
 	}
 	return found;
 }
 
-static bool add_recipe_name(struct flmem_nvflare_recipes *recipes, struct flmem_nvflare_span name,
-			    struct flmem_nvflare_span scope)
+struct flmem_nvflare_definition *flmem_nvflare_function_at(struct flmem_nvflare_recipes *recipes,
+							   size_t at)
 {
-	if (flmem_nvflare_is_recipe(recipes, (struct flmem_nvflare_span){name.start, name.end}))
-		return false;
+	return definition_at(recipes, at, false);
+}
+
+static bool add_recipe_name(struct flmem_nvflare_recipes *recipes,
+			    const struct flmem_nvflare_recipe_name *name)
+{
 	if (recipes->name_count == FLMEM_NVFLARE_NAMES_MAX) {
 		recipes->full = true;
 		return false;
 	}
-	recipes->names[recipes->name_count++] =
-		(struct flmem_nvflare_recipe_name){.name = name, .scope = scope};
+	recipes->names[recipes->name_count++] = *name;
 	return true;
 }
 
@@ -183,17 +253,23 @@ static bool has_globals(const char *text, const struct flmem_nvflare_definition 
 
 bool flmem_nvflare_recipe_add(struct flmem_nvflare_recipes *recipes, struct flmem_nvflare_span name)
 {
+	const struct flmem_nvflare_definition *around = definition_at(recipes, name.start, true);
 	const struct flmem_nvflare_definition *function =
 		flmem_nvflare_function_at(recipes, name.start);
-	bool dotted = memchr(recipes->text + name.start, '.', name.end - name.start);
-	struct flmem_nvflare_span all = {.start = 0, .end = SIZE_MAX};
+	struct flmem_nvflare_recipe_name added = {.name = name, .scope = {.end = SIZE_MAX}};
 
 	if (flmem_nvflare_is_recipe(recipes, name))
 		return false;
-	return add_recipe_name(recipes, name,
-			       function && !dotted && !has_globals(recipes->text, function)
-				       ? function->scope
-				       : all);
+	added.member = last_part(recipes->text, &added.name);
+	if (around && around->is_class && !added.member) { /* of the class, and of its objects */
+		struct flmem_nvflare_recipe_name member = added;
+
+		member.member = true;
+		add_recipe_name(recipes, &member);
+	} else if (function && !added.member && !has_globals(recipes->text, function)) {
+		added.scope = function->scope;
+	}
+	return add_recipe_name(recipes, &added);
 }
 
 struct flmem_nvflare_definition *flmem_nvflare_defined(struct flmem_nvflare_recipes *recipes,
@@ -298,6 +374,10 @@ bool flmem_nvflare_recipe_pass(struct flmem_nvflare_recipes *recipes,
 	name = find_parameter(recipes, function, &found);
 	if (name.end == name.start)
 		return false;
-	*ret_new |= add_recipe_name(recipes, name, function->scope);
+	if (!flmem_nvflare_is_recipe(recipes, name))
+		*ret_new |= add_recipe_name(
+			recipes, &(struct flmem_nvflare_recipe_name){.name = name,
+								     .scope = function->scope,
+								     .parameter = true});
 	return true;
 }

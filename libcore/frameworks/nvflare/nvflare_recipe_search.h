@@ -34,6 +34,7 @@ struct flmem_nvflare_use_search {
 	bool rebinds;			    /* it assigns something to the name of a recipe */
 	bool compound;			    /* "if" and the like, up to its colon */
 	bool reports, grown;		    /* the last walk; a name was added */
+	bool field;			    /* of a string, whose arguments no other rule reads */
 	unsigned reported, skips;
 };
 
@@ -43,6 +44,7 @@ struct flmem_nvflare_use {
 	struct flmem_python_word front, front_earlier;
 	struct flmem_python_reader ahead; /* behind it */
 	size_t end;			  /* of the name; 0: it is a call */
+	bool kept;			  /* a function that makes one, which is not called there */
 };
 
 /* The level that the reader is in. */
@@ -56,5 +58,11 @@ bool flmem_nvflare_use_find(struct flmem_nvflare_use_search *search,
 /* Whether the use may change it; where it gets another name, that is added. */
 bool flmem_nvflare_use_changes(struct flmem_nvflare_use_search *search,
 			       const struct flmem_nvflare_use *use);
+
+/*
+ * Whether the word at the reader reaches variables without their names in the source, or by code
+ * that is not known before the script runs: locals(), eval(), getattr(module, "recipe").
+ */
+bool flmem_nvflare_use_reaches(struct flmem_nvflare_use_search *search);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a script does with its recipes: what is not known to be harmless is a doubt. */
+#include <stdint.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "documents/python_fields.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_recipe_search.h"
@@ -201,6 +203,8 @@ static void check_code_text(struct flmem_nvflare_use_search *search)
 	bool made = recipes->name_count;
 	static const char *const runs[] = {"exec", "compile", NULL};
 
+	if (flmem_nvflare_use_reaches(search))
+		report_use(search, word);
 	if (!flmem_python_is(&search->reader.before, "("))
 		return;
 	if (flmem_python_is(&search->earlier, "eval"))
@@ -226,11 +230,69 @@ static void check_name(struct flmem_nvflare_use_search *search)
 		search->first = search->reader.word;
 	if (flmem_python_is(&search->reader.word, "lambda"))
 		flmem_nvflare_use_level(search)->lambda = true;
+	if (flmem_nvflare_use_reaches(search))
+		report_use(search, &search->reader.word);
 	if (search->declares && !search->imports)
 		return;
-	if (!member && flmem_nvflare_use_find(search, &search->reader, &use) &&
+	if (!(member && search->earlier.kind == FLMEM_PYTHON_NAME) &&
+	    flmem_nvflare_use_find(search, &search->reader, &use) &&
 	    flmem_nvflare_use_changes(search, &use))
 		report_use(search, &use.word);
+}
+
+static void walk_word(struct flmem_nvflare_use_search *search);
+
+/* f"{mutate(recipe)}": a field is shown, as an argument of print() is. */
+static void walk_field(struct flmem_nvflare_use_search *search)
+{
+	static const char shows[] = "print";
+	const size_t depth = search->depth;
+
+	if (++search->depth < FLMEM_NVFLARE_LEVELS_MAX)
+		search->levels[search->depth] = (struct flmem_nvflare_use_level){
+			.mark = '(',
+			.function = {.kind = FLMEM_PYTHON_NAME,
+				     .text = shows,
+				     .place.end = sizeof(shows) - 1},
+			.first.place.start = SIZE_MAX,
+			.front = search->reader.before};
+	while (search->reader.word.kind != FLMEM_PYTHON_END && search->depth > depth)
+		walk_word(search);
+	search->depth = depth;
+}
+
+static void walk_fields(struct flmem_nvflare_use_search *search)
+{
+	const struct flmem_python_reader reader = search->reader;
+	const struct flmem_python_word earlier = search->earlier, first = search->first;
+	size_t at = 0;
+
+	while (flmem_python_has_fields(&reader.word) &&
+	       flmem_python_field_next(&reader.python, &reader.word, &at, &search->reader)) {
+		search->earlier = reader.word;
+		search->field = true;
+		walk_field(search);
+		search->field = false;
+	}
+	search->reader = reader;
+	search->earlier = earlier;
+	search->first = first;
+}
+
+static void walk_word(struct flmem_nvflare_use_search *search)
+{
+	const struct flmem_python_word before = search->reader.before;
+
+	if (search->reader.word.kind == FLMEM_PYTHON_NAME)
+		check_name(search);
+	else if (search->reader.word.kind == FLMEM_PYTHON_MARK)
+		note_mark(search);
+	if (search->reader.word.kind == FLMEM_PYTHON_STRING) {
+		check_code_text(search);
+		walk_fields(search);
+	}
+	flmem_python_advance(&search->reader);
+	search->earlier = before;
 }
 
 /* A lambda and an annotation have a ":", too. */
@@ -256,19 +318,10 @@ static void walk_uses(struct flmem_nvflare_use_search *search)
 	search->grown = false;
 	search->skips = 0;
 	while (search->reader.word.kind != FLMEM_PYTHON_END) {
-		const struct flmem_python_word before = search->reader.before;
-
 		if (is_at_statement(search))
 			begin_statement(search);
 		check_rebinding(search);
-		if (search->reader.word.kind == FLMEM_PYTHON_NAME)
-			check_name(search);
-		else if (search->reader.word.kind == FLMEM_PYTHON_STRING)
-			check_code_text(search);
-		else if (search->reader.word.kind == FLMEM_PYTHON_MARK)
-			note_mark(search);
-		flmem_python_advance(&search->reader);
-		search->earlier = before;
+		walk_word(search);
 	}
 }
 
@@ -281,6 +334,17 @@ void flmem_nvflare_follow_recipes(struct flmem_check *check, struct flmem_nvflar
 	recipes->full |= search.grown;
 }
 
+/* Whether a function returns a recipe, or has a parameter that gets one. */
+static bool gets_or_makes_recipe(const struct flmem_nvflare_recipes *recipes,
+				 const struct flmem_nvflare_definition *function)
+{
+	for (size_t i = 0; i < recipes->name_count; i++)
+		if (recipes->names[i].parameter &&
+		    recipes->names[i].scope.start == function->scope.start)
+			return true;
+	return function->makes_recipe;
+}
+
 void flmem_nvflare_check_recipe_uses(struct flmem_check *check,
 				     struct flmem_nvflare_recipes *recipes)
 {
@@ -289,6 +353,10 @@ void flmem_nvflare_check_recipe_uses(struct flmem_check *check,
 
 	if (recipes->name_count || recipes->makes_recipe)
 		walk_uses(&search);
+	for (size_t i = 0; i < recipes->definition_count; i++)
+		if (recipes->definitions[i].decorator.text &&
+		    gets_or_makes_recipe(recipes, &recipes->definitions[i]))
+			report_use(&search, &recipes->definitions[i].decorator);
 	if (recipes->full)
 		report_use(&search, &search.reader.word);
 }

@@ -26,19 +26,21 @@ struct flmem_nvflare_span {
 /* A name, in the part of the text where it means a recipe. */
 struct flmem_nvflare_recipe_name {
 	struct flmem_nvflare_span name, scope;
+	bool member, parameter; /* an attribute, of whatever object; of a function */
 };
 
 /* A function or class that the script defines. */
 struct flmem_nvflare_definition {
 	struct flmem_nvflare_span name, scope;
 	unsigned column;
-	bool is_class, makes_recipe;
+	bool is_class, is_property, makes_recipe;
+	struct flmem_python_word decorator; /* that may change what it gets or returns */
 };
 
 /* A call of something imported. */
 struct flmem_nvflare_recipe_call {
 	size_t start, end;
-	bool makes_recipe, is_own; /* it is NVFlare's */
+	bool makes_recipe, is_own, of_class; /* it is NVFlare's; Recipe.METHOD(recipe) */
 };
 
 struct flmem_nvflare_recipes {
@@ -67,7 +69,7 @@ void flmem_nvflare_recipes_clear(struct flmem_nvflare_recipes *recipes);
 const struct flmem_nvflare_recipe_call *
 flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t at);
 
-/* Whether the name that is there means a recipe. */
+/* Whether the name that is there means a recipe; ".NAME" is an attribute. */
 bool flmem_nvflare_is_recipe(const struct flmem_nvflare_recipes *recipes,
 			     struct flmem_nvflare_span name);
 
