@@ -56,6 +56,8 @@ static const struct row scopes[] = {
 	SILENT("x = getattr(args, 'a', None)\nlog = getLogger(__name__)\nprint(__name__)"),
 	SILENT("sys.modules[__name__].__doc__\nif __name__ == '__main__': pass"),
 	SILENT("model.eval()\ndf.eval(text)\nre.compile(text)\nf(eval=True)\nx = eval('1 + 2')"),
+	SILENT("re.compile('r')\nx = re.compile('y')\nsql.exec('r.clear()')\ndf.eval('r * 2')"),
+	USE("builtins.exec('r.clear()')"),
 	QUIET("def f():\n  " RECIPE "  r.execute(env)\ndef g():\n  return locals()\n"),
 };
 
