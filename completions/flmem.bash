@@ -115,7 +115,7 @@ _flmem()
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --profile-ready --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --command --tasks --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --profile-ready --profile-socket --assume-seccomp --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --command --tasks --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;

@@ -145,6 +145,8 @@ complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses n
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc after a probe has shown that it loads; same as --allocator=jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'start children of the command without the preloaded jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l profile-ready -d 'preload the sampler of \'flmem profile\', dormant until \'flmem profile attach\', which then need not load it'
+complete -c flmem -n '__flmem_before_line start' -l profile-socket -d 'the same, with a socket that only the same user and root may use: \'flmem profile attach\' then need not trace the command. Each program that it executes has one thread more'
+complete -c flmem -n '__flmem_before_line start' -l assume-seccomp -d 'with --profile-socket: make it also under seccomp filters, as in containers; if they do not allow it, the kernel may kill the command'
 complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are already set (default: keep them); with --output: replace an existing file'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'run the probe and print the start as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'

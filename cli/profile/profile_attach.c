@@ -23,7 +23,19 @@ static void print_attach_thread(const struct flmem_attach_result *r)
 	if (!r->took_us.unknown && r->engine == FLMEM_ATTACH_JEMALLOC)
 		printf("  the dump took %s in a new thread\n", format_us(r->took_us.value, took));
 	else if (!r->took_us.unknown)
-		printf("  the code took %s (%s)\n", format_us(r->took_us.value, took), r->entry);
+		printf("  the code took %s%s%s%s\n", format_us(r->took_us.value, took),
+		       r->entry ? " (" : "", r->entry ? r->entry : "", r->entry ? ")" : "");
+}
+
+static void print_attach_way(const struct flmem_attach_result *r)
+{
+	char shown[sizeof(r->no_socket)];
+
+	if (r->way == FLMEM_ATTACH_BY_SOCKET)
+		puts("  through its socket; no thread is borrowed");
+	else if (r->no_socket[0])
+		printf("  note: not through its socket: %s\n",
+		       flmem_text_escape(r->no_socket, shown, sizeof(shown)));
 }
 
 /* By the time of a real run another thread may be the one to borrow. */
@@ -106,6 +118,7 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 	if (dry_run) {
 		printf("process %d: would %s%s; nothing was changed\n", (int)r->pid,
 		       detach ? "be detached from" : "be sampled", detach ? " the sampler" : "");
+		print_attach_way(r);
 		print_planned_thread(r);
 		return;
 	}
@@ -115,6 +128,7 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 			      "replaced or cut meanwhile: it does not have the samples\n"
 			    : "process %d: no longer sampled; %s is complete\n",
 	       (int)r->pid, shown);
+	print_attach_way(r);
 	print_attach_thread(r);
 	if (!detach)
 		print_attach_entries(r);

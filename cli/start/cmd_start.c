@@ -31,6 +31,17 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct start_options, profile_ready),
 	 .help = "preload the sampler of 'flmem profile', dormant until 'flmem profile attach', "
 		 "which then need not load it"},
+	{.name = "profile-socket",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, profile_socket),
+	 .help = "the same, with a socket that only the same user and root may use: 'flmem profile "
+		 "attach' then need not trace the command. Each program that it executes has one "
+		 "thread more"},
+	{.name = "assume-seccomp",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, assume_seccomp),
+	 .help = "with --profile-socket: make it also under seccomp filters, as in containers; if "
+		 "they do not allow it, the kernel may kill the command"},
 	{.name = "force",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, role.force),
@@ -157,10 +168,13 @@ static int check_start_options(struct start_options *o, const struct opt_rest *r
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--emit cannot be combined with --supervise, --dry-run, "
 				       "--json or --no-inherit-preload");
-	if (o->profile_ready && (o->emit || o->dry_run))
+	if ((o->profile_ready || o->profile_socket) && (o->emit || o->dry_run))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--profile-ready cannot be combined with --emit or "
-				       "--dry-run");
+				       "%s cannot be combined with --emit or --dry-run",
+				       o->profile_socket ? "--profile-socket" : "--profile-ready");
+	if (o->assume_seccomp && !o->profile_socket)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--assume-seccomp needs --profile-socket");
 	if (o->emit)
 		return 0;
 	if (o->no_inherit_preload && !o->role.allocator)
@@ -214,10 +228,14 @@ static int prepare_start_or_fall_back(struct start_command *start, const struct 
 }
 
 /* After the proof of jemalloc: the sampler passes calls on to it. */
-static int make_profile_ready(struct start_command *start, struct flmem_error *err)
+static int make_profile_ready(struct start_command *start, const struct start_options *o,
+			      struct flmem_error *err)
 {
 	char **environment;
-	int rc = flmem_profile_ready(start->environment, &environment, err);
+	int rc = o->profile_socket
+			 ? flmem_profile_ready_socket(o->assume_seccomp, start->environment,
+						      &environment, err)
+			 : flmem_profile_ready(start->environment, &environment, err);
 
 	if (rc)
 		return rc;
@@ -274,8 +292,8 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 		rc = prepare_start_or_fall_back(&start, o, rest->values, &err);
 	if (!rc)
 		note_shell_probe(&start.proof);
-	if (!rc && o->profile_ready)
-		rc = make_profile_ready(&start, &err);
+	if (!rc && (o->profile_ready || o->profile_socket))
+		rc = make_profile_ready(&start, o, &err);
 	if (!rc && o->dry_run) {
 		rc = print_dry_run(&start, o->json, rest->values, &err);
 	} else if (!rc && o->supervise) {

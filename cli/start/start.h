@@ -16,6 +16,8 @@ struct start_options {
 	bool jemalloc;
 	bool no_inherit_preload;
 	bool profile_ready;
+	bool profile_socket;
+	bool assume_seccomp;
 	bool dry_run;
 	bool json;
 	bool supervise;

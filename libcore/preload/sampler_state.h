@@ -25,6 +25,26 @@
 #define FLMEM_SAMPLER_REFUSED	   "flmem: refused " /* and the reason */
 #define FLMEM_SAMPLER_ANSWER_MAX   512U
 
+/*
+ * The socket of `flmem start --profile-socket` takes the same orders, and one more: SOCK_SEQPACKET,
+ * one order and one answer to a connection. It has a path, so that the permissions of a directory
+ * decide who may connect: an abstract name could be taken and be connected to by everybody, and
+ * means another process in each container that shares the network. The directory is in the root of
+ * the process, has mode 0700, and the effective user id (as the process sees it) in its name. The
+ * socket is named by the inode of the PID namespace and the PID in it, so that containers may share
+ * the directory.
+ */
+#define FLMEM_SAMPLER_SOCKET_DIRECTORY "/tmp/flmem-"
+#define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* ..., "-", ... */
+#define FLMEM_SAMPLER_SOCKET_NAME_MAX  64U
+#define FLMEM_SAMPLER_ORDER_STATE      "state" /* answered by struct flmem_sampler_state */
+#define FLMEM_SAMPLER_ORDER_MAX	       (sizeof(FLMEM_SAMPLER_ORDER_ATTACH) + 4096U)
+
+/* In the environment: whether a process makes one, and which seccomp filters may be there. */
+#define FLMEM_SAMPLER_SOCKET_VARIABLE	"FLMEM_PROFILE_SOCKET"
+#define FLMEM_SAMPLER_SOCKET_UNFILTERED "unfiltered" /* only without any */
+#define FLMEM_SAMPLER_SOCKET_ASSUMED	"assume-seccomp"
+
 /* X(identifier, number, name) */
 #define FLMEM_SAMPLER_PHASES(X)      \
 	X(IDLE, 0, "idle")           \
@@ -55,6 +75,37 @@ struct flmem_sampler_entries {
  */
 #define FLMEM_SAMPLER_MARK_SYMBOL "flmem_sampler_mark"
 #define FLMEM_SAMPLER_MARK	  "flmem heap sampler: hands each call on to the next allocator"
+
+/* X(identifier, why there is no socket) */
+#define FLMEM_SAMPLER_SOCKET_STAGES(X)                                                   \
+	X(UNASKED, "the process was not asked for one")                                  \
+	X(STARTING, "its thread has not made it yet")                                    \
+	X(LISTENING, "its socket was removed, or is in another directory")               \
+	X(FILTERED, "seccomp filters may forbid it")                                     \
+	X(NO_THREAD, "the process could not start a thread for it")                      \
+	X(NO_TABLE, "its thread could not have its own descriptors (Linux 5.9)")         \
+	X(NO_DIRECTORY, "the process could not make the directory for it")               \
+	X(FOREIGN_DIRECTORY, "the directory for it belongs to somebody else, or others " \
+			     "may enter it")                                             \
+	X(NO_SOCKET, "the process could not make it")
+
+enum flmem_sampler_socket_stage {
+#define FLMEM_SAMPLER_ROW(identifier, why) FLMEM_SAMPLER_SOCKET_##identifier,
+	FLMEM_SAMPLER_SOCKET_STAGES(FLMEM_SAMPLER_ROW)
+#undef FLMEM_SAMPLER_ROW
+	FLMEM_SAMPLER_SOCKET_STAGE_COUNT
+};
+
+/* Where flmem may read the memory, it finds here why a process has no socket. */
+#define FLMEM_SAMPLER_SOCKET_SYMBOL "flmem_sampler_socket"
+#define FLMEM_SAMPLER_SOCKET_MAGIC  UINT64_C(0x4b4353504d4c4653)
+
+struct flmem_sampler_socket {
+	uint64_t magic;
+	uint32_t stage;	  /* enum flmem_sampler_socket_stage */
+	uint32_t error;	  /* errno, or 0 */
+	uint32_t process; /* as it sees itself: a child of fork() has what its parent had */
+};
 
 struct flmem_sampler_state {
 	uint64_t magic;

@@ -13,6 +13,10 @@ ORDER = "libcore/ops/profile/attach.c"
 PROTECTION = "libcore/preload/sampler/protection.c"
 PREPARE = "libcore/ops/profile/prepare.c"
 THREADS = "libcore/ops/profile/attached_threads.c"
+ROOM = "libcore/ops/profile/attached.c"
+LISTENER = "libcore/preload/sampler/listener.c"
+SOCKET = "libcore/ops/profile/attached_socket.c"
+SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
@@ -23,7 +27,7 @@ KEPT = ("cli.profile_attach/keeps the old file",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
-    Fault("attach-room", ORDER, "return rc ? rc : check_attach_room(attempt, target, err);", "return rc;",
+    Fault("attach-room", ROOM, "(limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT) + LEFT_BYTES", "0",
           "a profile that takes the last of the address space",
           ("cli.profile_attach/nearly",)),
     Fault("attach-reads-kernel-files", "libcore/proc/process.c",
@@ -144,4 +148,22 @@ FAULTS = (
           ("cli.profile_attach/on a file system of a server",)),
     Fault("profile-on-btrfs", PREPARE, "{BTRFS_SUPER_MAGIC, COPIES},", "",
           "refusing a file whose pages need new blocks", ("cli.profile_run/new blocks",)),
+    Fault("socket-any-client", LISTENER, "return peer.uid == geteuid() || peer.uid == 0;", "return true;",
+          "orders of other users", ("cli.profile_socket/only its user",)),
+    Fault("socket-any-server", SOCKET, "if (!is_peer_target(fd, socket))", "if (0)",
+          "sending no order to another process", ("cli.profile_socket/has taken the name",)),
+    Fault("socket-open-directory", SOCKET, "!(status.st_mode & 077))", "status.st_mode)",
+          "not using a directory that others may enter", ("cli.profile_socket/others may enter",)),
+    Fault("socket-foreign-directory", LISTENER, "status.st_uid == geteuid() &&", "1 &&",
+          "making no socket in the directory of another user", ("cli.profile_socket/others may enter",)),
+    Fault("socket-late-order", LISTENER, "if (length <= 0 || !is_client_waiting(client))", "if (length <= 0)",
+          "carrying out no order that nobody waits for", ("cli.profile_socket/a stopped process",)),
+    Fault("socket-filtered", LISTENER, "!sampler_may_be_filtered()", "1",
+          "making no socket where filters may kill for it", ("cli.profile_socket/seccomp filters",)),
+    Fault("socket-filtered-threads", SOCKET_ORDERS, "if (flmem_u64_or(status.seccomp_mode, 1))", "if (0)",
+          "sending no order where filters may kill for it", ("cli.profile_socket/seccomp filters",)),
+    Fault("socket-silent-client", LISTENER, "#define CLIENT_WAIT_US 500000", "#define CLIENT_WAIT_US 0",
+          "serving others while a client says nothing", ("cli.profile_socket/say nothing",), slow=True),
+    Fault("socket-child-removes", LISTENER, "flmem_sampler_socket.process == (uint32_t)getpid())", "1)",
+          "a child that ends and leaves the name of its parent", ("cli.profile_socket/killed processes",)),
 )

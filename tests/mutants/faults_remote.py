@@ -176,7 +176,7 @@ FAULTS = (
           "refusing a target in seccomp strict mode",
           ("unit.test_preflight",)),
     Fault("traced-target", PREFLIGHT,
-          "if (!target.tracer.unknown && target.tracer.value)\n"
+          "if (is_traceable && !target.tracer.unknown && target.tracer.value)\n"
           "\t\treturn refuse_traced(process, &target, err);\n"
           "\tif (flmem_status_is", "if (flmem_status_is",
           "refusing a target that another process traces",

@@ -257,7 +257,7 @@ FAULTS = (
           "\tif (!address)\n\t\tsampler_thread.remaining += size;",
           "\tif (!address)\n\t\tsampler_thread.remaining += 0;",
           "not counting what was not allocated", ("cli.profile_pestered/sizes that are refused",)),
-    Fault("sample-asks-filtered", "libcore/preload/sampler/prepared.c", "!may_be_filtered()", "true",
+    Fault("sample-asks-filtered", "libcore/preload/sampler/prepared.c", "!sampler_may_be_filtered()", "true",
           "asking the kernel for nothing where filters may kill for it",
           ("cli.start/processes of the same user may trace",)),
 )

@@ -31,6 +31,20 @@ enum flmem_attach_engine {
 /* "sampler", ...; static. */
 FLMEM_API const char *flmem_attach_engine_name(enum flmem_attach_engine engine);
 
+/* How the order comes into the process. X(NAME, text) */
+#define FLMEM_ATTACH_WAYS(X)                            \
+	X(TRACING, "traced") /* on a borrowed thread */ \
+	X(SOCKET, "socket")  /* of flmem start --profile-socket; no thread is borrowed */
+
+enum flmem_attach_way {
+#define FLMEM_ATTACH_WAY_ENUM(name, text) FLMEM_ATTACH_BY_##name,
+	FLMEM_ATTACH_WAYS(FLMEM_ATTACH_WAY_ENUM)
+#undef FLMEM_ATTACH_WAY_ENUM
+};
+
+/* "traced" or "socket"; static. */
+FLMEM_API const char *flmem_attach_way_name(enum flmem_attach_way way);
+
 struct flmem_attach_options {
 	enum flmem_attach_engine engine;
 	struct flmem_profile_request profile; /* not follow_children, not python_allocators */
@@ -57,7 +71,9 @@ struct flmem_attach_entries {
 struct flmem_attach_result {
 	pid_t pid;
 	enum flmem_attach_engine engine;
-	int code; /* 0 or the negative enum flmem_code that `reason` explains */
+	enum flmem_attach_way way;
+	char no_socket[256]; /* why not through the socket that was asked for; or "" */
+	int code;	     /* 0 or the negative enum flmem_code that `reason` explains */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
 	char profile[FLMEM_ATTACH_PATH_MAX]; /* as the process names it; untrusted text, or "" */
 	const char *entry;		     /* static: how the code was injected, or NULL */

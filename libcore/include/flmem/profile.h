@@ -44,6 +44,16 @@ FLMEM_API FLMEM_MUST_CHECK int
 flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err);
 
 /*
+ * The same, and each program makes a socket, through which it can be attached to without being
+ * traced: in a thread, which has side effects (docs/guides/profile.md). Below seccomp filters
+ * only with `assume_seccomp`: they may end the program for what the socket needs.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
+							  char *const *environment,
+							  char ***ret_environment,
+							  struct flmem_error *err);
+
+/*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
  * not a heap profile, or of a process that is not sampled any more. FLMEM_ENOPROC if its process is
  * not seen, which was killed or is of another container or host: the round is stored nevertheless.

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "allocators/module_search.h"
 #include "base/attempt.h"
@@ -23,10 +22,10 @@
 #include "ops/profile/attached.h"
 #include "ops/profile/jemalloc_engine.h"
 #include "ops/profile/prepare.h"
+#include "ops/profile/socket_orders.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
 #include "preload/profile_format.h"
-#include "proc/limits/headroom.h"
 #include "remote/checks/candidates.h"
 #include "runtimes/cpython_call.h"
 #include "runtimes/cpython_script.h"
@@ -34,9 +33,6 @@
 #include "settings/preload.h"
 
 #define LIBRARY_MAX (4U << 20)
-
-/* What a profile must leave to the process where its memory is limited. */
-#define LEFT_BYTES (UINT64_C(256) << 20)
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -129,15 +125,6 @@ static int take_attach_answer(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
-/* It is harmless to ask twice: a sampler that is idle is refused. */
-static int explain_unfinished_detach(int rc, pid_t pid, struct flmem_error *err)
-{
-	return flmem_error_prefix(err, rc,
-				  "process %d may still be sampled; repeat flmem profile detach "
-				  "until it has, or reports that it is not sampled",
-				  (int)pid);
-}
-
 static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 		      const struct flmem_attached *attached, const char *order,
 		      struct flmem_error *err)
@@ -159,7 +146,7 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 				       (int)attempt->pid);
 	rc = run_attach_call(attempt, target, &function, err);
 	if (rc == FLMEM_EFAILED && attempt->detach && !attempt->options.dry_run)
-		return explain_unfinished_detach(rc, attempt->pid, err);
+		return flmem_attached_explain_detach(rc, attempt->pid, err);
 	if (rc || attempt->options.dry_run)
 		return rc;
 	answer[sizeof(answer) - 1] = '\0';
@@ -178,22 +165,6 @@ static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s'", path) : 0;
 }
 
-static int refuse_sampled(const struct attach_attempt *attempt,
-			  const struct flmem_target_inspection *target,
-			  const struct flmem_attached *attached, struct flmem_error *err)
-{
-	char path[256], hint[96] = "it ends with the program, since only a process with CPython "
-				   "can be detached";
-
-	flmem_text_escape(attached->state.path, path, sizeof(path));
-	if (flmem_cpython_find(&target->view, &(struct flmem_cpython){0}))
-		snprintf(hint, sizeof(hint), "end that with: flmem profile detach --pid %d",
-			 (int)attempt->pid);
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d is already sampled%s%.200s%s; %s",
-			       (int)attempt->pid, path[0] ? ", into '" : "", path,
-			       path[0] ? "'" : "", hint);
-}
-
 /* Of profile run, which samples any program. */
 static int refuse_detach(const struct attach_attempt *attempt,
 			 const struct flmem_target_inspection *target, struct flmem_error *err)
@@ -207,16 +178,6 @@ static int refuse_detach(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
-/* The process maps all of the profile, and the program may need what is left below its limits. */
-static int check_attach_room(const struct attach_attempt *attempt,
-			     const struct flmem_target_inspection *target, struct flmem_error *err)
-{
-	uint64_t limit = attempt->options.profile.limit_bytes;
-
-	return flmem_headroom_check_thread(&target->process,
-					   (limit ? limit : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
-}
-
 /* The sampler reads frames under the lock of the interpreter, and a profile needs it. */
 static int check_attachable(const struct attach_attempt *attempt,
 			    const struct flmem_target_inspection *target,
@@ -226,7 +187,9 @@ static int check_attachable(const struct attach_attempt *attempt,
 	int rc;
 
 	if (attached->state.phase != FLMEM_SAMPLER_IDLE)
-		return refuse_sampled(attempt, target, attached, err);
+		return flmem_attached_refuse_sampled(
+			&target->process, attached,
+			flmem_cpython_find(&target->view, &(struct flmem_cpython){0}), err);
 	if (!flmem_cpython_find(&target->view, &python))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d has no CPython, which loads the sampler; start "
@@ -244,7 +207,9 @@ static int check_attachable(const struct attach_attempt *attempt,
 			"does not support",
 			(int)attempt->pid);
 	rc = flmem_attached_threads_check(&target->process, err);
-	return rc ? rc : check_attach_room(attempt, target, err);
+	return rc ? rc
+		  : flmem_attached_room_check(&target->process,
+					      attempt->options.profile.limit_bytes, err);
 }
 
 /* Functions of the C library itself, never those of a library in front of it. */
@@ -335,23 +300,6 @@ static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 	return send_order(attempt, target, &attached, order, err);
 }
 
-static void take_attached(const struct flmem_attached *attached, struct flmem_attach_result *result)
-{
-	const struct flmem_sampler_entries *from = &attached->state.entries;
-
-	result->preloaded = attached->state.preloaded != 0;
-	result->loaded_by = flmem_attached_loaded_by(attached);
-	result->entries = (struct flmem_attach_entries){
-		.redirected = from->redirected,
-		.fixed = from->fixed,
-		.elsewhere = from->elsewhere,
-		.unresolved = from->unresolved,
-		.locked = from->locked,
-		.objects = from->objects,
-		.unready = from->unready,
-	};
-}
-
 /* What the sampler did; not being able to read it changes nothing of that. */
 static void read_attached_result(struct attach_attempt *attempt,
 				 struct flmem_target_inspection *target)
@@ -360,7 +308,7 @@ static void read_attached_result(struct attach_attempt *attempt,
 
 	if (!flmem_target_inspection_renew(target, NULL) &&
 	    !flmem_attached_read(target, &attached, NULL) && attached.module)
-		take_attached(&attached, &attempt->result);
+		flmem_attached_take(&attached, &attempt->result);
 }
 
 static int plan_attach(struct attach_attempt *attempt, struct flmem_target_inspection *target,
@@ -396,27 +344,6 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	return 0;
 }
 
-/*
- * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
- * ended by itself, since something had changed the file, it does not say that it has ended. The
- * process chooses the path.
- */
-static bool is_profile_elsewhere(const struct flmem_process *process, const char *path,
-				 bool is_detached)
-{
-	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
-	struct flmem_profile_header header;
-	struct stat status;
-
-	if (fd < 0)
-		return fd == -ENOENT;
-	return fstat(fd, &status) < 0 || !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
-	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
-	       header.start_time_ticks != process->start_time ||
-	       (uint64_t)status.st_size < header.file_size ||
-	       (is_detached && header.phase != FLMEM_PROFILE_ENDED);
-}
-
 static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
@@ -429,13 +356,13 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 				       (int)attempt->pid);
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
 		 attached->state.path);
-	attempt->result.deleted = is_profile_elsewhere(process, profile, false);
-	take_attached(attached, &attempt->result);
+	attempt->result.deleted = flmem_attached_file_is_elsewhere(process, profile, false);
+	flmem_attached_take(attached, &attempt->result);
 	rc = refuse_detach(attempt, target, err);
 	if (!rc)
 		rc = send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 	if (!rc && !attempt->options.dry_run)
-		attempt->result.deleted |= is_profile_elsewhere(process, profile, true);
+		attempt->result.deleted |= flmem_attached_file_is_elsewhere(process, profile, true);
 	return rc;
 }
 
@@ -445,11 +372,23 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 		flmem_target_inspection_new(err);
 	struct attach_attempt *attempt = context;
 	struct flmem_attached attached = {0};
-	int rc;
+	bool is_done = false;
+	int rc = 0;
 
 	if (!target)
 		return FLMEM_EFAILED;
+	if (attempt->options.engine == FLMEM_ATTACH_SAMPLER)
+		rc = flmem_socket_orders_run(attempt->pid, &attempt->options, attempt->detach,
+					     &attempt->result, &is_done, err);
+	if (rc || is_done)
+		return rc;
+	attempt->result.way = FLMEM_ATTACH_BY_TRACING;
 	rc = flmem_target_guard_open(target, attempt->pid, 0, err);
+	if (rc == FLMEM_EPERM && attempt->result.no_socket[0])
+		return flmem_error_prefix(err, rc,
+					  "not through its socket (%s), and not by "
+					  "tracing it",
+					  attempt->result.no_socket);
 	if (!rc && flmem_modules_are_loading(&target->modules))
 		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				     "process %d is loading libraries; try again",
@@ -461,8 +400,18 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 		rc = flmem_attached_read(target, &attached, err);
 	if (rc)
 		return rc;
+	flmem_attached_explain_socket(target, &attached, &attempt->result);
 	return attempt->detach ? detach_inspected(attempt, target, &attached, err)
 			       : attach_inspected(attempt, target, &attached, err);
+}
+
+#define WAY_ROW(name, text) [FLMEM_ATTACH_BY_##name] = (text),
+static const char *const way_names[] = {FLMEM_ATTACH_WAYS(WAY_ROW)};
+#undef WAY_ROW
+
+const char *flmem_attach_way_name(enum flmem_attach_way way)
+{
+	return way_names[way];
 }
 
 #define NAME_ROW(name, text) [FLMEM_ATTACH_##name] = (text),
@@ -513,7 +462,7 @@ static int attempt_attach(pid_t pid, const struct flmem_attach_options *options,
 	rc = flmem_attempt_run(&how, attempt, &lost, err);
 	if (lost) {
 		(void)FLMEM_TAKE(attempt);
-		return detach ? explain_unfinished_detach(rc, pid, err)
+		return detach ? flmem_attached_explain_detach(rc, pid, err)
 			      : flmem_error_prefix(err, rc, "process %d is not touched", (int)pid);
 	}
 	*ret_result = attempt->result;

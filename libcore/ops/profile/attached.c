@@ -8,6 +8,11 @@
 
 #include "base/text/text.h"
 #include "ops/profile/prepare.h"
+#include "proc/limits/headroom.h"
+#include "proc/status.h"
+
+/* What a profile must leave to the process where its memory is limited. */
+#define LEFT_BYTES (UINT64_C(256) << 20)
 
 static bool is_known_state(const struct flmem_sampler_state *state)
 {
@@ -16,15 +21,13 @@ static bool is_known_state(const struct flmem_sampler_state *state)
 	       state->phase <= FLMEM_SAMPLER_DETACHING;
 }
 
-static int read_sampler_state(const struct flmem_target_inspection *target, uint64_t address,
-			      struct flmem_attached *attached, struct flmem_error *err)
+int flmem_attached_state_parse(const void *bytes, size_t length, int pid,
+			       struct flmem_sampler_state *state, struct flmem_error *err)
 {
-	const int pid = (int)target->process.pid;
-	struct flmem_sampler_state *state = &attached->state;
-
-	if (flmem_process_read_memory(&target->process, address, state, sizeof(*state)))
+	if (length != sizeof(*state))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "cannot read the sampler of process %d", pid);
+	memcpy(state, bytes, sizeof(*state));
 	state->path[sizeof(state->path) - 1] = '\0';
 	/* In a child of a sampled process it is cleared. */
 	if (!state->magic) {
@@ -37,6 +40,18 @@ static int read_sampler_state(const struct flmem_target_inspection *target, uint
 				       "flmem; use that version, or restart the process",
 				       pid);
 	return 0;
+}
+
+static int read_sampler_state(const struct flmem_target_inspection *target, uint64_t address,
+			      struct flmem_attached *attached, struct flmem_error *err)
+{
+	struct flmem_sampler_state bytes;
+	size_t length = sizeof(bytes);
+
+	if (flmem_process_read_memory(&target->process, address, &bytes, sizeof(bytes)))
+		length = 0;
+	return flmem_attached_state_parse(&bytes, length, (int)target->process.pid,
+					  &attached->state, err);
 }
 
 /* Few files have such a name: reading the symbols of all would take long. */
@@ -82,4 +97,82 @@ const char *flmem_attached_loaded_by(const struct flmem_attached *attached)
 	if (strcmp(name, FLMEM_SAMPLER_LIBRARY) == 0)
 		return "profile-run";
 	return strcmp(name, FLMEM_SAMPLER_READY_LIBRARY) == 0 ? "profile-ready" : "attach";
+}
+
+void flmem_attached_take(const struct flmem_attached *attached, struct flmem_attach_result *result)
+{
+	const struct flmem_sampler_entries *from = &attached->state.entries;
+
+	result->preloaded = attached->state.preloaded != 0;
+	if (attached->module)
+		result->loaded_by = flmem_attached_loaded_by(attached);
+	result->entries = (struct flmem_attach_entries){
+		.redirected = from->redirected,
+		.fixed = from->fixed,
+		.elsewhere = from->elsewhere,
+		.unresolved = from->unresolved,
+		.locked = from->locked,
+		.objects = from->objects,
+		.unready = from->unready,
+	};
+}
+
+int flmem_attached_refuse_sampled(const struct flmem_process *process,
+				  const struct flmem_attached *attached, bool can_detach,
+				  struct flmem_error *err)
+{
+	char path[256], hint[96] = "it ends with the program, since only a process with CPython "
+				   "can be detached";
+
+	flmem_text_escape(attached->state.path, path, sizeof(path));
+	if (can_detach)
+		snprintf(hint, sizeof(hint), "end that with: flmem profile detach --pid %d",
+			 (int)process->pid);
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d is already sampled%s%.200s%s; %s",
+			       (int)process->pid, path[0] ? ", into '" : "", path,
+			       path[0] ? "'" : "", hint);
+}
+
+int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err)
+{
+	return flmem_error_prefix(err, rc,
+				  "process %d may still be sampled; repeat flmem profile detach "
+				  "until it has, or reports that it is not sampled",
+				  (int)pid);
+}
+
+int flmem_attached_room_check(const struct flmem_process *process, uint64_t limit_bytes,
+			      struct flmem_error *err)
+{
+	return flmem_headroom_check_thread(
+		process, (limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
+}
+
+#define WHY_ROW(name, why) [FLMEM_SAMPLER_SOCKET_##name] = (why),
+static const char *const socket_whys[] = {FLMEM_SAMPLER_SOCKET_STAGES(WHY_ROW)};
+#undef WHY_ROW
+
+/* Where the socket is there, what flmem found out of it is nearer. */
+void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
+				   const struct flmem_attached *attached,
+				   struct flmem_attach_result *result)
+{
+	struct flmem_sampler_socket socket;
+	struct flmem_status status;
+	uint64_t address;
+
+	if (!result->no_socket[0] || !attached->module ||
+	    !flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address) ||
+	    flmem_process_read_memory(&target->process, address, &socket, sizeof(socket)) ||
+	    socket.magic != FLMEM_SAMPLER_SOCKET_MAGIC ||
+	    socket.stage >= FLMEM_SAMPLER_SOCKET_STAGE_COUNT ||
+	    flmem_status_read(&target->process, &status, NULL))
+		return;
+	if (socket.process != flmem_u64_or(status.ns_pid, socket.process))
+		snprintf(result->no_socket, sizeof(result->no_socket),
+			 "a child of fork() has none");
+	else if (socket.stage != FLMEM_SAMPLER_SOCKET_LISTENING)
+		snprintf(result->no_socket, sizeof(result->no_socket), "%s%s%s",
+			 socket_whys[socket.stage], socket.error ? ": " : "",
+			 socket.error ? strerror((int)socket.error) : "");
 }

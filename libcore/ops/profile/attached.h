@@ -22,6 +22,30 @@ struct flmem_attached {
 int flmem_attached_read(const struct flmem_target_inspection *target,
 			struct flmem_attached *ret_attached, struct flmem_error *err);
 
+/* From bytes of the process; the same errors. */
+int flmem_attached_state_parse(const void *bytes, size_t length, int pid,
+			       struct flmem_sampler_state *ret_state, struct flmem_error *err);
+
+/* Loaded by what, and the entries. */
+void flmem_attached_take(const struct flmem_attached *attached, struct flmem_attach_result *result);
+
+/* FLMEM_EUNSAFE: it is sampled already. */
+int flmem_attached_refuse_sampled(const struct flmem_process *process,
+				  const struct flmem_attached *attached, bool can_detach,
+				  struct flmem_error *err);
+
+/* It is harmless to ask twice: a sampler that is idle is refused. */
+int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err);
+
+/* The process maps all of the profile, and the program may need what is left below its limits. */
+int flmem_attached_room_check(const struct flmem_process *process, uint64_t limit_bytes,
+			      struct flmem_error *err);
+
+/* Why the process made no socket, as its memory shows, if one was asked for. */
+void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
+				   const struct flmem_attached *attached,
+				   struct flmem_attach_result *result);
+
 /* What has loaded it, as in flmem_attach_result; NULL: there is none. */
 const char *flmem_attached_loaded_by(const struct flmem_attached *attached);
 
@@ -58,6 +82,13 @@ int flmem_attached_file_check(const struct flmem_process *process,
 void flmem_attached_file_clear(struct flmem_attached_file *file);
 /* The same, but the file stays, and what it has replaced is removed. */
 void flmem_attached_file_keep(struct flmem_attached_file *file);
+
+/*
+ * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
+ * ended by itself, since something had changed the file, it does not say that it has ended.
+ */
+bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const char *path,
+				      bool is_detached);
 
 #define FLMEM_AUTO_ATTACHED_FILE FLMEM_AUTO(flmem_attached_file_clear)
 

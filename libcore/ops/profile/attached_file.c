@@ -391,3 +391,20 @@ void flmem_attached_file_keep(struct flmem_attached_file *file)
 	close(file->directory);
 	file->directory = -1;
 }
+
+/* The process chooses the path. */
+bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const char *path,
+				      bool is_detached)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
+	struct flmem_profile_header header;
+	struct stat status;
+
+	if (fd < 0)
+		return fd == -ENOENT;
+	return fstat(fd, &status) < 0 || !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
+	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
+	       header.start_time_ticks != process->start_time ||
+	       (uint64_t)status.st_size < header.file_size ||
+	       (is_detached && header.phase != FLMEM_PROFILE_ENDED);
+}

@@ -21,6 +21,7 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/redact.h"
+#include "ops/profile/attached_socket.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
 #include "proc/command.h"
@@ -260,21 +261,39 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 	return make_profile_environment(request, sampler, environment, ret_environment, err);
 }
 
-int flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err)
+static int make_ready_environment(const char *socket, char *const *environment,
+				  char ***ret_environment, struct flmem_error *err)
 {
 	char sampler[FLMEM_PRELOAD_PATH_MAX];
-	FLMEM_AUTO_FREE char *preload = NULL;
-	struct flmem_setting row = {.name = "LD_PRELOAD"};
-	const struct flmem_settings settings = {.rows = &row, .count = 1};
+	FLMEM_AUTO_FREE char *preload = NULL, *asked = socket ? strdup(socket) : NULL;
+	struct flmem_setting rows[] = {
+		{.name = "LD_PRELOAD"},
+		{.name = FLMEM_SAMPLER_SOCKET_VARIABLE, .value = asked},
+	};
+	const struct flmem_settings settings = {.rows = rows, .count = socket ? 2 : 1};
 	int rc = flmem_preload_find_own(FLMEM_SAMPLER_READY_LIBRARY, sampler, err);
 
 	if (rc)
 		return rc;
 	preload = join_profile_preload(sampler, environment);
-	if (!preload)
+	if (!preload || (socket && !asked))
 		return flmem_error_nomem(err, "cannot hold the environment");
-	row.value = preload;
+	rows[0].value = preload;
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
+}
+
+int flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err)
+{
+	return make_ready_environment(NULL, environment, ret_environment, err);
+}
+
+int flmem_profile_ready_socket(bool assume_seccomp, char *const *environment,
+			       char ***ret_environment, struct flmem_error *err)
+{
+	flmem_attached_socket_sweep();
+	return make_ready_environment(assume_seccomp ? FLMEM_SAMPLER_SOCKET_ASSUMED
+						     : FLMEM_SAMPLER_SOCKET_UNFILTERED,
+				      environment, ret_environment, err);
 }
 
 static int refuse_unsampled(const struct flmem_profile_header *header, const char *path,

@@ -494,6 +494,8 @@ static const char *open_profile(int fd, const char *path)
 		unmap_profile();
 	clear_control();
 	prepare_inherited(&sampler_life.header);
+	if (sampler_life.inherited.python_state == FLMEM_PROFILE_PYTHON_FREE_THREADED)
+		return "its Python is free-threaded, which the sampler does not support";
 	sampler_life.dormant = 1; /* children sample nothing */
 	if (sampler_begin_file(fd, &why) == 0)
 		return NULL;

@@ -4,6 +4,8 @@
  * that processes of its user may trace it, as `profile attach` has to. At Yama's level 1, the
  * default of Ubuntu, only its parents may otherwise (Documentation/admin-guide/LSM/Yama.rst).
  */
+#include "preload/sampler/prepared.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -14,8 +16,7 @@
 #ifdef SAMPLER_HIDES_HOOKS
 #define NO_FILTERS "\nSeccomp:\t0\n"
 
-/* Filters may end a process for a call that it would not make. True where that cannot be read. */
-static bool may_be_filtered(void)
+bool sampler_may_be_filtered(void)
 {
 	static char status[8192];
 	size_t length = 0;
@@ -37,7 +38,7 @@ __attribute__((constructor)) static void allow_tracing(void)
 {
 	const int before = errno;
 
-	if (!may_be_filtered()) /* without Yama it fails, and is not needed */
+	if (!sampler_may_be_filtered()) /* without Yama it fails, and is not needed */
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	errno = before;
 }

@@ -178,7 +178,8 @@ static int refuse_traced(const struct flmem_process *process, const struct flmem
 			       (int)process->pid, (int)target->tracer.value);
 }
 
-int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err)
+static int check_now(const struct flmem_process *process, bool is_traceable,
+		     struct flmem_error *err)
 {
 	struct flmem_status target;
 	int rc = flmem_status_read(process, &target, err);
@@ -187,13 +188,23 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 		return rc;
 	if (has_thread_ended(target.state))
 		return refuse_ended(process, err);
-	if (!target.tracer.unknown && target.tracer.value)
+	if (is_traceable && !target.tracer.unknown && target.tracer.value)
 		return refuse_traced(process, &target, err);
 	if (flmem_status_is_stopped(&target))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "process %d is stopped; continue it first (kill -CONT %d)",
 				       (int)process->pid, (int)process->pid);
 	return 0;
+}
+
+int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err)
+{
+	return check_now(process, true, err);
+}
+
+int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_error *err)
+{
+	return check_now(process, false, err);
 }
 
 /* ptrace(2): all three ids of the target must equal the real ids of the tracer (fsuid here). */

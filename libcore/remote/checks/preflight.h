@@ -38,6 +38,9 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 /* Checks what may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it ended. */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
 
+/* The same for what is answered by the process itself: another may trace it. */
+int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_error *err);
+
 /*
  * What prevents reading the process, after a read of it was denied: Yama and seccomp filters do not
  * restrict reading, and CAP_SYS_PTRACE permits it within its user namespace.

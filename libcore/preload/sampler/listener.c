@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The socket of `flmem start --profile-socket`, through which flmem sends orders without tracing
+ * the process. One thread waits for connections, and does what a thread that flmem starts would do.
+ *
+ * The thread has a descriptor table for itself: the socket takes no number from the program, is not
+ * counted in its limit, no loop of the program that closes descriptors reaches it, and no child
+ * inherits it. So a child of fork() has neither the thread nor the socket; a program that is
+ * executed makes its own. Its signals are blocked, by the C library's function: that keeps those of
+ * setuid(), which the C library sends to all threads.
+ */
+#include "preload/sampler/prepared.h"
+
+#ifdef SAMPLER_HIDES_HOOKS
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "preload/sampler/hold.h"
+#include "preload/sampler/sampler.h"
+#include "preload/sampler_state.h"
+
+#ifndef SYS_close_range /* Linux 5.9 */
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2U
+#endif
+
+#define LISTENER_STACK ((size_t)256 << 10) /* has the thread-local data of all libraries, too */
+#define LISTENER_QUEUE 4
+#define START_WAIT_S   2
+/* A client that sends nothing holds others up for so long. */
+#define CLIENT_WAIT_US 500000
+/* After each connection, so that a flood of them costs next to no processor time. */
+#define CLIENT_PAUSE_NS	 10000000
+#define FAILURE_PAUSE_NS 500000000
+
+extern struct flmem_sampler_socket flmem_sampler_socket __attribute__((visibility("default")));
+struct flmem_sampler_socket flmem_sampler_socket;
+
+extern void flmem_sampler_order(const char *order, char *answer)
+	__attribute__((visibility("default")));
+
+/* Before glibc 2.34 they are in a library that not every program has loaded. */
+extern __typeof__(pthread_create) pthread_create __attribute__((weak));
+extern __typeof__(pthread_attr_setstacksize) pthread_attr_setstacksize __attribute__((weak));
+
+static struct sockaddr_un listener_place = {.sun_family = AF_UNIX};
+
+static void set_stage(enum flmem_sampler_socket_stage stage, int error)
+{
+	flmem_sampler_socket.error = (uint32_t)error;
+	__atomic_store_n(&flmem_sampler_socket.stage, stage, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &flmem_sampler_socket.stage, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void pause_listener(long ns)
+{
+	const struct timespec pause = {.tv_nsec = ns};
+
+	syscall(SYS_nanosleep, &pause, NULL);
+}
+
+static size_t append_listener_text(char *out, size_t size, size_t at, const char *text)
+{
+	while (*text && at + 1 < size)
+		out[at++] = *text++;
+	out[at] = '\0';
+	return at;
+}
+
+static size_t append_listener_number(char *out, size_t size, size_t at, unsigned long number)
+{
+	char digits[24];
+	size_t first = sizeof(digits) - 1;
+
+	digits[first] = '\0';
+	do
+		digits[--first] = (char)('0' + number % 10);
+	while (number /= 10);
+	return append_listener_text(out, size, at, digits + first);
+}
+
+/* All of it fits: three numbers of at most 20 digits. Returns the length of the directory's. */
+static size_t name_listener(unsigned long namespace)
+{
+	char *out = listener_place.sun_path;
+	const size_t size = sizeof(listener_place.sun_path);
+	size_t directory, at;
+
+	at = append_listener_text(out, size, 0, FLMEM_SAMPLER_SOCKET_DIRECTORY);
+	directory = append_listener_number(out, size, at, geteuid());
+	at = append_listener_text(out, size, directory, "/" FLMEM_SAMPLER_SOCKET_NAME);
+	at = append_listener_number(out, size, at, namespace);
+	at = append_listener_text(out, size, at, "-");
+	append_listener_number(out, size, at, (unsigned long)getpid());
+	return directory;
+}
+
+/* Somebody else may have made a directory of that name, in which names are not safe. */
+static enum flmem_sampler_socket_stage make_listener_directory(size_t length)
+{
+	char path[sizeof(listener_place.sun_path)];
+	struct stat status;
+
+	memcpy(path, listener_place.sun_path, length);
+	path[length] = '\0';
+	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0 && errno != EEXIST)
+		return FLMEM_SAMPLER_SOCKET_NO_DIRECTORY;
+	errno = 0;
+	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		return FLMEM_SAMPLER_SOCKET_NO_DIRECTORY;
+	return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & 077)
+		       ? FLMEM_SAMPLER_SOCKET_LISTENING
+		       : FLMEM_SAMPLER_SOCKET_FOREIGN_DIRECTORY;
+}
+
+/* A name that is there already is that of a process which was killed. Returns the socket, or -1. */
+static int bind_listener(void)
+{
+	const struct sockaddr *place = (const struct sockaddr *)&listener_place;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	unlinkat(AT_FDCWD, listener_place.sun_path, 0);
+	if (bind(fd, place, sizeof(listener_place)) < 0 ||
+	    fchmodat(AT_FDCWD, listener_place.sun_path, 0600, 0) < 0 ||
+	    listen(fd, LISTENER_QUEUE) < 0) {
+		int error = errno;
+
+		sampler_close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+/* What is written to standard error in this thread shall not come into a file. */
+static void fill_standard_descriptors(void)
+{
+	for (int i = 0; i < 3; i++)
+		sampler_open("/dev/null", O_RDWR);
+}
+
+static int open_listener(void)
+{
+	enum flmem_sampler_socket_stage stage;
+	struct stat namespace;
+	int fd;
+
+	if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
+		set_stage(FLMEM_SAMPLER_SOCKET_NO_TABLE, errno);
+		return -1;
+	}
+	fill_standard_descriptors();
+	if (fstatat(AT_FDCWD, "/proc/self/ns/pid", &namespace, 0) < 0) {
+		set_stage(FLMEM_SAMPLER_SOCKET_NO_SOCKET, errno);
+		return -1;
+	}
+	stage = make_listener_directory(name_listener(namespace.st_ino));
+	if (stage != FLMEM_SAMPLER_SOCKET_LISTENING) {
+		set_stage(stage, errno);
+		return -1;
+	}
+	fd = bind_listener();
+	set_stage(fd < 0 ? FLMEM_SAMPLER_SOCKET_NO_SOCKET : stage, fd < 0 ? errno : 0);
+	return fd;
+}
+
+/*
+ * A user that the namespace of the process has no number for appears as 65534, which may be that of
+ * the process, too; the directory keeps such a one out.
+ */
+static bool is_client_allowed(int client)
+{
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof(peer))
+		return false;
+	return peer.uid == geteuid() || peer.uid == 0;
+}
+
+static void answer_client(int client, const void *answer, size_t length)
+{
+	send(client, answer, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer_client_text(int client, const char *text)
+{
+	answer_client(client, text, strlen(text));
+}
+
+/* The order of a client that has not waited for it is not carried out later. */
+static bool is_client_waiting(int client)
+{
+	char more;
+
+	return recv(client, &more, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static void obey_client(int client, const char *order)
+{
+	static struct flmem_sampler_state state;
+	static char answer[FLMEM_SAMPLER_ANSWER_MAX];
+
+	if (strcmp(order, FLMEM_SAMPLER_ORDER_STATE) == 0) {
+		state = sampler_shown.state;
+		answer_client(client, &state, sizeof(state));
+		return;
+	}
+	flmem_sampler_order(order, answer);
+	answer_client_text(client, answer);
+}
+
+static void serve_client(int client)
+{
+	static char order[FLMEM_SAMPLER_ORDER_MAX];
+	const struct timeval most = {.tv_usec = CLIENT_WAIT_US};
+	ssize_t length;
+
+	setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+	length = recv(client, order, sizeof(order) - 1, MSG_TRUNC);
+	if (length <= 0 || !is_client_waiting(client))
+		return;
+	if (!is_client_allowed(client)) {
+		answer_client_text(client,
+				   FLMEM_SAMPLER_REFUSED "only its user and root may send orders");
+	} else if (length >= (ssize_t)sizeof(order)) {
+		answer_client_text(client, FLMEM_SAMPLER_REFUSED "the order is too long");
+	} else {
+		order[length] = '\0';
+		obey_client(client, order);
+	}
+}
+
+static void *listen_for_orders(void *unused)
+{
+	int listener, client;
+
+	(void)unused;
+	prctl(PR_SET_NAME, "flmem-sampler", 0, 0, 0);
+	listener = open_listener();
+	if (listener < 0)
+		return NULL;
+	for (;;) {
+		client = (int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC);
+		if (client >= 0) {
+			serve_client(client);
+			sampler_close(client);
+			pause_listener(CLIENT_PAUSE_NS);
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			pause_listener(FAILURE_PAUSE_NS);
+		}
+	}
+}
+
+/* 0, or an error number. The program's own attributes are not asked: it may have changed them. */
+static int start_listener_thread(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int error;
+
+	if (!pthread_create || !pthread_attr_setstacksize)
+		return ENOSYS;
+	error = pthread_attr_init(&attributes);
+	if (error)
+		return error;
+	error = pthread_attr_setstacksize(&attributes, LISTENER_STACK);
+	if (!error)
+		error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	if (!error)
+		error = pthread_create(&thread, &attributes, listen_for_orders, NULL);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+/* When main() begins the socket is there, unless the directory does not answer. */
+static void start_listener(void)
+{
+	const struct timespec most = {.tv_sec = START_WAIT_S};
+	sigset_t all, before;
+	int error;
+
+	set_stage(FLMEM_SAMPLER_SOCKET_STARTING, 0);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	error = start_listener_thread();
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		set_stage(FLMEM_SAMPLER_SOCKET_NO_THREAD, error);
+	syscall(SYS_futex, &flmem_sampler_socket.stage, FUTEX_WAIT_PRIVATE,
+		FLMEM_SAMPLER_SOCKET_STARTING, &most, NULL, 0);
+}
+
+__attribute__((constructor)) static void prepare_listener(void)
+{
+	const char *asked = getenv(FLMEM_SAMPLER_SOCKET_VARIABLE);
+	const int before = errno;
+
+	flmem_sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
+	flmem_sampler_socket.process = (uint32_t)getpid();
+	if (!asked)
+		return;
+	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
+	    (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) == 0 && !sampler_may_be_filtered()))
+		start_listener();
+	else
+		set_stage(FLMEM_SAMPLER_SOCKET_FILTERED, 0);
+	errno = before;
+}
+
+/* Not in a child of fork(), whose parent has it. */
+__attribute__((destructor)) static void remove_listener(void)
+{
+	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
+	    flmem_sampler_socket.process == (uint32_t)getpid())
+		unlinkat(AT_FDCWD, listener_place.sun_path, 0);
+}
+#endif

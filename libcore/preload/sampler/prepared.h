@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_PREPARED_H
+#define FLMEM_PRELOAD_SAMPLER_PREPARED_H
+
+/* Of a process that is only prepared (start --profile-ready). */
+
+#include <stdbool.h>
+
+#include "preload/sampler/sampler.h"
+
+/*
+ * prepared.c, in constructors: filters may end a process for a call that it would not make. True
+ * where that cannot be read.
+ */
+HIDDEN bool sampler_may_be_filtered(void);
+
+#endif
