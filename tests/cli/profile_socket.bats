@@ -183,6 +183,27 @@ uptime_ticks() {
 	assert_sound
 }
 
+# Root of the namespace is the other user here, and root here has no number there.
+@test "the socket of a process in other namespaces is found, by the same user" {
+	requires root
+	setpriv --reuid "$OTHER" --clear-groups unshare --user --map-root-user true 2>/dev/null ||
+		skip "needs user namespaces"
+	MADE=$(mktemp -d /tmp/flmem-test.XXXXXX)
+	start_victim "$(command -v setpriv)" --reuid "$OTHER" --clear-groups unshare --user --map-root-user --pid --fork --mount \
+		--kill-child sh -c 'mount -t proc proc /proc && mount -t tmpfs none /tmp && exec "$@"' sh \
+		"$FLMEM" start --profile-socket --role client -- /usr/bin/python3 -uc 'print("ready")
+import time
+time.sleep(1000)'
+	VICTIM=$(pgrep -P "$VICTIM")
+	[ -n "$(listener)" ]
+	flmem profile attach --pid "$VICTIM" --dry-run --json
+	assert_way traced 'it answers: only its user and root'
+	setpriv --reuid "$OTHER" --clear-groups "$FLMEM" profile attach --pid "$VICTIM" --json \
+		-o "/proc/$VICTIM/root/tmp/p.prof" >"$MADE/report" || fail "$(cat "$MADE/report")"
+	output=$(cat "$MADE/report")
+	assert_way socket
+}
+
 @test "a child of fork has no socket, and does not keep that of its parent" {
 	local child
 	start_listening

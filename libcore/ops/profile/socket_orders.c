@@ -54,14 +54,29 @@ static int check_socket_filters(const struct socket_orders *orders, struct flmem
 	return 0;
 }
 
+/* The reason of a refusal, or NULL; `shown` is the whole answer, escaped. */
+static const char *find_refusal(const struct flmem_attached_answer *answer,
+				char shown[FLMEM_SAMPLER_ANSWER_MAX])
+{
+	static const char refused[] = FLMEM_SAMPLER_REFUSED;
+
+	flmem_text_escape(answer->bytes, shown, FLMEM_SAMPLER_ANSWER_MAX);
+	return flmem_text_starts(shown, refused) ? shown + sizeof(refused) - 1 : NULL;
+}
+
 static int ask_state(struct socket_orders *orders, struct flmem_error *err)
 {
 	struct flmem_attached_answer answer;
+	char shown[FLMEM_SAMPLER_ANSWER_MAX];
+	const char *refusal;
 	int rc = flmem_attached_socket_ask(&orders->socket, FLMEM_SAMPLER_ORDER_STATE,
 					   orders->timeout_us, &answer, err);
 
 	if (rc)
 		return rc;
+	refusal = find_refusal(&answer, shown);
+	if (refusal)
+		return flmem_error_set(err, FLMEM_EPERM, 0, "it answers: %s", refusal);
 	return flmem_attached_state_parse(answer.bytes, answer.length, (int)orders->process.pid,
 					  &orders->attached.state, err);
 }
@@ -86,20 +101,19 @@ static int open_socket_orders(pid_t pid, struct socket_orders *orders, struct fl
 static int send_socket_order(struct socket_orders *orders, const char *order,
 			     struct flmem_error *err)
 {
-	static const char refused[] = FLMEM_SAMPLER_REFUSED;
 	const uint64_t start_us = flmem_clock_us();
 	const int pid = (int)orders->process.pid;
 	char shown[FLMEM_SAMPLER_ANSWER_MAX];
+	const char *refusal;
 	struct flmem_attached_answer answer = {.length = 0};
 	int rc =
 		flmem_attached_socket_ask(&orders->socket, order, orders->timeout_us, &answer, err);
 
 	if (rc)
 		return flmem_error_prefix(err, rc, "process %d did not carry out the order", pid);
-	flmem_text_escape(answer.bytes, shown, sizeof(shown));
-	if (flmem_text_starts(shown, refused))
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %s", pid,
-				       shown + sizeof(refused) - 1);
+	refusal = find_refusal(&answer, shown);
+	if (refusal)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %s", pid, refusal);
 	if (strcmp(shown, FLMEM_SAMPLER_DONE) != 0)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "it is unknown what the sampler of process %d did: its "
