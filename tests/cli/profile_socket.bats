@@ -42,7 +42,7 @@ untraced() {
 # start_peer WORDS: in the background, once it is ready.
 start_peer() {
 	local log=$BATS_TEST_TMPDIR/peer.${#VICTIMS[@]}
-	peer "$@" >"$log" 2>&1 3>&- &
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" "$@" >"$log" 2>&1 3>&- &
 	VICTIMS+=($!)
 	wait_until 60 victim_ready_or_gone "${VICTIMS[-1]}" "$log"
 	alive "${VICTIMS[-1]}" || fail "$(cat "$log")"
