@@ -60,7 +60,9 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 	if (r->preloaded)
 		return;
 	if (r->loaded_by && strcmp(r->loaded_by, "profile-ready") == 0)
-		puts("  its sampler was there from the start: flmem start --profile-ready");
+		printf("  its sampler was there from the start: flmem start %s\n",
+		       r->way == FLMEM_ATTACH_BY_SOCKET || r->no_socket[0] ? "--profile-socket"
+									   : "--profile-ready");
 	printf("  redirected %" PRIu64 " entries of %" PRIu64 " objects\n", e->redirected,
 	       e->objects);
 	if (e->fixed)

@@ -64,7 +64,7 @@ bool flmem_own_pid_namespace(void);
 	X(YAMA_CHILDREN, "Yama level 1 allows a process to trace only its own children",        \
 	  "run flmem as root, in a container with --cap-add=SYS_PTRACE, or: sysctl "            \
 	  "kernel.yama.ptrace_scope=0")                                                         \
-	X(CAPABILITY, "tracing processes of other users needs CAP_SYS_PTRACE",                  \
+	X(CAPABILITY, "tracing processes of other users or groups needs CAP_SYS_PTRACE",        \
 	  "run flmem as that user or as root, in a container with --cap-add=SYS_PTRACE")        \
 	X(OWNER, "opening /proc/PID/mem of other users needs CAP_DAC_OVERRIDE, too",            \
 	  "run flmem as that user, or in a container with --cap-add=SYS_PTRACE "                \

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import tempfile
+import time
 
 import figures
 import stage
@@ -15,7 +16,9 @@ from figures import MS
 
 ROUNDS = 15
 TORCH_ROUNDS = 160  # 5 s
-WAYS = ("plain", "sampled", "often", "asleep")
+WAYS = ("plain", "sampled", "often", "asleep", "listening")
+PREPARED = {"asleep": "--profile-ready", "listening": "--profile-socket"}
+STARTS = 200
 OFTEN = "8KiB"  # 64 times as many samples as by default
 SMALL_OBJECTS = """
 import time
@@ -85,10 +88,12 @@ def _spent_ms(words):
     return int(done.stdout.split()[-1]) / MS
 
 
-def _ready_sampler(bench):
-    """What `start --profile-ready` preloads, without the other settings that it makes."""
-    words = [bench.flmem, "start", "--role", "client", "--profile-ready", "--", "printenv", "LD_PRELOAD"]
-    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+def _prepared(bench, option):
+    """A prefix of commands: what `start` with this option gives a sampler, without the other settings that it makes."""
+    names = ("LD_PRELOAD", "FLMEM_PROFILE_SOCKET")
+    words = [bench.flmem, "start", "--role", "client", option, "--", "printenv", *names]
+    values = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+    return ["env"] + [f"{name}={value}" for name, value in zip(names, values)]
 
 
 def _samples(bench, profile):
@@ -102,12 +107,14 @@ def sample(bench):
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
         run = [bench.flmem, "profile", "run", "--force", "-o", profile]
-        dormant = ["env", f"LD_PRELOAD={_ready_sampler(bench)}"]
+        prepared = {way: _prepared(bench, option) for way, option in PREPARED.items()}
+        yield from _starts(bench, prepared)
         for name, words, limit in _loops(bench):
             stage.progress(f"sample: {name}")
             spent, count, more = {way: [] for way in WAYS}, 0, 0
-            commands = {"plain": words, "sampled": run + ["--"] + words, "asleep": dormant + words,
+            commands = {"plain": words, "sampled": run + ["--"] + words,
                         "often": run + ["--interval", OFTEN, "--"] + words}
+            commands.update({way: prefix + words for way, prefix in prepared.items()})
             for _ in range(bench.count(ROUNDS)):
                 for way in order.sample(WAYS, len(WAYS)):
                     spent[way].append(_spent_ms(commands[way]))
@@ -115,13 +122,28 @@ def sample(bench):
                         count = _samples(bench, profile)
                     elif way == "often":
                         more = _samples(bench, profile)
-            plain, sampled, often, asleep = (spent[way] for way in WAYS)
+            plain, sampled, often, asleep, listening = (spent[way] for way in WAYS)
             more -= count
             yield figures.of_values(f"{name}, alone", plain)
             yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
             yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, 1)
+            yield _cost(f"{name}: cost of a dormant sampler with its socket", plain, listening, 1)
             yield _per_sample(name, sampled, often, more)
             yield _share(name, plain, sampled, often, count / more)
+
+
+def _starts(bench, prepared):
+    """A program that does nothing, with what it inherits."""
+    commands = {"without a sampler": ["env"], "with a dormant sampler": prepared["asleep"],
+                "with one and its socket": prepared["listening"]}
+    spent = {name: [] for name in commands}
+    for _ in range(bench.count(STARTS)):
+        for name, prefix in commands.items():
+            begin = time.perf_counter()
+            subprocess.run(prefix + ["/bin/true"], check=True)
+            spent[name].append((time.perf_counter() - begin) * MS)
+    for name, values in spent.items():
+        yield figures.of_values(f"env and true, {name}", values)
 
 
 def _cost(what, plain, other, limit):

@@ -460,12 +460,12 @@ exec $BATS_TEST_TMPDIR/world/busybox sleep 1000"
 	start_victim /usr/bin/python3 -uc 'import time; print("ready", flush=True); time.sleep(1000)'
 	run_command as_nobody "$FLMEM" detect --pid "$VICTIM"
 	assert_status 4
-	assert_stderr 'tracing processes of other users needs CAP_SYS_PTRACE'
+	assert_stderr 'tracing processes of other users or groups needs CAP_SYS_PTRACE'
 	run_command as_nobody "$FLMEM" detect --pid "$VICTIM" --pid 1
 	assert_status 4
 	run_command as_nobody "$FLMEM" detect --pid "$VICTIM" --pid 4194303
 	assert_status 8
-	[ "$(grep -c 'tracing processes of other users' <<<"$output")" = 1 ]
+	[ "$(grep -c 'tracing processes of other users or groups' <<<"$output")" = 1 ]
 	start_victim /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups /usr/bin/python3 -uc '
 import ctypes, time
 ctypes.CDLL(None).prctl(4, 0)

@@ -7,7 +7,7 @@
 load helpers
 load profile_attach
 
-OTHER=54321 # a user whose directory no other test uses
+OTHER=$((50000 + $$ % 15000)) # a user whose directory no other test uses
 
 teardown() {
 	stop_attachable
@@ -94,6 +94,7 @@ uptime_ticks() {
 	done
 	attach
 	assert_output 'through its socket; no thread is borrowed'
+	assert_output 'was there from the start: flmem start --profile-socket'
 	refute_output 'borrowed thread'
 	[ "$(ls "/proc/$VICTIM/fd")" = "$before" ]
 	[ "$(awk '$1 == "SigBlk:" { print $2 }' "/proc/$VICTIM/status")" = 0000000000000000 ]
@@ -123,7 +124,7 @@ uptime_ticks() {
 	assert_output 'keep_update'
 	rm "$PLACE"
 	untraced profile attach --pid "$VICTIM" -o "$PROFILE" --force
-	assert_error 4 'not through its socket \(it has none\), and not by tracing it'
+	assert_error 4 'not through its socket \(it has none; a child of fork\(\) .*\), and not by tracing it'
 	assert_sound
 }
 
@@ -164,6 +165,59 @@ uptime_ticks() {
 	attach --json
 	assert_way traced 'another process answers in its place'
 	assert_sound
+}
+
+# start_hostile KIND: a process of another user that answers at a socket of its own.
+start_hostile() {
+	start_victim "$(command -v setpriv)" --reuid "$OTHER" --clear-groups \
+		/usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" hostile "$1"
+}
+
+# refused_in_time WAYS VERB WORDS: one of these statuses, soon, without control characters; the process lives
+refused_in_time() {
+	local started=$SECONDS
+	run_command timeout -s KILL 60 "$FLMEM" profile "$2" --pid "$VICTIM" --timeout 1s "${@:3}"
+	[[ $status =~ ^($1)$ ]] || fail "$status"
+	[ $((SECONDS - started)) -lt 40 ] || fail "took $((SECONDS - started)) s"
+	[[ $output$stderr != *[$'\x1b\u202e']* ]]
+	alive "$VICTIM"
+}
+
+# What is no answer of a sampler has it traced, as without a socket; on a busy machine that may be refused (6).
+@test "a process that answers as no sampler would gets no order" {
+	local kind
+	requires root
+	MADE=$(mktemp -d /tmp/flmem-test.XXXXXX)
+	chown "$OTHER" "$MADE"
+	for kind in deaf silent garbage long short refuses version phase; do
+		start_hostile "$kind"
+		refused_in_time '0|6' attach -o "$MADE/$kind"
+		[ "$status" = 6 ] || assert_output 'borrowed thread'
+		kill -KILL "$VICTIM"
+	done
+}
+
+@test "a process that lies about its sampler is believed for itself only" {
+	local kind
+	requires root
+	MADE=$(mktemp -d /tmp/flmem-test.XXXXXX)
+	chown "$OTHER" "$MADE"
+	for kind in unending kernel device fifo; do
+		start_hostile "$kind"
+		refused_in_time 6 attach -o "$MADE/$kind"
+		assert_stderr 'is already sampled, into'
+		refused_in_time 7 detach
+		assert_stderr 'may still be sampled'
+		[ ! -e "$MADE/$kind" ]
+		kill -KILL "$VICTIM"
+	done
+	for kind in cleared garbled late turns; do
+		start_hostile "$kind"
+		refused_in_time 7 attach -o "$MADE/$kind"
+		refused_in_time 5 detach
+		assert_stderr 'is not sampled'
+		kill -KILL "$VICTIM"
+	done
 }
 
 @test "a directory that others may enter is not used, on either side" {
@@ -245,6 +299,56 @@ time.sleep(1000)'
 print(len(glob.glob(f"/tmp/flmem-{os.geteuid()}/sampler-*-{os.getpid()}")) == 1, os.getpid())' >"$BATS_TEST_TMPDIR/short" 3>&-
 	[[ $(cat "$BATS_TEST_TMPDIR/short") == True* ]]
 	run -1 compgen -G "/tmp/flmem-$(id -u)/sampler-*-$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/short")"
+}
+
+# A shell leaves by _exit(), which runs no destructors. One program after the other starts and ends beside a live one.
+@test "programs that leave without their destructors do not fill the directory" {
+	local pid left=()
+	start_listening
+	"$FLMEM" start --profile-socket --role client -- sh -c \
+		'for i in 1 2 3 4 5 6 7 8 9 10; do sh -c "echo \$\$"; done; true' >"$BATS_TEST_TMPDIR/pids" 3>&-
+	while read -r pid; do
+		left+=("/tmp/flmem-$(id -u)/"sampler-*-"$pid")
+	done <"$BATS_TEST_TMPDIR/pids"
+	[ "${#left[@]}" = 10 ]
+	[ "$(find "${left[@]}" 2>/dev/null | wc -l)" -le 1 ] || fail "${left[*]}"
+	[ -S "$PLACE" ]
+	attach --json
+	assert_way socket
+	assert_sound
+}
+
+# Process 1 of a PID namespace, whose child is process 1 of the next one.
+@test "a child that has the PID of its parent in another namespace does not remove its name" {
+	requires root
+	unshare --pid --fork true 2>/dev/null || skip "needs PID namespaces"
+	start_victim "$(command -v unshare)" --pid --fork --kill-child \
+		"$FLMEM" start --profile-socket --role client -- /usr/bin/python3 -uc '
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None)
+child = libc.syscall(56, 0x20000000 | signal.SIGCHLD, 0, 0, 0, 0)  # clone, CLONE_NEWPID (x86-64)
+if child == 0:
+    libc.exit(1 if libc.getpid() == 1 else 2)
+status = os.waitpid(-1, 0x40000000)[1]
+print("ready" if os.waitstatus_to_exitcode(status) == 1 else status)
+time.sleep(1000)'
+	VICTIM=$(pgrep -P "$VICTIM")
+	[ "$(awk '$1 == "NSpid:" { print $NF }' "/proc/$VICTIM/status")" = 1 ]
+	[ -S "$(peer name "$VICTIM")" ]
+	attach --json
+	assert_way socket
+}
+
+@test "a umask that takes all rights leaves the user those to the directory" {
+	start_other
+	stop_attachable
+	rm -rf "/tmp/flmem-$OTHER"
+	start_listening setpriv --reuid "$OTHER" --clear-groups sh -c 'umask 0777 && exec "$@"' sh
+	[ "$(stat -c %a "/tmp/flmem-$OTHER")" = 700 ]
+	peer name "$VICTIM"
+	[ -S "$PLACE" ]
+	flmem profile attach --pid "$VICTIM" --dry-run --json
+	assert_way socket
 }
 
 @test "clients that say nothing delay the next one, and a flood costs the process little" {

@@ -3,8 +3,9 @@
 The socket of `flmem start --profile-socket`, met by others than flmem, and flmem without rights:
 "name PID"; "speak PATH TEXT" prints the answer, or the error; "leave PATH COUNT TEXT" does not wait for it;
 "silent PATH COUNT" holds connections and says nothing; "flood PATH" connects on and on; "squat PATH" listens there
-and answers; "untraced COMMAND ..." may not trace, "filtered COMMAND ..." has a filter that allows all.
+and answers; "hostile KIND" makes a socket of its own and answers as no sampler would; "untraced COMMAND ..." may not trace, "filtered COMMAND ..." has a filter that allows all.
 """
+import contextlib
 import ctypes
 import itertools
 import os
@@ -78,6 +79,58 @@ def squat(path):
         client.close()
 
 
+def state(phase=1, path=b"/tmp/none.prof", magic=0x3153504d4153464c, version=1):
+    """struct flmem_sampler_state"""
+    return struct.pack("=Q4I7Q4096s", magic, version, phase, 0, 0, *[2**64 - 1] * 7, path)
+
+
+IDLE, SAMPLING = 0, 2
+ANSWERS = {  # to "state"; then to an order
+    "deaf": [],
+    "silent": [None],
+    "garbage": [bytes(range(256)) * 8],
+    "long": [b"x" * 100000],
+    "short": [state()[:100]],
+    "refuses": [b"flmem: refused \x1b[2J\xe2\x80\xae" + b"y" * 400],
+    "version": [state(version=99)],
+    "phase": [state(phase=77)],
+    "cleared": [b"\0" * len(state())],
+    "unending": [state(SAMPLING, b"/" + b"z" * 4095)],
+    "kernel": [state(SAMPLING, b"/proc/kmsg")],
+    "device": [state(SAMPLING, b"/dev/zero")],
+    "fifo": [state(SAMPLING, b"FIFO")],
+    "garbled": [state(IDLE), b"\xff" * 300],
+    "late": [state(IDLE), None],
+    "turns": [state(IDLE), b"flmem: refused", state(SAMPLING)],
+}
+
+
+def hostile(kind):
+    path = name(os.getpid()).replace(f"/proc/{os.getpid()}/root", "")
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen()
+    fifo = os.path.join(os.path.dirname(path), "fifo")
+    os.path.exists(fifo) or os.mkfifo(fifo)
+    answers = [answer and answer.replace(b"FIFO".ljust(4096, b"\0"), fifo.encode().ljust(4096, b"\0"))
+               for answer in ANSWERS[kind]]
+    held = []
+    print("ready", flush=True)
+    for count in itertools.count():
+        if not answers:
+            time.sleep(1000)
+        client = listener.accept()[0]
+        order = client.recv(8192)
+        answer = answers[0] if order == b"state" else answers[min(count, len(answers) - 1)]
+        held.append(client)
+        if answer is not None:
+            # Descriptors that nobody asked for, and a second answer, to which nobody may listen any more.
+            with contextlib.suppress(OSError):
+                socket.send_fds(client, [answer], [0] * 50)
+                client.send(answer[:10])
+
+
 def instruction(code, value, true=0, false=0):
     return struct.pack("HBBI", code, true, false, value)
 
@@ -107,7 +160,7 @@ def main(order, *words):
     numbers = {"leave": 1, "silent": 1}
     values = [int(word) if numbers.get(order) == i else word for i, word in enumerate(words)]
     answer = {"name": name, "speak": speak, "leave": leave, "silent": silent, "flood": flood,
-              "squat": squat}[order](*values)
+              "squat": squat, "hostile": hostile}[order](*values)
     if answer:
         print(answer)
 

@@ -170,7 +170,7 @@ void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
 		return;
 	if (socket.process != flmem_u64_or(status.ns_pid, socket.process))
 		snprintf(result->no_socket, sizeof(result->no_socket),
-			 "a child of fork() has none");
+			 "a child of fork() has none until it executes a program");
 	else if (socket.stage != FLMEM_SAMPLER_SOCKET_LISTENING)
 		snprintf(result->no_socket, sizeof(result->no_socket), "%s%s%s",
 			 socket_whys[socket.stage], socket.error ? ": " : "",

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/profile/attached_socket.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,8 +14,6 @@
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include <flmem/parse.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -67,6 +63,14 @@ bool flmem_attached_socket_inner_user(const char *map, uint32_t outer, uint32_t 
 static int refuse_socket(struct flmem_error *err, int error, const char *why)
 {
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, error, "%s", why);
+}
+
+/* Who may trace it reads the reason in its memory. */
+static int refuse_no_socket(struct flmem_error *err)
+{
+	return refuse_socket(err, 0,
+			     "it has none; a child of fork() makes one when it executes a program, "
+			     "and one with seccomp filters after start --assume-seccomp");
 }
 
 static int read_inner_user(const struct flmem_process *process, uint32_t outer, uint32_t *ret_inner,
@@ -122,7 +126,7 @@ static int name_socket(const struct flmem_process *process, const struct flmem_s
 	if (fstatat(found->directory, found->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISSOCK(there.st_mode))
 		return 0;
-	return refuse_socket(err, 0, "it has none");
+	return refuse_no_socket(err);
 }
 
 int flmem_attached_socket_find(const struct flmem_process *process,
@@ -143,7 +147,7 @@ int flmem_attached_socket_find(const struct flmem_process *process,
 	found.directory = open_socket_directory(process, inner);
 	if (found.directory < 0)
 		return errno == ENOENT
-			       ? refuse_socket(err, 0, "it has none")
+			       ? refuse_no_socket(err)
 			       : refuse_socket(err, errno, "its directory cannot be opened");
 	rc = check_socket_directory(&found, err);
 	if (!rc)
@@ -232,35 +236,6 @@ static int receive_answer(int fd, uint64_t deadline_us, struct flmem_attached_an
 	answer->bytes[got] = '\0';
 	answer->length = (size_t)got;
 	return got ? 0 : -ECONNRESET;
-}
-
-/* Not by connecting to it: a filter of the program could kill it for what its thread does then. */
-static bool is_socket_stale(const char *name, const char *prefix)
-{
-	pid_t pid;
-
-	return flmem_text_starts(name, prefix) &&
-	       !flmem_parse_pid(name + strlen(prefix), &pid, NULL) && kill(pid, 0) < 0 &&
-	       errno == ESRCH;
-}
-
-void flmem_attached_socket_sweep(void)
-{
-	FLMEM_AUTO_DIR DIR *directory = NULL;
-	char path[64], prefix[FLMEM_SAMPLER_SOCKET_NAME_MAX];
-	struct stat namespace, status;
-	const struct dirent *entry;
-
-	snprintf(path, sizeof(path), "%s%u", FLMEM_SAMPLER_SOCKET_DIRECTORY, geteuid());
-	if (stat("/proc/self/ns/pid", &namespace) < 0 || lstat(path, &status) < 0 ||
-	    !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
-		return;
-	snprintf(prefix, sizeof(prefix), "%s%ju-", FLMEM_SAMPLER_SOCKET_NAME,
-		 (uintmax_t) namespace.st_ino);
-	directory = opendir(path);
-	while (directory && (entry = readdir(directory)))
-		if (is_socket_stale(entry->d_name, prefix))
-			unlinkat(dirfd(directory), entry->d_name, 0);
 }
 
 static int refuse_connection(int error, struct flmem_error *err)

@@ -38,9 +38,6 @@ void flmem_attached_socket_clear(struct flmem_attached_socket *socket);
 
 #define FLMEM_AUTO_ATTACHED_SOCKET FLMEM_AUTO(flmem_attached_socket_clear)
 
-/* Removes the names that killed processes of this user and PID namespace have left. */
-void flmem_attached_socket_sweep(void);
-
 /* What the process answered; not checked yet. */
 struct flmem_attached_answer {
 	char bytes[sizeof(struct flmem_sampler_state) + 1]; /* a NUL follows */

@@ -21,9 +21,9 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/redact.h"
-#include "ops/profile/attached_socket.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
+#include "preload/sampler_state.h"
 #include "proc/command.h"
 #include "profiler/profile_file.h"
 #include "settings/preload.h"
@@ -290,7 +290,6 @@ int flmem_profile_ready(char *const *environment, char ***ret_environment, struc
 int flmem_profile_ready_socket(bool assume_seccomp, char *const *environment,
 			       char ***ret_environment, struct flmem_error *err)
 {
-	flmem_attached_socket_sweep();
 	return make_ready_environment(assume_seccomp ? FLMEM_SAMPLER_SOCKET_ASSUMED
 						     : FLMEM_SAMPLER_SOCKET_UNFILTERED,
 				      environment, ret_environment, err);

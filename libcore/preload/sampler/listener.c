@@ -12,6 +12,7 @@
 #include "preload/sampler/prepared.h"
 
 #ifdef SAMPLER_HIDES_HOOKS
+#include <dirent.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -44,6 +45,8 @@
 /* After each connection, so that a flood of them costs next to no processor time. */
 #define CLIENT_PAUSE_NS	 10000000
 #define FAILURE_PAUSE_NS 500000000
+#define NAMES_BYTES	 ((size_t)32 << 10)
+#define PID_LIMIT	 (1 << 22) /* of the kernel */
 
 extern struct flmem_sampler_socket flmem_sampler_socket __attribute__((visibility("default")));
 struct flmem_sampler_socket flmem_sampler_socket;
@@ -55,7 +58,12 @@ extern void flmem_sampler_order(const char *order, char *answer)
 extern __typeof__(pthread_create) pthread_create __attribute__((weak));
 extern __typeof__(pthread_attr_setstacksize) pthread_attr_setstacksize __attribute__((weak));
 
-static struct sockaddr_un listener_place = {.sun_family = AF_UNIX};
+static struct {
+	struct sockaddr_un address;
+	size_t directory; /* so much of its path is that of the directory */
+	size_t prefix;	  /* and so much is before the PID */
+	ino_t namespace;  /* of PIDs */
+} listener_place = {.address.sun_family = AF_UNIX};
 
 static void set_stage(enum flmem_sampler_socket_stage stage, int error)
 {
@@ -91,31 +99,37 @@ static size_t append_listener_number(char *out, size_t size, size_t at, unsigned
 	return append_listener_text(out, size, at, digits + first);
 }
 
-/* All of it fits: three numbers of at most 20 digits. Returns the length of the directory's. */
-static size_t name_listener(unsigned long namespace)
+/* All of it fits: three numbers of at most 20 digits. */
+static void name_listener(void)
 {
-	char *out = listener_place.sun_path;
-	const size_t size = sizeof(listener_place.sun_path);
-	size_t directory, at;
+	char *out = listener_place.address.sun_path;
+	const size_t size = sizeof(listener_place.address.sun_path);
+	size_t at;
 
 	at = append_listener_text(out, size, 0, FLMEM_SAMPLER_SOCKET_DIRECTORY);
-	directory = append_listener_number(out, size, at, geteuid());
-	at = append_listener_text(out, size, directory, "/" FLMEM_SAMPLER_SOCKET_NAME);
-	at = append_listener_number(out, size, at, namespace);
+	at = append_listener_number(out, size, at, geteuid());
+	listener_place.directory = at;
+	at = append_listener_text(out, size, at, "/" FLMEM_SAMPLER_SOCKET_NAME);
+	at = append_listener_number(out, size, at, listener_place.namespace);
 	at = append_listener_text(out, size, at, "-");
+	listener_place.prefix = at;
 	append_listener_number(out, size, at, (unsigned long)getpid());
-	return directory;
+}
+
+/* A umask may take the user's own rights from what is made. */
+static bool make_directory(const char *path)
+{
+	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0)
+		return errno == EEXIST;
+	return fchmodat(AT_FDCWD, path, 0700, 0) == 0;
 }
 
 /* Somebody else may have made a directory of that name, in which names are not safe. */
-static enum flmem_sampler_socket_stage make_listener_directory(size_t length)
+static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 {
-	char path[sizeof(listener_place.sun_path)];
 	struct stat status;
 
-	memcpy(path, listener_place.sun_path, length);
-	path[length] = '\0';
-	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0 && errno != EEXIST)
+	if (!make_directory(path))
 		return FLMEM_SAMPLER_SOCKET_NO_DIRECTORY;
 	errno = 0;
 	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
@@ -125,18 +139,58 @@ static enum flmem_sampler_socket_stage make_listener_directory(size_t length)
 		       : FLMEM_SAMPLER_SOCKET_FOREIGN_DIRECTORY;
 }
 
-/* A name that is there already is that of a process which was killed. Returns the socket, or -1. */
+/* True of a name of this PID namespace whose process has ended. */
+static bool is_left_name(const char *name)
+{
+	const char *prefix = listener_place.address.sun_path + listener_place.directory + 1;
+	const size_t length = listener_place.prefix - listener_place.directory - 1;
+	pid_t pid = 0;
+
+	if (strncmp(name, prefix, length) != 0)
+		return false;
+	for (name += length; *name >= '0' && *name <= '9' && pid < PID_LIMIT; name++)
+		pid = pid * 10 + (*name - '0');
+	return !*name && pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * Programs that are killed, call _exit() as shells do, or execute one without a sampler leave their
+ * names. Not by connecting to them: a filter of a program could kill it for what its thread does
+ * then. One read: with more names than that, some stay until others have gone.
+ */
+static void remove_left_names(const char *path)
+{
+	static union {
+		struct dirent entry;
+		char bytes[NAMES_BYTES];
+	} names;
+	int directory = sampler_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *entry;
+	long length;
+
+	if (directory < 0)
+		return;
+	length = syscall(SYS_getdents64, directory, &names, sizeof(names));
+	for (long at = 0; at < length; at += entry->d_reclen) {
+		entry = (const struct dirent *)(names.bytes + at);
+		if (is_left_name(entry->d_name))
+			unlinkat(directory, entry->d_name, 0);
+	}
+	sampler_close(directory);
+}
+
+/* A name that is there already is that of a process which had this number before. */
 static int bind_listener(void)
 {
-	const struct sockaddr *place = (const struct sockaddr *)&listener_place;
+	const struct sockaddr *place = (const struct sockaddr *)&listener_place.address;
+	const char *path = listener_place.address.sun_path;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
-	unlinkat(AT_FDCWD, listener_place.sun_path, 0);
-	if (bind(fd, place, sizeof(listener_place)) < 0 ||
-	    fchmodat(AT_FDCWD, listener_place.sun_path, 0600, 0) < 0 ||
-	    listen(fd, LISTENER_QUEUE) < 0) {
+	unlinkat(AT_FDCWD, path, 0);
+	if (bind(fd, place, sizeof(listener_place.address)) < 0 ||
+	    fchmodat(AT_FDCWD, path, 0600, 0) < 0 || listen(fd, LISTENER_QUEUE) < 0) {
 		int error = errno;
 
 		sampler_close(fd);
@@ -153,29 +207,49 @@ static void fill_standard_descriptors(void)
 		sampler_open("/dev/null", O_RDWR);
 }
 
-static int open_listener(void)
+static bool read_pid_namespace(ino_t *ret_namespace)
 {
+	struct stat status;
+
+	if (fstatat(AT_FDCWD, "/proc/self/ns/pid", &status, 0) < 0)
+		return false;
+	*ret_namespace = status.st_ino;
+	return true;
+}
+
+/* Returns the listening socket, or -1. */
+static int listen_at_place(void)
+{
+	char directory[sizeof(listener_place.address.sun_path)];
 	enum flmem_sampler_socket_stage stage;
-	struct stat namespace;
 	int fd;
 
+	memcpy(directory, listener_place.address.sun_path, listener_place.directory);
+	directory[listener_place.directory] = '\0';
+	stage = make_listener_directory(directory);
+	if (stage != FLMEM_SAMPLER_SOCKET_LISTENING) {
+		set_stage(stage, errno);
+		return -1;
+	}
+	remove_left_names(directory);
+	fd = bind_listener();
+	set_stage(fd < 0 ? FLMEM_SAMPLER_SOCKET_NO_SOCKET : stage, fd < 0 ? errno : 0);
+	return fd;
+}
+
+static int open_listener(void)
+{
 	if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
 		set_stage(FLMEM_SAMPLER_SOCKET_NO_TABLE, errno);
 		return -1;
 	}
 	fill_standard_descriptors();
-	if (fstatat(AT_FDCWD, "/proc/self/ns/pid", &namespace, 0) < 0) {
+	if (!read_pid_namespace(&listener_place.namespace)) {
 		set_stage(FLMEM_SAMPLER_SOCKET_NO_SOCKET, errno);
 		return -1;
 	}
-	stage = make_listener_directory(name_listener(namespace.st_ino));
-	if (stage != FLMEM_SAMPLER_SOCKET_LISTENING) {
-		set_stage(stage, errno);
-		return -1;
-	}
-	fd = bind_listener();
-	set_stage(fd < 0 ? FLMEM_SAMPLER_SOCKET_NO_SOCKET : stage, fd < 0 ? errno : 0);
-	return fd;
+	name_listener();
+	return listen_at_place();
 }
 
 /*
@@ -322,11 +396,14 @@ __attribute__((constructor)) static void prepare_listener(void)
 	errno = before;
 }
 
-/* Not in a child of fork(), whose parent has it. */
+/* Not in a child of fork(), whose parent has it; in a PID namespace both may have one number. */
 __attribute__((destructor)) static void remove_listener(void)
 {
+	ino_t namespace;
+
 	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
-	    flmem_sampler_socket.process == (uint32_t)getpid())
-		unlinkat(AT_FDCWD, listener_place.sun_path, 0);
+	    flmem_sampler_socket.process == (uint32_t)getpid() && read_pid_namespace(&namespace) &&
+	    namespace == listener_place.namespace)
+		unlinkat(AT_FDCWD, listener_place.address.sun_path, 0);
 }
 #endif
