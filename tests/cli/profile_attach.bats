@@ -492,6 +492,7 @@ detaches() {
 	assert_status 0
 	assert_output ': running'
 	detach
+	assert_output "/proc/$VICTIM/root$inside/p.prof is complete"
 	assert_sound
 }
 

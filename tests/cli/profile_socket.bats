@@ -256,6 +256,8 @@ time.sleep(1000)'
 		-o "/proc/$VICTIM/root/tmp/p.prof" >"$MADE/report" || fail "$(cat "$MADE/report")"
 	output=$(cat "$MADE/report")
 	assert_way socket
+	setpriv --reuid "$OTHER" --clear-groups "$FLMEM" profile detach --pid "$VICTIM" >"$MADE/report" || fail "$(cat "$MADE/report")"
+	grep -q "/proc/$VICTIM/root/tmp/p.prof is complete" "$MADE/report" || fail "$(cat "$MADE/report")"
 }
 
 @test "a child of fork has no socket, and does not keep that of its parent" {

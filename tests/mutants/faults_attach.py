@@ -148,6 +148,8 @@ FAULTS = (
           ("cli.profile_attach/on a file system of a server",)),
     Fault("profile-on-btrfs", PREPARE, "{BTRFS_SUPER_MAGIC, COPIES},", "",
           "refusing a file whose pages need new blocks", ("cli.profile_run/new blocks",)),
+    Fault("attached-name", "libcore/ops/profile/attached_file.c", "\tif (is_inside)\n", "\tif (0)\n",
+          "naming a profile by a path that flmem has, too", ("cli.profile_attach/another mount namespace",)),
     Fault("socket-any-client", LISTENER, "return peer.uid == geteuid() || peer.uid == 0;", "return true;",
           "orders of other users", ("cli.profile_socket/only its user",)),
     Fault("socket-any-server", SOCKET, "if (!is_peer_target(fd, socket))", "if (0)",

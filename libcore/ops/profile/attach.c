@@ -348,14 +348,14 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
 	const struct flmem_process *process = &target->process;
-	const char *profile = attempt->result.profile;
+	const char *profile = attached->state.path;
 	int rc;
 
 	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)attempt->pid);
-	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s",
-		 attached->state.path);
+	flmem_attached_file_name(process, profile, attempt->result.profile,
+				 sizeof(attempt->result.profile));
 	attempt->result.deleted = flmem_attached_file_is_elsewhere(process, profile, false);
 	flmem_attached_take(attached, &attempt->result);
 	rc = refuse_detach(attempt, target, err);

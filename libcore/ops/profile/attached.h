@@ -83,6 +83,10 @@ void flmem_attached_file_clear(struct flmem_attached_file *file);
 /* The same, but the file stays, and what it has replaced is removed. */
 void flmem_attached_file_keep(struct flmem_attached_file *file);
 
+/* The path of a profile as flmem has it: the process may have another root. */
+void flmem_attached_file_name(const struct flmem_process *process, const char *path, char *out,
+			      size_t size);
+
 /*
  * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
  * ended by itself, since something had changed the file, it does not say that it has ended.

@@ -392,6 +392,21 @@ void flmem_attached_file_keep(struct flmem_attached_file *file)
 	file->directory = -1;
 }
 
+void flmem_attached_file_name(const struct flmem_process *process, const char *path, char *out,
+			      size_t size)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
+	struct stat theirs, ours;
+	bool is_inside = fd >= 0 && fstat(fd, &theirs) == 0 &&
+			 (stat(path, &ours) < 0 || ours.st_dev != theirs.st_dev ||
+			  ours.st_ino != theirs.st_ino);
+
+	if (is_inside)
+		snprintf(out, size, "/proc/%d/root%s", (int)process->pid, path);
+	else
+		snprintf(out, size, "%s", path);
+}
+
 /* The process chooses the path. */
 bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const char *path,
 				      bool is_detached)

@@ -169,13 +169,15 @@ static int detach_through_socket(struct socket_orders *orders, struct flmem_erro
 {
 	struct flmem_attach_result *result = orders->result;
 	const struct flmem_process *process = &orders->process;
+	char profile[FLMEM_SAMPLER_STATE_PATH];
 	int rc;
 
 	if (orders->attached.state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)process->pid);
-	snprintf(result->profile, sizeof(result->profile), "%s", orders->attached.state.path);
-	result->deleted = flmem_attached_file_is_elsewhere(process, result->profile, false);
+	snprintf(profile, sizeof(profile), "%s", orders->attached.state.path);
+	flmem_attached_file_name(process, profile, result->profile, sizeof(result->profile));
+	result->deleted = flmem_attached_file_is_elsewhere(process, profile, false);
 	flmem_attached_take(&orders->attached, result);
 	if (orders->options->dry_run)
 		return 0;
@@ -185,7 +187,7 @@ static int detach_through_socket(struct socket_orders *orders, struct flmem_erro
 	if (rc == FLMEM_EFAILED)
 		return flmem_attached_explain_detach(rc, process->pid, err);
 	if (!rc)
-		result->deleted |= flmem_attached_file_is_elsewhere(process, result->profile, true);
+		result->deleted |= flmem_attached_file_is_elsewhere(process, profile, true);
 	return rc;
 }
 
