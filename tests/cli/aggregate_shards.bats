@@ -43,7 +43,7 @@ check() {
 	local model=generate:resnet18
 	touch slow
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 SLOW_FLOCK=$PWD/slow \
-		LD_PRELOAD=$FLMEM_VICTIMS/sampled/slow_flock.so \
+		LD_PRELOAD=$FLMEM_VICTIMS/sampled/slow_calls.so \
 		"$FLMEM" aggregate -q -o out --shard-size 20MB "$model?client=1" 2>late 3>&- &
 	wait_until 60 test -e slow.begun
 	# What it has made so far is what a kill leaves there.

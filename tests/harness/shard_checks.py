@@ -121,6 +121,8 @@ def refusals():
     os.symlink("full", "link.part")
     refused("is not from an unfinished aggregation", "-o", "link", *size, *names)
     assert os.listdir("other.part") == ["mine"] and os.listdir("full") == ["mine"]
+    os.mkdir("begun.part")
+    run("-o", "begun", *size, *names)
     tensors.write("nan", {"w": ("F32", numpy.array([1, numpy.nan], "f4")), "x": ("F32", numpy.zeros(9, "f4"))})
     refused("has a NaN", "-o", "out", "--shard-size", "8", "nan")
     tensors.write("many", {f"t{i}": ("F32", numpy.zeros(1, "f4")) for i in range(501)})

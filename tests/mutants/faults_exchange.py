@@ -16,6 +16,10 @@ TARGET = "libcore/ops/exchange/client_target.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
+CALL = "libcore/ops/aggregate/aggregate.c"
+CHOOSE = "libcore/ops/aggregate/choose.c"
+RESULT = "libcore/ops/aggregate/result.c"
+CLIPPED = "libcore/aggregate/norm_clipped_mean.c"
 PASS = "libcore/ops/aggregate/run.c"
 VERIFIED = "libcore/ops/exchange/verified_round.c"
 SETTINGS = "libcore/ops/exchange/server_options.c"
@@ -72,8 +76,22 @@ FAULTS = (
           "files that have the name of a part as another one", ("cli.exchange_client/unfinished",)),
     Fault("finished-shards-overwritten", SHARDS, "if (!rc && !is_still_unfinished(shards, output->part))", "if (0)",
           "shards that another process has just completed", ("cli.aggregate_shards/waits for the lock",)),
-    Fault("part-without-journal", SHARDS, "(is_just_begun(shards) || access(journal, F_OK) == 0)", "access(journal, F_OK) == 0",
-          "going on after a kill before the journal", ("cli.aggregate_shards/waits for the lock",)),
+    Fault("part-without-journal", SHARDS, "(access(journal, F_OK) == 0 || is_just_begun(shards))", "access(journal, F_OK) == 0",
+          "going on after a kill before the journal", ("cli.aggregate_shards/folders of others",)),
+    Fault("finishing-writer-unseen", PART, "if (flock(*ret_fd,", "if (flags != O_APPEND && flock(*ret_fd,",
+          "a writer that has renamed its part, but not its folder", ("cli.aggregate_concurrent/shards",)),
+    Fault("no-locks-is-another", PART, "if (sys_errno == EWOULDBLOCK)", "if (1)",
+          "file systems without locks", ("cli.aggregate_concurrent/without locks",)),
+    Fault("overtaken-round", CALL, "rc = flmem_state_check(&call->state, err);", "(void)flmem_state_check;",
+          "the state of a round that another process has just written", ("cli.aggregate_concurrent/overtaken",)),
+    Fault("infinite-median", CLIPPED, "if (isinf(norm))", "if (0)",
+          "updates with an infinite norm, where that is the median", ("cli.aggregate_algorithms/zero or infinite",)),
+    Fault("zero-is-infinite", CHOOSE, "bool scaled = algorithm->scaled_out", "bool scaled = 0 && algorithm->scaled_out",
+          "the reason for an update that is scaled to 0", ("cli.aggregate_algorithms/zero or infinite",)),
+    Fault("infinite-distances", CHOOSE, "!flmem_choice_is_possible(", "0 && !flmem_choice_is_possible(",
+          "not choosing among infinite distances", ("cli.aggregate_algorithms/zero or infinite",)),
+    Fault("repeated-input-unseen", RESULT, "find_repeated(call, ret_result);", "(void)find_repeated;",
+          "a note about an input that is given twice", ("cli.aggregate_traps/given twice",)),
     Fault("other-shards-published", SHARDS, "if (is_shard_name(entry->d_name) && ", "if (0 && ",
           "a model without the shards of a killed run", ("cli.aggregate_shards/of another size",)),
     Fault("whole-shards-cut", SHARED, "? near : at;", "? at : at;",

@@ -455,6 +455,8 @@ static int open_parts(struct flmem_aggregate_call *call, struct flmem_error *err
 
 	if (!rc && call->run.state)
 		rc = flmem_part_file_open(&call->state.part, call->request->state, err);
+	if (!rc && call->run.state)
+		rc = flmem_state_check(&call->state, err);
 	return rc;
 }
 

@@ -318,7 +318,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0)
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
-	    status.st_uid == geteuid() && (is_just_begun(shards) || access(journal, F_OK) == 0))
+	    status.st_uid == geteuid() && (access(journal, F_OK) == 0 || is_just_begun(shards)))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not from an unfinished aggregation of this user; remove "

@@ -87,12 +87,6 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 	return 0;
 }
 
-/* False if the file lost its name before it was locked, to a writer that finished. */
-static bool has_name(const struct flmem_part_file *part)
-{
-	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
-}
-
 static bool name_files(struct flmem_part_file *part)
 {
 	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
@@ -112,21 +106,47 @@ static int report_other(const struct flmem_part_file *part, struct flmem_error *
 		part->place.path);
 }
 
+/* Others have the lock, or there are no locks, as on Lustre without its mount option. */
+static int report_unlocked(const struct flmem_part_file *part, const char *name, int sys_errno,
+			   struct flmem_error *err)
+{
+	if (sys_errno == EWOULDBLOCK)
+		return report_other(part, err);
+	return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
+			       "cannot lock '%s' beside '%s' against other aggregations; name an "
+			       "output on a file system with locks (flock)",
+			       name, part->place.path);
+}
+
+/* False, with 0 in *ret_rc, if the file lost its name before it was locked. */
+static bool lock_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
+		     int *ret_rc, struct flmem_error *err)
+{
+	*ret_rc = open_own(part, name, flags, ret_fd, err);
+	if (*ret_rc)
+		return false;
+	if (flock(*ret_fd, LOCK_EX | LOCK_NB) < 0) {
+		*ret_rc = report_unlocked(part, name, errno, err);
+		return false;
+	}
+	return flmem_file_place_is_named(*ret_fd, part->place.directory, name);
+}
+
+/*
+ * The journal first: it has its name until the output has its own, unlike the part. So nobody takes
+ * the journal, or the folder of the part, from a writer that is about to finish.
+ */
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 {
 	for (int i = 0; i < TRIES; i++) {
-		int fd = -1, rc = open_own(part, part->name, 0, &fd, err);
+		int rc = 0;
 
-		if (rc)
-			return rc;
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			close(fd);
-			break;
-		}
-		part->fd = fd;
-		if (has_name(part))
+		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err) &&
+		    lock_own(part, part->name, 0, &part->fd, &rc, err))
 			return 0;
 		release_files(part);
+		if (rc)
+			return rc;
 	}
 	return report_other(part, err);
 }
@@ -197,8 +217,6 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	if (!rc && fstat(part->fd, &status) == 0)
 		part->keep = status.st_size > 0; /* of an earlier call, until it is prepared */
 	if (!rc)
-		rc = open_own(part, part->journal_name, O_APPEND, &part->journal, err);
-	if (!rc)
 		rc = check_part(part, err);
 	return rc ? rc : check_output(part, err);
 }
@@ -239,21 +257,25 @@ int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct fl
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
 				       part->place.path);
-	if (flock(part->fd, LOCK_SH | LOCK_NB) == 0 && has_name(part))
-		return 0;
-	release_files(part); /* they are another's: the lock was free for a moment */
-	return report_other(part, err);
+	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0)
+		rc = report_unlocked(part, part->name, errno, err);
+	else if (!flmem_file_place_is_named(part->fd, part->place.directory, part->name))
+		rc = report_other(part, err);
+	if (rc)
+		release_files(part); /* they are another's: the lock was free for a moment */
+	return rc;
 }
 
 static int check_joined(struct flmem_part_file *part, uint64_t mark, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int journal = -1;
 
-	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		return report_other(part, err);
+	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0)
+		return report_unlocked(part, part->name, errno, err);
 	journal = openat(part->place.directory, part->journal_name,
 			 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (journal >= 0 && flmem_journal_has_mark(journal, mark) && has_name(part))
+	if (journal >= 0 && flmem_journal_has_mark(journal, mark) &&
+	    flmem_file_place_is_named(part->fd, part->place.directory, part->name))
 		return 0;
 	return report_unshared(part, part->name, err);
 }

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_AGGREGATE_PART_FILE_H
 
 /*
- * An unfinished output: <output>.part with its journal, renamed when it is complete. A lock on the
- * file keeps a second writer away and ends with the process.
+ * An unfinished output: <output>.part with its journal, renamed when it is complete. Locks on both
+ * keep a second writer away and end with the process.
  */
 
 #include <stdbool.h>

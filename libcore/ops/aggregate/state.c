@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
 
+#include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/text/text.h"
 
@@ -226,6 +228,21 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 				       path, FLMEM_SAFETENSORS_HEAD_MAX);
 	find_state_places(state);
 	return state->exists ? flmem_input_open(path, path, &state->layout, &state->input, err) : 0;
+}
+
+int flmem_state_check(const struct flmem_state *state, struct flmem_error *err)
+{
+	struct stat now;
+	bool exists = stat(state->path, &now) == 0;
+
+	if (exists == state->exists &&
+	    (!exists || flmem_file_is_same(&now, &state->input.files[0].status)))
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EFAILED, 0,
+		"another aggregation has just written '%s'; run the command again for "
+		"the next round",
+		state->path);
 }
 
 int flmem_state_move(const struct flmem_state *state, enum flmem_state_move move,

@@ -53,6 +53,12 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 		     const struct flmem_layout *model, const struct flmem_state_round *round,
 		     struct flmem_error *err);
 
+/*
+ * With the lock of its part: fails if another round has written the state since it was opened.
+ * Replacing that would lose this round.
+ */
+int flmem_state_check(const struct flmem_state *state, struct flmem_error *err);
+
 void flmem_state_clear(struct flmem_state *state);
 
 /* The type of a state's elements for elements of the model. */

@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Several flmem aggregate that write the same output or state at the same time.
+
+load helpers
+
+setup() {
+	MODEL=generate:resnet18
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+# slow VARIABLE ARGUMENT...: in the background one that waits where the variable says; its PID in LATE.
+slow() {
+	local variable=$1
+	shift
+	touch slow
+	env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" "$variable=$PWD/slow" \
+		LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
+		"$FLMEM" aggregate -q "$@" 2>late 3>&- &
+	LATE=$!
+	wait_until 60 test -e slow.begun
+}
+
+finish() {
+	rm slow
+	wait "$LATE" || { cat late && false; }
+}
+
+refused() {
+	flmem aggregate "$@"
+	assert_error 7 'another aggregation is writing'
+}
+
+@test "a folder of shards that is about to get its name is not taken" {
+	slow SLOW_RENAME -o out --shard-size 20MB "$MODEL?client=1"
+	refused -o out --shard-size 20MB "$MODEL"
+	refused -o out --shard-size 20MB --resume "$MODEL"
+	finish
+	run_command "$FLMEM" aggregate diff out "$MODEL?client=1"
+	assert_status 0
+	[ "$(find out -mindepth 1 | wc -l)" = 4 ]
+	[ "$(ls)" = "$(printf 'late\nout\nslow.begun')" ]
+}
+
+@test "a journal that is about to be removed is not taken" {
+	slow SLOW_UNLINKAT -o out "$MODEL?client=1"
+	[ -e out ]
+	refused -o out "$MODEL"
+	finish
+	[ "$(ls)" = "$(printf 'late\nout\nslow.begun')" ]
+	flmem aggregate -q -o out "$MODEL"
+	assert_status 0
+}
+
+@test "a file system without locks is named as the reason" {
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" NO_FLOCK=1 \
+		LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" "$FLMEM" aggregate -o out "$MODEL"
+	assert_error 7 "cannot lock 'out.part.journal' beside 'out'"
+	assert_stderr 'Function not implemented'
+}
+
+@test "a round that another one has overtaken does not replace its state" {
+	local words=(-a fedavgm --state state --base "$MODEL" "$MODEL?client=1")
+	slow SLOW_FLOCK -o late.out "${words[@]}"
+	flmem aggregate -q -o out "${words[@]}"
+	assert_status 0
+	cp state kept
+	! finish || fail "it succeeded"
+	grep -q "another aggregation has just written 'state'" late || fail "$(cat late)"
+	cmp state kept
+	[ ! -e late.out ] && [ ! -e state.part ] && [ ! -e late.out.part ]
+}
