@@ -307,6 +307,10 @@ static enum flmem_transfer_step send_range_request(struct range_request *request
 	    flmem_origin_of(request->transfer->curl, request->url, file->name, &origin, err)) {
 		if (!request->url)
 			flmem_error_nomem(err, "cannot read '%s'", file->name);
+		else if (request->redirects)
+			flmem_error_set(err, FLMEM_EFAILED, 0,
+					"'%s' redirects to something that is not a valid address",
+					file->name);
 		return FLMEM_TRANSFER_FAIL;
 	}
 	const struct flmem_transfer_request sent = {

@@ -193,6 +193,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def act_wordy(self, name, count):
         self.move(f"/plain/{name}", bytes(1 << 20))
 
+    def act_garbled(self, name, count):
+        self.move("http://127.0.0.1: 80/x y")
+
+    def act_line(self, name, count):
+        """One header without an end."""
+        self.send_response(206)
+        self.flush_headers()
+        try:
+            for _ in range(1 << 12):
+                self.wfile.write(b"x" * 1024)
+        except OSError:
+            self.close_connection = True
+
     def act_nowhere(self, name, count):
         self.answer(302)
 
