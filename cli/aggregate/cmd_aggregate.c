@@ -124,6 +124,12 @@ static const struct opt options_table[] = {
 };
 
 /* One number per input. `list` is cut into its words. */
+/* Of a number below the smallest double, too. */
+static bool is_not_zero(const char *number)
+{
+	return strcspn(number, "123456789") < strcspn(number, "eE");
+}
+
 static int read_weights(char *list, double *weights, size_t count, struct flmem_error *err)
 {
 	char given[FLMEM_TEXT_COUNTED_MAX], inputs[FLMEM_TEXT_COUNTED_MAX];
@@ -142,6 +148,10 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 		rc = flmem_parse_real(word, &weight, err);
 		if (rc)
 			return flmem_error_prefix(err, rc, "--weights");
+		if (weight == 0 && is_not_zero(word))
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0,
+				"--weights: '%.60s' is too small; it would count as 0", word);
 		if (found < count)
 			weights[found] = weight;
 		found++;
@@ -221,6 +231,17 @@ static void print_skipped(const struct flmem_aggregate_result *result)
 			       result->inputs[i].skipped);
 }
 
+static void print_repeated(const struct flmem_aggregate_result *result)
+{
+	char shown[1024], same[1024];
+
+	for (size_t i = 0; i < result->input_count; i++)
+		if (result->inputs[i].same_as)
+			printf("  note: %s counts again: it is the same file as %s\n",
+			       flmem_text_escape(result->inputs[i].path, shown, sizeof(shown)),
+			       flmem_text_escape(result->inputs[i].same_as, same, sizeof(same)));
+}
+
 static void print_combined(const struct flmem_aggregate_result *result)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];
@@ -263,6 +284,7 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 	if (result->restarted)
 		printf("  not resumed: what an earlier run left is of other inputs or options\n");
 	print_skipped(result);
+	print_repeated(result);
 }
 
 static int print_aggregate_json(const struct flmem_aggregate_result *result, bool generated,

@@ -68,9 +68,10 @@ struct flmem_algorithm {
 	bool clips;    /* uses the largest norm */
 	bool takes_base;
 	enum flmem_measure measures;
-	size_t slots;	      /* of enum flmem_slot; 0: keeps no state */
-	double beta1, beta2;  /* their defaults; 0 for beta2: it has none */
-	const char *left_out; /* why judge() gave an input the factor 0 */
+	size_t slots;		/* of enum flmem_slot; 0: keeps no state */
+	double beta1, beta2;	/* their defaults; 0 for beta2: it has none */
+	const char *left_out;	/* why judge() gave an input the factor 0 */
+	const char *scaled_out; /* the same, of one whose measure is finite; NULL: as left_out */
 	/*
 	 * A NaN or an infinity of an input always makes the result one, so that only the result
 	 * has to be checked.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregate/choice.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 int flmem_choice_prepare(struct flmem_combination *c, size_t times, struct flmem_error *err)
@@ -10,9 +11,9 @@ int flmem_choice_prepare(struct flmem_combination *c, size_t times, struct flmem
 	if (most < 1 || c->hostile > most)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"%zu inputs of which %zu (--hostile) may be hostile are too few for "
-			"'%s'; it needs %zu or more",
-			c->inputs, c->hostile ?: 1, flmem_algorithm_name(c->algorithm),
+			"too few inputs for '%s': %zu, of which %zu (--hostile) may be hostile; it "
+			"needs %zu or more",
+			flmem_algorithm_name(c->algorithm), c->inputs, c->hostile ?: 1,
 			times * (c->hostile ?: 1) + 3);
 	if (!c->hostile)
 		c->hostile = most;
@@ -60,4 +61,12 @@ size_t flmem_choice_best(const struct flmem_combination *c, const double *square
 		}
 	}
 	return best;
+}
+
+bool flmem_choice_is_possible(const struct flmem_combination *c, const double *squares,
+			      const double *taken, double *scratch)
+{
+	size_t best = flmem_choice_best(c, squares, taken, scratch);
+
+	return best < c->inputs && isfinite(flmem_choice_score(c, squares, taken, best, scratch));
 }

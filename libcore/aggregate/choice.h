@@ -21,6 +21,10 @@ int flmem_choice_prepare(struct flmem_combination *combination, size_t times,
 size_t flmem_choice_best(const struct flmem_combination *combination, const double *squares,
 			 const double *taken, double *scratch);
 
+/* Whether one of the inputs has a finite score. Without one the first would be chosen. */
+bool flmem_choice_is_possible(const struct flmem_combination *combination, const double *squares,
+			      const double *taken, double *scratch);
+
 /*
  * The sum of squared distances from one of the inputs that are not `taken` to its nearest others.
  */

@@ -35,7 +35,10 @@ static void judge_norm_clipped_mean(const struct flmem_combination *c, const dou
 	for (size_t i = 0; i < c->inputs; i++) {
 		double norm = sqrt(squares[i]);
 
-		factors[i] = norm > most ? most / norm : 1;
+		if (isinf(norm))
+			factors[i] = 0; /* also where that is the median, which clips nothing */
+		else
+			factors[i] = norm > most ? most / norm : 1;
 	}
 }
 
@@ -65,6 +68,7 @@ const struct flmem_algorithm flmem_norm_clipped_mean = {
 	.passes_special = true,
 	.measures = FLMEM_MEASURE_NORMS,
 	.left_out = "the norm of its update is infinite",
+	.scaled_out = "its update is scaled to 0",
 	.judge = judge_norm_clipped_mean,
 	.combine = combine_norm_clipped_mean,
 };

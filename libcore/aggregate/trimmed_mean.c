@@ -25,10 +25,10 @@ static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error 
 				       "inputs; use a --trim of less than 0.5",
 				       trim, c->inputs);
 	if (c->inputs < INPUTS_MIN)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "%zu inputs are too few for 'trimmed-mean'; it needs %u or "
-				       "more",
-				       c->inputs, INPUTS_MIN);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"too few inputs for 'trimmed-mean': %zu; it needs %u or more", c->inputs,
+			INPUTS_MIN);
 	if (!c->trimmed)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "trimming a share of %g at each end removes none of %zu "

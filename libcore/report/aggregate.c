@@ -17,6 +17,7 @@ static void add_inputs(cJSON *root, const struct flmem_aggregate_result *result)
 		flmem_json_add_text(row, "path", result->inputs[i].path);
 		cJSON_AddNumberToObject(row, "weight", result->inputs[i].weight);
 		flmem_json_add_text(row, "skipped", result->inputs[i].skipped);
+		flmem_json_add_text(row, "same_as", result->inputs[i].same_as);
 	}
 }
 

@@ -30,6 +30,10 @@ check() {
 	check clipped
 }
 
+@test "norms and distances that are zero or infinite" {
+	check extremes
+}
+
 @test "measures do not depend on chunks and threads" {
 	check same_bits
 }

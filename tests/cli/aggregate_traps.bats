@@ -59,6 +59,10 @@ check() {
 	check words
 }
 
+@test "an input that is given twice" {
+	check repeated
+}
+
 @test "a run with other options says that it starts over" {
 	check restarts
 }

@@ -17,7 +17,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, tensors  # noqa: E402
-from harness.aggregate_calls import FLMEM, call, content, put, refused  # noqa: E402
+from harness.aggregate_calls import FLMEM, call, content, put, refused, run  # noqa: E402
 
 
 def made(*words):
@@ -208,6 +208,27 @@ def words():
                                        {"name": "m/data/0", "data": b"1234"}]))
     done = call("inspect", "bad.pt")
     assert done.returncode == 0 and "at its top level ('bad.pt' " in done.stdout, done
+
+
+def repeated():
+    """An input that is given twice counts twice, and that is said."""
+    model("a", 1, 2)
+    model("b", 4, 5)
+    os.link("a", "c")
+    os.symlink("a", "d")
+    put("copy", content("a"))
+    found = run("-o", "out", "a", "b", "./a", "c", "d", "copy")["inputs"]
+    assert [one["same_as"] for one in found] == [None, None, "a", "a", "a", None], found
+    assert "note: d counts again: it is the same file as b" not in call("-o", "out", "a", "b", "d").stdout
+    assert "note: d counts again: it is the same file as a" in call("-o", "out", "a", "b", "d").stdout
+    found = run("-o", "out", "--weights", "1,1,0", "a", "b", "a")["inputs"]
+    assert not any(one["same_as"] for one in found), found
+    made("-o", "model", "--shard-size", "1", "a")
+    assert run("-o", "out", "model", "a", "model/")["inputs"][2]["same_as"] == "model"
+    one, other = (f"generate:resnet18?client={i}" for i in (1, 2))
+    assert run("-o", "verify:", one, other, one)["inputs"][2]["same_as"] == one
+    refused("'1e-400' is too small; it would count as 0", "-o", "out", "--weights", "1e-400,1", "a", "b")
+    made("-o", "out", "--weights", "0.0e0,1", "a", "b")
 
 
 def restarts():

@@ -208,7 +208,7 @@ def robust():
     assert "use a --trim of 0.334 or more" in run(*three, status=2)["error"]["message"]
     run(*three, "--trim", "0.334")
     two = run(*three[:-1], "--trim", "0.49", status=2)["error"]["message"]
-    assert two == "2 inputs are too few for 'trimmed-mean'; it needs 3 or more", two
+    assert two == "too few inputs for 'trimmed-mean': 2; it needs 3 or more", two
     for words in (["--algorithm", "median", "--weights", ",".join(["1"] * 33)],
                   ["--algorithm", "median", "--trim", "0.1"],
                   ["--algorithm", "trimmed-mean", "--trim", "0.01"],

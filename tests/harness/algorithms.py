@@ -241,6 +241,28 @@ def memory():
         assert peaks[1] < 16 << 20 and peaks[1] < peaks[0] * 1.5 + (8 << 20), (algorithm, peaks)
 
 
+def extremes():
+    """Norms and distances that are 0, or more than a double can hold."""
+    values = {"base": (1, 2), "near": (1, 3), "far": (4, 2), "huge": (1e300, 1e300), "large": (-1e300, 1e300)}
+    for name, model in values.items():
+        tensors.write(name, {"w": ("F64", numpy.array(model, "f8"))})
+    mean, clipped = ["-o", "out", "-a", "norm-clipped-mean"], ["--base", "base"]
+
+    def result():
+        return tensors.read("out")[0]["w"][1].tolist()
+    skipped = [one["skipped"] for one in run(*mean, *clipped, "base", "base", "far")["inputs"]]
+    assert skipped == [None, None, "its update is scaled to 0"] and result() == [1, 2], skipped
+    # The norm of half of the inputs is infinite, and so is the median: no reason to take them as they are.
+    for names, left in ((("near", "huge"), [1, 3]), (("huge", "base", "near", "large"), [1, 2.5])):
+        skipped = {one["skipped"] for one in run(*mean, *clipped, *names)["inputs"]}
+        assert skipped == {None, "the norm of its update is infinite"} and result() == left, (skipped, result())
+    refused("each is skipped, 'huge' because the norm", "-a", "norm-clipped-mean", "huge", "large")
+    for algorithm in ("krum", "multi-krum"):
+        refused("the distances between them are infinite", "-a", algorithm, "huge", "large", "huge", "large", "near")
+    run("-o", "out", "-a", "krum", "huge", "base", "near", "far", "large", "near", "base")
+    assert result() in ([1, 2], [1, 3])
+
+
 def state_type(kind):
     return "f8" if kind == "F64" else "f4"
 
@@ -440,7 +462,7 @@ def state_kills():
     assert resumed > 0, "nothing was ever resumed"
 
 
-CHECKS = (sums, adaptive, states, state_kills, krum, bulyan, clipped, same_bits, memory)
+CHECKS = (sums, adaptive, states, state_kills, krum, bulyan, clipped, extremes, same_bits, memory)
 
 if __name__ == "__main__":
     {check.__name__: check for check in CHECKS}[sys.argv[2]]()

@@ -137,6 +137,7 @@ struct flmem_aggregate_input {
 	char *path;	     /* of an address without its query, which may have a signature */
 	double weight;	     /* its share, from 0 to 1 */
 	const char *skipped; /* static: why it is not part of the result, or NULL */
+	const char *same_as; /* the path of an earlier one that is the same file, or NULL */
 };
 
 struct flmem_aggregate_result {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which inputs are combined: those that are not skipped, for a NaN or by the algorithm. */
+#include <math.h>
 #include <stdlib.h>
 
+#include "aggregate/choice.h"
 #include "base/cleanup.h"
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/shared_call.h"
@@ -123,17 +125,28 @@ static int judge_inputs(struct flmem_aggregate_call *call, size_t measured, cons
 			struct flmem_error *err)
 {
 	const struct flmem_combination *combination = &call->run.combination;
+	const struct flmem_algorithm *algorithm = combination->algorithm;
 	size_t count = call->run.input_count;
 	FLMEM_AUTO_FREE double *squares = take_squares(call, measured, left);
 	FLMEM_AUTO_FREE double *scratch = calloc(2 * count, sizeof(*scratch));
 
 	if (!squares || !scratch)
 		return flmem_aggregate_call_nomem(call, err);
-	combination->algorithm->judge(combination, squares, call->factors, scratch);
+	if (algorithm->measures == FLMEM_MEASURE_DISTANCES &&
+	    !flmem_choice_is_possible(combination, squares, call->factors, scratch))
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' cannot choose an input for '%s': the distances between "
+			"them are infinite",
+			flmem_algorithm_name(algorithm), call->request->output);
+	algorithm->judge(combination, squares, call->factors, scratch);
 	for (size_t i = 0; i < count; i++) {
+		bool scaled = algorithm->scaled_out && isfinite(squares[i]);
+
 		call->run.inputs[i]->factor = call->factors[i];
 		if (call->factors[i] == 0)
-			call->run.inputs[i]->skipped = combination->algorithm->left_out;
+			call->run.inputs[i]->skipped =
+				scaled ? algorithm->scaled_out : algorithm->left_out;
 	}
 	return take_inputs(call, err);
 }

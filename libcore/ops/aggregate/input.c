@@ -514,6 +514,18 @@ int flmem_input_read(const struct flmem_input *input, const struct flmem_layout 
 	return rc;
 }
 
+bool flmem_input_is_same(const struct flmem_input *one, const struct flmem_input *other)
+{
+	bool same = one->file_count == other->file_count;
+
+	for (size_t i = 0; i < one->file_count && same; i++) {
+		const struct flmem_input_file *a = &one->files[i], *b = &other->files[i];
+
+		same = a->fd >= 0 && b->fd >= 0 && flmem_file_is_same(&a->status, &b->status);
+	}
+	return same;
+}
+
 static bool is_same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;

@@ -126,6 +126,9 @@ void flmem_input_expect(const struct flmem_input *input, const struct flmem_layo
 void flmem_input_drop(const struct flmem_input *input, const struct flmem_layout *layout,
 		      uint64_t begin, uint64_t end);
 
+/* Whether two that were opened are the same files. Of two addresses that is not known. */
+bool flmem_input_is_same(const struct flmem_input *one, const struct flmem_input *other);
+
 /* FLMEM_EUSAGE if a file has another size or time than when it was opened. */
 int flmem_input_check(const struct flmem_input *input, struct flmem_error *err);
 

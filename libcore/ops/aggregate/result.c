@@ -51,6 +51,20 @@ static void fill_numbers(const struct flmem_aggregate_call *call,
 	result->crc32c = output_crc32c(call);
 }
 
+/* A mistake in a list of files, or intended: both count. */
+static void find_repeated(const struct flmem_aggregate_call *call,
+			  struct flmem_aggregate_result *result)
+{
+	const char *const *paths = call->request->inputs;
+
+	for (size_t i = 1; i < result->input_count; i++)
+		for (size_t j = 0; j < i && !result->inputs[i].same_as; j++)
+			if (!result->inputs[i].skipped && !result->inputs[j].skipped &&
+			    (flmem_input_is_same(&call->inputs[i], &call->inputs[j]) ||
+			     strcmp(paths[i], paths[j]) == 0))
+				result->inputs[i].same_as = result->inputs[j].path;
+}
+
 int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
 				struct flmem_aggregate_result *ret_result, struct flmem_error *err)
 {
@@ -72,5 +86,6 @@ int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
 		if (!input->skipped)
 			input->weight = call->weights[active++] / call->run.combination.total;
 	}
+	find_repeated(call, ret_result);
 	return 0;
 }
