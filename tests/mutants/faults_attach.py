@@ -14,6 +14,7 @@ PROTECTION = "libcore/preload/sampler/protection.c"
 PREPARE = "libcore/ops/profile/prepare.c"
 THREADS = "libcore/ops/profile/attached_threads.c"
 ROOM = "libcore/ops/profile/attached.c"
+GROUP_ROOM = "libcore/proc/limits/group_room.c"
 LISTENER = "libcore/preload/sampler/listener.c"
 SOCKET = "libcore/ops/profile/attached_socket.c"
 SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
@@ -27,9 +28,20 @@ KEPT = ("cli.profile_attach/keeps the old file",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FAULTS = (
-    Fault("attach-room", ROOM, "(limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT) + LEFT_BYTES", "0",
+    Fault("attach-room", ROOM, "flmem_headroom_check_thread(process, bytes + LEFT_BYTES, err)", "0",
           "a profile that takes the last of the address space",
           ("cli.profile_attach/nearly",)),
+    Fault("attach-group-room", ROOM, "bytes + bytes / 3 + LEFT_RESIDENT", "0",
+          "a profile whose tables have the control group's last memory", ("cli.profile_room/whose tables",)),
+    Fault("attach-own-group-room", PREPARE, "flmem_group_room_check(&own, size + OWN_ROOM,",
+          "flmem_group_room_check(&own, 0,",
+          "a profile in memory that takes the last of flmem's control group", ("cli.profile_room/in memory",)),
+    Fault("group-room-high", GROUP_ROOM, "most = high < most ? high : most;", "",
+          "the limit from which on a control group is slowed down", ("unit.test_group_room",)),
+    Fault("group-room-mapped", GROUP_ROOM, "files > mapped ? files - mapped : 0", "files",
+          "pages of files that are mapped in a control group", ("unit.test_group_room",)),
+    Fault("group-room-above", GROUP_ROOM, 'flmem_buf_puts(&above, "../");', "break;",
+          "control groups above that of the process", ("unit.test_group_room",)),
     Fault("attach-reads-kernel-files", "libcore/proc/process.c",
           "return is_plain_file(seen) ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",
           "return is_plain_file(seen) || 1 ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",

@@ -8,11 +8,14 @@
 
 #include "base/text/text.h"
 #include "ops/profile/prepare.h"
+#include "proc/limits/group_room.h"
 #include "proc/limits/headroom.h"
 #include "proc/status.h"
 
 /* What a profile must leave to the process where its memory is limited. */
 #define LEFT_BYTES (UINT64_C(256) << 20)
+/* What the sampler takes beyond its profile and tables, and the program meanwhile. */
+#define LEFT_RESIDENT (UINT64_C(16) << 20)
 
 static bool is_known_state(const struct flmem_sampler_state *state)
 {
@@ -144,8 +147,13 @@ int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err)
 int flmem_attached_room_check(const struct flmem_process *process, uint64_t limit_bytes,
 			      struct flmem_error *err)
 {
-	return flmem_headroom_check_thread(
-		process, (limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT) + LEFT_BYTES, err);
+	const uint64_t bytes = limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT;
+	int rc = flmem_headroom_check_thread(process, bytes + LEFT_BYTES, err);
+
+	/* The tables in its memory have less than a third of the size of the profile. */
+	return rc ? rc
+		  : flmem_group_room_check(process, bytes + bytes / 3 + LEFT_RESIDENT, "a profile",
+					   err);
 }
 
 #define WHY_ROW(name, why) [FLMEM_SAMPLER_SOCKET_##name] = (why),

@@ -301,7 +301,10 @@ static int prepare_profile_work(const struct flmem_process *process,
 	*ret_work = make_profile_work(process, ret_status, request, file->path);
 	if (!*ret_work)
 		return flmem_error_nomem(err, "cannot create the profile");
-	return check_profile_place(process, *ret_work, err);
+	rc = check_profile_place(process, *ret_work, err);
+	return rc ? rc
+		  : flmem_profile_room_check((*ret_work)->place.directory,
+					     (*ret_work)->header.file_size, err);
 }
 
 static int refuse_unseen_place(const struct flmem_process *process, const char *output,

@@ -25,6 +25,8 @@
 #include "preload/profile_layout.h"
 #include "preload/sampler_state.h"
 #include "proc/command.h"
+#include "proc/limits/group_room.h"
+#include "proc/process.h"
 #include "profiler/profile_file.h"
 #include "settings/preload.h"
 
@@ -90,6 +92,9 @@ struct file_system {
 	"is on a file system that writes changes to new blocks (btrfs, ZFS, bcachefs): a full " \
 	"disk would kill the program in malloc(), although this file has all its blocks"
 
+/* What others in the control group may take while the file is allocated. */
+#define OWN_ROOM (UINT64_C(16) << 20)
+
 /* Why a program could come to harm where a file there is mapped; NULL: none is known. */
 static const char *find_mapping_risk(int fd)
 {
@@ -146,6 +151,20 @@ int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct f
 			       path, risk);
 }
 
+/* The kernel counts all of it for the control group of who allocates it. */
+int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	struct statfs status;
+	int rc;
+
+	if (fstatfs(fd, &status) == 0 && status.f_type != TMPFS_MAGIC &&
+	    status.f_type != RAMFS_MAGIC)
+		return 0;
+	rc = flmem_process_open(getpid(), &own, err);
+	return rc ? rc : flmem_group_room_check(&own, size + OWN_ROOM, "a profile in memory", err);
+}
+
 int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
 			     struct flmem_error *err)
 {
@@ -195,6 +214,9 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	if (rc)
 		return rc;
 	flmem_profile_header_fill(request, &header);
+	rc = flmem_profile_room_check(place.directory, header.file_size, err);
+	if (rc)
+		return rc;
 	flmem_profile_command_fill(argv, &header);
 	rc = flmem_temporary_create(place.directory, 0600, &new);
 	if (rc)

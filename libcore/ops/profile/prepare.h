@@ -26,6 +26,9 @@ void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *
 /* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
 int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err);
 
+/* FLMEM_EUNSAFE where a file of that size in memory (tmpfs) could exhaust flmem's control group. */
+int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err);
+
 /* FLMEM_EUSAGE for a directory, and for a file that is not to be replaced. */
 int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
 			     struct flmem_error *err);

@@ -18,8 +18,8 @@
  * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA,
  * RLIMIT_MEMLOCK where memory is locked, the number of mappings, or the commit limit of a host that
  * does not overcommit; also when a limit cannot be read. 256 MiB at least for RLIMIT_AS and
- * RLIMIT_MEMLOCK, where what a thread only reserves counts, too. Limits of control groups are not
- * checked: they do not make an allocation fail.
+ * RLIMIT_MEMLOCK, where what a thread only reserves counts, too. Limits of control groups make
+ * no allocation fail: see group_room.h.
  */
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/limits/group_room.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+
+#include "base/cleanup.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "proc/limits/cgroup.h"
+#include "proc/process.h"
+
+#define LEVELS_MAX 256
+#define FILE_MAX   ((size_t)64 << 10)
+
+/* The files of one version of the memory controller, and lines of its memory.stat. */
+struct room_version {
+	const char *max, *high, *used;
+	const char *inactive, *active, *mapped;
+};
+
+static const struct room_version room_version_1 = {
+	.max = "memory.limit_in_bytes",
+	.used = "memory.usage_in_bytes",
+	.inactive = "\ntotal_inactive_file ",
+	.active = "\ntotal_active_file ",
+	.mapped = "\ntotal_mapped_file ",
+};
+
+static const struct room_version room_version_2 = {
+	.max = "memory.max",
+	.high = "memory.high",
+	.used = "memory.current",
+	.inactive = "\ninactive_file ",
+	.active = "\nactive_file ",
+	.mapped = "\nfile_mapped ",
+};
+
+/* `above`: "./", "./../" and so on. */
+static bool read_group_file(int group, const char *above, const char *name, struct flmem_buf *text)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+
+	flmem_buf_printf(&path, "%s%s", above, name);
+	return !path.failed && flmem_io_read_file_at(group, path.data, FILE_MAX, text) == 0;
+}
+
+/* The number before the end of the line; `unread` for "max", and where there is none. */
+static uint64_t parse_line_number(char *at, uint64_t unread)
+{
+	uint64_t number;
+
+	at[strcspn(at, "\n")] = '\0';
+	return flmem_parse_u64(at, 0, UINT64_MAX, &number, NULL) ? unread : number;
+}
+
+static uint64_t read_group_number(int group, const char *above, const char *name, uint64_t unread)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	return name && read_group_file(group, above, name, &text)
+		       ? parse_line_number(text.data, unread)
+		       : unread;
+}
+
+static uint64_t read_stat_line(const struct flmem_buf *stat, const char *key, uint64_t unread)
+{
+	FLMEM_AUTO_FREE char *copy = strdup(stat->data);
+	char *at = copy ? strstr(copy, key) : NULL;
+
+	return at ? parse_line_number(at + strlen(key), unread) : unread;
+}
+
+static uint64_t read_droppable(int group, const char *above, const struct room_version *version)
+{
+	FLMEM_AUTO_BUF struct flmem_buf stat = FLMEM_BUF_INIT, text = FLMEM_BUF_INIT;
+	uint64_t files, mapped;
+
+	if (!read_group_file(group, above, "memory.stat", &text))
+		return 0;
+	flmem_buf_printf(&stat, "\n%s", text.data);
+	if (stat.failed)
+		return 0;
+	files = read_stat_line(&stat, version->inactive, 0) +
+		read_stat_line(&stat, version->active, 0);
+	mapped = read_stat_line(&stat, version->mapped, UINT64_MAX);
+	return files > mapped ? files - mapped : 0;
+}
+
+static uint64_t find_room(int group, const char *above, const struct room_version *version)
+{
+	uint64_t most = read_group_number(group, above, version->max, UINT64_MAX);
+	const uint64_t high = read_group_number(group, above, version->high, UINT64_MAX);
+	const uint64_t used = read_group_number(group, above, version->used, 0);
+	uint64_t needed;
+
+	most = high < most ? high : most;
+	if (most == UINT64_MAX)
+		return most;
+	needed = read_droppable(group, above, version);
+	needed = used > needed ? used - needed : 0;
+	return needed < most ? most - needed : 0;
+}
+
+static bool is_room_group(int group, const char *above)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+
+	flmem_buf_printf(&path, "%scgroup.procs", above);
+	return !path.failed && faccessat(group, path.data, F_OK, 0) == 0;
+}
+
+/* From the group up to the root of the mount. */
+static uint64_t find_least_room(int group, const struct room_version *version)
+{
+	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
+	uint64_t least = UINT64_MAX;
+
+	flmem_buf_puts(&above, "./");
+	for (int level = 0; level < LEVELS_MAX && !above.failed && is_room_group(group, above.data);
+	     level++) {
+		const uint64_t room = find_room(group, above.data, version);
+
+		least = room < least ? room : least;
+		flmem_buf_puts(&above, "../");
+	}
+	return least;
+}
+
+uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process)
+{
+	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
+	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
+
+	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
+		return UINT64_MAX;
+	flmem_cgroups_open_place(cgroups, process, &place);
+	if (place.memory >= 0)
+		return find_least_room(place.memory, &room_version_1);
+	return place.unified < 0 ? UINT64_MAX : find_least_room(place.unified, &room_version_2);
+}
+
+int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const uint64_t left = root < 0 ? UINT64_MAX : flmem_group_room_left(root, process);
+
+	if (left >= bytes)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "the control group of process %d leaves %llu MiB (memory.max, "
+			       "memory.high), and %s may take %llu MiB, for which a process there "
+			       "could be killed; give it a smaller --limit",
+			       (int)process->pid, (unsigned long long)(left >> 20), what,
+			       (unsigned long long)(bytes >> 20));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_LIMITS_GROUP_ROOM_H
+#define FLMEM_PROC_LIMITS_GROUP_ROOM_H
+
+/*
+ * Beyond the limit of its control group (memory.max) the kernel kills a process, and beyond
+ * memory.high it slows it down.
+ */
+
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+struct flmem_process;
+
+/*
+ * How much more memory the groups of a process allow; UINT64_MAX: no limit, or none that is visible
+ * here. Pages of files that nothing has mapped can be dropped, and count as free. The mounts are
+ * those below `rootfd`.
+ */
+uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process);
+
+/* FLMEM_EUNSAFE where the groups of a process leave less than `bytes`, which are for `what`. */
+int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
+			   struct flmem_error *err);
+
+#endif
