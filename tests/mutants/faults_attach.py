@@ -14,6 +14,7 @@ PROTECTION = "libcore/preload/sampler/protection.c"
 PREPARE = "libcore/ops/profile/prepare.c"
 THREADS = "libcore/ops/profile/attached_threads.c"
 ROOM = "libcore/ops/profile/attached.c"
+PLACE = "libcore/ops/profile/profile_place.c"
 GROUP_ROOM = "libcore/proc/limits/group_room.c"
 LISTENER = "libcore/preload/sampler/listener.c"
 SOCKET = "libcore/ops/profile/attached_socket.c"
@@ -42,6 +43,10 @@ FAULTS = (
           "pages of files that are mapped in a control group", ("unit.test_group_room",)),
     Fault("group-room-above", GROUP_ROOM, 'flmem_buf_puts(&above, "../");', "break;",
           "control groups above that of the process", ("unit.test_group_room",)),
+    Fault("profile-over-overlay", PLACE, "find_first_block(fd, &after) && before == after)", "1)",
+          "blocks that change below overlayfs", ("cli.profile_places/over btrfs",)),
+    Fault("profile-unknown-place", PLACE, "\treturn UNKNOWN_KIND;", "\treturn NULL;",
+          "file systems that are not known", ("cli.profile_places/does not know",)),
     Fault("attach-reads-kernel-files", "libcore/proc/process.c",
           "return is_plain_file(seen) ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",
           "return is_plain_file(seen) || 1 ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",
@@ -155,10 +160,10 @@ FAULTS = (
           ("cli.profile_bound/with a path of 20 KiB",)),
     Fault("attach-stays-mapped", LIFETIME, "\tunmap_profile();\n\treturn true;", "\treturn true;",
           "giving the memory of a profile back", EVERY),
-    Fault("attach-on-server", PREPARE, "if (!risk || (", "if (1 || (",
+    Fault("attach-on-server", PLACE, "if (!risk || (", "if (1 || (",
           "refusing a file for whose pages malloc() could wait",
           ("cli.profile_attach/on a file system of a server",)),
-    Fault("profile-on-btrfs", PREPARE, "{BTRFS_SUPER_MAGIC, COPIES},", "",
+    Fault("profile-on-btrfs", PLACE, "{BTRFS_SUPER_MAGIC, COPIES},", "{BTRFS_SUPER_MAGIC, NULL},",
           "refusing a file whose pages need new blocks", ("cli.profile_run/new blocks",)),
     Fault("attached-name", "libcore/ops/profile/attached_file.c", "\tif (is_inside)\n", "\tif (0)\n",
           "naming a profile by a path that flmem has, too", ("cli.profile_attach/another mount namespace",)),

@@ -23,6 +23,7 @@
 #include "base/text/text.h"
 #include "ops/profile/attached.h"
 #include "ops/profile/prepare.h"
+#include "ops/profile/profile_place.h"
 #include "proc/files/fs_user.h"
 #include "proc/status.h"
 
@@ -89,9 +90,8 @@ static int create_attached_profile(void *context)
 
 	if (rc)
 		return refuse_attached_place(work, -rc);
-	rc = flmem_profile_place_check(new.fd, work->is_mapped, work->path, &work->err);
-	if (!rc)
-		rc = flmem_profile_header_write(new.fd, &work->header, work->path, &work->err);
+	rc = flmem_profile_file_fill(new.fd, &work->header, work->is_mapped, work->path,
+				     &work->err);
 	if (rc)
 		return rc;
 	if (fstat(new.fd, &work->created) < 0)

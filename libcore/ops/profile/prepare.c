@@ -21,6 +21,7 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/redact.h"
+#include "ops/profile/profile_place.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
 #include "preload/sampler_state.h"
@@ -80,52 +81,6 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 	flmem_profile_divide(header, limit);
 }
 
-struct file_system {
-	uint32_t kind; /* statfs(2) */
-	const char *risk;
-};
-
-#define WAITS                                                                                  \
-	"is on a file system of a server (NFS, FUSE and others), for which the program could " \
-	"wait in malloc()"
-#define COPIES                                                                                  \
-	"is on a file system that writes changes to new blocks (btrfs, ZFS, bcachefs): a full " \
-	"disk would kill the program in malloc(), although this file has all its blocks"
-
-/* What others in the control group may take while the file is allocated. */
-#define OWN_ROOM (UINT64_C(16) << 20)
-
-/* Why a program could come to harm where a file there is mapped; NULL: none is known. */
-static const char *find_mapping_risk(int fd)
-{
-	static const struct file_system rows[] = {
-		{FUSE_SUPER_MAGIC, WAITS},
-		{NFS_SUPER_MAGIC, WAITS},
-		{SMB_SUPER_MAGIC, WAITS},
-		{SMB2_SUPER_MAGIC, WAITS},
-		{CIFS_SUPER_MAGIC, WAITS},
-		{V9FS_MAGIC, WAITS},
-		{CEPH_SUPER_MAGIC, WAITS},
-		{AFS_SUPER_MAGIC, WAITS},
-		{AFS_FS_MAGIC, WAITS},
-		{CODA_SUPER_MAGIC, WAITS},
-		{0x0bd00bd0 /* Lustre */, WAITS},
-		{0x47504653 /* GPFS */, WAITS},
-		{0x19830326 /* BeeGFS */, WAITS},
-		{BTRFS_SUPER_MAGIC, COPIES},
-		{0x2fc12fc1 /* ZFS */, COPIES},
-		{0xca451a4e /* bcachefs */, COPIES},
-	};
-	struct statfs status;
-
-	if (fstatfs(fd, &status) < 0)
-		return WAITS;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if ((uint32_t)status.f_type == rows[i].kind)
-			return rows[i].risk;
-	return NULL;
-}
-
 /*
  * All blocks are allocated now: a mapped file on a full disk would kill the process later. Beyond
  * the limit of the process the kernel would send SIGXFSZ.
@@ -139,17 +94,8 @@ static int allocate_profile(int fd, uint64_t size)
 	return most.rlim_cur < size ? EFBIG : posix_fallocate(fd, 0, (off_t)size);
 }
 
-int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err)
-{
-	const char *risk = find_mapping_risk(fd);
-
-	if (!risk || (!is_mapped && strcmp(risk, COPIES) == 0))
-		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' %s; choose a directory on another file system, /dev/shm for "
-			       "example",
-			       path, risk);
-}
+/* What others in the control group may take while the file is allocated. */
+#define OWN_ROOM (UINT64_C(16) << 20)
 
 /* The kernel counts all of it for the control group of who allocates it. */
 int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err)
@@ -180,8 +126,8 @@ int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
 					 "'%s' exists; use --force to replace it", place->path);
 }
 
-int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
-			       struct flmem_error *err)
+static int write_profile_header(int fd, const struct flmem_profile_header *header, const char *path,
+				struct flmem_error *err)
 {
 	char size[FLMEM_TEXT_BYTES_MAX];
 	int error, rc;
@@ -197,6 +143,18 @@ int flmem_profile_header_write(int fd, const struct flmem_profile_header *header
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", path);
 	return 0;
+}
+
+int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, bool is_mapped,
+			    const char *path, struct flmem_error *err)
+{
+	int rc = flmem_profile_place_check(fd, is_mapped, path, err);
+
+	if (!rc)
+		rc = write_profile_header(fd, header, path, err);
+	if (!rc && is_mapped)
+		rc = flmem_profile_blocks_check(fd, header, sizeof(*header), path, err);
+	return rc;
 }
 
 static int create_profile(const struct flmem_profile_request *request, char *const *argv,
@@ -222,9 +180,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
 				       request->output);
-	rc = flmem_profile_place_check(new.fd, true, request->output, err);
-	if (!rc)
-		rc = flmem_profile_header_write(new.fd, &header, request->output, err);
+	rc = flmem_profile_file_fill(new.fd, &header, true, request->output, err);
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
 }
 

@@ -23,9 +23,6 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 /* The command, redacted. */
 void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *header);
 
-/* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
-int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err);
-
 /* FLMEM_EUNSAFE where a file of that size in memory (tmpfs) could exhaust flmem's control group. */
 int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err);
 
@@ -33,8 +30,8 @@ int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err);
 int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
 			     struct flmem_error *err);
 
-/* Allocates all of the file, and writes the header. */
-int flmem_profile_header_write(int fd, const struct flmem_profile_header *header, const char *path,
-			       struct flmem_error *err);
+/* Checks the place, allocates all of the file, and writes the header. */
+int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, bool is_mapped,
+			    const char *path, struct flmem_error *err);
 
 #endif

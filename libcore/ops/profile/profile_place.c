@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/profile/profile_place.h"
+
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+struct file_system {
+	uint32_t kind; /* statfs(2) */
+	const char *risk;
+};
+
+#define WAITS                                                                                  \
+	"is on a file system of a server (NFS, FUSE and others), for which the program could " \
+	"wait in malloc()"
+#define COPIES                                                                                   \
+	"is on a file system that writes changes to new blocks (btrfs, ZFS and others): a full " \
+	"disk would kill the program in malloc(), although this file has all its blocks"
+#define UNKNOWN_KIND                                                                          \
+	"is on a file system that flmem does not know: the program could wait for it, or be " \
+	"killed, in malloc()"
+#define HIDDEN                                                                                     \
+	"is on overlayfs (the root of a container), and its blocks change, or are not shown "      \
+	"(btrfs, ZFS, tmpfs below): a full disk could kill the program in malloc(), although the " \
+	"file has all its blocks"
+
+/* Why a program could come to harm where a file there is mapped; NULL: none is known. */
+static const char *find_mapping_risk(uint32_t kind)
+{
+	static const struct file_system rows[] = {
+		{EXT4_SUPER_MAGIC, NULL},
+		{XFS_SUPER_MAGIC, NULL},
+		{TMPFS_MAGIC, NULL},
+		{RAMFS_MAGIC, NULL},
+		{F2FS_SUPER_MAGIC, NULL},
+		{MSDOS_SUPER_MAGIC, NULL},
+		{0x2011bab0 /* exFAT */, NULL},
+		{0x3153464a /* JFS */, NULL},
+		{OVERLAYFS_SUPER_MAGIC, NULL}, /* see flmem_profile_blocks_check() */
+		{FUSE_SUPER_MAGIC, WAITS},
+		{NFS_SUPER_MAGIC, WAITS},
+		{SMB_SUPER_MAGIC, WAITS},
+		{SMB2_SUPER_MAGIC, WAITS},
+		{CIFS_SUPER_MAGIC, WAITS},
+		{V9FS_MAGIC, WAITS},
+		{CEPH_SUPER_MAGIC, WAITS},
+		{AFS_SUPER_MAGIC, WAITS},
+		{AFS_FS_MAGIC, WAITS},
+		{CODA_SUPER_MAGIC, WAITS},
+		{OCFS2_SUPER_MAGIC, WAITS},
+		{0x01161970 /* GFS2 */, WAITS},
+		{0x0bd00bd0 /* Lustre */, WAITS},
+		{0x47504653 /* GPFS */, WAITS},
+		{0x19830326 /* BeeGFS */, WAITS},
+		{BTRFS_SUPER_MAGIC, COPIES},
+		{NILFS_SUPER_MAGIC, COPIES},
+		{0x24051905 /* UBIFS */, COPIES},
+		{0x2fc12fc1 /* ZFS */, COPIES},
+		{0xca451a4e /* bcachefs */, COPIES},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (kind == rows[i].kind)
+			return rows[i].risk;
+	return UNKNOWN_KIND;
+}
+
+static int refuse_profile_place(const char *path, const char *risk, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' %s; choose a directory on another file system, /dev/shm for "
+			       "example",
+			       path, risk);
+}
+
+int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err)
+{
+	struct statfs status;
+	const char *risk =
+		fstatfs(fd, &status) < 0 ? WAITS : find_mapping_risk((uint32_t)status.f_type);
+
+	if (!risk || (!is_mapped && strcmp(risk, COPIES) == 0))
+		return 0;
+	return refuse_profile_place(path, risk, err);
+}
+
+/* Where the first bytes of a file are on the disk, once they are there. */
+static bool find_first_block(int fd, uint64_t *ret_place)
+{
+	struct {
+		struct fiemap map;
+		struct fiemap_extent extent;
+	} first = {.map = {.fm_length = 1, .fm_flags = FIEMAP_FLAG_SYNC, .fm_extent_count = 1}};
+
+	if (fdatasync(fd) < 0 || ioctl(fd, FS_IOC_FIEMAP, &first.map) < 0 ||
+	    first.map.fm_mapped_extents != 1 || first.extent.fe_logical != 0 ||
+	    first.extent.fe_flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC |
+				     FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_SHARED))
+		return false;
+	*ret_place = first.extent.fe_physical;
+	return true;
+}
+
+/* The first write into a block that was only reserved may stay there, so it is no sign. */
+int flmem_profile_blocks_check(int fd, const void *bytes, size_t length, const char *path,
+			       struct flmem_error *err)
+{
+	struct statfs status;
+	uint64_t before, after;
+
+	if (fstatfs(fd, &status) == 0 && status.f_type != OVERLAYFS_SUPER_MAGIC)
+		return 0;
+	if (find_first_block(fd, &before) && pwrite(fd, bytes, length, 0) == (ssize_t)length &&
+	    find_first_block(fd, &after) && before == after)
+		return 0;
+	return refuse_profile_place(path, HIDDEN, err);
+}
