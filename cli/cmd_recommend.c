@@ -241,6 +241,7 @@ static int report_problems(const struct cmd *cmd, const struct recommend_options
 	return cmd_fail(cmd, o->json, &err);
 }
 
+/* With --diff only what could not be checked: the patch has the standard output. */
 static int report_findings(const struct cmd *cmd, const struct recommend_options *o,
 			   const struct flmem_recommendations *found)
 {
@@ -248,6 +249,8 @@ static int report_findings(const struct cmd *cmd, const struct recommend_options
 
 	if (status)
 		return status;
+	if (o->diff)
+		return status_of(o, found);
 	for (size_t i = 0; o->format && i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (strcmp(o->format, formats[i].name) == 0)
 			return put_recommend_text(cmd, formats[i].make(found))
@@ -344,7 +347,7 @@ static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 		return cmd_fail(cmd, o->json, &err);
 	if (o->fix || o->diff)
 		report_python(&found);
-	status = o->diff ? 0 : report_findings(cmd, o, &found);
+	status = report_findings(cmd, o, &found);
 	flmem_recommendations_clear(&found);
 	return status;
 }

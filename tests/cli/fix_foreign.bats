@@ -202,3 +202,21 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 <<
 	flmem recommend --fix job.py
 	[ -z "$stderr" ] || fail "$stderr"
 }
+
+@test "--diff reports what it could not check, and --fail-on counts what it found" {
+	cd "$BATS_TEST_TMPDIR"
+	mkdir empty
+	printf '{' >config_fed_server.json
+	local input
+	for input in empty nothere config_fed_server.json; do
+		flmem recommend --diff "$input"
+		assert_error 2 "$input"
+	done
+	flmem recommend --diff config_fed_server.json "$FLMEM_TESTS/fixtures/jobs/fedavg-default"
+	assert_status 8
+	assert_stderr 'config_fed_server.json:1'
+	assert_output '\+ +"memory_gc_rounds": 5'
+	flmem recommend --diff --fail-on warning "$FLMEM_TESTS/fixtures/jobs/fedavg-default"
+	assert_status 1
+	assert_output '\+ +"memory_gc_rounds": 5'
+}
