@@ -109,6 +109,20 @@ static int read_field_calls(struct flmem_cursor *cursor, const struct flmem_pyth
 	return rc;
 }
 
+bool flmem_python_at_literal(const struct flmem_python_reader *reader)
+{
+	static const char *const ends[] = {")", "]", ",", NULL};
+	struct flmem_python_reader ahead = *reader, field;
+	size_t at = 0;
+
+	if (ahead.word.kind != FLMEM_PYTHON_STRING ||
+	    (flmem_python_has_fields(&ahead.word) &&
+	     flmem_python_field_next(&ahead.python, &ahead.word, &at, &field)))
+		return false;
+	flmem_python_advance(&ahead);
+	return flmem_python_is_any(&ahead.word, ends);
+}
+
 int flmem_python_fields_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 			     const struct flmem_python_source *source, struct flmem_node *list)
 {

@@ -11,6 +11,9 @@
 /* Whether a string is one with fields: f"{value}", t"{value}". */
 bool flmem_python_has_fields(const struct flmem_python_word *string);
 
+/* Whether the word is a string that is all of an argument or a key, and has no field with code. */
+bool flmem_python_at_literal(const struct flmem_python_reader *reader);
+
 /*
  * The next field of such a string: `*at` is 0 before the first one. `ret_reader` is at its first
  * word, with the "{" before it, and reads END behind its last, also where the string ends in it.

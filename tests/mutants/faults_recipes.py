@@ -15,6 +15,16 @@ RECIPES = ("unit.test_recipe_uses",)
 HIDDEN = ("unit.test_recipe_hidden",)
 
 FAULTS = (
+    Fault("recipe-name-made", "libcore/documents/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
+          "\treturn true;", "a name of an attribute that is put together", HIDDEN),
+    Fault("recipe-name-called", CHANGES, "is_quoted(name.text, flmem_nvflare_recipe_methods)",
+          "is_quoted(name.text, flmem_nvflare_recipe_methods) || 1",
+          "a method of a recipe that getattr() names", HIDDEN),
+    Fault("recipe-own-module", SCOPES, "\t    imports_itself(search, &ahead))", "\t    (imports_itself(search, &ahead) && 0))",
+          "a script that imports itself", HIDDEN),
+    Fault("recipe-objects", SCOPES, "reaches_objects(search) ||", "(reaches_objects(search) && 0) ||", "gc.get_objects()", HIDDEN),
+    Fault("recipe-definitions", NAMES, "\t\t\trecipes->full = true;\n\t\t\tcontinue;", "\t\t\tcontinue;",
+          "more definitions than are kept", HIDDEN),
     Fault("recipe-lambda", CHANGES, "if (level->lambda || ", "if (",
           "a recipe that a lambda keeps", RECIPES),
     Fault("recipe-argument", CHANGES, "\t\treturn !call->is_own || call->of_class;", "\t\treturn false;",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recipes that a script reaches in other ways than by the names that it assigns them to. */
+#include <stdio.h>
+
 #include "script_rows.h"
 
 #define RECIPE "r = R(" BOTH ")\n"
@@ -137,6 +139,75 @@ static const struct row fields[] = {
 	SILENT("x = f'{'\ny = f'}'\nz = f'{{'\nf'{'"),
 };
 
+static const struct row names[] = {
+	USE("getattr(r, f'{n}')()"),
+	USE("getattr(r, rF'{n}')()"),
+	USE("getattr(r, t'{n}')"),
+	USE("getattr(r, '{}'.format(n))()"),
+	USE("getattr(r, 'set_' + n)(1)"),
+	USE("getattr(r, '%s' % n)"),
+	USE("getattr(r, 'a' if b else n)"),
+	USE("getattr(r, 'na' 'me')"),
+	USE("getattr(r, 'add_x')(1)"),
+	USE("getattr(r, 'job').to(1)"),
+	USE("getattr(r, 'parts')['a'] = 1"),
+	USE("getattr(r, r'_job')"),
+	USE("locals()['x' + n].clear()"),
+	USE("locals().get('x' + n)"),
+	DOUBT(HELD "  def f(self, n):\n    return getattr(self, f'{n}')\n", 6),
+	DOUBT(HELD "  def f(self, n):\n    return getattr(self, 'a' + n)\n", 6),
+	SILENT("print(getattr(r, 'name'))\nx = getattr(r, r'name', None)\ny = getattr(r, f'name')"),
+	SILENT("getattr(r, 'execute')(env)\nx = getattr(r, 'name').lower()"),
+	QUIET(HELD "  def f(self):\n    return getattr(self, 'a', None)"),
+};
+
+static const struct row objects[] = {
+	USE("for x in gc.get_objects(): x.clear()"),
+	USE("x = get_objects()[0]"),
+	USE("gc.get_referrers(x)[0].clear()"),
+	USE("gc.get_referents(x)[0].clear()"),
+	USE("ctypes.cast(id(x), ctypes.py_object).value.clear()"),
+	USE("import job"),
+	USE("import os, job as j"),
+	USE("from job import *"),
+	USE("from . import job"),
+	DOUBT(RECIPE "def f():\n  import job\n  job.r.clear()\nf()\n", 4),
+	SILENT("print(len(gc.get_objects()))\nx = len(gc.get_referrers(y))"),
+	SILENT("import jobs\nfrom a import job\nfrom job.a import b\nimport a.job\njob = 1"),
+};
+
+static size_t count_doubts(const char *script)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	size_t hits;
+
+	check_script("job.py", script, NULL, &found);
+	hits = findings_of(&found, "NVF-PARTS-ELSEWHERE", &last);
+	flmem_recommendations_clear(&found);
+	return hits;
+}
+
+/* Of what is not kept nothing is known: more than 256 definitions, deeper than 32. */
+static void definitions_beyond_the_limit_are_a_doubt(void **state)
+{
+	char many[16384] = "import nvflare\n", deep[4096] = PT;
+	size_t length = strlen(many), at = strlen(deep);
+
+	(void)state;
+	for (int i = 0; i < 300; i++)
+		length += (size_t)snprintf(many + length, sizeof(many) - length,
+					   "def f():\n  pass\n");
+	assert_int_equal(count_doubts(many), 0);
+	snprintf(many + length, sizeof(many) - length, "%s", PT MADE "mutate(make())\n");
+	assert_int_not_equal(count_doubts(many), 0);
+	for (int i = 0; i < 40; i++)
+		at += (size_t)snprintf(deep + at, sizeof(deep) - at, "%*sdef f():\n", i, "");
+	snprintf(deep + at, sizeof(deep) - at,
+		 "%40sdef m():\n%41sreturn R(" BOTH ")\n%40smutate(m())\n", "", "", "");
+	assert_int_not_equal(count_doubts(deep), 0);
+}
+
 #define CHECK_ROWS(rows)                                            \
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*(rows)); i++) \
 	check_row(&(rows)[i])
@@ -171,6 +242,18 @@ static void fields_of_strings_are_code(void **state)
 	CHECK_ROWS(fields);
 }
 
+static void names_of_attributes_may_be_made(void **state)
+{
+	(void)state;
+	CHECK_ROWS(names);
+}
+
+static void all_objects_may_have_recipes(void **state)
+{
+	(void)state;
+	CHECK_ROWS(objects);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +262,9 @@ int main(void)
 		cmocka_unit_test(methods_of_recipes_are_kept),
 		cmocka_unit_test(decorators_may_change_recipes),
 		cmocka_unit_test(fields_of_strings_are_code),
+		cmocka_unit_test(names_of_attributes_may_be_made),
+		cmocka_unit_test(all_objects_may_have_recipes),
+		cmocka_unit_test(definitions_beyond_the_limit_are_a_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python_fields.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_recipe_search.h"
 
@@ -181,14 +181,39 @@ static bool changes_shown(struct flmem_nvflare_use_search *search,
 	       flmem_python_is(front, "=");
 }
 
-/* getattr(recipe, "name"), but not getattr(recipe, name)(...) */
-static bool reads_attribute(const struct flmem_nvflare_use *use)
+/* Whether a string is one of the names. */
+static bool is_quoted(const char *string, const char *const *names)
+{
+	const char *text = string + strcspn(string, "\"'") + 1;
+
+	for (; *names; names++)
+		if (strncmp(text, *names, strlen(*names)) == 0 &&
+		    strchr("\"'", text[strlen(*names)]))
+			return true;
+	return false;
+}
+
+/* getattr(recipe, "name"), but not getattr(recipe, name)(...) and getattr(recipe, "job").to(...) */
+static bool reads_attribute(struct flmem_nvflare_use_search *search,
+			    const struct flmem_nvflare_use *use)
 {
 	struct flmem_python_reader ahead = use->ahead;
+	struct flmem_python_word name;
+	struct chain chain;
 
-	if (!flmem_python_accept(&ahead, ",") || ahead.word.kind != FLMEM_PYTHON_STRING)
+	if (!flmem_python_accept(&ahead, ",") || !flmem_python_at_literal(&ahead))
 		return false;
-	return ahead.word.text[1] != '_';
+	name = ahead.word;
+	if (name.text[strcspn(name.text, "\"'") + 1] == '_')
+		return false;
+	for (unsigned i = 0; i < SKIPPED_MAX && !flmem_python_is(&ahead.word, ")"); i++)
+		flmem_python_advance(&ahead);
+	flmem_python_advance(&ahead);
+	chain = read_chain(search, &ahead);
+	if (flmem_python_is(&ahead.word, "("))
+		return chain.count ? is_reading_method(&chain.last)
+				   : is_quoted(name.text, flmem_nvflare_recipe_methods);
+	return !(chain.count && is_assigned(use, &ahead));
 }
 
 /* Whether a call may change what it gets. */
@@ -209,7 +234,7 @@ static bool changes_argument(struct flmem_nvflare_use_search *search,
 	if (flmem_nvflare_only_shows_object(&level->function))
 		return changes_shown(search, use);
 	if (flmem_python_is(&level->function, "getattr"))
-		return !reads_attribute(use);
+		return !reads_attribute(search, use);
 	if (flmem_text_starts(level->function.text, "assert"))
 		return false;
 	return !flmem_nvflare_recipe_pass(search->recipes, &argument, &search->grown);

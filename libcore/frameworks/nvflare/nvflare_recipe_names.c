@@ -96,8 +96,10 @@ static void read_definitions(struct flmem_nvflare_recipes *recipes)
 		if (!begins_definition(&ahead, &is_class))
 			continue;
 		if (recipes->definition_count == FLMEM_NVFLARE_FUNCTIONS_MAX ||
-		    depth == DEFINITIONS_DEPTH)
+		    depth == DEFINITIONS_DEPTH) {
+			recipes->full = true;
 			continue;
+		}
 		open[depth++] = recipes->definition_count;
 		last = &recipes->definitions[recipes->definition_count++];
 		*last = (struct flmem_nvflare_definition){

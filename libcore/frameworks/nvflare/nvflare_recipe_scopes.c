@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python_fields.h"
 #include "frameworks/nvflare/nvflare_recipe_search.h"
 
 /* A function that is built in, and no method of the same name: "eval", "builtins.eval". */
@@ -82,7 +82,7 @@ static bool takes_recipe(const struct flmem_nvflare_recipes *recipes,
 		flmem_python_advance(&ahead);
 	}
 	flmem_python_advance(&ahead);
-	return ahead.word.kind != FLMEM_PYTHON_STRING || names_recipe(recipes, &ahead.word);
+	return !flmem_python_at_literal(&ahead) || names_recipe(recipes, &ahead.word);
 }
 
 /* locals(), globals() and vars() without an object. */
@@ -159,7 +159,36 @@ static bool takes_any_member(const struct flmem_nvflare_use_search *search,
 	    !flmem_python_is(&ahead.word, "cls"))
 		return false;
 	flmem_python_advance(&ahead);
-	return flmem_python_accept(&ahead, ",") && ahead.word.kind != FLMEM_PYTHON_STRING;
+	return flmem_python_accept(&ahead, ",") && !flmem_python_at_literal(&ahead);
+}
+
+/* "import SCRIPT", "from SCRIPT import r": the script as a module, under any name. */
+static bool imports_itself(const struct flmem_nvflare_use_search *search,
+			   const struct flmem_python_reader *ahead)
+{
+	const char *name = flmem_text_basename(search->check->input->file);
+	const struct flmem_python_word *word = &search->reader.word,
+				       *before = &search->reader.before;
+	size_t length = strcspn(name, ".");
+
+	if (word->place.end - word->place.start != length ||
+	    strncmp(word->text, name, length) != 0 || flmem_python_is(&ahead->word, "."))
+		return false;
+	if (flmem_python_is(&search->statement, "import"))
+		return flmem_python_is(before, "import") || flmem_python_is(before, ",");
+	return flmem_python_is(&search->statement, "from") &&
+	       (flmem_python_is(before, "from") ||
+		(flmem_python_is(before, "import") && flmem_python_is(&search->earlier, ".")));
+}
+
+/* gc.get_objects() and the like, but not their number. */
+static bool reaches_objects(struct flmem_nvflare_use_search *search)
+{
+	static const char *const names[] = {"get_objects", "get_referrers", "get_referents",
+					    "py_object", NULL};
+
+	return flmem_python_is_any(&search->reader.word, names) && !search->declares &&
+	       !flmem_nvflare_only_shows_object(&flmem_nvflare_use_level(search)->function);
 }
 
 static bool reaches_by_name(struct flmem_nvflare_use_search *search)
@@ -172,7 +201,8 @@ static bool reaches_by_name(struct flmem_nvflare_use_search *search)
 	struct flmem_python_reader ahead = search->reader;
 
 	flmem_python_advance(&ahead);
-	if (flmem_python_is_any(word, frames))
+	if (flmem_python_is_any(word, frames) || reaches_objects(search) ||
+	    imports_itself(search, &ahead))
 		return true;
 	if (flmem_python_is(word, "__name__"))
 		return is_own_module_name(search, ahead);

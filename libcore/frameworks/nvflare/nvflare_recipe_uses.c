@@ -358,8 +358,9 @@ void flmem_nvflare_check_recipe_uses(struct flmem_check *check,
 	struct flmem_nvflare_use_search search = {
 		.check = check, .recipes = recipes, .reports = true};
 
-	if (recipes->name_count || recipes->makes_recipe)
-		walk_uses(&search);
+	if (!recipes->name_count && !recipes->makes_recipe)
+		return;
+	walk_uses(&search);
 	for (size_t i = 0; i < recipes->definition_count; i++)
 		if (recipes->definitions[i].decorator.text &&
 		    gets_or_makes_recipe(recipes, &recipes->definitions[i]))
