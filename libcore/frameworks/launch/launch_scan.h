@@ -86,6 +86,9 @@ struct flmem_launch_statement {
 	bool finds, runs_found;		/* it lists files; something runs these */
 	struct flmem_place found;	/* the start script among them */
 	char option;			/* of Python, before the word: 'm', 'c', or NUL */
+	const char *wrapper;		/* why what runs the program may set variables; or NULL */
+	struct flmem_place wrapped_by;
+	bool runs_arguments; /* "$@", of a function */
 };
 
 #define FLMEM_LAUNCH_COMMANDS 4
@@ -253,6 +256,15 @@ void flmem_launch_undo_drop(struct flmem_launch_scan *scan);
 
 /* The command in a word that begins with a key of a unit or the like; else the word. */
 const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const char *text);
+
+/* At a word before the program: what may set variables for it (launch_wrappers.c). */
+void flmem_launch_note_wrapper(struct flmem_launch_scan *scan,
+			       const struct flmem_launch_word *word);
+
+void flmem_launch_end_wrapper(struct flmem_launch_scan *scan);
+
+/* Whether variables in front of a command reach programs by a function of the script. */
+bool flmem_launch_sets_by_function(const struct flmem_launch_scan *scan);
 
 /* Whether a program only names others, as pkill and which do (launch_named.c). */
 bool flmem_launch_is_naming(const char *program);

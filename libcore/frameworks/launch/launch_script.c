@@ -474,12 +474,13 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
 	const struct flmem_launch_statement *now = &scan->now;
-	bool own, apart;
+	bool own, apart, others;
 	unsigned char scope;
 
 	keep_entry(scan);
 	forget_ends(scan);
-	own = now->first < launches->variable_count && may_start(scan);
+	others = flmem_launch_sets_by_function(scan);
+	own = now->first < launches->variable_count && !others && may_start(scan);
 	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
 	scope = own || apart ? flmem_launch_own_scope(scan) : scan->scope;
 
@@ -494,13 +495,14 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		if (row->launch < 0)
 			row->launch = now->launch;
 		row->local = scan->shell && row->launch < 0 && !row->unset && !now->exports &&
-			     !own && !scan->exports_all &&
+			     !own && !others && !scan->exports_all &&
 			     !flmem_launch_is_exported(scan, row->name);
 		row->last = row->launch < 0 && ends_for_file(scan);
 		row->scope = scope;
 		row->from = scan->shell ? (int)launches->launch_count : 0;
 	}
 	flmem_launch_end_launcher(scan);
+	flmem_launch_end_wrapper(scan);
 	flmem_launch_end_found(scan);
 	scan->now =
 		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
@@ -554,6 +556,7 @@ static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *
 		scan->now.pending = NULL;
 		return;
 	}
+	flmem_launch_note_wrapper(scan, word);
 	note_image_word(scan, word, before);
 	flmem_launch_note_runner(scan, word, before);
 	flmem_launch_note_output(scan, word);

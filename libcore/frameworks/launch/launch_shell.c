@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shell's exports, and commands that run others in another environment. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -474,6 +475,44 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 		flmem_launch_drop(scan, &word->place, row->dropper);
 }
 
+/* $TEXT, where TEXT="COMMAND" is in the script and is read there. */
+static bool is_own_text(const struct flmem_launch_scan *scan, const char *text)
+{
+	char assignment[FLMEM_LAUNCH_PROGRAM_MAX];
+	int length = (int)strcspn(text + 1, "}[:");
+
+	snprintf(assignment, sizeof(assignment), "%.*s=", length, text + 1);
+	return length && strstr(scan->text, assignment + (*assignment == '{'));
+}
+
+/* eval "$(COMMAND)", eval $(COMMAND), eval "$TEXT"; of flmem env the settings are known. */
+static bool takes_over_text(const struct flmem_launch_scan *scan, const char *text)
+{
+	const char *rest = scan->text + scan->at;
+
+	if (strstr(text, "flmem env") ||
+	    (strcmp(text, "$") == 0 && flmem_text_starts(rest + strspn(rest, "( "), "flmem env")))
+		return false;
+	return (*text == '$' && !is_own_text(scan, text)) || *text == '`' || strstr(text, "$(");
+}
+
+/* export "$LINE", export "$KEY=$VALUE": the name is known only when the script runs. */
+static bool names_by_variable(const char *text)
+{
+	return strcspn(text, "$`") < strcspn(text, "=");
+}
+
+/* env $(cat FILE), env "${LIST[@]}", but not env -C "$FOLDER", and of functions not env "$@" */
+static bool is_list_for_env(const struct flmem_launch_scan *scan, const char *text)
+{
+	static const char *const options[] = {"-u", "--unset", "-C", "--chdir", "-S", NULL};
+	bool command =
+		scan->scope && (flmem_text_starts(text, "$@") || flmem_text_starts(text, "${@"));
+
+	return scan->now.runner == FLMEM_LAUNCH_BY_ENV && *text == '$' && !command &&
+	       !flmem_text_is_one_of(scan->now.previous, options);
+}
+
 /* A file or a command whose variables the script takes over; environments of Python set none. */
 static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 {
@@ -483,11 +522,8 @@ static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 		return strcmp(scan->now.previous, command) == 0 &&
 		       !flmem_text_ends(text, "activate") && !flmem_text_ends(text, "conda.sh");
 	if (strcmp(command, "eval") == 0)
-		return strstr(text, "$(") && !strstr(text, "flmem env");
-	if (scan->now.exports && *text == '$' && !strchr(text, '=')) /* read LINE; export "$LINE" */
-		return true;
-	return scan->now.runner == FLMEM_LAUNCH_BY_ENV && *text == '$' &&
-	       (!text[1] || text[1] == '('); /* $(cat FILE) */
+		return takes_over_text(scan, text);
+	return (scan->now.exports && names_by_variable(text)) || is_list_for_env(scan, text);
 }
 
 void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)

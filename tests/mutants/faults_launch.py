@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in what is reported about the commands that start a federation."""
+from faults import Fault
+
+WRAPPERS = "libcore/frameworks/launch/launch_wrappers.c"
+SHELL = "libcore/frameworks/launch/launch_shell.c"
+
+WRAPPED = ("unit.test_launch_wrappers",)
+
+FAULTS = (
+    Fault("launch-wrapper", WRAPPERS, "launches[now->launch].doubted = true;", "launches[now->launch].doubted = false;",
+          "a program that something with other variables starts", WRAPPED),
+    Fault("launch-prefix", WRAPPERS, "\tif (is_behind_variable(scan, text))", "\tif (is_behind_variable(scan, text) && 0)",
+          "a variable in front of a command", WRAPPED),
+    Fault("launch-arguments", WRAPPERS, "\treturn scope && now->runs_arguments;", "\treturn false;",
+          "variables that a function sets for its arguments", WRAPPED),
+    Fault("launch-name-made", SHELL, "now.exports && names_by_variable(text)", "now.exports && names_by_variable(text) && 0",
+          "export of a name that is a variable", WRAPPED),
+    Fault("launch-own-text", SHELL, "!is_own_text(scan, text)", "(is_own_text(scan, text) || 1)",
+          "eval of a command that is in the script", WRAPPED),
+)
