@@ -118,8 +118,11 @@ crc32c_of() {
 	serve --model g.safetensors --clients 1
 	make_model other.safetensors 3 49999
 	push c other.safetensors
-	assert_code 422 'layer.weight'
+	assert_code 422 "'layer.weight' is F32 .* in the model, but"
 	refute_line body "$PWD"
+	sed 's/layer.weight/layer.height/' a.safetensors >other.safetensors
+	push c other.safetensors
+	assert_code 422 "the model has no tensor 'layer.height', which 'rounds/0/.*' has"
 	head -c 50000 /dev/urandom >noise
 	push c noise
 	assert_code 422

@@ -224,6 +224,49 @@ limit_descriptors() {
 	assert_model "$(cat served)" a.safetensors
 }
 
+# make_nan FILE: a model whose last element is one.
+make_nan() {
+	head -c -4 a.safetensors >"$1"
+	printf '\0\0\300\177' >>"$1"
+}
+
+@test "a NaN where the algorithm needs each update is refused, and does not end the exchange" {
+	local client
+	make_nan nan.safetensors
+	for client in b c d e; do
+		cp a.safetensors "$client.safetensors"
+	done
+	serve --model g.safetensors --clients 5 --algorithm krum
+	push a nan.safetensors
+	assert_code 422 "'layer.weight' has a NaN or an infinity"
+	for client in a b c d e; do
+		push "$client" "$client.safetensors"
+		assert_code 204
+	done
+	await_server
+	[ "$CODE" -eq 0 ]
+	rm -rf state
+	serve --model g.safetensors --clients 1
+	push a nan.safetensors
+	assert_code 422 'NaN or an infinity'
+	push a a.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+}
+
+@test "a NaN of a client that can be spared is left out" {
+	make_nan nan.safetensors
+	serve --model g.safetensors --clients 2
+	push a a.safetensors
+	push b nan.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+	has_line server.log "update-skipped b: it has a NaN"
+	assert_model "$(cat served)" a.safetensors
+}
+
 # make_checkpoint FILE STORAGE_OF_V: tensors u and v of two storages, or both of storage 0.
 make_checkpoint() {
 	/usr/bin/python3 -B - "$FLMEM_TESTS" "$@" <<-'END'

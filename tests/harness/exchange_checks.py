@@ -313,6 +313,7 @@ def usage():
             ("not the address", "status", "ftp://x"), ("not the address", "status", "http://user:pw@x"),
             ("not the address", "status", server.base + "/?a=b"), ("--output", "pull", server.base),
             ("needs its certificate", "status", server.base, "--key", "m"),
+            ("an option of 'flmem exchange serve'", "push", server.base, "m", "--client", "c", "--key", "state_dict"),
             ("--round", "wait", server.base), ("cannot read the token", "status", server.base, "--token-file", "none"),
             ("not a token", "status", server.base, "--token-file", "empty")):
         refused(2, text, *words)

@@ -31,6 +31,10 @@ LATE = "\n\t/* Not before: a span that begins while this waits for the lock woul
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
+    Fault("special-ends-exchange", UPDATE, "if (!x->needs_each ||", "if (1 ||",
+          "refusing a NaN where each update is needed", ("cli.exchange_attack/NaN",)),
+    Fault("special-always-refused", "libcore/ops/exchange/check_algorithm.c", "count == 1 ||", "1 ||",
+          "leaving out a NaN that can be spared", ("cli.exchange_attack/spared",)),
     Fault("deleted-while-joining", ANSWERS, "!upload->counted && !flmem_lockstep_holds(x, upload)",
           "!upload->counted", "keeping an update that joined its round", ("cli.exchange_lockstep/joins",)),
     Fault("combined-not-skipped", COMBINE, "\tlane->base = offset;\n\tpthread_cond_broadcast", "\tpthread_cond_broadcast",

@@ -42,14 +42,27 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 	}
 }
 
+/* For a message: NULL is the model that an update is compared with. */
+static void print_place(const char *path, struct flmem_buf *out)
+{
+	if (path)
+		flmem_buf_printf(out, "'%s'", path);
+	else
+		flmem_buf_puts(out, "the model");
+}
+
 static int report_lack(const char *with, const char *without, const struct flmem_tensor *tensor,
 		       struct flmem_error *err)
 {
+	FLMEM_AUTO_BUF struct flmem_buf lacking = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf having = FLMEM_BUF_INIT;
 	char shown[SHOWN_MAX];
 
 	flmem_text_escape(tensor->name, shown, sizeof(shown));
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no tensor '%s', which '%s' has",
-			       without, shown, with);
+	print_place(without, &lacking);
+	print_place(with, &having);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s has no tensor '%s', which %s has",
+			       lacking.data, shown, having.data);
 }
 
 /* What is compared: the tensors of the first input and those of another. */
@@ -63,14 +76,16 @@ static int report_difference(const struct pair *pair, const struct flmem_tensor 
 {
 	FLMEM_AUTO_BUF struct flmem_buf shape = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf first = FLMEM_BUF_INIT;
 	char shown[SHOWN_MAX];
 
 	flmem_text_escape(a->name, shown, sizeof(shown));
 	flmem_tensor_shape_print(pair->first, a, &shape);
 	flmem_tensor_shape_print(pair->list, b, &other);
+	print_place(pair->first_path, &first);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "tensor '%s' is %s %.100s in '%s', but %s %.100s in '%s'", shown,
-			       a->dtype->stored, shape.data, pair->first_path, b->dtype->stored,
+			       "tensor '%s' is %s %.100s in %s, but %s %.100s in '%s'", shown,
+			       a->dtype->stored, shape.data, first.data, b->dtype->stored,
 			       other.data, pair->path);
 }
 

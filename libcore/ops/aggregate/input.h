@@ -70,7 +70,10 @@ int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_t
 int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input *inputs,
 		      struct flmem_layout *layout, struct flmem_error *err);
 
-/* Opens one more, which is compared with the first one. Clear it also after a failure. */
+/*
+ * Opens one more, which is compared with the first one (NULL: messages name "the model"). Clear it
+ * also after a failure.
+ */
 int flmem_input_open(const char *path, const char *first_path, const struct flmem_layout *layout,
 		     struct flmem_input *input, struct flmem_error *err);
 

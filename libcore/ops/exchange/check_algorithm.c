@@ -18,11 +18,10 @@ static bool stop_trial(void *context, const struct flmem_aggregate_progress *pro
 	return false;
 }
 
-int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
+static int try_algorithm(const struct flmem_exchange *x, size_t count, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm =
 		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");
-	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
 	FLMEM_AUTO_FREE const char **inputs = calloc(count, sizeof(*inputs));
 	FLMEM_AUTO_CLOSE int directory = flmem_spool_open_directory(x->spool.root, TRIAL);
 	FLMEM_AUTO_FREE char *output = NULL, *state = NULL;
@@ -49,4 +48,16 @@ int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error 
 	flmem_aggregate_result_clear(&result);
 	flmem_spool_remove(x->spool.root, TRIAL);
 	return rc == FLMEM_EUSAGE ? rc : 0;
+}
+
+int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
+{
+	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
+	struct flmem_error why;
+	int rc = try_algorithm(x, count, err);
+
+	if (!rc)
+		x->needs_each = count == 1 || (count == x->quorum && !x->lockstep &&
+					       try_algorithm(x, count - 1, &why));
+	return rc;
 }

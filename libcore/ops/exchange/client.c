@@ -117,6 +117,12 @@ static int check_credential_files(const struct flmem_exchange_server *server,
 {
 	const char *const paths[] = {server->cacert, server->cert, server->key};
 
+	/* First: NAME of the server's --key is not a file. */
+	if (server->key && !server->cert)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a key needs its certificate; name it with --cert FILE "
+				       "(--key NAME, the dict of a checkpoint that has the "
+				       "tensors, is an option of 'flmem exchange serve')");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(paths); i++)
 		if (paths[i] && access(paths[i], R_OK))
 			return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
@@ -130,9 +136,6 @@ static int fill_connection_options(struct flmem_exchange_client *client, struct 
 	const struct flmem_exchange_server *server = client->server;
 	unsigned seconds = server->timeout_seconds ? server->timeout_seconds : TIMEOUT_SECONDS;
 
-	if (server->key && !server->cert)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a key needs its certificate; name it with --cert FILE");
 	if (server->retries > LIMIT_MAX || seconds > LIMIT_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       server->retries > LIMIT_MAX

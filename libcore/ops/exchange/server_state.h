@@ -80,6 +80,7 @@ struct flmem_exchange {
 	uint64_t model_bytes, shard_bytes; /* 0: one file */
 	char model_name[FLMEM_EXCHANGE_NAME_MAX + 1];
 	bool needs_checkpoint; /* the output is one, so inputs have to be */
+	bool needs_each;       /* fewer updates than the quorum are too few for the algorithm */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* phase, published round, writers, stopping */

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "ops/aggregate/find_special.h"
 #include "ops/aggregate/output.h"
 #include "ops/exchange/uploads.h"
 
@@ -106,6 +107,25 @@ static int check_tied(const struct flmem_exchange *x, const struct flmem_input *
 		     : 0;
 }
 
+/* It would be left out, and the rest would end the exchange. */
+static int check_special(const struct flmem_exchange *x, const struct flmem_input *update,
+			 struct flmem_error *err)
+{
+	const struct flmem_tensor *tensor;
+	char shown[100];
+	int rc;
+
+	if (!x->needs_each || x->options->aggregate.nan != FLMEM_NAN_SKIP_CLIENT)
+		return 0;
+	rc = flmem_input_find_special(update, &x->layout, &tensor, err);
+	if (rc || !tensor)
+		return rc;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "tensor '%s' has a NaN or an infinity, and without this update too "
+			       "few would be left for the algorithm",
+			       flmem_text_escape(tensor->name, shown, sizeof(shown)));
+}
+
 /* For the client, which has an option of that name for its certificate. */
 static void explain_key(struct flmem_error *err)
 {
@@ -120,7 +140,7 @@ static void explain_key(struct flmem_error *err)
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
 {
 	struct flmem_input input = {.key = x->options->aggregate.key};
-	int rc = flmem_input_open(path, "the model", &x->layout, &input, err);
+	int rc = flmem_input_open(path, NULL, &x->layout, &input, err);
 
 	if (rc)
 		explain_key(err);
@@ -134,6 +154,8 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "in lockstep the tensors have to be in the order in which "
 				     "safetensors writes them; 'flmem aggregate convert' does so");
+	if (!rc && !x->lockstep)
+		rc = check_special(x, &input, err);
 	flmem_inputs_clear(&input, 1);
 	if (rc)
 		flmem_update_hide_paths(x, err->message);
