@@ -298,7 +298,10 @@ crc32c_of() {
 	flmem exchange serve --model g.safetensors --clients 3 --state state --listen 127.0.0.1:0
 	assert_error 2 "'clients 2', but now it is 'clients 3'"
 	flmem exchange serve --model a.safetensors --clients 2 --state state --listen 127.0.0.1:0
-	assert_error 2 "has changed since"
+	assert_error 2 "has changed since .*another file name"
+	mkdir other && cp a.safetensors other/g.safetensors
+	flmem exchange serve --model other/g.safetensors --clients 2 --state state --listen 127.0.0.1:0
+	assert_error 2 "has changed since .*other bytes"
 	serve --model g.safetensors --clients 2
 	request GET /v1/status
 	assert_code 200 '"complete":1'

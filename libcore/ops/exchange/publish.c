@@ -299,32 +299,37 @@ static int digest_model(const struct flmem_exchange *x, const struct flmem_input
 	return rc;
 }
 
-static bool is_same_model(const struct flmem_published *a, const struct flmem_published *b)
+/* What differs, or NULL. */
+static const char *compare_models(const struct flmem_published *a, const struct flmem_published *b)
 {
 	if (a->count != b->count)
-		return false;
+		return "another number of files";
 	for (size_t i = 0; i < a->count; i++)
-		if (strcmp(a->files[i].name, b->files[i].name) != 0 ||
-		    a->files[i].bytes != b->files[i].bytes ||
+		if (strcmp(a->files[i].name, b->files[i].name) != 0)
+			return "another file name";
+	for (size_t i = 0; i < a->count; i++)
+		if (a->files[i].bytes != b->files[i].bytes ||
 		    memcmp(a->files[i].sha256, b->files[i].sha256, FLMEM_SHA256_BYTES) != 0)
-			return false;
-	return true;
+			return "other bytes";
+	return NULL;
 }
 
 int flmem_published_begin(struct flmem_exchange *x, struct flmem_error *err)
 {
 	struct flmem_published first = {.valid = true}, before = {0};
 	int rc = digest_model(x, &x->model, &first, err);
+	const char *differs;
 
 	if (!rc) {
 		rc = read_published_index(x, 0, &before);
+		differs = rc ? "the list of its files cannot be read" : compare_models(&first, &before);
 		if (rc == -ENOENT)
 			rc = write_index(x, &first, err);
-		else if (rc || !is_same_model(&first, &before))
+		else if (differs)
 			rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
-					     "'%s' has changed since '%s' began with it; name "
-					     "another --state",
-					     x->options->model, x->spool.path);
+					     "'%s' has changed since '%s' began with it (%s); "
+					     "restore it, or name another --state",
+					     x->options->model, x->spool.path, differs);
 	}
 	free(before.files);
 	free(first.files);
