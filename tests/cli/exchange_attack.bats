@@ -210,6 +210,33 @@ limit_descriptors() {
 	echo "$codes"
 }
 
+# The upload is removed while its bytes arrive: the client has not failed, and the server neither.
+@test "an upload whose update is refused or complete meanwhile gets that as the reason" {
+	local file first
+	head -c 3000 /dev/urandom >noise
+	serve --model g.safetensors --clients 2
+	cp a.safetensors slow.safetensors
+	for file in noise a.safetensors; do
+		create c slow.safetensors
+		first=$LOCATION
+		mkfifo "pipe-$file"
+		curl -s -o answer -w '%{http_code}' -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" \
+			-T - "$URL$first" <"pipe-$file" >code 3>&- &
+		sender=$!
+		exec {bytes}>"pipe-$file"
+		head -c 150000 slow.safetensors >&"$bytes"
+		await has_bytes 10000
+		create c "$file"
+		patch 0 "$file"
+		[ "$CODE" = 422 ] || [ "$CODE" = 204 ]
+		exec {bytes}>&-
+		wait "$sender"
+		cat answer
+		[ "$(cat code)" = 409 ]
+		has_line answer 'another file of the update counted or was refused'
+	done
+}
+
 # The aggregation refuses weights whose products would not be exact.
 @test "no weight of a client ends the exchange" {
 	serve --model g.safetensors --clients 2

@@ -31,6 +31,8 @@ LATE = "\n\t/* Not before: a span that begins while this waits for the lock woul
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
+    Fault("gone-is-failed", TRANSFER, "if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {",
+          "if (transfer->error) {", "the reason for an upload that was removed meanwhile", ("cli.exchange_attack/meanwhile",)),
     Fault("special-ends-exchange", UPDATE, "if (!x->needs_each ||", "if (1 ||",
           "refusing a NaN where each update is needed", ("cli.exchange_attack/NaN",)),
     Fault("special-always-refused", "libcore/ops/exchange/check_algorithm.c", "count == 1 ||", "1 ||",

@@ -124,6 +124,13 @@ void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char 
 	refuse_with(request, NULL, detail, &answer);
 }
 
+void flmem_exchange_refuse_gone(struct flmem_http_request *request)
+{
+	flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
+			      "before the upload was complete the round ended, or another file of "
+			      "the update counted or was refused");
+}
+
 void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,
 				const struct flmem_buf *text)
 {

@@ -17,6 +17,9 @@ void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, 
 void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,
 				 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* 409 for a request that works on an upload of which flmem_upload_is_gone() says so. */
+void flmem_exchange_refuse_gone(struct flmem_http_request *request);
+
 /* A document that was printed; 500 if memory was out. */
 void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,
 				const struct flmem_buf *text);

@@ -123,6 +123,7 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	struct flmem_error err = {0};
 	struct flmem_upload *upload;
 	unsigned status = 0;
+	bool gone;
 
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
@@ -136,9 +137,12 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	if (!error)
 		status = flmem_update_finish(x, id, &err);
 	/* Its parts are gone, so the client begins again. */
+	gone = flmem_upload_is_gone(x, id);
 	if (status >= 500)
 		remove_final(x, id);
-	if (error)
+	if (gone)
+		flmem_exchange_refuse_gone(request);
+	else if (error)
 		flmem_exchange_refuse(request, error == ENOSPC ? 507 : 500, NULL,
 				      "the parts could not be assembled: %s", strerror(error));
 	else if (status)

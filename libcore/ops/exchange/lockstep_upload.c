@@ -377,7 +377,10 @@ void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_req
 		}
 	} else {
 		flmem_uploads_let(x, start->id, request);
-		flmem_exchange_refuse(request, 500, NULL, "%s", transfer->error.message);
+		if (flmem_upload_is_gone(x, start->id))
+			flmem_exchange_refuse_gone(request);
+		else
+			flmem_exchange_refuse(request, 500, NULL, "%s", transfer->error.message);
 	}
 	transfer->ended = true;
 	flmem_lockstep_upload_free(transfer);

@@ -300,8 +300,8 @@ static int digest_model(const struct flmem_exchange *x, const struct flmem_input
 }
 
 /* What differs, or NULL. */
-static const char *find_published_difference(const struct flmem_published *a,
-					     const struct flmem_published *b)
+static const char *compare_published(const struct flmem_published *a,
+				     const struct flmem_published *b)
 {
 	if (a->count != b->count)
 		return "another number of files";
@@ -324,7 +324,7 @@ int flmem_published_begin(struct flmem_exchange *x, struct flmem_error *err)
 	if (!rc) {
 		rc = read_published_index(x, 0, &before);
 		differs = rc ? "the list of its files cannot be read"
-			     : find_published_difference(&first, &before);
+			     : compare_published(&first, &before);
 		if (rc == -ENOENT)
 			rc = write_index(x, &first, err);
 		else if (differs)

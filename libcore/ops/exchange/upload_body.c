@@ -85,7 +85,10 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 		free(transfer);
 	}
 	flmem_uploads_let(x, start->id, request);
-	flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
+	if (flmem_upload_is_gone(x, start->id))
+		flmem_exchange_refuse_gone(request);
+	else
+		flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
 	return NULL;
 }
 
@@ -311,8 +314,7 @@ void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *
 	if (upload)
 		flmem_http_request_answer(request, &answer);
 	else
-		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
-				      "the round ended meanwhile; its uploads were removed");
+		flmem_exchange_refuse_gone(request);
 }
 
 /* The upload is complete. What cannot be kept or checked now is not confirmed. */
@@ -332,19 +334,19 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 	unsigned status;
 
 	transfer->error = commit_bytes(transfer);
-	if (transfer->error) {
+	if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {
 		transfer->failure = status_of_errno(transfer->error);
 		refuse_transfer(transfer, request);
 		return;
 	}
-	if (!publish_offset(transfer)) {
-		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
-				      "before the upload was complete the round ended, or another "
-				      "file of the update was refused");
+	if (transfer->error || !publish_offset(transfer)) {
+		flmem_exchange_refuse_gone(request);
 		return;
 	}
 	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
-	if (status)
+	if (status >= 500 && flmem_upload_is_gone(transfer->x, transfer->id))
+		flmem_exchange_refuse_gone(request);
+	else if (status)
 		flmem_exchange_refuse(request, status,
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
 				      err.message);

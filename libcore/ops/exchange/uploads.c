@@ -192,6 +192,16 @@ void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
 	pthread_cond_broadcast(&x->changed);
 }
 
+bool flmem_upload_is_gone(struct flmem_exchange *x, const char *id)
+{
+	bool gone;
+
+	pthread_mutex_lock(&x->lock);
+	gone = !flmem_uploads_find(x, id);
+	pthread_mutex_unlock(&x->lock);
+	return gone;
+}
+
 /* Until `time`, of the monotonic clock. */
 static bool wait_change(struct flmem_exchange *x, const struct timespec *time)
 {
