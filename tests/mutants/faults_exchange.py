@@ -82,7 +82,7 @@ FAULTS = (
           "files that have the name of a part as another one", ("cli.exchange_client/unfinished",)),
     Fault("finished-shards-overwritten", SHARDS, "if (!rc && !is_still_unfinished(shards, output->part))", "if (0)",
           "shards that another process has just completed", ("cli.aggregate_shards/waits for the lock",)),
-    Fault("part-without-journal", SHARDS, "(access(journal, F_OK) == 0 || is_just_begun(shards))", "access(journal, F_OK) == 0",
+    Fault("part-without-journal", SHARDS, "is_just_begun(shards) || ", "",
           "going on after a kill before the journal", ("cli.aggregate_shards/folders of others",)),
     Fault("finishing-writer-unseen", PART, "if (flock(*ret_fd,", "if (flags != O_APPEND && flock(*ret_fd,",
           "a writer that has renamed its part, but not its folder", ("cli.aggregate_concurrent/shards",)),

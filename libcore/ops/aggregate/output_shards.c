@@ -304,6 +304,12 @@ static bool is_just_begun(const struct flmem_output_shards *shards)
 	return lstat(part, &status) < 0 || (S_ISREG(status.st_mode) && !status.st_size);
 }
 
+static int report_just_written(const struct flmem_output_shards *shards, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "another aggregation has just written '%s'",
+			       shards->folder);
+}
+
 /* A folder of another program may have the name of an unfinished one: it has no journal. */
 static int make_unfinished(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
@@ -315,11 +321,17 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	if (errno != EEXIST)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 				       "cannot make '%s'", shards->unfinished);
-	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0)
+	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0) {
+		journal = NULL;
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
+	}
+	/* Another call may put the journal into the empty folder meanwhile. */
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
-	    status.st_uid == geteuid() && (access(journal, F_OK) == 0 || is_just_begun(shards)))
+	    status.st_uid == geteuid() &&
+	    (access(journal, F_OK) == 0 || is_just_begun(shards) || access(journal, F_OK) == 0))
 		return 0;
+	if (lstat(shards->unfinished, &status) < 0 && errno == ENOENT)
+		return report_just_written(shards, err);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not from an unfinished aggregation of this user; remove "
 			       "it, or name another output",
@@ -346,8 +358,9 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 	if (!rc)
 		rc = flmem_part_file_open(output->part, shards->index_path, err);
 	if (!rc && !is_still_unfinished(shards, output->part))
-		rc = flmem_error_set(err, FLMEM_EFAILED, 0,
-				     "another aggregation has just written '%s'", shards->folder);
+		rc = report_just_written(shards, err);
+	if (!rc)
+		rc = check_output_folder(shards, err); /* it may be new since then */
 	for (size_t i = 0; i < shards->count && !rc; i++)
 		rc = flmem_part_file_open_other(output->part, shards->rows[i].name,
 						&shards->files[i].fd, err);

@@ -61,11 +61,11 @@ static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 			       "cannot write '%s.part'", part->place.path);
 }
 
-/* Others may have put a link or a file of theirs into the directory. */
+/* Others may have put a link or a file into the directory. One without a name is finished. */
 static bool is_own_file(int fd, struct stat *ret_status)
 {
 	return fstat(fd, ret_status) == 0 && S_ISREG(ret_status->st_mode) &&
-	       ret_status->st_nlink == 1 && ret_status->st_uid == geteuid();
+	       ret_status->st_nlink <= 1 && ret_status->st_uid == geteuid();
 }
 
 static int open_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
