@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -54,6 +55,9 @@ static void print_statistics(const struct flmem_inspected_tensor *tensor)
 
 	if (tensor->no_statistics)
 		printf("    no statistics: %s\n", tensor->no_statistics);
+	else if (isnan(s->min))
+		printf("    no finite element, %" PRIu64 " NaN, %" PRIu64 " infinite\n", s->nans,
+		       s->infinities);
 	else
 		printf("    min %.6g, max %.6g, mean %.6g, norm %.6g, %" PRIu64 " NaN, %" PRIu64
 		       " infinite\n",

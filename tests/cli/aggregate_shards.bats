@@ -39,6 +39,13 @@ check() {
 	check renamed
 }
 
+@test "too few descriptors for the shards are a failure of the system, and nothing is left" {
+	# shellcheck disable=SC2016 # for the inner shell
+	run_command bash -c 'ulimit -n 64 && exec "$FLMEM" aggregate -o out --shard-size 1 generate:resnet18'
+	assert_error 7 'Too many open files'
+	[ -z "$(ls)" ]
+}
+
 @test "a run that waits for the lock while another one finishes does not touch what that has written" {
 	local model=generate:resnet18
 	touch slow

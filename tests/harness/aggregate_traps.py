@@ -204,6 +204,8 @@ def words():
     assert "shapes, [2] and [3]" in call("diff", "a", "b").stdout
     found = json.loads(call("diff", "--json", "a", "b").stdout)["differing"][0]
     assert found["shapes"] == [[2], [3]] and found["element_index"] is None, found
+    model("none", numpy.nan)
+    assert "    no finite element, 1 NaN, 0 infinite\n" in call("inspect", "--stats", "none").stdout
     put("bad.pt", checkpoints.archive([{"name": "m/data.pkl", "data": b"\x80\x02}q"},
                                        {"name": "m/data/0", "data": b"1234"}]))
     done = call("inspect", "bad.pt")

@@ -17,6 +17,7 @@ SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
 CALL = "libcore/ops/aggregate/aggregate.c"
+IO = "libcore/base/files/io.c"
 CHOOSE = "libcore/ops/aggregate/choose.c"
 RESULT = "libcore/ops/aggregate/result.c"
 CLIPPED = "libcore/aggregate/norm_clipped_mean.c"
@@ -88,6 +89,8 @@ FAULTS = (
           "a writer that has renamed its part, but not its folder", ("cli.aggregate_concurrent/shards",)),
     Fault("no-locks-is-another", PART, "if (sys_errno == EWOULDBLOCK)", "if (1)",
           "file systems without locks", ("cli.aggregate_concurrent/without locks",)),
+    Fault("lack-is-usage", IO, "if (sys_errno == failures[i])", "if (0 && sys_errno == failures[i])",
+          "failures of the system as such", ("cli.aggregate_shards/too few descriptors",)),
     Fault("overtaken-round", CALL, "rc = flmem_state_check(&call->state, err);", "(void)flmem_state_check;",
           "the state of a round that another process has just written", ("cli.aggregate_concurrent/overtaken",)),
     Fault("infinite-median", CLIPPED, "if (isinf(norm))", "if (0)",

@@ -152,3 +152,13 @@ int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", path);
 	return flmem_file_place_write(&place, bytes, length, mode, replace, err);
 }
+
+int flmem_io_open_code(int sys_errno)
+{
+	static const int failures[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, EIO, ENOMEM, ESTALE};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(failures); i++)
+		if (sys_errno == failures[i])
+			return FLMEM_EFAILED;
+	return sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE;
+}

@@ -12,6 +12,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/files/io.h"
 #include "base/text/url.h"
 #include "model/shards.h"
 #include "net/http.h"
@@ -148,11 +149,7 @@ static int take_offsets(struct flmem_input *input, const struct flmem_layout *la
 
 static int report_unreadable(const char *path, struct flmem_error *err)
 {
-	return flmem_error_set(err,
-			       errno == EACCES	 ? FLMEM_EPERM
-			       : errno == EMFILE ? FLMEM_EFAILED
-						 : FLMEM_EUSAGE,
-			       errno, "cannot read '%s'", path);
+	return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'", path);
 }
 
 /* Adds the tensors of the next file of several to the list. */

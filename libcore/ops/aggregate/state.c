@@ -176,8 +176,8 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0)
-		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "cannot read '%s'", state->path);
+		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+				       state->path);
 	state->exists = true;
 	rc = flmem_safetensors_read(FLMEM_SOURCE_FD(fd), state->path, &list, err);
 	return rc ? rc : check_notes(state, &list, round, request, err);
