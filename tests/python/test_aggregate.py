@@ -88,6 +88,10 @@ class Aggregate(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(*arguments)
         for options, words in (({"nan": "maybe"}, "choose from"), ({"threads": -1}, "invalid threads"),
+                               ({"trim": 0, "algorithm": "trimmed-mean"}, "invalid trim 0; expected more than 0"),
+                               ({"clip_norm": 0.0, "algorithm": "norm-clipped-mean"}, "invalid clip_norm 0.0"),
+                               ({"server_rate": 0, "algorithm": "fedadam"}, "invalid server_rate 0"),
+                               ({"tau": 0, "algorithm": "fedadam"}, "invalid tau 0"),
                                ({"algorithm": "x"}, "unknown algorithm 'x'; choose from fedavg, .*, bulyan$")):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(self.inputs, None, self.out, **options)

@@ -56,22 +56,31 @@ def _real(value: Optional[float]) -> Any:
     return None if value is None else ctypes.pointer(ctypes.c_double(value))
 
 
+def _positive(name: str, value: Optional[float]) -> float:
+    """The library takes 0 for its default, which somebody who says 0 does not mean."""
+    if value is None:
+        return 0
+    if value == 0:
+        raise ValueError(f"invalid {name} {value}; expected more than 0, or None for the default")
+    return value
+
+
 def aggregate(
     inputs: Sequence[Path],
     weights: Optional[Sequence[float]],
     out: Path,
     *,
     algorithm: str = "fedavg",
-    trim: float = 0,
+    trim: Optional[float] = None,
     base: Optional[Path] = None,
-    clip_norm: float = 0,
+    clip_norm: Optional[float] = None,
     hostile: int = 0,
     keep: int = 0,
     state: Optional[Path] = None,
-    server_rate: float = 0,
+    server_rate: Optional[float] = None,
     beta1: Optional[float] = None,
     beta2: Optional[float] = None,
-    tau: float = 0,
+    tau: Optional[float] = None,
     nan: str = "reject",
     non_float: str = "equal",
     chunk_bytes: int = 0,
@@ -98,8 +107,8 @@ def aggregate(
         progress: called about five times a second in the calling thread with the bytes that are done
             and all bytes; returns False to stop. What it raises stops the call, too.
 
-    The other arguments are the options of the command of the same names; 0 and None stand for their
-    defaults.
+    The other arguments are the options of the command of the same names; None, and 0 for whole numbers,
+    stand for their defaults.
 
     Returns:
         The object that ``flmem aggregate --json`` prints.
@@ -124,16 +133,16 @@ def aggregate(
         input_count=len(paths),
         weights=None if weights is None else (ctypes.c_double * len(paths))(*weights),
         algorithm=algorithm.encode(),
-        trim=trim,
+        trim=_positive("trim", trim),
         base=path_bytes(base),
-        clip_norm=clip_norm,
+        clip_norm=_positive("clip_norm", clip_norm),
         hostile=hostile,
         keep=keep,
         state=path_bytes(state),
-        server_rate=server_rate,
+        server_rate=_positive("server_rate", server_rate),
         beta1=_real(beta1),
         beta2=_real(beta2),
-        tau=tau,
+        tau=_positive("tau", tau),
         nan=_choice("nan", nan, _NAN),
         non_float=_choice("non_float", non_float, _NON_FLOAT),
         chunk_bytes=chunk_bytes,

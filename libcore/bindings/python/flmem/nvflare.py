@@ -61,10 +61,10 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
         exclude_vars: Optional[str] = None,
         nan: str = "reject",
         non_float: str = "round",
-        trim: float = 0,
+        trim: Optional[float] = None,
         hostile: int = 0,
         keep: int = 0,
-        clip_norm: float = 0,
+        clip_norm: Optional[float] = None,
         directory: Optional[str] = None,
     ) -> None:
         super().__init__()
