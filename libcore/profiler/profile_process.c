@@ -8,6 +8,7 @@
 #include "proc/process.h"
 #include "proc/scan.h"
 #include "proc/status.h"
+#include "proc/time_namespace.h"
 #include "profiler/profile_file.h"
 
 /* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
@@ -39,18 +40,20 @@ static bool is_sampled_process(const struct flmem_profile_header *header)
 
 	return header->pid && header->pid <= INT32_MAX &&
 	       flmem_process_open((pid_t)header->pid, &process, NULL) == 0 &&
-	       process.start_time == header->start_time_ticks && flmem_process_alive(&process) &&
-	       has_sampler(&process);
+	       flmem_time_namespace_is_start(&process, header->start_time_ticks) &&
+	       flmem_process_alive(&process) && has_sampler(&process);
 }
 
-static bool has_process_id(pid_t pid, uint32_t inner)
+static bool has_process_id(pid_t pid, const struct flmem_profile_header *header)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	struct flmem_status status;
 
 	return flmem_process_open(pid, &process, NULL) == 0 &&
 	       flmem_status_read(&process, &status, NULL) == 0 && !status.ns_pid.unknown &&
-	       status.ns_pid.value == inner && has_sampler(&process);
+	       status.ns_pid.value == header->pid &&
+	       flmem_time_namespace_is_start(&process, header->start_time_ticks) &&
+	       has_sampler(&process);
 }
 
 /* In a container that is seen from its host. */
@@ -62,9 +65,7 @@ static bool is_contained_process(const struct flmem_profile_header *header)
 	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
 		return false;
 	for (size_t i = 0; i < scan.count; i++)
-		if (scan.rows[i].start_time == header->start_time_ticks &&
-		    flmem_scan_row_runs(&scan.rows[i]) &&
-		    has_process_id(scan.rows[i].pid, header->pid))
+		if (flmem_scan_row_runs(&scan.rows[i]) && has_process_id(scan.rows[i].pid, header))
 			return true;
 	return false;
 }

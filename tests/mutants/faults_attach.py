@@ -15,6 +15,7 @@ PREPARE = "libcore/ops/profile/prepare.c"
 THREADS = "libcore/ops/profile/attached_threads.c"
 ROOM = "libcore/ops/profile/attached.c"
 PLACE = "libcore/ops/profile/profile_place.c"
+CLOCK = "libcore/proc/time_namespace.c"
 GROUP_ROOM = "libcore/proc/limits/group_room.c"
 LISTENER = "libcore/preload/sampler/listener.c"
 SOCKET = "libcore/ops/profile/attached_socket.c"
@@ -47,6 +48,9 @@ FAULTS = (
           "blocks that change below overlayfs", ("cli.profile_places/over btrfs",)),
     Fault("profile-unknown-place", PLACE, "\treturn UNKNOWN_KIND;", "\treturn NULL;",
           "file systems that are not known", ("cli.profile_places/does not know",)),
+    Fault("profile-own-clock", CLOCK, "if (ticks == process->start_time)\n\t\treturn true;",
+          "return ticks == process->start_time;",
+          "that a process in a time namespace has another start time", ("unit.test_time_namespace",)),
     Fault("attach-reads-kernel-files", "libcore/proc/process.c",
           "return is_plain_file(seen) ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",
           "return is_plain_file(seen) || 1 ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;",

@@ -26,6 +26,7 @@
 #include "ops/profile/profile_place.h"
 #include "proc/files/fs_user.h"
 #include "proc/status.h"
+#include "proc/time_namespace.h"
 
 #define CREATE_TIMEOUT_US 20000000U /* of all blocks, on a slow disk */
 #define WORDS_MAX	  256U
@@ -422,7 +423,7 @@ bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const
 		return fd == -ENOENT;
 	return fstat(fd, &status) < 0 || !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
 	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
-	       header.start_time_ticks != process->start_time ||
+	       !flmem_time_namespace_is_start(process, header.start_time_ticks) ||
 	       (uint64_t)status.st_size < header.file_size ||
 	       (is_detached && header.phase != FLMEM_PROFILE_ENDED);
 }

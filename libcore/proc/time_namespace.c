@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/time_namespace.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files/io.h"
+#include "base/text/buf.h"
+#include "proc/process.h"
+
+#define OFFSETS_MAX 4096U
+#define SECOND_NS   INT64_C(1000000000)
+
+struct boot_offset {
+	int64_t seconds, nanoseconds;
+};
+
+/* Lines "CLOCK SECONDS NANOSECONDS". False before Linux 5.6. */
+static bool read_boot_offset(int directory, const char *path, struct boot_offset *ret_offset)
+{
+	static const char name[] = "boottime";
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char *at, *end;
+
+	if (flmem_io_read_file_at(directory, path, OFFSETS_MAX, &text))
+		return false;
+	at = strstr(text.data, name);
+	if (!at)
+		return false;
+	ret_offset->seconds = strtoll(at + strlen(name), &end, 10);
+	ret_offset->nanoseconds = strtoll(end, &at, 10);
+	return at != end && llabs(ret_offset->nanoseconds) < SECOND_NS &&
+	       llabs(ret_offset->seconds) < INT64_MAX / SECOND_NS;
+}
+
+bool flmem_time_namespace_is_start(const struct flmem_process *process, uint64_t ticks)
+{
+	const int64_t rate = sysconf(_SC_CLK_TCK);
+	struct boot_offset inner, own;
+	int64_t part, shift;
+
+	if (ticks == process->start_time)
+		return true;
+	if (!read_boot_offset(process->dirfd, "timens_offsets", &inner) ||
+	    !read_boot_offset(AT_FDCWD, "/proc/self/timens_offsets", &own))
+		return false;
+	part = (inner.nanoseconds - own.nanoseconds + SECOND_NS) * rate;
+	shift = (inner.seconds - own.seconds - 1) * rate + part / SECOND_NS;
+	ticks -= process->start_time + (uint64_t)shift;
+	/* Of what is less than a tick, the start had a part, too. */
+	return ticks == 0 || (ticks == 1 && part % SECOND_NS != 0);
+}
