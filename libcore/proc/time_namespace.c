@@ -2,12 +2,12 @@
 #include "proc/time_namespace.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/files/io.h"
 #include "base/text/buf.h"
+#include "base/text/text.h"
 #include "proc/process.h"
 
 #define OFFSETS_MAX 4096U
@@ -17,22 +17,36 @@ struct boot_offset {
 	int64_t seconds, nanoseconds;
 };
 
+static bool read_signed_number(const char **at, int64_t *ret_number)
+{
+	uint64_t number;
+	bool is_negative;
+
+	*at += strspn(*at, " ");
+	is_negative = **at == '-';
+	*at += is_negative;
+	if (!flmem_text_read_digits(at, &number) || number >= (uint64_t)(INT64_MAX / SECOND_NS))
+		return false;
+	*ret_number = is_negative ? -(int64_t)number : (int64_t)number;
+	return true;
+}
+
 /* Lines "CLOCK SECONDS NANOSECONDS". False before Linux 5.6. */
 static bool read_boot_offset(int directory, const char *path, struct boot_offset *ret_offset)
 {
 	static const char name[] = "boottime";
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	char *at, *end;
+	const char *at;
 
 	if (flmem_io_read_file_at(directory, path, OFFSETS_MAX, &text))
 		return false;
 	at = strstr(text.data, name);
 	if (!at)
 		return false;
-	ret_offset->seconds = strtoll(at + strlen(name), &end, 10);
-	ret_offset->nanoseconds = strtoll(end, &at, 10);
-	return at != end && llabs(ret_offset->nanoseconds) < SECOND_NS &&
-	       llabs(ret_offset->seconds) < INT64_MAX / SECOND_NS;
+	at += strlen(name);
+	return read_signed_number(&at, &ret_offset->seconds) &&
+	       read_signed_number(&at, &ret_offset->nanoseconds) &&
+	       ret_offset->nanoseconds < SECOND_NS && ret_offset->nanoseconds > -SECOND_NS;
 }
 
 bool flmem_time_namespace_is_start(const struct flmem_process *process, uint64_t ticks)
