@@ -16,6 +16,10 @@ teardown() {
 	exchange_teardown
 }
 
+has_tracer() {
+	! grep -q '^TracerPid:[[:space:]]*0$' "/proc/$SERVER/status"
+}
+
 has_bytes() {
 	[ "$(cat state/uploads/*.data 2>/dev/null | wc -c)" -ge "$1" ]
 }
@@ -235,6 +239,54 @@ limit_descriptors() {
 		[ "$(cat code)" = 409 ]
 		has_line answer 'another file of the update counted or was refused'
 	done
+}
+
+is_placed() {
+	[ -e "state/rounds/0/updates/c/$1" ]
+}
+
+# Four files of an update that has three: the one that is too many was removed after the check had seen it.
+@test "a file beyond those of an update, while that is checked, takes nothing from it" {
+	local name tracer sender index=model.safetensors.index.json locations=()
+	command -v strace >/dev/null || skip "needs strace"
+	mv a.safetensors m.safetensors
+	sed 's/layer.weight/layer.height/' m.safetensors >n.safetensors
+	echo '{"weight_map": {"layer.weight": "m.safetensors", "layer.height": "n.safetensors"}}' >"$index"
+	mkdir model && cp m.safetensors n.safetensors "$index" model
+	echo more >more
+	serve --model model --clients 2
+	strace -f -q -o trace -e trace=renameat,pread64 -e inject=renameat:delay_exit=1500000 \
+		-e inject=pread64:delay_enter=700000 -p "$SERVER" 3>&- &
+	tracer=$!
+	await has_tracer
+	for name in m.safetensors n.safetensors more "$index"; do
+		create c "$name" 0 "files $(base64_of 3)"
+		assert_code 201
+		locations+=("$LOCATION")
+	done
+	for name in m n; do
+		LOCATION=${locations[0]}
+		patch 0 "$name.safetensors"
+		assert_code 204
+		locations=("${locations[@]:1}")
+	done
+	curl -s -o more.answer -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T more \
+		"$URL${locations[0]}" 3>&- &
+	sender=$!
+	await is_placed more
+	LOCATION=${locations[1]}
+	patch 0 "$index"
+	# Neither request has failed, and the round has what was checked.
+	kill "$tracer"
+	wait "$tracer" "$sender" || true
+	for name in m.safetensors n.safetensors "$index"; do
+		push d "$name" 0 "files $(base64_of 3)"
+		create c "$name" 0 "files $(base64_of 3)"
+		[ "$CODE" != 201 ] || patch 0 "$name"
+	done
+	await_server
+	[ "$CODE" -eq 0 ]
+	"$FLMEM" aggregate diff "$(cat served)" model
 }
 
 # The aggregation refuses weights whose products would not be exact.

@@ -200,20 +200,20 @@ static int check_digest(struct flmem_exchange *x, const char *id,
 	return rc;
 }
 
-static int place_file(const struct flmem_exchange *x, const char *id,
-		      const struct flmem_upload_record *record)
+/*
+ * With the lock: what is in the folder of an update while it is checked is what counts, so a file
+ * more must not come and go meanwhile. `client` is that folder. Negative errno.
+ */
+static int place_file(struct flmem_exchange *x, struct flmem_upload *upload, int client)
 {
-	const struct flmem_tus_metadata *m = &record->metadata;
-	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
 	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
 
 	if (client < 0)
 		return client;
-	snprintf(name, sizeof(name), "%s.data", id);
-	if (renameat(x->spool.uploads, name, client, m->filename) < 0)
+	snprintf(name, sizeof(name), "%s.data", upload->id);
+	if (renameat(x->spool.uploads, name, client, upload->record.metadata.filename) < 0)
 		return -errno;
-	flmem_file_place_sync(client);
-	flmem_file_place_sync(x->spool.uploads);
+	upload->placed = true;
 	return 0;
 }
 
@@ -340,29 +340,26 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 			 const struct flmem_upload_record *record, const struct update_key *key,
 			 int *ret_error)
 {
+	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, key->round, key->client);
 	struct flmem_upload *upload;
-	bool last = false, settled, placed;
+	bool last = false, settled;
 
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
-	placed = upload && upload->placed;
-	pthread_mutex_unlock(&x->lock);
-	*ret_error = !upload ? -ENOENT : placed ? 0 : place_file(x, id, record);
-	if (*ret_error)
-		return false;
-	pthread_mutex_lock(&x->lock);
-	upload = flmem_uploads_find(x, id);
 	settled = is_update_settled(x, key);
-	if (upload)
-		upload->placed = true;
-	/* This one does not belong to the update. */
-	if (upload && !placed && settled)
-		flmem_uploads_remove(x, upload);
-	else if (upload)
-		last = !settled && count_placed(x, key) == record->metadata.files;
+	*ret_error = upload ? 0 : -ENOENT;
+	if (upload && !upload->placed && settled)
+		flmem_uploads_remove(x, upload); /* It does not belong to the update. */
+	else if (upload && !upload->placed)
+		*ret_error = place_file(x, upload, client);
+	if (!*ret_error && !settled)
+		last = count_placed(x, key) == record->metadata.files;
 	if (last)
 		mark_update(x, key, true, false);
 	pthread_mutex_unlock(&x->lock);
+	if (client >= 0)
+		flmem_file_place_sync(client);
+	flmem_file_place_sync(x->spool.uploads);
 	return last;
 }
 
