@@ -289,6 +289,35 @@ is_placed() {
 	"$FLMEM" aggregate diff "$(cat served)" model
 }
 
+# Reading all of it to compare its SHA-256 takes longer than sending another file: strace sees to it.
+@test "a wrong SHA-256 of another file takes nothing from a complete update" {
+	local tracer sender wrong
+	command -v strace >/dev/null || skip "needs strace"
+	wrong=$(printf 0%.0s {1..64})
+	cp a.safetensors other
+	serve --model g.safetensors --clients 2
+	strace -f -q -o trace -e trace=pread64 -e inject=pread64:delay_enter=3000000:when=1 -p "$SERVER" 3>&- &
+	tracer=$!
+	await has_tracer
+	create c other 0 "sha256 $(base64_of "$wrong")"
+	assert_code 201
+	curl -s -o refused -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T other \
+		"$URL$LOCATION" 3>&- &
+	sender=$!
+	await grep -q pread64 trace
+	push c a.safetensors
+	assert_code 204
+	wait "$sender"
+	kill "$tracer"
+	wait "$tracer" || true
+	cat refused
+	push d a.safetensors
+	assert_code 204
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors a.safetensors
+}
+
 # The aggregation refuses weights whose products would not be exact.
 @test "no weight of a client ends the exchange" {
 	serve --model g.safetensors --clients 2

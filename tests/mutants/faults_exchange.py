@@ -32,6 +32,8 @@ LATE = "\n\t/* Not before: a span that begins while this waits for the lock woul
 HTTP = "libcore/serve/http_server.c"
 
 FAULTS = (
+    Fault("file-refuses-update", UPDATE, "if (!is_update_settled(x, key))\n\t\treturn refuse_update",
+          "if (1)\n\t\treturn refuse_update", "keeping an update beside a refused file", ("cli.exchange_attack/wrong",)),
     Fault("gone-is-failed", TRANSFER, "if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {",
           "if (transfer->error) {", "the reason for an upload that was removed meanwhile", ("cli.exchange_attack/meanwhile",)),
     Fault("special-ends-exchange", UPDATE, "if (!x->needs_each ||", "if (1 ||",

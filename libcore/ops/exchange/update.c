@@ -363,6 +363,19 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	return last;
 }
 
+/* Alone, if the update is being checked or counts without it. With the lock. */
+static unsigned refuse_file(struct flmem_exchange *x, const char *id, const struct update_key *key,
+			    const struct flmem_error *err)
+{
+	struct flmem_upload *upload = flmem_uploads_find(x, id);
+
+	if (!is_update_settled(x, key))
+		return refuse_update(x, key, err);
+	if (upload && !upload->placed)
+		flmem_uploads_remove(x, upload);
+	return 422;
+}
+
 static unsigned finish_file(struct flmem_exchange *x, const char *id,
 			    const struct flmem_upload_record *record, struct flmem_error *err)
 {
@@ -373,7 +386,7 @@ static unsigned finish_file(struct flmem_exchange *x, const char *id,
 	memcpy(key.client, record->metadata.client, sizeof(key.client));
 	if (rc == FLMEM_EUSAGE) {
 		pthread_mutex_lock(&x->lock);
-		status = refuse_update(x, &key, err);
+		status = refuse_file(x, id, &key, err);
 		pthread_mutex_unlock(&x->lock);
 		return status;
 	}
