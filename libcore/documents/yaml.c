@@ -171,6 +171,18 @@ static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
 	reader->key_place.end = reader->cursor->at;
 }
 
+/* A plain scalar without a tag, or any with one of YAML's own for what is no string: !!int "5". */
+static bool is_resolved(const yaml_event_t *event)
+{
+	static const char *const tags[] = {YAML_INT_TAG, YAML_BOOL_TAG, YAML_NULL_TAG, NULL};
+	const char *tag = (const char *)event->data.scalar.tag;
+
+	if (tag)
+		return flmem_text_is_one_of(tag, tags);
+	return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	       event->data.scalar.plain_implicit;
+}
+
 static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node;
@@ -189,8 +201,7 @@ static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
 		return;
 	node->kind = FLMEM_NODE_STRING;
 	node->text = text;
-	if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-	    event->data.scalar.plain_implicit)
+	if (is_resolved(event))
 		node->kind = resolve_plain(reader->cursor, text, &node->text);
 	add_anchor(reader, event->data.scalar.anchor, node);
 	move_to(reader, &event->end_mark);

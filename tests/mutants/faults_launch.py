@@ -18,4 +18,9 @@ FAULTS = (
           "export of a name that is a variable", WRAPPED),
     Fault("launch-own-text", SHELL, "!is_own_text(scan, text)", "(is_own_text(scan, text) || 1)",
           "eval of a command that is in the script", WRAPPED),
+    Fault("launch-yaml-boolean", "libcore/frameworks/launch/launch_containers.c",
+          "value->kind == FLMEM_NODE_BOOL && strchr", "value->kind == FLMEM_NODE_LIST && strchr",
+          "a boolean of YAML that Compose takes for a text", WRAPPED),
+    Fault("yaml-tag", "libcore/documents/yaml.c", "\t\treturn flmem_text_is_one_of(tag, tags);",
+          "\t\treturn 0 && flmem_text_is_one_of(tag, tags);", "a tag of YAML", ("unit.test_document",)),
 )

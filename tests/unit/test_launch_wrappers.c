@@ -86,12 +86,33 @@ static void units_run_scripts_too(void **state)
 	assert_true(row_is_right("a.service", &unset));
 }
 
+#define SERVICE(value)                                        \
+	"services:\n  a:\n    image: x\n    command: " CLIENT \
+	"    environment:\n      MALLOC_ARENA_MAX: 2\n"       \
+	"      NVFLARE_CUDA_EMPTY_CACHE: " value "\n"
+
+/* Compose passes on "yes", which YAML 1.1 reads as true. */
+static void booleans_of_yaml_may_be_texts(void **state)
+{
+	static const struct file_row rows[] = {
+		{"compose.yaml", {UNCLEAR, SERVICE("yes"), 1, "only when the file runs"}},
+		{"compose.yaml", {UNCLEAR, SERVICE("Off"), 1, "only when the file runs"}},
+		{"compose.yaml", {UNCLEAR, SERVICE("true"), 0, NULL}},
+		{"compose.yaml", {"NVF-ENV-CUDA-LITERAL", SERVICE("'yes'"), 1, NULL}},
+		{"compose.yaml", {"NVF-ENV-CUDA-LITERAL", SERVICE("true"), 0, NULL}},
+	};
+
+	(void)state;
+	assert_true(files_are_right(rows, FLMEM_ARRAY_SIZE(rows)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_command_does_not_show_is_a_doubt),
 		cmocka_unit_test(other_commands_are_none),
 		cmocka_unit_test(units_run_scripts_too),
+		cmocka_unit_test(booleans_of_yaml_may_be_texts),
 	};
 
 	return cmocka_run_group_tests_name("launch_wrappers", tests, NULL, NULL);

@@ -139,6 +139,15 @@ static bool is_pair(const struct flmem_node *entry)
 	       first->next->kind != FLMEM_NODE_LIST && first->next->kind != FLMEM_NODE_MAP;
 }
 
+/* "yes" and "off" are booleans for YAML 1.1, and texts for Compose. */
+static bool is_read_differently(const struct flmem_launches *launches,
+				const struct flmem_node *value)
+{
+	const char *text = launches->text ? launches->text + value->place.start : "";
+
+	return value->kind == FLMEM_NODE_BOOL && strchr("yYnNoO", *text);
+}
+
 static void read_yaml_variable(const struct flmem_node *entry, struct flmem_launches *launches,
 			       int launch)
 {
@@ -162,7 +171,9 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 	} else if (entry->key) { /* NAME: VALUE */
 		known = flmem_launch_variable_name(entry->key, strlen(entry->key));
 		value = entry;
-		text = entry->kind == FLMEM_NODE_NULL ? NULL : entry->text;
+		text = entry->kind == FLMEM_NODE_NULL || is_read_differently(launches, entry)
+			       ? NULL
+			       : entry->text;
 	} else {
 		known = name ? flmem_launch_variable_name(name, strlen(name)) : NULL;
 		text = value ? value->text : NULL;
