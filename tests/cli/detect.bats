@@ -78,6 +78,16 @@ assert_identity() {
 	assert_value '"flare.init()" in p["settings"]["NVFLARE_CLIENT_MEMORY_GC_ROUNDS"]["note"]' True
 }
 
+@test "settings of an allocator that is not in the process are shown so" {
+	LD_PRELOAD=/nonexistent/libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:0 start_python
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	assert_output 'libjemalloc.so.2 \(environment; not loaded: no jemalloc was found in the process\)'
+	detect_json --pid "$VICTIM"
+	assert_schema detect
+	assert_value '"nothing reads it" in p["settings"]["MALLOC_CONF"]["note"]' True
+}
+
 @test "one process: allocator, memory, python, settings, limit" {
 	MALLOC_ARENA_MAX=2 PYTORCH_ALLOC_CONF=expandable_segments:True start_python
 	flmem detect --pid "$VICTIM"

@@ -18,6 +18,13 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("setting-unread", "libcore/ops/detect/detect_settings.c", "\t\t\treturn row->unread;", "\t\t\tcontinue;",
+          "a setting of an allocator that is not there", ("unit.test_detect_settings",)),
+    Fault("setting-unloaded", "libcore/ops/detect/detect_settings.c", "\t\tif (entry)", "\t\tif (entry && 0)",
+          "a preloaded allocator that is not there", ("unit.test_detect_settings",)),
+    Fault("setting-unknown", "libcore/ops/detect/detect_settings.c",
+          "report->allocators_unknown || !report->allocator_count", "0",
+          "settings where the allocators are not known", ("unit.test_detect_settings",)),
     Fault("part-beside-a-part", TRIM, " || job->unfinished))", "))",
           "a part whose calls have not ended: no other thread is borrowed then",
           ("unit.test_trim_parts",)),

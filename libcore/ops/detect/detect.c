@@ -14,6 +14,7 @@
 #include "frameworks/framework.h"
 #include "ops/detect/detect_argv_env.h"
 #include "ops/detect/detect_python.h"
+#include "ops/detect/detect_settings.h"
 #include "ops/detect/memory_classes.h"
 #include "ops/detect/verdict.h"
 #include "ops/target/madv_free.h"
@@ -413,6 +414,8 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 	flmem_allocators_find(&view, &found.allocators);
 	found.has_python = flmem_cpython_find(&view, &found.python);
 	rc = read_allocators(session, &view, &found, report);
+	if (!rc)
+		flmem_detect_note_settings(report);
 	if (!rc && !session->options.skip_heap)
 		report->memory.madv_free_bytes =
 			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
