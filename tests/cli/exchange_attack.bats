@@ -253,13 +253,13 @@ is_placed() {
 	sed 's/layer.weight/layer.height/' m.safetensors >n.safetensors
 	echo '{"weight_map": {"layer.weight": "m.safetensors", "layer.height": "n.safetensors"}}' >"$index"
 	mkdir model && cp m.safetensors n.safetensors "$index" model
-	echo more >more
+	echo extra >extra
 	serve --model model --clients 2
 	strace -f -q -o trace -e trace=renameat,pread64 -e inject=renameat:delay_exit=1500000 \
 		-e inject=pread64:delay_enter=700000 -p "$SERVER" 3>&- &
 	tracer=$!
 	await has_tracer
-	for name in m.safetensors n.safetensors more "$index"; do
+	for name in m.safetensors n.safetensors extra "$index"; do
 		create c "$name" 0 "files $(base64_of 3)"
 		assert_code 201
 		locations+=("$LOCATION")
@@ -270,10 +270,10 @@ is_placed() {
 		assert_code 204
 		locations=("${locations[@]:1}")
 	done
-	curl -s -o more.answer -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T more \
+	curl -s -o extra.answer -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T extra \
 		"$URL${locations[0]}" 3>&- &
 	sender=$!
-	await is_placed more
+	await is_placed extra
 	LOCATION=${locations[1]}
 	patch 0 "$index"
 	# Neither request has failed, and the round has what was checked.
