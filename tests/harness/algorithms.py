@@ -362,6 +362,9 @@ def states():
     message = run("--resume", *first, status=2)["error"]["message"]
     assert "round 1 is complete" in message, message
     good = aggregations.content("state.safetensors")
+    tensors.write("other.safetensors", {"w": ("F32", numpy.ones(3, "f4"))})
+    refused("'state.safetensors' is not the state of this model: 'other.safetensors' has no tensor 'model.embed.weight', "
+            "which 'state.safetensors' has", *adam, "other.safetensors")
     refused("is not a state of 'fedyogi'", "-a", "fedyogi", "--state", "state.safetensors", *names)
     refused("is not a state of 'fedadam'", "-a", "fedadam", "--state", "base.safetensors", *names)
     tensors.write("other.safetensors", {"w": ("F32", numpy.ones(3, "f4"))})

@@ -180,6 +180,7 @@ static int open_state(struct flmem_aggregate_call *call, struct flmem_error *err
 	const struct flmem_aggregate_request *request = call->request;
 	struct flmem_combination *combination = &call->run.combination;
 	const struct flmem_state_round round = {
+		.model = call->inputs[0].path,
 		.algorithm = flmem_algorithm_name(combination->algorithm),
 		.request = flmem_aggregate_call_request_print(call),
 		.resume = request->resume,
@@ -566,7 +567,6 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 		.ended = is_run_cancelled,
 		.context = &call,
 	};
-
 	flmem_buf_init(&call.layout.header);
 	flmem_buf_init(&call.output.text);
 	flmem_run_locks_init(&call.run);

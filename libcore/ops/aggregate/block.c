@@ -112,7 +112,9 @@ static int report_special(const struct block *block, const struct span *span,
 			"omit that input with --nan skip-client, or use --nan propagate",
 			block->run->inputs[i]->path, shown, (unsigned long long)element);
 	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "the result is infinite though no input is");
+	return flmem_error_set(
+		err, FLMEM_EUSAGE, 0, "the result is infinite or NaN though no input is%s",
+		block->run->state ? "; the state has such a number, or the step is too large" : "");
 }
 
 static int handle_special(const struct block *block, const struct span *span,

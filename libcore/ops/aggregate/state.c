@@ -227,7 +227,11 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 				       "the format allows: too many tensors",
 				       path, FLMEM_SAFETENSORS_HEAD_MAX);
 	find_state_places(state);
-	return state->exists ? flmem_input_open(path, path, &state->layout, &state->input, err) : 0;
+	if (state->exists)
+		rc = flmem_input_open(path, round->model, &state->layout, &state->input, err);
+	return rc == FLMEM_EUSAGE
+		       ? flmem_error_prefix(err, rc, "'%s' is not the state of this model", path)
+		       : rc;
 }
 
 int flmem_state_check(const struct flmem_state *state, struct flmem_error *err)
