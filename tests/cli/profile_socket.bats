@@ -401,6 +401,28 @@ time.sleep(1000)'
 	assert_victim_unharmed
 }
 
+@test "functions of the program that have the names of POSIX are not called" {
+	start_victim "$FLMEM" start --profile-socket --role client -- "$FLMEM_VICTIMS/sampled/own_names"
+	attach --json
+	assert_way socket
+	detach --json
+	assert_way socket
+	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "$(cat "$VICTIM_LOG")"
+	alive "$VICTIM"
+}
+
+@test "a program with much thread-local data is attached to, and lives" {
+	local bytes
+	for bytes in 253000 254500 2000000; do
+		start_victim "$FLMEM" start --profile-socket --role client -- "$FLMEM_VICTIMS/sampled/thread_data_$bytes"
+		attach --json
+		assert_way socket
+		detach --json
+		assert_way socket
+		alive "$VICTIM"
+	done
+}
+
 @test "of two flmem at once one attaches" {
 	start_listening
 	local i pids=() good=0

@@ -282,7 +282,7 @@ static bool is_own_profile(struct flmem_profile_header *header, int fd)
 	    header->file_size < FLMEM_PROFILE_LIMIT_MIN ||
 	    header->file_size > FLMEM_PROFILE_LIMIT_MAX || !header->interval_bytes ||
 	    header->interval_bytes > FLMEM_PROFILE_INTERVAL_MAX || fstat(fd, &status) < 0 ||
-	    !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+	    !S_ISREG(status.st_mode) || status.st_uid != (uid_t)syscall(SYS_geteuid) ||
 	    (uint64_t)status.st_size != header->file_size)
 		return false;
 	memcpy(section, header->section, sizeof(header->section));

@@ -8,11 +8,15 @@
  * inherits it. So a child of fork() has neither the thread nor the socket; a program that is
  * executed makes its own. Its signals are blocked, by the C library's function: that keeps those of
  * setuid(), which the C library sends to all threads.
+ *
+ * A program in C may have functions named bind, send or kill, which would be called in place of the
+ * C library's: what POSIX adds to the names of C is asked of the kernel.
  */
 #include "preload/sampler/prepared.h"
 
 #ifdef SAMPLER_HIDES_HOOKS
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -37,7 +41,7 @@
 #define CLOSE_RANGE_UNSHARE 2U
 #endif
 
-#define LISTENER_STACK ((size_t)256 << 10) /* has the thread-local data of all libraries, too */
+#define LISTENER_STACK ((size_t)256 << 10) /* an order takes some KiB */
 #define LISTENER_QUEUE 4
 #define START_WAIT_S   2
 /* A client that sends nothing holds others up for so long. */
@@ -99,6 +103,26 @@ static size_t append_listener_number(char *out, size_t size, size_t at, unsigned
 	return append_listener_text(out, size, at, digits + first);
 }
 
+static uid_t ask_user(void)
+{
+	return (uid_t)syscall(SYS_geteuid);
+}
+
+static uint32_t ask_process(void)
+{
+	return (uint32_t)syscall(SYS_getpid);
+}
+
+static bool read_listener_status(const char *path, int flags, struct stat *ret_status)
+{
+	return syscall(SYS_newfstatat, AT_FDCWD, path, ret_status, flags) == 0;
+}
+
+static void remove_listener_name(int directory, const char *name)
+{
+	syscall(SYS_unlinkat, directory, name, 0);
+}
+
 /* All of it fits: three numbers of at most 20 digits. */
 static void name_listener(void)
 {
@@ -107,13 +131,13 @@ static void name_listener(void)
 	size_t at;
 
 	at = append_listener_text(out, size, 0, FLMEM_SAMPLER_SOCKET_DIRECTORY);
-	at = append_listener_number(out, size, at, geteuid());
+	at = append_listener_number(out, size, at, ask_user());
 	listener_place.directory = at;
 	at = append_listener_text(out, size, at, "/" FLMEM_SAMPLER_SOCKET_NAME);
 	at = append_listener_number(out, size, at, listener_place.namespace);
 	at = append_listener_text(out, size, at, "-");
 	listener_place.prefix = at;
-	append_listener_number(out, size, at, (unsigned long)getpid());
+	append_listener_number(out, size, at, ask_process());
 }
 
 /* A umask may take the user's own rights from what is made. */
@@ -121,7 +145,7 @@ static bool make_directory(const char *path)
 {
 	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0)
 		return errno == EEXIST;
-	return fchmodat(AT_FDCWD, path, 0700, 0) == 0;
+	return syscall(SYS_fchmodat, AT_FDCWD, path, 0700) == 0;
 }
 
 /* Somebody else may have made a directory of that name, in which names are not safe. */
@@ -132,9 +156,9 @@ static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 	if (!make_directory(path))
 		return FLMEM_SAMPLER_SOCKET_NO_DIRECTORY;
 	errno = 0;
-	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!read_listener_status(path, AT_SYMLINK_NOFOLLOW, &status))
 		return FLMEM_SAMPLER_SOCKET_NO_DIRECTORY;
-	return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & 077)
+	return S_ISDIR(status.st_mode) && status.st_uid == ask_user() && !(status.st_mode & 077)
 		       ? FLMEM_SAMPLER_SOCKET_LISTENING
 		       : FLMEM_SAMPLER_SOCKET_FOREIGN_DIRECTORY;
 }
@@ -150,7 +174,7 @@ static bool is_left_name(const char *name)
 		return false;
 	for (name += length; *name >= '0' && *name <= '9' && pid < PID_LIMIT; name++)
 		pid = pid * 10 + (*name - '0');
-	return !*name && pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+	return !*name && pid > 0 && syscall(SYS_kill, pid, 0) < 0 && errno == ESRCH;
 }
 
 /*
@@ -174,7 +198,7 @@ static void remove_left_names(const char *path)
 	for (long at = 0; at < length; at += entry->d_reclen) {
 		entry = (const struct dirent *)(names.bytes + at);
 		if (is_left_name(entry->d_name))
-			unlinkat(directory, entry->d_name, 0);
+			remove_listener_name(directory, entry->d_name);
 	}
 	sampler_close(directory);
 }
@@ -182,15 +206,15 @@ static void remove_left_names(const char *path)
 /* A name that is there already is that of a process which had this number before. */
 static int bind_listener(void)
 {
-	const struct sockaddr *place = (const struct sockaddr *)&listener_place.address;
-	const char *path = listener_place.address.sun_path;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const struct sockaddr_un *place = &listener_place.address;
+	int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
-	unlinkat(AT_FDCWD, path, 0);
-	if (bind(fd, place, sizeof(listener_place.address)) < 0 ||
-	    fchmodat(AT_FDCWD, path, 0600, 0) < 0 || listen(fd, LISTENER_QUEUE) < 0) {
+	remove_listener_name(AT_FDCWD, place->sun_path);
+	if (syscall(SYS_bind, fd, place, sizeof(*place)) < 0 ||
+	    syscall(SYS_fchmodat, AT_FDCWD, place->sun_path, 0600) < 0 ||
+	    syscall(SYS_listen, fd, LISTENER_QUEUE) < 0) {
 		int error = errno;
 
 		sampler_close(fd);
@@ -211,7 +235,7 @@ static bool read_pid_namespace(ino_t *ret_namespace)
 {
 	struct stat status;
 
-	if (fstatat(AT_FDCWD, "/proc/self/ns/pid", &status, 0) < 0)
+	if (!read_listener_status("/proc/self/ns/pid", 0, &status))
 		return false;
 	*ret_namespace = status.st_ino;
 	return true;
@@ -261,14 +285,15 @@ static bool is_client_allowed(int client)
 	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t size = sizeof(peer);
 
-	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof(peer))
+	if (syscall(SYS_getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+	    size != sizeof(peer))
 		return false;
-	return peer.uid == geteuid() || peer.uid == 0;
+	return peer.uid == ask_user() || peer.uid == 0;
 }
 
 static void answer_client(int client, const void *answer, size_t length)
 {
-	send(client, answer, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	syscall(SYS_sendto, client, answer, length, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 }
 
 static void answer_client_text(int client, const char *text)
@@ -276,12 +301,17 @@ static void answer_client_text(int client, const char *text)
 	answer_client(client, text, strlen(text));
 }
 
+static ssize_t receive_order(int client, void *out, size_t size, int flags)
+{
+	return syscall(SYS_recvfrom, client, out, size, flags, NULL, NULL);
+}
+
 /* The order of a client that has not waited for it is not carried out later. */
 static bool is_client_waiting(int client)
 {
 	char more;
 
-	return recv(client, &more, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	return receive_order(client, &more, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 static void obey_client(int client, const char *order)
@@ -304,8 +334,8 @@ static void serve_client(int client)
 	const struct timeval most = {.tv_usec = CLIENT_WAIT_US};
 	ssize_t length;
 
-	setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
-	length = recv(client, order, sizeof(order) - 1, MSG_TRUNC);
+	syscall(SYS_setsockopt, client, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+	length = receive_order(client, order, sizeof(order) - 1, MSG_TRUNC);
 	if (length <= 0 || !is_client_waiting(client))
 		return;
 	if (!is_client_allowed(client)) {
@@ -324,7 +354,7 @@ static void *listen_for_orders(void *unused)
 	int listener, client;
 
 	(void)unused;
-	prctl(PR_SET_NAME, "flmem-sampler", 0, 0, 0);
+	syscall(SYS_prctl, PR_SET_NAME, "flmem-sampler", 0, 0, 0);
 	listener = open_listener();
 	if (listener < 0)
 		return NULL;
@@ -340,11 +370,25 @@ static void *listen_for_orders(void *unused)
 	}
 }
 
+/*
+ * The stack of a thread has the thread-local data of the program and its libraries, too. The C
+ * library knows their size, and this function of it returns it (since 2.15; Rust asks it, too).
+ */
+static size_t ask_stack_taken(const pthread_attr_t *attributes)
+{
+	void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+	size_t (*get_minstack)(const pthread_attr_t *) = NULL;
+
+	memcpy(&get_minstack, &found, sizeof(found));
+	return get_minstack ? get_minstack(attributes) : 0;
+}
+
 /* 0, or an error number. The program's own attributes are not asked: it may have changed them. */
 static int start_listener_thread(void)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
+	size_t taken;
 	int error;
 
 	if (!pthread_create || !pthread_attr_setstacksize)
@@ -352,7 +396,8 @@ static int start_listener_thread(void)
 	error = pthread_attr_init(&attributes);
 	if (error)
 		return error;
-	error = pthread_attr_setstacksize(&attributes, LISTENER_STACK);
+	taken = ask_stack_taken(&attributes);
+	error = taken ? pthread_attr_setstacksize(&attributes, LISTENER_STACK + taken) : ENOSYS;
 	if (!error)
 		error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	if (!error)
@@ -385,7 +430,7 @@ __attribute__((constructor)) static void prepare_listener(void)
 	const int before = errno;
 
 	flmem_sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
-	flmem_sampler_socket.process = (uint32_t)getpid();
+	flmem_sampler_socket.process = ask_process();
 	if (!asked)
 		return;
 	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
@@ -402,8 +447,8 @@ __attribute__((destructor)) static void remove_listener(void)
 	ino_t namespace;
 
 	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
-	    flmem_sampler_socket.process == (uint32_t)getpid() && read_pid_namespace(&namespace) &&
+	    flmem_sampler_socket.process == ask_process() && read_pid_namespace(&namespace) &&
 	    namespace == listener_place.namespace)
-		unlinkat(AT_FDCWD, listener_place.address.sun_path, 0);
+		remove_listener_name(AT_FDCWD, listener_place.address.sun_path);
 }
 #endif
