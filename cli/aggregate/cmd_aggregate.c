@@ -16,6 +16,7 @@
 #include "options/combine_options.h"
 #include "options/http_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "signals.h"
 
 struct aggregate_options {
@@ -290,14 +291,9 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 static int print_aggregate_json(const struct flmem_aggregate_result *result, bool generated,
 				struct flmem_error *err)
 {
-	char *text = generated ? flmem_report_generate_json(result)
-			       : flmem_report_aggregate_json(result);
-
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(generated ? flmem_report_generate_json(result)
+				    : flmem_report_aggregate_json(result),
+			  err);
 }
 
 int aggregate_run(struct flmem_aggregate_request *request, const struct aggregate_output *output,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "cmd.h"
 #include "options/http_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "signals.h"
 
 struct convert_options {
@@ -107,19 +107,12 @@ static int print_result(const struct convert_options *o,
 			const struct flmem_convert_request *request,
 			const struct flmem_conversion *conversion, struct flmem_error *err)
 {
-	char *text;
-
 	if (!o->json) {
 		if (!o->quiet)
 			print_conversion(request, conversion);
 		return 0;
 	}
-	text = flmem_report_convert_json(request, conversion);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_convert_json(request, conversion), err);
 }
 
 static int convert_with(const struct convert_options *o, struct flmem_convert_request *request,

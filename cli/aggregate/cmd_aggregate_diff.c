@@ -14,6 +14,7 @@
 #include "aggregate/aggregate_progress.h"
 #include "cmd.h"
 #include "options/http_options.h"
+#include "print/print_json.h"
 #include "signals.h"
 
 #define SHOWN_MAX   1024
@@ -100,18 +101,11 @@ static int print_diff_result(const struct diff_options *o,
 			     const struct flmem_compare_request *request,
 			     struct flmem_comparison *comparison, struct flmem_error *err)
 {
-	char *text;
-
 	if (!o->json) {
 		print_comparison(comparison);
 		return 0;
 	}
-	text = flmem_report_compare_json(request, comparison);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_compare_json(request, comparison), err);
 }
 
 static int fill_diff_request(const struct diff_options *o, const struct opt_rest *rest,

@@ -13,6 +13,7 @@
 #include "cmd.h"
 #include "options/http_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "signals.h"
 
 #define SHOWN_MAX 1024
@@ -121,18 +122,11 @@ static int print_inspections(const struct inspect_options *o,
 			     const struct flmem_inspection *inspections, size_t count,
 			     struct flmem_error *err)
 {
-	char *text;
-
 	for (size_t i = 0; !o->json && i < count; i++)
 		print_inspection(&inspections[i], o->stats);
 	if (!o->json)
 		return 0;
-	text = flmem_report_inspect_json(inspections, count);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_inspect_json(inspections, count), err);
 }
 
 /* The data of the first may take hours: a name that is wrong is found before. */

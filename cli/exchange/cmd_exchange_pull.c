@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/exchange_client.h>
@@ -12,6 +11,7 @@
 #include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 
 struct pull_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -57,7 +57,6 @@ static int print_pulled(const struct pull_options *o,
 			const struct flmem_exchange_pull_result *result, struct flmem_error *err)
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], had[FORMAT_MAX];
-	char *text;
 
 	if (!o->json && !o->quiet) {
 		bool verifies = strcmp(request->output, FLMEM_AGGREGATE_VERIFY) == 0;
@@ -73,12 +72,7 @@ static int print_pulled(const struct pull_options *o,
 	}
 	if (!o->json)
 		return 0;
-	text = flmem_report_exchange_pull_json(request, result);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_exchange_pull_json(request, result), err);
 }
 
 static int pull_with(const struct pull_options *o, struct flmem_exchange_server *server,

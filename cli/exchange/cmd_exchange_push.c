@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/exchange_client.h>
@@ -12,6 +11,7 @@
 #include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 
 struct push_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -80,7 +80,6 @@ static int print_pushed(const struct push_options *o, const char *path,
 			const struct flmem_exchange_push_result *result, struct flmem_error *err)
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], had[FORMAT_MAX];
-	char *text;
 
 	if (!o->json && !o->quiet) {
 		printf("%s: accepted for round %" PRIu64 ", %s in %s",
@@ -92,12 +91,7 @@ static int print_pushed(const struct push_options *o, const char *path,
 	}
 	if (!o->json)
 		return 0;
-	text = flmem_report_exchange_push_json(result);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_exchange_push_json(result), err);
 }
 
 static int push_with(const struct push_options *o, struct flmem_exchange_server *server,

@@ -13,6 +13,7 @@
 #include "cmd.h"
 #include "options/combine_options.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "signals.h"
 
 #define SHOWN_MAX 1024
@@ -335,7 +336,6 @@ static int print_served(const struct serve_options *o, const struct flmem_exchan
 			struct flmem_error *err)
 {
 	char shown[SHOWN_MAX];
-	char *text;
 
 	if (!o->json) {
 		if (served->verified_elements)
@@ -348,12 +348,7 @@ static int print_served(const struct serve_options *o, const struct flmem_exchan
 			printf("%s\n", flmem_text_escape(served->model, shown, sizeof(shown)));
 		return 0;
 	}
-	text = flmem_report_exchange_served(served);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_exchange_served(served), err);
 }
 
 static int serve_rounds(struct serve_options *o, struct flmem_exchange_serve_options *request,

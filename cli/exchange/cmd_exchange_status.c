@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
@@ -9,6 +8,7 @@
 #include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/print_exchange.h"
+#include "print/print_json.h"
 
 struct status_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -32,7 +32,6 @@ static int show_status(const struct status_options *o, const struct opt_rest *re
 	struct flmem_exchange_status status;
 	struct flmem_exchange_server server;
 	struct exchange_progress progress;
-	char *text;
 	int rc;
 
 	if (rest->count != 1)
@@ -49,12 +48,7 @@ static int show_status(const struct status_options *o, const struct opt_rest *re
 		print_exchange_status(&status);
 		return 0;
 	}
-	text = flmem_report_exchange_status_json(&status);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_exchange_status_json(&status), err);
 }
 
 static int run_status(const struct cmd *cmd, void *options, const struct opt_rest *rest)

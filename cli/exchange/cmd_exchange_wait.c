@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <flmem/exchange_client.h>
 #include <flmem/report.h>
@@ -9,6 +8,7 @@
 #include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
 #include "print/print_exchange.h"
+#include "print/print_json.h"
 
 struct wait_options {
 	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
@@ -47,19 +47,12 @@ static const struct opt options_table[] = {
 static int print_waited(const struct wait_options *o, const struct flmem_exchange_status *status,
 			struct flmem_error *err)
 {
-	char *text;
-
 	if (!o->json) {
 		if (!o->quiet)
 			print_exchange_status(status);
 		return 0;
 	}
-	text = flmem_report_exchange_wait_json(status);
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(flmem_report_exchange_wait_json(status), err);
 }
 
 static int wait_for_model(const struct wait_options *o, const struct opt_rest *rest,

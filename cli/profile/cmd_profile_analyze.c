@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -172,10 +173,10 @@ static int show_folder(const struct analyze_options *o, const struct flmem_heap_
 	if (!rc)
 		rc = analyze_profiles(folder, measure, analyses, err);
 	if (!rc && o->profile.json)
-		rc = profile_print_json(flmem_report_heap_analyze_json(
-						folder, measure, analyses,
-						o->profile.limit ? o->profile.limit : SIZE_MAX),
-					err);
+		rc = print_json(flmem_report_heap_analyze_json(folder, measure, analyses,
+							       o->profile.limit ? o->profile.limit
+										: SIZE_MAX),
+				err);
 	else if (!rc)
 		print_folder(o, folder, measure, analyses);
 	for (size_t i = 0; i < folder->count; i++)

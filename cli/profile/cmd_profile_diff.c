@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -99,9 +100,9 @@ static int show_diff(const struct diff_options *options,
 	if (rc)
 		return rc;
 	if (o->json)
-		rc = profile_print_json(flmem_report_heap_diff_json(profiles, measure, &comparison,
-								    o->limit ? o->limit : SIZE_MAX),
-					err);
+		rc = print_json(flmem_report_heap_diff_json(profiles, measure, &comparison,
+							    o->limit ? o->limit : SIZE_MAX),
+				err);
 	else
 		print_differences(o, profiles, measure, &comparison);
 	flmem_heap_comparison_clear(&comparison);

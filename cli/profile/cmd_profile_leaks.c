@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -149,7 +150,7 @@ static int show_leaks(const struct profile_options *o, const struct flmem_heap_p
 	if (rc)
 		return rc;
 	if (o->json)
-		rc = profile_print_json(
+		rc = print_json(
 			flmem_report_heap_leaks_json(p, &leaks, o->limit ? o->limit : SIZE_MAX),
 			err);
 	else

@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -167,7 +168,7 @@ static int show_stats(const struct profile_options *o, const struct flmem_heap_p
 		return rc;
 	count = count < limit ? count : limit;
 	if (o->json)
-		rc = profile_print_json(flmem_report_heap_stats_json(p, measure, rows, count), err);
+		rc = print_json(flmem_report_heap_stats_json(p, measure, rows, count), err);
 	else
 		print_stats(p, measure, rows, count);
 	free(rows);

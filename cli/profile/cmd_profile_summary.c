@@ -9,6 +9,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -71,8 +72,7 @@ static int show_summary(const struct profile_options *o, const struct flmem_heap
 	all = count;
 	count = count < limit ? count : limit;
 	if (o->json)
-		rc = profile_print_json(flmem_report_heap_summary_json(p, measure, rows, count),
-					err);
+		rc = print_json(flmem_report_heap_summary_json(p, measure, rows, count), err);
 	else
 		print_summary(p, measure, rows, count, all);
 	free(rows);

@@ -9,6 +9,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -65,7 +66,7 @@ static int show_rows(const struct profile_options *o, const struct flmem_heap_pr
 	table->row_count = all < limit ? all : limit;
 	table->site_count = p->site_count < limit ? p->site_count : limit;
 	if (o->json)
-		return profile_print_json(flmem_report_heap_table_json(p, measure, table), err);
+		return print_json(flmem_report_heap_table_json(p, measure, table), err);
 	print_profile_table(p, measure, table, all);
 	return 0;
 }

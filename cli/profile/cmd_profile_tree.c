@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "print/format.h"
+#include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
@@ -54,8 +55,7 @@ static int show_tree(const struct profile_options *o, const struct flmem_heap_pr
 	if (rc)
 		return rc;
 	if (o->json)
-		rc = profile_print_json(flmem_report_heap_tree_json(p, request.measure, &tree),
-					err);
+		rc = print_json(flmem_report_heap_tree_json(p, request.measure, &tree), err);
 	else
 		print_tree(p, request.measure, &tree);
 	flmem_heap_tree_clear(&tree);

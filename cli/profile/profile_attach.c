@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/profile_attach.h"
+#include "print/print_json.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -164,13 +165,7 @@ static int print_attach_json(const struct cmd *cmd, const struct flmem_attach_re
 	char *text = flmem_report_attach_json(detach ? "profile-detach" : "profile-attach", result);
 	struct flmem_error err = {0};
 
-	if (!text) {
-		flmem_error_nomem(&err, "cannot print the report");
-		return cmd_fail(cmd, true, &err);
-	}
-	fputs(text, stdout);
-	free(text);
-	return 0;
+	return print_json(text, &err) ? cmd_fail(cmd, true, &err) : 0;
 }
 
 /* Ctrl-C waits until the files are in place or removed, some seconds at most; SIGKILL does not. */

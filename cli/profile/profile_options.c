@@ -123,15 +123,6 @@ int profile_count_files(const struct opt_rest *rest, int count, struct flmem_err
 			       count == 1 ? "one profile" : "two profiles", rest->count);
 }
 
-int profile_print_json(char *text, struct flmem_error *err)
-{
-	if (!text)
-		return flmem_error_nomem(err, "cannot print the report");
-	fputs(text, stdout);
-	free(text);
-	return 0;
-}
-
 int profile_show_one(const struct cmd *cmd, const struct profile_options *options,
 		     const struct opt_rest *rest,
 		     int (*show)(const struct profile_options *options,

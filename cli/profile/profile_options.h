@@ -105,9 +105,6 @@ int profile_request(const struct profile_options *options, bool mixed,
 int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
 		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err);
 
-/* Prints and frees the report; NULL: memory is out. */
-int profile_print_json(char *text, struct flmem_error *err);
-
 /* FLMEM_EUSAGE unless there are so many arguments. */
 int profile_count_files(const struct opt_rest *rest, int count, struct flmem_error *err);
 

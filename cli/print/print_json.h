@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PRINT_PRINT_JSON_H
+#define FLMEM_CLI_PRINT_PRINT_JSON_H
+
+#include <flmem/error.h>
+
+/* Prints and frees a report of flmem_report_*_json(); NULL: memory is out. */
+int print_json(char *text, struct flmem_error *err);
+
+#endif
