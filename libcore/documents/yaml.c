@@ -171,16 +171,16 @@ static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
 	reader->key_place.end = reader->cursor->at;
 }
 
-/* A plain scalar without a tag, or any with one of YAML's own for what is no string: !!int "5". */
+/*
+ * A plain scalar without a tag, any with the tag "!", as PyYAML has it, or with one of YAML's own
+ * for what is no string: !!int "5".
+ */
 static bool is_resolved(const yaml_event_t *event)
 {
 	static const char *const tags[] = {YAML_INT_TAG, YAML_BOOL_TAG, YAML_NULL_TAG, NULL};
 	const char *tag = (const char *)event->data.scalar.tag;
 
-	if (tag)
-		return flmem_text_is_one_of(tag, tags);
-	return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-	       event->data.scalar.plain_implicit;
+	return event->data.scalar.plain_implicit || (tag && flmem_text_is_one_of(tag, tags));
 }
 
 static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)

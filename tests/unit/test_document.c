@@ -294,8 +294,8 @@ static void yaml_is_read_as_python_does(void **state)
 	assert_drawn(FLMEM_SYNTAX_YAML, "a: 1\nb: yes\nc: 'yes'\nd: ~\ne: !!str 5\nf: 1_000\n",
 		     "{a=1 b=true c='yes' d=null e='5' f=1000}");
 	assert_drawn(FLMEM_SYNTAX_YAML,
-		     "a: !!int 0\nb: !!int '5'\nc: !!bool no\nd: !!null ''\ne: !x 5\n",
-		     "{a=0 b=5 c=false d=null e='5'}");
+		     "a: !!int 0\nb: !!int '5'\nc: !!bool no\nd: !!null ''\ne: !x 5\nf: ! '6'\n",
+		     "{a=0 b=5 c=false d=null e='5' f=6}");
 	assert_drawn(FLMEM_SYNTAX_YAML, "a: [1, {b: -2.5}]\nc: +3\nd: |\n  x\n  y\n",
 		     "{a=[1 {b=-2.5}] c=3 d='x\ny\n'}");
 	assert_drawn(FLMEM_SYNTAX_YAML, "a: &x {k: 1}\nb: *x\nc: 0x10\n", "{a={k=1} b={k=1} c=16}");
