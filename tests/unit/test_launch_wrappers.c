@@ -65,7 +65,8 @@ static void what_a_command_does_not_show_is_a_doubt(void **state)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(wrapped); i++) {
 		const struct row unset = {.rule = UNSET, .text = wrapped[i].text};
 
-		right &= row_is_right("run.sh", &wrapped[i]) & row_is_right("run.sh", &unset);
+		right &= row_is_right("run.sh", &wrapped[i]);
+		right &= row_is_right("run.sh", &unset);
 	}
 	assert_true(right);
 }

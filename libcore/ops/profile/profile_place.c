@@ -93,17 +93,18 @@ int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct f
 /* Where the first bytes of a file are on the disk, once they are there. */
 static bool find_first_block(int fd, uint64_t *ret_place)
 {
-	struct {
+	union {
 		struct fiemap map;
-		struct fiemap_extent extent;
+		char room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
 	} first = {.map = {.fm_length = 1, .fm_flags = FIEMAP_FLAG_SYNC, .fm_extent_count = 1}};
+	const struct fiemap_extent *extent = first.map.fm_extents;
 
 	if (fdatasync(fd) < 0 || ioctl(fd, FS_IOC_FIEMAP, &first.map) < 0 ||
-	    first.map.fm_mapped_extents != 1 || first.extent.fe_logical != 0 ||
-	    first.extent.fe_flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC |
-				     FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_SHARED))
+	    first.map.fm_mapped_extents != 1 || extent->fe_logical != 0 ||
+	    extent->fe_flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC |
+				FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_SHARED))
 		return false;
-	*ret_place = first.extent.fe_physical;
+	*ret_place = extent->fe_physical;
 	return true;
 }
 
