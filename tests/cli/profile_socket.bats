@@ -411,6 +411,14 @@ time.sleep(1000)'
 	alive "$VICTIM"
 }
 
+@test "functions of a program that have the names of POSIX are not called by profile run" {
+	start_victim "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/run.prof" --interval 64KiB -- "$FLMEM_VICTIMS/sampled/own_names"
+	flmem profile stats "$BATS_TEST_TMPDIR/run.prof" --json
+	assert_status 0
+	[ "$(field 'r["profile"]["samples"] > 10')" = True ] || fail "$output"
+	alive "$VICTIM"
+}
+
 @test "a program with much thread-local data is attached to, and lives" {
 	local bytes
 	for bytes in 253000 254500 2000000; do

@@ -20,7 +20,7 @@
 static bool name_child_file(char *out, size_t size)
 {
 	size_t length = strlen(sampler_life.path);
-	unsigned long pid = (unsigned long)getpid();
+	unsigned long pid = sampler_process();
 	char digits[24];
 	size_t count = 0;
 
@@ -52,7 +52,7 @@ static int create_child_file(const char *path)
 	if (fd < 0)
 		return -1;
 	header->phase = FLMEM_PROFILE_PREPARED;
-	header->pid = (uint32_t)getpid();
+	header->pid = sampler_process();
 	header->round = FLMEM_PROFILE_ROUND_NONE;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
 	if (syscall(SYS_fallocate, fd, 0, 0L, header->file_size) < 0 ||
@@ -60,7 +60,7 @@ static int create_child_file(const char *path)
 		int error = errno;
 
 		sampler_close(fd);
-		unlink(path);
+		sampler_unlink(path);
 		errno = error;
 		return -1;
 	}
@@ -149,7 +149,7 @@ static void replace_parent_file(void)
 void sampler_child_settle(void)
 {
 	static uint32_t settled;
-	const uint32_t own = (uint32_t)getpid(), holds = sampler_thread.holds;
+	const uint32_t own = sampler_process(), holds = sampler_thread.holds;
 
 	if (sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)
 		sampler_control.process = own;
@@ -163,7 +163,7 @@ void sampler_child_settle(void)
 /* Its memory is that of a child of fork() that has not begun: the file would be of both. */
 static bool is_child_of_vfork(void)
 {
-	return sampler_control.process && sampler_control.process != (uint32_t)getpid();
+	return sampler_control.process && sampler_control.process != sampler_process();
 }
 
 /* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */

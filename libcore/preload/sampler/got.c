@@ -131,7 +131,7 @@ static bool make_changed(void)
 static void close_page(struct pass *pass)
 {
 	if (pass->page && !(pass->access & PROT_WRITE))
-		mprotect((void *)pass->page, SAMPLER_PAGE, pass->access);
+		sampler_protect(pass->page, SAMPLER_PAGE, pass->access);
 	pass->page = 0;
 }
 
@@ -146,7 +146,7 @@ static bool open_page(struct pass *pass, uintptr_t slot)
 	access = sampler_areas_access(&pass->areas, page);
 	if (access < 0 || !(access & PROT_READ))
 		return false;
-	if (!(access & PROT_WRITE) && mprotect((void *)page, SAMPLER_PAGE, access | PROT_WRITE) < 0)
+	if (!(access & PROT_WRITE) && !sampler_protect(page, SAMPLER_PAGE, access | PROT_WRITE))
 		return false;
 	pass->page = page;
 	pass->access = access;

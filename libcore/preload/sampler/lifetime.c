@@ -138,7 +138,7 @@ static void place_sections(struct sampler_tables *t)
 /* Cleared in a child by the kernel (since 4.14), whatever way the child comes into being. */
 static bool clear_in_children(void *memory, size_t size)
 {
-	return madvise(memory, size, MADV_WIPEONFORK) == 0;
+	return sampler_advise(memory, size, MADV_WIPEONFORK);
 }
 
 /* All but the pages with the arena, whose blocks a child frees, too: more bits do no harm there. */
@@ -189,11 +189,12 @@ void sampler_stop(void)
 
 static void begin_header(struct flmem_profile_header *header)
 {
-	ssize_t length = readlink("/proc/self/exe", header->program, sizeof(header->program) - 1);
+	ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", header->program,
+				 sizeof(header->program) - 1);
 
 	header->program[length > 0 ? length : 0] = '\0';
-	header->pid = (uint32_t)getpid();
-	header->parent_pid = (uint32_t)getppid();
+	header->pid = sampler_process();
+	header->parent_pid = (uint32_t)syscall(SYS_getppid);
 	header->start_time_ticks = read_own_start_time();
 	header->start_realtime_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
 	sampler_tables.start_realtime_ms = header->start_realtime_ms;
@@ -235,7 +236,7 @@ static const char *map_profile(int fd, uint64_t size)
 		return "the program could not map its profile: its memory is limited (ulimit -v, "
 		       "-l); give it a smaller --limit";
 	/* Reading ahead would fill memory with pages that are never used. */
-	madvise(tables.header, size, MADV_RANDOM);
+	sampler_advise(tables.header, size, MADV_RANDOM);
 	why = make_tables(&tables);
 	if (why) {
 		syscall(SYS_munmap, tables.header, size);
@@ -281,8 +282,9 @@ static bool is_own_profile(struct flmem_profile_header *header, int fd)
 	    header->version != FLMEM_PROFILE_VERSION || header->order != FLMEM_PROFILE_ORDER ||
 	    header->file_size < FLMEM_PROFILE_LIMIT_MIN ||
 	    header->file_size > FLMEM_PROFILE_LIMIT_MAX || !header->interval_bytes ||
-	    header->interval_bytes > FLMEM_PROFILE_INTERVAL_MAX || fstat(fd, &status) < 0 ||
-	    !S_ISREG(status.st_mode) || status.st_uid != (uid_t)syscall(SYS_geteuid) ||
+	    header->interval_bytes > FLMEM_PROFILE_INTERVAL_MAX ||
+	    syscall(SYS_fstat, fd, &status) < 0 || !S_ISREG(status.st_mode) ||
+	    status.st_uid != (uid_t)syscall(SYS_geteuid) ||
 	    (uint64_t)status.st_size != header->file_size)
 		return false;
 	memcpy(section, header->section, sizeof(header->section));
@@ -297,7 +299,7 @@ static bool is_own_profile(struct flmem_profile_header *header, int fd)
 
 static bool is_this_process(const struct flmem_profile_header *header)
 {
-	if (header->pid != (uint32_t)getpid())
+	if (header->pid != sampler_process())
 		return false;
 	return header->phase == FLMEM_PROFILE_PREPARED ||
 	       header->start_time_ticks == read_own_start_time();
@@ -315,7 +317,7 @@ bool sampler_may_write(uint64_t bytes)
 {
 	struct rlimit most;
 
-	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
+	return syscall(SYS_getrlimit, RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
 }
 
 /* For who reads the file; where that fails it says that the program has not started. */
@@ -366,7 +368,7 @@ int sampler_begin_file(int fd, const char **ret_why)
 
 bool sampler_turn_take(void)
 {
-	const uint32_t own = (uint32_t)getpid();
+	const uint32_t own = sampler_process();
 	const uint64_t blocked = BLOCKED;
 	uint64_t mask = 0;
 	uint32_t busy;
@@ -463,9 +465,9 @@ __attribute__((destructor)) static void end_profile(void)
 /* As if nothing had been sampled; the memory is the kernel's again. */
 static void clear_control(void)
 {
-	if (madvise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED) != 0)
+	if (!sampler_advise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED))
 		memset(&sampler_control, 0, sizeof(sampler_control));
-	if (madvise(sampler_filter, sizeof(sampler_filter), MADV_DONTNEED) != 0)
+	if (!sampler_advise(sampler_filter, sizeof(sampler_filter), MADV_DONTNEED))
 		memset(sampler_filter, 0, sizeof(sampler_filter));
 }
 
@@ -528,7 +530,7 @@ bool sampler_profile_close(void)
 	for (unsigned i = 0; __atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST); i++) {
 		if (i == CLOSE_TRIES)
 			return false;
-		nanosleep(&pause, NULL);
+		syscall(SYS_nanosleep, &pause, NULL);
 	}
 	if (!sampler_tables.header)
 		return true;

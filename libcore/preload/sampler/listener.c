@@ -108,11 +108,6 @@ static uid_t ask_user(void)
 	return (uid_t)syscall(SYS_geteuid);
 }
 
-static uint32_t ask_process(void)
-{
-	return (uint32_t)syscall(SYS_getpid);
-}
-
 static bool read_listener_status(const char *path, int flags, struct stat *ret_status)
 {
 	return syscall(SYS_newfstatat, AT_FDCWD, path, ret_status, flags) == 0;
@@ -137,7 +132,7 @@ static void name_listener(void)
 	at = append_listener_number(out, size, at, listener_place.namespace);
 	at = append_listener_text(out, size, at, "-");
 	listener_place.prefix = at;
-	append_listener_number(out, size, at, ask_process());
+	append_listener_number(out, size, at, sampler_process());
 }
 
 /* A umask may take the user's own rights from what is made. */
@@ -430,7 +425,7 @@ __attribute__((constructor)) static void prepare_listener(void)
 	const int before = errno;
 
 	flmem_sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
-	flmem_sampler_socket.process = ask_process();
+	flmem_sampler_socket.process = sampler_process();
 	if (!asked)
 		return;
 	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
@@ -447,7 +442,7 @@ __attribute__((destructor)) static void remove_listener(void)
 	ino_t namespace;
 
 	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
-	    flmem_sampler_socket.process == ask_process() && read_pid_namespace(&namespace) &&
+	    flmem_sampler_socket.process == sampler_process() && read_pid_namespace(&namespace) &&
 	    namespace == listener_place.namespace)
 		remove_listener_name(AT_FDCWD, listener_place.address.sun_path);
 }

@@ -67,7 +67,7 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->random |= 1;
 	draw_distance(thread);
 	thread->record = FLMEM_PROFILE_NONE;
-	thread->pid = (uint32_t)getpid();
+	thread->pid = sampler_process();
 	thread->epoch = sampler_control.epoch;
 }
 

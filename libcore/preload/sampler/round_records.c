@@ -95,7 +95,7 @@ uint32_t sampler_thread_find(uint64_t now_ms)
 	new = &sampler_tables.threads[thread->record];
 	new->tid = (uint32_t)syscall(SYS_gettid);
 	new->first_ms = now_ms;
-	prctl(PR_GET_NAME, new->name);
+	syscall(SYS_prctl, PR_GET_NAME, new->name, 0, 0, 0);
 	__atomic_store_n(&new->state, FLMEM_PROFILE_READY, __ATOMIC_RELEASE);
 	return thread->record;
 }

@@ -287,6 +287,26 @@ static inline ssize_t sampler_read_file(int fd, void *out, size_t size)
 	return syscall(SYS_read, fd, out, size);
 }
 
+static inline void sampler_unlink(const char *path)
+{
+	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+static inline uint32_t sampler_process(void)
+{
+	return (uint32_t)syscall(SYS_getpid);
+}
+
+static inline bool sampler_advise(void *memory, size_t size, int advice)
+{
+	return syscall(SYS_madvise, memory, size, advice) == 0;
+}
+
+static inline bool sampler_protect(uintptr_t memory, size_t size, int access)
+{
+	return syscall(SYS_mprotect, memory, size, access) == 0;
+}
+
 static inline void sampler_close(int fd)
 {
 	syscall(SYS_close, fd);
