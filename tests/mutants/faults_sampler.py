@@ -138,7 +138,7 @@ FAULTS = (
     Fault("sample-in-child", CHILD, "if (!(sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)) {", "if (0) {",
           "leaving children alone",
           ("cli.profile_run/a child samples nothing",)),
-    Fault("sample-wiped-child", LIFETIME, "return sampler_advise(memory, size, MADV_WIPEONFORK);",
+    Fault("sample-wiped-child", LIFETIME, "return madvise(memory, size, MADV_WIPEONFORK) == 0;",
           "return memory && size;", "a child that does not write into its parent's profile",
           ("cli.profile_run/a child samples nothing",)),
     Fault("sample-pace-kept", "libcore/preload/sampler/pace.c", "\t\tpaced--;", "\t\tpaced += 0;",

@@ -138,7 +138,7 @@ static void place_sections(struct sampler_tables *t)
 /* Cleared in a child by the kernel (since 4.14), whatever way the child comes into being. */
 static bool clear_in_children(void *memory, size_t size)
 {
-	return sampler_advise(memory, size, MADV_WIPEONFORK);
+	return madvise(memory, size, MADV_WIPEONFORK) == 0;
 }
 
 /* All but the pages with the arena, whose blocks a child frees, too: more bits do no harm there. */
@@ -236,7 +236,7 @@ static const char *map_profile(int fd, uint64_t size)
 		return "the program could not map its profile: its memory is limited (ulimit -v, "
 		       "-l); give it a smaller --limit";
 	/* Reading ahead would fill memory with pages that are never used. */
-	sampler_advise(tables.header, size, MADV_RANDOM);
+	madvise(tables.header, size, MADV_RANDOM);
 	why = make_tables(&tables);
 	if (why) {
 		syscall(SYS_munmap, tables.header, size);
@@ -317,7 +317,7 @@ bool sampler_may_write(uint64_t bytes)
 {
 	struct rlimit most;
 
-	return syscall(SYS_getrlimit, RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
+	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
 }
 
 /* For who reads the file; where that fails it says that the program has not started. */
@@ -465,9 +465,9 @@ __attribute__((destructor)) static void end_profile(void)
 /* As if nothing had been sampled; the memory is the kernel's again. */
 static void clear_control(void)
 {
-	if (!sampler_advise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED))
+	if (madvise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED) != 0)
 		memset(&sampler_control, 0, sizeof(sampler_control));
-	if (!sampler_advise(sampler_filter, sizeof(sampler_filter), MADV_DONTNEED))
+	if (madvise(sampler_filter, sizeof(sampler_filter), MADV_DONTNEED) != 0)
 		memset(sampler_filter, 0, sizeof(sampler_filter));
 }
 
@@ -530,7 +530,7 @@ bool sampler_profile_close(void)
 	for (unsigned i = 0; __atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST); i++) {
 		if (i == CLOSE_TRIES)
 			return false;
-		syscall(SYS_nanosleep, &pause, NULL);
+		nanosleep(&pause, NULL);
 	}
 	if (!sampler_tables.header)
 		return true;

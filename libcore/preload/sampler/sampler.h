@@ -297,11 +297,6 @@ static inline uint32_t sampler_process(void)
 	return (uint32_t)syscall(SYS_getpid);
 }
 
-static inline bool sampler_advise(void *memory, size_t size, int advice)
-{
-	return syscall(SYS_madvise, memory, size, advice) == 0;
-}
-
 static inline bool sampler_protect(uintptr_t memory, size_t size, int access)
 {
 	return syscall(SYS_mprotect, memory, size, access) == 0;
