@@ -42,7 +42,7 @@ FAULTS = (
           "the limit from which on a control group is slowed down", ("unit.test_group_room",)),
     Fault("group-room-mapped", GROUP_ROOM, "files > mapped ? files - mapped : 0", "files",
           "pages of files that are mapped in a control group", ("unit.test_group_room",)),
-    Fault("group-room-above", GROUP_ROOM, 'flmem_buf_puts(&above, "../");', "break;",
+    Fault("group-room-above", GROUP_ROOM, "least = room < least ? room : least;", "return room;",
           "control groups above that of the process", ("unit.test_group_room",)),
     Fault("profile-over-overlay", PLACE, "find_first_block(fd, &after) && before == after)", "1)",
           "blocks that change below overlayfs", ("cli.profile_places/over btrfs",)),

@@ -60,7 +60,7 @@ static int create_child_file(const char *path)
 		int error = errno;
 
 		sampler_close(fd);
-		sampler_unlink(path);
+		sampler_unlink(AT_FDCWD, path);
 		errno = error;
 		return -1;
 	}

@@ -113,11 +113,6 @@ static bool read_listener_status(const char *path, int flags, struct stat *ret_s
 	return syscall(SYS_newfstatat, AT_FDCWD, path, ret_status, flags) == 0;
 }
 
-static void remove_listener_name(int directory, const char *name)
-{
-	syscall(SYS_unlinkat, directory, name, 0);
-}
-
 /* All of it fits: three numbers of at most 20 digits. */
 static void name_listener(void)
 {
@@ -193,7 +188,7 @@ static void remove_left_names(const char *path)
 	for (long at = 0; at < length; at += entry->d_reclen) {
 		entry = (const struct dirent *)(names.bytes + at);
 		if (is_left_name(entry->d_name))
-			remove_listener_name(directory, entry->d_name);
+			sampler_unlink(directory, entry->d_name);
 	}
 	sampler_close(directory);
 }
@@ -206,7 +201,7 @@ static int bind_listener(void)
 
 	if (fd < 0)
 		return -1;
-	remove_listener_name(AT_FDCWD, place->sun_path);
+	sampler_unlink(AT_FDCWD, place->sun_path);
 	if (syscall(SYS_bind, fd, place, sizeof(*place)) < 0 ||
 	    syscall(SYS_fchmodat, AT_FDCWD, place->sun_path, 0600) < 0 ||
 	    syscall(SYS_listen, fd, LISTENER_QUEUE) < 0) {
@@ -444,6 +439,6 @@ __attribute__((destructor)) static void remove_listener(void)
 	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
 	    flmem_sampler_socket.process == sampler_process() && read_pid_namespace(&namespace) &&
 	    namespace == listener_place.namespace)
-		remove_listener_name(AT_FDCWD, listener_place.address.sun_path);
+		sampler_unlink(AT_FDCWD, listener_place.address.sun_path);
 }
 #endif

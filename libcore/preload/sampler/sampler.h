@@ -287,9 +287,9 @@ static inline ssize_t sampler_read_file(int fd, void *out, size_t size)
 	return syscall(SYS_read, fd, out, size);
 }
 
-static inline void sampler_unlink(const char *path)
+static inline void sampler_unlink(int directory, const char *path)
 {
-	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+	syscall(SYS_unlinkat, directory, path, 0);
 }
 
 static inline uint32_t sampler_process(void)

@@ -467,8 +467,7 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 	return ret_place->memory >= 0 || ret_place->unified >= 0 ? NULL : unknown;
 }
 
-/* The number in a file of one line; UINT64_MAX for "max", and where there is none. */
-static uint64_t read_number_above(int group, const struct flmem_buf *above, const char *name)
+uint64_t flmem_cgroup_number_above(int group, const struct flmem_buf *above, const char *name)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -485,28 +484,31 @@ static bool is_group(int group, const struct flmem_buf *above)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 
+	if (above->failed)
+		return false;
 	flmem_buf_printf(&path, "%scgroup.procs", above->data);
 	return !path.failed && faccessat(group, path.data, F_OK, 0) == 0;
 }
 
-/* From the group up to the root of the mount. A group without the controller limits nothing. */
+bool flmem_cgroup_climb(int group, struct flmem_buf *above)
+{
+	flmem_buf_puts(above, above->length ? "../" : "./");
+	return above->length < LEVELS_MAX * sizeof("..") && is_group(group, above);
+}
+
+/* A group without the controller limits nothing. */
 static uint64_t find_tasks_left(int group)
 {
 	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
 	uint64_t least = UINT64_MAX;
 
-	flmem_buf_puts(&above, "./");
-	for (int level = 0; level < LEVELS_MAX && !above.failed; level++) {
-		uint64_t most, used, left;
+	while (flmem_cgroup_climb(group, &above)) {
+		const uint64_t most = flmem_cgroup_number_above(group, &above, "pids.max");
+		const uint64_t used = flmem_cgroup_number_above(group, &above, "pids.current");
+		const uint64_t left = used < most ? most - used : 0;
 
-		if (!is_group(group, &above))
-			break;
-		most = read_number_above(group, &above, "pids.max");
-		used = read_number_above(group, &above, "pids.current");
-		left = used < most ? most - used : 0;
 		if (most != UINT64_MAX && used != UINT64_MAX && left < least)
 			least = left;
-		flmem_buf_puts(&above, "../");
 	}
 	return least;
 }
@@ -528,14 +530,9 @@ static bool find_freezing_group(int group)
 {
 	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
 
-	flmem_buf_puts(&above, "./");
-	for (int level = 0; level < LEVELS_MAX && !above.failed && is_group(group, &above);
-	     level++) {
-		/* The root has no such file. */
-		if (read_number_above(group, &above, "cgroup.freeze") == 1)
-			return true;
-		flmem_buf_puts(&above, "../");
-	}
+	while (flmem_cgroup_climb(group, &above))
+		if (flmem_cgroup_number_above(group, &above, "cgroup.freeze") == 1)
+			return true; /* the root has no such file */
 	return false;
 }
 

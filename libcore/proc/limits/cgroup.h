@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 
+struct flmem_buf;
 struct flmem_process;
 struct flmem_cgroups;
 
@@ -63,6 +64,15 @@ static inline void flmem_cleanup_cgroup_place(const struct flmem_cgroup_place *p
 const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 				     const struct flmem_process *process,
 				     struct flmem_cgroup_place *ret_place);
+
+/*
+ * From a group up to the root of its mount: `above` is empty before the first call, and then the
+ * way to the next group ("./", "./../"). False after the last one.
+ */
+bool flmem_cgroup_climb(int group, struct flmem_buf *above);
+
+/* The number in a file of one line there; UINT64_MAX for "max", and where there is none. */
+uint64_t flmem_cgroup_number_above(int group, const struct flmem_buf *above, const char *name);
 
 /*
  * How many more threads and processes the groups of a process allow (the controller pids);

@@ -12,8 +12,7 @@
 #include "proc/limits/cgroup.h"
 #include "proc/process.h"
 
-#define LEVELS_MAX 256
-#define FILE_MAX   ((size_t)64 << 10)
+#define FILE_MAX ((size_t)64 << 10)
 
 /* The files of one version of the memory controller, and lines of its memory.stat. */
 struct room_version {
@@ -38,31 +37,13 @@ static const struct room_version room_version_2 = {
 	.mapped = "\nfile_mapped ",
 };
 
-/* `above`: "./", "./../" and so on. */
-static bool read_group_file(int group, const char *above, const char *name, struct flmem_buf *text)
-{
-	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
-
-	flmem_buf_printf(&path, "%s%s", above, name);
-	return !path.failed && flmem_io_read_file_at(group, path.data, FILE_MAX, text) == 0;
-}
-
-/* The number before the end of the line; `unread` for "max", and where there is none. */
+/* The number before the end of the line. */
 static uint64_t parse_line_number(char *at, uint64_t unread)
 {
 	uint64_t number;
 
 	at[strcspn(at, "\n")] = '\0';
 	return flmem_parse_u64(at, 0, UINT64_MAX, &number, NULL) ? unread : number;
-}
-
-static uint64_t read_group_number(int group, const char *above, const char *name, uint64_t unread)
-{
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-
-	return name && read_group_file(group, above, name, &text)
-		       ? parse_line_number(text.data, unread)
-		       : unread;
 }
 
 static uint64_t read_stat_line(const struct flmem_buf *stat, const char *key, uint64_t unread)
@@ -73,12 +54,15 @@ static uint64_t read_stat_line(const struct flmem_buf *stat, const char *key, ui
 	return at ? parse_line_number(at + strlen(key), unread) : unread;
 }
 
-static uint64_t read_droppable(int group, const char *above, const struct room_version *version)
+static uint64_t read_droppable(int group, const struct flmem_buf *above,
+			       const struct room_version *version)
 {
-	FLMEM_AUTO_BUF struct flmem_buf stat = FLMEM_BUF_INIT, text = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT, text = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf stat = FLMEM_BUF_INIT;
 	uint64_t files, mapped;
 
-	if (!read_group_file(group, above, "memory.stat", &text))
+	flmem_buf_printf(&path, "%smemory.stat", above->data);
+	if (path.failed || flmem_io_read_file_at(group, path.data, FILE_MAX, &text))
 		return 0;
 	flmem_buf_printf(&stat, "\n%s", text.data);
 	if (stat.failed)
@@ -89,42 +73,32 @@ static uint64_t read_droppable(int group, const char *above, const struct room_v
 	return files > mapped ? files - mapped : 0;
 }
 
-static uint64_t find_room(int group, const char *above, const struct room_version *version)
+static uint64_t find_room(int group, const struct flmem_buf *above,
+			  const struct room_version *version)
 {
-	uint64_t most = read_group_number(group, above, version->max, UINT64_MAX);
-	const uint64_t high = read_group_number(group, above, version->high, UINT64_MAX);
-	const uint64_t used = read_group_number(group, above, version->used, 0);
+	uint64_t most = flmem_cgroup_number_above(group, above, version->max);
+	const uint64_t used = flmem_cgroup_number_above(group, above, version->used);
+	const uint64_t high =
+		version->high ? flmem_cgroup_number_above(group, above, version->high) : UINT64_MAX;
 	uint64_t needed;
 
 	most = high < most ? high : most;
-	if (most == UINT64_MAX)
+	if (most == UINT64_MAX || used == UINT64_MAX)
 		return most;
 	needed = read_droppable(group, above, version);
 	needed = used > needed ? used - needed : 0;
 	return needed < most ? most - needed : 0;
 }
 
-static bool is_room_group(int group, const char *above)
-{
-	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
-
-	flmem_buf_printf(&path, "%scgroup.procs", above);
-	return !path.failed && faccessat(group, path.data, F_OK, 0) == 0;
-}
-
-/* From the group up to the root of the mount. */
 static uint64_t find_least_room(int group, const struct room_version *version)
 {
 	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
 	uint64_t least = UINT64_MAX;
 
-	flmem_buf_puts(&above, "./");
-	for (int level = 0; level < LEVELS_MAX && !above.failed && is_room_group(group, above.data);
-	     level++) {
-		const uint64_t room = find_room(group, above.data, version);
+	while (flmem_cgroup_climb(group, &above)) {
+		const uint64_t room = find_room(group, &above, version);
 
 		least = room < least ? room : least;
-		flmem_buf_puts(&above, "../");
 	}
 	return least;
 }
