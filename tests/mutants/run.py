@@ -119,11 +119,13 @@ def parse_options():
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="+")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     options.build = os.path.realpath(options.build)
+    # What notices the quick ones mostly waits.
+    options.jobs = options.jobs or len(os.sched_getaffinity(0)) + 2 * options.quick
     return options
 
 

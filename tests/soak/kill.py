@@ -3,7 +3,7 @@
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
 usage: kill.py BUILD [--runs N] [--stops N] [--late N] [--targets allocators|interpreters]
-               [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run] [--behind]
+               [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run] [--behind] [--jobs N]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
@@ -11,9 +11,11 @@ usage: kill.py BUILD [--runs N] [--stops N] [--late N] [--targets allocators|int
 --allocators: the first with all targets, the others with one; also paths of libraries to preload.
 --dry-run: kills a dry run, which stops a thread and lets it go without calls.
 --behind: as for matrix.py.
+--jobs: so many targets at a time; much of the time is waited for.
 """
 import argparse
 import collections
+import concurrent.futures
 import os
 import random
 import signal
@@ -32,6 +34,8 @@ SPIN_S = 0.001  # what a sleep may last too long
 TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
 REFILLED_BLOCKS = 400  # little enough to do between two waits on such a machine
 CODE_TIMEOUT = "250ms"  # a program that only computes has no thread for the allocator's step
+# Under a tracer flmem is too slow for the moment between two signals, and tries until the time is over.
+SIGNALS_TIMEOUT = "500ms"
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
 
@@ -115,7 +119,9 @@ class Target:
 
 
 def timeout(entry):
-    return CODE_TIMEOUT if entry.code else TIMEOUT
+    if entry.code:
+        return CODE_TIMEOUT
+    return SIGNALS_TIMEOUT if "safe_signals" in entry.argv[0] else TIMEOUT
 
 
 def words(flmem, target):
@@ -182,6 +188,22 @@ def run_target(target, flmem, killat, options, share):
             target.problems.append("flmem was never killed after it had begun to touch it")
 
 
+def kill_target(entry, flmem, killat, options, share):
+    """One target from its start to its end; what was done to it and what was wrong."""
+    entry.behind = options.behind and entry.computes
+    target = Target(entry, more=dry_words(options))
+    try:
+        run_target(target, flmem, killat, options, share)
+    except (proc.Gone, OSError) as error:
+        target.problems.append(f"it is gone: {error!r} {target.victim.problems()}")
+    finally:
+        target.interruptions = target.victim.page.interruptions
+        target.victim.close()
+    for problem in target.problems[:5]:
+        print(f"PROBLEM: {entry.name}, {entry.allocator}: {problem}", flush=True)
+    return target
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -192,6 +214,7 @@ def main():
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--behind", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     victim.end_at_signals()
     flmem = command.Flmem(options.build)
@@ -203,25 +226,14 @@ def main():
     usable = [entry for entry in chosen if not entry.missing]
     if not usable:
         skip("no target can be run here")
-    rows, bad, killed = [], 0, 0
-    for entry in usable:
-        entry.behind = options.behind and entry.computes
-        target = Target(entry, more=dry_words(options))
-        try:
-            run_target(target, flmem, killat, options, -(-options.runs // len(usable)))
-        except (proc.Gone, OSError) as error:
-            target.problems.append(f"it is gone: {error!r} {target.victim.problems()}")
-        finally:
-            target.interruptions = target.victim.page.interruptions
-            target.victim.close()
-        rows.append((entry.name, entry.allocator, f"{target.wall_s * 1e3:.1f}",
-                     target.counts["killed"], target.counts["stopped at"],
-                     target.counts["ended before"], target.interruptions,
-                     len(target.problems)))
-        for problem in target.problems[:5]:
-            print(f"PROBLEM: {entry.name}, {entry.allocator}: {problem}", flush=True)
-        bad += len(target.problems)
-        killed += target.counts["killed"] + target.counts["stopped at"]
+    share = -(-options.runs // len(usable))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        done = list(pool.map(lambda entry: kill_target(entry, flmem, killat, options, share), usable))
+    rows = [(one.entry.name, one.entry.allocator, f"{one.wall_s * 1e3:.1f}", one.counts["killed"],
+             one.counts["stopped at"], one.counts["ended before"], one.interruptions, len(one.problems))
+            for one in done]
+    bad = sum(len(one.problems) for one in done)
+    killed = sum(one.counts["killed"] + one.counts["stopped at"] for one in done)
     report.table(("target", "allocator", "call ms", "killed", "killed at a stop", "ended before",
                   "EINTR", "problems"), rows)
     for entry in chosen:
