@@ -61,9 +61,9 @@ FAULTS = (
           "distinguishing frames from words that were left over",
           ("unit.test_candidates",)),
     Fault("stack-of-another-below", STOPPED,
-          "block < stack->end &&\n"
-          "\t\tflmem_stack_is_whole(borrow->view->process, candidate->at.sp, block));",
-          "block < stack->end);",
+          "block >= stack->end ||\n"
+          "\t    !flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block))",
+          "block >= stack->end)",
           "refusing a coroutine in the mapping of a thread's stack, below its guard page",
           ("unit.test_borrow_merged",)),
     Fault("hidden-joins", STACK, "if (may_join_inside(search, row))", "if (0)",

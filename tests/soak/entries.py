@@ -226,6 +226,10 @@ def traps(victims, allocators):
               expect=EITHER),
         Entry("4 coroutines, 4000 bytes left",
               [os.path.join(victims, "safe_coroutine"), "-t", "3", "4000"], expect=EITHER),
+        Entry("a coroutine right below the stack of its thread",
+              [os.path.join(victims, "safe_coroutine"), "-b", "4000"], expect=REFUSE),
+        Entry("a thread on a stack right above other data",
+              [os.path.join(victims, "safe_coroutine"), "-o", "4000"], expect=REFUSE),
         Entry("3 coroutines beside a plain thread",
               [os.path.join(victims, "safe_coroutine"), "-t", "3", "-p", "4000"]),
         # The tracer is in another process; what it does not hold may be borrowed.

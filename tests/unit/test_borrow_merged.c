@@ -45,12 +45,23 @@ static void wait_here(void)
 		pause();
 }
 
+/* As with a C library that does not note where the stack of a thread begins, as glibc does. */
+static void forget_own_stack(unsigned char *arena)
+{
+	uintptr_t *const end = (uintptr_t *)(void *)(arena + 2 * ARENA_BYTES);
+
+	for (uintptr_t *word = (uintptr_t *)pthread_self(); word < end; word++)
+		if (*word == (uintptr_t)arena + ARENA_BYTES)
+			*word = 0;
+}
+
 /* Its own stack follows the arena and the guard page. */
 static void *run_below_own_stack(void *data)
 {
 	unsigned char *arena = data;
 	ucontext_t own, coroutine;
 
+	forget_own_stack(arena);
 	if (madvise(arena + ARENA_BYTES, GUARD_BYTES, MADV_GUARD_INSTALL) || getcontext(&coroutine))
 		return NULL;
 	coroutine.uc_stack.ss_sp = arena + BELOW_BYTES;

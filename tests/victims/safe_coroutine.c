@@ -5,6 +5,9 @@
  * mapping that holds the stack pointer says nothing about where the stack ends.
  *	-t N	N threads beside do the same, each on a stack of its own
  *	-p	the main thread waits on its own stack
+ *	-b	one thread beside does so right below its own stack, in the same mapping
+ *	-o	one thread beside waits on its own stack, right above other data in the same mapping
+ * With -b and -o the main thread waits for a lock, where nobody may borrow it.
  */
 #include "safe_common.h"
 
@@ -12,12 +15,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #define STACK_BYTES (64 * 1024)
 #define BELOW_BYTES (64 * 1024)
+#define OWN_BYTES   (256 * 1024)
 #define WAIT_NS	    40000000L
 #define PATTERN	    0xa5
 
@@ -71,7 +76,8 @@ static void leave_own_stack(void)
 	ucontext_t own;
 	ucontext_t coroutine;
 
-	arena = malloc(BELOW_BYTES + STACK_BYTES);
+	if (!arena)
+		arena = malloc(BELOW_BYTES + STACK_BYTES);
 	if (!arena || getcontext(&coroutine) != 0)
 		victim_die("getcontext");
 	memset(arena, PATTERN, BELOW_BYTES);
@@ -89,24 +95,61 @@ static void *work(void *unused)
 	return unused;
 }
 
+static void *wait_below_own_stack(void *memory)
+{
+	arena = memory;
+	leave_own_stack();
+	return NULL;
+}
+
+static void *wait_on_own_stack(void *memory)
+{
+	arena = memory;
+	memset(arena, PATTERN, BELOW_BYTES);
+	run_coroutine();
+	return NULL;
+}
+
+/* Upwards: the data, the stack of a coroutine, unless `own`, that of a thread. */
+static _Noreturn void start_in_mapping(bool own)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	const size_t below = own ? BELOW_BYTES : BELOW_BYTES + STACK_BYTES;
+	const size_t bytes = own ? STACK_BYTES : OWN_BYTES;
+	unsigned char *memory = mmap(NULL, below + bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (memory == MAP_FAILED || pthread_attr_init(&attributes) != 0 ||
+	    pthread_attr_setstack(&attributes, memory + below, bytes) != 0 ||
+	    pthread_create(&thread, &attributes, own ? wait_on_own_stack : wait_below_own_stack,
+			   memory) != 0)
+		victim_die("thread");
+	pthread_mutex_lock(&lock);
+	for (;;)
+		pthread_mutex_lock(&lock);
+}
+
 int main(int argc, char **argv)
 {
-	bool plain = false;
-	int option;
+	int option, where = 0;
 
-	while ((option = getopt(argc, argv, "t:p")) != -1) {
+	while ((option = getopt(argc, argv, "t:pbo")) != -1) {
 		if (option == 't')
 			thread_count = argument_number(optarg, 1, 32);
-		else if (option == 'p')
-			plain = true;
+		else if (strchr("pbo", option))
+			where = option;
 		else
 			return 2;
 	}
-	left_bytes = argument_number(argv[optind], 4000, STACK_BYTES / 2);
+	left_bytes = argument_number(argv[optind], 4000, STACK_BYTES - 8192);
 	victim_open();
 	heap_spread();
 	threads_start(thread_count, work, NULL);
-	if (plain)
+	if (where == 'b' || where == 'o')
+		start_in_mapping(where == 'o');
+	if (where == 'p')
 		wait_deep_down(NULL);
 	leave_own_stack();
 	return 2;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "remote/checks/noted_stack.h"
 #include "remote/checks/rseq.h"
 #include "remote/checks/thread_stack.h"
 
@@ -17,17 +18,29 @@
 /*
  * C libraries put the control block of a thread that they start at the upper end of its stack. A
  * stack without one was made by the program, and its end is unknown. One that was made below the
- * stack of a thread may be in the same mapping, behind the guard page of that stack.
+ * stack of a thread may be in the same mapping, behind the guard page of that stack, or without one
+ * between them.
  */
-static bool is_on_own_stack(const struct flmem_borrow_state *borrow,
-			    const struct flmem_candidate *candidate)
+static const char *refuse_stack(const struct flmem_borrow_state *borrow,
+				const struct flmem_candidate *candidate)
 {
+	static const char foreign[] = "runs on a stack that the program allocated itself";
+	const struct flmem_candidate_needs needs = flmem_stopped_thread_needs(
+		borrow->options, &borrow->gadgets, borrow->chain.area.length);
 	const struct flmem_map *stack = flmem_maps_find(borrow->view->maps, candidate->at.sp);
-	uint64_t block = flmem_arch_thread_pointer(&borrow->state);
+	uint64_t block = flmem_arch_thread_pointer(&borrow->state), start;
 
-	return candidate->leader ||
-	       (stack && block > candidate->at.sp && block < stack->end &&
-		flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block));
+	if (candidate->leader)
+		return NULL;
+	if (!stack || block <= candidate->at.sp || block >= stack->end ||
+	    !flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block))
+		return foreign;
+	start = flmem_noted_stack_start(borrow->view->process, stack, block);
+	if (start > candidate->at.sp)
+		return foreign;
+	return start && candidate->at.sp - start < flmem_stack_bytes_needed(&needs, false)
+		       ? "has too little space left on its stack"
+		       : NULL;
 }
 
 static bool may_have_timeout(const struct flmem_candidate *candidate)
@@ -72,10 +85,10 @@ static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_ca
 	uint64_t pointer = flmem_arch_thread_pointer(&borrow->state);
 	const char *reason = flmem_arch_refuses(candidate->tid);
 
+	if (!reason) /* of its processor */
+		reason = refuse_stack(borrow, candidate);
 	if (reason)
-		; /* of its processor */
-	else if (!is_on_own_stack(borrow, candidate))
-		reason = "runs on a stack that the program allocated itself";
+		;
 	else if (!flmem_arch_has_thread_block(borrow->view->process, &borrow->state))
 		reason = "runs with thread-local data that is not the C library's";
 	else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))

@@ -185,15 +185,21 @@ static bool can_grow(const struct stack_search *search, const struct flmem_map *
  * What flmem writes must be mapped already, since that write does not make a stack grow. The calls
  * do make the main stack grow; the stacks of other threads have a fixed size.
  */
+uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader)
+{
+	const uint64_t written = FLMEM_SCRATCH_MAX + needs->area_bytes;
+
+	return written +
+	       (needs->stack_bytes > CALL_STACK && !leader ? needs->stack_bytes : CALL_STACK);
+}
+
 static bool has_room(const struct stack_search *search, const struct flmem_map *stack,
 		     const struct flmem_candidate *row)
 {
 	const struct flmem_candidate_needs *needs = search->needs;
-	uint64_t sp = row->at.sp, written = FLMEM_SCRATCH_MAX + needs->area_bytes;
-	uint64_t mapped = written + CALL_STACK, used = written + needs->stack_bytes;
+	uint64_t sp = row->at.sp, mapped = flmem_stack_bytes_needed(needs, row->leader);
+	uint64_t used = FLMEM_SCRATCH_MAX + needs->area_bytes + needs->stack_bytes;
 
-	if (needs->stack_bytes > CALL_STACK && !row->leader)
-		mapped = used;
 	if (sp - stack->start < mapped ||
 	    !flmem_stack_is_whole(search->view->process, sp - mapped, sp))
 		return false;

@@ -21,6 +21,9 @@ const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate_needs *needs,
 			      const struct flmem_candidate *row);
 
+/* How much of a stack has to be mapped below its pointer. */
+uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader);
+
 /*
  * True if is_word() is, for one of the words from `sp` to `end`, of which 64 KiB are searched, as
  * far as they can be read without a gap. `depth`: bytes from `sp`.
