@@ -2,13 +2,17 @@
 #include "remote/checks/preflight.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "elf/modules.h"
 #include "proc/host.h"
 #include "proc/maps.h"
@@ -19,6 +23,9 @@
 #include "remote/checks/libc_threads.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/userfaults.h"
+
+#define STATUS_MAX  16384U
+#define TRACERS_MAX 16U
 
 /* Both sides of the permission check. */
 struct parties {
@@ -141,6 +148,40 @@ static int check_kernel(struct flmem_error *err)
 			       names.release);
 }
 
+static pid_t find_tracer(pid_t tid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
+	    flmem_status_parse(text.data, &status, NULL))
+		return 0;
+	return (pid_t)flmem_u64_or(status.tracer, 0);
+}
+
+/*
+ * Each system call of a process under strace waits for the tracer: flmem would wait for a thread
+ * that it has stopped itself, and so would its end, where the tracer follows that
+ * (PTRACE_O_TRACEEXIT). A tracer may be traced in turn.
+ */
+static int check_own_tracers(const struct flmem_process *process, struct flmem_error *err)
+{
+	pid_t tracer = find_tracer(getpid());
+	char name[32];
+
+	for (unsigned i = 0; tracer && i < TRACERS_MAX; i++, tracer = find_tracer(tracer)) {
+		snprintf(name, sizeof(name), "task/%d", (int)tracer);
+		if (faccessat(process->dirfd, name, F_OK, 0) == 0)
+			return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+					       "process %d traces this flmem, so each would wait "
+					       "for the other; run flmem without it",
+					       (int)process->pid);
+	}
+	return 0;
+}
+
 int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err)
 {
 	struct flmem_status target;
@@ -148,6 +189,8 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 
 	if (!rc)
 		rc = check_image(view, err);
+	if (!rc)
+		rc = check_own_tracers(view->process, err);
 	if (!rc)
 		rc = check_kernel(err);
 	if (rc)
