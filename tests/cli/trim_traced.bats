@@ -4,6 +4,11 @@
 
 load helpers
 
+setup() {
+	# LeakSanitizer does not work in a traced process.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+}
+
 # trace_with COUNT OPTIONS...: so many tracers, each of the next one, the last of flmem, which trims the first.
 trace_with() {
 	local count=$1 command=()
