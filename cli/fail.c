@@ -10,7 +10,7 @@
 
 static void print_error(const char *command, const struct flmem_error *err)
 {
-	char shown[FLMEM_ERROR_MESSAGE_MAX];
+	char shown[4 * FLMEM_ERROR_MESSAGE_MAX]; /* of which each byte may be escaped */
 
 	flmem_text_escape(err->message, shown, sizeof(shown));
 	fprintf(stderr, "flmem%s%s: %s\n", command ? " " : "", command ? command : "", shown);

@@ -15,7 +15,7 @@
 static void note_retry(void *context, const struct flmem_error *why)
 {
 	struct exchange_progress *progress = context;
-	char shown[2 * FLMEM_ERROR_MESSAGE_MAX];
+	char shown[4 * FLMEM_ERROR_MESSAGE_MAX];
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);

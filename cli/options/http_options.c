@@ -48,8 +48,8 @@ static int read_header_file(struct http_request *request, const char *path, stru
 				       "cannot read the headers in '%s'", path);
 	rc = read_lines(request, file, err);
 	if (!rc && ferror(file))
-		rc = flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the headers in '%s'",
-				     path);
+		rc = flmem_error_set(err, errno == EISDIR ? FLMEM_EUSAGE : FLMEM_EFAILED, errno,
+				     "cannot read the headers in '%s'", path);
 	fclose(file);
 	return rc;
 }

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/portable.h"
+#include "base/text/fit.h"
 
 static const struct {
 	int code;
@@ -21,13 +24,25 @@ static const struct {
 
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 
-static void append_errno(struct flmem_error *err)
+/* Frees the text; NULL: there was no memory for it, and the message stays. */
+static void keep_message(struct flmem_error *err, char *whole)
 {
-	size_t used = strlen(err->message);
-	char text[128];
+	if (!whole)
+		return;
+	flmem_text_fit(whole, sizeof(err->message));
+	snprintf(err->message, sizeof(err->message), "%s", whole);
+	free(whole);
+}
 
-	snprintf(err->message + used, sizeof(err->message) - used, ": %s",
-		 flmem_errno_text(err->sys_errno, text, sizeof(text)));
+__attribute__((format(printf, 1, 0))) static char *print_whole(const char *format, va_list args,
+							       const char *cause)
+{
+	FLMEM_AUTO_FREE char *text = NULL;
+	char *whole;
+
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	return text && asprintf(&whole, "%s%s", text, cause) >= 0 ? whole : NULL;
 }
 
 __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem_error *err,
@@ -35,13 +50,25 @@ __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem
 								    const char *format,
 								    va_list args)
 {
+	char text[128], cause[sizeof(text) + 2] = "";
+	size_t room, length;
+	va_list again;
+
 	if (!err)
 		return;
 	err->code = code;
 	err->sys_errno = sys_errno;
-	vsnprintf(err->message, sizeof(err->message), format, args);
 	if (sys_errno)
-		append_errno(err);
+		snprintf(cause, sizeof(cause), ": %s",
+			 flmem_errno_text(sys_errno, text, sizeof(text)));
+	room = sizeof(err->message) - strlen(cause);
+	va_copy(again, args);
+	length = (size_t)vsnprintf(err->message, room, format, args);
+	/* Without memory for the whole text its end is cut, not the cause. */
+	memcpy(err->message + strlen(err->message), cause, strlen(cause) + 1);
+	if (length >= room)
+		keep_message(err, print_whole(format, again, cause));
+	va_end(again);
 }
 
 int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char *format, ...)
@@ -66,24 +93,18 @@ int flmem_error_nomem(struct flmem_error *err, const char *format, ...)
 
 int flmem_error_prefix(struct flmem_error *err, int code, const char *format, ...)
 {
-	char prefix[FLMEM_ERROR_MESSAGE_MAX];
-	size_t length, keep;
+	FLMEM_AUTO_FREE char *prefix = NULL;
+	char *whole;
 	va_list args;
 
 	if (!err)
 		return code;
 	err->code = code;
 	va_start(args, format);
-	vsnprintf(prefix, sizeof(prefix), format, args);
+	prefix = print_whole(format, args, ": ");
 	va_end(args);
-	length = strlen(prefix);
-	if (length + 2 >= sizeof(err->message))
-		return code;
-	keep = strnlen(err->message, sizeof(err->message) - length - 3);
-	memmove(err->message + length + 2, err->message, keep);
-	memcpy(err->message, prefix, length);
-	memcpy(err->message + length, ": ", 2);
-	err->message[length + 2 + keep] = '\0';
+	if (prefix && asprintf(&whole, "%s%s", prefix, err->message) >= 0)
+		keep_message(err, whole);
 	return code;
 }
 

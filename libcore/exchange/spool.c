@@ -153,7 +153,7 @@ int flmem_spool_write(int directory, const char *name, const void *bytes, size_t
 		rc = -errno;
 	if (!rc) {
 		temporary.name[0] = '\0';
-		flmem_file_place_sync(directory);
+		rc = flmem_file_place_sync(directory);
 	}
 	return rc;
 }

@@ -375,6 +375,62 @@ make_nan() {
 	assert_model "$(cat served)" a.safetensors
 }
 
+# pushes CODE CLIENT FILE: the update is answered with CODE.
+pushes() {
+	push "$2" "$3"
+	assert_code "$1"
+}
+
+@test "more NaN than the algorithm can spare are refused, and do not end the exchange" {
+	local client
+	make_nan nan.safetensors
+	serve --model g.safetensors --clients 6 --algorithm krum
+	pushes 204 a nan.safetensors
+	pushes 422 b nan.safetensors
+	grep "'layer.weight' has a NaN or an infinity" body
+	for client in b c d e f; do
+		pushes 204 "$client" a.safetensors
+	done
+	await_server
+	[ "$CODE" -eq 0 ]
+	has_line server.log "update-skipped a: it has a NaN"
+	rm -rf state
+	serve --model g.safetensors --clients 3
+	pushes 204 a nan.safetensors
+	pushes 204 b nan.safetensors
+	pushes 422 c nan.safetensors
+	pushes 204 c a.safetensors
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
+}
+
+@test "a NaN among more finite updates than the algorithm needs is left out, also after a kill" {
+	local client
+	make_nan nan.safetensors
+	serve --model g.safetensors --clients 3
+	pushes 204 a a.safetensors # it is read when that matters
+	pushes 204 b nan.safetensors
+	pushes 204 c nan.safetensors
+	await_server
+	[ "$CODE" -eq 0 ]
+	rm -rf state
+	serve --model g.safetensors --clients 8 --quorum 5 --deadline 10m --algorithm krum
+	for client in a b c d e; do
+		pushes 204 "$client" a.safetensors
+	done
+	pushes 204 f nan.safetensors
+	pushes 204 g nan.safetensors
+	kill_server
+	serve --model g.safetensors --clients 8 --quorum 5 --deadline 10m --algorithm krum
+	await state_is '"complete": *7'
+	refute_line server.log refused
+	pushes 204 h a.safetensors
+	await_server
+	[ "$CODE" -eq 0 ]
+	has_line server.log "update-skipped g: it has a NaN"
+}
+
 # make_checkpoint FILE STORAGE_OF_V: tensors u and v of two storages, or both of storage 0.
 make_checkpoint() {
 	/usr/bin/python3 -B - "$FLMEM_TESTS" "$@" <<-'END'

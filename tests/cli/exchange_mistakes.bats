@@ -185,3 +185,18 @@ teardown() {
 	run_command "$FLMEM" aggregate -q -o new --weights-from nobody a.safetensors b.safetensors
 	assert_status 2
 }
+
+# Clients know no paths of the server, and the reason is at the end, behind them.
+@test "a long path of the state: the reason stays, and clients do not see the path" {
+	local folder
+	folder=$(printf 'private-%.0s' {1..25})
+	mkdir -p "$folder/$folder/$folder"
+	make_model small.safetensors 1 10
+	for state in "$folder/$folder/state" "$folder/$folder/$folder/state"; do
+		serve --model g.safetensors --clients 1 --state "$state"
+		push a small.safetensors
+		assert_code 422 "50000\] in the model, but F32 \[10\] in '[^ ]*small.safetensors'"
+		refute_line body private
+		kill_server
+	done
+}

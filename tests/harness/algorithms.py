@@ -162,6 +162,13 @@ def krum():
     best = numpy.argsort(scores(left, 4), kind="stable")[:4]
     assert chosen(result) == sorted(number + (number >= 2) for number in best)
     assert "NaN" in result["inputs"][2]["skipped"]
+    # The defaults are those of the inputs that are left.
+    models[0]["layers.0.bias"][1][0] = numpy.inf
+    write(models)
+    left = models[1:2] + models[3:]
+    result = run("-o", "out.safetensors", "-a", "multi-krum", "--nan", "skip-client", *names)
+    best = numpy.argsort(scores(left, 7), kind="stable")[:9]
+    assert chosen(result) == sorted(number + 1 + (number >= 1) for number in best)
 
 
 def bulyan():

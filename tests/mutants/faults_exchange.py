@@ -27,6 +27,7 @@ SETTINGS = "libcore/ops/exchange/server_options.c"
 CONNECTIONS = "libcore/serve/http_connections.c"
 METADATA = "libcore/exchange/metadata.c"
 UPDATE = "libcore/ops/exchange/update.c"
+SPECIAL = "libcore/ops/exchange/special_updates.c"
 LOCK = "pthread_mutex_lock(&connections->lock);"
 LATE = "\n\t/* Not before: a span that begins while this waits for the lock would be in its future. */"
 HTTP = "libcore/serve/http_server.c"
@@ -36,10 +37,25 @@ FAULTS = (
           "if (1)\n\t\treturn refuse_update", "keeping an update beside a refused file", ("cli.exchange_attack/wrong",)),
     Fault("gone-is-failed", TRANSFER, "if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {",
           "if (transfer->error) {", "the reason for an upload that was removed meanwhile", ("cli.exchange_attack/meanwhile",)),
-    Fault("special-ends-exchange", UPDATE, "if (!x->needs_each ||", "if (1 ||",
-          "refusing a NaN where each update is needed", ("cli.exchange_attack/NaN",)),
-    Fault("special-always-refused", "libcore/ops/exchange/check_algorithm.c", "count == 1 ||", "1 ||",
-          "leaving out a NaN that can be spared", ("cli.exchange_attack/spared",)),
+    Fault("special-ends-exchange", SPECIAL, "!= FLMEM_NAN_SKIP_CLIENT || can_spare_one(x))", "!= FLMEM_NAN_SKIP_CLIENT || 1)",
+          "refusing a NaN that the algorithm cannot spare", ("cli.exchange_attack/NaN",)),
+    Fault("special-always-refused", SPECIAL, "finite < x->quorum - x->needed", "finite < 0 * x->quorum",
+          "leaving out a NaN that can be spared", ("cli.exchange_attack/spare",)),
+    Fault("special-others-unread", SPECIAL, "while (!can_spare_one(x) && read_another(x))", "while (0 && read_another(x))",
+          "reading other updates before a NaN is refused", ("cli.exchange_attack/finite",)),
+    Fault("special-lost-at-restart", UPDATE, "update.values == FLMEM_VALUES_SPECIAL && x->recovering", "0",
+          "keeping a NaN that counted before a kill", ("cli.exchange_attack/finite",)),
+    Fault("hostile-of-all", CHOOSE, "combination->hostile = call->request->hostile;", ";",
+          "defaults of the inputs that are left", ("cli.aggregate_algorithms/krum",)),
+    Fault("folder-not-flushed", "libcore/base/files/file_place.c", "\treturn -errno;\n}\n\nint flmem_file_place_flush", "\treturn 0;\n}\n\nint flmem_file_place_flush",
+          "a folder that cannot be flushed", ("cli.aggregate_leftovers/flushed",)),
+    Fault("empty-journal-left", PART, "part->journal >= 0 && !part->ended", "0", "removing an empty journal", ("cli.aggregate_leftovers/refused",)),
+    Fault("journal-of-others-joined", PART, "if (!flmem_journal_is_own(part->journal))", "if (0)",
+          "no part beside a journal of others", ("cli.aggregate_leftovers/refused",)),
+    Fault("last-journal-left", PART, "\tunlinkat(part.place.directory, part.journal_name, 0);", "\t;",
+          "removing what a kill at the last step left", ("cli.aggregate_leftovers/last",)),
+    Fault("end-cut", "libcore/base/text/fit.c", "if (part.length <= QUOTED_MIN) {", "if (1) {",
+          "leaving out the middle of names only", ("unit.test_error",)),
     Fault("deleted-while-joining", ANSWERS, "!upload->counted && !flmem_lockstep_holds(x, upload)",
           "!upload->counted", "keeping an update that joined its round", ("cli.exchange_lockstep/joins",)),
     Fault("combined-not-skipped", COMBINE, "\tlane->base = offset;\n\tpthread_cond_broadcast", "\tpthread_cond_broadcast",

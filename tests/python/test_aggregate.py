@@ -92,6 +92,10 @@ class Aggregate(unittest.TestCase):
                                ({"clip_norm": 0.0, "algorithm": "norm-clipped-mean"}, "invalid clip_norm 0.0"),
                                ({"server_rate": 0, "algorithm": "fedadam"}, "invalid server_rate 0"),
                                ({"tau": 0, "algorithm": "fedadam"}, "invalid tau 0"),
+                               ({"hostile": 0, "algorithm": "krum"}, "invalid hostile 0; expected 1 or more, or None"),
+                               ({"keep": 0, "algorithm": "multi-krum"}, "invalid keep 0; expected 1 or more"),
+                               ({"threads": 0}, "invalid threads 0"), ({"chunk_bytes": 0}, "invalid chunk_bytes 0"),
+                               ({"shard_bytes": 0}, "invalid shard_bytes 0"), ({"shard_bytes": -1}, "shard_bytes -1"),
                                ({"algorithm": "x"}, "unknown algorithm 'x'; choose from fedavg, .*, bulyan$")):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(self.inputs, None, self.out, **options)

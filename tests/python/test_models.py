@@ -84,6 +84,7 @@ class Models(unittest.TestCase):
             lambda: flmem.diff(self.model, self.model, tolerance=-1),
             lambda: flmem.convert(self.model, self.out, dtype="i8"),
             lambda: flmem.convert(self.model, self.out, shard_bytes=-1),
+            lambda: flmem.convert(self.model, self.out, shard_bytes=0),
             lambda: flmem.convert(self.model, self.path("x.npy")),
             lambda: flmem.inspect("http://127.0.0.1:9/x", headers=["Range: bytes=0-1"]),
         ):

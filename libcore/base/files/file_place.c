@@ -117,12 +117,26 @@ void flmem_temporary_clear(struct flmem_temporary *temporary)
 	*temporary = (struct flmem_temporary)FLMEM_TEMPORARY_INIT;
 }
 
-void flmem_file_place_sync(int directory)
+int flmem_file_place_sync(int directory)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd >= 0)
-		fsync(fd);
+	if (fd < 0)
+		return errno == EACCES ? 0 : -errno; /* it may be written to, but not be read */
+	if (fsync(fd) == 0 || errno == EINVAL || errno == EOPNOTSUPP)
+		return 0;
+	return -errno;
+}
+
+int flmem_file_place_flush(int directory, const char *path, struct flmem_error *err)
+{
+	int rc = flmem_file_place_sync(directory);
+
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
+				    "'%s' has its name, but its directory cannot be flushed to "
+				    "the disk",
+				    path)
+		  : 0;
 }
 
 /*
@@ -173,8 +187,7 @@ int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_t
 		rc = publish_new(place, new);
 	if (!rc) {
 		new->name[0] = '\0';
-		flmem_file_place_sync(place->directory);
-		return 0;
+		return flmem_file_place_flush(place->directory, place->path, err);
 	}
 	if (!replace && rc == -EEXIST)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,

@@ -86,8 +86,14 @@ void flmem_temporary_clear(struct flmem_temporary *temporary);
 int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_temporary *new,
 			    bool replace, struct flmem_error *err);
 
-/* Flushes changed names of a directory to the disk, where the file system supports it. */
-void flmem_file_place_sync(int directory);
+/*
+ * Flushes changed names of a directory to the disk, where its file system and its mode allow that.
+ * Negative errno.
+ */
+int flmem_file_place_sync(int directory);
+
+/* The same after the file at `path` has got its name there. */
+int flmem_file_place_flush(int directory, const char *path, struct flmem_error *err);
 
 /*
  * Writes a file so that readers see the old or the new content, never a part: a temporary file in

@@ -38,7 +38,7 @@ enum flmem_code {
 #undef FLMEM_CODE_ENUM
 };
 
-/* Size of a message with its NUL; longer ones are cut. */
+/* Size of a message with its NUL; of longer ones the middle of quoted names is left out. */
 #define FLMEM_ERROR_MESSAGE_MAX 512
 
 struct flmem_error {
@@ -64,7 +64,7 @@ FLMEM_API int flmem_error_nomem(struct flmem_error *err, const char *format, ...
 
 /*
  * Prepends "context: " to the message, sets the code and returns it. The code is passed because err
- * may be NULL. A context that leaves no room for the message is left out.
+ * may be NULL. Without memory for a longer text the context is left out.
  */
 FLMEM_API int flmem_error_prefix(struct flmem_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -44,6 +44,9 @@ int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_
 	struct flmem_combination *combination = &call->run.combination;
 	int rc = take_inputs(call, err);
 
+	/* Their defaults follow from how many inputs are left. */
+	combination->hostile = call->request->hostile;
+	combination->keep = call->request->keep;
 	if (!rc && combination->algorithm->prepare)
 		rc = combination->algorithm->prepare(combination, err);
 	return rc;

@@ -47,7 +47,7 @@ static void clear_files(struct flmem_output_shards *shards)
 
 void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part_file *part)
 {
-	bool remove = part->fd >= 0 && !part->keep;
+	bool remove = part->fd >= 0 && !part->keep && !part->ended;
 
 	for (size_t i = 0; remove && i < shards->count; i++)
 		if (shards->files[i].fd >= 0)
@@ -280,12 +280,17 @@ static bool is_empty_but(int directory, const char *name, const char *but)
 static int check_output_folder(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
 	struct stat status;
+	char *index;
 
 	if (fstatat(shards->place.directory, shards->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (S_ISDIR(status.st_mode) &&
 	    is_empty_but(shards->place.directory, shards->place.name, ""))
 		return 0;
+	if (asprintf(&index, "%s/" FLMEM_SHARDS_INDEX, shards->folder) >= 0) {
+		flmem_part_file_forget(index);
+		free(index);
+	}
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' exists and is not an empty folder; name another output",
 			       shards->folder);
@@ -529,12 +534,13 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 	if (rc)
 		return rc;
 	shards->index_named = true;
-	flmem_file_place_sync(part->place.directory);
+	rc = flmem_file_place_flush(part->place.directory, shards->index_path, err);
+	if (rc)
+		return rc;
 	if (rename(shards->unfinished, shards->folder) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
 				       shards->unfinished);
 	shards->index_named = false;
-	flmem_part_file_end(part);
-	flmem_file_place_sync(shards->place.directory);
-	return 0;
+	rc = flmem_part_file_end(part, shards->folder, err);
+	return rc ? rc : flmem_file_place_flush(shards->place.directory, shards->folder, err);
 }

@@ -32,8 +32,21 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 	return 0;
 }
 
+/* Of a call that was refused: it lists nothing. Not one that another call has just begun. */
+static void remove_empty_journal(const struct flmem_part_file *part)
+{
+	struct stat status;
+
+	if (flock(part->journal, LOCK_EX | LOCK_NB) == 0 && fstat(part->journal, &status) == 0 &&
+	    !status.st_size &&
+	    flmem_file_place_is_named(part->journal, part->place.directory, part->journal_name))
+		unlinkat(part->place.directory, part->journal_name, 0);
+}
+
 static void release_files(struct flmem_part_file *part)
 {
+	if (part->journal >= 0 && !part->ended)
+		remove_empty_journal(part);
 	flmem_cleanup_close(&part->fd);
 	flmem_cleanup_close(&part->journal);
 	part->fd = part->journal = -1;
@@ -41,11 +54,14 @@ static void release_files(struct flmem_part_file *part)
 
 void flmem_part_file_clear(struct flmem_part_file *part)
 {
-	/* Only its owner removes it, while it still has the lock. */
-	if (part->fd >= 0 && !part->keep) {
+	/*
+	 * Only its owner removes it, while it still has the lock. The part first: without its
+	 * journal it would be refused as another program's after a kill between the two.
+	 */
+	if (part->fd >= 0 && !part->keep && !part->ended) {
+		unlinkat(part->place.directory, part->name, 0);
 		if (part->journal >= 0)
 			unlinkat(part->place.directory, part->journal_name, 0);
-		unlinkat(part->place.directory, part->name, 0);
 	}
 	release_files(part);
 	flmem_file_place_close(&part->place);
@@ -132,6 +148,14 @@ static bool lock_own(const struct flmem_part_file *part, const char *name, int f
 	return flmem_file_place_is_named(*ret_fd, part->place.directory, name);
 }
 
+static int report_others_part(const struct flmem_part_file *part, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' and '%s' beside '%s' are not from an unfinished aggregation; "
+			       "remove them, or name another output",
+			       part->name, part->journal_name, part->place.path);
+}
+
 /*
  * The journal first: it has its name until the output has its own, unlike the part. So nobody takes
  * the journal, or the folder of the part, from a writer that is about to finish.
@@ -141,9 +165,13 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 	for (int i = 0; i < TRIES; i++) {
 		int rc = 0;
 
-		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err) &&
-		    lock_own(part, part->name, 0, &part->fd, &rc, err))
-			return 0;
+		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err)) {
+			/* Before the part, which would be made beside a journal of others. */
+			if (!flmem_journal_is_own(part->journal))
+				return report_others_part(part, err);
+			if (lock_own(part, part->name, 0, &part->fd, &rc, err))
+				return 0;
+		}
 		release_files(part);
 		if (rc)
 			return rc;
@@ -159,15 +187,12 @@ static int check_part(struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat status, journal;
 	bool own = fstat(part->fd, &status) == 0 && fstat(part->journal, &journal) == 0 &&
-		   flmem_journal_is_own(part->journal) && (!status.st_size || journal.st_size);
+		   (!status.st_size || journal.st_size);
 
 	if (own)
 		return 0;
 	part->keep = true;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' and '%s' beside '%s' are not from an unfinished aggregation; "
-			       "remove them, or name another output",
-			       part->name, part->journal_name, part->place.path);
+	return report_others_part(part, err);
 }
 
 /* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
@@ -218,6 +243,23 @@ int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct 
 	if (!rc)
 		rc = check_part(part, err);
 	return rc ? rc : check_output(part, err);
+}
+
+void flmem_part_file_forget(const char *path)
+{
+	FLMEM_AUTO_PART_FILE struct flmem_part_file part = FLMEM_PART_FILE_INIT;
+	struct stat status;
+
+	part.keep = true;
+	if (flmem_file_place_open(path, &part.place) || !name_files(&part) ||
+	    fstatat(part.place.directory, part.name, &status, AT_SYMLINK_NOFOLLOW) == 0)
+		return;
+	part.journal = openat(part.place.directory, part.journal_name,
+			      O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (part.journal >= 0 && is_own_file(part.journal, &status) &&
+	    flock(part.journal, LOCK_EX | LOCK_NB) == 0 && flmem_journal_is_own(part.journal) &&
+	    flmem_file_place_is_named(part.journal, part.place.directory, part.journal_name))
+		unlinkat(part.place.directory, part.journal_name, 0);
 }
 
 static int report_unshared(const struct flmem_part_file *part, const char *name,
@@ -356,8 +398,11 @@ int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
 				       part->place.path);
 	/* A power failure must not leave a part with a size and without a journal: check_part(). */
-	flmem_file_place_sync(part->place.directory);
-	return 0;
+	rc = flmem_file_place_sync(part->place.directory);
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
+				    "cannot flush the directory of '%s' to the disk",
+				    part->place.path)
+		  : 0;
 }
 
 int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64_t fingerprint,
@@ -412,17 +457,16 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 	return 0;
 }
 
-void flmem_part_file_end(const struct flmem_part_file *part)
+int flmem_part_file_end(struct flmem_part_file *part, const char *path, struct flmem_error *err)
 {
 	unlinkat(part->place.directory, part->journal_name, 0);
-	flmem_file_place_sync(part->place.directory);
+	part->ended = true;
+	return flmem_file_place_flush(part->place.directory, path, err);
 }
 
 int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err)
 {
 	int rc = flmem_part_file_publish(part, err);
 
-	if (!rc)
-		flmem_part_file_end(part);
-	return rc;
+	return rc ? rc : flmem_part_file_end(part, part->place.path, err);
 }

@@ -23,6 +23,7 @@ struct flmem_part_file {
 	bool keep;	/* for a later call: clearing removes neither file */
 	bool resumed;	/* what the journal lists was kept */
 	bool restarted; /* it was to be, but is of another request or damaged */
+	bool ended;	/* both names may be those of another call's files now */
 };
 
 #define FLMEM_PART_FILE_JOURNAL_SUFFIX ".part.journal"
@@ -80,9 +81,12 @@ int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, ui
 /* Flushes the file to the disk and gives it its name. */
 int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err);
 
-/* The two steps of that: its name, and the end of the journal. */
+/* The two steps of that: its name, and the end of the journal, with the output's path by now. */
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err);
-void flmem_part_file_end(const struct flmem_part_file *part);
+int flmem_part_file_end(struct flmem_part_file *part, const char *path, struct flmem_error *err);
+
+/* Removes the journal that a call left which was killed after `path` had got its name. */
+void flmem_part_file_forget(const char *path);
 
 void flmem_part_file_clear(struct flmem_part_file *part);
 

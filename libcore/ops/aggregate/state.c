@@ -155,12 +155,14 @@ static int check_notes(struct flmem_state *state, const struct flmem_tensor_list
 	if (!flmem_text_read_digits(&text, &last) || *text || last == UINT64_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' does not record its round",
 				       state->path);
-	if (round->resume && strcmp(note_of(list, NOTE_REQUEST), request) == 0)
+	if (round->resume && strcmp(note_of(list, NOTE_REQUEST), request) == 0) {
+		flmem_part_file_forget(state->path);
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "round %" PRIu64
 				       " is complete: '%s' already includes these inputs; without "
 				       "--resume they are aggregated as a new round",
 				       last, state->path);
+	}
 	state->round = last + 1;
 	return 0;
 }
@@ -170,6 +172,7 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	FLMEM_AUTO_CLOSE int fd = open(state->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat status;
 	int rc;
 
 	state->round = 1;
@@ -177,6 +180,10 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 		return 0;
 	if (fd < 0)
 		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+				       state->path);
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is not a regular file; name another --state",
 				       state->path);
 	state->exists = true;
 	rc = flmem_safetensors_read(FLMEM_SOURCE_FD(fd), state->path, &list, err);

@@ -50,14 +50,27 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 	return rc == FLMEM_EUSAGE ? rc : 0;
 }
 
+/* The least number of updates with which the algorithm works, of `enough` with which it does. */
+static size_t find_needed(const struct flmem_exchange *x, size_t enough)
+{
+	size_t too_few = 0, count = 1; /* most work with one */
+	struct flmem_error why;
+
+	while (too_few + 1 < enough) {
+		if (try_algorithm(x, count, &why))
+			too_few = count;
+		else
+			enough = count;
+		count = too_few + (enough - too_few) / 2;
+	}
+	return enough;
+}
+
 int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
 {
 	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
-	struct flmem_error why;
 	int rc = try_algorithm(x, count, err);
 
-	if (!rc)
-		x->needs_each = count == 1 || (count == x->quorum && !x->lockstep &&
-					       try_algorithm(x, count - 1, &why));
+	x->needed = rc || x->lockstep ? count : find_needed(x, count);
 	return rc;
 }

@@ -326,6 +326,5 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",
 				       names.part, target->name);
 	remove_part(target, false);
-	flmem_file_place_sync(target->directory);
-	return 0;
+	return flmem_file_place_flush(target->directory, target->name, err);
 }

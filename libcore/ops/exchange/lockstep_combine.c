@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text/fit.h"
 #include "ops/aggregate/call.h"
 #include "ops/exchange/lockstep.h"
 #include "ops/exchange/verified_round.h"
@@ -117,20 +118,40 @@ static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
 	return true;
 }
 
+/* Whose update has this path, behind a quote; NULL: nobody's, or what distinguishes it is cut. */
+static const char *find_named_client(const struct flmem_exchange *x,
+				     const struct flmem_aggregate_request *request,
+				     const char *quoted, size_t *ret_length)
+{
+	const char *client = NULL;
+
+	for (size_t i = 0; i < x->update_count; i++) {
+		size_t length = flmem_text_fit_match(quoted, request->inputs[i]);
+
+		if (!length || quoted[length] != '\'')
+			continue;
+		if (client)
+			return NULL;
+		client = x->updates[i].client;
+		*ret_length = length;
+	}
+	return client;
+}
+
 /* Clients know names, not files of this host. A path is quoted. */
 static void name_clients(const struct flmem_exchange *x,
 			 const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
 	char text[FLMEM_ERROR_MESSAGE_MAX];
+	const char *client;
+	size_t length;
 
-	for (size_t i = 0; i < x->update_count; i++) {
-		size_t length = strlen(request->inputs[i]);
-		char *found = strstr(err->message, request->inputs[i]);
-
-		if (!found || found[length] != '\'')
+	for (char *at = err->message; (at = strchr(at, '\'')); at++) {
+		client = find_named_client(x, request, at + 1, &length);
+		if (!client)
 			continue;
-		snprintf(text, sizeof(text), "%.*s%s%s", (int)(found - err->message), err->message,
-			 x->updates[i].client, found + length);
+		snprintf(text, sizeof(text), "%.*s%s%s", (int)(at + 1 - err->message), err->message,
+			 client, at + 1 + length);
 		memcpy(err->message, text, sizeof(text));
 	}
 }

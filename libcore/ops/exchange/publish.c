@@ -111,7 +111,8 @@ static int write_index(const struct flmem_exchange *x, const struct flmem_publis
 	if (!rc)
 		rc = text.failed ? -ENOMEM
 				 : flmem_spool_write(round, "index", text.data, text.length);
-	flmem_file_place_sync(x->spool.rounds);
+	if (!rc)
+		rc = flmem_file_place_sync(x->spool.rounds);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
 				    "cannot publish round %" PRIu64 " in '%s'", published->round,
 				    x->spool.path)

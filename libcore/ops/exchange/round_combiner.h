@@ -33,7 +33,7 @@ void flmem_combiner_forget_deadline(struct flmem_exchange *x);
 /*
  * Whether the algorithm and its parameters fit the model and the least number of updates: combines
  * copies of the model for a moment. Else a round would fail when its clients have sent everything.
- * Sets x->needs_each.
+ * Sets x->needed.
  */
 int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err);
 

@@ -40,10 +40,18 @@ struct flmem_upload {
 	bool placed;	  /* complete, and at its place in the update */
 	bool checking;	  /* its update is compared with the model, or it is assembled */
 	bool counted;	  /* its update counts */
+	bool postponed;	  /* its update is recovered after the others */
 	bool combined;	  /* its round is over; the bytes are gone */
 	struct flmem_http_request *writer;
 	struct flmem_lane *lane; /* in lockstep, from its first byte on; or NULL */
 	uint64_t touched_us;	 /* monotonic */
+};
+
+/* What is known of the values of an update. */
+enum flmem_update_values {
+	FLMEM_VALUES_UNREAD,
+	FLMEM_VALUES_FINITE,
+	FLMEM_VALUES_SPECIAL, /* it is left out for a NaN or an infinity, or cannot be read */
 };
 
 /* A complete update of the current round. */
@@ -51,6 +59,7 @@ struct flmem_update {
 	char client[FLMEM_EXCHANGE_NAME_MAX + 1];
 	double weight;
 	char *path; /* of its file or folder */
+	enum flmem_update_values values;
 };
 
 struct flmem_published {
@@ -80,7 +89,7 @@ struct flmem_exchange {
 	uint64_t model_bytes, shard_bytes; /* 0: one file */
 	char model_name[FLMEM_EXCHANGE_NAME_MAX + 1];
 	bool needs_checkpoint; /* the output is one, so inputs have to be */
-	bool needs_each;       /* fewer updates than the quorum are too few for the algorithm */
+	uint64_t needed;       /* updates, by the algorithm; at most the quorum */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* phase, published round, writers, stopping */
@@ -99,7 +108,8 @@ struct flmem_exchange {
 	struct flmem_published published[FLMEM_EXCHANGE_KEPT_ROUNDS]; /* newest first */
 	struct flmem_exchange_counters counters;
 	bool stopping;
-	int wake; /* eventfd: the main loop has something to do */
+	bool recovering; /* updates of an earlier server */
+	int wake;	 /* eventfd: the main loop has something to do */
 	pthread_t combiner;
 	bool combining; /* the thread was started */
 	bool combined;	/* and is about to end */

@@ -12,8 +12,10 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "ops/aggregate/find_special.h"
+#include "base/text/fit.h"
+#include "base/text/text.h"
 #include "ops/aggregate/output.h"
+#include "ops/exchange/special_updates.h"
 #include "ops/exchange/uploads.h"
 
 /* The names that all files of an update share; uploads may be removed meanwhile. */
@@ -49,6 +51,13 @@ static void mark_update(struct flmem_exchange *x, const struct update_key *key, 
 	pthread_cond_broadcast(&x->changed);
 }
 
+/* Until all others were recovered: it may have counted because of them. */
+static void postpone_update(struct flmem_exchange *x, const struct update_key *key)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		u->postponed |= is_of_update(u, key);
+}
+
 static void remove_update(struct flmem_exchange *x, const struct update_key *key)
 {
 	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
@@ -76,13 +85,19 @@ static char *update_path(const struct flmem_exchange *x, const struct flmem_uplo
 
 void flmem_update_hide_paths(const struct flmem_exchange *x, char *text)
 {
-	size_t length = strlen(x->spool.path);
-	char *found = text;
+	for (char *at = text; *at;) {
+		size_t length =
+			at > text && at[-1] == '\'' ? flmem_text_fit_match(at, x->spool.path) : 0;
 
-	while ((found = strstr(found, x->spool.path))) {
-		size_t whole = length + (found[length] == '/');
-
-		memmove(found, found + whole, strlen(found + whole) + 1);
+		/* A name without a slash may be a word of the message. */
+		if (!length && strchr(x->spool.path, '/') && flmem_text_starts(at, x->spool.path))
+			length = strlen(x->spool.path);
+		if (length)
+			length += at[length] == '/';
+		if (length)
+			memmove(at, at + length, strlen(at + length) + 1);
+		else
+			at++;
 	}
 }
 
@@ -107,34 +122,16 @@ static int check_tied(const struct flmem_exchange *x, const struct flmem_input *
 		     : 0;
 }
 
-/* It would be left out, and the rest would end the exchange. */
-static int check_special(const struct flmem_exchange *x, const struct flmem_input *update,
-			 struct flmem_error *err)
-{
-	const struct flmem_tensor *tensor;
-	char shown[100];
-	int rc;
-
-	if (!x->needs_each || x->options->aggregate.nan != FLMEM_NAN_SKIP_CLIENT)
-		return 0;
-	rc = flmem_input_find_special(update, &x->layout, &tensor, err);
-	if (rc || !tensor)
-		return rc;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "tensor '%s' has a NaN or an infinity, and without this update too "
-			       "few would be left for the algorithm",
-			       flmem_text_escape(tensor->name, shown, sizeof(shown)));
-}
-
 /* For the client, which has an option of that name for its certificate. */
 static void explain_key(struct flmem_error *err)
 {
-	size_t length = strlen(err->message);
+	struct flmem_error why = *err;
 
 	if (strstr(err->message, "--key"))
-		snprintf(err->message + length, sizeof(err->message) - length,
-			 " (an option of the server, 'flmem exchange serve'; or save that dict "
-			 "alone)");
+		flmem_error_set(err, why.code, why.sys_errno,
+				"%s (an option of the server, 'flmem exchange serve'; or save that "
+				"dict alone)",
+				why.message);
 }
 
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
@@ -154,8 +151,6 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "in lockstep the tensors have to be in the order in which "
 				     "safetensors writes them; 'flmem aggregate convert' does so");
-	if (!rc && !x->lockstep)
-		rc = check_special(x, &input, err);
 	flmem_inputs_clear(&input, 1);
 	if (rc)
 		flmem_update_hide_paths(x, err->message);
@@ -259,22 +254,19 @@ static void remove_spare(struct flmem_exchange *x, const struct update_key *key)
 }
 
 /* With the lock; takes the path. */
-static unsigned accept_update(struct flmem_exchange *x, const struct update_key *key, double weight,
-			      char *path, struct flmem_error *err)
+static unsigned accept_update(struct flmem_exchange *x, const struct update_key *key,
+			      struct flmem_update update, struct flmem_error *err)
 {
-	struct flmem_update *update;
-
 	if (x->phase != FLMEM_PHASE_COLLECTING || key->round != x->round) {
-		free(path);
+		free(update.path);
 		remove_update(x, key);
 		flmem_error_set(err, FLMEM_EUSAGE, 0,
 				"round %" PRIu64 " ended before the update was complete",
 				key->round);
 		return 409;
 	}
-	update = &x->updates[x->update_count++];
-	*update = (struct flmem_update){.weight = weight, .path = path};
-	memcpy(update->client, key->client, sizeof(update->client));
+	memcpy(update.client, key->client, sizeof(update.client));
+	x->updates[x->update_count++] = update;
 	x->counters.updates++;
 	remove_spare(x, key);
 	mark_update(x, key, false, true);
@@ -307,18 +299,26 @@ static unsigned take_update(struct flmem_exchange *x, const char *id,
 			    const struct flmem_upload_record *record, const struct update_key *key,
 			    struct flmem_error *err)
 {
-	char *path = update_path(x, record);
-	int rc =
-		path ? flmem_update_check(x, path, err) : flmem_error_nomem(err, "cannot check it");
+	struct flmem_update update = {.weight = record->metadata.weight,
+				      .path = update_path(x, record)};
+	int rc = update.path ? flmem_update_check(x, update.path, err)
+			     : flmem_error_nomem(err, "cannot check it");
 	unsigned status;
 
 	pthread_mutex_lock(&x->lock);
+	if (!rc)
+		rc = flmem_special_judge(x, update.path, &update.values, err);
 	if (!rc) {
-		status = accept_update(x, key, record->metadata.weight, path, err);
+		status = accept_update(x, key, update, err);
+	} else if (update.values == FLMEM_VALUES_SPECIAL && x->recovering) {
+		free(update.path);
+		mark_update(x, key, false, false);
+		postpone_update(x, key);
+		status = 422;
 	} else {
 		bool later = flmem_update_can_pass(err);
 
-		free(path);
+		free(update.path);
 		mark_update(x, key, false, false);
 		status = later ? displace_file(x, id, record) : refuse_update(x, key, err);
 	}
@@ -357,10 +357,16 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	if (last)
 		mark_update(x, key, true, false);
 	pthread_mutex_unlock(&x->lock);
-	if (client >= 0)
-		flmem_file_place_sync(client);
-	flmem_file_place_sync(x->spool.uploads);
-	return last;
+	if (!*ret_error && client >= 0)
+		*ret_error = flmem_file_place_sync(client);
+	if (!*ret_error)
+		*ret_error = flmem_file_place_sync(x->spool.uploads);
+	if (!*ret_error || !last)
+		return last;
+	pthread_mutex_lock(&x->lock);
+	mark_update(x, key, false, false);
+	pthread_mutex_unlock(&x->lock);
+	return false; /* so that it is not confirmed: its client sends the end again */
 }
 
 /* Alone, if the update is being checked or counts without it. With the lock. */
@@ -421,7 +427,8 @@ static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
 		struct update_key key = {.round = u->record.metadata.round};
 
 		memcpy(key.client, u->record.metadata.client, sizeof(key.client));
-		if (u->record.partial || u->combined || u->counted || u->offset != u->record.length)
+		if (u->record.partial || u->combined || u->counted || u->postponed ||
+		    u->offset != u->record.length)
 			continue;
 		if (!u->placed || count_placed(x, &key) == u->record.metadata.files)
 			return u;
@@ -429,7 +436,7 @@ static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
 	return NULL;
 }
 
-int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err)
+static int recover_updates(struct flmem_exchange *x, struct flmem_error *err)
 {
 	const struct flmem_upload *upload;
 
@@ -446,4 +453,16 @@ int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err)
 					       x->spool.path);
 	}
 	return 0;
+}
+
+int flmem_update_recover(struct flmem_exchange *x, struct flmem_error *err)
+{
+	int rc;
+
+	x->recovering = true;
+	rc = recover_updates(x, err);
+	x->recovering = false;
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		u->postponed = false;
+	return rc ? rc : recover_updates(x, err);
 }

@@ -79,7 +79,7 @@ static bool exchange_old_profile(struct profile_work *work, struct flmem_tempora
 		return false;
 	memcpy(work->replaced, new->name, sizeof(work->replaced));
 	new->name[0] = '\0';
-	flmem_file_place_sync(directory);
+	(void)flmem_file_place_sync(directory); /* the profile itself is not flushed either */
 	return true;
 }
 

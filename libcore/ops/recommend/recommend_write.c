@@ -243,8 +243,10 @@ int flmem_correction_write(const struct flmem_correction *correction, char **ret
 		rc = exchange_files(&w, err);
 	if (rc)
 		return rc;
-	flmem_file_place_sync(w.place.directory);
-	w.backup_name = NULL;
+	w.backup_name = NULL; /* so it stays */
+	rc = flmem_file_place_flush(w.place.directory, correction->file, err);
+	if (rc)
+		return rc;
 	*ret_backup = FLMEM_TAKE(w.backup);
 	return 0;
 }

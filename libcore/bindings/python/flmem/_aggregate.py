@@ -3,11 +3,11 @@
 
 import ctypes
 import os
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
-from ._call import Callback, Http, Path, call, http_options, path_bytes
+from ._call import Callback, Http, Path, call, http_options, path_bytes, whole
 
-__all__ = ["aggregate"]
+__all__ = ["aggregate", "check_numbers"]
 
 _NAN = ("reject", "skip-client", "propagate")
 _NON_FLOAT = ("equal", "first", "round")
@@ -65,6 +65,14 @@ def _positive(name: str, value: Optional[float]) -> float:
     return value
 
 
+def check_numbers(options: Mapping[str, Any]) -> None:
+    """Refuses at once what the average would be refused for when all updates have arrived."""
+    for name in ("trim", "clip_norm"):
+        _positive(name, options.get(name))
+    for name in ("hostile", "keep"):
+        whole(name, options.get(name))
+
+
 def aggregate(
     inputs: Sequence[Path],
     weights: Optional[Sequence[float]],
@@ -74,8 +82,8 @@ def aggregate(
     trim: Optional[float] = None,
     base: Optional[Path] = None,
     clip_norm: Optional[float] = None,
-    hostile: int = 0,
-    keep: int = 0,
+    hostile: Optional[int] = None,
+    keep: Optional[int] = None,
     state: Optional[Path] = None,
     server_rate: Optional[float] = None,
     beta1: Optional[float] = None,
@@ -83,13 +91,13 @@ def aggregate(
     tau: Optional[float] = None,
     nan: str = "reject",
     non_float: str = "equal",
-    chunk_bytes: int = 0,
-    threads: int = 0,
+    chunk_bytes: Optional[int] = None,
+    threads: Optional[int] = None,
     resume: bool = False,
     key: Optional[str] = None,
     headers: Sequence[str] = (),
     cacert: Optional[Path] = None,
-    shard_bytes: int = 0,
+    shard_bytes: Optional[int] = None,
     progress: Optional[Callable[[int, int], Any]] = None,
 ) -> Dict[str, Any]:
     """Combine several models into one safetensors file, as ``flmem aggregate`` does.
@@ -107,8 +115,7 @@ def aggregate(
         progress: called about five times a second in the calling thread with the bytes that are done
             and all bytes; returns False to stop. What it raises stops the call, too.
 
-    The other arguments are the options of the command of the same names; None, and 0 for whole numbers,
-    stand for their defaults.
+    The other arguments are the options of the command of the same names; None stands for their defaults.
 
     Returns:
         The object that ``flmem aggregate --json`` prints.
@@ -124,9 +131,6 @@ def aggregate(
     paths = [path_bytes(one) for one in inputs]
     if weights is not None and len(weights) != len(paths):
         raise ValueError(f"{len(weights)} weights for {len(paths)} inputs")
-    for name, number in (("hostile", hostile), ("keep", keep), ("chunk_bytes", chunk_bytes), ("threads", threads)):
-        if not 0 <= number < 2**31:  # ctypes would cut it
-            raise ValueError(f"invalid {name} {number}")
     request = _Request(
         output=path_bytes(out),
         inputs=(ctypes.c_char_p * len(paths))(*paths),
@@ -136,8 +140,8 @@ def aggregate(
         trim=_positive("trim", trim),
         base=path_bytes(base),
         clip_norm=_positive("clip_norm", clip_norm),
-        hostile=hostile,
-        keep=keep,
+        hostile=whole("hostile", hostile),
+        keep=whole("keep", keep),
         state=path_bytes(state),
         server_rate=_positive("server_rate", server_rate),
         beta1=_real(beta1),
@@ -145,11 +149,11 @@ def aggregate(
         tau=_positive("tau", tau),
         nan=_choice("nan", nan, _NAN),
         non_float=_choice("non_float", non_float, _NON_FLOAT),
-        chunk_bytes=chunk_bytes,
-        threads=threads,
+        chunk_bytes=whole("chunk_bytes", chunk_bytes),
+        threads=whole("threads", threads),
         resume=resume,
         key=path_bytes(key),
-        shard_bytes=shard_bytes,
+        shard_bytes=whole("shard_bytes", shard_bytes, 2**63),
         http=ctypes.pointer(http_options(headers, cacert)),
     )
     return call(

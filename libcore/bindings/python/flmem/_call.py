@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 
-__all__ = ["Callback", "Http", "Path", "call", "http_options", "path_bytes"]
+__all__ = ["Callback", "Http", "Path", "call", "http_options", "path_bytes", "whole"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -51,6 +51,15 @@ def path_bytes(value: Optional[Path]) -> Optional[bytes]:
     if b"\0" in path:
         raise ValueError("embedded null byte in a path")
     return path
+
+
+def whole(name: str, value: Optional[int], limit: int = 2**31) -> int:
+    """The library takes 0 for its default, which somebody who says 0 does not mean."""
+    if value is None:
+        return 0
+    if not 0 < value < limit:  # ctypes would cut it
+        raise ValueError(f"invalid {name} {value}; expected 1 or more, or None for the default")
+    return value
 
 
 def http_options(headers: Sequence[str], cacert: Optional[Path]) -> Any:

@@ -4,7 +4,7 @@
 import ctypes
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from ._call import Callback, Http, Path, call, http_options, path_bytes
+from ._call import Callback, Http, Path, call, http_options, path_bytes, whole
 
 __all__ = ["convert", "diff", "inspect"]
 
@@ -142,7 +142,7 @@ def convert(
     *,
     dtype: Optional[str] = None,
     key: Optional[str] = None,
-    shard_bytes: int = 0,
+    shard_bytes: Optional[int] = None,
     resume: bool = False,
     headers: Sequence[str] = (),
     cacert: Optional[Path] = None,
@@ -165,15 +165,13 @@ def convert(
     Raises:
         ValueError, PermissionError, OSError, RuntimeError: as ``aggregate``.
     """
-    if not 0 <= shard_bytes < 2**63:  # ctypes would cut it
-        raise ValueError(f"invalid shard_bytes {shard_bytes}")
     request = _ConvertRequest(
         input=path_bytes(path),
         output=path_bytes(out),
         key=path_bytes(key),
         dtype=None if dtype is None else dtype.upper().replace("FP", "F").encode(),
         http=ctypes.pointer(http_options(headers, cacert)),
-        shard_bytes=shard_bytes,
+        shard_bytes=whole("shard_bytes", shard_bytes, 2**63),
         resume=resume,
     )
     return call(

@@ -17,6 +17,7 @@ import torch
 from appfl.algorithm.aggregator import FedAvgAggregator
 from appfl.algorithm.scheduler import SyncScheduler
 
+from flmem._aggregate import check_numbers
 from flmem._round import Round
 
 __all__ = ["Aggregator", "Scheduler"]
@@ -43,6 +44,7 @@ class Aggregator(FedAvgAggregator):  # type: ignore[misc]
             raise ValueError("masked updates cannot be averaged by flmem; use APPFL's FedAvgAggregator")
         super().__init__(model, configs, logger)
         self._options = {name: configs[name] for name in _OPTIONS if name in configs}
+        check_numbers(self._options)
         self._options["non_float"] = configs.get("non_float", "round")
         self._round = Round(configs.get("directory", None))
 

@@ -16,6 +16,7 @@ from flwr.app import Array, ArrayRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as _FedAvg
 
+from ._aggregate import check_numbers
 from ._round import Round
 
 __all__ = ["FedAvg"]
@@ -109,6 +110,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
     def __init__(self, *args: Any, directory: Optional[str] = None, **options: Any) -> None:
         known = ("algorithm", "nan", "non_float", "trim", "hostile", "keep", "clip_norm")
         self._options = {name: options.pop(name) for name in known if name in options}
+        check_numbers(self._options)
         super().__init__(*args, **options)
         self._round = Round(directory)
 

@@ -22,6 +22,7 @@ from nvflare.app_common.aggregators.weighted_aggregation_helper import (
     filter_aggregatable_metrics,
 )
 
+from ._aggregate import check_numbers
 from ._round import Round
 
 __all__ = ["Aggregator"]
@@ -62,12 +63,13 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
         nan: str = "reject",
         non_float: str = "round",
         trim: Optional[float] = None,
-        hostile: int = 0,
-        keep: int = 0,
+        hostile: Optional[int] = None,
+        keep: Optional[int] = None,
         clip_norm: Optional[float] = None,
         directory: Optional[str] = None,
     ) -> None:
         super().__init__()
+        check_numbers({"trim": trim, "clip_norm": clip_norm, "hostile": hostile, "keep": keep})
         self.algorithm = algorithm
         self.aggregation_weights = aggregation_weights
         self.exclude_vars = exclude_vars
