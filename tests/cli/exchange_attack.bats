@@ -423,8 +423,8 @@ pushes() {
 	pushes 204 g nan.safetensors
 	kill_server
 	serve --model g.safetensors --clients 8 --quorum 5 --deadline 10m --algorithm krum
-	await state_is '"complete": *7'
 	refute_line server.log refused
+	await state_is '"complete": *7'
 	pushes 204 h a.safetensors
 	await_server
 	[ "$CODE" -eq 0 ]

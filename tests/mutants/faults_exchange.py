@@ -52,7 +52,7 @@ FAULTS = (
     Fault("empty-journal-left", PART, "part->journal >= 0 && !part->ended", "0", "removing an empty journal", ("cli.aggregate_leftovers/refused",)),
     Fault("journal-of-others-joined", PART, "if (!flmem_journal_is_own(part->journal))", "if (0)",
           "no part beside a journal of others", ("cli.aggregate_leftovers/refused",)),
-    Fault("last-journal-left", PART, "\tunlinkat(part.place.directory, part.journal_name, 0);", "\t;",
+    Fault("last-journal-left", PART, "\tunlinkat(part.place.directory, part.journal_name, 0);", "\t(void)0;",
           "removing what a kill at the last step left", ("cli.aggregate_leftovers/last",)),
     Fault("end-cut", "libcore/base/text/fit.c", "if (part.length <= QUOTED_MIN) {", "if (1) {",
           "leaving out the middle of names only", ("unit.test_error",)),
