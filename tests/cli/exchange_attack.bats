@@ -489,3 +489,20 @@ make_checkpoint() {
 	await_server
 	[ "$CODE" -eq 0 ]
 }
+
+@test "a folder that cannot be flushed: what was not confirmed is sent again, and nothing is published" {
+	requires strace
+	cat >traced <<-END
+		#!/bin/sh
+		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
+		exec strace -f -q -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 "$FLMEM" "\$@"
+	END
+	chmod +x traced
+	FLMEM=./traced serve --model g.safetensors --clients 1
+	run_command "$FLMEM" exchange push "$URL" a.safetensors --client a
+	assert_status 0
+	assert_stderr "status 500.*cannot keep the upload: Input/output error"
+	await_server
+	[ "$CODE" -eq 7 ]
+	has_line server.log "failed: cannot flush the directory of 'rounds/1/model/g.safetensors' to the disk"
+}

@@ -361,12 +361,15 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 		*ret_error = flmem_file_place_sync(client);
 	if (!*ret_error)
 		*ret_error = flmem_file_place_sync(x->spool.uploads);
-	if (!*ret_error || !last)
+	if (!*ret_error || !upload)
 		return last;
+	/* It is not confirmed: its client sends the end again. */
 	pthread_mutex_lock(&x->lock);
-	mark_update(x, key, false, false);
+	if (last)
+		mark_update(x, key, false, false);
+	displace_file(x, id, record);
 	pthread_mutex_unlock(&x->lock);
-	return false; /* so that it is not confirmed: its client sends the end again */
+	return false;
 }
 
 /* Alone, if the update is being checked or counts without it. With the lock. */
