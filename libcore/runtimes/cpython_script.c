@@ -21,7 +21,7 @@
  */
 #define TIMEOUT_US 2000000U
 
-/* Work of the thread with the target's rights. */
+/* Work with the target's rights, in a child process. */
 struct script_work {
 	int root; /* root of the process, or -1 */
 	int directory;
@@ -40,10 +40,8 @@ struct script_content {
 	size_t length;
 };
 
-static void free_work(void *context)
+static void free_work(struct script_work *work)
 {
-	struct script_work *work = context;
-
 	if (work->root >= 0)
 		close(work->root);
 	if (work->directory >= 0)
@@ -52,14 +50,13 @@ static void free_work(void *context)
 	free(work);
 }
 
-/* Called after a timeout: removes a file that was created too late. */
-static void abandon_work(void *context)
+/* After a timeout: removes a file that was created too late. */
+static void undo_script(void *context)
 {
-	struct script_work *work = context;
+	const struct script_work *work = context;
 
 	if (work->is_created)
 		unlinkat(work->directory, work->name, 0);
-	free_work(work);
 }
 
 static void cleanup_work(struct script_work **work)
@@ -146,16 +143,18 @@ static int delete_file(void *context)
 	return unlinkat(work->directory, work->name, 0) ? -errno : 0;
 }
 
-/* Runs `what`; sets *work to NULL when it was not done in time. */
 static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *context),
-			   struct script_work **work)
+			   struct script_work *work)
 {
-	const struct flmem_fs_work order = {.run = what, .abandon = abandon_work, .context = *work};
-	int rc = flmem_fs_user_run(user, &order, TIMEOUT_US);
+	const struct flmem_apart apart = {
+		.run = what,
+		.undo = undo_script,
+		.context = work,
+		.size = sizeof(*work),
+		.descriptors = {&work->root, &work->directory},
+	};
 
-	if (rc == -ETIMEDOUT)
-		*work = NULL;
-	return rc;
+	return flmem_fs_user_run(user, &apart, TIMEOUT_US);
 }
 
 static struct script_work *make_work(const struct flmem_process *process, const char *path,
@@ -211,7 +210,7 @@ static int write_script_into(const struct flmem_process *process, const char *pa
 	if (!work || work->root < 0)
 		return -ENOENT;
 	work->uid = script->user.uid;
-	rc = run_script_work(&script->user, create_file, &work);
+	rc = run_script_work(&script->user, create_file, work);
 	if (rc)
 		return rc;
 	script->path = path;
@@ -276,6 +275,6 @@ void flmem_cpython_script_remove(struct flmem_cpython_script *script)
 	*work = (struct script_work){
 		.root = -1, .directory = script->directory, .text = FLMEM_BUF_INIT};
 	memcpy(work->name, script->name, sizeof(work->name));
-	run_script_work(&script->user, delete_file, &work);
+	run_script_work(&script->user, delete_file, work);
 	*script = (struct flmem_cpython_script)FLMEM_CPYTHON_SCRIPT_INIT;
 }

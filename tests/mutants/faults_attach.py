@@ -9,6 +9,7 @@ ATTACH = "libcore/preload/sampler/orders.c"
 TRAMPOLINES = "libcore/preload/sampler/trampolines.c"
 LIFETIME = "libcore/preload/sampler/lifetime.c"
 FILE = "libcore/ops/profile/attached_file.c"
+LOOK = "libcore/ops/profile/attached_look.c"
 ORDER = "libcore/ops/profile/attach.c"
 PROTECTION = "libcore/preload/sampler/protection.c"
 PREPARE = "libcore/ops/profile/prepare.c"
@@ -28,6 +29,8 @@ OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
+
+SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
     Fault("attach-room", ROOM, "flmem_headroom_check_thread(process, bytes + LEFT_BYTES, err)", "0",
@@ -89,7 +92,7 @@ FAULTS = (
           "return symbol->st_value &&", "keeping the program's entry apart", EVERY),
     Fault("attach-sampled", ORDER, "if (attached->state.phase != FLMEM_SAMPLER_IDLE)", "if (0)",
           "refusing what is sampled already", TWICE),
-    Fault("attach-other-place", FILE, "if (!is_seen_by(process, file.seen_path, &work->created))",
+    Fault("attach-other-place", FILE, "if (!is_seen_by(process, file.seen_path, &work->status))",
           "if (0)", "refusing a file that the process does not see",
           ("cli.profile_attach/in another mount",)),
     Fault("attach-children", LIFETIME, "dormant = 1; /* children sample nothing */",
@@ -130,14 +133,20 @@ FAULTS = (
     Fault("attach-thread-filters", THREADS, "if (!has_same_filters(&first, &status))", "if (0)",
           "refusing a process with a thread that has filters of its own",
           ("cli.profile_attach/seccomp filters of its own",)),
-    Fault("attach-out-of-root", FILE, ".resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,",
+    Fault("attach-out-of-root", LOOK, ".resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,",
           ".resolve = RESOLVE_NO_MAGICLINKS,", "staying in the root of the process",
           ("cli.profile_attach/that only the process has",)),
-    Fault("attach-file-left", FILE, "unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);",
-          ";", "removing the file of a profile that did not begin", SEVERAL),
-    Fault("attach-old-profile", FILE, "if (file->replaced[0])\n\t\trenameat(", "if (0)\n\t\trenameat(",
+    Fault("attach-file-left", FILE, "else if (is_there)\n\t\tunlinkat(directory, work->name, 0);",
+          "", "removing the file of a profile that did not begin", SEVERAL),
+    Fault("attach-file-of-others", FILE, "flmem_file_place_is_named(work->created, directory, work->name);",
+          "true;", "another file that has taken the name of a profile", ("unit.test_attached_file",)),
+    Fault("attach-old-over-new", FILE, "is_there ? 0 : RENAME_NOREPLACE", "RENAME_NOREPLACE",
+          "the old file coming to the place of the new one", KEPT + ("unit.test_attached_file",)),
+    Fault("attach-silent-patience", LOOK, "#define PATIENCE_US 2000000U", "#define PATIENCE_US 200000000U",
+          "not waiting for a file system that is silent", SILENT),
+    Fault("attach-old-profile", FILE, "if (work->replaced[0])\n\t\tflmem_file_rename(", "if (0)\n\t\tflmem_file_rename(",
           "giving a replaced file its name back", KEPT),
-    Fault("attach-old-left", FILE, "unlinkat(file->directory, file->replaced, 0);", "(void)0;",
+    Fault("attach-old-left", FILE, "return unlinkat(work->directory, work->replaced, 0) ? -errno : 0;", "return work->directory < -1;",
           "removing the file that was replaced", KEPT),
     Fault("attach-late", "libcore/profiler/read.c", "p->began_late = h->flags & FLMEM_PROFILE_LATE;",
           ";", "knowing that the process ran before", ("unit.test_heap_leaks",)),
@@ -150,7 +159,7 @@ FAULTS = (
           "knowing that a child has the memory of its parent",
           ("cli.profile_run/a child has its own file",)),
     Fault("attach-dry-place", FILE,
-          "return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);",
+          "return rc ? rc : run_profile_work(&file.user, check_attached_place, work, err);",
           "(void)check_attached_place;\n\treturn rc;",
           "checking in a dry run where the process may write", ("cli.profile_attach/a dry run finds",)),
     Fault("attach-both", ATTACH, "if (!begin_change(FLMEM_SAMPLER_IDLE, FLMEM_SAMPLER_ATTACHING))",
@@ -169,7 +178,7 @@ FAULTS = (
           ("cli.profile_attach/on a file system of a server",)),
     Fault("profile-on-btrfs", PLACE, "{BTRFS_SUPER_MAGIC, COPIES},", "{BTRFS_SUPER_MAGIC, NULL},",
           "refusing a file whose pages need new blocks", ("cli.profile_run/new blocks",)),
-    Fault("attached-name", "libcore/ops/profile/attached_file.c", "\tif (is_inside)\n", "\tif (0)\n",
+    Fault("attached-name", FILE, "&& !profile->view.is_own)", "&& 0)",
           "naming a profile by a path that flmem has, too", ("cli.profile_attach/another mount namespace",)),
     Fault("sampler-names-of-programs", "libcore/preload/sampler/record.c", "thread->pid = sampler_process();",
           "extern int getpid(void);\n\tthread->pid = (uint32_t)getpid();", "calling no function of the program",
@@ -178,7 +187,7 @@ FAULTS = (
           "orders of other users", ("cli.profile_socket/only its user",)),
     Fault("socket-any-server", SOCKET, "if (!is_peer_target(fd, socket))", "if (0)",
           "sending no order to another process", ("cli.profile_socket/has taken the name",)),
-    Fault("socket-open-directory", SOCKET, "!(status.st_mode & 077))", "status.st_mode)",
+    Fault("socket-open-directory", SOCKET, "!(directory->status.st_mode & 077))", "directory->status.st_mode)",
           "not using a directory that others may enter", ("cli.profile_socket/others may enter",)),
     Fault("socket-foreign-directory", LISTENER, "status.st_uid == ask_user() &&", "1 &&",
           "making no socket in the directory of another user", ("cli.profile_socket/others may enter",)),

@@ -4,6 +4,7 @@ from faults import Fault
 
 ATTEMPT = "libcore/base/attempt.c"
 PAGES = "libcore/proc/files/read_hazard.c"
+APART = "libcore/base/apart.c"
 USER = "libcore/proc/files/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
 CONTROL = "libcore/ops/start/control_files.c"
@@ -16,6 +17,7 @@ ARM_CODE = "libcore/allocators/arm_code.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
+APARTS = ("unit.test_apart",)
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 CHANGED = ("unit.test_input_changed",)
@@ -104,14 +106,18 @@ FAULTS = (
     Fault("ids-not-checked", USER,
           "if (read_fs_uid() != user->uid || read_fs_gid() != user->gid)", "if (0)",
           "writing nothing under an id that could not be taken", USERS),
-    Fault("late-work-kept", USER, "run->work.abandon(run->work.context);", ";",
+    Fault("late-work-kept", APART, "apart->undo(apart->context);", ";",
           "undoing what comes too late", USERS, slow=True),
-    Fault("undumpable", USER, "prctl(PR_SET_DUMPABLE, 1UL);", ";",
-          "the caller staying as readable as it was", USERS),
-    Fault("dumpable-again", USER, "if (dumpable == 1 && ", "if (",
-          "the caller staying as closed as it was", USERS),
-    Fault("signals-in-its-thread", USER, "sigfillset(&all);", "sigemptyset(&all);",
-          "signals being for the threads of the program", USERS),
+    Fault("signals-in-its-child", APART, "sigfillset(&all);", "sigemptyset(&all);",
+          "signals being for the program", USERS),
+    Fault("left-child-holds-output", APART, "close_all_but(before, DESCRIPTORS + 1);", "(void)close_all_but;",
+          "the output of a flmem that left a child coming to its end", APARTS),
+    Fault("left-children-pile-up", APART, "return is_free;", "return is_free || 1;",
+          "not leaving one child after another", APARTS),
+    Fault("killed-child-unseen", APART, "*ret_rc = -EIO; /* it was killed */", ";",
+          "noticing that a child was killed", APARTS),
+    Fault("child-descriptors-lost", APART, "memcpy(apart->descriptors[i], at, sizeof(int));", ";",
+          "taking what a child has opened", APARTS),
     Fault("edit-any-value", EDIT,
           "return node->place.start == start && node->place.end == start + "
           "strlen((*edit)->text);", "return true;",

@@ -200,7 +200,7 @@ FAULTS = (
           SCRIPTS),
     Fault("script-with-two-names", SCRIPT, " &&\n\t       file.st_nlink == 1;", ";",
           "a script that no other name keeps", SCRIPTS),
-    Fault("script-stays", SCRIPT, "run_script_work(&script->user, delete_file, &work);", ";",
+    Fault("script-stays", SCRIPT, "run_script_work(&script->user, delete_file, work);", ";",
           "removing a script",
           SCRIPTS),
     Fault("answer-of-another", SOURCE, "memcmp(bytes, cookie, FLMEM_CPYTHON_COOKIE) != 0",

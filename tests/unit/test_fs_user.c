@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work with the rights of another user, in a thread of its own. */
+/* Work with the rights of another user, in a child process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -37,14 +38,14 @@ struct work {
 	bool opened;
 	sigset_t blocked;
 	const char *path;
-	_Atomic bool may_end, abandoned, ran;
+	_Atomic bool may_end, undone, ran;
 };
 
-static void abandon(void *context)
+static void undo(void *context)
 {
 	struct work *work = context;
 
-	atomic_store(&work->abandoned, true);
+	atomic_store(&work->undone, true);
 }
 
 static int take_down(void *context)
@@ -72,7 +73,8 @@ static int take_down(void *context)
 static int run_as(uint32_t uid, uint32_t gid, struct work *work)
 {
 	const struct flmem_fs_user user = {uid, gid};
-	const struct flmem_fs_work what = {take_down, abandon, work};
+	const struct flmem_apart what = {
+		.run = take_down, .undo = undo, .context = work, .size = sizeof(*work)};
 
 	return flmem_fs_user_run(&user, &what, TIMEOUT_US);
 }
@@ -96,7 +98,7 @@ static void the_rights_are_the_user_s_alone(void **state)
 	assert_int_equal(run_as(NOBODY, GROUP, &work), -EXDEV);
 	assert_int_equal(syscall(SYS_getgroups, 0L, NULL), 1);
 	syscall(SYS_setgroups, 0L, NULL);
-	assert_true(work.ran && !work.abandoned);
+	assert_true(work.ran && !work.undone);
 	assert_int_equal(work.uid, NOBODY);
 	assert_int_equal(work.gid, GROUP);
 	assert_int_equal(work.groups, 0);
@@ -210,16 +212,20 @@ static int hang(void *context)
 static void work_that_does_not_end_is_undone_later(void **state)
 {
 	const struct flmem_fs_user user = {geteuid(), getegid()};
-	static struct work work;
-	const struct flmem_fs_work what = {hang, abandon, &work};
+	struct work *work = mmap(NULL, sizeof(*work), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const struct flmem_apart what = {
+		.run = hang, .undo = undo, .context = work, .size = sizeof(*work)};
 
 	(void)state;
+	assert_ptr_not_equal(work, MAP_FAILED);
 	assert_int_equal(flmem_fs_user_run(&user, &what, 0), -ETIMEDOUT);
-	assert_false(work.abandoned);
-	atomic_store(&work.may_end, true);
-	for (int i = 0; i < 20000 && !atomic_load(&work.abandoned); i++)
+	assert_false(work->undone);
+	atomic_store(&work->may_end, true);
+	for (int i = 0; i < 20000 && !atomic_load(&work->undone); i++)
 		usleep(1000);
-	assert_true(work.ran && work.abandoned);
+	assert_true(work->ran && work->undone);
+	munmap(work, sizeof(*work));
 }
 
 int main(void)

@@ -348,21 +348,23 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 			    const struct flmem_attached *attached, struct flmem_error *err)
 {
 	const struct flmem_process *process = &target->process;
-	const char *profile = attached->state.path;
+	FLMEM_AUTO_ATTACHED_PROFILE struct flmem_attached_profile profile = {
+		.view = FLMEM_ATTACHED_VIEW_INIT};
 	int rc;
 
 	if (!attached->module || attached->state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)attempt->pid);
-	flmem_attached_file_name(process, profile, attempt->result.profile,
-				 sizeof(attempt->result.profile));
-	attempt->result.deleted = flmem_attached_file_is_elsewhere(process, profile, false);
+	flmem_attached_profile_open(process, attached->state.path, &profile);
+	flmem_attached_profile_name(process, &profile, attempt->result.profile,
+				    sizeof(attempt->result.profile));
+	attempt->result.deleted = flmem_attached_profile_is_elsewhere(process, &profile);
 	flmem_attached_take(attached, &attempt->result);
 	rc = refuse_detach(attempt, target, err);
 	if (!rc)
 		rc = send_order(attempt, target, attached, FLMEM_SAMPLER_ORDER_DETACH, err);
 	if (!rc && !attempt->options.dry_run)
-		attempt->result.deleted |= flmem_attached_file_is_elsewhere(process, profile, true);
+		attempt->result.deleted |= flmem_attached_profile_has_left(process, &profile);
 	return rc;
 }
 

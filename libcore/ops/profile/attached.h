@@ -8,8 +8,10 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "ops/profile/attached_look.h"
 #include "ops/target/inspection.h"
 #include "preload/sampler_state.h"
+#include "proc/files/fs_user.h"
 #include "remote/seccomp/syscalls.h"
 
 /* The sampler that a process has loaded; `module` NULL: none. */
@@ -56,20 +58,23 @@ extern const struct flmem_syscall_table flmem_attached_syscalls;
 int flmem_attached_threads_check(const struct flmem_process *process, struct flmem_error *err);
 
 /*
- * The file of a profile, created with the rights of the target. Clearing removes it, and gives the
- * file that it has replaced its name back.
+ * The file of a profile, created with the rights of the target. Clearing removes it, if it has its
+ * name still, and gives the file that it has replaced its name back.
  */
 struct flmem_attached_file {
 	int directory;			       /* -1: none */
+	int created;			       /* the file, as O_PATH; -1: none */
+	struct flmem_fs_user user;	       /* of the process */
+	struct stat place;		       /* of the directory */
 	char path[FLMEM_ATTACH_PATH_MAX];      /* as flmem names it */
 	char seen_path[FLMEM_ATTACH_PATH_MAX]; /* as the process does */
 	char replaced[FLMEM_TEMPORARY_NAME];   /* the file that was there; "": none */
 };
 
 /* FLMEM_EUSAGE: the place, or one that the process does not see or may not write. */
-#define FLMEM_ATTACHED_FILE_INIT \
-	{                        \
-		.directory = -1  \
+#define FLMEM_ATTACHED_FILE_INIT               \
+	{                                      \
+		.directory = -1, .created = -1 \
 	}
 
 int flmem_attached_file_create(const struct flmem_process *process,
@@ -83,17 +88,34 @@ void flmem_attached_file_clear(struct flmem_attached_file *file);
 /* The same, but the file stays, and what it has replaced is removed. */
 void flmem_attached_file_keep(struct flmem_attached_file *file);
 
+/* The profile that a sampled process names; opened once. */
+struct flmem_attached_profile {
+	const char *path; /* the caller's */
+	int error;	  /* negative errno of when it was last read, or 0 */
+	struct flmem_attached_view view;
+};
+
+void flmem_attached_profile_open(const struct flmem_process *process, const char *path,
+				 struct flmem_attached_profile *ret_profile);
+void flmem_attached_profile_close(struct flmem_attached_profile *profile);
+
 /* The path of a profile as flmem has it: the process may have another root. */
-void flmem_attached_file_name(const struct flmem_process *process, const char *path, char *out,
-			      size_t size);
+void flmem_attached_profile_name(const struct flmem_process *process,
+				 const struct flmem_attached_profile *profile, char *out,
+				 size_t size);
+
+/* Whether it was deleted, renamed or cut, or another file had its name when it was opened. */
+bool flmem_attached_profile_is_elsewhere(const struct flmem_process *process,
+					 const struct flmem_attached_profile *profile);
 
 /*
- * Whether it was deleted, renamed or cut, or another file has its name now. Where sampling had
- * ended by itself, since something had changed the file, it does not say that it has ended.
+ * The same now that the sampler was detached. Where sampling had ended by itself, since something
+ * had changed the file, it does not say that it has ended.
  */
-bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const char *path,
-				      bool is_detached);
+bool flmem_attached_profile_has_left(const struct flmem_process *process,
+				     struct flmem_attached_profile *profile);
 
-#define FLMEM_AUTO_ATTACHED_FILE FLMEM_AUTO(flmem_attached_file_clear)
+#define FLMEM_AUTO_ATTACHED_PROFILE FLMEM_AUTO(flmem_attached_profile_close)
+#define FLMEM_AUTO_ATTACHED_FILE    FLMEM_AUTO(flmem_attached_file_clear)
 
 #endif

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,47 +15,38 @@
 
 #include <flmem/text.h>
 
+#include "base/apart.h"
 #include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/portable.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "ops/profile/attached.h"
+#include "ops/profile/attached_look.h"
 #include "ops/profile/prepare.h"
 #include "ops/profile/profile_place.h"
-#include "proc/files/fs_user.h"
 #include "proc/status.h"
 #include "proc/time_namespace.h"
 
 #define CREATE_TIMEOUT_US 20000000U /* of all blocks, on a slow disk */
+#define REMOVE_TIMEOUT_US 2000000U
 #define WORDS_MAX	  256U
 
 #ifndef SYS_faccessat2 /* Linux 5.8 */
 #define SYS_faccessat2 439
 #endif
 
-/* Work of the thread with the target's rights. */
+/* Work with the target's rights, in a child process. */
 struct profile_work {
+	int directory, created; /* the file as O_PATH; -1: none */
 	char path[FLMEM_ATTACH_PATH_MAX];
-	struct flmem_file_place place;
+	char name[NAME_MAX + 1];
 	struct flmem_profile_header header;
-	struct stat created;
+	struct stat status; /* of the file */
 	struct flmem_error err;
 	char replaced[FLMEM_TEMPORARY_NAME]; /* the file that was there; "": none */
 	bool force, is_mapped;
 };
-
-static void free_profile_work(void *context)
-{
-	struct profile_work *work = context;
-
-	/* It was created, but too late. */
-	if (work->replaced[0])
-		renameat(work->place.directory, work->replaced, work->place.directory,
-			 work->place.name);
-	flmem_file_place_close(&work->place);
-	free(work);
-}
 
 static int refuse_attached_place(struct profile_work *work, int error)
 {
@@ -66,16 +56,21 @@ static int refuse_attached_place(struct profile_work *work, int error)
 			       work->path);
 }
 
+static struct flmem_file_place place_of_work(const struct profile_work *work)
+{
+	return (struct flmem_file_place){
+		.directory = work->directory, .path = work->path, .name = work->name};
+}
+
 /* A process may still refuse: until then the old file has the temporary name of the new one. */
 static bool exchange_old_profile(struct profile_work *work, struct flmem_temporary *new)
 {
-	const int directory = work->place.directory;
+	const int directory = work->directory;
 	struct stat old;
 
-	if (!work->force || fstatat(directory, work->place.name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (!work->force || fstatat(directory, work->name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    S_ISDIR(old.st_mode) ||
-	    flmem_file_rename(directory, new->name, directory, work->place.name, RENAME_EXCHANGE) <
-		    0)
+	    flmem_file_rename(directory, new->name, directory, work->name, RENAME_EXCHANGE) < 0)
 		return false;
 	memcpy(work->replaced, new->name, sizeof(work->replaced));
 	new->name[0] = '\0';
@@ -83,24 +78,64 @@ static bool exchange_old_profile(struct profile_work *work, struct flmem_tempora
 	return true;
 }
 
+/* As long as it is open, no other file gets its number. */
+static int hold_created(struct profile_work *work, int fd)
+{
+	work->created = flmem_io_reopen(fd, O_PATH);
+	if (work->created >= 0 && fstat(fd, &work->status) == 0)
+		return 0;
+	return flmem_error_set(&work->err, FLMEM_EFAILED, errno, "cannot read '%s'", work->path);
+}
+
 static int create_attached_profile(void *context)
 {
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
 	struct profile_work *work = context;
-	int rc = flmem_temporary_create(work->place.directory, 0600, &new);
+	const struct flmem_file_place place = place_of_work(work);
+	int rc = flmem_temporary_create(work->directory, 0600, &new);
 
 	if (rc)
 		return refuse_attached_place(work, -rc);
 	rc = flmem_profile_file_fill(new.fd, &work->header, work->is_mapped, work->path,
 				     &work->err);
+	if (!rc)
+		rc = hold_created(work, new.fd);
 	if (rc)
 		return rc;
-	if (fstat(new.fd, &work->created) < 0)
-		return flmem_error_set(&work->err, FLMEM_EFAILED, errno, "cannot read '%s'",
-				       work->path);
 	if (exchange_old_profile(work, &new))
 		return 0;
-	return flmem_temporary_publish(&work->place, &new, work->force, &work->err);
+	return flmem_temporary_publish(&place, &new, work->force, &work->err);
+}
+
+/* Its name may be that of another file by now, which stays. */
+static int remove_attached_profile(void *context)
+{
+	const struct profile_work *work = context;
+	const int directory = work->directory;
+	const bool is_there = flmem_file_place_is_named(work->created, directory, work->name);
+
+	if (work->replaced[0])
+		flmem_file_rename(directory, work->replaced, directory, work->name,
+				  is_there ? 0 : RENAME_NOREPLACE);
+	else if (is_there)
+		unlinkat(directory, work->name, 0);
+	return 0;
+}
+
+static int remove_replaced_file(void *context)
+{
+	const struct profile_work *work = context;
+
+	return unlinkat(work->directory, work->replaced, 0) ? -errno : 0;
+}
+
+/* It was created, but too late. */
+static void undo_attached_profile(void *context)
+{
+	struct profile_work *work = context;
+
+	if (work->created >= 0)
+		remove_attached_profile(work);
 }
 
 /* The words of a command line, which NULs separate; from the process, so it may be anything. */
@@ -133,50 +168,49 @@ static const char *skip_process_root(const struct flmem_process *process, const 
 	return strncmp(output, root, (size_t)length) == 0 ? output + length - 1 : NULL;
 }
 
-/* The absolute path. */
-static int name_attached_file(const struct flmem_process *process, const char *output,
-			      struct flmem_attached_file *file, struct flmem_error *err)
+/* The absolute path of an open directory. */
+static int read_directory_path(int fd, char *out, size_t size)
 {
-	FLMEM_AUTO_FREE char *copy = strdup(output), *directory = NULL;
-	const char *name = strrchr(output, '/'), *inside = skip_process_root(process, output);
-	int written;
+	char link[32];
+	ssize_t length;
 
-	if (strlen(output) >= sizeof(file->path))
-		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
-				       output);
-	if (inside) {
-		snprintf(file->path, sizeof(file->path), "%s", output);
-		snprintf(file->seen_path, sizeof(file->seen_path), "%s", inside);
-		return 0;
-	}
-	if (!copy)
-		return flmem_error_nomem(err, "cannot name the profile");
-	copy[name ? (size_t)(name - output) : 0] = '\0';
-	directory = realpath(!name ? "." : copy[0] ? copy : "/", NULL);
-	if (!directory)
-		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot write '%s'", output);
-	written = snprintf(file->path, sizeof(file->path), "%s/%s",
-			   strcmp(directory, "/") == 0 ? "" : directory, name ? name + 1 : output);
-	if ((size_t)written >= sizeof(file->path))
-		return flmem_error_set(err, FLMEM_EUSAGE, ENAMETOOLONG, "cannot write '%s'",
-				       output);
-	snprintf(file->seen_path, sizeof(file->seen_path), "%s", file->path);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, out, size - 1);
+	if (length <= 0 || (size_t)length == size - 1)
+		return length < 0 ? -errno : -ENAMETOOLONG;
+	out[length] = '\0';
 	return 0;
 }
 
-/* Nothing is created; the kernel asks with the rights of this thread, which are the target's. */
+/* The absolute paths of the file that is to be created. */
+static int name_attached_file(const char *output, const char *inside,
+			      const struct flmem_attached_directory *place,
+			      struct flmem_attached_file *file)
+{
+	char path[FLMEM_ATTACH_PATH_MAX];
+	int rc = inside ? 0 : read_directory_path(place->fd, path, sizeof(path)), length;
+
+	if (rc)
+		return rc;
+	length = inside ? snprintf(file->path, sizeof(file->path), "%s", output)
+			: snprintf(file->path, sizeof(file->path), "%s/%s",
+				   strcmp(path, "/") == 0 ? "" : path, place->name);
+	snprintf(file->seen_path, sizeof(file->seen_path), "%s", inside ? inside : file->path);
+	return (size_t)length < sizeof(file->path) ? 0 : -ENAMETOOLONG;
+}
+
+/* Nothing is created; the kernel asks with the rights of the child, which are the target's. */
 static int check_attached_place(void *context)
 {
 	struct profile_work *work = context;
-	const long denied =
-		syscall(SYS_faccessat2, work->place.directory, ".", W_OK | X_OK, AT_EACCESS);
+	const long denied = syscall(SYS_faccessat2, work->directory, ".", W_OK | X_OK, AT_EACCESS);
 	char size[FLMEM_TEXT_BYTES_MAX];
 	uint64_t free_bytes;
 
 	/* Before Linux 5.8 it cannot be asked. */
 	if (denied && errno != ENOSYS)
 		return refuse_attached_place(work, errno);
-	if (flmem_io_free_bytes(work->place.directory, &free_bytes) < 0 ||
+	if (flmem_io_free_bytes(work->directory, &free_bytes) < 0 ||
 	    free_bytes >= work->header.file_size)
 		return 0;
 	return flmem_error_set(&work->err, FLMEM_EFAILED, ENOSPC, "cannot allocate %s for '%s'",
@@ -184,27 +218,17 @@ static int check_attached_place(void *context)
 			       work->path);
 }
 
-static bool is_seen_by(const struct flmem_process *process, const char *path,
-		       const struct stat *created)
-{
-	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
-	struct stat seen;
-
-	return fd >= 0 && fstat(fd, &seen) == 0 && flmem_file_is_same(&seen, created);
-}
-
 static struct profile_work *make_profile_work(const struct flmem_process *process,
 					      const struct flmem_status *status,
-					      const struct flmem_profile_request *request,
-					      const char *path)
+					      const struct flmem_profile_request *request)
 {
 	struct profile_work *work = calloc(1, sizeof(*work));
 
 	if (!work)
 		return NULL;
-	work->place = (struct flmem_file_place)FLMEM_FILE_PLACE_INIT;
+	work->directory = -1;
+	work->created = -1;
 	work->force = request->force;
-	snprintf(work->path, sizeof(work->path), "%s", path);
 	flmem_profile_header_fill(request, &work->header);
 	work->header.flags |= FLMEM_PROFILE_LATE;
 	fill_target_command(process, &work->header);
@@ -212,100 +236,91 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 	return work;
 }
 
-/* A link in the root of the process must not lead out of it. Negative errno. */
-static int open_directory_inside(const struct flmem_process *process, const char *inside)
+static int run_profile_work(const struct flmem_fs_user *user, int (*run)(void *context),
+			    struct profile_work *work, struct flmem_error *err)
 {
-	const struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	const struct flmem_apart apart = {
+		.run = run,
+		.undo = undo_attached_profile,
+		.context = work,
+		.size = sizeof(*work),
+		.descriptors = {&work->directory, &work->created},
 	};
-	FLMEM_AUTO_CLOSE int root =
-		openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *name = flmem_text_basename(inside);
-	FLMEM_AUTO_FREE char *directory = strndup(inside, strlen(inside) - strlen(name));
-	int fd = root >= 0 && directory
-			 ? (int)syscall(SYS_openat2, root, directory, &how, sizeof(how))
-			 : -1;
+	int rc = flmem_fs_user_run(user, &apart, CREATE_TIMEOUT_US);
 
-	if (fd < 0)
-		return directory ? -errno : -ENOMEM;
-	return fd;
-}
-
-static int open_place_inside(const struct flmem_process *process, const char *inside,
-			     struct profile_work *work)
-{
-	const char *name = flmem_text_basename(work->path);
-	int fd = *name ? open_directory_inside(process, inside) : -EISDIR;
-
-	if (fd < 0)
-		return fd;
-	work->place = (struct flmem_file_place){.directory = fd, .path = work->path, .name = name};
-	return 0;
-}
-
-static int check_profile_place(const struct flmem_process *process, struct profile_work *work,
-			       struct flmem_error *err)
-{
-	const char *inside = skip_process_root(process, work->path);
-	int rc = inside ? open_place_inside(process, inside, work)
-			: flmem_file_place_open(work->path, &work->place);
-
-	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", work->path);
-	return flmem_profile_name_check(&work->place, work->force, err);
-}
-
-static int run_profile_work(const struct flmem_status *status, int (*run)(void *context),
-			    struct profile_work **work, struct flmem_error *err)
-{
-	const struct flmem_fs_user user = {status->uid.fs, status->gid.fs};
-	const struct flmem_fs_work order = {
-		.run = run, .abandon = free_profile_work, .context = *work};
-	int rc = flmem_fs_user_run(&user, &order, CREATE_TIMEOUT_US);
-
-	if (rc == -ETIMEDOUT) {
-		*work = NULL;
-		return flmem_error_set(err, FLMEM_EFAILED, ETIMEDOUT, "cannot write the profile");
-	}
-	if (rc && !(*work)->err.code)
+	if (rc && rc != -EACCES && !work->err.code)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the profile");
+	if (rc && !work->err.code)
 		return flmem_error_set(err, FLMEM_EPERM, -rc,
 				       "the profile is written with the user id %u of the process "
 				       "and no other, which takes CAP_SETUID and CAP_SETGID",
-				       user.uid);
+				       user->uid);
 	if (rc)
-		*err = (*work)->err;
+		*err = work->err;
 	return rc;
 }
 
 static void cleanup_profile_work(struct profile_work **work)
 {
-	if (*work)
-		free_profile_work(*work);
+	if (!*work)
+		return;
+	flmem_cleanup_close(&(*work)->directory);
+	flmem_cleanup_close(&(*work)->created);
+	free(*work);
+}
+
+/* Whatever it is about: one that the user named may be of a server that is silent. */
+static int refuse_output(const char *output, int rc, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", output);
+}
+
+static int open_profile_place(const struct flmem_process *process,
+			      const struct flmem_profile_request *request, bool is_mapped,
+			      struct flmem_attached_file *file, struct profile_work *work,
+			      struct flmem_error *err)
+{
+	struct flmem_attached_directory place = FLMEM_ATTACHED_DIRECTORY_INIT;
+	const char *inside = skip_process_root(process, request->output);
+	int rc = flmem_attached_directory_open(inside ? process : NULL,
+					       inside ? inside : request->output, &place);
+
+	if (rc)
+		return refuse_output(request->output, rc, err);
+	work->directory = place.fd;
+	file->place = place.status;
+	memcpy(work->name, place.name, sizeof(work->name));
+	rc = name_attached_file(request->output, inside, &place, file);
+	if (rc)
+		return refuse_output(request->output, rc, err);
+	memcpy(work->path, file->path, sizeof(work->path));
+	rc = flmem_profile_place_check(place.kind, is_mapped, work->path, err);
+	if (!rc)
+		rc = flmem_profile_name_check(place.exists ? &place.old : NULL, work->path,
+					      work->force, err);
+	return rc ? rc : flmem_profile_room_check(place.kind, work->header.file_size, err);
 }
 
 /* Up to the point where something would be written. */
 static int prepare_profile_work(const struct flmem_process *process,
-				const struct flmem_profile_request *request,
-				struct flmem_status *ret_status, struct flmem_attached_file *file,
-				struct profile_work **ret_work, struct flmem_error *err)
+				const struct flmem_profile_request *request, bool is_mapped,
+				struct flmem_attached_file *file, struct profile_work **ret_work,
+				struct flmem_error *err)
 {
-	int rc = flmem_status_read(process, ret_status, err);
+	struct flmem_status status;
+	int rc = flmem_status_read(process, &status, err);
 
-	if (!rc)
-		rc = name_attached_file(process, request->output, file, err);
 	if (rc)
 		return rc;
-	if (!ret_status->uid.known || !ret_status->gid.known)
+	if (!status.uid.known || !status.gid.known)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read the user of process %d",
 				       (int)process->pid);
-	*ret_work = make_profile_work(process, ret_status, request, file->path);
+	file->user = (struct flmem_fs_user){status.uid.fs, status.gid.fs};
+	*ret_work = make_profile_work(process, &status, request);
 	if (!*ret_work)
 		return flmem_error_nomem(err, "cannot create the profile");
-	rc = check_profile_place(process, *ret_work, err);
-	return rc ? rc
-		  : flmem_profile_room_check((*ret_work)->place.directory,
-					     (*ret_work)->header.file_size, err);
+	(*ret_work)->is_mapped = is_mapped;
+	return open_profile_place(process, request, is_mapped, file, *ret_work, err);
 }
 
 static int refuse_unseen_place(const struct flmem_process *process, const char *output,
@@ -317,42 +332,48 @@ static int refuse_unseen_place(const struct flmem_process *process, const char *
 			       (int)process->pid, output, (int)process->pid);
 }
 
+static bool is_seen_by(const struct flmem_process *process, const char *path,
+		       const struct stat *created)
+{
+	struct flmem_attached_view view = FLMEM_ATTACHED_VIEW_INIT;
+	int rc = flmem_attached_view_read(process, path, &view);
+
+	flmem_cleanup_close(&view.fd);
+	return !rc && flmem_file_is_same(&view.status, created);
+}
+
 int flmem_attached_file_create(const struct flmem_process *process,
 			       const struct flmem_profile_request *request, bool is_mapped,
 			       struct flmem_attached_file *ret_file, struct flmem_error *err)
 {
 	FLMEM_AUTO_ATTACHED_FILE struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
-	struct flmem_status status;
-	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
+	int rc = prepare_profile_work(process, request, is_mapped, &file, &work, err);
 
-	if (rc || !work)
+	if (!rc)
+		rc = run_profile_work(&file.user, create_attached_profile, work, err);
+	if (rc)
 		return rc;
-	work->is_mapped = is_mapped;
-	rc = run_profile_work(&status, create_attached_profile, &work, err);
-	if (rc || !work)
-		return rc;
-	file.directory = work->place.directory;
+	file.directory = FLMEM_TAKE_FD(work->directory);
+	file.created = FLMEM_TAKE_FD(work->created);
 	memcpy(file.replaced, work->replaced, sizeof(file.replaced));
-	work->place.directory = -1;
-	work->replaced[0] = '\0';
-	if (!is_seen_by(process, file.seen_path, &work->created))
+	if (!is_seen_by(process, file.seen_path, &work->status))
 		return refuse_unseen_place(process, request->output, err);
 	*ret_file = file;
-	file.directory = -1;
+	file.directory = file.created = -1;
 	return 0;
 }
 
 static bool is_directory_seen_by(const struct flmem_process *process, const char *path,
-				 int directory)
+				 const struct stat *there)
 {
-	FLMEM_AUTO_CLOSE int fd = open_directory_inside(process, path);
-	struct stat seen, there;
+	struct flmem_attached_directory seen = FLMEM_ATTACHED_DIRECTORY_INIT;
+	int rc = flmem_attached_directory_open(process, path, &seen);
 
-	if (fd == -ENOSYS) /* before Linux 5.6: seen once the file is created */
+	flmem_cleanup_close(&seen.fd);
+	if (rc == -ENOSYS) /* before Linux 5.6: seen once the file is created */
 		return true;
-	return fd >= 0 && fstat(fd, &seen) == 0 && fstat(directory, &there) == 0 &&
-	       flmem_file_is_same(&seen, &there);
+	return !rc && flmem_file_is_same(&seen.status, there);
 }
 
 int flmem_attached_file_check(const struct flmem_process *process,
@@ -361,69 +382,100 @@ int flmem_attached_file_check(const struct flmem_process *process,
 {
 	struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
-	struct flmem_status status;
-	int rc = prepare_profile_work(process, request, &status, &file, &work, err);
+	int rc = prepare_profile_work(process, request, is_mapped, &file, &work, err);
 
-	if (rc || !work)
-		return rc;
-	rc = flmem_profile_place_check(work->place.directory, is_mapped, work->path, err);
-	if (!rc && !is_directory_seen_by(process, file.seen_path, work->place.directory))
+	if (!rc && !is_directory_seen_by(process, file.seen_path, &file.place))
 		rc = refuse_unseen_place(process, request->output, err);
-	return rc ? rc : run_profile_work(&status, check_attached_place, &work, err);
+	return rc ? rc : run_profile_work(&file.user, check_attached_place, work, err);
 }
 
-/* In the directory that it was created in, whatever its path leads to now. */
-void flmem_attached_file_clear(struct flmem_attached_file *file)
+/*
+ * In the directory that it was created in, whatever its path leads to now, and with the rights that
+ * it was created with: those of flmem could remove a file of anybody.
+ */
+static void end_attached_file(struct flmem_attached_file *file, bool keeps)
 {
+	struct profile_work work = {.directory = file->directory, .created = file->created};
+	const struct flmem_apart apart = {
+		.run = keeps ? remove_replaced_file : remove_attached_profile,
+		.context = &work,
+		.size = sizeof(work),
+		.descriptors = {&work.directory, &work.created},
+	};
+
 	if (file->directory < 0)
 		return;
-	if (file->replaced[0])
-		renameat(file->directory, file->replaced, file->directory,
-			 strrchr(file->path, '/') + 1);
-	else
-		unlinkat(file->directory, strrchr(file->path, '/') + 1, 0);
-	file->replaced[0] = '\0';
-	flmem_attached_file_keep(file);
+	memcpy(work.replaced, file->replaced, sizeof(work.replaced));
+	snprintf(work.name, sizeof(work.name), "%s", flmem_text_basename(file->path));
+	if (!keeps || file->replaced[0])
+		flmem_fs_user_run(&file->user, &apart, REMOVE_TIMEOUT_US);
+	flmem_cleanup_close(&file->directory);
+	flmem_cleanup_close(&file->created);
+	file->directory = file->created = -1;
+}
+
+void flmem_attached_file_clear(struct flmem_attached_file *file)
+{
+	end_attached_file(file, false);
 }
 
 void flmem_attached_file_keep(struct flmem_attached_file *file)
 {
-	if (file->directory < 0)
-		return;
-	if (file->replaced[0])
-		unlinkat(file->directory, file->replaced, 0);
-	close(file->directory);
-	file->directory = -1;
+	end_attached_file(file, true);
 }
 
-void flmem_attached_file_name(const struct flmem_process *process, const char *path, char *out,
-			      size_t size)
+void flmem_attached_profile_open(const struct flmem_process *process, const char *path,
+				 struct flmem_attached_profile *ret_profile)
 {
-	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
-	struct stat theirs, ours;
-	bool is_inside = fd >= 0 && fstat(fd, &theirs) == 0 &&
-			 (stat(path, &ours) < 0 || ours.st_dev != theirs.st_dev ||
-			  ours.st_ino != theirs.st_ino);
+	struct flmem_attached_profile profile = {.path = path};
 
-	if (is_inside)
-		snprintf(out, size, "/proc/%d/root%s", (int)process->pid, path);
+	profile.view = (struct flmem_attached_view)FLMEM_ATTACHED_VIEW_INIT;
+	profile.error = flmem_attached_view_read(process, path, &profile.view);
+	*ret_profile = profile;
+}
+
+void flmem_attached_profile_close(struct flmem_attached_profile *profile)
+{
+	flmem_cleanup_close(&profile->view.fd);
+	profile->view.fd = -1;
+}
+
+void flmem_attached_profile_name(const struct flmem_process *process,
+				 const struct flmem_attached_profile *profile, char *out,
+				 size_t size)
+{
+	if (profile->view.fd >= 0 && !profile->view.is_own)
+		snprintf(out, size, "/proc/%d/root%s", (int)process->pid, profile->path);
 	else
-		snprintf(out, size, "%s", path);
+		snprintf(out, size, "%s", profile->path);
 }
 
-/* The process chooses the path. */
-bool flmem_attached_file_is_elsewhere(const struct flmem_process *process, const char *path,
-				      bool is_detached)
+/* The process chooses the path. What does not answer is not the file that flmem made. */
+static bool is_elsewhere(const struct flmem_process *process,
+			 const struct flmem_attached_profile *profile, bool is_detached)
 {
-	FLMEM_AUTO_CLOSE int fd = flmem_process_open_file(process, path);
-	struct flmem_profile_header header;
-	struct stat status;
+	const struct flmem_attached_view *view = &profile->view;
+	const struct flmem_profile_header *header = &view->header;
 
-	if (fd < 0)
-		return fd == -ENOENT;
-	return fstat(fd, &status) < 0 || !flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
-	       memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
-	       !flmem_time_namespace_is_start(process, header.start_time_ticks) ||
-	       (uint64_t)status.st_size < header.file_size ||
-	       (is_detached && header.phase != FLMEM_PROFILE_ENDED);
+	if (profile->error)
+		return profile->error == -ENOENT || profile->error == -ETIMEDOUT;
+	return !view->is_named || !view->has_header ||
+	       memcmp(header->magic, FLMEM_PROFILE_MAGIC, sizeof(header->magic)) != 0 ||
+	       !flmem_time_namespace_is_start(process, header->start_time_ticks) ||
+	       (uint64_t)view->status.st_size < header->file_size ||
+	       (is_detached && header->phase != FLMEM_PROFILE_ENDED);
+}
+
+bool flmem_attached_profile_is_elsewhere(const struct flmem_process *process,
+					 const struct flmem_attached_profile *profile)
+{
+	return is_elsewhere(process, profile, false);
+}
+
+bool flmem_attached_profile_has_left(const struct flmem_process *process,
+				     struct flmem_attached_profile *profile)
+{
+	if (!profile->error)
+		profile->error = flmem_attached_view_read(process, profile->path, &profile->view);
+	return is_elsewhere(process, profile, true);
 }

@@ -4,21 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/apart.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
+#include "ops/profile/attached_look.h"
 #include "proc/status.h"
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
@@ -26,7 +26,8 @@
 #endif
 #define PIDFS_MAGIC_NUMBER 0x50494446 /* Linux 6.9: each process has an inode, never used again */
 
-#define QUEUE_PAUSE_US 5000U
+#define QUEUE_PAUSE_US	    5000U
+#define CONNECT_PATIENCE_US 1000000U
 
 bool flmem_attached_socket_was_asked(const struct flmem_process *process)
 {
@@ -85,29 +86,11 @@ static int read_inner_user(const struct flmem_process *process, uint32_t outer, 
 	return refuse_socket(err, -rc, "its user namespace cannot be read");
 }
 
-/* In the root of the process; links in that must not lead out of it. */
-static int open_socket_directory(const struct flmem_process *process, uint32_t inner_user)
-{
-	const struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	FLMEM_AUTO_CLOSE int root =
-		openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char path[64];
-
-	snprintf(path, sizeof(path), "%s%u", FLMEM_SAMPLER_SOCKET_DIRECTORY, inner_user);
-	return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-}
-
 /* Somebody else may have made a directory of that name. */
-static int check_socket_directory(const struct flmem_attached_socket *found,
+static int check_socket_directory(const struct flmem_attached_directory *directory, uint32_t user,
 				  struct flmem_error *err)
 {
-	struct stat status;
-
-	if (fstat(found->directory, &status) == 0 && status.st_uid == found->user &&
-	    !(status.st_mode & 077))
+	if (directory->status.st_uid == user && !(directory->status.st_mode & 077))
 		return 0;
 	return refuse_socket(err, 0,
 			     "its directory belongs to somebody else, or others may enter it");
@@ -116,16 +99,34 @@ static int check_socket_directory(const struct flmem_attached_socket *found,
 static int name_socket(const struct flmem_process *process, const struct flmem_status *status,
 		       struct flmem_attached_socket *found, struct flmem_error *err)
 {
-	struct stat namespace, there;
+	struct stat namespace;
 
 	if (fstatat(process->dirfd, "ns/pid", &namespace, 0) < 0)
 		return refuse_socket(err, errno, "its PID namespace cannot be read");
 	snprintf(found->name, sizeof(found->name), "%s%ju-%" PRIu64, FLMEM_SAMPLER_SOCKET_NAME,
 		 (uintmax_t) namespace.st_ino,
 		 flmem_u64_or(status->ns_pid, (uint64_t)process->pid));
-	if (fstatat(found->directory, found->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISSOCK(there.st_mode))
-		return 0;
+	return 0;
+}
+
+/* In the root of the process; links in that must not lead out of it. */
+static int open_socket_directory(struct flmem_attached_socket *found, uint32_t inner_user,
+				 struct flmem_error *err)
+{
+	struct flmem_attached_directory directory = FLMEM_ATTACHED_DIRECTORY_INIT;
+	char path[FLMEM_SAMPLER_SOCKET_NAME_MAX + 64];
+	int rc;
+
+	snprintf(path, sizeof(path), "%s%u/%s", FLMEM_SAMPLER_SOCKET_DIRECTORY, inner_user,
+		 found->name);
+	rc = flmem_attached_directory_open(found->process, path, &directory);
+	if (rc)
+		return rc == -ENOENT ? refuse_no_socket(err)
+				     : refuse_socket(err, -rc, "its directory cannot be opened");
+	found->directory = directory.fd;
+	rc = check_socket_directory(&directory, found->user, err);
+	if (rc || (directory.exists && S_ISSOCK(directory.old.st_mode)))
+		return rc;
 	return refuse_no_socket(err);
 }
 
@@ -144,14 +145,9 @@ int flmem_attached_socket_find(const struct flmem_process *process,
 	rc = read_inner_user(process, found.user, &inner, err);
 	if (rc)
 		return rc;
-	found.directory = open_socket_directory(process, inner);
-	if (found.directory < 0)
-		return errno == ENOENT
-			       ? refuse_no_socket(err)
-			       : refuse_socket(err, errno, "its directory cannot be opened");
-	rc = check_socket_directory(&found, err);
+	rc = name_socket(process, &status, &found, err);
 	if (!rc)
-		rc = name_socket(process, &status, &found, err);
+		rc = open_socket_directory(&found, inner, err);
 	if (rc)
 		return rc;
 	*ret_socket = found;
@@ -192,28 +188,56 @@ static bool is_peer_target(int fd, const struct flmem_attached_socket *socket)
 	       flmem_process_alive(socket->process) && is_peer_pinned(fd, socket->process);
 }
 
-/* Its queue is full while others are served. Returns the connection or a negative errno. */
-static int connect_socket(const struct flmem_attached_socket *found, uint64_t deadline_us)
-{
-	FLMEM_AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un place = {.sun_family = AF_UNIX};
-	int error;
+/* In a child process: the name may be on a file system that does not answer. */
+struct connecting {
+	int directory, fd;
+	struct sockaddr_un place;
+	uint64_t deadline_us;
+};
 
-	if (fd < 0)
-		return -errno;
-	snprintf(place.sun_path, sizeof(place.sun_path), "/proc/self/fd/%d/%s", found->directory,
-		 found->name);
-	while (connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0) {
-		error = errno;
+/* Its queue is full while others are served. */
+static int connect_to_place(void *context)
+{
+	struct connecting *work = context;
+	const struct sockaddr *place = (const struct sockaddr *)&work->place;
+
+	work->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	while (work->fd >= 0 && connect(work->fd, place, sizeof(work->place)) < 0) {
+		int error = errno;
+
 		if (error != EAGAIN && error != EINTR)
 			return -error;
-		if (flmem_clock_us() >= deadline_us)
+		if (flmem_clock_us() >= work->deadline_us)
 			return -ETIMEDOUT;
 		flmem_clock_sleep_us(QUEUE_PAUSE_US);
 	}
-	error = fd;
-	fd = -1;
-	return error;
+	return work->fd < 0 ? -errno : 0;
+}
+
+/* Returns the connection or a negative errno. */
+static int connect_socket(const struct flmem_attached_socket *found, uint64_t timeout_us)
+{
+	struct connecting work = {
+		.directory = found->directory,
+		.fd = -1,
+		.place = {.sun_family = AF_UNIX},
+		.deadline_us = flmem_clock_us() + timeout_us,
+	};
+	const struct flmem_apart apart = {
+		.run = connect_to_place,
+		.context = &work,
+		.size = sizeof(work),
+		.descriptors = {&work.directory, &work.fd},
+	};
+	int rc;
+
+	snprintf(work.place.sun_path, sizeof(work.place.sun_path), "/proc/self/fd/%d/%s",
+		 found->directory, found->name);
+	rc = flmem_apart_run(&apart, timeout_us + CONNECT_PATIENCE_US);
+	if (!rc)
+		return work.fd;
+	flmem_cleanup_close(&work.fd);
+	return rc;
 }
 
 /* Negative errno; -ECONNRESET: it was closed without an answer. */
@@ -256,7 +280,7 @@ int flmem_attached_socket_ask(const struct flmem_attached_socket *socket, const 
 			      struct flmem_error *err)
 {
 	const uint64_t deadline_us = flmem_clock_us() + timeout_us;
-	FLMEM_AUTO_CLOSE int fd = connect_socket(socket, deadline_us);
+	FLMEM_AUTO_CLOSE int fd = connect_socket(socket, timeout_us);
 	const size_t length = strlen(order);
 	int rc;
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <flmem/launch.h>
@@ -98,32 +97,28 @@ static int allocate_profile(int fd, uint64_t size)
 #define OWN_ROOM (UINT64_C(16) << 20)
 
 /* The kernel counts all of it for the control group of who allocates it. */
-int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err)
+int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
-	struct statfs status;
 	int rc;
 
-	if (fstatfs(fd, &status) == 0 && status.f_type != TMPFS_MAGIC &&
-	    status.f_type != RAMFS_MAGIC)
+	if (kind && kind != TMPFS_MAGIC && kind != RAMFS_MAGIC)
 		return 0;
 	rc = flmem_process_open(getpid(), &own, err);
 	return rc ? rc : flmem_group_room_check(&own, size + OWN_ROOM, "a profile in memory", err);
 }
 
-int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
+int flmem_profile_name_check(const struct stat *old, const char *path, bool replace,
 			     struct flmem_error *err)
 {
-	struct stat old;
-
-	if (fstatat(place->directory, place->name, &old, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!old)
 		return 0;
-	if (S_ISDIR(old.st_mode))
+	if (S_ISDIR(old->st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is a directory; name a file",
-				       place->path);
+				       path);
 	return replace ? 0
 		       : flmem_error_set(err, FLMEM_EUSAGE, 0,
-					 "'%s' exists; use --force to replace it", place->path);
+					 "'%s' exists; use --force to replace it", path);
 }
 
 static int write_profile_header(int fd, const struct flmem_profile_header *header, const char *path,
@@ -148,7 +143,7 @@ static int write_profile_header(int fd, const struct flmem_profile_header *heade
 int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, bool is_mapped,
 			    const char *path, struct flmem_error *err)
 {
-	int rc = flmem_profile_place_check(fd, is_mapped, path, err);
+	int rc = flmem_profile_place_check(flmem_profile_place_kind(fd), is_mapped, path, err);
 
 	if (!rc)
 		rc = write_profile_header(fd, header, path, err);
@@ -163,16 +158,20 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
 	struct flmem_profile_header header = {0};
+	struct stat old;
 	int rc = flmem_file_place_open(request->output, &place);
+	bool exists;
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
 				       request->output);
-	rc = flmem_profile_name_check(&place, request->force, err);
+	exists = fstatat(place.directory, place.name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+	rc = flmem_profile_name_check(exists ? &old : NULL, request->output, request->force, err);
 	if (rc)
 		return rc;
 	flmem_profile_header_fill(request, &header);
-	rc = flmem_profile_room_check(place.directory, header.file_size, err);
+	rc = flmem_profile_room_check(flmem_profile_place_kind(place.directory), header.file_size,
+				      err);
 	if (rc)
 		return rc;
 	flmem_profile_command_fill(argv, &header);

@@ -4,9 +4,12 @@
 
 /* The parts of a new profile that `run` and `attach` have in common. */
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
 #include <flmem/profile.h>
 
-#include "base/files/file_place.h"
 #include "preload/profile_format.h"
 
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
@@ -24,10 +27,10 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 void flmem_profile_command_fill(char *const *argv, struct flmem_profile_header *header);
 
 /* FLMEM_EUNSAFE where a file of that size in memory (tmpfs) could exhaust flmem's control group. */
-int flmem_profile_room_check(int fd, uint64_t size, struct flmem_error *err);
+int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *err);
 
-/* FLMEM_EUSAGE for a directory, and for a file that is not to be replaced. */
-int flmem_profile_name_check(const struct flmem_file_place *place, bool replace,
+/* FLMEM_EUSAGE for a directory, and for a file that is not to be replaced; NULL: there is none. */
+int flmem_profile_name_check(const struct stat *old, const char *path, bool replace,
 			     struct flmem_error *err);
 
 /* Checks the place, allocates all of the file, and writes the header. */

@@ -79,11 +79,17 @@ static int refuse_profile_place(const char *path, const char *risk, struct flmem
 			       path, risk);
 }
 
-int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err)
+uint32_t flmem_profile_place_kind(int fd)
 {
 	struct statfs status;
-	const char *risk =
-		fstatfs(fd, &status) < 0 ? WAITS : find_mapping_risk((uint32_t)status.f_type);
+
+	return fstatfs(fd, &status) < 0 ? 0 : (uint32_t)status.f_type;
+}
+
+int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
+			      struct flmem_error *err)
+{
+	const char *risk = kind ? find_mapping_risk(kind) : WAITS;
 
 	if (!risk || (!is_mapped && strcmp(risk, COPIES) == 0))
 		return 0;
@@ -112,10 +118,10 @@ static bool find_first_block(int fd, uint64_t *ret_place)
 int flmem_profile_blocks_check(int fd, const void *bytes, size_t length, const char *path,
 			       struct flmem_error *err)
 {
-	struct statfs status;
+	const uint32_t kind = flmem_profile_place_kind(fd);
 	uint64_t before, after;
 
-	if (fstatfs(fd, &status) == 0 && status.f_type != OVERLAYFS_SUPER_MAGIC)
+	if (kind && kind != OVERLAYFS_SUPER_MAGIC)
 		return 0;
 	if (find_first_block(fd, &before) && pwrite(fd, bytes, length, 0) == (ssize_t)length &&
 	    find_first_block(fd, &after) && before == after)

@@ -10,8 +10,12 @@
 
 #include <flmem/error.h>
 
+/* As in statfs(2); 0 where the kernel does not say it. */
+uint32_t flmem_profile_place_kind(int fd);
+
 /* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
-int flmem_profile_place_check(int fd, bool is_mapped, const char *path, struct flmem_error *err);
+int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
+			      struct flmem_error *err);
 
 /*
  * The same for a file that has all its blocks and begins with `bytes`, where the kind of the file

@@ -169,15 +169,18 @@ static int detach_through_socket(struct socket_orders *orders, struct flmem_erro
 {
 	struct flmem_attach_result *result = orders->result;
 	const struct flmem_process *process = &orders->process;
-	char profile[FLMEM_SAMPLER_STATE_PATH];
+	FLMEM_AUTO_ATTACHED_PROFILE struct flmem_attached_profile profile = {
+		.view = FLMEM_ATTACHED_VIEW_INIT};
+	char path[FLMEM_SAMPLER_STATE_PATH];
 	int rc;
 
 	if (orders->attached.state.phase == FLMEM_SAMPLER_IDLE)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d is not sampled",
 				       (int)process->pid);
-	snprintf(profile, sizeof(profile), "%s", orders->attached.state.path);
-	flmem_attached_file_name(process, profile, result->profile, sizeof(result->profile));
-	result->deleted = flmem_attached_file_is_elsewhere(process, profile, false);
+	snprintf(path, sizeof(path), "%s", orders->attached.state.path);
+	flmem_attached_profile_open(process, path, &profile);
+	flmem_attached_profile_name(process, &profile, result->profile, sizeof(result->profile));
+	result->deleted = flmem_attached_profile_is_elsewhere(process, &profile);
 	flmem_attached_take(&orders->attached, result);
 	if (orders->options->dry_run)
 		return 0;
@@ -187,7 +190,7 @@ static int detach_through_socket(struct socket_orders *orders, struct flmem_erro
 	if (rc == FLMEM_EFAILED)
 		return flmem_attached_explain_detach(rc, process->pid, err);
 	if (!rc)
-		result->deleted |= flmem_attached_file_is_elsewhere(process, profile, true);
+		result->deleted |= flmem_attached_profile_has_left(process, &profile);
 	return rc;
 }
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of a profile for a process that runs, here this one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ops/profile/attached.h"
+
+static char folder[] = "/dev/shm/flmem-attached-XXXXXX";
+static char path[64], moved[64];
+
+static int make_folder(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(path, sizeof(path), "%s/p.prof", folder);
+	snprintf(moved, sizeof(moved), "%s/moved", folder);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	unlink(path);
+	unlink(moved);
+	return rmdir(folder);
+}
+
+static void write_old(const char *text)
+{
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void expect_text(const char *where, const char *text)
+{
+	char got[16] = "";
+	FILE *file = fopen(where, "re");
+
+	assert_non_null(file);
+	assert_non_null(fgets(got, sizeof(got), file));
+	fclose(file);
+	assert_string_equal(got, text);
+}
+
+static struct flmem_attached_file create(bool force)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	const struct flmem_profile_request request = {
+		.output = path, .limit_bytes = 1U << 20, .force = force};
+	struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
+	struct flmem_error err = {0};
+
+	if (flmem_process_open(getpid(), &own, &err) ||
+	    flmem_attached_file_create(&own, &request, true, &file, &err)) {
+		print_message("SKIP: %s\n", err.message);
+		skip();
+	}
+	return file;
+}
+
+static bool is_there(const char *where)
+{
+	struct stat status;
+
+	return lstat(where, &status) == 0;
+}
+
+static void what_was_created_is_removed(void **state)
+{
+	struct flmem_attached_file file = create(false);
+
+	(void)state;
+	assert_true(is_there(path));
+	flmem_attached_file_clear(&file);
+	assert_false(is_there(path));
+}
+
+/* The number of a file that is gone is soon that of the next one. */
+static void another_file_of_that_name_stays(void **state)
+{
+	struct flmem_attached_file file = create(false);
+
+	(void)state;
+	assert_int_equal(unlink(path), 0);
+	write_old("mine");
+	flmem_attached_file_clear(&file);
+	expect_text(path, "mine");
+	assert_int_equal(unlink(path), 0);
+}
+
+static void what_was_replaced_comes_back(void **state)
+{
+	struct flmem_attached_file file;
+
+	(void)state;
+	write_old("old");
+	file = create(true);
+	flmem_attached_file_clear(&file);
+	expect_text(path, "old");
+	file = create(true);
+	assert_int_equal(rename(path, moved), 0);
+	flmem_attached_file_clear(&file);
+	expect_text(path, "old");
+	assert_int_equal(unlink(moved), 0);
+	file = create(true);
+	flmem_attached_file_keep(&file);
+	assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_created_is_removed),
+		cmocka_unit_test(another_file_of_that_name_stays),
+		cmocka_unit_test(what_was_replaced_comes_back),
+	};
+
+	return cmocka_run_group_tests_name("attached_file", tests, make_folder, remove_folder);
+}
