@@ -303,6 +303,34 @@ print(len(glob.glob(f"/tmp/flmem-{os.geteuid()}/sampler-*-{os.getpid()}")) == 1,
 	run -1 compgen -G "/tmp/flmem-$(id -u)/sampler-*-$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/short")"
 }
 
+# Containers with one /tmp: the numbers of their processes mean nothing in each other.
+@test "names of PID namespaces that have ended are removed, and no others" {
+	local folder ready
+	start_listening
+	folder=$(dirname "${PLACE/\/proc\/$VICTIM\/root/}")
+	exec {ready}< <(exec /usr/bin/python3 -c '
+import os, socket, sys, time
+def make(name, listens, age):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind(f"{sys.argv[1]}/sampler-{name}")
+    if listens:
+        s.listen()
+    os.utime(f"{sys.argv[1]}/sampler-{name}", (0, time.time() - age))
+    return s
+live = make("1-1", True, 3600)
+make("1-2", False, 3600).close()
+make("1-3", False, 0).close()
+make("plain", False, 3600).close()
+print(os.getpid(), flush=True)
+time.sleep(1000)' "$folder")
+	VICTIMS+=("$(head -1 <&"$ready")")
+	start_listening
+	[ -S "$folder/sampler-1-1" ]
+	[ ! -e "$folder/sampler-1-2" ]
+	[ -S "$folder/sampler-1-3" ]
+	rm -f "$folder"/sampler-1-[13] "$folder/sampler-plain"
+}
+
 # A shell leaves by _exit(), which runs no destructors. One program after the other starts and ends beside a live one.
 @test "programs that leave without their destructors do not fill the directory" {
 	local pid left=()

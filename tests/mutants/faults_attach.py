@@ -30,6 +30,7 @@ SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
+FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
 SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
@@ -144,6 +145,15 @@ FAULTS = (
           "the old file coming to the place of the new one", KEPT + ("unit.test_attached_file",)),
     Fault("attach-silent-patience", LOOK, "#define PATIENCE_US 2000000U", "#define PATIENCE_US 200000000U",
           "not waiting for a file system that is silent", SILENT),
+    Fault("socket-names-left", LISTENER, " || is_foreign_left_name(entry->d_name))", " || (0 && is_foreign_left_name(entry->d_name)))",
+          "removing names of PID namespaces that have ended", FOREIGN_NAMES),
+    Fault("socket-names-of-all", LISTENER, "errno == ECONNREFUSED;", "errno;",
+          "leaving the names of those that listen", FOREIGN_NAMES),
+    Fault("socket-names-new", LISTENER, " || now.tv_sec - status.st_mtime < NEW_NAME_S)", ")",
+          "leaving a name that was just bound", FOREIGN_NAMES),
+    Fault("child-any-folder", "libcore/preload/sampler/child_profile.c",
+          "status.st_ino == sampler_life.folder_inode))", "1))", "profiles of children in another folder",
+          ("cli.profile_follow/nothing is written",)),
     Fault("attach-old-profile", FILE, "if (work->replaced[0])\n\t\tflmem_file_rename(", "if (0)\n\t\tflmem_file_rename(",
           "giving a replaced file its name back", KEPT),
     Fault("attach-old-left", FILE, "return unlinkat(work->directory, work->replaced, 0) ? -errno : 0;", "return work->directory < -1;",

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,7 +38,57 @@ static bool name_child_file(char *out, size_t size)
 	return true;
 }
 
-static int create_child_file(const char *path)
+static const char *child_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Of all profiles of a run. -1, with errno. */
+static int open_child_folder(struct stat *ret_status)
+{
+	char *path = sampler_life.child_path;
+	size_t length = (size_t)(child_base_name(sampler_life.path) - sampler_life.path);
+	int fd;
+
+	memcpy(path, sampler_life.path, length);
+	memcpy(path + length, length ? "" : ".", length ? 1 : 2);
+	fd = sampler_open(path, O_PATH | O_DIRECTORY);
+	if (fd >= 0)
+		syscall(SYS_fstat, fd, ret_status);
+	return fd;
+}
+
+int sampler_open_first(void)
+{
+	struct stat status = {0};
+	int folder = open_child_folder(&status), fd;
+
+	if (folder < 0)
+		return -1;
+	sampler_life.folder_device = status.st_dev;
+	sampler_life.folder_inode = status.st_ino;
+	fd = sampler_open_in(folder, child_base_name(sampler_life.path), O_RDWR | O_NOFOLLOW);
+	sampler_close(folder);
+	return fd;
+}
+
+/* Another user may have put another folder in its place, and read what a child allocates there. */
+static int open_same_child_folder(void)
+{
+	struct stat status = {0};
+	int fd = open_child_folder(&status);
+
+	if (fd < 0 || (status.st_dev == sampler_life.folder_device &&
+		       status.st_ino == sampler_life.folder_inode))
+		return fd;
+	sampler_close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+static int create_child_file(int folder, const char *name)
 {
 	struct flmem_profile_header *header = &sampler_life.header;
 	int fd;
@@ -47,7 +98,7 @@ static int create_child_file(const char *path)
 		errno = EFBIG;
 		return -1;
 	}
-	fd = sampler_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+	fd = sampler_open_in(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
 
 	if (fd < 0)
 		return -1;
@@ -60,7 +111,7 @@ static int create_child_file(const char *path)
 		int error = errno;
 
 		sampler_close(fd);
-		sampler_unlink(AT_FDCWD, path);
+		sampler_unlink(folder, name);
 		errno = error;
 		return -1;
 	}
@@ -74,8 +125,13 @@ static int create_child_file(const char *path)
 static void count_lost_child(int error)
 {
 	struct flmem_profile_header *first = NULL;
-	int fd = sampler_open(sampler_life.path, O_RDWR | O_NOFOLLOW);
+	int folder = open_same_child_folder(), fd = -1;
 
+	if (folder >= 0) {
+		fd = sampler_open_in(folder, child_base_name(sampler_life.path),
+				     O_RDWR | O_NOFOLLOW);
+		sampler_close(folder);
+	}
 	if (fd < 0)
 		return;
 	if (sampler_read_header(fd))
@@ -92,16 +148,24 @@ static void count_lost_child(int error)
 static int open_child_file(void)
 {
 	char *path = sampler_life.child_path;
-	int fd;
+	int folder = open_same_child_folder(), fd, error;
 
+	if (folder < 0)
+		return -1;
 	if (!name_child_file(path, sizeof(sampler_life.child_path))) {
+		sampler_close(folder);
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
-	fd = create_child_file(path);
+	fd = create_child_file(folder, child_base_name(path));
 	/* The same process has executed another program. */
-	return fd < 0 && errno == EEXIST ? sampler_open(path, O_RDWR | O_NOFOLLOW) : fd;
+	if (fd < 0 && errno == EEXIST)
+		fd = sampler_open_in(folder, child_base_name(path), O_RDWR | O_NOFOLLOW);
+	error = errno;
+	sampler_close(folder);
+	errno = error;
+	return fd;
 }
 
 void sampler_begin_child_file(void)

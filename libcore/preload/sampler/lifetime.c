@@ -416,7 +416,7 @@ static void begin_from_environment(const char *path)
 
 	memcpy(sampler_life.path, path, strlen(path) + 1);
 	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
-	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	fd = sampler_open_first();
 	if (fd < 0)
 		return;
 	if (sampler_read_header(fd)) {

@@ -12,6 +12,7 @@
 struct sampler_life {
 	struct flmem_profile_header inherited; /* options and names for the files of children */
 	char path[PATH_MAX];		       /* of the process that was started */
+	uint64_t folder_device, folder_inode;  /* what it was in */
 	uint32_t began, dormant;
 	uint32_t busy; /* the process a thread of which begins its file just now */
 	/* Of that thread, which is in malloc(): its stack may be a small one. */
@@ -40,5 +41,7 @@ HIDDEN bool sampler_read_header(int fd);
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
 /* child_profile.c */
 HIDDEN void sampler_begin_child_file(void);
+/* The profile of the process that was started, whose folder is that of children, too; or -1. */
+HIDDEN int sampler_open_first(void);
 
 #endif

@@ -51,6 +51,8 @@
 #define FAILURE_PAUSE_NS 500000000
 #define NAMES_BYTES	 ((size_t)32 << 10)
 #define PID_LIMIT	 (1 << 22) /* of the kernel */
+#define NAME_LIMIT	 FLMEM_SAMPLER_SOCKET_NAME_MAX
+#define NEW_NAME_S	 60
 
 extern struct flmem_sampler_socket flmem_sampler_socket __attribute__((visibility("default")));
 struct flmem_sampler_socket flmem_sampler_socket;
@@ -153,14 +155,21 @@ static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 		       : FLMEM_SAMPLER_SOCKET_FOREIGN_DIRECTORY;
 }
 
+static bool is_name_of_own_namespace(const char *name, size_t *ret_length)
+{
+	const char *prefix = listener_place.address.sun_path + listener_place.directory + 1;
+
+	*ret_length = listener_place.prefix - listener_place.directory - 1;
+	return strncmp(name, prefix, *ret_length) == 0;
+}
+
 /* True of a name of this PID namespace whose process has ended. */
 static bool is_left_name(const char *name)
 {
-	const char *prefix = listener_place.address.sun_path + listener_place.directory + 1;
-	const size_t length = listener_place.prefix - listener_place.directory - 1;
+	size_t length;
 	pid_t pid = 0;
 
-	if (strncmp(name, prefix, length) != 0)
+	if (!is_name_of_own_namespace(name, &length))
 		return false;
 	for (name += length; *name >= '0' && *name <= '9' && pid < PID_LIMIT; name++)
 		pid = pid * 10 + (*name - '0');
@@ -168,9 +177,43 @@ static bool is_left_name(const char *name)
 }
 
 /*
+ * Of another PID namespace, in a folder that containers share: no process can be asked for there. A
+ * connection of another type is refused without a word to who listens; a name that was just bound
+ * is refused like one whose process has ended.
+ */
+static bool is_foreign_left_name(const char *name)
+{
+	static const char prefix[] = FLMEM_SAMPLER_SOCKET_NAME;
+	struct sockaddr_un place = {.sun_family = AF_UNIX};
+	struct timespec now = {0};
+	struct stat status;
+	size_t at, length;
+	bool is_left;
+	int fd;
+
+	if (is_name_of_own_namespace(name, &length) ||
+	    strncmp(name, prefix, sizeof(prefix) - 1) != 0 || strlen(name) >= NAME_LIMIT)
+		return false;
+	memcpy(place.sun_path, listener_place.address.sun_path, listener_place.directory);
+	at = append_listener_text(place.sun_path, sizeof(place.sun_path), listener_place.directory,
+				  "/");
+	append_listener_text(place.sun_path, sizeof(place.sun_path), at, name);
+	syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+	if (!read_listener_status(place.sun_path, AT_SYMLINK_NOFOLLOW, &status) ||
+	    !S_ISSOCK(status.st_mode) || now.tv_sec - status.st_mtime < NEW_NAME_S)
+		return false;
+	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	is_left = fd >= 0 && syscall(SYS_connect, fd, &place, sizeof(place)) < 0 &&
+		  errno == ECONNREFUSED;
+	if (fd >= 0)
+		sampler_close(fd);
+	return is_left;
+}
+
+/*
  * Programs that are killed, call _exit() as shells do, or execute one without a sampler leave their
- * names. Not by connecting to them: a filter of a program could kill it for what its thread does
- * then. One read: with more names than that, some stay until others have gone.
+ * names. Not by a connection that they would serve: a filter of a program could kill it for what
+ * its thread does then. One read: with more names than that, some stay until others have gone.
  */
 static void remove_left_names(const char *path)
 {
@@ -187,7 +230,7 @@ static void remove_left_names(const char *path)
 	length = syscall(SYS_getdents64, directory, &names, sizeof(names));
 	for (long at = 0; at < length; at += entry->d_reclen) {
 		entry = (const struct dirent *)(names.bytes + at);
-		if (is_left_name(entry->d_name))
+		if (is_left_name(entry->d_name) || is_foreign_left_name(entry->d_name))
 			sampler_unlink(directory, entry->d_name);
 	}
 	sampler_close(directory);

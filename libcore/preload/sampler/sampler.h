@@ -277,9 +277,14 @@ static inline uintptr_t sampler_read_hex(const char **text)
  * Not open(), read() and close(), in which a thread can be cancelled: malloc() is no such place,
  * and its callers hold locks.
  */
+static inline int sampler_open_in(int directory, const char *name, int flags)
+{
+	return (int)syscall(SYS_openat, directory, name, flags | O_CLOEXEC, 0600);
+}
+
 static inline int sampler_open(const char *path, int flags)
 {
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+	return sampler_open_in(AT_FDCWD, path, flags);
 }
 
 static inline ssize_t sampler_read_file(int fd, void *out, size_t size)

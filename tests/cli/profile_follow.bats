@@ -1,0 +1,26 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016 # of the shell that is sampled
+# The folder of the profiles of children, of which another user may have the folder above.
+
+load helpers
+
+# follow ORDERS: a shell gives them, then forks a child that allocates.
+follow() {
+	mkdir "$BATS_TEST_TMPDIR/place"
+	cd "$BATS_TEST_TMPDIR" || return
+	run_command "$FLMEM" profile run -o place/p --limit 1MiB --interval 1 --follow-children -- \
+		sh -c "$1"'; (a=x; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do a=$a$a; done; echo ${#a})' 3>&-
+	assert_output 4096
+}
+
+@test "--follow-children: nothing is written into a folder that has come to the place of the first" {
+	follow 'mv place moved; mkdir place; chmod 777 place'
+	[ -e moved/p ]
+	[ -z "$(ls -A place)" ]
+}
+
+@test "--follow-children: the same folder is found again under its name" {
+	follow 'mv place moved; mv moved place'
+	[ "$(find place -name 'p.*' | wc -l)" -ge 1 ]
+}
