@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
-
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text/text.h"
 #include "proc/maps.h"
@@ -56,17 +57,44 @@ static bool has_process_id(pid_t pid, const struct flmem_profile_header *header)
 	       has_sampler(&process);
 }
 
-/* In a container that is seen from its host. */
+#define CLOCK_NAME_MAX 64
+
+static bool read_clock_name(int proc, const char *path, char *out)
+{
+	ssize_t length = readlinkat(proc, path, out, CLOCK_NAME_MAX - 1);
+
+	out[length > 0 ? length : 0] = '\0';
+	return length > 0;
+}
+
+/* False where it has another time namespace, or may have; before Linux 5.6 there is one. */
+static bool has_clock(int proc, pid_t pid, const char *own)
+{
+	char path[64], name[CLOCK_NAME_MAX];
+
+	snprintf(path, sizeof(path), "%d/ns/time", (int)pid);
+	return !*own || (read_clock_name(proc, path, name) && strcmp(name, own) == 0);
+}
+
+/* In a container that is seen from its host. Few processes began in the same tick. */
 static bool is_contained_process(const struct flmem_profile_header *header)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
+	char own[CLOCK_NAME_MAX];
 
 	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
 		return false;
-	for (size_t i = 0; i < scan.count; i++)
-		if (flmem_scan_row_runs(&scan.rows[i]) && has_process_id(scan.rows[i].pid, header))
+	read_clock_name(proc, "self/ns/time", own);
+	for (size_t i = 0; i < scan.count; i++) {
+		const struct flmem_scan_row *row = &scan.rows[i];
+
+		if (flmem_scan_row_runs(row) &&
+		    (row->start_time == header->start_time_ticks ||
+		     !has_clock(proc, row->pid, own)) &&
+		    has_process_id(row->pid, header))
 			return true;
+	}
 	return false;
 }
 

@@ -25,3 +25,21 @@ load profile_attach
 	VICTIM=$parent
 	assert_sound
 }
+
+# Whether the process of a profile lives in another PID namespace is asked of each that runs.
+@test "stats of a killed program opens the processes that began in the same tick, and no others" {
+	requires strace
+	local opened
+	start_attachable
+	attach --interval 64KiB
+	kill -KILL "$VICTIM"
+	wait "$VICTIM" || true
+	for _ in {1..40}; do
+		sleep 1000 3>&- &
+		VICTIMS+=("$!")
+	done
+	run_command strace -f -q -o "$BATS_TEST_TMPDIR/trace" -e trace=pidfd_open "$FLMEM" profile stats "$PROFILE"
+	assert_output 'killed'
+	opened=$(grep -c pidfd_open "$BATS_TEST_TMPDIR/trace" || true)
+	[ "$opened" -lt 20 ] || fail "$opened processes were opened"
+}
