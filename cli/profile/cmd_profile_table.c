@@ -16,12 +16,28 @@
 #define ROWS_SHOWN 50U
 
 /* Below the frame, behind the columns of measures. */
-#define OWN_LINE_INDENT "                                                "
+#define OWN_LINE_INDENT "                                                            "
 
 static const struct opt options_table[] = {
 	PROFILE_OPTIONS("show at most this many lines of code (default 50)"),
 	{0},
 };
+
+static double total_variance(const struct flmem_heap_profile *p)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < p->site_count; i++)
+		sum += p->sites[i].live_variance;
+	return sum;
+}
+
+static void print_live_error(const struct flmem_heap_profile *p, double live_variance)
+{
+	char bytes[FORMAT_MAX];
+
+	printf("%12s  ", format_bytes_or(flmem_heap_live_error(p, live_variance), "-", bytes));
+}
 
 static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
 				const struct flmem_heap_table *table, size_t all)
@@ -29,16 +45,17 @@ static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_h
 	size_t more = table->row_count;
 
 	print_profile_columns();
-	printf("  line (by %s)\n", flmem_heap_measure_name(measure));
+	printf("%12s  line (by %s)\n", "live +-", flmem_heap_measure_name(measure));
 	for (size_t i = 0; i < table->row_count && table->rows[i].own.bytes[measure]; i++) {
 		print_profile_amounts(p, &table->rows[i].own);
-		fputs("  ", stdout);
+		print_live_error(p, table->rows[i].live_variance);
 		print_profile_frame(p, table->rows[i].frame);
 		print_profile_own_frame(p, table->rows[i].frame, table->rows[i].own_frame,
 					OWN_LINE_INDENT);
 	}
 	print_profile_amounts(p, &p->totals);
-	puts("  total");
+	print_live_error(p, total_variance(p));
+	puts("total");
 	while (more < all && table->rows[more].own.bytes[measure])
 		more++;
 	print_profile_more(more - table->row_count);
@@ -111,9 +128,11 @@ const struct cmd cmd_profile_table = {
 	.name = "profile table",
 	.summary = "lists the lines of code that allocated, with all measures",
 	.arguments = "FILE",
-	.description = "One row per line of code, the innermost frame of the stacks. Where that is "
-		       "a line of a library, 'own line' is the one of the program's own code that "
-		       "has most of it. With --json also each stack with its amounts ('sites').",
+	.description =
+		"One row per line of code, the innermost frame of the stacks. Where that is "
+		"a line of a library, 'own line' is the one of the program's own code that "
+		"has most of it. 'live +-' is the standard error of 'live', from the samples that "
+		"are live. With --json also each stack with its amounts ('sites').",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/heap_profile.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -117,6 +118,18 @@ struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *profile,
 	if (!unknown && measure == FLMEM_HEAP_PEAK)
 		unknown = "of the peak the file has bytes only";
 	return (struct flmem_u64){.value = amounts->count[measure], .unknown = unknown};
+}
+
+struct flmem_u64 flmem_heap_live_error(const struct flmem_heap_profile *profile,
+				       double live_variance)
+{
+	if (profile->unknown[FLMEM_HEAP_LIVE])
+		return FLMEM_UNKNOWN(profile->unknown[FLMEM_HEAP_LIVE]);
+	if (profile->ending == FLMEM_HEAP_DUMPED)
+		return FLMEM_UNKNOWN("a dump of jemalloc does not have its samples one by one");
+	if (FLMEM_HEAP_LACKS(profile, SURVIVORS))
+		return FLMEM_UNKNOWN("the file was cut before what is live");
+	return FLMEM_KNOWN((uint64_t)fmin(ceil(sqrt(live_variance)), (double)(1ULL << 62)));
 }
 
 const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *profile)

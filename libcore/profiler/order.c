@@ -51,11 +51,14 @@ static void merge_changes(struct flmem_heap_profile *p)
 
 static void set_ages(struct flmem_heap_profile *p)
 {
+	for (size_t i = 0; i < p->site_count; i++)
+		p->sites[i].live_variance = 0;
 	for (size_t i = p->survivor_count; i-- > 0;) {
 		const struct flmem_heap_survivor *s = &p->survivors[i];
 		uint64_t age = p->duration_us > s->at_us ? p->duration_us - s->at_us : 0;
 
 		p->sites[s->site].oldest_us = FLMEM_KNOWN(age);
+		p->sites[s->site].live_variance += s->variance;
 	}
 }
 
@@ -145,6 +148,7 @@ static void add_selected(struct flmem_heap_profile *p)
 			flmem_amount_sum(to->bytes[FLMEM_HEAP_LIVE], from->bytes);
 		to->count[FLMEM_HEAP_LIVE] =
 			flmem_amount_sum(to->count[FLMEM_HEAP_LIVE], from->count);
+		p->sites[from->site].live_variance += from->variance;
 	}
 }
 
@@ -174,8 +178,10 @@ int flmem_heap_select_rounds(struct flmem_heap_profile *profile, uint64_t first_
 	rc = check_rounds(profile, &complete, err);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < profile->site_count; i++)
+	for (size_t i = 0; i < profile->site_count; i++) {
 		profile->sites[i].amounts = (struct flmem_heap_amounts){0};
+		profile->sites[i].live_variance = 0;
+	}
 	add_selected(profile);
 	forget_measure(profile, FLMEM_HEAP_PEAK,
 		       "the file does not record how the peak of a round divides into sites");

@@ -121,6 +121,19 @@ static bool add_change(void *context, uint32_t index, const void *record)
 	return true;
 }
 
+/*
+ * A block that was sampled with probability p stands for size / p. The variance of the sum of such
+ * is estimated without bias by that of each, squared, times 1 - p (Horvitz and Thompson).
+ */
+static double weight_variance(const struct flmem_profile_live *from)
+{
+	const double bytes = (double)from->weight_bytes;
+
+	if (from->weight_count <= FLMEM_PROFILE_COUNT_UNIT)
+		return 0;
+	return bytes * bytes * (1 - (double)FLMEM_PROFILE_COUNT_UNIT / (double)from->weight_count);
+}
+
 static bool add_survivor(void *context, uint32_t index, const void *record)
 {
 	struct flmem_profile_reader *reader = context;
@@ -145,6 +158,7 @@ static bool add_survivor(void *context, uint32_t index, const void *record)
 		.at_us = flmem_profile_reader_us(from->time_ms),
 		.bytes = from->weight_bytes,
 		.count = whole_count(from->weight_count),
+		.variance = weight_variance(from),
 	};
 	return true;
 }

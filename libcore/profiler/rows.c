@@ -89,6 +89,7 @@ static void add_own_amounts(struct table *table)
 		uint32_t row = row_of_node(table, owner_of_node(table, site->node));
 
 		flmem_amounts_add(&table->rows[row].own, &site->amounts);
+		table->rows[row].live_variance += site->live_variance;
 		if (site->arenas)
 			table->rows[row].arena_bytes = flmem_amount_sum(
 				table->rows[row].arena_bytes, site->amounts.bytes[table->measure]);

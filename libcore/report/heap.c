@@ -32,6 +32,8 @@ static void add_rows(cJSON *root, const char *name, const struct flmem_heap_prof
 		flmem_json_add_heap_amounts(row, "own", profile, &rows[i].own);
 		flmem_json_add_heap_amounts(row, "total", profile, &rows[i].total);
 		flmem_json_add_u64(row, "own_arena_bytes", rows[i].arena_bytes);
+		flmem_json_add_value(row, unknown, "own_live_error_bytes",
+				     flmem_heap_live_error(profile, rows[i].live_variance));
 		cJSON_AddItemToObject(row, "unknown", unknown);
 	}
 }
@@ -73,6 +75,8 @@ static void add_sites(cJSON *root, const struct flmem_heap_profile *profile, con
 		flmem_json_add_heap_stack(row, profile, site->node);
 		cJSON_AddBoolToObject(row, "arenas", site->arenas);
 		flmem_json_add_heap_amounts(row, "amounts", profile, &site->amounts);
+		flmem_json_add_value(row, unknown, "live_error_bytes",
+				     flmem_heap_live_error(profile, site->live_variance));
 		flmem_json_add_value(row, unknown, "oldest_us", site->oldest_us);
 		cJSON_AddItemToObject(row, "unknown", unknown);
 	}

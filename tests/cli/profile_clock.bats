@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2031,SC2153 # every test has its own status
+# shellcheck disable=SC2030,SC2031,SC2153 # every test has its own status
 # A process in a time namespace, such as one that CRIU has restored, has another start time for
 # itself than for flmem.
 

@@ -82,6 +82,7 @@ struct flmem_heap_site {
 	bool arenas;   /* of Python's small objects: it is chance which line needs a new one */
 	struct flmem_heap_amounts amounts;
 	struct flmem_u64 oldest_us; /* age of the oldest live allocation */
+	double live_variance;	    /* of its live bytes; see flmem_heap_live_error() */
 };
 
 /* The state of the process at one time. */
@@ -112,6 +113,7 @@ struct flmem_heap_survivor {
 	uint32_t site, round;  /* in the lists of the profile */
 	uint64_t at_us;	       /* since the start of the profile */
 	uint64_t bytes, count; /* what it stands for */
+	double variance;       /* of `bytes`, which are an estimate; 0: exact */
 };
 
 /* X(NAME, text) */
@@ -305,6 +307,14 @@ FLMEM_API struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *pro
 					    const struct flmem_heap_amounts *amounts,
 					    enum flmem_heap_measure measure);
 
+/*
+ * The standard error of live bytes, from the samples that are live: about two thirds of estimates
+ * are nearer than that to what is live, and 95 % are nearer than twice that, where it is of ten
+ * samples or more. It has no part for arenas, of which it is chance which line needs a new one.
+ */
+FLMEM_API struct flmem_u64 flmem_heap_live_error(const struct flmem_heap_profile *profile,
+						 double live_variance);
+
 enum flmem_heap_key {
 	FLMEM_HEAP_BY_LINE,	/* function, file and line */
 	FLMEM_HEAP_BY_FUNCTION, /* function and file */
@@ -323,6 +333,7 @@ struct flmem_heap_row {
 	/* The program's own line (flmem_heap_own_frame()) that has most of `own`. */
 	uint32_t own_frame;
 	uint64_t arena_bytes; /* what of `own` is arenas, of the measure */
+	double live_variance; /* of the live bytes of `own` */
 };
 
 /*

@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# How exact a line is, as `flmem profile table` says it, against what was allocated.
+
+load helpers
+
+setup() {
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+}
+
+@test "the standard error of each line is that of its estimate, over 100 lines of the same blocks" {
+	/usr/bin/python3 -c '
+for i in range(100):
+    print(f"kept{i} = [bytearray(4095) for _ in range(256)]")
+print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
+	# A program that ends frees all of it.
+	echo 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)' >>"$BATS_TEST_TMPDIR/lines.py"
+	"$FLMEM" profile run --interval 64KiB -o "$PROFILE" -- /usr/bin/python3 "$BATS_TEST_TMPDIR/lines.py" 3>&- || true
+	flmem profile table --json --limit 1000 "$PROFILE"
+	assert_status 0
+	assert_schema profile-table
+	/usr/bin/python3 -c '
+import json, math, sys
+rows = [r for r in json.load(sys.stdin)["lines"] if r["frame"] and r["frame"]["file"].endswith("lines.py")]
+exact = 256 * 4096
+def error(row):
+    return row["own_live_error_bytes"]
+z = [(r["own"]["live_bytes"] - exact) / error(r) for r in rows if 0 < r["frame"]["line"] <= 100]
+assert len(z) >= 98, len(z)
+within = sum(abs(x) <= 2 for x in z) / len(z)
+mean = math.sqrt(sum(x * x for x in z) / len(z))
+assert within >= 0.85 and 0.7 <= mean <= 1.5, (within, mean)
+large = [r for r in rows if r["frame"]["line"] == 101]
+assert error(large[0]) == 0 and large[0]["own"]["live_bytes"] >= 64 << 20, large' <<<"$output"
+	flmem profile table "$PROFILE"
+	assert_output 'live \+-  line \(by '
+}
+
+@test "the standard error of a stack is that of its line, and of selected rounds" {
+	"$FLMEM" profile run --interval 64KiB -o "$PROFILE" -- /usr/bin/python3 -c '
+import ctypes, os, signal
+round = ctypes.CDLL(None).flmem_sampler_round_set
+kept = []
+for i in range(3):
+    round(i)
+    kept.append([bytearray(4095) for _ in range(1024)])
+os.kill(os.getpid(), signal.SIGKILL)' 3>&- || true
+	flmem profile table --json --by live "$PROFILE"
+	/usr/bin/python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+assert r["lines"][0]["own_live_error_bytes"] == r["sites"][0]["live_error_bytes"] > 0' <<<"$output"
+	cp /dev/stdin "$BATS_TEST_TMPDIR/all" <<<"$output"
+	flmem profile table --json --by live --round 1..1 "$PROFILE"
+	/usr/bin/python3 -c '
+import json, sys
+one, whole = json.load(sys.stdin), json.load(open(sys.argv[1]))
+assert 0 < one["lines"][0]["own_live_error_bytes"] < whole["lines"][0]["own_live_error_bytes"]' \
+		"$BATS_TEST_TMPDIR/all" <<<"$output"
+}
