@@ -157,7 +157,7 @@ for round in range(10):
 		$'\n\nlargest by peak: unknown: the file was cut before its amounts'
 	flmem profile table "$cut"
 	assert_status 0
-	assert_output $'\n( +-){4}  total'
+	assert_output $'\n( +-){5}  total'
 	flmem profile stats --json "$cut"
 	assert_schema profile-stats
 	examine 'import json, sys

@@ -117,7 +117,7 @@ keep = [l for l in r["lines"] if l["frame"] and l["frame"]["function"] == "keep"
 assert 9 << 20 <= keep[0]["own"]["allocated_bytes"] < 10 << 20, keep
 assert keep[0]["own"]["freed_bytes"] == 0'
 	flmem profile table --round 3 leak.prof
-	assert_output ' - +[0-9.]+ MiB +[0-9.]+ (B|KiB|MiB)  work'
+	assert_output ' - +[0-9.]+ MiB +[0-9.]+ (B|KiB|MiB) +[0-9.]+ (B|KiB|MiB)  work'
 	flmem profile table --round 3 --by peak leak.prof
 	assert_error 2 '--by peak cannot be answered: .*peak of a round'
 	flmem profile table --round 77..80 leak.prof
