@@ -53,7 +53,7 @@ os.kill(os.getpid(), signal.SIGKILL)' 3>&- || true
 import json, sys
 r = json.load(sys.stdin)
 assert r["lines"][0]["own_live_error_bytes"] == r["sites"][0]["live_error_bytes"] > 0' <<<"$output"
-	cp /dev/stdin "$BATS_TEST_TMPDIR/all" <<<"$output"
+	cat >"$BATS_TEST_TMPDIR/all" <<<"$output"
 	flmem profile table --json --by live --round 1..1 "$PROFILE"
 	/usr/bin/python3 -c '
 import json, sys
