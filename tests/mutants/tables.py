@@ -5,6 +5,7 @@ import faults_candidates
 import faults_engine
 import faults_exchange
 import faults_files
+import faults_flower
 import faults_launch
 import faults_ops
 import faults_owners
@@ -21,4 +22,4 @@ FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULT
           *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
           *faults_files.FAULTS, *faults_ops.FAULTS, *faults_owners.FAULTS, *faults_sampler.FAULTS,
           *faults_attach.FAULTS, *faults_engine.FAULTS, *faults_exchange.FAULTS,
-          *faults_reading.FAULTS, *faults_recipes.FAULTS, *faults_launch.FAULTS)
+          *faults_reading.FAULTS, *faults_recipes.FAULTS, *faults_launch.FAULTS, *faults_flower.FAULTS)

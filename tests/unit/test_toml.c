@@ -224,6 +224,8 @@ static void records_that_keep_their_input_are_reported(void **state)
 #define RUN	   "run_simulation(s, c, 9, backend_config={'client_resources': "
 #define RESOURCES  "options.num-supernodes = 2\noptions.backend.client-resources."
 #define CPUS	   RESOURCES "num-cpus = "
+#define INIT	   "options.num-supernodes = 2\noptions.backend.init-args."
+#define START	   "f.simulation.start_simulation(client_fn=c, num_clients=9, client_resources="
 #define GPUS	   RESOURCES "num-cpus = 1\noptions.backend.client-resources.num-gpus = "
 
 static void simulations_in_scripts_are_checked(void **state)
@@ -238,7 +240,19 @@ static void simulations_in_scripts_are_checked(void **state)
 		{SIMULATION "run_simulation(s, c, 9, **kw)\n", 1},
 		{SIMULATION "run_simulation(s, c, 9,\n backend_config={'client_resources': {}})\n",
 		 1}, /* raybackend.py: empty ones are the default */
-		{SIMULATION "run_simulation(s, c, 9, backend_config={'client_resources': r})\n", 0},
+		{SIMULATION "run_simulation(s, c, 9, backend_config={'client_resources': r})\n", 1},
+		{SIMULATION RUN "{'num_cpus': n}})\n", 1},
+		{SIMULATION RUN "{'num_cpus': 4, 'num_gpus': float('nan')}})\n", 1},
+		{SIMULATION RUN "{**r}})\n", 1},
+		{SIMULATION RUN "None})\n", 1},
+		{SIMULATION
+		 "run_simulation(s, c, 9, 'ray', {'client_resources': {'num_cpus': 4}})\n",
+		 0},
+		{SIMULATION "run_simulation(s, c, 9, 'ray', {'init_args': {}})\n", 1},
+		{SIMULATION "run_simulation(*all_of_it)\n", 1},
+		{SIMULATION "run_simulation(s, c, 9,\n" /* run_simulation.py: _replace_keys() */
+			    " backend_config={'client-resources': {'num-cpus': 4}})\n",
+		 0},
 		{SIMULATION "run_simulation(s, c, 9,\n"
 			    " backend_config={'client_resources': {'num_cpus': 4}})\n",
 		 0},
@@ -251,44 +265,112 @@ static void simulations_in_scripts_are_checked(void **state)
 			fail_msg("row %zu", i);
 }
 
+struct simulation_row {
+	const char *file, *text;
+	size_t hits;
+};
+
 /* raybackend.py divides by num_cpus, and cli/typing.py refuses what is no whole number. */
+static const struct simulation_row invalid_tables[] = {
+	{"pyproject.toml", FEDERATION "options.num-supernodes = '20'\n", 1},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = 2.5\n", 1},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = 20\n", 0},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = 0\n", 1},
+	{"pyproject.toml", FEDERATION "options.num_supernodes = 20\n", 1},
+	{"pyproject.toml", FEDERATION "address = '1.2.3.4:9093'\n", 0},
+	{"pyproject.toml", FEDERATION CPUS "0\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "0.0\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "-1\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "'2'\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "0e5\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "false\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "true\n", 0},
+	{"pyproject.toml", FEDERATION CPUS "nan\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "+inf\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "+2\n", 0},
+	{"pyproject.toml", FEDERATION CPUS "[2]\n", 1},
+	{"pyproject.toml", FEDERATION CPUS "0x10\n", 0},
+	{"pyproject.toml", FEDERATION CPUS "0.5\n", 1}, /* uint32 of SimulationConfig */
+	{"pyproject.toml", FEDERATION GPUS "'1'\n", 1},
+	{"pyproject.toml", FEDERATION GPUS "0.0\n", 0},
+	{"pyproject.toml", FEDERATION GPUS "0.5\n", 0},
+	{"pyproject.toml", FEDERATION GPUS "false\n", 0},
+	{"pyproject.toml", FEDERATION GPUS "nan\n", 1},
+	{"pyproject.toml", FEDERATION GPUS "inf\n", 1},
+	{"pyproject.toml", FEDERATION GPUS "-0.5\n", 1},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = false\n", 1},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = true\n", 0},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = nan\n", 1},
+	{"pyproject.toml", FEDERATION "options.num-supernodes = 4294967296\n", 1},
+	{"pyproject.toml", FEDERATION "options = 20\n", 1},
+	{"pyproject.toml", FEDERATION INIT "num-cpus = 8\n", 0},
+	{"pyproject.toml", FEDERATION INIT "num-cpus = 0\n", 1},
+	{"pyproject.toml", FEDERATION INIT "num-cpus = 8.0\n", 1},
+	{"pyproject.toml", FEDERATION INIT "num-cpus = '8'\n", 1},
+	{"pyproject.toml", FEDERATION INIT "num-gpus = 0\n", 0},
+	{"pyproject.toml", FEDERATION INIT "num-gpus = -1\n", 1},
+	{"pyproject.toml", FEDERATION INIT "num-gpus = 0.5\n", 1},
+	{"pyproject.toml", "[[tool.flwr.federations.l]]\noptions.num-supernodes = 2\n", 1},
+	{"pyproject.toml", "[[tool.flwr.federations]]\noptions.num-supernodes = 2\n", 1},
+	{"pyproject.toml", "[tool.flwr.federations]\ndefault = 'l'\n", 0},
+	{"config.toml", "[[superlink.a]]\noptions.num-supernodes = 2\n", 1},
+	{"config.toml", "[[superlink]]\noptions.num-supernodes = 2\n", 1},
+	{"config.toml",
+	 "[superlink]\ndefault = 'a'\n[superlink.a]\n"
+	 "options.num-supernodes = 2\n",
+	 0},
+	{"config.toml", "[superlink.a]\noptions.num-supernodes = '2'\n", 1},
+	{"config.toml", "[superlink.a]\noptions.num-supernodes = 2\n", 0},
+	{"config.toml", "[superlink]\nx = 1\n# options\n", 0},
+};
+
+static const struct simulation_row invalid_calls[] = {
+	{"sim.py", SIMULATION RUN "{'num_cpus': 0}})\n", 1},
+	{"sim.py", SIMULATION RUN "{'num_cpus': False}})\n", 1},
+	{"sim.py", SIMULATION RUN "{'num_cpus': True}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': 1e999}})\n", 1},
+	{"sim.py", SIMULATION RUN "{'num_cpus': None}})\n", 1},
+	{"sim.py", SIMULATION RUN "{'num_cpus': 0b10}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': 1_0}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': 1_0.5}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': +1}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'memory': 2}})\n", 1},
+	{"sim.py", SIMULATION RUN "4})\n", 1},
+	{"sim.py", SIMULATION RUN "{}, 'init_args': {'num_cpus': 0}})\n", 1},
+	{"sim.py", SIMULATION RUN "{}, 'init_args': {'num_gpus': 0}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num-cpus': 0}})\n", 1},
+	{"sim.py", SIMULATION "run_simulation(s, c, 9, 'ray', {'client_resources': 2})\n", 1},
+	{"sim.py", SIMULATION "run_simulation(s, c)\n", 1},
+	{"sim.py", SIMULATION "run_simulation(s, c, **kw)\n", 0},
+	{"sim.py", SIMULATION "run_simulation(*s)\n", 0},
+	{"sim.py", SIMULATION "run_simulation(s, c, False)\n", 1},
+	{"sim.py", LEGACY START "{'num_cpus': 0})\n", 1},
+	{"sim.py", LEGACY START "{'num_cpus': '1'})\n", 1},
+	{"sim.py", LEGACY START "{'num_gpus': 1})\n", 0}, /* num_cpus is 1 then */
+	{"sim.py", LEGACY START "{'num_cpus': 1})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': '2'}})\n", 1},
+	{"sim.py", SIMULATION RUN "{'num_cpus': n}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_gpus': 1}})\n", 1},
+	{"sim.py", SIMULATION RUN "{**r, 'num_gpus': 1}})\n", 0},
+	{"sim.py", SIMULATION RUN "{'num_cpus': 0.5, 'num_gpus': 0}})\n", 0},
+	{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes='9')\n", 1},
+	{"sim.py", SIMULATION "run_simulation(s, c, '9')\n", 1},
+	{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes=n)\n", 0},
+};
+
 static void invalid_simulations_are_reported(void **state)
 {
-	static const struct {
-		const char *file, *text;
-		size_t hits;
-	} rows[] = {
-		{"pyproject.toml", FEDERATION "options.num-supernodes = '20'\n", 1},
-		{"pyproject.toml", FEDERATION "options.num-supernodes = 2.5\n", 1},
-		{"pyproject.toml", FEDERATION "options.num-supernodes = 20\n", 0},
-		{"pyproject.toml", FEDERATION "options.num-supernodes = 0\n", 1},
-		{"pyproject.toml", FEDERATION "options.num_supernodes = 20\n", 1},
-		{"pyproject.toml", FEDERATION "address = '1.2.3.4:9093'\n", 0},
-		{"pyproject.toml", FEDERATION CPUS "0\n", 1},
-		{"pyproject.toml", FEDERATION CPUS "0.0\n", 1},
-		{"pyproject.toml", FEDERATION CPUS "-1\n", 1},
-		{"pyproject.toml", FEDERATION CPUS "'2'\n", 1},
-		{"pyproject.toml", FEDERATION CPUS "0.5\n", 0},
-		{"pyproject.toml", FEDERATION GPUS "'1'\n", 1},
-		{"pyproject.toml", FEDERATION GPUS "0.0\n", 0},
-		{"config.toml", "[superlink.a]\noptions.num-supernodes = '2'\n", 1},
-		{"config.toml", "[superlink.a]\noptions.num-supernodes = 2\n", 0},
-		{"config.toml", "[superlink]\nx = 1\n# options\n", 0},
-		{"sim.py", SIMULATION RUN "{'num_cpus': 0}})\n", 1},
-		{"sim.py", SIMULATION RUN "{'num_cpus': '2'}})\n", 1},
-		{"sim.py", SIMULATION RUN "{'num_cpus': n}})\n", 0},
-		{"sim.py", SIMULATION RUN "{'num_gpus': 1}})\n", 1},
-		{"sim.py", SIMULATION RUN "{**r, 'num_gpus': 1}})\n", 0},
-		{"sim.py", SIMULATION RUN "{'num_cpus': 0.5, 'num_gpus': 0}})\n", 0},
-		{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes='9')\n", 1},
-		{"sim.py", SIMULATION "run_simulation(s, c, '9')\n", 1},
-		{"sim.py", SIMULATION "run_simulation(s, c, num_supernodes=n)\n", 0},
-	};
+	const struct simulation_row *row;
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if (hits_in(rows[i].file, rows[i].text, "FLWR-SIM-INVALID") != rows[i].hits)
-			fail_msg("row %zu", i);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(invalid_tables) + FLMEM_ARRAY_SIZE(invalid_calls);
+	     i++) {
+		row = i < FLMEM_ARRAY_SIZE(invalid_tables)
+			      ? &invalid_tables[i]
+			      : &invalid_calls[i - FLMEM_ARRAY_SIZE(invalid_tables)];
+		if (hits_in(row->file, row->text, "FLWR-SIM-INVALID") != row->hits)
+			fail_msg("row %zu: %s", i, row->text);
+	}
 }
 
 static void records_that_are_passed_on_are_reported(void **state)
@@ -324,6 +406,7 @@ static void deprecated_functions_are_reported(void **state)
 		{LEGACY "f.simulation.start_simulation(client_resources=r)\n", 1, 0},
 		{LEGACY "f.simulation.start_simulation(**r)\n", 1, 0},
 		{LEGACY "f.simulation.start_simulation(client_resources={'num_cpus': 4})\n", 0, 0},
+		{LEGACY START "{'num_cpus': n})\n", 1, 0},
 		{"from flwr.simulation import start_simulation as s\ns(num_clients=9)\n", 1, 0},
 		{LEGACY "f.server.start_server(config=c)\n", 0, 1},
 		{"from flwr.server import start_server\nstart_server()\n", 0, 1},

@@ -5,109 +5,13 @@
  */
 #include "frameworks/flower/flower_rules.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "documents/python.h"
+#include "frameworks/flower/flower_simulations.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"
-
-#define FEDERATIONS_MAX 64U
-
-/*
- * "flwr[simulation]>=1.17.0" of the dependencies: the version constraint after the name; NULL:
- * none.
- */
-static const char *version_bound(const struct flmem_node *root)
-{
-	static const char name[] = "flwr";
-	const struct flmem_node *n =
-		flmem_node_first(FLMEM_NODE_DIG(root, "project", "dependencies"));
-
-	for (; n; n = n->next) {
-		const char *text = flmem_node_string(n), *rest;
-
-		if (!text || strncmp(text, name, sizeof(name) - 1) != 0)
-			continue;
-		rest = text + sizeof(name) - 1;
-		if (*rest == '[')
-			rest += strcspn(rest, "]") + (strchr(rest, ']') != NULL);
-		rest += strspn(rest, " ");
-		if (*rest && strchr("<>=~!", *rest))
-			return rest;
-	}
-	return NULL;
-}
-
-/* How much a ClientApp reserves; other keys of that map are not read. */
-static bool has_resources(const struct flmem_node *resources, const char *cpus, const char *gpus)
-{
-	return !flmem_node_is_kind(resources, FLMEM_NODE_MAP)
-		       ? resources != NULL
-		       : flmem_node_get(resources, cpus) || flmem_node_get(resources, gpus) ||
-				 flmem_node_get(resources, "**");
-}
-
-static void check_federation(struct flmem_check *check, const struct flmem_node *federation)
-{
-	const struct flmem_node *options = flmem_node_get(federation, "options");
-	const char *bound = version_bound(check->input->document.root);
-	char detail[128];
-	int64_t nodes;
-
-	if (!flmem_node_integer(flmem_node_get(options, "num-supernodes"), &nodes) || nodes < 2 ||
-	    has_resources(FLMEM_NODE_DIG(options, "backend", "client-resources"), "num-cpus",
-			  "num-gpus"))
-		return;
-	snprintf(detail, sizeof(detail), "%" PRId64 " SuperNodes%s%.60s", nodes,
-		 bound ? ", flwr" : "", bound ? bound : "");
-	flmem_check_report(check, &(struct flmem_remark){.node = options,
-							 .missing = "backend.client-resources",
-							 .detail = detail});
-}
-
-/* The first federation of pyproject.toml, or connection of config.toml in FLWR_HOME. */
-static const struct flmem_node *first_federation(const struct flmem_check *check)
-{
-	const struct flmem_node *own = flmem_node_get(check->subject, "superlink");
-
-	return flmem_node_first(
-		own ? own : FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
-}
-
-static void simulation_resources(struct flmem_check *check)
-{
-	const struct flmem_node *n = first_federation(check);
-
-	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++)
-		check_federation(check, n);
-}
-
-/* run_simulation(..., backend_config={"client_resources": ...}) */
-static void script_resources(struct flmem_check *check)
-{
-	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
-	const struct flmem_node *config = flmem_node_get(check->args, "backend_config");
-	const struct flmem_node *open = config;
-
-	if (!path || !flmem_text_ends(path, ".run_simulation") ||
-	    has_resources(flmem_node_get(config, "client_resources"), "num_cpus", "num_gpus"))
-		return;
-	if (!config)
-		open = flmem_node_get(check->args, "**");
-	else if (config->kind == FLMEM_NODE_MAP)
-		open = flmem_node_get(config, "**");
-	flmem_check_report(
-		check,
-		&(struct flmem_remark){
-			.node = open ? open : flmem_node_get(check->subject, "path"),
-			.path = "run_simulation.backend_config",
-			.detail = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION)
-					  ? "cannot tell: the value is known only when the app runs"
-					  : "without client_resources in backend_config"});
-}
 
 static bool is_likely_flower(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
@@ -149,124 +53,6 @@ static const struct flmem_input_kind python_file = {
 	.parts = "calls",
 	.is_part = is_flower_call,
 };
-
-static void client_resources(struct flmem_check *check)
-{
-	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
-	struct flmem_check one = *check;
-
-	if (check->kind != &python_file) {
-		simulation_resources(check);
-		return;
-	}
-	for (; n; n = n->next) {
-		one.subject = n;
-		one.args = flmem_node_get(n, "args");
-		script_resources(&one);
-	}
-	check->failed |= one.failed;
-}
-
-/* A number that is no more than a bound: of processors 0 is none, of GPUs it is allowed. */
-static bool is_invalid_number(const struct flmem_node *node, bool zero)
-{
-	if (!node || node->kind == FLMEM_NODE_EXPRESSION || node->kind == FLMEM_NODE_BOOL)
-		return false;
-	if (node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
-		return true;
-	return *node->text == '-' || (!zero && !node->text[strspn(node->text, "+0._")]);
-}
-
-static void check_resource_numbers(struct flmem_check *check, const struct flmem_node *resources,
-				   const char *const names[2])
-{
-	for (int i = 0; i < 2; i++) {
-		const struct flmem_node *node = flmem_node_get(resources, names[i]);
-
-		if (is_invalid_number(node, i == 1))
-			flmem_check_report(check, &(struct flmem_remark){.node = node});
-	}
-}
-
-/* cli/typing.py and, of run_simulation(), the loop that makes the nodes. */
-static void check_supernodes(struct flmem_check *check, const struct flmem_node *nodes)
-{
-	int64_t count;
-
-	if (nodes && nodes->kind != FLMEM_NODE_EXPRESSION && nodes->kind != FLMEM_NODE_BOOL &&
-	    (!flmem_node_integer(nodes, &count) || count < 1))
-		flmem_check_report(check, &(struct flmem_remark){.node = nodes});
-}
-
-static void check_simulation_options(struct flmem_check *check, const struct flmem_node *options)
-{
-	static const char name[] = "num-supernodes";
-	const struct flmem_node *nodes = flmem_node_get(options, name);
-
-	check_supernodes(check, nodes);
-	if (flmem_node_is_kind(options, FLMEM_NODE_MAP) && !nodes)
-		flmem_check_report(check, &(struct flmem_remark){.node = options, .missing = name});
-}
-
-/* run_simulation() completes no resources that it gets. */
-static void check_resources(struct flmem_check *check, const struct flmem_node *resources)
-{
-	static const char *const names[] = {"num_cpus", "num_gpus"};
-
-	check_resource_numbers(check, resources, names);
-	if (flmem_node_get(resources, names[1]) && !flmem_node_get(resources, names[0]) &&
-	    !flmem_node_get(resources, "**"))
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = resources, .missing = names[0]});
-}
-
-static void invalid_simulation(struct flmem_check *check)
-{
-	static const char *const keys[] = {"num-cpus", "num-gpus"};
-	const struct flmem_node *n = first_federation(check);
-
-	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++) {
-		const struct flmem_node *options = flmem_node_get(n, "options");
-
-		check_simulation_options(check, options);
-		check_resource_numbers(
-			check, FLMEM_NODE_DIG(options, "backend", "client-resources"), keys);
-	}
-	n = flmem_node_first(flmem_node_get(check->subject, "calls"));
-	for (; n && check->kind == &python_file; n = n->next) {
-		const char *path = flmem_node_string(flmem_node_get(n, "path"));
-
-		if (!is_flower_call(n) || !flmem_text_ends(path, ".run_simulation"))
-			continue;
-		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "num_supernodes"));
-		check_supernodes(check, FLMEM_NODE_DIG(n, "args", "2"));
-		check_resources(check,
-				FLMEM_NODE_DIG(n, "args", "backend_config", "client_resources"));
-	}
-}
-
-/* start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
-static void legacy_simulation(struct flmem_check *check)
-{
-	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
-	const struct flmem_node *resources = flmem_node_get(check->args, "client_resources");
-	const struct flmem_node *open = resources ? resources : flmem_node_get(check->args, "**");
-	bool unknown;
-
-	if (!path || !flmem_text_ends(path, ".start_simulation") ||
-	    flmem_node_get(resources, "num_cpus"))
-		return;
-	if (flmem_node_is_kind(resources, FLMEM_NODE_MAP))
-		open = flmem_node_get(resources, "**");
-	unknown = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION);
-	flmem_check_report(
-		check,
-		&(struct flmem_remark){
-			.node = open ? open : flmem_node_get(check->subject, "path"),
-			.path = "start_simulation.client_resources",
-			.detail = unknown ? "cannot tell: the value is known only when the app runs"
-					  : "without num_cpus in client_resources"});
-}
 
 static void legacy_server(struct flmem_check *check)
 {
@@ -344,14 +130,9 @@ static bool config_is_likely(enum flmem_syntax syntax, const struct flmem_buf *t
 	return flmem_file_has_word(text, "[superlink") && flmem_file_has_word(text, "options");
 }
 
-static bool is_config(const struct flmem_document *document)
-{
-	return flmem_node_is_kind(flmem_node_get(document->root, "superlink"), FLMEM_NODE_MAP);
-}
-
 static const struct flmem_input_kind config_file = {
 	.is_likely = config_is_likely,
-	.is_one = is_config,
+	.is_one = flmem_flower_is_config,
 };
 
 /* cast(ArrayRecord, value) makes none, and field(default_factory=ArrayRecord) an empty one. */
@@ -422,24 +203,32 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
 		.inputs = {&project_file, &config_file, &python_file},
-		.check = client_resources,
+		.check = flmem_flower_check_resources,
 	},
 	{
 		.rule = {.id = "FLWR-SIM-INVALID",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition =
-				 "num-cpus of client-resources that is 0, negative or a text, "
-				 "num-gpus that is negative or a text, num-supernodes that is "
-				 "absent, below 1 or no whole number, in pyproject.toml or a call "
-				 "of run_simulation(); client_resources of that without num_cpus",
+				 "num-cpus of client-resources or init-args that is 0, false, "
+				 "negative, no finite number or a text, num-gpus that is negative, "
+				 "no finite number or a text, num-supernodes that is absent, below "
+				 "1 or no whole number, in pyproject.toml, config.toml or a call "
+				 "of "
+				 "run_simulation() or start_simulation(); num-cpus in TOML, or "
+				 "numbers of init-args there, that are no whole numbers (the "
+				 "former "
+				 "a warning where the version is not known); client_resources of "
+				 "run_simulation() without num_cpus; a federation, or its options, "
+				 "that is no table ([[tool.flwr.federations.NAME]])",
 			 .message = "Flower refuses this value, divides by it, or makes no client "
-				    "of it, so the simulation does not run; num-cpus and num-gpus "
-				    "take fractions",
-			 .source = "Flower 1.42.0, cli/typing.py and "
+				    "of it, so the simulation does not run; num-gpus takes "
+				    "fractions, num-cpus does in Python, and in TOML before 1.28",
+			 .source = "Flower 1.42.0, cli/typing.py, "
+				   "proto/federation_config.proto and "
 				   "simulation/ray_transport/ray_actor.py"},
 		.inputs = {&project_file, &config_file, &python_file},
-		.check = invalid_simulation,
+		.check = flmem_flower_check_numbers,
 	},
 	{
 		.rule = {.id = "FLWR-PASSED-ON",
@@ -496,7 +285,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Flower code, simulation/legacy_app.py, 1.42.0"},
 		.inputs = {&python_file},
 		.parts = true,
-		.check = legacy_simulation,
+		.check = flmem_flower_check_legacy,
 	},
 	{
 		.rule = {.id = "FLWR-START-SERVER",
