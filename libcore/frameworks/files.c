@@ -9,10 +9,14 @@
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 
-const char *const flmem_file_suffixes[] = {".json", ".conf", ".yml", ".yaml", NULL};
+/* NVFlare 2.7.2 to 2.9.0, fuel/utils/config.py, in the order in which it searches. */
+const char *const flmem_file_suffixes[] = {".json",	   ".conf",	    ".yml",
+					   ".yaml",	   ".json.default", ".conf.default",
+					   ".yml.default", ".yaml.default", NULL};
 
-static const enum flmem_syntax suffix_syntaxes[] = {FLMEM_SYNTAX_JSON, FLMEM_SYNTAX_HOCON,
-						    FLMEM_SYNTAX_YAML, FLMEM_SYNTAX_YAML};
+static const enum flmem_syntax suffix_syntaxes[] = {
+	FLMEM_SYNTAX_JSON, FLMEM_SYNTAX_HOCON, FLMEM_SYNTAX_YAML, FLMEM_SYNTAX_YAML,
+	FLMEM_SYNTAX_JSON, FLMEM_SYNTAX_HOCON, FLMEM_SYNTAX_YAML, FLMEM_SYNTAX_YAML};
 
 static bool matches_stem(const char *name, const char *stem, enum flmem_syntax *ret_syntax)
 {
