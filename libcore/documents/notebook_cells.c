@@ -7,6 +7,7 @@
 
 #include "base/text/text.h"
 #include "documents/python_calls.h"
+#include "documents/python_letters.h"
 
 #define QUOTES	"\"\"\""
 #define COMMAND "_os.system(r" QUOTES /* names that no cell has */
@@ -448,8 +449,10 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	source.text = cursor.text = document->text.data;
 	cursor.length = document->text.length;
 	rc = flmem_python_check_ends(&cursor, &source);
-	if (!rc)
+	if (!rc) {
+		flmem_python_fold_letters(document->text.data, &source);
 		rc = flmem_python_calls_read(&cursor, &source);
+	}
 	document->bad_line = line_of(notebook, document->bad_line);
 	if (!rc && document->root)
 		translate_lines(notebook, document->root);

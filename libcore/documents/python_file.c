@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "documents/python_calls.h"
+#include "documents/python_letters.h"
 
 /* To Python, carriage returns alone end lines, too. The length of the text stays as it is. */
 static void unify_lines(char *text)
@@ -40,5 +41,6 @@ int flmem_python_read(struct flmem_cursor *cursor)
 	unify_lines(cursor->document->text.data);
 	if (flmem_python_check_ends(cursor, &source))
 		return cursor->code;
+	flmem_python_fold_letters(cursor->document->text.data, &source);
 	return flmem_python_calls_read(cursor, &source);
 }

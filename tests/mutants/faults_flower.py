@@ -4,6 +4,9 @@ from faults import Fault
 
 SIMULATIONS = "libcore/frameworks/flower/flower_simulations.c"
 
+FLOWER = "libcore/frameworks/flower/flower_rules.c"
+LETTERS = "libcore/documents/python_letters.c"
+
 TOML = ("unit.test_toml",)
 
 FAULTS = (
@@ -18,4 +21,13 @@ FAULTS = (
     Fault("flower-host", SIMULATIONS,
           "if (is_invalid_number(host, i == 1) ||", "if (0 &&",
           "num-cpus of init-args", TOML),
+    Fault("flower-import", FLOWER,
+          'report_imports(check, "calls", "importlib.import_module");', "",
+          "a module of Flower that is imported by its name", TOML),
+    Fault("flower-module", FLOWER, "if (is_flower_module(n->text) ||", "if (",
+          "what getattr() gets from a module of Flower", TOML),
+    Fault("letters-folded", LETTERS, "\tmemcpy(name, folded, length);", "",
+          "names in other letters than those of ASCII", ("unit.test_python_calls",)),
+    Fault("suffix-default", "libcore/frameworks/files.c", '".json.default"', '".json.defaults"',
+          "configurations of jobs that end in .default", ("unit.test_files",)),
 )

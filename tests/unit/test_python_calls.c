@@ -207,6 +207,17 @@ static void check_uses(const char *source, const char *expected)
 		fail_msg("%s\ninstead of\n%s\non:\n%s", out.data, expected, source);
 }
 
+/* Python takes names that are the same in the normal form NFKC for the same name. */
+static void names_in_other_letters_are_those_in_ascii(void **state)
+{
+	(void)state;
+	check_uses("r.\uff4d_\U0001d400(\ufb01t=1, \u017fet\uff3f\u00aa=2)\n",
+		   "1 m_Aargs{fiti1,set_ai2} ");
+	check_uses("r.\uff4b = 1\nr.\u210e\U0001d7cf = 2\n", "1 =k 2 =h1 ");
+	check_uses("r.gr\u00f6\u00dfe = 1\nr.\u03b1k = 2\n", "1 =gr\u00f6\u00dfe 2 =\u03b1k ");
+	check_uses("r.m('\uff4d')\n", "1 margs{0s\uff4d} ");
+}
+
 static void methods_and_attributes_are_kept(void **state)
 {
 	(void)state;
@@ -282,6 +293,7 @@ int main(void)
 		cmocka_unit_test(full_names_in_strings_are_kept),
 		cmocka_unit_test(assigned_and_defined_members_are_kept),
 		cmocka_unit_test(calls_are_those_of_imported_names),
+		cmocka_unit_test(names_in_other_letters_are_those_in_ascii),
 		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
 		cmocka_unit_test(what_is_beyond_the_limits_is_refused),

@@ -177,6 +177,8 @@ static const struct {
 } scripts[] = {
 	{APP "r = ArrayRecord(model.state_dict())\n", 1},
 	{APP "r = ArrayRecord(arrays, keep_input=True)\n", 1},
+	{"from flwr.app import \uff21rrayRecord as R\nr = R(arrays)\n", 1},
+	{"import flwr.app\nr = flwr.app.\U0001d400rray\u211becord(arrays)\n", 1},
 	{APP "r = ArrayRecord.from_numpy_ndarrays(arrays)\n", 1},
 	{"import flwr.app as a\nr = a.ArrayRecord(torch_state_dict=s)\n", 1},
 	{APP "r = ArrayRecord(arrays, keep_input=False)\n", 0},
@@ -223,6 +225,7 @@ static void records_that_keep_their_input_are_reported(void **state)
 #define SIMULATION "from flwr.simulation import run_simulation\n"
 #define RUN	   "run_simulation(s, c, 9, backend_config={'client_resources': "
 #define RESOURCES  "options.num-supernodes = 2\noptions.backend.client-resources."
+#define IMPORT	   "from importlib import import_module\n"
 #define CPUS	   RESOURCES "num-cpus = "
 #define INIT	   "options.num-supernodes = 2\noptions.backend.init-args."
 #define START	   "f.simulation.start_simulation(client_fn=c, num_clients=9, client_resources="
@@ -381,6 +384,12 @@ static void records_that_are_passed_on_are_reported(void **state)
 	} rows[] = {
 		{APP "r = list(map(ArrayRecord, states))\nclass R(ArrayRecord):\n  pass\n", 2},
 		{SIMULATION "pool.submit(run_simulation, s, c, 9)\n", 1},
+		{IMPORT "m = import_module('flwr.simulation')\nm.run_simulation(s, c, 9)\n", 1},
+		{IMPORT "import_module('flwr' + x).f()\n", 1},
+		{IMPORT "import_module('other')\nimport flwr\n", 0},
+		{"__import__('flwr.simulation').simulation.run_simulation(s, c, 9)\n", 1},
+		{"import flwr.simulation\ngetattr(flwr.simulation, name)(s, c, 9)\n", 1},
+		{"import flwr as f\ngetattr(f, name)\nprint(f.__version__)\n", 1},
 		{APP "a = cast(ArrayRecord, m['a'])\nx = field(default_factory=ArrayRecord)\n", 0},
 		{APP "def f(r: ArrayRecord) -> ArrayRecord:\n"
 		     "  return isinstance(r, ArrayRecord)\n",

@@ -26,9 +26,11 @@ static bool is_project(const struct flmem_document *document)
 
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	static const char *const words[] = {"ArrayRecord",    "ParametersRecord",
-					    "run_simulation", "start_simulation",
-					    "start_server",   NULL};
+	/* The last of these may get the others from a module without their names. */
+	static const char *const words[] = {
+		"ArrayRecord",	    "ParametersRecord", "run_simulation",
+		"start_simulation", "start_server",	"import_module",
+		"__import__",	    "getattr",		NULL};
 
 	(void)syntax;
 	return flmem_file_has_word(text, "flwr") && flmem_file_has_any_word(text, words);
@@ -39,6 +41,16 @@ static bool is_python(const struct flmem_document *document)
 	return is_python_likely(document->syntax, &document->text);
 }
 
+/* Whether the text may have such words in letters that Python takes for those of ASCII. */
+static bool is_python_in_letters(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	static const char *const bytes[] = {"\xef\xbc", "\xef\xbd", "\xf0\x9d", "\xe2\x84",
+					    "\xef\xac", "\xc5\xbf", NULL};
+
+	return is_python_likely(syntax, text) ||
+	       (flmem_file_has_word(text, "flwr") && flmem_file_has_any_word(text, bytes));
+}
+
 static bool is_flower_call(const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
@@ -47,7 +59,7 @@ static bool is_flower_call(const struct flmem_node *call)
 }
 
 static const struct flmem_input_kind python_file = {
-	.is_likely = is_python_likely,
+	.is_likely = is_python_in_letters,
 	.is_one = is_python,
 	.by_words = true,
 	.parts = "calls",
@@ -159,22 +171,55 @@ static bool is_run_elsewhere(const char *path)
 	return flmem_text_is_one_of(strrchr(path, '.') + 1, names);
 }
 
+/* import_module("flwr.simulation") and __import__(): what they return is not followed. */
+static void report_imports(struct flmem_check *check, const char *list, const char *function)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, list));
+
+	for (; n; n = n->next) {
+		const char *path = flmem_node_string(flmem_node_get(n, "path"));
+		const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
+		const char *name = flmem_node_string(module);
+
+		if (!path || strcmp(path, function) != 0)
+			continue;
+		if (name ? strcmp(name, "flwr") == 0 || flmem_text_starts(name, "flwr.")
+			 : flmem_node_is_kind(module, FLMEM_NODE_EXPRESSION))
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = module, .path = function});
+	}
+}
+
+/* A module that has ArrayRecord, run_simulation and the like: getattr(flwr.simulation, name). */
+static bool is_flower_module(const char *path)
+{
+	static const char *const names[] = {"flwr",	   "flwr.app",	      "flwr.common",
+					    "flwr.server", "flwr.simulation", NULL};
+
+	return flmem_text_is_one_of(path, names);
+}
+
 /* ArrayRecord, run_simulation and the like without a call. */
 static void passed_on(struct flmem_check *check)
 {
 	static const char *const lists[] = {"values", "bases"};
 
+	report_imports(check, "calls", "importlib.import_module");
+	report_imports(check, "methods", "__import__");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n =
 			flmem_node_first(flmem_node_get(check->subject, lists[i]));
 
-		for (; n; n = n->next)
-			if (flmem_text_starts(n->text, "flwr.") && !copies_nothing(check, n) &&
-			    (makes_record(n->text) || is_run_elsewhere(n->text)))
+		for (; n; n = n->next) {
+			const char *dot = strrchr(n->text, '.');
+
+			if (is_flower_module(n->text) ||
+			    (flmem_text_starts(n->text, "flwr.") && !copies_nothing(check, n) &&
+			     (makes_record(n->text) || is_run_elsewhere(n->text))))
 				flmem_check_report(
-					check,
-					&(struct flmem_remark){.node = n,
-							       .path = strrchr(n->text, '.') + 1});
+					check, &(struct flmem_remark){
+						       .node = n, .path = dot ? dot + 1 : n->text});
+		}
 	}
 }
 
@@ -236,7 +281,9 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition = "ArrayRecord, run_simulation, start_simulation or "
 				      "start_server that Python passes on, stores or inherits "
-				      "from instead of calling it",
+				      "from instead of calling it, or a module of them; "
+				      "importlib.import_module or __import__ of a module of "
+				      "Flower, or of a variable",
 			 .message = "cannot tell whether it keeps its input, how much its clients "
 				    "reserve or how much memory it needs: the call is elsewhere",
 			 .source = "Flower 1.42.0, app/message/arrayrecord.py and "
