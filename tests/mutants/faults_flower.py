@@ -30,4 +30,6 @@ FAULTS = (
           "names in other letters than those of ASCII", ("unit.test_python_calls",)),
     Fault("suffix-default", "libcore/frameworks/files.c", '".json.default"', '".json.defaults"',
           "configurations of jobs that end in .default", ("unit.test_files",)),
+    Fault("flower-default", FLOWER, "return flmem_node_get(federations, name) != NULL;",
+          "return true;", "a default federation that the file lacks", TOML),
 )

@@ -165,6 +165,9 @@ static const struct {
 	{FEDERATION "address = '1.2.3.4'\n", 0, 0},
 	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0, 1},
 	{"[tool.flwr.app]\n[tool.flwr.federations]\n", 0, 1},
+	{"[tool.flwr.federations]\ndefault = 'local'\n", 0, 1}, /* which is elsewhere */
+	{"[tool.flwr.federations]\ndefault = 'l'\nl.address = '1.2.3.4'\n", 0, 0},
+	{"[tool.flwr.federations]\ndefault = 'm'\nl.address = '1.2.3.4'\n", 0, 1},
 	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0, 0},
 	{FEDERATION "options.num-supernodes = 9 # flmem: ignore FLWR-SIM-RESOURCES small\n", 0, 0},
 };

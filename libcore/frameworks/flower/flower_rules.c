@@ -119,13 +119,24 @@ static void keeps_input(struct flmem_check *check)
 							  .proposed = "False"});
 }
 
+/* Whether the file has federations, and the default one among them if it names one. */
+static bool has_federations(const struct flmem_node *federations)
+{
+	const char *name = flmem_node_string(flmem_node_get(federations, "default"));
+	const struct flmem_node *n = flmem_node_first(federations);
+
+	if (name)
+		return flmem_node_get(federations, name) != NULL;
+	return n != NULL;
+}
+
 /* flwr/cli/config_migration.py: 1.42 moves the federations to its own configuration. */
 static void simulation_elsewhere(struct flmem_check *check)
 {
 	const struct flmem_node *flower = FLMEM_NODE_DIG(check->subject, "tool", "flwr");
 	const struct flmem_node *app = flmem_node_get(flower, "app");
 
-	if (flower && !flmem_node_first(flmem_node_get(flower, "federations")))
+	if (flower && !has_federations(flmem_node_get(flower, "federations")))
 		flmem_check_report(check, &(struct flmem_remark){.node = app ? app : flower});
 }
 
@@ -295,7 +306,8 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "FLWR-SIM-ELSEWHERE",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
-			 .condition = "a pyproject.toml of Flower without federations",
+			 .condition = "a pyproject.toml of Flower without federations, or without "
+				      "the one that it names as the default",
 			 .message = "cannot tell how many ClientApps run at once: the federation "
 				    "is in Flower's own configuration (config.toml in FLWR_HOME); "
 				    "set options.backend.client-resources there",
