@@ -27,6 +27,8 @@ FAULTS = (
           "names in other letters than those of ASCII", ("unit.test_python_calls",)),
     Fault("suffix-default", "libcore/frameworks/files.c", '".json.default"', '".json.defaults"',
           "configurations of jobs that end in .default", ("unit.test_files",)),
+    Fault("flower-key", SIMULATIONS, 'if (n->key && strcmp(n->key, "num-cpus") != 0 &&', "if (0 &&",
+          "a key of client-resources that Flower ignores", TOML),
     Fault("flower-default", FLOWER, "return flmem_node_get(federations, name) != NULL;",
           "return true;", "a default federation that the file lacks", TOML),
 )

@@ -227,6 +227,7 @@ static void records_that_keep_their_input_are_reported(void **state)
 #define LEGACY	   "import flwr as f\n"
 #define SIMULATION "from flwr.simulation import run_simulation\n"
 #define RUN	   "run_simulation(s, c, 9, backend_config={'client_resources': "
+#define TABLE	   "options.num-supernodes = 2\noptions.backend.client-resources = "
 #define RESOURCES  "options.num-supernodes = 2\noptions.backend.client-resources."
 #define IMPORT	   "from importlib import import_module\n"
 #define CPUS	   RESOURCES "num-cpus = "
@@ -379,6 +380,23 @@ static void invalid_simulations_are_reported(void **state)
 	}
 }
 
+static void keys_that_flower_ignores_are_reported(void **state)
+{
+	static const struct simulation_row rows[] = {
+		{"pyproject.toml", FEDERATION RESOURCES "num_gpus = 1\n", 1},
+		{"pyproject.toml", FEDERATION TABLE "{cpus = 1, num-gpus = 1}\n", 1},
+		{"pyproject.toml", FEDERATION TABLE "{num-cpus = 1}\n", 0},
+		{"pyproject.toml", FEDERATION TABLE "[1]\n", 0},
+		{"pyproject.toml", FEDERATION INIT "num_cpus = 1\n", 0},
+		{"config.toml", "[superlink.l]\n" RESOURCES "num_cpus = 1\n", 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (hits_in(rows[i].file, rows[i].text, "FLWR-SIM-KEY-IGNORED") != rows[i].hits)
+			fail_msg("row %zu: %s", i, rows[i].text);
+}
+
 static void records_that_are_passed_on_are_reported(void **state)
 {
 	static const struct {
@@ -474,6 +492,7 @@ int main(void)
 		cmocka_unit_test(records_that_keep_their_input_are_reported),
 		cmocka_unit_test(deprecated_functions_are_reported),
 		cmocka_unit_test(invalid_simulations_are_reported),
+		cmocka_unit_test(keys_that_flower_ignores_are_reported),
 		cmocka_unit_test(records_that_are_passed_on_are_reported),
 		cmocka_unit_test(simulations_in_scripts_are_checked),
 		cmocka_unit_test(the_rule_fires_where_it_should),

@@ -287,6 +287,21 @@ static const struct flmem_rule_row rows[] = {
 		.check = flmem_flower_check_numbers,
 	},
 	{
+		.rule = {.id = "FLWR-SIM-KEY-IGNORED",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition =
+				 "a key of options.backend.client-resources other than num-cpus "
+				 "and num-gpus, in pyproject.toml or config.toml",
+			 .message =
+				 "Flower ignores this key and says nothing, so its default holds: "
+				 "2 processors and no GPU for a ClientApp; name it num-cpus or "
+				 "num-gpus",
+			 .source = "Flower 1.42.0, cli/flower_config.py and supercore/constant.py"},
+		.inputs = {&project_file, &config_file},
+		.check = flmem_flower_check_keys,
+	},
+	{
 		.rule = {.id = "FLWR-PASSED-ON",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_FLOWER,

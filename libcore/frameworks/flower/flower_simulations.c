@@ -322,6 +322,26 @@ void flmem_flower_check_numbers(struct flmem_check *check)
 	}
 }
 
+/* cli/flower_config.py reads two keys of this table. */
+static void check_table_keys(struct flmem_check *check, const struct flmem_node *federation)
+{
+	const struct flmem_node *resources =
+		FLMEM_NODE_DIG(federation, "options", "backend", "client-resources");
+
+	for (const struct flmem_node *n = flmem_node_first(resources); n; n = n->next)
+		if (n->key && strcmp(n->key, "num-cpus") != 0 && strcmp(n->key, "num-gpus") != 0)
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = n, .detail = n->key});
+}
+
+void flmem_flower_check_keys(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(federation_nodes(check));
+
+	for (; n; n = n->next)
+		check_table_keys(check, n);
+}
+
 /* start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
 void flmem_flower_check_legacy(struct flmem_check *check)
 {

@@ -14,6 +14,7 @@ bool flmem_flower_is_config(const struct flmem_document *document);
 
 void flmem_flower_check_resources(struct flmem_check *check);
 void flmem_flower_check_numbers(struct flmem_check *check);
+void flmem_flower_check_keys(struct flmem_check *check);
 
 /* Of one call. */
 void flmem_flower_check_legacy(struct flmem_check *check);
