@@ -7,6 +7,7 @@
 #include <flmem/text.h>
 
 #include "base/clock.h"
+#include "net/credential.h"
 
 #define POLL_MS		  200
 #define RECEIVE_BYTES	  65536L
@@ -111,7 +112,9 @@ int flmem_transfer_init(struct flmem_transfer *transfer, const struct flmem_http
 
 	*transfer = (struct flmem_transfer){.access = access};
 	flmem_buf_init(&transfer->rest);
-	rc = flmem_curl_load(&transfer->curl, err);
+	rc = flmem_credential_check(access->options ? access->options->cacert : NULL, err);
+	if (!rc)
+		rc = flmem_curl_load(&transfer->curl, err);
 	if (rc)
 		return rc;
 	transfer->easy = transfer->curl->easy_init();

@@ -79,7 +79,7 @@ assert_files() {
 		"mkdir out.part" "mkfifo out.part" "touch file; ln file out.part"; do
 		bash -c "$kind"
 		run_command "$FLMEM" aggregate -q -o out a b
-		assert_error 2 "out.part"
+		assert_error 2 "from an unfinished aggregation"
 		rm -rf file out.part
 		assert_files "a b"
 	done

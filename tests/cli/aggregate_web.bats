@@ -53,6 +53,12 @@ check() {
 	check certificates
 }
 
+@test "a folder in place of certificates is refused before any request" {
+	mkdir folder
+	run_command "$FLMEM" aggregate -q -o out --cacert folder https://127.0.0.1:9/a https://127.0.0.1:9/b
+	assert_error 2 "cannot read the certificate or key 'folder': Is a directory"
+}
+
 @test "nginx" {
 	PATH="$PATH:/usr/sbin"
 	command -v nginx >/dev/null || skip "needs nginx"

@@ -39,6 +39,8 @@ make_certificate() {
 	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key --client-ca ca.pem
 	run_command "$FLMEM" exchange status "$URL" --ca gone.pem
 	assert_error 2 "cannot read the certificate or key 'gone.pem': No such file"
+	run_command "$FLMEM" exchange status "$URL" --ca .
+	assert_error 2 "cannot read the certificate or key '.': Is a directory"
 	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert gone.pem --key one.key
 	assert_error 2 "cannot read the certificate or key 'gone.pem': No such file"
 	run_command "$FLMEM" exchange status "$URL" --ca ca.pem --cert one.pem --key gone.key

@@ -92,9 +92,9 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 		       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags, 0666);
 	struct stat status;
 
-	if (fd < 0)
+	if (fd < 0 && errno != ELOOP && errno != EISDIR)
 		return report_unwritable(part, errno, err);
-	if (!is_own_file(fd, &status))
+	if (fd < 0 || !is_own_file(fd, &status))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' beside '%s' is not from an unfinished aggregation of "
 				       "this user; remove it, or name another output",

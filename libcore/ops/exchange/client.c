@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "base/text/url.h"
 #include "exchange/wire.h"
+#include "net/credential.h"
 #include "ops/exchange/client_json.h"
 
 #define RETRIES		 10U
@@ -111,11 +112,11 @@ static int check_address(const struct flmem_exchange_server *server, const char 
 	return 0;
 }
 
-/* Before the first request: libcurl's words for a missing file name other causes. */
 static int check_credential_files(const struct flmem_exchange_server *server,
 				  struct flmem_error *err)
 {
 	const char *const paths[] = {server->cacert, server->cert, server->key};
+	int rc = 0;
 
 	/* First: NAME of the server's --key is not a file. */
 	if (server->key && !server->cert)
@@ -123,12 +124,9 @@ static int check_credential_files(const struct flmem_exchange_server *server,
 				       "a key needs its certificate; name it with --cert FILE "
 				       "(--key NAME, the dict of a checkpoint that has the "
 				       "tensors, is an option of 'flmem exchange serve')");
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(paths); i++)
-		if (paths[i] && access(paths[i], R_OK))
-			return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
-					       errno, "cannot read the certificate or key '%s'",
-					       paths[i]);
-	return 0;
+	for (size_t i = 0; !rc && i < FLMEM_ARRAY_SIZE(paths); i++)
+		rc = flmem_credential_check(paths[i], err);
+	return rc;
 }
 
 static int fill_connection_options(struct flmem_exchange_client *client, struct flmem_error *err)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_NET_CREDENTIAL_H
+#define FLMEM_NET_CREDENTIAL_H
+
+/* Files of certificates and keys. */
+
+#include <flmem/error.h>
+
+/*
+ * Before the first request, whether such a file can be read: libcurl retries where it cannot, or
+ * names other causes. `path`: NULL is none.
+ */
+int flmem_credential_check(const char *path, struct flmem_error *err);
+
+#endif
