@@ -45,7 +45,7 @@ FAULTS = (
           "reading other updates before a NaN is refused", ("cli.exchange_attack/finite",)),
     Fault("special-lost-at-restart", UPDATE, "update.values == FLMEM_VALUES_SPECIAL && x->recovering", "0",
           "keeping a NaN that counted before a kill", ("cli.exchange_attack/finite",)),
-    Fault("unflushed-stays-placed", UPDATE, "\tdisplace_file(x, id, record);\n", "\t;\n",
+    Fault("unflushed-stays-placed", UPDATE, "\tdisplace_file(x, id, record, client);\n", "\t;\n",
           "sending an update again whose folder could not be flushed", ("cli.exchange_attack/flushed",)),
     Fault("hostile-of-all", CHOOSE, "combination->hostile = call->request->hostile;", ";",
           "defaults of the inputs that are left", ("cli.aggregate_algorithms/krum",)),

@@ -214,17 +214,21 @@ static int place_file(struct flmem_exchange *x, struct flmem_upload *upload, int
 
 /* Back among the uploads; removed if that is not possible, since it would seem to be complete. */
 static unsigned displace_file(struct flmem_exchange *x, const char *id,
-			      const struct flmem_upload_record *record)
+			      const struct flmem_upload_record *record, int client)
 {
 	const struct flmem_tus_metadata *m = &record->metadata;
-	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+	FLMEM_AUTO_CLOSE int own =
+		client < 0 ? flmem_uploads_open_client(x, m->round, m->client) : -1;
 	struct flmem_upload *upload = flmem_uploads_find(x, id);
 	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
 
+	if (!upload || !upload->placed)
+		return 503;
+	client = client < 0 ? own : client;
 	snprintf(name, sizeof(name), "%s.data", id);
-	if (upload && client >= 0 && renameat(client, m->filename, x->spool.uploads, name) == 0)
+	if (client >= 0 && renameat(client, m->filename, x->spool.uploads, name) == 0)
 		upload->placed = false;
-	else if (upload)
+	else
 		flmem_uploads_remove(x, upload);
 	return 503;
 }
@@ -320,7 +324,7 @@ static unsigned take_update(struct flmem_exchange *x, const char *id,
 
 		free(update.path);
 		mark_update(x, key, false, false);
-		status = later ? displace_file(x, id, record) : refuse_update(x, key, err);
+		status = later ? displace_file(x, id, record, -1) : refuse_update(x, key, err);
 	}
 	pthread_mutex_unlock(&x->lock);
 	return status;
@@ -367,7 +371,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	pthread_mutex_lock(&x->lock);
 	if (last)
 		mark_update(x, key, false, false);
-	displace_file(x, id, record);
+	displace_file(x, id, record, client);
 	pthread_mutex_unlock(&x->lock);
 	return false;
 }
