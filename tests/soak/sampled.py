@@ -211,6 +211,7 @@ def run_preloaded(flmem, entry, folder, options):
     try:
         for _ in range(times(options.trims, entry, options)):
             trimming.guarded(one, lambda: one.trim(flmem))
+        trimming.guarded(one, lambda: one.trim_once(flmem))
         trimming.guarded(one, one.finish)
     finally:
         one.close()
