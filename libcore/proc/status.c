@@ -316,3 +316,13 @@ int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 
 	return fd < 0 ? fd : flmem_status_read_open(fd, ret_status);
 }
+
+int flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
+{
+	FLMEM_AUTO_CLOSE int fd = -1;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)number);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : flmem_status_read_open(fd, ret_status);
+}

@@ -74,6 +74,9 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
 
+/* The same of any process or thread by its number in /proc, which another one may have by now. */
+int flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
+
 /*
  * The same in two steps, for callers that must read quickly: opens the file of a thread, and reads
  * its current content (-ESRCH: the thread has ended). Returns the descriptor, or a negative errno.

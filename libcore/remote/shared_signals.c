@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/shared_signals.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/files/io.h"
 #include "proc/status.h"
 #include "remote/arch.h"
 
-#define STATUS_MAX 16384U
 /* No sched_yield(): the main thread may need this processor. */
 #define PAUSE_US 100U
 
@@ -36,13 +31,9 @@ static bool is_any_pending(pid_t tid)
 /* Of the signals for the process, those that the main thread takes as soon as it runs. */
 static uint64_t taken_by_main(pid_t leader)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
-	char path[40];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)leader);
-	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
-	    flmem_status_parse(text.data, &status, NULL) || status.sig_blocked.unknown ||
+	if (flmem_status_read_number(leader, &status) || status.sig_blocked.unknown ||
 	    status.shared_pending.unknown || strchr("tTZX", status.state))
 		return 0;
 	return status.shared_pending.value & ~status.sig_blocked.value;

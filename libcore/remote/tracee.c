@@ -2,17 +2,13 @@
 #include "remote/tracee.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/attempt.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/files/io.h"
 #include "base/portable.h"
 #include "proc/status.h"
 #include "remote/call_return.h"
@@ -21,8 +17,7 @@
 #include "remote/priority.h"
 #include "remote/shared_signals.h"
 
-#define STATUS_MAX 16384U
-#define PAUSE_US   100U
+#define PAUSE_US 100U
 /* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
@@ -54,13 +49,9 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 /* State and tracer of a thread by its number in /proc; false if there is none. */
 static bool read_tracer(pid_t tid, char *ret_state, pid_t *ret_tracer)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
-	char path[40];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
-	    flmem_status_parse(text.data, &status, NULL))
+	if (flmem_status_read_number(tid, &status))
 		return false;
 	*ret_state = status.state;
 	*ret_tracer = (pid_t)flmem_u64_or(status.tracer, 0);

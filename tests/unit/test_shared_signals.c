@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/files/io.h"
+#include "proc/status.h"
 #include "remote/shared_signals.h"
 
 #define TIMEOUT_US 20000000U
@@ -27,13 +27,13 @@ static pid_t child;
 static bool main_gets_processor;
 static unsigned checks;
 
-int __real_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
-int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+int __real_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
+int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
 /* As if the main thread got a processor after its mask was read for the first time. */
-int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf)
+int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
 {
-	int rc = __real_flmem_io_read_file_at(dirfd, path, limit, buf);
+	int rc = __real_flmem_status_read_number(number, ret_status);
 
 	if (!checks++ && main_gets_processor) {
 		kill(atomic_load(&page->vfork_child), SIGKILL);

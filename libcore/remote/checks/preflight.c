@@ -2,7 +2,6 @@
 #include "remote/checks/preflight.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/files/io.h"
-#include "base/text/buf.h"
 #include "elf/modules.h"
 #include "proc/host.h"
 #include "proc/maps.h"
@@ -24,7 +21,6 @@
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/userfaults.h"
 
-#define STATUS_MAX  16384U
 #define TRACERS_MAX 16U
 
 /* Both sides of the permission check. */
@@ -150,15 +146,9 @@ static int check_kernel(struct flmem_error *err)
 
 static pid_t find_tracer(pid_t tid)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
-	char path[40];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
-	    flmem_status_parse(text.data, &status, NULL))
-		return 0;
-	return (pid_t)flmem_u64_or(status.tracer, 0);
+	return flmem_status_read_number(tid, &status) ? 0 : (pid_t)flmem_u64_or(status.tracer, 0);
 }
 
 /*
