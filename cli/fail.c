@@ -7,10 +7,11 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "print/format.h"
 
 static void print_error(const char *command, const struct flmem_error *err)
 {
-	char shown[4 * FLMEM_ERROR_MESSAGE_MAX]; /* of which each byte may be escaped */
+	char shown[ESCAPED_MESSAGE_MAX];
 
 	flmem_text_escape(err->message, shown, sizeof(shown));
 	fprintf(stderr, "flmem%s%s: %s\n", command ? " " : "", command ? command : "", shown);

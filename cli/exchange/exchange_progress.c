@@ -7,6 +7,7 @@
 
 #include <flmem/text.h>
 
+#include "print/format.h"
 #include "signals.h"
 
 #define NOTE_SECONDS 60U
@@ -15,7 +16,7 @@
 static void note_retry(void *context, const struct flmem_error *why)
 {
 	struct exchange_progress *progress = context;
-	char shown[4 * FLMEM_ERROR_MESSAGE_MAX];
+	char shown[ESCAPED_MESSAGE_MAX];
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);

@@ -7,8 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/error.h>
 #include <flmem/text.h>
 #include <flmem/value.h>
+
+/* Room for an error message with each of its bytes escaped. */
+#define ESCAPED_MESSAGE_MAX (4 * FLMEM_ERROR_MESSAGE_MAX)
 
 /* Buffer size for every function of this header. */
 #define FORMAT_MAX FLMEM_TEXT_BYTES_MAX

@@ -123,7 +123,7 @@ static void print_decision(const struct flmem_watch_action *action)
 
 void print_watch_action(const struct flmem_watch_action *action)
 {
-	char reason[4 * FLMEM_ERROR_MESSAGE_MAX];
+	char reason[ESCAPED_MESSAGE_MAX];
 
 	print_watch_time(action->at_us);
 	printf("  process %d: ", (int)action->process->pid);

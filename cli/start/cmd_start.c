@@ -11,6 +11,7 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "print/format.h"
 #include "signals.h"
 #include "start/start.h"
 
@@ -211,7 +212,7 @@ static int prepare_start_or_fall_back(struct start_command *start, const struct 
 				      char *const *argv, struct flmem_error *err)
 {
 	struct flmem_settings_request request;
-	char shown[4 * FLMEM_ERROR_MESSAGE_MAX];
+	char shown[ESCAPED_MESSAGE_MAX];
 	int rc = role_request(&o->role, &request, err);
 
 	if (!rc)

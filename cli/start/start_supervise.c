@@ -10,12 +10,13 @@
 #include <flmem/supervise.h>
 #include <flmem/text.h>
 
+#include "print/format.h"
 #include "signals.h"
 
 /* One line on stderr per event. */
 static void print_supervise_event(void *unused, const struct flmem_supervise_news *news)
 {
-	char shown[FLMEM_ERROR_MESSAGE_MAX];
+	char shown[ESCAPED_MESSAGE_MAX];
 
 	(void)unused;
 	fputs("flmem start: ", stderr);

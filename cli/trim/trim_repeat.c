@@ -90,7 +90,7 @@ static const char *event_sentence(enum flmem_repeat_event_kind kind)
 /* One line for each event, at once: the log of a process that runs for days. */
 static void log_event(const struct flmem_repeat_event *event, void *data)
 {
-	char reason[4 * FLMEM_ERROR_MESSAGE_MAX];
+	char reason[ESCAPED_MESSAGE_MAX];
 
 	(void)data;
 	print_repeat_time(event->time_us, stderr);

@@ -6,6 +6,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
+#include "print/format.h"
 #include "print/print_watch.h"
 #include "watch/watch_output.h"
 
@@ -145,7 +146,7 @@ static int text_finish(void *state, const struct flmem_watch_summary *summary,
 
 static void print_warning(void *state, const char *text)
 {
-	char shown[2 * FLMEM_ERROR_MESSAGE_MAX];
+	char shown[ESCAPED_MESSAGE_MAX];
 
 	(void)state;
 	fprintf(stderr, "flmem watch: %s\n", flmem_text_escape(text, shown, sizeof(shown)));

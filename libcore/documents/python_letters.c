@@ -116,7 +116,7 @@ static void fold_name(char *name, size_t length)
 	memcpy(name, folded, length);
 }
 
-static bool is_ascii_name(const char *name, size_t length)
+static bool is_ascii_text(const char *name, size_t length)
 {
 	while (length && !(*name & 0x80)) {
 		name++;
@@ -130,13 +130,17 @@ void flmem_python_fold_letters(char *text, const struct flmem_python_source *sou
 	struct flmem_python_reader reader;
 
 	for (size_t i = 0; i < source->count; i++) {
+		const char *part = text + source->parts[i].at;
+
+		if (is_ascii_text(part, strlen(part)))
+			continue; /* nearly all: they are read once */
 		flmem_python_start(&reader, source, i);
 		for (; reader.word.kind != FLMEM_PYTHON_END; flmem_python_advance(&reader)) {
 			size_t start = reader.word.place.start;
 			size_t length = reader.word.place.end - start;
 
 			if (reader.word.kind == FLMEM_PYTHON_NAME &&
-			    !is_ascii_name(text + start, length))
+			    !is_ascii_text(text + start, length))
 				fold_name(text + start, length);
 		}
 	}

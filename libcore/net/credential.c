@@ -8,14 +8,13 @@
 int flmem_credential_check(const char *path, struct flmem_error *err)
 {
 	struct stat status;
+	int why = 0;
 
-	if (!path)
-		return 0;
-	if (access(path, R_OK))
-		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "cannot read the certificate or key '%s'", path);
-	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-		return flmem_error_set(err, FLMEM_EUSAGE, EISDIR,
-				       "cannot read the certificate or key '%s'", path);
-	return 0;
+	if (path && access(path, R_OK))
+		why = errno;
+	else if (path && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+		why = EISDIR;
+	return why ? flmem_error_set(err, why == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, why,
+				     "cannot read the certificate or key '%s'", path)
+		   : 0;
 }

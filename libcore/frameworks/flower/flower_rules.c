@@ -103,13 +103,11 @@ static void keeps_input(struct flmem_check *check)
 	if (!open)
 		open = flmem_node_get(check->args, "*");
 	if (flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION))
-		flmem_check_report(
-			check,
-			&(struct flmem_remark){
-				.node = open,
-				.path = keep ? "ArrayRecord.keep_input" : "ArrayRecord",
-				.detail =
-					"cannot tell: the value is known only when the app runs"});
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = open,
+							  .path = keep ? "ArrayRecord.keep_input"
+								       : "ArrayRecord",
+							  .detail = FLMEM_FLOWER_UNTIL_RUN});
 	else if (!keep || !flmem_python_is_false(keep))
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = keep ? keep : check->args,
@@ -270,11 +268,10 @@ static const struct flmem_rule_row rows[] = {
 				 "negative, no finite number or a text, num-gpus that is negative, "
 				 "no finite number or a text, num-supernodes that is absent, below "
 				 "1 or no whole number, in pyproject.toml, config.toml or a call "
-				 "of "
-				 "run_simulation() or start_simulation(); num-cpus in TOML, or "
+				 "of run_simulation() or start_simulation(); num-cpus in TOML, or "
 				 "numbers of init-args there, that are no whole numbers (the "
-				 "former "
-				 "a warning where the version is not known); client_resources of "
+				 "former a warning where the version is not known); "
+				 "client_resources of "
 				 "run_simulation() without num_cpus; a federation, or its options, "
 				 "that is no table ([[tool.flwr.federations.NAME]])",
 			 .message = "Flower refuses this value, divides by it, or makes no client "

@@ -10,8 +10,6 @@
 #include "base/text/text.h"
 #include "documents/python.h"
 
-#define UNTIL_RUN "cannot tell: the value is known only when the app runs"
-
 /* run_simulation() takes names with hyphens, too: _replace_keys() in run_simulation.py. */
 static const struct flmem_node *node_spelled(const struct flmem_node *map, const char *name)
 {
@@ -155,7 +153,7 @@ static void check_call_resources(struct flmem_check *check, const struct flmem_n
 					  .node = open ? open : flmem_node_get(call, "path"),
 					  .path = "run_simulation.backend_config",
 					  .detail = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION)
-							    ? UNTIL_RUN
+							    ? FLMEM_FLOWER_UNTIL_RUN
 							    : "without client_resources in "
 							      "backend_config"});
 }
@@ -358,7 +356,7 @@ void flmem_flower_check_legacy(struct flmem_check *check)
 					  .node = open ? open : flmem_node_get(call, "path"),
 					  .path = "start_simulation.client_resources",
 					  .detail = flmem_node_is_kind(open, FLMEM_NODE_EXPRESSION)
-							    ? UNTIL_RUN
+							    ? FLMEM_FLOWER_UNTIL_RUN
 							    : "without num_cpus in "
 							      "client_resources"});
 }

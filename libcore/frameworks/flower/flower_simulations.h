@@ -9,6 +9,9 @@
 
 #include "rules/rules.h"
 
+/* The detail of a finding. */
+#define FLMEM_FLOWER_UNTIL_RUN "cannot tell: the value is known only when the app runs"
+
 /* Whether such a file has the tables of a federation. */
 bool flmem_flower_is_config(const struct flmem_document *document);
 

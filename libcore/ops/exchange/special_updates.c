@@ -27,19 +27,19 @@ static int read_values(const struct flmem_exchange *x, const char *path, struct 
 			       flmem_text_escape(tensor->name, shown, sizeof(shown)));
 }
 
-static size_t count_values(const struct flmem_exchange *x, enum flmem_update_values values)
+static size_t count_finite(const struct flmem_exchange *x)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < x->update_count; i++)
-		count += x->updates[i].values == values;
+		count += x->updates[i].values == FLMEM_VALUES_FINITE;
 	return count;
 }
 
 /* Whether one more may be left out, even if those that were not read are left out, too. */
 static bool can_spare_one(const struct flmem_exchange *x)
 {
-	size_t finite = count_values(x, FLMEM_VALUES_FINITE);
+	size_t finite = count_finite(x);
 
 	return finite >= x->needed || x->update_count - finite < x->quorum - x->needed;
 }
