@@ -108,21 +108,39 @@ def thinned(value):
     return value
 
 
+def alone(value, path):
+    """The same with nothing else in the lists on the way to `path`, as (value, the path there)."""
+    if not path:
+        return value, ()
+    inner, rest = alone(value[path[0]], path[1:])
+    if isinstance(value, list):
+        return [inner], (0,) + rest
+    return {**value, path[0]: inner}, path[:1] + rest
+
+
 def loose(output, check, may_miss):
     """Objects that would take a field that no schema names, or do without one of theirs.
 
-    Each field is a validation of the whole, so `output` is to be thinned.
+    Each field is a validation of what is left, so `output` is to be thinned; of objects in one place
+    that differ in their values alone, one is tried.
     """
+    seen = set()
     for path, value in list(objects(output)):
-        if is_map(path):
+        kind = tuple(step for step in path if isinstance(step, str)), shape(value)
+        if is_map(path) or kind in seen:
             continue
+        seen.add(kind)
+        single, there = alone(output, path)
+        if not check.is_valid(single):
+            yield "%s is not valid alone" % "/".join(map(str, path))
+        value = at(single, there)
         value["surprise"] = 1
-        if check.is_valid(output):
+        if check.is_valid(single):
             yield "%s takes any field" % "/".join(map(str, path))
         del value["surprise"]
         for key in list(value):
             inner = value.pop(key)
-            if check.is_valid(output) and key not in may_miss:
+            if check.is_valid(single) and key not in may_miss:
                 yield "%s is valid without '%s'" % ("/".join(map(str, path)), key)
             value[key] = inner
 
