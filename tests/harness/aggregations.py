@@ -17,7 +17,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import tensors  # noqa: E402
+from harness import digests, tensors  # noqa: E402
 from harness.aggregate_calls import kill_begun  # noqa: E402
 
 FLMEM = sys.argv[1]
@@ -69,7 +69,7 @@ def means():
     expect("out.safetensors", models, weights)
     shares = [one["weight"] for one in result["inputs"]]
     assert numpy.allclose(shares, numpy.array(weights) / sum(weights)), shares
-    assert int(result["crc32c"], 16) == tensors.crc32c(content("out.safetensors"))
+    assert int(result["crc32c"], 16) == digests.crc32c(content("out.safetensors"))
     run("-o", "out.safetensors", "--weights", "0,2,0,3,0", *names)
     expect("out.safetensors", [models[1], models[3]], [2, 3])
 

@@ -20,7 +20,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import checkpoints, tensors  # noqa: E402
+from harness import checkpoints, digests, tensors  # noqa: E402
 from harness.aggregate_calls import FLMEM, content, kill_begun, put, refused, run  # noqa: E402
 
 
@@ -78,10 +78,10 @@ def views():
                    "part": ("F32", data[5:11].reshape(2, 3)), "one": ("F32", data[3:7].reshape(1, 4, 1)),
                    "scalar": ("F32", data[23].reshape(())), "none": ("F32", data[:0].reshape(0, 3))})
     found = run("inspect", "a.pt")["models"][0]
-    assert int(found["files"][0]["crc32c"], 16) == tensors.crc32c(content("a.pt"))
+    assert int(found["files"][0]["crc32c"], 16) == digests.crc32c(content("a.pt"))
     for one in found["tensors"]:
         expected = tensors.read("out")[0][one["name"]][1].tobytes()
-        assert int(one["crc32c"], 16) == tensors.crc32c(expected), one
+        assert int(one["crc32c"], 16) == digests.crc32c(expected), one
     for opcodes, why in (
             (make("F32", 0, 24, [4, 6], 0, [1, 4]), "is not contiguous; save it with .contiguous()"),
             (make("F32", 0, 24, [2], 0, [2]), "is not contiguous"),
@@ -275,7 +275,7 @@ def outputs():
     expected, _ = tensors.read("expected")
     run("-o", "again", "--key", "state_dict", "out.pt")
     assert content("again") == content("expected")
-    assert int(made["crc32c"], 16) == tensors.crc32c(content("out.pt"))
+    assert int(made["crc32c"], 16) == digests.crc32c(content("out.pt"))
     assert made["output_bytes"] == os.path.getsize("out.pt") == os.path.getsize("0.pt")
     with zipfile.ZipFile("out.pt") as new, zipfile.ZipFile("0.pt") as old:
         assert new.testzip() is None

@@ -21,7 +21,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import checkpoints, tensors  # noqa: E402
+from harness import checkpoints, digests, tensors  # noqa: E402
 
 FLMEM = sys.argv[1]
 NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 12
@@ -72,7 +72,7 @@ def types():
         text = convert("--dtype", kind.lower(), "-o", "out", "in")
         expect("out", rounded(model, kind))
         assert tensors.read("out")[1] == {"a": "b"}
-        assert int(re.search("crc32c ([0-9a-f]{8})", text)[1], 16) == tensors.crc32c(content("out")), text
+        assert int(re.search("crc32c ([0-9a-f]{8})", text)[1], 16) == digests.crc32c(content("out")), text
         convert("--dtype", kind.lower(), "-o", "again", "out")
         assert content("again") == content("out")
     convert("-o", "out", "in")

@@ -13,17 +13,13 @@ import threading
 import time
 import urllib.parse
 
+from harness import digests
+
 CONTROL = "late\x1b[31m\x07 & reason"
 
 
 def crc32c(data):
-    """Bit by bit, since the standard library has another polynomial."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return struct.pack(">I", crc ^ 0xffffffff)
+    return struct.pack(">I", digests.crc32c(data))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -17,7 +17,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import tensors  # noqa: E402
+from harness import digests, tensors  # noqa: E402
 
 FLMEM = sys.argv[1]
 
@@ -62,7 +62,7 @@ def expect_tensors(model, found):
         kind, array = model[one["name"]]
         assert one["dtype"] == kind and tuple(one["shape"]) == array.shape, one
         assert one["elements"] == array.size and one["size_bytes"] == array.nbytes, one
-        assert int(one["crc32c"], 16) == tensors.crc32c(array.tobytes()), one
+        assert int(one["crc32c"], 16) == digests.crc32c(array.tobytes()), one
         expect_statistics(kind, array, one)
 
 
@@ -82,10 +82,10 @@ def inspected():
     for path in ("one.safetensors", "two.safetensors"):
         found = run("inspect", "--stats", path)["models"][0]
         expect_tensors(model, found)
-        assert int(found["files"][0]["crc32c"], 16) == tensors.crc32c(content(path))
+        assert int(found["files"][0]["crc32c"], 16) == digests.crc32c(content(path))
     tensors.write("none.safetensors", {})
     found = run("inspect", "none.safetensors")["models"][0]
-    assert int(found["files"][0]["crc32c"], 16) == tensors.crc32c(content("none.safetensors"))
+    assert int(found["files"][0]["crc32c"], 16) == digests.crc32c(content("none.safetensors"))
 
 
 def write_shards(folder, model, count):
@@ -107,7 +107,7 @@ def shards():
     assert found["format"] == "safetensors shards"
     expect_tensors(model, found)
     for file in found["files"]:
-        assert int(file["crc32c"], 16) == tensors.crc32c(content(file["path"])), file
+        assert int(file["crc32c"], 16) == digests.crc32c(content(file["path"])), file
 
 
 def same_checksums():

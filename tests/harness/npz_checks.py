@@ -15,7 +15,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import tensors  # noqa: E402
+from harness import digests, tensors  # noqa: E402
 from harness.aggregate_calls import content, refused, run  # noqa: E402
 
 LACKING = ("BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0")
@@ -48,7 +48,7 @@ def means():
     run("-o", "out", *words, *names)
     assert content("out") == content("expected")
     made = run("-o", "out.npz", *words, *names)
-    assert int(made["crc32c"], 16) == tensors.crc32c(content("out.npz"))
+    assert int(made["crc32c"], 16) == digests.crc32c(content("out.npz"))
     assert made["output_bytes"] == os.path.getsize("out.npz")
     assert zipfile.ZipFile("out.npz").testzip() is None
     expected, _ = tensors.read("expected")

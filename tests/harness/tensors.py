@@ -74,18 +74,6 @@ def same(one, other):
         one[1].tobytes() == other[1].tobytes()
 
 
-def crc32c(content):
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
-        table.append(value)
-    crc = 0xffffffff
-    for byte in content:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 0xff]
-    return crc ^ 0xffffffff
-
-
 def sample(seed, size=1000):
     """A model with every type that is averaged, and some others."""
     random = numpy.random.default_rng(seed)

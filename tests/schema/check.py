@@ -100,10 +100,10 @@ def shape(value):
 
 
 def thinned(value):
-    """The same with one element of each shape in every list."""
+    """The same with one object of each shape in every list of objects."""
     if isinstance(value, dict):
         return {key: thinned(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list) and all(isinstance(inner, dict) for inner in value):
         return [thinned(inner) for inner in {shape(inner): inner for inner in value}.values()]
     return value
 
