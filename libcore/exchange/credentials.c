@@ -147,8 +147,8 @@ int flmem_credentials_read(const char *path, bool tokens, struct flmem_credentia
 	int rc;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "cannot read '%s'", path);
+		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+				       path);
 	if (tokens && S_ISREG(status.st_mode) && (status.st_mode & S_IROTH))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "every user can read the tokens in '%s'; chmod o-rwx it",

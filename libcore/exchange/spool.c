@@ -41,11 +41,16 @@ static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
 				       "other users have access to '%s', where updates of clients "
 				       "are kept; chmod 700 it, or name another directory",
 				       spool->path);
-	if (flock(spool->root, LOCK_EX | LOCK_NB) < 0)
+	if (flock(spool->root, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "another server works with '%s'; name another directory",
 				       spool->path);
-	return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, errno,
+			       "cannot lock '%s' against other servers; name a directory on a file "
+			       "system with locks (flock)",
+			       spool->path);
 }
 
 int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err)
@@ -55,13 +60,13 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 
 	spool.made = mkdir(path, 0700) == 0;
 	if (!spool.made && errno != EEXIST)
-		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+		return flmem_error_set(err, flmem_io_open_code(errno), errno,
 				       "cannot make the directory '%s'", path);
 	spool.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (spool.root >= 0)
 		spool.path = realpath(path, NULL);
 	if (!spool.path) {
-		rc = flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+		rc = flmem_error_set(err, flmem_io_open_code(errno), errno,
 				     "cannot open the directory '%s'", path);
 		flmem_spool_undo(&spool);
 		flmem_spool_close(&spool);

@@ -73,6 +73,13 @@ assert_files() {
 	assert_error 7 "'folder' has its name"
 }
 
+@test "space that the file system has, and a file does not get, is not short by 0" {
+	requires strace
+	inject fallocate:error=ENOSPC "$FLMEM" aggregate -q -o out a b
+	assert_error 7 "cannot reserve [0-9]* bytes for 'out': No space left on device"
+	assert_files "a b"
+}
+
 @test "a refused run leaves nothing beside files of others" {
 	local kind
 	for kind in "touch out.part.journal; echo text >out.part" "ln -s nothing out.part" \

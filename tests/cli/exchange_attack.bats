@@ -506,3 +506,18 @@ make_checkpoint() {
 	[ "$CODE" -eq 7 ]
 	has_line server.log "failed: cannot flush the directory of 'rounds/1/model/g.safetensors' to the disk"
 }
+
+@test "a quota of the disk that is used up is 507, also where an upload begins" {
+	requires strace
+	cat >traced <<-END
+		#!/bin/sh
+		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
+		exec strace -f -q -o /dev/null -P "$PWD/state/uploads" -e trace=fsync \
+			-e inject=fsync:error=EDQUOT:when=1 "$FLMEM" "\$@"
+	END
+	chmod +x traced
+	FLMEM=./traced serve --model g.safetensors --clients 1
+	create a a.safetensors
+	kill "$(pgrep -P "$SERVER")" # strace would only leave it
+	assert_code 507 'cannot make an upload: Disk quota exceeded'
+}

@@ -59,6 +59,19 @@ teardown() {
 	assert_error 2 "cannot open the directory 'a.safetensors': Not a directory"
 }
 
+@test "a state directory on a disk that is full, or without locks, is named as such" {
+	local words=(exchange serve --model g.safetensors --clients 1 --state other)
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" NO_FLOCK=1 \
+		LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" "$FLMEM" "${words[@]}"
+	assert_error 7 "/other' against other servers; name a directory on a file system with locks"
+	assert_stderr "Function not implemented"
+	[ ! -e other ]
+	requires strace
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
+		strace -f -q -o /dev/null -e trace=mkdir -e inject=mkdir:error=ENOSPC "$FLMEM" "${words[@]}"
+	assert_error 7 "cannot make the directory 'other': No space left on device"
+}
+
 @test "parameters of the server's optimizer are those of aggregate" {
 	serve --model g.safetensors --clients 1 --algorithm fedadam --beta1 0.5 --beta2 0.9 --tau 0.01
 	push c a.safetensors

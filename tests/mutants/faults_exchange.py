@@ -32,7 +32,16 @@ LOCK = "pthread_mutex_lock(&connections->lock);"
 LATE = "\n\t/* Not before: a span that begins while this waits for the lock would be in its future. */"
 HTTP = "libcore/serve/http_server.c"
 
+ANSWER = "libcore/ops/exchange/answers.c"
+SPOOL = "libcore/exchange/spool.c"
+
 FAULTS = (
+    Fault("spool-lock-guessed", SPOOL, "if (errno == EWOULDBLOCK)", "if (1)", "the reason for a directory that cannot be locked",
+          ("cli.exchange_mistakes/locks",)),
+    Fault("full-spool-is-usage", SPOOL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make",
+          "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make", "the exit status of a server on a full disk", ("cli.exchange_mistakes/locks",)),
+    Fault("quota-is-500", ANSWER, " || sys_errno == EDQUOT", "", "507 for a quota that is used up", ("cli.exchange_attack/quota",)),
+    Fault("short-by-nothing", PART, " || !missing)", ")", "the message for space that a file does not get", ("cli.aggregate_leftovers/short",)),
     Fault("file-refuses-update", UPDATE, "if (!is_update_settled(x, key))\n\t\treturn refuse_update",
           "if (1)\n\t\treturn refuse_update", "keeping an update beside a refused file", ("cli.exchange_attack/wrong",)),
     Fault("gone-is-failed", TRANSFER, "if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {",

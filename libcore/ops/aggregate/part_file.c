@@ -357,7 +357,8 @@ static int report_full(const struct flmem_part_file *part, int fd, uint64_t byte
 {
 	uint64_t missing;
 
-	if (sys_errno != ENOSPC || !read_missing_bytes(fd, bytes, &missing))
+	/* Some file systems have free bytes that a file cannot get. */
+	if (sys_errno != ENOSPC || !read_missing_bytes(fd, bytes, &missing) || !missing)
 		return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
 				       "cannot reserve %llu bytes for '%s'",
 				       (unsigned long long)bytes, part->place.path);

@@ -279,11 +279,10 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	rc = flmem_uploads_create(x, record, &upload, &err);
 	if (!rc)
 		return upload;
-	flmem_exchange_refuse(request,
-			      err.sys_errno == ENOSPC	   ? 507
-			      : err.sys_errno == ECANCELED ? 503
-							   : 500,
-			      NULL, "%s", err.message);
+	flmem_exchange_refuse(
+		request,
+		err.sys_errno == ECANCELED ? 503 : flmem_exchange_disk_status(err.sys_errno), NULL,
+		"%s", err.message);
 	return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/exchange/answers.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,11 @@ static const char *title_of(unsigned status)
 		if (titles[i].status == status)
 			return titles[i].title;
 	return "Error";
+}
+
+unsigned flmem_exchange_disk_status(int sys_errno)
+{
+	return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG ? 507 : 500;
 }
 
 /* Paths of uploads: that itself, and what is below it. */

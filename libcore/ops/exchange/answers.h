@@ -9,6 +9,9 @@
 
 extern const struct flmem_http_handler flmem_exchange_handler;
 
+/* The status for an errno of a file of the server: 507 where it lacks space, else 500. */
+unsigned flmem_exchange_disk_status(int sys_errno);
+
 /* A problem document. `title` NULL: the usual phrase of the status. */
 void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
 			   const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -143,7 +143,7 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	if (gone)
 		flmem_exchange_refuse_gone(request);
 	else if (error)
-		flmem_exchange_refuse(request, error == ENOSPC ? 507 : 500, NULL,
+		flmem_exchange_refuse(request, flmem_exchange_disk_status(error), NULL,
 				      "the parts could not be assembled: %s", strerror(error));
 	else if (status)
 		flmem_exchange_refuse(request, status,

@@ -53,7 +53,7 @@ static void fail_lane(struct flmem_lockstep_upload *transfer, unsigned status, c
 
 static void fail_lane_file(struct flmem_lockstep_upload *transfer, int error)
 {
-	fail_lane(transfer, error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500, NULL,
+	fail_lane(transfer, flmem_exchange_disk_status(error), NULL,
 		  "the server cannot write the upload; try again later");
 }
 

@@ -114,8 +114,8 @@ static int write_index(const struct flmem_exchange *x, const struct flmem_publis
 	if (!rc)
 		rc = flmem_file_place_sync(x->spool.rounds);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
-				    "cannot publish round %" PRIu64 " in '%s'", published->round,
-				    x->spool.path)
+				    "cannot write '%s/rounds/%" PRIu64 "/index'", x->spool.path,
+				    published->round)
 		  : 0;
 }
 

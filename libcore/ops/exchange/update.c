@@ -15,6 +15,7 @@
 #include "base/text/fit.h"
 #include "base/text/text.h"
 #include "ops/aggregate/output.h"
+#include "ops/exchange/answers.h"
 #include "ops/exchange/special_updates.h"
 #include "ops/exchange/uploads.h"
 
@@ -410,7 +411,7 @@ static unsigned finish_file(struct flmem_exchange *x, const char *id,
 	if (!error)
 		return 0;
 	flmem_error_set(err, FLMEM_EFAILED, -error, "cannot keep the upload");
-	return error == -ENOSPC || error == -EDQUOT ? 507 : 500;
+	return flmem_exchange_disk_status(-error);
 }
 
 unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct flmem_error *ret_why)

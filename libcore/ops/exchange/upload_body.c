@@ -108,18 +108,13 @@ static int write_bytes(int fd, const char *bytes, size_t length, uint64_t at)
 	return 0;
 }
 
-static unsigned status_of_errno(int error)
-{
-	return error == ENOSPC || error == EDQUOT || error == EFBIG ? 507 : 500;
-}
-
 /* Writes and sums up what is in front of `at`. */
 static void write_summed(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
 {
 	transfer->error =
 		length ? write_bytes(transfer->fd, bytes, length, transfer->at - length) : 0;
 	if (transfer->error) {
-		transfer->failure = status_of_errno(transfer->error);
+		transfer->failure = flmem_exchange_disk_status(transfer->error);
 		return;
 	}
 	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
@@ -335,7 +330,7 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 
 	transfer->error = commit_bytes(transfer);
 	if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {
-		transfer->failure = status_of_errno(transfer->error);
+		transfer->failure = flmem_exchange_disk_status(transfer->error);
 		refuse_transfer(transfer, request);
 		return;
 	}
