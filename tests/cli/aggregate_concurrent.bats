@@ -70,3 +70,19 @@ refused() {
 	cmp state kept
 	[ ! -e late.out ] && [ ! -e state.part ] && [ ! -e late.out.part ]
 }
+
+@test "what another program put in the place of a part does not become the output" {
+	slow SLOW_FLUSH -o out "$MODEL?client=1"
+	rm out.part out.part.journal
+	echo other >out.part
+	! finish || fail "it succeeded"
+	grep -q "'out.part' was removed or replaced while it was written" late || fail "$(cat late)"
+	[ ! -e out ] && [ "$(cat out.part)" = other ]
+	rm -r out.part slow.begun
+	slow SLOW_FLUSH -o out --shard-size 20MB "$MODEL?client=1"
+	mv out.part moved
+	mkdir out.part
+	! finish || fail "it succeeded"
+	grep -q "'out.part' was removed or replaced while it was written" late || fail "$(cat late)"
+	[ ! -e out ]
+}

@@ -521,3 +521,18 @@ make_checkpoint() {
 	kill "$(pgrep -P "$SERVER")" # strace would only leave it
 	assert_code 507 'cannot make an upload: Disk quota exceeded'
 }
+
+@test "what another program put in the place of a part is not what was pulled" {
+	serve --model g.safetensors --clients 1
+	touch slow
+	env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SLOW_FLUSH="$PWD/slow" \
+		LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
+		"$FLMEM" exchange pull "$URL" -o m.safetensors 2>late 3>&- &
+	await test -e slow.begun
+	rm m.safetensors.part
+	echo other >m.safetensors.part
+	rm slow
+	! wait "$!" || fail "it succeeded"
+	has_line late "'m.safetensors.part' was removed or replaced while it was received"
+	[ ! -e m.safetensors ]
+}

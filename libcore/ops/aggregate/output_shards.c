@@ -343,7 +343,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 			       shards->unfinished);
 }
 
-/* False if the folder got its name before it was locked, by a writer that finished. */
+/* False if the folder got its name before it was locked, by a writer that finished, or was moved. */
 static bool is_still_unfinished(const struct flmem_output_shards *shards,
 				const struct flmem_part_file *part)
 {
@@ -537,6 +537,8 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 	rc = flmem_file_place_flush(part->place.directory, shards->index_path, err);
 	if (rc)
 		return rc;
+	if (!is_still_unfinished(shards, part))
+		return flmem_part_file_report_lost(shards->folder, err);
 	if (rename(shards->unfinished, shards->folder) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
 				       shards->unfinished);

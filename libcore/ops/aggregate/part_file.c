@@ -43,6 +43,11 @@ static void remove_empty_journal(const struct flmem_part_file *part)
 		unlinkat(part->place.directory, part->journal_name, 0);
 }
 
+static bool has_its_name(const struct flmem_part_file *part)
+{
+	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
+}
+
 static void release_files(struct flmem_part_file *part)
 {
 	if (part->journal >= 0 && !part->ended)
@@ -55,10 +60,11 @@ static void release_files(struct flmem_part_file *part)
 void flmem_part_file_clear(struct flmem_part_file *part)
 {
 	/*
-	 * Only its owner removes it, while it still has the lock. The part first: without its
-	 * journal it would be refused as another program's after a kill between the two.
+	 * Only its owner removes it, while it still has the lock, and not what another program has
+	 * put in its place. The part first: without its journal it would be refused as another
+	 * program's after a kill between the two.
 	 */
-	if (part->fd >= 0 && !part->keep && !part->ended) {
+	if (part->fd >= 0 && !part->keep && !part->ended && has_its_name(part)) {
 		unlinkat(part->place.directory, part->name, 0);
 		if (part->journal >= 0)
 			unlinkat(part->place.directory, part->journal_name, 0);
@@ -300,7 +306,7 @@ int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct fl
 				       part->place.path);
 	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0)
 		rc = report_unlocked(part, part->name, errno, err);
-	else if (!flmem_file_place_is_named(part->fd, part->place.directory, part->name))
+	else if (!has_its_name(part))
 		rc = report_other(part, err);
 	if (rc)
 		release_files(part); /* they are another's: the lock was free for a moment */
@@ -315,8 +321,7 @@ static int check_joined(struct flmem_part_file *part, uint64_t mark, struct flme
 		return report_unlocked(part, part->name, errno, err);
 	journal = openat(part->place.directory, part->journal_name,
 			 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (journal >= 0 && flmem_journal_has_mark(journal, mark) &&
-	    flmem_file_place_is_named(part->fd, part->place.directory, part->name))
+	if (journal >= 0 && flmem_journal_has_mark(journal, mark) && has_its_name(part))
 		return 0;
 	return report_unshared(part, part->name, err);
 }
@@ -445,11 +450,22 @@ int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, ui
 	return reserve_blocks(part, fd, bytes, err);
 }
 
+int flmem_part_file_report_lost(const char *path, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "'%s.part' was removed or replaced while it was written; run the "
+			       "command again",
+			       path);
+}
+
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err)
 {
 	if (fdatasync(part->fd) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno,
 				       "cannot flush '%s.part' to the disk", part->place.path);
+	/* The name may be that of another's part now, which is not complete. */
+	if (!has_its_name(part))
+		return flmem_part_file_report_lost(part->place.path, err);
 	if (renameat(part->place.directory, part->name, part->place.directory, part->place.name) <
 	    0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",

@@ -36,6 +36,9 @@ struct flmem_part_file {
 /* That flmem_file_place_open() returned `rc` for the output. */
 int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *err);
 
+/* That the name of `path`.part has become that of another file or folder. */
+int flmem_part_file_report_lost(const char *path, struct flmem_error *err);
+
 /* Opens or creates both files and takes the lock. `path` is kept. */
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err);
 

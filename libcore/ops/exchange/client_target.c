@@ -96,6 +96,18 @@ static int report_fetched(const struct part_names *names, struct flmem_error *er
 			       names->part);
 }
 
+/* Others have the lock, or the file system has none. */
+static int report_unlocked_part(const struct part_names *names, int sys_errno,
+				struct flmem_error *err)
+{
+	if (sys_errno == EWOULDBLOCK)
+		return report_fetched(names, err);
+	return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
+			       "cannot lock '%s' against other processes; name an output on a file "
+			       "system with locks (flock)",
+			       names->part);
+}
+
 static int open_target_part(struct flmem_pull_target *target, const struct part_names *names,
 			    struct flmem_error *err)
 {
@@ -114,7 +126,7 @@ static int open_target_part(struct flmem_pull_target *target, const struct part_
 			continue;
 		target->fd = fd;
 		if (flock(fd, LOCK_EX | LOCK_NB))
-			return report_fetched(names, err);
+			return report_unlocked_part(names, errno, err);
 		if (has_part_name(target, names))
 			return 0;
 		close(FLMEM_TAKE_FD(target->fd));
@@ -309,10 +321,18 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 				       target->name, hex, target->file->sha256,
 				       target->unwritten ? "" : "; the received data were removed");
 	}
-	if (!target->unwritten && fsync(target->fd))
+	if (!target->unwritten && (fsync(target->fd) || fstat(target->fd, &target->part)))
 		return report_write(target, errno, err);
 	target->complete = true;
 	return 0;
+}
+
+static bool is_part_in_place(const struct flmem_pull_target *target, const struct part_names *names)
+{
+	struct stat named;
+
+	return fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       flmem_file_is_same(&named, &target->part);
 }
 
 int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_error *err)
@@ -322,6 +342,13 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 
 	if (rc)
 		return rc;
+	/* The name may be that of another's part now, which is not complete. */
+	if (!is_part_in_place(target, &names))
+		return flmem_error_set(
+			err, FLMEM_EFAILED, 0,
+			"'%s' was removed or replaced while it was received; run the "
+			"command again",
+			names.part);
 	if (renameat(target->directory, names.part, target->directory, target->name))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",
 				       names.part, target->name);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <flmem/error.h>
 
@@ -23,6 +24,7 @@ struct flmem_pull_target {
 	const char *name;			/* in it */
 	const struct flmem_exchange_file *file; /* what it will be */
 	int fd;					/* of the part */
+	struct stat part;			/* of it, once it is complete */
 	uint64_t at;				/* bytes that it has, or the writer for it */
 	struct flmem_pull_writer *writer;	/* NULL before the first bytes */
 	struct flmem_digest sha;		/* of them */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library in front of the C library: flock(), rename() and unlinkat() each make the file
- * $SLOW_FLOCK.begun, $SLOW_RENAME.begun, $SLOW_UNLINKAT.begun and wait while the one without this
- * suffix exists, as in a process that gets no time. With $NO_FLOCK a file system has no locks.
+ * A library in front of the C library: flock(), rename(), unlinkat(), and fsync() with fdatasync()
+ * each make the file $SLOW_FLOCK.begun, $SLOW_RENAME.begun, $SLOW_UNLINKAT.begun, $SLOW_FLUSH.begun
+ * and wait while the one without this suffix exists, as in a process that gets no time. With
+ * $NO_FLOCK a file system has no locks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,4 +47,16 @@ PUBLIC int unlinkat(int directory, const char *name, int flags)
 {
 	wait_while("SLOW_UNLINKAT");
 	return (int)syscall(SYS_unlinkat, directory, name, flags);
+}
+
+PUBLIC int fsync(int fd)
+{
+	wait_while("SLOW_FLUSH");
+	return (int)syscall(SYS_fsync, fd);
+}
+
+PUBLIC int fdatasync(int fd)
+{
+	wait_while("SLOW_FLUSH");
+	return (int)syscall(SYS_fdatasync, fd);
 }
