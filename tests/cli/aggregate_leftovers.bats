@@ -150,3 +150,25 @@ assert_files() {
 	run_command "$FLMEM" aggregate -q -o "$folder/out.safetensors" a b
 	assert_error 2 "/out.safetensors' is not a regular file; name another output"
 }
+
+@test "a result that is infinite though no input is ends a run that could skip inputs, too" {
+	run_command "$FLMEM" aggregate -q -o out -a fedavgm --server-rate 1e39 --state s --base a \
+		--nan skip-client a b
+	assert_error 2 "the result is infinite or NaN though no input is; the state has such a number"
+	assert_files "a b"
+}
+
+@test "a state that was damaged after a failure is not continued" {
+	requires strace
+	adam
+	assert_status 0
+	mkdir want
+	mv out s want
+	fails fdatasync 3 adam
+	assert_error 7 "cannot flush 'out.part' to the disk"
+	printf x | dd of=s.part bs=1 seek=5000 conv=notrunc status=none
+	adam --resume
+	assert_status 0
+	cmp s want/s
+	cmp out want/out
+}

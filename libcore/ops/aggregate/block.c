@@ -96,6 +96,13 @@ static bool is_finite(const struct block *block, const struct span *span, size_t
 	return true;
 }
 
+int flmem_run_report_special(const struct flmem_run *run, struct flmem_error *err)
+{
+	return flmem_error_set(
+		err, FLMEM_EUSAGE, 0, "the result is infinite or NaN though no input is%s",
+		run->state ? "; the state has such a number, or the step is too large" : "");
+}
+
 static int report_special(const struct block *block, const struct span *span,
 			  struct flmem_error *err)
 {
@@ -112,9 +119,7 @@ static int report_special(const struct block *block, const struct span *span,
 			"omit that input with --nan skip-client, or use --nan propagate",
 			block->run->inputs[i]->path, shown, (unsigned long long)element);
 	}
-	return flmem_error_set(
-		err, FLMEM_EUSAGE, 0, "the result is infinite or NaN though no input is%s",
-		block->run->state ? "; the state has such a number, or the step is too large" : "");
+	return flmem_run_report_special(block->run, err);
 }
 
 static int handle_special(const struct block *block, const struct span *span,

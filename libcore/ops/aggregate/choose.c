@@ -81,6 +81,14 @@ static void name_changed_input(const struct flmem_aggregate_call *call, struct f
 			rc = flmem_input_check(&call->inputs[i], err);
 }
 
+int flmem_aggregate_call_report_special(const struct flmem_aggregate_call *call,
+					struct flmem_error *err)
+{
+	flmem_run_report_special(&call->run, err);
+	name_changed_input(call, err);
+	return FLMEM_EUSAGE;
+}
+
 int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
 			      struct flmem_error *err)
 {

@@ -343,7 +343,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 			       shards->unfinished);
 }
 
-/* False if the folder got its name before it was locked, by a writer that finished, or was moved. */
+/* False if the folder got its name before it was locked, by a writer that finished, or moved. */
 static bool is_still_unfinished(const struct flmem_output_shards *shards,
 				const struct flmem_part_file *part)
 {

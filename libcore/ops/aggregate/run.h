@@ -87,10 +87,13 @@ void flmem_run_limit(struct flmem_run *run, uint64_t begin, uint64_t end);
 uint32_t flmem_run_crc32c(const struct flmem_run *run);
 
 /*
- * Makes one pass. found_special is set, with 0 returned, if an input has a NaN or an infinity and
- * inputs may be skipped.
+ * Makes one pass. found_special is set, with 0 returned, if an input or the result has a NaN or an
+ * infinity and inputs may be skipped; then the pass has ended there.
  */
 int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err);
+
+/* That the result has one though no input has. */
+int flmem_run_report_special(const struct flmem_run *run, struct flmem_error *err);
 
 /* Memory of a thread. */
 struct flmem_run_buffers {
