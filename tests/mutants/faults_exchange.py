@@ -47,7 +47,7 @@ FAULTS = (
           "if (0)\n\t\treturn flmem_part_file_report_lost", "not publishing what took the name of a folder", ("cli.aggregate_concurrent/put",)),
     Fault("pull-name-unchecked", TARGET, "if (!is_part_in_place(target, &names))", "if (0)", "not keeping what took the name of a part",
           ("cli.exchange_attack/put",)),
-    Fault("skips-nobody", CALL, "if (!rc && call->run.found_special)", "if (0)", "the failure of a result that no skipped input explains",
+    Fault("skips-nobody", CHOOSE, "if (rc || !call->run.found_special)", "if (1)", "the failure of a result that no skipped input explains",
           ("cli.aggregate_leftovers/infinite",)),
     Fault("state-not-compared", PASS, "is_intact(worker, chunk) && is_state_intact(worker, chunk)", "is_intact(worker, chunk)",
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),

@@ -400,12 +400,7 @@ static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *er
 		rc = flmem_aggregate_call_skip_special(call, err);
 	if (!rc)
 		rc = restart_parts(call, err);
-	if (!rc)
-		rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
-	/* It ended there, and no input is left that could be skipped for it. */
-	if (!rc && call->run.found_special)
-		rc = flmem_aggregate_call_report_special(call, err);
-	return rc;
+	return rc ? rc : flmem_aggregate_call_repeat(call, err);
 }
 
 /* The state last: until then the round can be repeated. */

@@ -51,12 +51,11 @@ int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_
 /* Skips those in which a pass found a NaN or an infinity. */
 int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-/* That the result has one, and no input that is left. */
-int flmem_aggregate_call_report_special(const struct flmem_aggregate_call *call,
-					struct flmem_error *err);
-
 int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
 			      struct flmem_error *err);
+
+/* Combines once more, without inputs that were skipped; an error if the result has a NaN again. */
+int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_error *err);
 
 /* The first of two passes: skips the inputs that the algorithm does not choose. */
 int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err);

@@ -81,14 +81,6 @@ static void name_changed_input(const struct flmem_aggregate_call *call, struct f
 			rc = flmem_input_check(&call->inputs[i], err);
 }
 
-int flmem_aggregate_call_report_special(const struct flmem_aggregate_call *call,
-					struct flmem_error *err)
-{
-	flmem_run_report_special(&call->run, err);
-	name_changed_input(call, err);
-	return FLMEM_EUSAGE;
-}
-
 int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
 			      struct flmem_error *err)
 {
@@ -103,6 +95,18 @@ int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_
 	call->crc32c = flmem_run_crc32c(run);
 	if (rc == FLMEM_EUSAGE)
 		name_changed_input(call, err);
+	return rc;
+}
+
+int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_error *err)
+{
+	int rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
+
+	if (rc || !call->run.found_special)
+		return rc;
+	/* It ended there, and no input is left that could be skipped for it. */
+	rc = flmem_run_report_special(&call->run, err);
+	name_changed_input(call, err);
 	return rc;
 }
 
