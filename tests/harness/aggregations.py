@@ -252,6 +252,10 @@ def others():
         tensors.write(name, {"step": ("I64", numpy.array([large]))})
     run("-o", "out.safetensors", "--non-float", "round", *names)
     assert tensors.read("out.safetensors")[0]["step"][1][0] == large
+    for number, name in enumerate(names):
+        tensors.write(name, {"step": ("I64", numpy.array([large, 1, number]))})
+    message = run("-o", "out.safetensors", *names, status=2)["error"]["message"]
+    assert "tensor 'step'" in message and "from element 2 on" in message, message
 
 
 def start(*words):

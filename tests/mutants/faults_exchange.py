@@ -51,6 +51,8 @@ FAULTS = (
           ("cli.aggregate_leftovers/infinite",)),
     Fault("state-not-compared", PASS, "is_intact(worker, chunk) && is_state_intact(worker, chunk)", "is_intact(worker, chunk)",
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),
+    Fault("differs-elsewhere", "libcore/ops/aggregate/block.c", "span->begin + offset, shown", "span->begin, shown",
+          "the element from which integers differ", ("cli.aggregate/equal",)),
     Fault("short-by-nothing", PART, " || !missing)", ")", "the message for space that a file does not get", ("cli.aggregate_leftovers/short",)),
     Fault("file-refuses-update", UPDATE, "if (!is_update_settled(x, key))\n\t\treturn refuse_update",
           "if (1)\n\t\treturn refuse_update", "keeping an update beside a refused file", ("cli.exchange_attack/wrong",)),
