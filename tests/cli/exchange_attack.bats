@@ -536,3 +536,25 @@ make_checkpoint() {
 	has_line late "'m.safetensors.part' was removed or replaced while it was received"
 	[ ! -e m.safetensors ]
 }
+
+@test "a commit that could not be flushed, and so was not confirmed, leaves no record" {
+	requires strace
+	local journal
+	serve --model g.safetensors --clients 1
+	create a a.safetensors
+	kill_server
+	journal=$PWD/state/uploads/${LOCATION##*/}.journal
+	cat >traced <<-END
+		#!/bin/sh
+		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
+		exec strace -f -q -o /dev/null -P "$journal" -e trace=fdatasync \
+			-e inject=fdatasync:error=EIO:when=1 "$FLMEM" "\$@"
+	END
+	chmod +x traced
+	FLMEM=./traced serve --model g.safetensors --clients 1
+	patch 0 a.safetensors
+	kill "$(pgrep -P "$SERVER")"
+	assert_code 500
+	[ -e "$journal" ]
+	[ ! -s "$journal" ]
+}

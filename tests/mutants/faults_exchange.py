@@ -53,6 +53,8 @@ FAULTS = (
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),
     Fault("differs-elsewhere", "libcore/ops/aggregate/block.c", "span->begin + offset, shown", "span->begin, shown",
           "the element from which integers differ", ("cli.aggregate/equal",)),
+    Fault("failed-record-left", UPLOADS, "\t\t(void)!ftruncate(fd, before.st_size);", "\t\t;",
+          "no record of what was not confirmed", ("cli.exchange_attack/record",)),
     Fault("short-by-nothing", PART, " || !missing)", ")", "the message for space that a file does not get", ("cli.aggregate_leftovers/short",)),
     Fault("file-refuses-update", UPDATE, "if (!is_update_settled(x, key))\n\t\treturn refuse_update",
           "if (1)\n\t\treturn refuse_update", "keeping an update beside a refused file", ("cli.exchange_attack/wrong",)),

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes/crc32c.h"
@@ -263,15 +264,21 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 	FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(
 		x->spool.uploads, upload_file_name(id, ".journal").text, O_WRONLY | O_APPEND);
 	unsigned char bytes[FLMEM_UPLOAD_JOURNAL_BYTES];
+	struct stat before;
 	int rc;
 
 	if (fd < 0)
 		return fd;
+	if (fstat(fd, &before) < 0)
+		return -errno;
 	flmem_upload_commit_print(commit, bytes);
 	rc = flmem_io_write_all(fd, bytes, sizeof(bytes));
 	/* A lost record costs its bytes once more, but a complete upload was confirmed. */
 	if (!rc && last && fdatasync(fd) < 0)
 		rc = -errno;
+	/* It is not confirmed; records behind one that was cut would count for nothing. */
+	if (rc)
+		(void)!ftruncate(fd, before.st_size);
 	return rc;
 }
 
