@@ -96,3 +96,10 @@ assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "abov
 	assert_error 7 'cannot allocate 64 MiB .*File too large'
 	[ ! -e "$PROFILE" ]
 }
+
+@test "an allocator behind the sampler that asks the linker in free() finds no error of the sampler there" {
+	requires victim:sampled/asking.so
+	flmem profile run --limit 1MiB -o "$PROFILE" -- sh -c 'exec env LD_PRELOAD="$LD_PRELOAD $1" true' - \
+		"$FLMEM_VICTIMS/sampled/asking.so"
+	assert_status 0
+}

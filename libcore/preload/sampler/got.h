@@ -59,7 +59,12 @@ HIDDEN bool sampler_object_function(const struct dl_phdr_info *info, const char 
 				    uintptr_t *ret_start, uintptr_t *ret_end);
 /* What the program gets for a name, the first function; 0: none. `ret_count`: of definitions. */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
-/* The same, of the sampler too. */
+/*
+ * dlsym(), but for names that no object defines: an error would stay behind, which the next call of
+ * dlsym() gives to free(); one that is preloaded and then asks dlsym() itself would never end.
+ */
+HIDDEN void *sampler_look_up(void *scope, const char *name);
+/* The first definition, of the sampler too. */
 HIDDEN uintptr_t sampler_first_definition(const char *name);
 /* Whether the program calls the functions of the sampler already, since it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);

@@ -30,6 +30,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "preload/sampler/got.h"
 #include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 #include "preload/sampler_state.h"
@@ -409,7 +410,7 @@ static void *listen_for_orders(void *unused)
  */
 static size_t ask_stack_taken(const pthread_attr_t *attributes)
 {
-	void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+	void *found = sampler_look_up(RTLD_DEFAULT, "__pthread_get_minstack");
 	size_t (*get_minstack)(const pthread_attr_t *) = NULL;
 
 	memcpy(&get_minstack, &found, sizeof(found));

@@ -130,7 +130,8 @@ void *sampler_next_dlopen, *sampler_next_dlsym;
 /* POSIX lets a data pointer hold a function; ISO C does not. */
 static void find_next(const char *name, void *ret_function)
 {
-	void *found = is_loaded ? (void *)sampler_symbol_find(name, NULL) : dlsym(RTLD_NEXT, name);
+	void *found = is_loaded ? (void *)sampler_symbol_find(name, NULL)
+				: sampler_look_up(RTLD_NEXT, name);
 
 	if (found)
 		memcpy(ret_function, &found, sizeof(found));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The objects that the dynamic linker has loaded, and what they define. */
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -259,6 +260,14 @@ uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 	if (ret_count)
 		*ret_count = search.count;
 	return search.found;
+}
+
+void *sampler_look_up(void *scope, const char *name)
+{
+	unsigned count;
+
+	sampler_symbol_find(name, &count);
+	return count ? dlsym(scope, name) : NULL;
 }
 
 uintptr_t sampler_first_definition(const char *name)

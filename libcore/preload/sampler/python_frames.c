@@ -95,8 +95,9 @@ static uint32_t parse_python_version(const char *text)
 
 static uint32_t find_python_version(void)
 {
-	const unsigned long *version = dlsym(RTLD_DEFAULT, "Py_Version"); /* 3.11 and later */
-	void *found = dlsym(RTLD_DEFAULT, "Py_GetVersion");
+	/* 3.11 and later */
+	const unsigned long *version = sampler_look_up(RTLD_DEFAULT, "Py_Version");
+	void *found = sampler_look_up(RTLD_DEFAULT, "Py_GetVersion");
 	const char *(*get_version)(void);
 
 	if (version)
@@ -107,7 +108,7 @@ static uint32_t find_python_version(void)
 
 static find_state find_getter(const char *name)
 {
-	void *found = dlsym(RTLD_DEFAULT, name);
+	void *found = sampler_look_up(RTLD_DEFAULT, name);
 	find_state getter;
 
 	memcpy(&getter, &found, sizeof(getter));
@@ -135,8 +136,8 @@ static uintptr_t find_locked_state(void)
 /* Before main(): the dynamic linker may be asked then. */
 void sampler_python_find(struct flmem_profile_header *header)
 {
-	void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
-	void *code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+	void *runtime = sampler_look_up(RTLD_DEFAULT, "_PyRuntime");
+	void *code_type = sampler_look_up(RTLD_DEFAULT, "PyCode_Type");
 	enum flmem_profile_python state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
 	struct sampler_python layout;
 
