@@ -67,6 +67,12 @@ is_unlimited_again() {
 	inside profile run -o "/dev/shm/flmem-test-$$" -- true
 	assert_error 6 'the control group of process [0-9]+ leaves .* a profile in memory may take 80 MiB'
 	[ ! -e "/dev/shm/flmem-test-$$" ]
+	# The children of a program would take it together.
+	leave 200
+	inside profile run --follow-children -o "/dev/shm/flmem-test-$$" --limit 1MiB -- true
+	assert_error 6 'each child takes memory for its profile, too, .* choose a place on a disk'
+	[ ! -e "/dev/shm/flmem-test-$$" ]
+	leave 70
 	inside profile attach --pid "$VICTIM" -o "/dev/shm/flmem-test-$$" --limit 60MiB --dry-run
 	assert_error 6 'the control group'
 	assert_sound

@@ -96,16 +96,39 @@ static int allocate_profile(int fd, uint64_t size)
 /* What others in the control group may take while the file is allocated. */
 #define OWN_ROOM (UINT64_C(16) << 20)
 
+/* Also of a kind that is not known. */
+static bool may_be_in_memory(uint32_t kind)
+{
+	return !kind || kind == TMPFS_MAGIC || kind == RAMFS_MAGIC;
+}
+
 /* The kernel counts all of it for the control group of who allocates it. */
 int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
 	int rc;
 
-	if (kind && kind != TMPFS_MAGIC && kind != RAMFS_MAGIC)
+	if (!may_be_in_memory(kind))
 		return 0;
 	rc = flmem_process_open(getpid(), &own, err);
 	return rc ? rc : flmem_group_room_check(&own, size + OWN_ROOM, "a profile in memory", err);
+}
+
+/* How many there will be is not known, and several may allocate their profiles at once. */
+static int check_room_of_children(uint32_t kind, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	int rc = flmem_process_open(getpid(), &own, err);
+
+	if (rc || !may_be_in_memory(kind) || flmem_group_room_left(root, &own) >= memory)
+		return rc;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "with --follow-children each child takes memory for its profile, "
+			       "too, and the control group of flmem has a limit (memory.max, "
+			       "memory.high), for which the kernel could kill one of them; choose "
+			       "a place on a disk");
 }
 
 int flmem_profile_name_check(const struct stat *old, const char *path, bool replace,
@@ -160,6 +183,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	struct flmem_profile_header header = {0};
 	struct stat old;
 	int rc = flmem_file_place_open(request->output, &place);
+	uint32_t kind;
 	bool exists;
 
 	if (rc)
@@ -170,8 +194,10 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	if (rc)
 		return rc;
 	flmem_profile_header_fill(request, &header);
-	rc = flmem_profile_room_check(flmem_profile_place_kind(place.directory), header.file_size,
-				      err);
+	kind = flmem_profile_place_kind(place.directory);
+	rc = flmem_profile_room_check(kind, header.file_size, err);
+	if (!rc && request->follow_children)
+		rc = check_room_of_children(kind, err);
 	if (rc)
 		return rc;
 	flmem_profile_command_fill(argv, &header);
