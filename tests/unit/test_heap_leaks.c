@@ -247,6 +247,7 @@ static void rounds_passed_are_counted_by_their_numbers(void **state)
 
 static void growth_without_rounds_is_a_finding_as_well(void **state)
 {
+	struct outcome outcome;
 	struct profile_maker m;
 
 	(void)state;
@@ -256,7 +257,88 @@ static void growth_without_rounds_is_a_finding_as_well(void **state)
 	for (uint32_t i = 0; i < 32; i++)
 		maker_live(&m, 0, FLMEM_PROFILE_ROUND_NONE, 1000 * i, MIB);
 	m.header->last_ms = m.header->end_ms = 32000;
+	outcome = find_leaks(&m);
+	assert_int_equal(outcome.count, 1);
+	/* 1 MiB per second; what is young may still be in use and does not count, nor its time. */
+	assert_float_equal(outcome.growth, 3600.0 * MIB, MIB);
+	maker_clear(&m);
+}
+
+/* As the sampler writes them where threads go on with a round while others are in the next one. */
+static struct flmem_heap_profile *read_rounds(const uint32_t *rounds, size_t count)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct profile_maker m;
+
+	maker_init(&m);
+	for (size_t i = 0; i < count; i++) {
+		maker_round(&m, rounds[i], 1000 * i);
+		((struct flmem_profile_round *)(void *)(m.bytes +
+							MADE_SECTION(&m, ROUNDS)->offset))[i]
+			.peak_bytes = MIB * (i + 1);
+		maker_moment(&m, rounds[i], 1000 * i, MIB, MIB);
+	}
+	m.header->last_ms = m.header->end_ms = 1000 * count;
+	maker_write(&m, path, m.size);
+	maker_clear(&m);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	return p;
+}
+
+static void rounds_side_by_side_are_no_second_job(void **state)
+{
+	static const uint32_t beside[] = {1, 2, 1, 3, 2, 3}, again[] = {1, 2, 3, 1, 2, 3};
+	struct flmem_heap_profile *p = read_rounds(beside, 6);
+
+	(void)state;
+	assert_int_equal(p->restarted_rounds, 0);
+	assert_int_equal(p->round_count, 3);
+	assert_int_equal(p->rounds[0].peak_bytes, 3 * MIB);
+	assert_int_equal(p->rounds[2].peak_bytes, 6 * MIB);
+	flmem_heap_profile_free(p);
+	p = read_rounds(again, 6);
+	assert_int_equal(p->restarted_rounds, 1);
+	flmem_heap_profile_free(p);
+}
+
+static void growth_that_is_little_beside_all_else_is_none(void **state)
+{
+	const struct history history = {keep_one, free_nothing, 20};
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	make_history(&m, &history);
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_python(&m, "model", "a.py", 2)),
+		   1000 * MIB, 0);
 	assert_int_equal(find_leaks(&m).count, 1);
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_python(&m, "more", "a.py", 3)),
+		   2000 * MIB, 0);
+	assert_int_equal(find_leaks(&m).count, 0);
+	maker_clear(&m);
+}
+
+/* Of two, the larger one has grown by more than RSS has. */
+static void what_is_confirmed_comes_first(void **state)
+{
+	const struct history history = {keep_one, free_nothing, 20};
+	struct outcome outcome;
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	make_history(&m, &history);
+	for (uint32_t round = 0; round < history.rounds; round++) {
+		maker_cell(&m, 1, round, 3 * MIB, 0);
+		maker_moment(&m, round, 1000 * round + 10, 500 * MIB + round * MIB, MIB);
+	}
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_python(&m, "more", "a.py", 2)),
+		   60 * MIB, 0);
+	m.header->flags = FLMEM_PROFILE_LATE;
+	outcome = find_leaks(&m);
+	assert_int_equal(outcome.count, 2);
+	assert_false(outcome.unconfirmed);
 	maker_clear(&m);
 }
 
@@ -269,6 +351,9 @@ int main(void)
 		cmocka_unit_test(growth_without_rss_is_not_confirmed_in_a_late_profile),
 		cmocka_unit_test(rounds_passed_are_counted_by_their_numbers),
 		cmocka_unit_test(growth_without_rounds_is_a_finding_as_well),
+		cmocka_unit_test(rounds_side_by_side_are_no_second_job),
+		cmocka_unit_test(growth_that_is_little_beside_all_else_is_none),
+		cmocka_unit_test(what_is_confirmed_comes_first),
 	};
 	int fd = mkstemp(path), failed;
 
