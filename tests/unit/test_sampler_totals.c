@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timeline of a long run, and peaks within rounds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "preload/sampler/sampler.h"
+
+#define MOMENTS	  8U
+#define PERIOD_MS 100U
+
+struct sampler_control sampler_control;
+struct sampler_tables sampler_tables;
+static struct flmem_profile_header header;
+static struct flmem_profile_moment moments[MOMENTS];
+static struct flmem_profile_site site;
+static struct flmem_profile_cell cells[2];
+static struct flmem_profile_round rounds[2];
+
+uint32_t sampler_round_find(uint64_t now_ms)
+{
+	(void)now_ms;
+	return header.round;
+}
+
+uint32_t sampler_cell_find(uint32_t of_site, uint32_t round)
+{
+	assert_int_equal(of_site, 0);
+	return round;
+}
+
+void sampler_drop(enum flmem_profile_drop drop)
+{
+	(void)drop;
+	fail();
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&header, 0, sizeof(header));
+	memset(&sampler_control, 0, sizeof(sampler_control));
+	memset(&site, 0, sizeof(site));
+	memset(cells, 0, sizeof(cells));
+	header.timeline_period_ms = PERIOD_MS;
+	rounds[1].round = 1;
+	sampler_tables.header = &header;
+	sampler_tables.timeline = moments;
+	sampler_tables.capacity[FLMEM_PROFILE_SECTION_TIMELINE] = MOMENTS;
+	sampler_tables.sites = &site;
+	sampler_tables.cells = cells;
+	sampler_tables.rounds = rounds;
+	return 0;
+}
+
+/* It has moments from all of the run, further and further apart. */
+static void test_a_timeline_covers_the_whole_run(void **state)
+{
+	const uint64_t end_ms = 100000;
+	uint64_t last_ms = 0;
+	uint32_t used;
+
+	(void)state;
+	sampler_timeline_tick(0, true);
+	for (uint64_t now_ms = 10; now_ms <= end_ms; now_ms += 10)
+		sampler_timeline_tick(now_ms, false);
+	used = header.section[FLMEM_PROFILE_SECTION_TIMELINE].used;
+	assert_in_range(used, MOMENTS / 2, MOMENTS);
+	assert_int_equal(moments[0].time_ms, 0);
+	for (uint32_t i = 1; i < used; i++) {
+		uint64_t apart = moments[i].time_ms - last_ms;
+
+		assert_in_range(apart, header.timeline_period_ms / 2,
+				header.timeline_period_ms + 10);
+		last_ms = moments[i].time_ms;
+	}
+	assert_in_range(last_ms, end_ms - header.timeline_period_ms, end_ms);
+}
+
+/* A round that only frees began with all of it. */
+static void test_a_round_has_what_was_live_when_it_began(void **state)
+{
+	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
+
+	(void)state;
+	sampler_count_allocated(&live, 0);
+	sampler_count_allocated(&live, 0);
+	header.round = 1;
+	sampler_count_freed(&live, live.weight_bytes, live.weight_count, 10);
+	assert_int_equal(cells[0].peak_bytes, 10000);
+	assert_int_equal(cells[1].peak_bytes, 10000);
+	assert_int_equal(cells[1].freed_bytes, 5000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_a_timeline_covers_the_whole_run, begin),
+		cmocka_unit_test_setup(test_a_round_has_what_was_live_when_it_began, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
