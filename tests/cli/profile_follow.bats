@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016 # of the shell that is sampled
-# The folder of the profiles of children, of which another user may have the folder above.
+# Where the profiles of children are: their folder, of which another user may have the folder above,
+# and their descriptors.
 
 load helpers
 
@@ -23,4 +24,11 @@ follow() {
 @test "--follow-children: the same folder is found again under its name" {
 	follow 'mv place moved; mv moved place'
 	[ "$(find place -name 'p.*' | wc -l)" -ge 1 ]
+}
+
+@test "--follow-children: what a daemon writes to a standard output that is closed is not in a profile" {
+	requires victim:sampled/closed
+	run_command "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/p" --limit 1MiB --follow-children -- \
+		"$FLMEM_VICTIMS/sampled/closed" 3>&-
+	assert_status 0
 }

@@ -29,7 +29,7 @@ static const struct flmem_syscall sampler_rows[] = {
 	FLMEM_CALL_FINE(getrandom),	  FLMEM_CALL_FINE(prlimit64),
 	FLMEM_CALL_FINE(clock_gettime),	  FLMEM_CALL_FINE(nanosleep),
 	FLMEM_CALL_FINE(clock_nanosleep), FLMEM_CALL_FINE(readlinkat),
-	FLMEM_CALL_FINE(unlinkat),
+	FLMEM_CALL_FINE(unlinkat),	  FLMEM_CALL_FINE(fcntl),
 #ifdef SYS_readlink
 	FLMEM_CALL_FINE(readlink),	  FLMEM_CALL_FINE(unlink),
 #endif

@@ -60,6 +60,19 @@ static int open_child_folder(struct stat *ret_status)
 	return fd;
 }
 
+int sampler_open_profile(int directory, const char *name, int flags)
+{
+	int fd = sampler_open_in(directory, name, flags | O_RDWR | O_NOFOLLOW), above;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	above = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (above < 0)
+		return fd;
+	sampler_close(fd);
+	return above;
+}
+
 int sampler_open_first(void)
 {
 	struct stat status = {0};
@@ -69,7 +82,7 @@ int sampler_open_first(void)
 		return -1;
 	sampler_life.folder_device = status.st_dev;
 	sampler_life.folder_inode = status.st_ino;
-	fd = sampler_open_in(folder, child_base_name(sampler_life.path), O_RDWR | O_NOFOLLOW);
+	fd = sampler_open_profile(folder, child_base_name(sampler_life.path), 0);
 	sampler_close(folder);
 	return fd;
 }
@@ -98,7 +111,7 @@ static int create_child_file(int folder, const char *name)
 		errno = EFBIG;
 		return -1;
 	}
-	fd = sampler_open_in(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+	fd = sampler_open_profile(folder, name, O_CREAT | O_EXCL);
 
 	if (fd < 0)
 		return -1;
@@ -128,8 +141,7 @@ static void count_lost_child(int error)
 	int folder = open_same_child_folder(), fd = -1;
 
 	if (folder >= 0) {
-		fd = sampler_open_in(folder, child_base_name(sampler_life.path),
-				     O_RDWR | O_NOFOLLOW);
+		fd = sampler_open_profile(folder, child_base_name(sampler_life.path), 0);
 		sampler_close(folder);
 	}
 	if (fd < 0)
@@ -161,7 +173,7 @@ static int open_child_file(void)
 	fd = create_child_file(folder, child_base_name(path));
 	/* The same process has executed another program. */
 	if (fd < 0 && errno == EEXIST)
-		fd = sampler_open_in(folder, child_base_name(path), O_RDWR | O_NOFOLLOW);
+		fd = sampler_open_profile(folder, child_base_name(path), 0);
 	error = errno;
 	sampler_close(folder);
 	errno = error;

@@ -513,7 +513,7 @@ const char *sampler_profile_open(const char *path)
 		return "the path of the profile is too long";
 	if (!sampler_turn_take())
 		return "a thread of the process is just beginning a profile";
-	fd = sampler_open(path, O_RDWR | O_NOFOLLOW);
+	fd = sampler_open_profile(AT_FDCWD, path, 0);
 	why = fd < 0 ? "the process cannot open the profile" : open_profile(fd, path);
 	if (fd >= 0)
 		sampler_close(fd);

@@ -41,6 +41,11 @@ HIDDEN bool sampler_read_header(int fd);
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
 /* child_profile.c */
 HIDDEN void sampler_begin_child_file(void);
+/*
+ * To be written. Not at the number of a standard descriptor that the program has closed: what its
+ * threads write there would go into the file. -1, with errno.
+ */
+HIDDEN int sampler_open_profile(int directory, const char *name, int flags);
 /* The profile of the process that was started, whose folder is that of children, too; or -1. */
 HIDDEN int sampler_open_first(void);
 
