@@ -32,3 +32,12 @@ follow() {
 		"$FLMEM_VICTIMS/sampled/closed" 3>&-
 	assert_status 0
 }
+
+@test "--follow-children: a lost child is counted also once its parent has executed another program" {
+	cd "$BATS_TEST_TMPDIR"
+	run_command "$FLMEM" profile run -o p --limit 1MiB --interval 1 --follow-children -- \
+		sh -c 'ulimit -f 1; (a=x; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do a=$a$a; done); exec sort /dev/null' 3>&-
+	assert_status 0
+	flmem profile stats --json p
+	assert_output '"unrecorded_children":[[:space:]]*1,'
+}
