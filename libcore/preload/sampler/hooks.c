@@ -294,7 +294,8 @@ EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 	sampled = sampler_may_be_sampled(at) && sampler_forget(at, &live);
 	result = sampler_next.mremap(at, old_length, length, flags, target);
 	saved = errno;
-	if (sampled && result == MAP_FAILED)
+	/* What is not moved of it stays. */
+	if (sampled && (result == MAP_FAILED || old_length < live.size))
 		sampler_forget_undo(at, &live);
 	else if (sampled)
 		sampler_forget_done(&live);

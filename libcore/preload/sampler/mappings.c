@@ -53,12 +53,37 @@ static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, 
 	sampler_forget_done(&live);
 }
 
+/* What is behind a hole gets a sample beside that of the rest. False: it stays a part of it. */
+static bool split_mapping(uintptr_t start, size_t length, uintptr_t at, size_t part)
+{
+	struct flmem_profile_live live, behind;
+	bool added;
+
+	if (!sampler_forget((const void *)start, &live))
+		return false;
+	behind = live;
+	behind.size = part;
+	behind.weight_bytes = (uint64_t)((unsigned __int128)live.weight_bytes * part / length);
+	behind.weight_count = 0;
+	added = sampler_is_in_profile(&live) && sampler_mapping_add(at, part) &&
+		sampler_live_add(at, &behind);
+	if (added) {
+		live.weight_bytes -= behind.weight_bytes;
+		live.size -= part;
+	}
+	sampler_forget_undo((const void *)start, &live);
+	return added;
+}
+
 static void remove_overlap(uintptr_t start, size_t length, uintptr_t from, uintptr_t to)
 {
 	uintptr_t end = start + length;
 	size_t front = from > start ? from - start : 0, back = end > to ? end - to : 0;
 
-	/* What remains around a hole counts as one mapping from the start. */
+	if (front && back && split_mapping(start, length, to, back)) {
+		length -= back;
+		back = 0;
+	}
 	shrink_mapping(start, length, front ? start : to, front + back);
 }
 

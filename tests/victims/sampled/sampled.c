@@ -189,9 +189,15 @@ static NOT_IN void mode_changes(size_t count)
 	sink = mmap(map + 2 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	sink = mmap(NULL, 64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* no memory */
+	map = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(map + 4 * PAGE, 4 * PAGE); /* a hole */
+	munmap(map, 4 * PAGE);
+	munmap(map + 12 * PAGE, 4 * PAGE);
+	map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sink = mremap(map, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE); /* the rest stays */
 	print_site("changes", (void *)(uintptr_t)mode_changes,
-		   1000 + 3000 + 2000 + (16 + 8 + 32 + 8 + 4) * PAGE, 2000 + (8 + 32 + 8) * PAGE,
-		   0);
+		   1000 + 3000 + 2000 + (16 + 8 + 32 + 8 + 4 + 16 + 8 + 4) * PAGE,
+		   2000 + (8 + 32 + 8 + 4 + 6 + 4) * PAGE, 0);
 	print_site("end", (void *)(uintptr_t)print_site, 0, 0, 0);
 }
 
