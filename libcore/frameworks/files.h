@@ -90,6 +90,8 @@ struct flmem_job_layout {
 	 */
 	bool (*is_foreign)(const struct flmem_found_job *job, const struct flmem_found_file *file);
 	bool (*claims)(const struct flmem_document *document);
+	/* The kind of a file that the framework ignores, as it reads another one; else NULL. */
+	const struct flmem_input_kind *(*ignored)(const struct flmem_found_file *file);
 	/* Adds a problem for each missing file. FLMEM_EFAILED if out of memory. */
 	int (*check)(const struct flmem_found_job *job, struct flmem_recommendations *found,
 		     struct flmem_error *err);

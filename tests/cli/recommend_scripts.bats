@@ -5,6 +5,8 @@
 
 load helpers
 
+JOBS=$FLMEM_TESTS/fixtures/jobs
+
 # "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
 	/usr/bin/python3 -c '
@@ -388,4 +390,42 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_stderr '2 proposed values in Python, which is not written'
 	grep -q '"model_chunk_size": 4096}' "$top/a.json"
 	grep -q '^model_chunk_size = 4096$' "$top/b.toml"
+}
+
+@test "of configurations that differ in their suffix the one is checked that NVFlare reads" {
+	local job=$BATS_TEST_TMPDIR/job config
+	cp -r "$JOBS/fedavg-tuned" "$job"
+	config=$job/app/config/config_fed_server
+	sed 's/"memory_gc_rounds": [0-9]*/"memory_gc_rounds": 0/' "$config.json" >"$config.json.default"
+	flmem recommend "$job" --fail-on warning
+	assert_status 1
+	assert_output 'config_fed_server.json.default'
+	assert_output 'NVF-CONFIG-IGNORED'
+	assert_output 'it reads config_fed_server.json[)]'
+	refute_output 'NVF-SRV-GC-OFF'
+	mv "$config.json" "$config.yaml"
+	mv "$config.json.default" "$config.conf"
+	flmem recommend "$job"
+	assert_output 'config_fed_server.yaml'
+	assert_output 'it reads config_fed_server.conf'
+	assert_output 'NVF-SRV-GC-OFF'
+	flmem recommend "$config.yaml"
+	assert_output 'NVF-CONFIG-IGNORED'
+	mv "$config.yaml" "$config.json"
+	flmem recommend "$config.conf"
+	assert_output 'NVF-CONFIG-IGNORED'
+	assert_output 'NVF-SRV-GC-OFF'
+	rm "$config.json"
+	flmem recommend "$job"
+	refute_output 'NVF-CONFIG-IGNORED'
+	mkdir "$job/local"
+	echo '{"format_version": 2, "components": [{"path": "nvflare.app_opt.job_launcher.docker_launcher.ServerDockerJobLauncher", "args": {}}]}' \
+		>"$job/local/resources.json.default"
+	echo '{"format_version": 2, "components": []}' >"$job/local/resources.json"
+	flmem recommend "$job/local"
+	assert_output 'info: NVF-CONFIG-IGNORED'
+	refute_output 'NVF-LAUNCHER-ENV-LOST'
+	rm "$job/local/resources.json"
+	flmem recommend "$job/local"
+	assert_output 'NVF-LAUNCHER-ENV-LOST'
 }

@@ -7,12 +7,14 @@ USES = "libcore/frameworks/nvflare/nvflare_recipe_uses.c"
 NAMES = "libcore/frameworks/nvflare/nvflare_recipe_names.c"
 JOB_FILES = "libcore/frameworks/nvflare/nvflare_job_files.c"
 CONSTRUCTORS = "libcore/frameworks/nvflare/nvflare_constructors.c"
+IGNORED = "libcore/frameworks/nvflare/nvflare_ignored_rules.c"
 IMPORTS = "libcore/frameworks/nvflare/nvflare_import_rules.c"
 
 SCOPES = "libcore/frameworks/nvflare/nvflare_recipe_scopes.c"
 
 RECIPES = ("unit.test_recipe_uses",)
 HIDDEN = ("unit.test_recipe_hidden",)
+SUFFIXES = ("cli.recommend_scripts/differ in their suffix",)
 
 FAULTS = (
     Fault("recipe-name-made", "libcore/documents/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
@@ -58,4 +60,6 @@ FAULTS = (
           "0", "a method of a recipe that is replaced", RECIPES),
     Fault("module-replaced", IMPORTS, "(strcmp(text, \"nvflare\") == 0 ||", "(0 ||",
           "NVFlare itself being replaced in sys.modules", RECIPES),
+    Fault("config-ignored", IGNORED, "if (access(other, F_OK) == 0)", "if (0)",
+          "a configuration beside one that NVFlare reads in its place", SUFFIXES),
 )

@@ -423,6 +423,7 @@ static bool is_about_jobs(const char *id)
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
 		"NVF-CLEANUP-REPLACED",	   "NVF-GC-WRONG-ALLOCATOR",
+		"NVF-CONFIG-IGNORED",
 	};
 	static const char *const prefixes[] = {
 		"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCH", "NVF-RESENDS-INV", "NVF-ENVIRON-",

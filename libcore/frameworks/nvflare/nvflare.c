@@ -261,6 +261,7 @@ static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_value_rules,
 	&flmem_nvflare_variable_rules,
 	&flmem_nvflare_key_rules,
+	&flmem_nvflare_ignored_rules,
 	&flmem_nvflare_launcher_rules,
 	&flmem_nvflare_collector_rules,
 	&flmem_nvflare_cleanup_rules,

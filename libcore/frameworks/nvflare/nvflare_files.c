@@ -206,5 +206,6 @@ const struct flmem_job_layout flmem_nvflare_jobs = {
 	.locate = locate_job,
 	.is_foreign = is_foreign_meta,
 	.claims = is_nvflare_meta,
+	.ignored = flmem_nvflare_ignored,
 	.check = check_job,
 };

@@ -170,8 +170,11 @@ static void check_component(struct flmem_check *check, const struct flmem_node *
 static void environment_lost(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "components"));
+	FLMEM_AUTO_FREE char *other = check->input->kind == &flmem_nvflare_resources_file
+					      ? flmem_nvflare_read_instead(check->input->file)
+					      : NULL;
 
-	if (is_set_by_study(check))
+	if (other || is_set_by_study(check))
 		return;
 	if (has_runtime(check->subject, "k8s"))
 		report_pod(check, flmem_node_get(check->subject, "job_launcher"));

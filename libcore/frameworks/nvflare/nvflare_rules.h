@@ -28,6 +28,7 @@ extern const struct flmem_input_kind flmem_nvflare_target_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
+extern const struct flmem_input_kind flmem_nvflare_ignored_file; /* NVFlare reads another */
 
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
@@ -46,12 +47,19 @@ extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
 extern const struct flmem_rule_table flmem_nvflare_value_rules;
 extern const struct flmem_rule_table flmem_nvflare_variable_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
+extern const struct flmem_rule_table flmem_nvflare_ignored_rules;
 extern const struct flmem_rule_table flmem_nvflare_interval_rules;
 extern const struct flmem_rule_table flmem_nvflare_call_rules;
 extern const struct flmem_rule_table flmem_nvflare_script_rules;
 extern const struct flmem_rule_table flmem_nvflare_elsewhere_rules;
 extern const struct flmem_rule_table flmem_nvflare_import_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
+
+/* The name of the file that NVFlare reads in place of `path`, to be freed; NULL: `path`. */
+char *flmem_nvflare_read_instead(const char *path);
+
+/* The `ignored` of its jobs. */
+const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_file *file);
 
 /* The `facts_init` of NVFlare. */
 void flmem_nvflare_facts_init(struct flmem_recommendations *found);

@@ -89,6 +89,16 @@ static bool is_foreign_file(const struct job *job, const struct flmem_found_file
 	return jobs && jobs->is_foreign && jobs->is_foreign(&found, file);
 }
 
+/* The kind of a file by its name; whoever names a file wants it checked in any case. */
+static const struct flmem_input_kind *kind_of_file(const struct flmem_found_file *file)
+{
+	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
+	const struct flmem_input_kind *ignored =
+		jobs && jobs->ignored && !file->named ? jobs->ignored(file) : NULL;
+
+	return ignored ? ignored : file->kind;
+}
+
 /* Whether the content of a foreign file makes it one of a job. */
 static bool is_claimed(const struct flmem_found_file *file, const struct flmem_document *document)
 {
@@ -319,8 +329,8 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 
 	if (file->record)
 		return 0;
-	*input =
-		(struct flmem_rule_input){.kind = file->kind, .file = file->path, .app = file->app};
+	*input = (struct flmem_rule_input){
+		.kind = kind_of_file(file), .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
 	/* A foreign file needs no reason; one that could not be held is not known to be one. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
