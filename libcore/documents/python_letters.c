@@ -125,6 +125,30 @@ static bool is_ascii_text(const char *name, size_t length)
 	return !length;
 }
 
+bool flmem_python_fold_text(const struct flmem_buf *text, struct flmem_buf *ret_folded)
+{
+	char letters[4];
+	bool folded = false;
+	size_t step;
+
+	if (is_ascii_text(text->data, text->length))
+		return false;
+	for (size_t at = 0; at < text->length; at += step) {
+		uint32_t code = 0;
+
+		step = 1;
+		if (text->data[at] & 0x80)
+			code = code_point(text->data + at, text->length - at, &step);
+		if (code && ascii_letters(code, letters)) {
+			flmem_buf_puts(ret_folded, letters);
+			folded = true;
+		} else {
+			flmem_buf_append(ret_folded, text->data + at, step);
+		}
+	}
+	return folded && !ret_folded->failed;
+}
+
 void flmem_python_fold_letters(char *text, const struct flmem_python_source *source)
 {
 	struct flmem_python_reader reader;

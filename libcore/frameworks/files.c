@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "documents/python_letters.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 
@@ -122,6 +123,16 @@ static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words
 	return ret_words->length && !ret_words->failed;
 }
 
+/* Text without what hides words from a search: zeros of UTF-16, letters that stand for others. */
+static bool reveal_words(const struct flmem_found_file *file, const struct flmem_buf *text,
+			 struct flmem_buf *ret_words)
+{
+	if (drop_zeros(text, ret_words))
+		return true;
+	flmem_buf_clear(ret_words);
+	return flmem_syntax_is_python(file->syntax) && flmem_python_fold_text(text, ret_words);
+}
+
 /* `keyed`: only of a kind that keys identify. */
 static bool is_likely_text(const struct flmem_found_file *file, const struct flmem_buf *text,
 			   bool keyed)
@@ -141,7 +152,7 @@ bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flme
 {
 	FLMEM_AUTO_BUF struct flmem_buf words = FLMEM_BUF_INIT;
 
-	return is_likely_text(file, drop_zeros(text, &words) ? &words : text, false);
+	return is_likely_text(file, reveal_words(file, text, &words) ? &words : text, false);
 }
 
 bool flmem_file_may_be_other(const struct flmem_found_file *file, const struct flmem_buf *text)

@@ -62,4 +62,11 @@ FAULTS = (
           "NVFlare itself being replaced in sys.modules", RECIPES),
     Fault("config-ignored", IGNORED, "if (access(other, F_OK) == 0)", "if (0)",
           "a configuration beside one that NVFlare reads in its place", SUFFIXES),
+    Fault("code-kept", "libcore/documents/python_code.c", "\treturn flmem_python_is(&search->reader.word, \"exec\") ||",
+          "\treturn 0 && flmem_python_is(&search->reader.word, \"exec\") &&",
+          "exec under another name", ("unit.test_script_rules",)),
+    Fault("code-called-name", "libcore/documents/python_code.c", "(call ? at[length] == '(' :", "(call ? 0 :",
+          "eval of a variable beside a text that calls a class", ("unit.test_script_rules",)),
+    Fault("letters-likely", "libcore/frameworks/files.c", "flmem_syntax_is_python(file->syntax) && flmem_python_fold_text",
+          "0 && flmem_python_fold_text", "a framework that is named in other letters", ("unit.test_appfl_rules",)),
 )

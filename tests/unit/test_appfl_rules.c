@@ -381,6 +381,12 @@ static void settings_in_python_are_reported(void **state)
 		{"import appfl\nc = O.create('''\na:\n  optimize_memory: false\n''')\n", 1},
 		{"import appfl\nc = O.merge(O.load('s.yaml'), O.from_cli())\n", 1},
 		{"import appfl\nc = O.load('s.yaml')\nprint('use_polling', c.x)\n", 0},
+		{"import appfl\nexec(open('s.py').read())\n", 1},
+		{"exec('import appfl\\nc.x = 1')\nexec('x = 1')\n", 1},
+		/* 𝐚𝐩𝐩𝐟𝐥 */
+		{"import \xf0\x9d\x90\x9a\xf0\x9d\x90\xa9\xf0\x9d\x90\xa9\xf0\x9d\x90\x9f"
+		 "\xf0\x9d\x90\xa5\nc.optimize_memory = False\n",
+		 1},
 		{"import appfl\nO.from_dotlist(['a.b=1'])\nassert c.model_chunk_size==1\n", 0},
 	};
 

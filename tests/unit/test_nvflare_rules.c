@@ -418,16 +418,15 @@ static bool is_about_jobs(const char *id)
 		"NVF-MUSL-NO-TRIM",	   "NVF-OFFLOAD-TMPFS",
 		"NVF-CLEAR-CACHE-UNKNOWN", "NVF-SEND-PASSED-ON",
 		"NVF-CLASS-PASSED-ON",	   "NVF-RECIPE-NO-SETTINGS",
-		"NVF-PER-SITE-IGNORED",	   "NVF-CONFIG-CANNOT-TELL",
+		"NVF-PER-SITE-IGNORED",	   "NVF-GC-WRONG-ALLOCATOR",
 		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
-		"NVF-CLEANUP-REPLACED",	   "NVF-GC-WRONG-ALLOCATOR",
-		"NVF-CONFIG-IGNORED",
 	};
-	static const char *const prefixes[] = {
-		"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCH", "NVF-RESENDS-INV", "NVF-ENVIRON-",
-		"NVF-HEAP-",  "LIVE-",	  "HOST-",	"TREND-",	   "OOM-"};
+	static const char *const prefixes[] = {"NVF-ARENA-",	  "NVF-ENV-",	  "NVF-LAUNCH",
+					       "NVF-RESENDS-INV", "NVF-ENVIRON-", "NVF-HEAP-",
+					       "NVF-CONFIG-",	  "NVF-CLEANUP-", "LIVE-",
+					       "HOST-",		  "TREND-",	  "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

@@ -17,6 +17,12 @@
 						.says = "the recipe is changed, or passed on" \
 	}
 #define USE(text) DOUBT(RECIPE text "\n" RUN, 3)
+#define CODE(text)                                               \
+	{                                                        \
+		"NVF-IMPORTED-BY-NAME", PT RECIPE text "\n" RUN, \
+			.hits = 1, .line = 3, .severity = INFO,  \
+			.says = "cannot tell which classes"      \
+	}
 #define SILENT(text)                                                      \
 	{                                                                 \
 		"NVF-PARTS-ELSEWHERE", PT RECIPE text "\n" RUN, .hits = 0 \
@@ -48,11 +54,11 @@ static const struct row scopes[] = {
 	USE("inspect.currentframe().f_locals['r'].clear()"),
 	USE("sys._getframe(1).f_globals.clear()"),
 	USE("x = eval(text)"),
-	USE("eval(f'{n}.clear()')"),
-	USE("eval('r' + text)"),
-	DOUBT(RECIPE "import builtins\nbuiltins.exec(text)\n", 4),
+	CODE("eval(f'{n}.clear()')"),
+	CODE("eval('r' + text)"),
+	CODE("builtins.exec(text)"),
 	USE("compile(text, 'x', 'exec')"),
-	USE("e = exec\ne('r.clear()')"),
+	CODE("e = exec\ne('r.clear()')"),
 	SILENT("print(locals())\nx = '%(a)s' % locals()\ny = '{a}'.format(**locals())"),
 	SILENT("x = vars()['a']\nif 'r' in locals(): pass\nx = locals().get('a')"),
 	SILENT("x = getattr(args, 'a', None)\nlog = getLogger(__name__)\nprint(__name__)"),

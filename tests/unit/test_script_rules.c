@@ -54,6 +54,23 @@ static const struct row rows[] = {
 	 .line = 3, .says = "cannot tell", .severity = INFO},
 	{"NVF-IMPORTED-BY-NAME", PT "exec(\"FedAvgRecipe(memory_gc_rounds=1)\")\n", .hits = 1,
 	 .line = 2},
+	{"NVF-IMPORTED-BY-NAME",
+	 "from nvflare.x import FedAvg, y\nimport builtins\neval('FedAvg(num_rounds=3)')\n"
+	 "builtins.exec(open('a').read())\nrun = exec\neval(open('a').read())\n"
+	 "eval('FedAvgX(yy)')\nf(exec)\n",
+	 .hits = 5, .line = 8, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CLI-GC-OFF",
+	 "from nv\xef\xac\x82"
+	 "are.app_opt.pt.recipes.fedavg import FedAvgRecipe as R\n"
+	 "R(server_memory_gc_rounds=1, client_memory_gc_rounds=0)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-IMPORTED-BY-NAME",
+	 "from nvflare.x import FedAvg\ns = 'FedAvg(n)'\neval(s)\nm.eval(s)\nm.exec(s)\n",
+	 .hits = 1, .line = 3},
+	{"NVF-IMPORTED-BY-NAME",
+	 "from nvflare.x import FedAvg\ns = 'FedAvg (n)'\neval(s)\ndef exec(a, eval=1):\n"
+	 "  x = eval + 1\nf(exec=1)\n",
+	 .hits = 0},
 	{"NVF-IMPORTED-BY-NAME", PT "m.eval('nvflare')\nmodel.eval()\neval('1')\n", .hits = 1},
 	{"NVF-PARTS-ELSEWHERE", "import nvflare\nfrom .mine import MyRecipe\nr = MyRecipe(x=1)\n",
 	 .hits = 1, .line = 3, .says = "a recipe that is not NVFlare's", .severity = INFO},

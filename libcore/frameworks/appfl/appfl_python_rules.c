@@ -15,6 +15,20 @@ static const char *const settings[] = {"use_model_chunking", "model_chunk_size",
 /* Words of scripts that take any setting from their command line. */
 static const char *const cli_words[] = {"from_cli", "merge_with_cli", NULL};
 
+/* Of texts that exec() and eval() run. */
+static const char *const code_words[] = {"appfl",
+					 "cfg",
+					 "conf",
+					 "use_model_chunking",
+					 "model_chunk_size",
+					 "max_message_size",
+					 "optimize_memory",
+					 "use_polling",
+					 NULL};
+
+/* Words of scripts that run such texts. */
+static const char *const run_words[] = {"exec", "eval(", NULL};
+
 /* Parts of the names of what a script reads from YAML, whose entries it may change. */
 static const char *const map_words[] = {"cfg", "conf", NULL};
 
@@ -23,6 +37,7 @@ static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_
 	(void)syntax;
 	return flmem_file_has_word(text, "appfl") && (flmem_file_has_any_word(text, settings) ||
 						      flmem_file_has_any_word(text, cli_words) ||
+						      flmem_file_has_any_word(text, run_words) ||
 						      flmem_file_has_any_word(text, map_words));
 }
 
@@ -188,6 +203,7 @@ static void setting_in_python(struct flmem_check *check)
 	if (dotlist)
 		report_dotlist(check, dotlist);
 	report_open_keys(check);
+	flmem_launch_check_code(check, "appfl", code_words);
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -201,7 +217,8 @@ static const struct flmem_rule_row rows[] = {
 				 "has as a key of a dictionary or in a text of YAML, or sets by a "
 				 "text of OmegaConf.from_dotlist(); OmegaConf.from_cli(); an entry "
 				 "of a configuration (a name with cfg or config) whose key is a "
-				 "variable",
+				 "variable; exec or eval of a text about one, or of what is known "
+				 "only when the script runs",
 			 .message = "cannot tell which value applies: the script changes what was "
 				    "read from YAML; set it there",
 			 .source = "APPFL 1.12.0, agent/server.py and agent/client.py"},

@@ -27,10 +27,17 @@ static bool is_project(const struct flmem_document *document)
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	/* The last of these may get the others from a module without their names. */
-	static const char *const words[] = {
-		"ArrayRecord",	    "ParametersRecord", "run_simulation",
-		"start_simulation", "start_server",	"import_module",
-		"__import__",	    "getattr",		NULL};
+	static const char *const words[] = {"ArrayRecord",
+					    "ParametersRecord",
+					    "run_simulation",
+					    "start_simulation",
+					    "start_server",
+					    "import_module",
+					    "__import__",
+					    "getattr",
+					    "exec",
+					    "eval(",
+					    NULL};
 
 	(void)syntax;
 	return flmem_file_has_word(text, "flwr") && flmem_file_has_any_word(text, words);
@@ -41,16 +48,6 @@ static bool is_python(const struct flmem_document *document)
 	return is_python_likely(document->syntax, &document->text);
 }
 
-/* Whether the text may have such words in letters that Python takes for those of ASCII. */
-static bool is_python_in_letters(enum flmem_syntax syntax, const struct flmem_buf *text)
-{
-	static const char *const bytes[] = {"\xef\xbc", "\xef\xbd", "\xf0\x9d", "\xe2\x84",
-					    "\xef\xac", "\xc5\xbf", NULL};
-
-	return is_python_likely(syntax, text) ||
-	       (flmem_file_has_word(text, "flwr") && flmem_file_has_any_word(text, bytes));
-}
-
 static bool is_flower_call(const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
@@ -59,7 +56,7 @@ static bool is_flower_call(const struct flmem_node *call)
 }
 
 static const struct flmem_input_kind python_file = {
-	.is_likely = is_python_in_letters,
+	.is_likely = is_python_likely,
 	.is_one = is_python,
 	.by_words = true,
 	.parts = "calls",
@@ -212,7 +209,9 @@ static bool is_flower_module(const char *path)
 static void passed_on(struct flmem_check *check)
 {
 	static const char *const lists[] = {"values", "bases"};
+	static const char *const code_words[] = {"flwr", "ArrayRecord", "run_simulation", NULL};
 
+	flmem_launch_check_code(check, "flwr", code_words);
 	report_imports(check, "calls", "importlib.import_module");
 	report_imports(check, "methods", "__import__");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
@@ -306,7 +305,8 @@ static const struct flmem_rule_row rows[] = {
 				      "start_server that Python passes on, stores or inherits "
 				      "from instead of calling it, or a module of them; "
 				      "importlib.import_module or __import__ of a module of "
-				      "Flower, or of a variable",
+				      "Flower, or of a variable; exec or eval of a text about "
+				      "it, or of what is known only when the script runs",
 			 .message = "cannot tell whether it keeps its input, how much its clients "
 				    "reserve or how much memory it needs: the call is elsewhere",
 			 .source = "Flower 1.42.0, app/message/arrayrecord.py and "

@@ -54,6 +54,13 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 /* The line of a notebook that holds an offset of its code, by what was read of that. */
 unsigned flmem_launch_notebook_line(const struct flmem_node *root, size_t at);
 
+/*
+ * Reports exec() and eval() of what may be code about the framework: of a text with one of `words`
+ * or with a name that is imported from `package`, or of what is known only when the script runs.
+ */
+void flmem_launch_check_code(struct flmem_check *check, const char *package,
+			     const char *const *words);
+
 /* A walk over the words of Python (launch_call_texts.c). */
 struct flmem_launch_texts {
 	const struct flmem_rule_input *input;

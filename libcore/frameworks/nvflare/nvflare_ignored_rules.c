@@ -14,7 +14,7 @@
 #include "frameworks/nvflare/nvflare_rules.h"
 
 /* Nothing but that it is ignored is checked, so its root does not matter. */
-const struct flmem_input_kind flmem_nvflare_ignored_file = {.any_root = true};
+static const struct flmem_input_kind ignored_file = {.any_root = true};
 
 char *flmem_nvflare_read_instead(const char *path)
 {
@@ -38,7 +38,7 @@ const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_fi
 {
 	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(file->path);
 
-	return other ? &flmem_nvflare_ignored_file : NULL;
+	return other ? &ignored_file : NULL;
 }
 
 /* The file as a whole: its text is no value of it. A kit has both of its files on purpose. */
@@ -54,11 +54,11 @@ static void config_ignored(struct flmem_check *check)
 		return;
 	whole.place.end = whole.place.start;
 	snprintf(detail, sizeof(detail), "it reads %s", other);
-	flmem_check_report(check, &(struct flmem_remark){
-					  .node = &whole,
-					  .path = flmem_text_basename(check->input->file),
-					  .detail = detail,
-					  .severity = kit ? &info : NULL});
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &whole,
+						  .path = flmem_text_basename(check->input->file),
+						  .detail = detail,
+						  .severity = kit ? &info : NULL});
 }
 
 static const struct flmem_rule_row rows[] = {
@@ -75,9 +75,8 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare ignores this file, as another suffix takes "
 				    "precedence; keep one of both",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {&flmem_nvflare_ignored_file, &flmem_nvflare_server_file,
-			   &flmem_nvflare_client_file, &flmem_nvflare_meta_file,
-			   &flmem_nvflare_resources_file},
+		.inputs = {&ignored_file, &flmem_nvflare_server_file, &flmem_nvflare_client_file,
+			   &flmem_nvflare_meta_file, &flmem_nvflare_resources_file},
 		.check = config_ignored,
 	},
 };

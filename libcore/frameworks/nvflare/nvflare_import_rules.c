@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "frameworks/launch/launch_calls.h"
 
 /* What an import by name returns is not followed. */
 static void report_import(struct flmem_check *check, const struct flmem_node *call)
@@ -128,27 +129,6 @@ static void report_replaced_modules(struct flmem_check *check)
 	}
 }
 
-/* exec("...") and eval("..."), whose texts are not read. */
-static void report_code(struct flmem_check *check, const struct flmem_node *call)
-{
-	const struct flmem_node *code = FLMEM_NODE_DIG(call, "args", "0");
-	const char *text = flmem_node_string(code);
-	bool executes = strcmp(flmem_nvflare_path_text(call), "exec") == 0;
-
-	if (executes && flmem_node_is_kind(code, FLMEM_NODE_EXPRESSION))
-		flmem_check_report(
-			check,
-			&(struct flmem_remark){.node = code,
-					       .path = "exec",
-					       .detail = "the code is known only when the script "
-							 "runs"});
-	if (text &&
-	    (strstr(text, "nvflare") || strstr(text, "Recipe") || strstr(text, "memory_gc_rounds")))
-		flmem_check_report(check,
-				   &(struct flmem_remark){.node = code,
-							  .path = flmem_nvflare_path_text(call)});
-}
-
 /* globals()["Name"], globals().get(name) */
 static void report_globals(struct flmem_check *check, const struct flmem_node *call)
 {
@@ -204,6 +184,9 @@ static void report_yaml_targets(struct flmem_check *check, const struct flmem_no
 		report_yaml_targets(check, n);
 }
 
+/* Of texts that exec() and eval() run. */
+static const char *const code_words[] = {"nvflare", "Recipe", "memory_gc_rounds", NULL};
+
 static void imported_by_name(struct flmem_check *check)
 {
 	const struct flmem_node *n;
@@ -227,9 +210,8 @@ static void imported_by_name(struct flmem_check *check)
 			report_globals(check, n);
 		else if (runs_file(n))
 			report_file(check, n);
-		else if (strcmp(flmem_nvflare_path_text(n), "exec") == 0 ||
-			 strcmp(flmem_nvflare_path_text(n), "eval") == 0)
-			report_code(check, n);
+	if (check->kind == &flmem_nvflare_python_file)
+		flmem_launch_check_code(check, "nvflare", code_words);
 }
 
 static bool target_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -270,8 +252,9 @@ static const struct flmem_rule_row rows[] = {
 				 "NVFlare, or of a variable; the name of a class in a string (for "
 				 "Hydra or pkgutil, for example), also in YAML, there also of a "
 				 "module beside it that is about NVFlare; exec of what is not a "
-				 "literal, exec or eval of a "
-				 "text about it; "
+				 "literal, and exec under another name; eval of what a call or a "
+				 "text with fields makes; exec or eval of a text about it, or of "
+				 "a variable where such a text is in the script; "
 				 "names that are looked up in globals(); a module of NVFlare that "
 				 "is replaced in sys.modules; another file that it runs "
 				 "by runpy or importlib, or a notebook by %run",

@@ -28,7 +28,6 @@ extern const struct flmem_input_kind flmem_nvflare_target_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
-extern const struct flmem_input_kind flmem_nvflare_ignored_file; /* NVFlare reads another */
 
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
