@@ -91,6 +91,11 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 			     FLMEM_SETTINGS_ALLOCATOR_GLIBC) == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--jemalloc-library needs --allocator=jemalloc or auto");
+	if (options->job && opt_choice_index(role_framework_choices, options->framework, 0) != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--job needs --framework=%s: the others have no such "
+				       "variables",
+				       role_framework_choices[0]);
 	if (options->job)
 		rc = read_job(options, &job, err);
 	if (rc)

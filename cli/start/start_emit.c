@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "start/start.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,50 @@ static char **make_aggregate_command(char *const *argv, bool shared)
 	return command;
 }
 
+/* What a name of the other options may be: it is one word of a command. */
+static int check_emit_name(const char *option, const char *name, struct flmem_error *err)
+{
+	if (name && !*name)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s needs a name", option);
+	if (name && strlen(name) > NAME_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s accepts at most %u bytes", option,
+				       (unsigned)NAME_MAX);
+	return 0;
+}
+
+/* Options that this kind would leave out. */
+static int check_emit_unused(const struct start_options *options, char *const *argv,
+			     enum flmem_emit_kind kind, struct flmem_error *err)
+{
+	bool container = kind == FLMEM_EMIT_DOCKER || kind == FLMEM_EMIT_K8S;
+	bool command = options->command || (argv && argv[0]);
+
+	if (options->image && !container)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--image needs --emit=docker or k8s");
+	if (kind == FLMEM_EMIT_SNIPPET &&
+	    (command || options->site || options->org || options->workspace))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--emit=snippet has no command, so it takes neither one nor "
+				       "--site, --org or --workspace");
+	if (command && kind != FLMEM_EMIT_SUB_START && (options->site || options->org))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--site and --org are for the role's own command; write the "
+				       "names into the command behind --");
+	return 0;
+}
+
+static int check_emit_options(const struct start_options *options, char *const *argv,
+			      enum flmem_emit_kind kind, struct flmem_error *err)
+{
+	int rc = check_emit_name("--site", options->site, err);
+
+	if (!rc)
+		rc = check_emit_name("--org", options->org, err);
+	if (!rc)
+		rc = check_emit_name("--image", options->image, err);
+	return rc ? rc : check_emit_unused(options, argv, kind, err);
+}
+
 static int check_command(const struct start_options *options, char *const *argv,
 			 enum flmem_emit_kind kind, struct flmem_error *err)
 {
@@ -78,6 +123,8 @@ int start_emit(const struct start_options *options, char *const *argv, struct fl
 	char *text = NULL, **command = NULL;
 	int rc = role_request(&options->role, &o.settings, err);
 
+	if (!rc)
+		rc = check_emit_options(options, argv, o.kind, err);
 	if (!rc)
 		rc = check_command(options, argv, o.kind, err);
 	if (!rc && options->command) {

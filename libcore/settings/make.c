@@ -17,6 +17,12 @@
 	"no jemalloc library found; install it (apt-get install libjemalloc2, dnf install " \
 	"jemalloc) or name it with --jemalloc-library"
 
+#define TUNABLES "GLIBC_TUNABLES"
+
+#define OTHER_MALLOC                                                         \
+	"it holds another allocator, which serves malloc and does not read " \
+	"MALLOC_ARENA_MAX"
+
 /* The request, as it is compared with the rows. */
 struct circumstances {
 	const struct flmem_settings_request *request;
@@ -104,13 +110,29 @@ static const char *find_job_conflict(const struct circumstances *c,
 }
 
 /* glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable. */
-static bool tunable_wins(const struct circumstances *c, const struct flmem_setting_row *row)
+static const char *find_winning_tunables(const struct circumstances *c,
+					 const struct flmem_setting_row *row)
 {
-	const char *tunables = find_user_value(c->request->environment, "GLIBC_TUNABLES");
+	const char *tunables = find_user_value(c->request->environment, TUNABLES);
 	uint64_t limit;
 
-	return !c->request->force && strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
-	       flmem_glibc_arena_max_find(NULL, tunables, &limit);
+	return strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
+			       flmem_glibc_arena_max_find(NULL, tunables, &limit)
+		       ? tunables
+		       : NULL;
+}
+
+/* The user's LD_PRELOAD where it replaces the malloc that shall be configured; NULL: it does not. */
+static const char *find_other_malloc(const struct circumstances *c,
+				     const struct flmem_setting_row *row)
+{
+	const char *user = find_user_value(c->request->environment, "LD_PRELOAD");
+	FLMEM_AUTO_FREE char *own = NULL;
+
+	if (row->value || !user || c->settings->allocator != FLMEM_ALLOCATOR_GLIBC)
+		return NULL;
+	own = flmem_preload_entry(user, "libjemalloc");
+	return own || flmem_preload_lists_other_allocator(user) ? user : NULL;
 }
 
 /* The user's jemalloc, or the library to be added, when LD_PRELOAD lists it already. */
@@ -181,27 +203,46 @@ static void set_value(const struct circumstances *c, const struct flmem_setting_
 	setting->value = strdup(row->value);
 }
 
+/* Why a row that applies is left out; NULL: it is not. */
+static const char *find_reason_to_omit(const struct circumstances *c,
+				       const struct flmem_setting_row *row)
+{
+	const char *reason = find_gpu_reason(c, row);
+
+	if (!c->request->force && find_winning_tunables(c, row))
+		return "glibc.malloc.arena_max in your GLIBC_TUNABLES takes precedence";
+	return reason ? reason : find_job_conflict(c, row);
+}
+
+/* A value that is forced takes the place of the tunable, which would override it. */
+static void set_tunable_value(const char *tunables, const struct flmem_setting_row *row,
+			      struct flmem_setting *setting)
+{
+	setting->name = TUNABLES;
+	setting->value = flmem_glibc_arena_max_replace(tunables, row->value);
+}
+
 static int add_setting(const struct circumstances *c, const struct flmem_setting_row *row,
 		       struct flmem_error *err)
 {
 	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
 	enum verdict verdict = judge_row(c, row);
+	const char *other = find_other_malloc(c, row), *tunables = find_winning_tunables(c, row);
 	const char *omitted = verdict == ROW_OMITTED ? row->otherwise : NULL;
 
-	if (verdict == ROW_SILENT)
+	if (other)
+		omitted = "your value stays as it is";
+	else if (verdict == ROW_SILENT)
 		return 0;
-	if (!omitted && tunable_wins(c, row))
-		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES takes precedence";
 	if (!omitted)
-		omitted = find_gpu_reason(c, row);
-	if (!omitted)
-		omitted = find_job_conflict(c, row);
+		omitted = find_reason_to_omit(c, row);
 	*setting = (struct flmem_setting){
 		.name = row->name,
 		.origin = FLMEM_SETTING_ROLE,
 		.where = row->where,
 		.reason = row->reason,
 		.source = row->source,
+		.note = other ? OTHER_MALLOC : NULL,
 	};
 	c->settings->count++;
 	if (omitted) {
@@ -209,7 +250,10 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 		setting->reason = omitted;
 		return 0;
 	}
-	set_value(c, row, setting);
+	if (tunables)
+		set_tunable_value(tunables, row, setting);
+	else
+		set_value(c, row, setting);
 	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);
 }
 

@@ -26,6 +26,17 @@ static bool is_arena_limit(const char *value)
 	return flmem_glibc_arena_max_parse(value, &limit);
 }
 
+/* The last one of a list counts. */
+static bool is_decay_finite(const char *value)
+{
+	static const char name[] = "dirty_decay_ms:";
+	bool finite = true;
+
+	for (; (value = strstr(value, name)); value += sizeof(name) - 1)
+		finite = value[sizeof(name) - 1] != '-';
+	return finite;
+}
+
 #define ARENA_ROW                                                                              \
 	.name = "MALLOC_ARENA_MAX", .allocators = GLIBC, .frameworks = ANY_FRAMEWORK,          \
 	.source = FLMEM_SOURCE_NVFLARE_GUIDE, .otherwise = NOT_GLIBC, .valid = is_arena_limit, \
@@ -71,6 +82,9 @@ static const struct flmem_setting_row rows[] = {
 		.frameworks = ANY_FRAMEWORK,
 		.reason = "jemalloc returns freed pages to the kernel after 5 seconds",
 		.source = TEMPLATE,
+		.valid = is_decay_finite,
+		.invalid = "with a negative dirty_decay_ms jemalloc returns no freed memory by "
+			   "itself",
 	},
 };
 

@@ -490,3 +490,20 @@ verify_unit() {
 	flmem start --role client --emit snippet --supervise --workspace .
 	assert_error 2 '--emit cannot be combined with --supervise'
 }
+
+@test "names that no command could hold, and options that a kind leaves out, are refused" {
+	flmem start --role client --emit systemd --site ''
+	assert_error 2 '--site needs a name'
+	flmem start --role client --emit docker --image ''
+	assert_error 2 '--image needs a name'
+	flmem start --role client --emit slurm --site "$(printf '%0300d' 0)"
+	assert_error 2 '--site accepts at most 255 bytes'
+	flmem start --role client --emit systemd --image a/b:1
+	assert_error 2 '--image needs --emit=docker or k8s'
+	flmem start --role client --emit k8s --site a -- python3 x.py
+	assert_error 2 'names into the command'
+	flmem start --role client --emit snippet -- python3 x.py
+	assert_error 2 'snippet has no command'
+	flmem start --role client --emit snippet --workspace /w
+	assert_error 2 'snippet has no command'
+}

@@ -254,4 +254,10 @@ FAULTS = (
     Fault("collects-beside-replaced-threads", PYTHON, "if not g and type(", "if 0 and type(",
           "finalisers of programs that replace threads",
           ("cli.trim_threads/greenlets",)),
+    Fault("env-tunable-kept", "libcore/settings/make.c", "\tif (tunables)\n", "\tif (0)\n",
+          "a forced limit of arenas that a tunable overrides", ("cli.env/override a forced",)),
+    Fault("env-other-malloc", "libcore/settings/make.c", "if (row->value || !user ||", "if (row->value || 1 ||",
+          "another allocator that is preloaded", ("cli.env/override a forced",)),
+    Fault("env-decay-never", "libcore/settings/table.c", "finite = value[sizeof(name) - 1] != '-';", "finite = true;",
+          "a decay time that never passes", ("unit.test_settings",)),
 )

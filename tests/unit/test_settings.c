@@ -143,6 +143,14 @@ static void a_tunable_without_effect_leaves_the_variable(void **state)
 	assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, "2");
 }
 
+static void a_decay_that_never_comes_is_noted(void **state)
+{
+	(void)state;
+	assert_non_null(flmem_setting_problem("MALLOC_CONF", "dirty_decay_ms:9,dirty_decay_ms:-1"));
+	assert_null(flmem_setting_problem("MALLOC_CONF", "dirty_decay_ms:-1,dirty_decay_ms:0"));
+	assert_null(flmem_setting_problem("MALLOC_CONF", "muzzy_decay_ms:-1"));
+}
+
 static void an_interval_that_fails_is_kept_and_noted(void **state)
 {
 	static char *const environment[] = {(char *)"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two", NULL};
@@ -377,6 +385,7 @@ int main(void)
 		cmocka_unit_test(other_roles_have_no_settings),
 		cmocka_unit_test(a_value_that_its_reader_ignores_counts_as_not_set),
 		cmocka_unit_test(a_tunable_without_effect_leaves_the_variable),
+		cmocka_unit_test(a_decay_that_never_comes_is_noted),
 		cmocka_unit_test(an_interval_that_fails_is_kept_and_noted),
 		cmocka_unit_test(a_kept_value_that_does_nothing_is_noted),
 		cmocka_unit_test(an_interval_is_set_only_where_the_job_sets_none),

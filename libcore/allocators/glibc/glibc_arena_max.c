@@ -2,8 +2,11 @@
 #include "allocators/glibc/glibc_arena_max.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "allocators/glibc/glibc_tunables.h"
+#include "base/text/buf.h"
+#include "base/text/text.h"
 
 #define TUNABLE "glibc.malloc.arena_max="
 
@@ -33,4 +36,19 @@ bool flmem_glibc_arena_max_find(const char *variable, const char *tunables, uint
 	if (found)
 		*ret_limit = limit;
 	return found;
+}
+
+char *flmem_glibc_arena_max_replace(const char *tunables, const char *limit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	for (size_t length; *tunables; tunables += length + (tunables[length] == ':')) {
+		length = strcspn(tunables, ":");
+		if (flmem_text_starts(tunables, TUNABLE))
+			continue;
+		flmem_buf_append(&text, tunables, length);
+		flmem_buf_putc(&text, ':');
+	}
+	flmem_buf_printf(&text, TUNABLE "%s", limit);
+	return flmem_buf_take(&text);
 }

@@ -20,6 +20,9 @@ bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit);
  */
 bool flmem_glibc_arena_max_find(const char *variable, const char *tunables, uint64_t *ret_limit);
 
+/* The tunables with this limit in place of theirs, to be freed; NULL: out of memory. */
+char *flmem_glibc_arena_max_replace(const char *tunables, const char *limit);
+
 /* True when GLIBC_TUNABLES has an entry for the limit, valid or not. */
 bool flmem_glibc_arena_max_tuned(const char *tunables);
 
