@@ -117,7 +117,7 @@ static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *
 		return read_round_number(c, &mark->number) &&
 		       (!m->after || read_marker_text(c, m->after));
 	case FLMEM_ROUND_CLIENT:
-		return read_client(c, mark);
+		return read_client(c, mark) && (!m->after || read_marker_text(c, m->after));
 	case FLMEM_ROUND_CLIENT_CHUNK:
 		return read_round_number(c, &mark->number) && read_marker_text(c, "/") &&
 		       read_round_number(c, &chunks) && read_marker_text(c, m->after) &&

@@ -122,7 +122,7 @@ static const char *find_winning_tunables(const struct circumstances *c,
 		       : NULL;
 }
 
-/* The user's LD_PRELOAD where it replaces the malloc that shall be configured; NULL: it does not. */
+/* The user's LD_PRELOAD where it replaces the malloc that is configured; NULL: it does not. */
 static const char *find_other_malloc(const struct circumstances *c,
 				     const struct flmem_setting_row *row)
 {

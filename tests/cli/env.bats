@@ -535,17 +535,15 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 	assert_status 0
 	assert_output "export GLIBC_TUNABLES='glibc.malloc.tcache_count=0:glibc.malloc.arena_max=2'$"
 	refute_output 'MALLOC_ARENA_MAX'
-	flmem start --role client --no-gpu --force -- sh -c 'echo "$GLIBC_TUNABLES"'
+	flmem start --role client --no-gpu --force -- printenv GLIBC_TUNABLES
 	assert_output '^glibc.malloc.tcache_count=0:glibc.malloc.arena_max=2$'
 	unset GLIBC_TUNABLES
-	export LD_PRELOAD=/nonexistent/libtcmalloc_minimal.so.4
-	flmem env --role client --no-gpu --explain
+	LD_PRELOAD=/nonexistent/libtcmalloc_minimal.so.4 flmem env --role client --no-gpu --explain
 	assert_status 0
 	assert_output 'export MALLOC_ARENA_MAX=2'
 	assert_output '# LD_PRELOAD is left out: your value stays as it is; but it holds another'
 	refute_output 'export LD_PRELOAD'
 	assert_stderr 'your value of LD_PRELOAD is kept: it holds another allocator, which serves'
-	unset LD_PRELOAD
 	flmem env --role client --framework appfl --job "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned"
 	assert_error 2 '--job needs --framework=nvflare'
 }

@@ -260,4 +260,6 @@ FAULTS = (
           "another allocator that is preloaded", ("cli.env/override a forced",)),
     Fault("env-decay-never", "libcore/settings/table.c", "finite = value[sizeof(name) - 1] != '-';", "finite = true;",
           "a decay time that never passes", ("unit.test_settings",)),
+    Fault("rounds-mpi-unmarked", "libcore/frameworks/rounds.c", "(!m->after || read_marker_text(c, m->after));\n\tcase FLMEM_ROUND_CLIENT_CHUNK",
+          "!m->after;\n\tcase FLMEM_ROUND_CLIENT_CHUNK", "rounds of servers under MPI", ("unit.test_rounds",)),
 )

@@ -225,6 +225,41 @@ static void appfl_server_goes_by_the_first_client(void **state)
 			    "+0-0+1-1");
 }
 
+/* comm/mpi, comm/ray and comm/globus_compute of 1.12, and agent/ of the batched clients. */
+static void appfl_servers_of_other_communicators(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN(APPFL "Received UpdateGlobalModel request from Client1 [MPI rank 1]",
+		       APPFL "Received UpdateGlobalModel request from Client2 [MPI rank 2]",
+		       APPFL "Received UpdateGlobalModel request from Client1 [MPI rank 1]"),
+		"+0-0+1");
+	assert_string_equal(
+		LISTEN(APPFL "Received UpdateGlobalModel request from batched clients: ['Client1', "
+			     "'Client2'] [MPI rank 1]",
+		       APPFL "Received UpdateGlobalModel request from batched clients: ['Client3', "
+			     "'Client4'] [MPI rank 2]",
+		       APPFL "Received UpdateGlobalModel request from batched clients: ['Client1', "
+			     "'Client2'] [MPI rank 1]"),
+		"+0-0+1");
+	assert_string_equal(LISTEN(APPFL "Task 'train' is assigned to Client1.",
+				   APPFL "Received results of task 'train' from Client1.",
+				   APPFL "Received results of task 'train' from Client2.",
+				   APPFL "Received results of task 'train' from Client1."),
+			    "+0-0+1");
+}
+
+/* edge/controllers/sage.py and app_opt/feature_election/controller.py of 2.9. */
+static void nvflare_controllers_with_other_texts(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN("0INFO - Round 3 started.", "0INFO - Round 3 finished in 12.5 seconds"),
+		"+3-3");
+	assert_string_equal(LISTEN("0INFO - --- FL Round 1/5 ---", "0INFO - --- FL Round 2/5 ---"),
+			    "+1-1+2");
+}
+
 static void appfl_server_counts_chunks_once(void **state)
 {
 	(void)state;
@@ -336,6 +371,8 @@ int main(void)
 		cmocka_unit_test(swarm_and_cyclic),
 		cmocka_unit_test(flower),
 		cmocka_unit_test(appfl_server_goes_by_the_first_client),
+		cmocka_unit_test(appfl_servers_of_other_communicators),
+		cmocka_unit_test(nvflare_controllers_with_other_texts),
 		cmocka_unit_test(appfl_server_counts_chunks_once),
 		cmocka_unit_test(appfl_client_tables),
 		cmocka_unit_test(several_logs_tell_of_the_same_rounds),

@@ -183,13 +183,16 @@ static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_id
 }
 
 /*
- * comm/grpc/grpc_server_communicator.py and algorithm/trainer/vanilla_trainer.py of release 1.12.
- * The server does not log round numbers, so a round lasts until its first client sends again;
- * clients write a table row for each round, or each epoch of it. MPI runs and other trainers log no
- * such text.
+ * comm/grpc/grpc_server_communicator.py, the communicators of comm/mpi, ray and globus_compute
+ * (whose tasks have the name that the scripts give them), and algorithm/trainer/vanilla_trainer.py
+ * of release 1.12. The server does not log round numbers, so a round lasts until its first client
+ * sends again; clients write a table row for each round, or each epoch of it. Other trainers log no such text.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
+	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from batched clients: ", NULL},
+	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from ", " [MPI rank "},
+	{FLMEM_ROUND_CLIENT, "Received results of task 'train' from ", NULL},
 	{FLMEM_ROUND_CLIENT_CHUNK, "processing chunk [", "] from client "},
 	{FLMEM_ROUND_TABLE_ROW, "appfl: ", NULL},
 	{FLMEM_ROUND_ALL_FINISHED, "Terminating the server", NULL},

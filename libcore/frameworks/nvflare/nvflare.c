@@ -181,7 +181,8 @@ static bool recognise_nvflare(const struct flmem_subject *subject, struct flmem_
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_STARTED, "Round ", " started."},
-	{FLMEM_ROUND_FINISHED, "Round ", " finished."},
+	{FLMEM_ROUND_FINISHED, "Round ", " finished"}, /* sage: "in SECONDS seconds" */
+	{FLMEM_ROUND_STARTED, "--- FL Round ", "/"},
 	{FLMEM_ROUND_STARTED, "Starting new round ", " on clients"},
 	{FLMEM_ROUND_STARTED, "started training round ", NULL},
 	{FLMEM_ROUND_FINISHED, "finished training round ", NULL},
