@@ -190,12 +190,30 @@ static int report_targets(const struct cmd *cmd, const struct detect_options *op
 	return printed ? flmem_code_exit_status(rc) : fail_report_nomem(cmd);
 }
 
+/* Whoever gives an option that would do nothing has left out another one. */
+static int check_detect_options(const struct detect_options *o, struct flmem_error *err)
+{
+	bool targets = targets_given(&o->targets);
+
+	if ((o->timeout_us || o->assume_seccomp) && !o->ask_runtime)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--timeout and --assume-seccomp need --ask-runtime");
+	if (o->budget_us && o->no_heap)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--budget and --no-heap exclude each other");
+	if (!targets && (o->ask_runtime || o->no_heap || o->budget_us))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--ask-runtime, --no-heap and --budget are about targets; "
+				       "add --pid, --name, --tree or --all");
+	return 0;
+}
+
 static int run_detect(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct detect_options *o = options;
 	struct flmem_error err = {0};
 
-	if (cmd_no_arguments(cmd, rest, &err))
+	if (cmd_no_arguments(cmd, rest, &err) || check_detect_options(o, &err))
 		return cmd_fail(cmd, o->json, &err);
 	if (!targets_given(&o->targets) && !o->targets.role && !o->targets.min_rss_bytes)
 		return report_host(cmd, o->json);

@@ -24,9 +24,9 @@ enum flmem_round_kind {
 	FLMEM_ROUND_ALL_FINISHED,  /* `before`: the last round has ended */
 	FLMEM_ROUND_COUNTED_START, /* `before`: a round starts, without its number */
 	FLMEM_ROUND_COUNTED_END,   /* `before`: the round has ended */
-	FLMEM_ROUND_CLIENT, /* `before` CLIENT `after`: one starts when the same client sends again */
-	FLMEM_ROUND_CLIENT_CHUNK, /* `before` CHUNK/CHUNKS `after` CLIENT: the same, in chunks */
-	FLMEM_ROUND_TABLE_ROW,	  /* `before` ... "]: ", number in ten columns: a round's results */
+	FLMEM_ROUND_CLIENT,	   /* `before` CLIENT `after`: one starts when it sends again */
+	FLMEM_ROUND_CLIENT_CHUNK,  /* `before` CHUNK/CHUNKS `after` CLIENT: the same, in chunks */
+	FLMEM_ROUND_TABLE_ROW, /* `before` ... "]: ", number in ten columns: a round's results */
 };
 
 /* A table of markers ends in a row without `before`. */

@@ -135,6 +135,17 @@ every_help() {
 	assert_status 0
 }
 
+@test "options of detect that would do nothing are refused" {
+	flmem detect --ask-runtime
+	assert_error 2 'about targets; add --pid'
+	flmem detect --pid $$ --timeout 1s
+	assert_error 2 'need --ask-runtime'
+	flmem detect --pid $$ --assume-seccomp
+	assert_error 2 'need --ask-runtime'
+	flmem detect --pid $$ --no-heap --budget 1s
+	assert_error 2 'exclude each other'
+}
+
 @test "a selection given twice is refused, and not replaced" {
 	flmem detect --tree 1 --tree "$$"
 	assert_error 2 '--tree accepts one value, and two were given'

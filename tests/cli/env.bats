@@ -530,14 +530,13 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 }
 
 @test "what would override a forced value, or has another malloc, is replaced or reported" {
-	export GLIBC_TUNABLES=glibc.malloc.arena_max=7:glibc.malloc.tcache_count=0:glibc.malloc.arena_max=9
-	flmem env --role client --no-gpu --force
+	local tunables=glibc.malloc.arena_max=7:glibc.malloc.tcache_count=0:glibc.malloc.arena_max=9
+	GLIBC_TUNABLES=$tunables flmem env --role client --no-gpu --force
 	assert_status 0
 	assert_output "export GLIBC_TUNABLES='glibc.malloc.tcache_count=0:glibc.malloc.arena_max=2'$"
 	refute_output 'MALLOC_ARENA_MAX'
-	flmem start --role client --no-gpu --force -- printenv GLIBC_TUNABLES
+	GLIBC_TUNABLES=$tunables flmem start --role client --no-gpu --force -- printenv GLIBC_TUNABLES
 	assert_output '^glibc.malloc.tcache_count=0:glibc.malloc.arena_max=2$'
-	unset GLIBC_TUNABLES
 	LD_PRELOAD=/nonexistent/libtcmalloc_minimal.so.4 flmem env --role client --no-gpu --explain
 	assert_status 0
 	assert_output 'export MALLOC_ARENA_MAX=2'

@@ -186,7 +186,8 @@ static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_id
  * comm/grpc/grpc_server_communicator.py, the communicators of comm/mpi, ray and globus_compute
  * (whose tasks have the name that the scripts give them), and algorithm/trainer/vanilla_trainer.py
  * of release 1.12. The server does not log round numbers, so a round lasts until its first client
- * sends again; clients write a table row for each round, or each epoch of it. Other trainers log no such text.
+ * sends again; clients write a table row for each round, or each epoch of it. Other trainers log
+ * no such text.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
