@@ -76,12 +76,12 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 			err, FLMEM_EUSAGE, 0,
 			"--auto trims live processes and cannot be combined with --replay");
 	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
-	    o->listen || o->wait || o->exact_peaks)
+	    o->listen || o->wait || o->exact_peaks || o->interval_us)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"--replay cannot be combined with --record, --log, --listen, "
-			"--round-regex, --rounds, --exact-peaks, --wait or --duration, which need "
-			"a live watch");
+			"--round-regex, --rounds, --exact-peaks, --wait, --interval or --duration, "
+			"which need a live watch");
 	return 0;
 }
 
@@ -269,15 +269,26 @@ static void warn_undecided(const struct flmem_watch_summary *summary)
 				summary->results[i].undecided);
 }
 
+/* What a damaged recording has lost may have been above the limit of memory. */
+static bool is_above_undecided(const struct watch_options *o,
+			       const struct flmem_watch_summary *summary)
+{
+	if (!o->fail_above_bytes || !summary->record_skipped_bytes)
+		return false;
+	fprintf(stderr, "flmem watch: --fail-above: undecided, as what is damaged may have been "
+			"above the limit\n");
+	return true;
+}
+
 /* A limit that was passed counts first: it was, whatever else is missing. */
-static int result_of(const struct flmem_watch_summary *summary)
+static int result_of(const struct watch_options *o, const struct flmem_watch_summary *summary)
 {
 	if (summary->limit_passed)
 		return FLMEM_EFINDINGS;
 	if (summary->record_lost)
 		return FLMEM_EFAILED;
 	if (!summary->limit_undecided)
-		return 0;
+		return is_above_undecided(o, summary) ? FLMEM_EUNDECIDED : 0;
 	warn_undecided(summary);
 	return FLMEM_EUNDECIDED;
 }
@@ -292,7 +303,7 @@ static int watch_processes(const struct cmd *cmd, struct watch_options *o,
 	if (cmd_no_arguments(cmd, rest, &err) || make_watch_options(o, &session.watch, &err))
 		return cmd_fail(cmd, o->json, &err);
 	rc = watch_and_report(o, &session, &err);
-	result = rc ? 0 : result_of(&session.summary);
+	result = rc ? 0 : result_of(o, &session.summary);
 	end_session(&session);
 	if (rc)
 		return cmd_fail(cmd, o->json, &err);

@@ -118,3 +118,17 @@ threading.Event().wait()'
 	flmem watch --replay -
 	assert_error 2 "'-' is not one"
 }
+
+@test "a limit is undecided where the recording is damaged, unless it was passed" {
+	local rec=$BATS_TEST_TMPDIR/damaged.rec whole=$FLMEM_TESTS/recordings/leak50-glibc-1.rec
+	{ cat "$whole" && head -c 60 "$whole"; } >"$rec"
+	flmem watch --replay "$rec" --quiet --fail-above 1GiB
+	assert_status 9
+	assert_stderr 'fail-above: undecided, as what is damaged may have been above'
+	flmem watch --replay "$rec" --quiet --fail-above 1MiB
+	assert_status 1
+	flmem watch --replay "$rec" --quiet
+	assert_status 0
+	flmem watch --replay "$rec" --interval 2s
+	assert_error 2 'cannot be combined with .*--interval'
+}
