@@ -245,7 +245,7 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	refute_output 'export'
 	assert_output 'MALLOC_ARENA_MAX is left out: .*GLIBC_TUNABLES'
 	flmem env --role server --force
-	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+	[ "$output" = "export GLIBC_TUNABLES='glibc.malloc.arena_max=4'" ]
 }
 
 # bats test_tags=unsanitised
