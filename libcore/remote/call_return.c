@@ -3,6 +3,8 @@
 
 #ifndef __aarch64__
 
+#include "remote/seccomp/filtered_return.h"
+
 int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back)
 {
 	return flmem_arch_restore(tracee->tid, back->own);
@@ -10,7 +12,11 @@ int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_ca
 
 void flmem_call_return_release(struct flmem_tracee *tracee)
 {
+#ifdef __x86_64__
+	flmem_filtered_return(tracee);
+#else
 	(void)tracee;
+#endif
 }
 
 #else

@@ -36,7 +36,7 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 		return -ESRCH;
 	if (!flmem_interrupts_may_hold())
 		return -EAGAIN;
-	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD) < 0)
+	if (send_request(PTRACE_SEIZE, tid, FLMEM_TRACEE_OPTIONS) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
 	/* It may have waited for an exec, for longer than anybody waits for this thread. */

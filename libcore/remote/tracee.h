@@ -45,6 +45,9 @@ struct flmem_tracee {
 	struct flmem_task_wait wait; /* before the interrupt, if it is `filtered` */
 };
 
+/* What each thread is traced with. */
+#define FLMEM_TRACEE_OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)
+
 /* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 

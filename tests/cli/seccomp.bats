@@ -357,6 +357,34 @@ while True:
 	grep -q '^result 1$' "$VICTIM_LOG" || fail "the call was made again: $(cat "$VICTIM_LOG")"
 }
 
+# kept_waiting HOW TEXT: whatever flmem does with the thread, its wait goes on.
+kept_waiting() {
+	start_victim /bin/sh -c "exec '$FLMEM_VICTIMS/safe_refiltered' '$1' <>'$INPUT'"
+	flmem trim --pid "$VICTIM" --timeout 200ms
+	assert_victim_unharmed
+	assert_error 5 "$2"
+	flmem trim --pid "$VICTIM" --timeout 200ms --dry-run
+	assert_victim_unharmed
+	[ "$(rounds)" -eq 0 ] || fail "its wait has ended"
+	printf . >"$INPUT"
+	wait_until 30 has_rounds 0
+	[ "$(od -An -tu8 -j8 -N8 "$VICTIM_STATUS")" -eq 0 ] || fail "$(tail -c +25 "$VICTIM_STATUS" | tr -d '\0')"
+	stop_victims
+	head -c 4096 /dev/zero >"$VICTIM_STATUS"
+}
+
+@test "a call that is not allowed any more goes on" {
+	requires victim:safe_refiltered
+	mkfifo "$INPUT"
+	head -c 4096 /dev/zero >"$VICTIM_STATUS"
+	kept_waiting kill "would kill the process for read"
+	kept_waiting error "would return an error for read"
+	kept_waiting trace "would hand the thread to a tracer for read"
+	kept_waiting gone "would make the thread wait for another process for read"
+	kept_waiting silent "would make the thread wait for another process for read"
+	kept_waiting sleep "would kill the process for restart_syscall"
+}
+
 @test "--assume-seccomp goes with --auto and --ask-runtime" {
 	flmem watch --pid 1 --assume-seccomp
 	assert_error 2 '--assume-seccomp'

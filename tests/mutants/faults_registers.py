@@ -144,7 +144,7 @@ FAULTS = (
     Fault("reports-only", TRACEE, "return read_stop(tid, ret_status);", "return 0;",
           "seeing a stop whose report another thread of the caller took",
           ("unit.test_tracee",), slow=True),
-    Fault("exec-not-reported", TRACEE, "tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)",
+    Fault("exec-not-reported", TRACEE, "tid, FLMEM_TRACEE_OPTIONS)",
           "tid, PTRACE_O_TRACESYSGOOD)",
           "noticing that the thread executes another program",
           ("unit.test_tracee",), slow=True),

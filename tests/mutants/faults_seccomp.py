@@ -8,6 +8,8 @@ BORROW = "libcore/remote/borrow.c"
 CANDIDATES = "libcore/remote/checks/candidates.c"
 DRY = ("unit.test_seccomp_dry",)
 TESTS = ("unit.test_seccomp",)
+RETURN = "libcore/remote/seccomp/filtered_return.c"
+RETURNS = ("unit.test_filtered_return",)
 
 FAULTS = (
     Fault("supervised-calls", CANDIDATES,
@@ -91,4 +93,14 @@ FAULTS = (
           "*ret_no = !(a_most & b_most);",
           "bits that are not known, in a test of bits",
           TESTS),
+    Fault("filtered-return-left-out", "libcore/remote/call_return.c",
+          "\tflmem_filtered_return(tracee);", "\t(void)tracee;",
+          "going back into a call that the filters do not allow any more",
+          ("unit.test_filtered_return", "cli.seccomp/not allowed any more")),
+    Fault("filtered-return-to-other-calls", RETURN,
+          "if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
+          "if (ptrace(may_sleep ? PTRACE_CONT : PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
+          "the filters deciding about the next call again", RETURNS),
+    Fault("filtered-return-restart", RETURN, "\t\tret_call->number = SYS_restart_syscall;", "\t\t;",
+          "a sleep that goes on by another call", RETURNS),
 )

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_SECCOMP_FILTERED_RETURN_H
+#define FLMEM_REMOTE_SECCOMP_FILTERED_RETURN_H
+
+/*
+ * A thread that was stopped in a system call makes it again when it is released, and its filters
+ * decide again. The call was allowed when the thread made it, but may not be any more: another
+ * thread has set a filter for all since (SECCOMP_FILTER_FLAG_TSYNC), or a process that is asked
+ * about each call (SECCOMP_RET_USER_NOTIF) has let it pass, and has ended or does not answer now.
+ * Filters can be read of stopped threads only. So such a thread enters that one call with its
+ * filters suspended (PTRACE_O_SUSPEND_SECCOMP, for which the kernel asks the same rights as for
+ * reading them), and is left to the end of the calling thread once it sleeps there.
+ *
+ * On x86-64 only.
+ */
+
+#include "remote/tracee.h"
+
+/*
+ * For a stopped thread that is about to be detached. Afterwards it is still stopped, or runs on
+ * (tracee->runs_on), or has ended.
+ */
+void flmem_filtered_return(struct flmem_tracee *tracee);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that is released in a call which its filters do not allow any more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/portable.h"
+#include "proc/status.h"
+#include "remote/tracee.h"
+
+#define STOP_US 1000000U
+
+/* What the thread of the child reports, through memory that it shares with the test. */
+static struct report {
+	_Atomic pid_t tid;
+	atomic_bool filtered, done;
+	long result, error, next_error;
+} * report;
+static int ends[2];
+static bool sleeps;
+
+/* Makes a call fail, or kills for it, in all threads. */
+static void set_filter(uint32_t action, int number)
+{
+	struct sock_filter rows[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(rows) / sizeof(*rows), rows};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		_exit(1);
+}
+
+static void *wait_in_call(void *unused)
+{
+	struct timespec time = {.tv_nsec = 600000000};
+	char byte;
+
+	report->tid = flmem_thread_id();
+	report->result = sleeps ? syscall(SYS_nanosleep, &time, NULL) : read(ends[0], &byte, 1);
+	report->error = errno;
+	report->next_error = syscall(SYS_getppid) < 0 ? errno : 0;
+	report->done = true;
+	return unused;
+}
+
+static bool is_asleep(pid_t tid, bool traced)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(tid, &status) == 0 && status.state == 'S' &&
+	       (traced || !status.tracer.value);
+}
+
+static void run_child(void)
+{
+	pthread_t thread;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pthread_create(&thread, NULL, wait_in_call, NULL))
+		_exit(1);
+	while (!report->tid || !is_asleep(report->tid, true))
+		flmem_clock_sleep_us(1000);
+	set_filter(SECCOMP_RET_ERRNO | EPERM, SYS_getppid);
+	set_filter(SECCOMP_RET_KILL_PROCESS, sleeps ? SYS_restart_syscall : SYS_read);
+	report->filtered = true;
+	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+/* Stops the thread and releases it; its end releases one that was left running. */
+static void *disturb(void *gives)
+{
+	struct flmem_tracee tracee = {0};
+
+	if (flmem_tracee_seize(&tracee, report->tid, report->tid) ||
+	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED ||
+	    (gives && write(ends[1], ".", 1) != 1))
+		return NULL;
+	flmem_tracee_release(&tracee);
+	return report;
+}
+
+static void disturb_call(bool gives)
+{
+	void *done = NULL;
+	pthread_t thread;
+	pid_t child;
+	int status;
+
+	*report = (struct report){0};
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (child == 0)
+		run_child();
+	while (!report->filtered && waitpid(child, NULL, WNOHANG) == 0)
+		flmem_clock_sleep_us(1000);
+	assert_int_equal(pthread_create(&thread, NULL, disturb, gives ? ends : NULL), 0);
+	pthread_join(thread, &done);
+	assert_non_null(done);
+	if (!gives) {
+		flmem_clock_sleep_us(20000);
+		assert_true(is_asleep(report->tid, false));
+		assert_int_equal(write(ends[1], ".", 1), 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(ends[0]);
+	close(ends[1]);
+	assert_true(report->done);
+	assert_int_equal(report->result, sleeps ? 0 : 1);
+	assert_int_equal(report->next_error, EPERM); /* it has its filters again */
+}
+
+static void require_filters_shown(void)
+{
+#ifndef __x86_64__
+	print_message("SKIP: only on x86-64 a call is entered without its filters\n");
+	skip();
+#endif
+	if (geteuid() != 0 || prctl(PR_GET_SECCOMP) != 0) {
+		print_message("SKIP: only root without a filter of its own is shown filters\n");
+		skip();
+	}
+}
+
+static void one_that_waits_goes_on_waiting(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	disturb_call(false);
+}
+
+static void one_that_returns_at_once_has_its_filters_again(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	disturb_call(true);
+}
+
+static void one_that_sleeps_goes_on_with_the_rest(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	sleeps = true;
+	disturb_call(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_that_waits_goes_on_waiting),
+		cmocka_unit_test(one_that_returns_at_once_has_its_filters_again),
+		cmocka_unit_test(one_that_sleeps_goes_on_with_the_rest),
+	};
+
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	return report == MAP_FAILED
+		       ? 1
+		       : cmocka_run_group_tests_name("filtered_return", tests, NULL, NULL);
+}
