@@ -55,8 +55,15 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 
 static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
 {
-	static const char *const kinds[] = {"mnt",  "net", "ipc",    "uts",
-					    "user", "pid", "cgroup", "pid_for_children"};
+	static const char *const kinds[] = {"mnt",
+					    "net",
+					    "ipc",
+					    "uts",
+					    "user",
+					    "pid",
+					    "cgroup",
+					    "pid_for_children",
+					    "time_for_children"};
 	char name[48], one[LINK_MAX], other[LINK_MAX];
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++) {

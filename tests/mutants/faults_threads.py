@@ -222,6 +222,8 @@ FAULTS = (
     Fault("own-namespaces", CONTEXT, "if (mine != theirs || (!mine && strcmp(one, other) != 0))",
           "if (mine != theirs)",
           "noticing namespaces of a thread's own", CONTEXTS),
+    Fault("own-clocks-of-children", CONTEXT, ',\n\t\t\t\t\t    "time_for_children"};', '};',
+          "noticing other clocks of the processes that a thread starts", CONTEXTS),
     Fault("own-class", CONTEXT, "if (sched_getscheduler(one) != sched_getscheduler(other))",
           "if (0)",
           "noticing a scheduling class of a thread's own", CONTEXTS),

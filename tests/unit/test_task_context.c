@@ -111,6 +111,11 @@ static int change_namespace_of_children(void)
 	return unshare(CLONE_NEWPID);
 }
 
+static int change_clocks_of_children(void)
+{
+	return unshare(0x80 /* CLONE_NEWTIME */);
+}
+
 static int change_class(void)
 {
 	const struct sched_param none = {0};
@@ -155,6 +160,7 @@ static const struct row rows[] = {
 	{"host name", change_host_name, NAMESPACES},
 	{"System V IPC", change_ipc, NAMESPACES},
 	{"PIDs of children", change_namespace_of_children, NAMESPACES},
+	{"clocks of children", change_clocks_of_children, NAMESPACES},
 	{"scheduling class", change_class, SCHEDULING},
 	{"processors", change_processors, SCHEDULING},
 };
