@@ -101,7 +101,7 @@ static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
 
 	for (;;) {
 		kill_if_late(child);
-		got = flmem_tracee_status(child->pid, ret_status);
+		got = flmem_tracee_child_status(child->pid, ret_status);
 		if (got)
 			break;
 		flmem_clock_sleep_us(POLL_US);
@@ -360,7 +360,7 @@ static void reap_child(pid_t pid)
 {
 	int status, got;
 
-	while ((got = flmem_tracee_status(pid, &status)) >= 0) {
+	while ((got = flmem_tracee_child_status(pid, &status)) >= 0) {
 		if (got && !WIFSTOPPED(status))
 			return;
 		if (got)

@@ -120,7 +120,23 @@ static bool is_delivery(const siginfo_t *info)
 	       info->si_status != SYSCALL_STOP;
 }
 
-int flmem_tracee_status(pid_t tid, int *ret_status)
+static bool reports_end(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+	       info->si_code == CLD_DUMPED;
+}
+
+/* What the program that this library is part of waits for, as it has started that process. */
+static bool is_own_child(pid_t tid)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(tid, &status) == 0 &&
+	       flmem_u64_or(status.parent, 0) == (uint64_t)getpid() &&
+	       flmem_u64_or(status.tgid, 0) == (uint64_t)tid;
+}
+
+static int take_status(pid_t tid, bool takes_child, int *ret_status)
 {
 	siginfo_t info;
 	int rc = peek_report(tid, WEXITED | WSTOPPED, &info);
@@ -130,6 +146,8 @@ int flmem_tracee_status(pid_t tid, int *ret_status)
 		*ret_status = info.si_status << 8 | 0x7f;
 		return 1;
 	}
+	if (!rc && info.si_pid && reports_end(&info) && !takes_child && is_own_child(tid))
+		return -ECHILD;
 	if (rc || info.si_pid)
 		got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
 	if (got == tid)
@@ -137,6 +155,16 @@ int flmem_tracee_status(pid_t tid, int *ret_status)
 	if (got == 0 || errno == EINTR)
 		return read_stop(tid, ret_status);
 	return -errno;
+}
+
+int flmem_tracee_status(pid_t tid, int *ret_status)
+{
+	return take_status(tid, false, ret_status);
+}
+
+int flmem_tracee_child_status(pid_t pid, int *ret_status)
+{
+	return take_status(pid, true, ret_status);
 }
 
 static void take_stop(pid_t tid)

@@ -54,9 +54,13 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 /*
  * Returns without waiting what waitpid() would report of a thread that the calling thread traces: 1
  * and the status, 0: no report, or a negative errno: it has exited. A stop is found even if another
- * thread of this process, which waits for any child, has received the report.
+ * thread of this process, which waits for any child, has received the report. The end of a process
+ * that this one has started is left to whoever waits for it.
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
+
+/* The same for a child that flmem has started, whose end is not left to anybody else. */
+int flmem_tracee_child_status(pid_t pid, int *ret_status);
 
 /* Interrupts it and waits at most timeout_us until it has stopped. */
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us);

@@ -270,6 +270,16 @@ static void another_program_is_told(void **state)
 	expect_free('S');
 }
 
+/* The program that flmem's library is part of may have started the process that it trims. */
+static void expect_killed(void)
+{
+	siginfo_t end = {0};
+
+	assert_int_equal(waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT), 0);
+	assert_int_equal(end.si_code, CLD_KILLED);
+	assert_int_equal(end.si_status, SIGKILL);
+}
+
 static void a_thread_that_has_ended_is_told(void **state)
 {
 	struct flmem_tracee tracee = {0};
@@ -282,6 +292,20 @@ static void a_thread_that_has_ended_is_told(void **state)
 	assert_int_equal(event, FLMEM_TRACEE_GONE);
 	assert_int_equal(tracee.tid, 0);
 	flmem_tracee_release(&tracee);
+	expect_killed();
+}
+
+static void the_end_of_a_child_is_left_to_its_parent(void **state)
+{
+	struct flmem_tracee tracee = {0};
+
+	(void)state;
+	seize(&tracee);
+	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_STOPPED);
+	kill(child, SIGKILL);
+	flmem_tracee_release(&tracee);
+	assert_int_equal(tracee.tid, 0);
+	expect_killed();
 }
 
 int main(void)
@@ -302,6 +326,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_program_is_told, start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_told, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(the_end_of_a_child_is_left_to_its_parent,
+						start_child, end_child),
 	};
 
 	return cmocka_run_group_tests_name("tracee", tests, NULL, NULL);
