@@ -141,8 +141,8 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 
 /*
  * The kernel continues a wait with a relative timeout through restart_syscall. After this call it
- * starts the wait again instead when the thread is released. Negative errno on failure; -ENOTSUP
- * where only its release can do that (struct flmem_tracee).
+ * starts the wait again instead when the thread is released. Negative errno on failure. Only on
+ * x86-64; elsewhere its release does that (struct flmem_tracee).
  */
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
 

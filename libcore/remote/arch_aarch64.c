@@ -259,17 +259,6 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 	return 0;
 }
 
-/*
- * The kernel keeps to itself which of the results the call had, and changes the number of the call
- * only after the stop: it can be changed back at the entry of the call
- * (remote/call_return_aarch64.c).
- */
-int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
-{
-	(void)tid, (void)state;
-	return -ENOTSUP;
-}
-
 void flmem_arch_finish_call(struct flmem_thread_state *state)
 {
 	if (state->at_svc)

@@ -88,12 +88,6 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 	return -ENOSYS;
 }
 
-int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
-{
-	(void)tid, (void)state;
-	return -ENOSYS;
-}
-
 void flmem_arch_finish_call(struct flmem_thread_state *state)
 {
 	(void)state;

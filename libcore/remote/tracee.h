@@ -35,7 +35,7 @@ struct flmem_tracee {
 	 * to it since: if its call has ended with EINTR, then by its stop.
 	 */
 	bool undisturbed;
-	bool filtered; /* its filters may not allow restart_syscall: flmem_arch_repeat_call() */
+	bool filtered; /* its filters may not allow restart_syscall: remote/call_return_aarch64.c */
 	/*
 	 * It is not stopped, and its release leaves it to the end of the calling thread, which must
 	 * be immediate: a stop, or detaching it, ends some calls with EINTR.

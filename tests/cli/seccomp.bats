@@ -382,7 +382,6 @@ kept_waiting() {
 	kept_waiting trace "would hand the thread to a tracer for read"
 	kept_waiting gone "would make the thread wait for another process for read"
 	kept_waiting silent "would make the thread wait for another process for read"
-	kept_waiting sleep "would kill the process for restart_syscall"
 }
 
 @test "--assume-seccomp goes with --auto and --ask-runtime" {

@@ -101,6 +101,8 @@ FAULTS = (
           "if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
           "if (ptrace(may_sleep ? PTRACE_CONT : PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
           "the filters deciding about the next call again", RETURNS),
+    Fault("filtered-return-without-the-right", RETURN, "\t\trepeat_wait(tracee->tid);", "\t\t;",
+          "a sleep that starts again where filters cannot be suspended", RETURNS),
     Fault("filtered-return-restart", RETURN, "\t\tret_call->number = SYS_restart_syscall;", "\t\t;",
           "a sleep that goes on by another call", RETURNS),
 )

@@ -44,11 +44,15 @@ int __wrap_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 	return rc;
 }
 
+static const int faults[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
+static int fault = SIGSEGV; /* that is sent */
+
 static void block(void)
 {
 	char byte;
 
-	signal(SIGSEGV, SIG_DFL); /* not back into the test */
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(faults); i++)
+		signal(faults[i], SIG_DFL); /* not back into the test */
 	atomic_store(&page->tid, (int)gettid());
 	(void)!read(bell[0], &byte, 1);
 }
@@ -287,7 +291,7 @@ static void send_signal(const struct scene *scene, enum signalled how)
 	else if (how == THREAD_SIGNALLED)
 		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGURG);
 	else if (how == THREAD_FAULTED)
-		syscall(SYS_tgkill, scene->child, scene->row.tid, SIGSEGV);
+		syscall(SYS_tgkill, scene->child, scene->row.tid, fault);
 }
 
 /* A thread on its way out of a stop may be shown as blocked, with its signals still to come. */
@@ -405,6 +409,23 @@ static void a_computing_thread_that_was_sent_a_signal_is_refused_beside_others(v
 	}
 }
 
+/* The signal ends the process: one for each. */
+static void every_fault_is_left_to_its_handler(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	computes = true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(faults); i++) {
+		scene_open(&scene, block);
+		assert_null(find(&scene));
+		fault = faults[i];
+		assert_false(is_accepted_in(&scene, &scene, THREAD_FAULTED));
+		scene_close(&scene);
+	}
+	computes = false;
+}
+
 /* No test for memory may touch it: it runs on a stack of its own, with the data of another one. */
 __attribute__((no_sanitize("address", "undefined"))) static int wait_for_good(void *unused)
 {
@@ -482,6 +503,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_was_sent_a_signal_is_refused),
 		cmocka_unit_test(
 			a_computing_thread_that_was_sent_a_signal_is_refused_beside_others),
+		cmocka_unit_test(every_fault_is_left_to_its_handler),
 		cmocka_unit_test(threads_that_are_not_listed_may_handle_signals),
 	};
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that is released in a call which its filters do not allow any more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "borrowed.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -16,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,7 +31,19 @@ static struct report {
 	long result, error, next_error;
 } * report;
 static int ends[2];
-static bool sleeps;
+static bool sleeps, refuses_options;
+
+/* As a kernel without CONFIG_CHECKPOINT_RESTORE. */
+static long lack_options(enum __ptrace_request request, long tid, long address, long data)
+{
+	if (refuses_options && request == PTRACE_SETOPTIONS) {
+		errno = EINVAL;
+		return -1;
+	}
+	return ptrace_in_kernel(request, tid, address, data);
+}
+
+REPLACE_PTRACE(lack_options)
 
 /* Makes a call fail, or kills for it, in all threads. */
 static void set_filter(uint32_t action, int number)
@@ -168,12 +176,22 @@ static void one_that_sleeps_goes_on_with_the_rest(void **state)
 	disturb_call(false);
 }
 
+static void one_that_sleeps_sleeps_again_where_filters_stay(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	sleeps = refuses_options = true;
+	disturb_call(false);
+	refuses_options = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_waits_goes_on_waiting),
 		cmocka_unit_test(one_that_returns_at_once_has_its_filters_again),
 		cmocka_unit_test(one_that_sleeps_goes_on_with_the_rest),
+		cmocka_unit_test(one_that_sleeps_sleeps_again_where_filters_stay),
 	};
 
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,6 +91,20 @@ static void the_own_threads_are_listed(void **state)
 	assert_int_equal(flmem_task_open_wait(&self, 1), -ENOENT);
 }
 
+static void a_thread_has_its_name(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	char name[32] = "none";
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	assert_int_equal(prctl(PR_SET_NAME, "jemalloc_bg_thd"), 0);
+	flmem_task_name(&self, getpid(), name, sizeof(name));
+	assert_string_equal(name, "jemalloc_bg_thd");
+	flmem_task_name(&self, 0, name, sizeof(name));
+	assert_string_equal(name, "");
+}
+
 static void an_open_file_shows_what_a_thread_waits_in_now(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
@@ -160,6 +175,7 @@ int main(void)
 		cmocka_unit_test(running_and_faulting_threads_are_told_apart),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(the_own_threads_are_listed),
+		cmocka_unit_test(a_thread_has_its_name),
 		cmocka_unit_test(an_open_file_shows_what_a_thread_waits_in_now),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_in_is_also_found_in_its_stack,
 						setup, tree_teardown),

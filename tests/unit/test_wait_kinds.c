@@ -242,6 +242,19 @@ static void words_that_cannot_be_read_are_not_waited_for(void **state)
 	expect_refused(AT(SYS_futex, word(page), FUTEX_WAIT, 0), gone);
 }
 
+/* That of the standard input is 0. */
+static void the_first_descriptor_counts(const char *closed)
+{
+	struct pollfd row = {.fd = 0, .events = POLLIN};
+	int kept = dup(0);
+
+	assert_true(kept > 0);
+	close(0);
+	expect_refused(AT(SYS_poll, word(&row), 1, (uint64_t)-1), closed);
+	assert_int_equal(dup2(kept, 0), 0);
+	close(kept);
+}
+
 static void closed_descriptors_are_not_polled(void **state)
 {
 	static const char closed[] = "polls a descriptor that was closed since";
@@ -271,6 +284,7 @@ static void closed_descriptors_are_not_polled(void **state)
 		close(fds[0]);
 	}
 	close(fds[1]);
+	the_first_descriptor_counts(closed);
 	expect_refused(AT(SYS_poll, 64, 1, (uint64_t)-1),
 		       "polls by a list that cannot be read any more");
 	expect_refused(AT(SYS_select, 9, 64, 0, 0, 0),

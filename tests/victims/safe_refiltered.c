@@ -3,8 +3,7 @@
  * safe_refiltered HOW: a thread waits in read() on standard input, and the filter that it has by
  * now would not let it make that call again as before. HOW is `kill`, `error` or `trace` (another
  * thread has set a filter for all of them since), `gone` or `silent` (another process let the call
- * pass, and has ended since, or answers no more), or `sleep` (the thread sleeps, and a filter that
- * was set since kills for restart_syscall). The main thread waits for a lock.
+ * pass, and has ended since, or answers no more). The main thread waits for a lock.
  */
 #include "safe_common.h"
 
@@ -12,7 +11,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -23,6 +24,7 @@
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static const char *how;
 static int notifications;
+static _Atomic pid_t waiting;
 
 static int set_filter(uint32_t action, int number, unsigned flags)
 {
@@ -50,16 +52,15 @@ static bool is_notified(void)
 
 static void *wait_for_input(void *unused)
 {
-	struct timespec time = {.tv_sec = 2};
 	char byte;
 
 	(void)unused;
 	if (is_notified())
 		notifications = set_filter(SECCOMP_RET_USER_NOTIF, SYS_read,
 					   SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	atomic_store(&waiting, (pid_t)syscall(SYS_gettid));
 	thread_started();
-	if (strcmp(how, "sleep") == 0 ? syscall(SYS_nanosleep, &time, NULL) != 0
-				      : read(STDIN_FILENO, &byte, 1) != 1)
+	if (read(STDIN_FILENO, &byte, 1) != 1)
 		victim_fail("the wait ended: %s", strerror(errno));
 	victim_round();
 	pause();
@@ -78,21 +79,41 @@ static void pass_first_call(void)
 		victim_die("no answer");
 }
 
+/* Whether that file of the thread begins with a text. */
+static bool begins(const char *file, const char *text)
+{
+	char path[64], line[256] = "";
+	FILE *opened;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)atomic_load(&waiting), file);
+	opened = fopen(path, "r");
+	if (!opened || !fgets(line, sizeof(line), opened))
+		line[0] = '\0';
+	if (opened)
+		fclose(opened);
+	return strncmp(line, text, strlen(text)) == 0;
+}
+
+/* 0 is the number of read() on x86-64, and the standard input. */
+static void await_call(void)
+{
+	const struct timespec moment = {.tv_nsec = 10000000};
+
+	do
+		nanosleep(&moment, NULL);
+	while (!begins("syscall", "0 0x0 ") || begins("wchan", "seccomp"));
+}
+
 static void change_filter(void)
 {
-	const bool kills = strcmp(how, "kill") == 0 || strcmp(how, "sleep") == 0;
-
-	set_filter(kills		       ? SECCOMP_RET_KILL_PROCESS
+	set_filter(strcmp(how, "kill") == 0    ? SECCOMP_RET_KILL_PROCESS
 		   : strcmp(how, "error") == 0 ? SECCOMP_RET_ERRNO | EPERM
 					       : SECCOMP_RET_TRACE,
-		   strcmp(how, "sleep") == 0 ? SYS_restart_syscall : SYS_read,
-		   SECCOMP_FILTER_FLAG_TSYNC);
+		   SYS_read, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 int main(int argc, char **argv)
 {
-	const struct timespec moment = {.tv_nsec = 50000000};
-
 	if (argc != 2)
 		victim_die("usage: safe_refiltered HOW");
 	how = argv[1];
@@ -102,7 +123,7 @@ int main(int argc, char **argv)
 	threads_start(1, wait_for_input, NULL);
 	if (is_notified())
 		pass_first_call();
-	nanosleep(&moment, NULL); /* it is in its call by now */
+	await_call();
 	if (!is_notified())
 		change_filter();
 	if (strcmp(how, "gone") == 0)

@@ -116,16 +116,26 @@ static bool is_at_entry(pid_t tid, const struct flmem_task_wait *call)
 	       memcmp(now.args, call->args, sizeof(now.args)) == 0;
 }
 
+/* From its start, as the filters may allow that. */
+static void repeat_wait(pid_t tid)
+{
+	struct flmem_thread_state state;
+
+	if (flmem_arch_read_registers(tid, &state) == 0)
+		(void)flmem_arch_repeat_call(tid, &state);
+}
+
 void flmem_filtered_return(struct flmem_tracee *tracee)
 {
+	const long options = FLMEM_TRACEE_OPTIONS | PTRACE_O_SUSPEND_SECCOMP;
 	struct flmem_task_wait call;
 
 	if (!read_next_call(tracee->tid, &call) || !is_barred(tracee->tid, &call))
 		return;
-	/* It stops at the end of the call, too: no other call is made without the filters. */
-	if (runs_to_stop(tracee, false) && !tracee->signal && is_at_entry(tracee->tid, &call) &&
-	    ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL,
-		   (void *)(long)(FLMEM_TRACEE_OPTIONS | PTRACE_O_SUSPEND_SECCOMP)) == 0)
+	/* It stops before and after that call: no other is made without the filters. */
+	if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)options) < 0)
+		repeat_wait(tracee->tid);
+	else if (runs_to_stop(tracee, false) && !tracee->signal && is_at_entry(tracee->tid, &call))
 		(void)runs_to_stop(tracee, true);
 }
 

@@ -15,7 +15,6 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"
-#include "remote/arch.h"
 #include "remote/checks/candidates.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/interrupts.h"
@@ -392,18 +391,6 @@ static int check_dispatch(const struct filter_check *in)
 			       (int)in->tid, (int)in->pid);
 }
 
-/*
- * A thread that is released in the middle of a wait with a relative timeout continues through
- * restart_syscall, which the filter may not allow: it then repeats the wait from its start.
- */
-static void spare_restart(const struct filter_check *in)
-{
-	struct flmem_thread_state state;
-
-	if (flmem_arch_read_registers(in->tid, &state) == 0)
-		flmem_arch_repeat_call(in->tid, &state);
-}
-
 int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *status,
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
@@ -415,10 +402,7 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 		return rc;
 	if (state.mode != SECCOMP_MODE_FILTER)
 		return refuse_mode(&in);
-	rc = check_filters(&in, state.filters);
-	if (rc)
-		spare_restart(&in);
-	return rc;
+	return check_filters(&in, state.filters);
 }
 
 struct running {
