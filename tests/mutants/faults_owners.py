@@ -61,6 +61,6 @@ FAULTS = (
           "reading all filters", ("unit.test_seccomp_thread",)),
     Fault("seccomp-strict-at-the-stop", SECCOMP,
           "\tif (state.mode != SECCOMP_MODE_FILTER)\n\t\treturn refuse_mode(&in);\n"
-          "\trc = check_filters",
-          "\trc = check_filters", "refusing strict mode", ("unit.test_seccomp_thread",)),
+          "\treturn check_filters",
+          "\treturn check_filters", "refusing strict mode", ("unit.test_seccomp_thread",)),
 )
