@@ -153,9 +153,11 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 					borrow->scratch.bytes, borrow->scratch.length);
 	if (!rc && (!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
-	return rc ? rc
-		  : flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
-				   borrow->gadgets.restorer);
+	if (!rc)
+		rc = flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
+				    borrow->gadgets.restorer);
+	tracee->armed = !rc;
+	return rc;
 }
 
 /*

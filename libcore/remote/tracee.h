@@ -30,6 +30,7 @@ struct flmem_tracee {
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
+	bool armed;	/* with those of a chain: it makes no call of its own */
 	/*
 	 * It was seen asleep, in no handler, since it was seized, and no signal has been delivered
 	 * to it since: if its call has ended with EINTR, then by its stop.

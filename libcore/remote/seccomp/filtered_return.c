@@ -130,7 +130,7 @@ void flmem_filtered_return(struct flmem_tracee *tracee)
 	const long options = FLMEM_TRACEE_OPTIONS | PTRACE_O_SUSPEND_SECCOMP;
 	struct flmem_task_wait call;
 
-	if (!read_next_call(tracee->tid, &call) || !is_barred(tracee->tid, &call))
+	if (tracee->armed || !read_next_call(tracee->tid, &call) || !is_barred(tracee->tid, &call))
 		return;
 	/* It stops before and after that call: no other is made without the filters. */
 	if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)options) < 0)
