@@ -253,6 +253,7 @@ static void it_makes_the_calls_and_is_gone(void **state)
 	before = count_threads(&fixture);
 	start_thread(&fixture, &thread);
 	assert_int_equal(count_threads(&fixture), before + 1);
+	assert_false(flmem_new_thread_await_end(&fixture.target.view, &thread, 1000));
 	if (run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err))
 		fail_msg("%s", err.message);
 	assert_true(run.complete);
