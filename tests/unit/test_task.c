@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/task.h"
 
@@ -89,6 +90,20 @@ static void the_own_threads_are_listed(void **state)
 	assert_true(strncmp(name, "test_task", 9) == 0);
 	assert_int_equal(flmem_task_read_wait(&self, 1, &wait), -ENOENT);
 	assert_int_equal(flmem_task_open_wait(&self, 1), -ENOENT);
+}
+
+/* As of the stack that a thread is on. */
+static void a_mapping_ends_before_its_end(void **state)
+{
+	struct flmem_map rows[] = {{.start = 4096, .end = 8192}, {.start = 8192, .end = 12288}};
+	const struct flmem_maps maps = {.rows = rows, .count = 2};
+
+	(void)state;
+	assert_null(flmem_maps_find(&maps, 4095));
+	assert_ptr_equal(flmem_maps_find(&maps, 4096), &rows[0]);
+	assert_ptr_equal(flmem_maps_find(&maps, 8191), &rows[0]);
+	assert_ptr_equal(flmem_maps_find(&maps, 8192), &rows[1]);
+	assert_null(flmem_maps_find(&maps, 12288));
 }
 
 static void a_thread_has_its_name(void **state)
@@ -175,6 +190,7 @@ int main(void)
 		cmocka_unit_test(running_and_faulting_threads_are_told_apart),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(the_own_threads_are_listed),
+		cmocka_unit_test(a_mapping_ends_before_its_end),
 		cmocka_unit_test(a_thread_has_its_name),
 		cmocka_unit_test(an_open_file_shows_what_a_thread_waits_in_now),
 		cmocka_unit_test_setup_teardown(what_a_thread_waits_in_is_also_found_in_its_stack,
