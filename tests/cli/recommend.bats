@@ -498,6 +498,10 @@ with open("m.safetensors", "wb") as f:
 	printf 'FLMB' >"$BATS_TEST_TMPDIR/cut"
 	flmem recommend "$BATS_TEST_TMPDIR/cut"
 	assert_error 2 'the recording is damaged'
+	{ cat "$FLMEM_TESTS/recordings/flat-glibc-1.rec" && printf FLMB; } >"$BATS_TEST_TMPDIR/cut"
+	flmem recommend "$BATS_TEST_TMPDIR/cut"
+	assert_status 8
+	assert_stderr '4 bytes of the recording are damaged and not checked'
 }
 
 @test "a recorded NVFlare client that is flat may clean up less often" {

@@ -15,6 +15,9 @@ CORRECTED = ("unit.test_correct", "cli.fix_foreign")
 FOREIGN = ("cli.fix_foreign",)
 
 FAULTS = (
+    Fault("recording-damage-unsaid", "libcore/ops/recommend/recommend_recording.c",
+          "\tif (!summary->record_skipped_bytes)\n", "\tif (1)\n", "what of a recording is not checked",
+          ("cli.recommend/a recording is checked like a file",)),
     Fault("adopted-set-id", ADOPT,
           "status.uid.effective == own && status.uid.saved == own &&", "1 &&",
           "leaving alone what can become another user again", ADOPTED),

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
 
@@ -83,6 +85,26 @@ static int replay_recording(const char *path, const struct flmem_recommend_optio
 	return options->replay(path, ret_summary, why);
 }
 
+/* What is damaged may have held what the rules check. */
+static int report_damaged_part(const struct flmem_watch_summary *summary, const char *path,
+			       struct flmem_recommendations *found, struct flmem_error *err)
+{
+	char count[FLMEM_TEXT_COUNTED_MAX];
+	struct flmem_error why = {0};
+
+	if (!summary->record_skipped_bytes)
+		return 0;
+	flmem_error_set(
+		&why, FLMEM_EUSAGE, 0,
+		"%s of the recording %s damaged and not checked; copy it again, with all "
+		"its bytes",
+		flmem_text_counted(summary->record_skipped_bytes, "byte", count, sizeof(count)),
+		summary->record_skipped_bytes == 1 ? "is" : "are");
+	if (!flmem_recommendations_add_problem(found, path, 0, &why))
+		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+	return 0;
+}
+
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
 			      const struct flmem_version_number *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
@@ -97,7 +119,9 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
 	}
 	found->file_count++;
-	rc = check_results(&summary, path, release, found, err);
+	rc = report_damaged_part(&summary, path, found, err);
+	if (!rc)
+		rc = check_results(&summary, path, release, found, err);
 	if (!rc && !store_summary(found, path, &summary))
 		rc = flmem_error_nomem(err, "cannot hold the summary of '%s'", path);
 	return rc;
