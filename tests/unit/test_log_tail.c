@@ -138,6 +138,38 @@ static void a_log_that_is_cut_is_read_from_its_start(void **state)
 	assert_lines(&log, "new|");
 }
 
+static void a_log_that_is_written_anew_is_read_from_its_start(void **state)
+{
+	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
+
+	(void)state;
+	append("round 1\n");
+	assert_int_equal(flmem_log_open(path, 0, &log, NULL), 0);
+	assert_int_equal(truncate(path, 0), 0);
+	append("round 2\n");
+	assert_lines(&log, "round 2|");
+	assert_int_equal(truncate(path, 0), 0);
+	append("round 3\nround 4\n");
+	assert_lines(&log, "round 3|round 4|");
+	append("round 5\n");
+	assert_lines(&log, "round 5|");
+}
+
+/* A writer without O_APPEND leaves a hole where the file was cut, and goes on behind it. */
+static void a_hole_is_not_another_log(void **state)
+{
+	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
+
+	(void)state;
+	append("round 1\n");
+	assert_int_equal(flmem_log_open(path, 100, &log, NULL), 0);
+	assert_lines(&log, "round 1|");
+	assert_int_equal(truncate(path, 0), 0);
+	assert_int_equal(truncate(path, 8), 0);
+	append("round 2\n");
+	assert_lines(&log, "round 2|");
+}
+
 static void long_lines_and_rubbish_are_bounded(void **state)
 {
 	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
@@ -217,6 +249,8 @@ int main(void)
 		LOG_TEST(the_past_begins_with_a_whole_line),
 		LOG_TEST(a_log_may_come_later_and_vanish),
 		LOG_TEST(rotation_loses_nothing),
+		LOG_TEST(a_log_that_is_written_anew_is_read_from_its_start),
+		LOG_TEST(a_hole_is_not_another_log),
 		LOG_TEST(a_log_that_is_cut_is_read_from_its_start),
 		LOG_TEST(long_lines_and_rubbish_are_bounded),
 		LOG_TEST(much_at_once_comes_in_turns),

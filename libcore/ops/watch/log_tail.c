@@ -13,6 +13,14 @@
 /* The most that one call reads; the next call reads on. */
 #define POLL_MAX ((size_t)8 << 20)
 
+static void start_log_again(struct flmem_log *log)
+{
+	log->offset = 0;
+	log->seen_length = 0;
+	log->length = 0;
+	log->skipping = false;
+}
+
 static int open_log_file(struct flmem_log *log)
 {
 	struct stat status;
@@ -23,11 +31,24 @@ static int open_log_file(struct flmem_log *log)
 		return fd;
 	log->device = status.st_dev;
 	log->inode = status.st_ino;
-	log->offset = 0;
-	log->length = 0;
-	log->skipping = false;
 	log->fd = FLMEM_TAKE_FD(fd);
+	start_log_again(log);
 	return 0;
+}
+
+static size_t seen_before(off_t offset)
+{
+	return offset < FLMEM_LOG_SEEN_MAX ? (size_t)offset : FLMEM_LOG_SEEN_MAX;
+}
+
+static void start_log_at(struct flmem_log *log, off_t offset)
+{
+	const size_t length = seen_before(offset);
+	const ssize_t got = pread(log->fd, log->seen, length, offset - (off_t)length);
+
+	log->offset = offset;
+	log->seen_length = got > 0 && (size_t)got == length ? length : 0;
+	log->skipping = offset > 0 && (!log->seen_length || log->seen[length - 1] != '\n');
 }
 
 int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, struct flmem_error *err)
@@ -50,11 +71,8 @@ int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, stru
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read the log '%s'", path);
 	if (!rc) {
 		off_t end = lseek(log.fd, 0, SEEK_END);
-		char before = '\n';
 
-		log.offset = end > back ? end - back : 0;
-		log.skipping = log.offset > 0 &&
-			       (pread(log.fd, &before, 1, log.offset - 1) != 1 || before != '\n');
+		start_log_at(&log, end > back ? end - back : 0);
 	}
 	*ret_log = log;
 	log = (struct flmem_log){.fd = -1};
@@ -100,6 +118,18 @@ void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length, flm
 	}
 }
 
+static void remember_seen(struct flmem_log *log, const char *bytes, size_t length)
+{
+	const size_t added = length < FLMEM_LOG_SEEN_MAX ? length : FLMEM_LOG_SEEN_MAX;
+	size_t kept = FLMEM_LOG_SEEN_MAX - added;
+
+	if (kept > log->seen_length)
+		kept = log->seen_length;
+	memmove(log->seen, log->seen + log->seen_length - kept, kept);
+	memcpy(log->seen + kept, bytes + length - added, added);
+	log->seen_length = kept + added;
+}
+
 /* Reads the next bytes; true at the end of the file. */
 static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *context)
 {
@@ -112,6 +142,7 @@ static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *
 			return true;
 		log->offset += got;
 		total += (size_t)got;
+		remember_seen(log, bytes, (size_t)got);
 		flmem_log_feed(log, bytes, (size_t)got, visit, context);
 		if ((size_t)got < sizeof(bytes))
 			return true;
@@ -127,16 +158,34 @@ static bool is_other_file(const struct flmem_log *log)
 	       (status.st_dev != log->device || status.st_ino != log->inode);
 }
 
-/* Handles a file that was truncated in place, as logrotate's copytruncate does. */
+/* A hole: who writes without O_APPEND goes on where it was, also after somebody cut the file. */
+static bool is_hole(const char *bytes, size_t length)
+{
+	return !bytes[0] && memcmp(bytes, bytes + 1, length - 1) == 0;
+}
+
+/* Whether other bytes are now where the last ones were read. */
+static bool is_written_anew(const struct flmem_log *log)
+{
+	char now[FLMEM_LOG_SEEN_MAX];
+	const ssize_t got = log->seen_length ? pread(log->fd, now, log->seen_length,
+						     log->offset - (off_t)log->seen_length)
+					     : 0;
+
+	return got > 0 && (size_t)got == log->seen_length &&
+	       memcmp(now, log->seen, log->seen_length) != 0 && !is_hole(now, log->seen_length);
+}
+
+/*
+ * Handles a file that was truncated in place, as logrotate's copytruncate does, and may have grown
+ * since.
+ */
 static void restart_if_cut(struct flmem_log *log)
 {
 	struct stat status;
 
-	if (fstat(log->fd, &status) == 0 && status.st_size < log->offset) {
-		log->offset = 0;
-		log->length = 0;
-		log->skipping = false;
-	}
+	if (fstat(log->fd, &status) == 0 && (status.st_size < log->offset || is_written_anew(log)))
+		start_log_again(log);
 }
 
 void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context)

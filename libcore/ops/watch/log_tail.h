@@ -4,7 +4,8 @@
 
 /*
  * Follows a log as it grows. The file may be missing at first, vanish, be rotated (another file
- * under its name: the rest of the old one is read first), be truncated, and contain any bytes.
+ * under its name: the rest of the old one is read first), be truncated and written anew, and contain
+ * any bytes.
  * Memory and the work of one call are bounded; of a line that is too long only the beginning is
  * used.
  */
@@ -20,12 +21,17 @@
 /* The longest line that is read completely. */
 #define FLMEM_LOG_LINE_MAX ((size_t)32 << 10)
 
+/* So many bytes before the next one show whether the file was written anew. */
+#define FLMEM_LOG_SEEN_MAX 64
+
 struct flmem_log {
 	char *path;
 	int fd; /* -1 while the file does not exist */
 	dev_t device;
 	ino_t inode;
 	off_t offset;  /* of the next byte to read */
+	char seen[FLMEM_LOG_SEEN_MAX]; /* the last bytes before it */
+	size_t seen_length;
 	bool skipping; /* skips the rest of a line that was too long */
 	size_t length; /* length of the line so far */
 	char *line;    /* FLMEM_LOG_LINE_MAX + 1 bytes */
