@@ -17,7 +17,7 @@ FOREIGN = ("cli.fix_foreign",)
 FAULTS = (
     Fault("log-written-anew", "libcore/ops/watch/log_tail.c", "|| is_written_anew(log)))", "|| (is_written_anew(log) && 0)))",
           "a log that was emptied and has grown again", ("unit.test_log_tail",)),
-    Fault("log-hole", "libcore/ops/watch/log_tail.c", " && !is_hole(now, log->seen_length)", "; (void)is_hole",
+    Fault("log-hole", "libcore/ops/watch/log_tail.c", " && !is_log_hole(now, log->seen_length)", "; (void)is_log_hole",
           "a hole where a log was cut", ("unit.test_log_tail",)),
     Fault("recording-damage-unsaid", "libcore/ops/recommend/recommend_recording.c",
           "\tif (!summary->record_skipped_bytes)\n", "\tif (1)\n", "what of a recording is not checked",

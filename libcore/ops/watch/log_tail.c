@@ -159,7 +159,7 @@ static bool is_other_file(const struct flmem_log *log)
 }
 
 /* A hole: who writes without O_APPEND goes on where it was, also after somebody cut the file. */
-static bool is_hole(const char *bytes, size_t length)
+static bool is_log_hole(const char *bytes, size_t length)
 {
 	return !bytes[0] && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
@@ -173,7 +173,7 @@ static bool is_written_anew(const struct flmem_log *log)
 					     : 0;
 
 	return got > 0 && (size_t)got == log->seen_length &&
-	       memcmp(now, log->seen, log->seen_length) != 0 && !is_hole(now, log->seen_length);
+	       memcmp(now, log->seen, log->seen_length) != 0 && !is_log_hole(now, log->seen_length);
 }
 
 /*

@@ -4,10 +4,9 @@
 
 /*
  * Follows a log as it grows. The file may be missing at first, vanish, be rotated (another file
- * under its name: the rest of the old one is read first), be truncated and written anew, and contain
- * any bytes.
- * Memory and the work of one call are bounded; of a line that is too long only the beginning is
- * used.
+ * under its name: the rest of the old one is read first), be truncated and written anew, and
+ * contain any bytes. Memory and the work of one call are bounded; of a line that is too long only
+ * the beginning is used.
  */
 
 #include <stdbool.h>
@@ -29,7 +28,7 @@ struct flmem_log {
 	int fd; /* -1 while the file does not exist */
 	dev_t device;
 	ino_t inode;
-	off_t offset;  /* of the next byte to read */
+	off_t offset;		       /* of the next byte to read */
 	char seen[FLMEM_LOG_SEEN_MAX]; /* the last bytes before it */
 	size_t seen_length;
 	bool skipping; /* skips the rest of a line that was too long */
