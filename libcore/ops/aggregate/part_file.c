@@ -48,6 +48,13 @@ static bool has_its_name(const struct flmem_part_file *part)
 	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
 }
 
+/* By another file. Nothing has the name of a part that was published or removed. */
+static bool is_name_taken(const struct flmem_part_file *part)
+{
+	return faccessat(part->place.directory, part->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       !has_its_name(part);
+}
+
 static void release_files(struct flmem_part_file *part)
 {
 	if (part->journal >= 0 && !part->ended)
@@ -64,7 +71,7 @@ void flmem_part_file_clear(struct flmem_part_file *part)
 	 * put in its place. The part first: without its journal it would be refused as another
 	 * program's after a kill between the two.
 	 */
-	if (part->fd >= 0 && !part->keep && !part->ended && has_its_name(part)) {
+	if (part->fd >= 0 && !part->keep && !part->ended && !is_name_taken(part)) {
 		unlinkat(part->place.directory, part->name, 0);
 		if (part->journal >= 0)
 			unlinkat(part->place.directory, part->journal_name, 0);
