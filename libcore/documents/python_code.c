@@ -46,12 +46,11 @@ static bool is_kept_function(const struct flmem_python_code_search *search,
 /* "a" and "a.b", up to the end of the argument. */
 static bool is_plain_argument(struct flmem_python_reader ahead)
 {
-	do
+	do {
 		if (ahead.word.kind != FLMEM_PYTHON_NAME)
 			return false;
-		else
-			flmem_python_advance(&ahead);
-	while (flmem_python_accept(&ahead, "."));
+		flmem_python_advance(&ahead);
+	} while (flmem_python_accept(&ahead, "."));
 	return flmem_python_is(&ahead.word, ")") || flmem_python_is(&ahead.word, ",");
 }
 

@@ -43,6 +43,15 @@ static bool is_archive(const char start[8])
 	return memcmp(start, "PK\3\4", 4) == 0 && memcmp(start + 4, "\0\0\0\0", 4) != 0;
 }
 
+/* Only its end record, which has the length of a comment at most. */
+static bool is_empty_archive(const struct flmem_source *source, const char start[8])
+{
+	uint64_t bytes;
+
+	return memcmp(start, "PK\5\6", 4) == 0 && flmem_source_size(source, &bytes) == 0 &&
+	       bytes <= 22 + UINT16_MAX;
+}
+
 static int read_archive(const struct flmem_source *source, const char *path, const char *key,
 			struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
 			struct flmem_error *err)
@@ -78,6 +87,10 @@ int flmem_tensor_file_read(const struct flmem_source *source, const char *path, 
 			return flmem_source_end(
 				source, path, read_archive(source, path, key, file, ret_list, err),
 				err);
+		if (is_empty_archive(source, start))
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0,
+				"'%s' is an archive without files: it has no tensors", path);
 		if (start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 &&
 		    is_checkpoint_name(path))
 			return flmem_error_set(

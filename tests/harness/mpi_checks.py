@@ -339,7 +339,7 @@ def folder_taken():
     """A folder of another program that appears meanwhile stays; nothing of the new one is left."""
     write_hole()
     with two_at_work("--shard-size", "33554432", stderr=subprocess.PIPE) as program:
-        await_begun(program, lambda: os.path.exists("out.part"))
+        await_begun(program, lambda: glob.glob("out.part/model-*"))  # after its last check of 'out'
         os.mkdir("out")
         put("out/old", b"old")
         said = program.communicate()[1]

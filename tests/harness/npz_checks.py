@@ -72,6 +72,8 @@ def means():
     for name in ("../w", "/w", "a//b"):
         tensors.write("odd.safetensors", {name: ("F32", numpy.zeros(3, "f4"))})
         refused("its name is not a plain relative path", "-o", "new.npz", "odd.safetensors")
+    numpy.savez("none.npz")
+    refused("'none.npz' is an archive without files: it has no tensors", "-o", "new.npz", "none.npz")
     assert not os.path.exists("new.npz") and not os.path.exists("new.npz.part")
 
 

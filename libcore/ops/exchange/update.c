@@ -167,6 +167,12 @@ bool flmem_update_can_pass(const struct flmem_error *err)
 	case ENOSPC:
 	case EDQUOT:
 	case EIO:
+	/* Of a network file system, or of one that a program serves. */
+	case ESTALE:
+	case ETIMEDOUT:
+	case ENOTCONN:
+	case EACCES:
+	case EPERM:
 		return true;
 	default:
 		return false;
