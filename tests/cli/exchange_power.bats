@@ -28,10 +28,10 @@ teardown() {
 	offset
 	[ "$OFFSET" -eq 150000 ]
 	head -c 150000 a.safetensors >sent
-	[ "$(header Upload-Checksum)" = "$(PYTHONPATH="$FLMEM_TESTS/.." /usr/bin/python3 -B -c '
-import base64, sys
-from tests.harness import exchange_fake
-print("crc32c", base64.b64encode(exchange_fake.crc32c(open("sent", "rb").read())).decode())')" ]
+	[ "$(header Upload-Checksum)" = "$(PYTHONPATH="$FLMEM_TESTS" /usr/bin/python3 -B -c '
+import base64
+from harness import digests
+print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_bytes(4, "big")).decode())')" ]
 	kill_server
 	# Of the three commits the second one did not reach the disk.
 	printf '\0\0\0\0\0\0\0\0' | dd of="$(echo state/uploads/*.data)" bs=1 seek=70000 conv=notrunc status=none

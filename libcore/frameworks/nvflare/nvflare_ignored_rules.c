@@ -21,7 +21,8 @@ char *flmem_nvflare_read_instead(const char *path)
 	const char *name = flmem_text_basename(path), *suffix = strchr(name, '.');
 	int stem = suffix ? (int)(suffix - path) : 0, before = suffix ? (int)(name - path) : 0;
 
-	for (const char *const *s = flmem_file_suffixes; suffix && *s && strcmp(*s, suffix); s++) {
+	for (const char *const *s = flmem_file_suffixes; suffix && *s && strcmp(*s, suffix) != 0;
+	     s++) {
 		FLMEM_AUTO_FREE char *other = NULL;
 
 		if (asprintf(&other, "%.*s%s", stem, path, *s) < 0) {
