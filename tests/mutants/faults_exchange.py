@@ -43,6 +43,8 @@ FAULTS = (
     Fault("quota-is-500", ANSWER, " || sys_errno == EDQUOT", "", "507 for a quota that is used up", ("cli.exchange_attack/quota",)),
     Fault("part-name-unchecked", PART, "if (!has_its_name(part))\n\t\treturn flmem_part_file_report_lost",
           "if (0)\n\t\treturn flmem_part_file_report_lost", "not publishing what took the name of a part", ("cli.aggregate_concurrent/put",)),
+    Fault("part-of-nobody-left", PART, "!part->ended && !is_name_taken(part)) {", "!part->ended && has_its_name(part)) {",
+          "a journal whose part was published", ("cli.aggregate_mpi/a folder that another program",)),
     Fault("folder-name-unchecked", SHARDS, "if (!is_still_unfinished(shards, part))\n\t\treturn flmem_part_file_report_lost",
           "if (0)\n\t\treturn flmem_part_file_report_lost", "not publishing what took the name of a folder", ("cli.aggregate_concurrent/put",)),
     Fault("pull-name-unchecked", TARGET, "if (!is_part_in_place(target, &names))", "if (0)", "not keeping what took the name of a part",
