@@ -96,6 +96,15 @@ bool flmem_recommendations_add_problem(struct flmem_recommendations *found, cons
 	return false;
 }
 
+int flmem_recommendations_hold_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why,
+				       struct flmem_error *err)
+{
+	if (flmem_recommendations_add_problem(found, file, line, why))
+		return 0;
+	return flmem_error_nomem(err, "cannot hold the problem of '%s'", file);
+}
+
 void flmem_finding_clear(struct flmem_finding *finding)
 {
 	free(finding->message);

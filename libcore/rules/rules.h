@@ -147,6 +147,11 @@ bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_
 bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
 				       unsigned line, const struct flmem_error *why);
 
+/* The same; FLMEM_EFAILED when out of memory. */
+int flmem_recommendations_hold_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why,
+				       struct flmem_error *err);
+
 /* Frees what the finding owns. */
 void flmem_finding_clear(struct flmem_finding *finding);
 

@@ -490,14 +490,22 @@ make_checkpoint() {
 	[ "$CODE" -eq 0 ]
 }
 
-@test "a folder that cannot be flushed: what was not confirmed is sent again, and nothing is published" {
-	requires strace
+# make_traced FAILURE [OPTION...]: ./traced is flmem with this failure of a system call, injected by strace.
+make_traced() {
+	local failure=$1
+	shift
 	cat >traced <<-END
 		#!/bin/sh
 		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
-		exec strace -f -q -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=2 "$FLMEM" "\$@"
+		exec strace -f -q -o /dev/null$(printf " '%s'" "$@" -e "trace=${failure%%:*}" -e "inject=$failure") \
+			"$FLMEM" "\$@"
 	END
 	chmod +x traced
+}
+
+@test "a folder that cannot be flushed: what was not confirmed is sent again, and nothing is published" {
+	requires strace
+	make_traced fsync:error=EIO:when=2
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	run_command "$FLMEM" exchange push "$URL" a.safetensors --client a
 	assert_status 0
@@ -509,13 +517,7 @@ make_checkpoint() {
 
 @test "a quota of the disk that is used up is 507, also where an upload begins" {
 	requires strace
-	cat >traced <<-END
-		#!/bin/sh
-		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
-		exec strace -f -q -o /dev/null -P "$PWD/state/uploads" -e trace=fsync \
-			-e inject=fsync:error=EDQUOT:when=1 "$FLMEM" "\$@"
-	END
-	chmod +x traced
+	make_traced fsync:error=EDQUOT:when=1 -P "$PWD/state/uploads"
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	create a a.safetensors
 	kill "$(pgrep -P "$SERVER")" # strace would only leave it
@@ -544,13 +546,7 @@ make_checkpoint() {
 	create a a.safetensors
 	kill_server
 	journal=$PWD/state/uploads/${LOCATION##*/}.journal
-	cat >traced <<-END
-		#!/bin/sh
-		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
-		exec strace -f -q -o /dev/null -P "$journal" -e trace=fdatasync \
-			-e inject=fdatasync:error=EIO:when=1 "$FLMEM" "\$@"
-	END
-	chmod +x traced
+	make_traced fdatasync:error=EIO:when=1 -P "$journal"
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	patch 0 a.safetensors
 	kill "$(pgrep -P "$SERVER")"

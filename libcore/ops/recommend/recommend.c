@@ -38,14 +38,6 @@ struct job {
 	struct flmem_read_file last_read;
 };
 
-static int add_job_problem(struct job *job, const char *file, unsigned line,
-			   struct flmem_error *why, struct flmem_error *err)
-{
-	if (flmem_recommendations_add_problem(job->found, file, line, why))
-		return 0;
-	return flmem_error_nomem(err, "cannot hold the problem of '%s'", file);
-}
-
 static struct flmem_file_identity identity_of(const struct stat *status)
 {
 	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
@@ -334,7 +326,8 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 	flmem_buf_init(&input->document.text);
 	/* A foreign file needs no reason; one that could not be held is not known to be one. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
-		rc = add_job_problem(job, file->path, input->document.bad_line, &why, err);
+		rc = flmem_recommendations_hold_problem(job->found, file->path,
+							input->document.bad_line, &why, err);
 	if (!known || (foreign && !is_claimed(file, &input->document))) {
 		flmem_document_clear(&input->document);
 		return rc;
@@ -345,7 +338,7 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 		flmem_error_set(&why, FLMEM_EUSAGE, 0,
 				"holds more than %u parts of a job; the others are not checked",
 				FLMEM_PARTS_MAX);
-		rc = add_job_problem(job, file->path, 0, &why, err);
+		rc = flmem_recommendations_hold_problem(job->found, file->path, 0, &why, err);
 		if (rc)
 			return rc;
 	}

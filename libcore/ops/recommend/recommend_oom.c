@@ -72,9 +72,7 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 
 	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
 			sys_errno ? "cannot be read" : FLMEM_RECOMMEND_NO_RULES);
-	if (flmem_recommendations_add_problem(found, path, 0, &why))
-		return 0;
-	return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+	return flmem_recommendations_hold_problem(found, path, 0, &why, err);
 }
 
 /* Lines are counted from the start of the file, which a cut log does not show. */

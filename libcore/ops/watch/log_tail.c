@@ -13,12 +13,16 @@
 /* The most that one call reads; the next call reads on. */
 #define POLL_MAX ((size_t)8 << 20)
 
-static void start_log_again(struct flmem_log *log)
+/* The next byte to read is that one; from the next start of a line. */
+static void start_log_at(struct flmem_log *log, off_t offset)
 {
-	log->offset = 0;
-	log->seen_length = 0;
+	const size_t length = offset < FLMEM_LOG_SEEN_MAX ? (size_t)offset : FLMEM_LOG_SEEN_MAX;
+	const ssize_t got = pread(log->fd, log->seen, length, offset - (off_t)length);
+
+	log->offset = offset;
+	log->seen_length = got > 0 && (size_t)got == length ? length : 0;
 	log->length = 0;
-	log->skipping = false;
+	log->skipping = offset > 0 && (!log->seen_length || log->seen[length - 1] != '\n');
 }
 
 static int open_log_file(struct flmem_log *log)
@@ -32,23 +36,8 @@ static int open_log_file(struct flmem_log *log)
 	log->device = status.st_dev;
 	log->inode = status.st_ino;
 	log->fd = FLMEM_TAKE_FD(fd);
-	start_log_again(log);
+	start_log_at(log, 0);
 	return 0;
-}
-
-static size_t seen_before(off_t offset)
-{
-	return offset < FLMEM_LOG_SEEN_MAX ? (size_t)offset : FLMEM_LOG_SEEN_MAX;
-}
-
-static void start_log_at(struct flmem_log *log, off_t offset)
-{
-	const size_t length = seen_before(offset);
-	const ssize_t got = pread(log->fd, log->seen, length, offset - (off_t)length);
-
-	log->offset = offset;
-	log->seen_length = got > 0 && (size_t)got == length ? length : 0;
-	log->skipping = offset > 0 && (!log->seen_length || log->seen[length - 1] != '\n');
 }
 
 int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, struct flmem_error *err)
@@ -185,7 +174,7 @@ static void restart_if_cut(struct flmem_log *log)
 	struct stat status;
 
 	if (fstat(log->fd, &status) == 0 && (status.st_size < log->offset || is_written_anew(log)))
-		start_log_again(log);
+		start_log_at(log, 0);
 }
 
 void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context)
