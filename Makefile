@@ -27,9 +27,10 @@ demo:
 	demo/run build/release/cli/flmem
 
 # The build as it is packaged, with what AddressSanitizer would be in the way of: among it the targets of the
-# safety tests, which shall meet the flmem that users have. Beside them the fuzz targets, built with clang, for a short
-# while with a fixed seed (new inputs are make fuzz's): these tests wait a lot. Then all others on the sanitised build, where
-# clang-tidy shows the warnings of clang; what loads the library without sanitizers takes the packaged one.
+# safety tests, which shall meet the flmem that users have. All others on the sanitised build, where clang-tidy shows
+# the warnings of clang; what loads the library without sanitizers takes the packaged one. One run of ctest has the
+# tests of both: some mostly wait, others compute. Behind them the fuzz targets, built with clang, for a short while
+# with a fixed seed (new inputs are make fuzz's).
 # What the tests need is installed while flmem is built, and other Pythons are unpacked while the tests are.
 # make soak builds all with clang, and has the other Debian releases.
 check:
@@ -38,12 +39,10 @@ check:
 	cmake --preset ci -DFLMEM_TESTS=OFF && cmake --build --preset ci && \
 	cmake --preset dev -DFLMEM_TESTS=OFF && cmake --build --preset dev; built=$$?; wait $$! || scripts/setup test-packages && exit $$built
 	scripts/setup test & \
-	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci; built=$$?; wait; exit $$built
+	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci && \
+	cmake --preset dev -DFLMEM_TESTS=ON -DFLMEM_PLAIN_BUILD=build/ci && cmake --build --preset dev; built=$$?; wait; exit $$built
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
-	scripts/fuzz-beside scripts/test ci
-	cmake --preset dev -DFLMEM_TESTS=ON -DFLMEM_PLAIN_BUILD=build/ci
-	cmake --build --preset dev
-	scripts/test dev -E '^(mutants\.quick|safety\..*|unit\.test_kept_(documents|variations)|world\.trixie)$$'
+	scripts/fuzz-beside scripts/test ci dev
 
 bench:
 	scripts/setup build bench

@@ -2,6 +2,9 @@
 # Faults planted in the safety code that unit tests have to notice; tests/soak/run plants all. It
 # compiles and links beside this build. Parts of these tests skip on a sanitised build, so `make check`
 # runs it on the packaged one. Half of its time its tests wait, as the others do: it begins first, beside them.
+if(FLMEM_TESTS_BESIDE)
+	return()
+endif()
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 execute_process(COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/mutants/run.py
 	${PROJECT_BINARY_DIR} --quick --tests OUTPUT_VARIABLE MUTANTS_TESTS

@@ -79,6 +79,9 @@ foreach(name killat deny)
 	target_compile_options(${name} PRIVATE ${SAFE_FLAGS})
 endforeach()
 
+if(FLMEM_TESTS_BESIDE)
+	return()
+endif()
 # The short forms; tests/soak/run has the long ones.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 function(flmem_safety_test name script)

@@ -16,7 +16,7 @@ check() {
 
 # model FILE NAME=TYPE:SHAPE ...: tensors of zeros, or of what follows a second colon
 model() {
-	/usr/bin/python3 -B -c '
+	python -c '
 import sys
 import numpy
 sys.path.insert(0, sys.argv[1])

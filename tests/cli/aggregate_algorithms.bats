@@ -10,7 +10,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/algorithms.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/algorithms.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

@@ -10,7 +10,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/cache_checks.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/cache_checks.py" "$FLMEM" "$@"
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
 	assert_status 0
 }

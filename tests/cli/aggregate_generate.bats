@@ -11,7 +11,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/generations.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/generations.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

@@ -10,7 +10,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/inspections.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/inspections.py" "$FLMEM" "$@"
 	assert_status 0
 }
 
@@ -69,7 +69,7 @@ check() {
 }
 
 @test "of a PyTorch checkpoint only the directory is read, and that is said" {
-	/usr/bin/python3 -c '
+	python -c '
 import zipfile
 with zipfile.ZipFile("model.pt", "w") as file:
     file.writestr("model/data.pkl", b"\x80\x02.")
@@ -85,7 +85,7 @@ with zipfile.ZipFile("model.pt", "w") as file:
 }
 
 @test "a checkpoint with a damaged pickle or storage is an error, with its tensors or without" {
-	/usr/bin/python3 -c '
+	python -c '
 import zipfile
 with zipfile.ZipFile("whole.pt", "w") as file:
     file.writestr("model/data.pkl", b"\x80\x02.")

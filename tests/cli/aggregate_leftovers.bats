@@ -7,7 +7,7 @@ load helpers
 setup() {
 	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
-	/usr/bin/python3 -B -c '
+	python -c '
 import sys, numpy
 sys.path.insert(0, sys.argv[1])
 from harness import tensors

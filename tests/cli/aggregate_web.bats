@@ -16,7 +16,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/web_checks.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/web_checks.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

@@ -16,7 +16,7 @@ setup() {
 # ask EXPRESSION: over `p`, the process, `a`, its serving allocator, `h`, that one's heap, `o`, its
 # own figures, and `told`, what the victim printed.
 ask() {
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 p = json.load(sys.stdin)["processes"][0]
 a = next(x for x in p["allocators"] if x["serves_malloc"])
@@ -77,8 +77,8 @@ detect_asking() {
 	[ "$trimmable" -gt $((100 << 20)) ]
 	flmem trim --pid "$VICTIM" --json
 	assert_status 0
-	released=$(/usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
-	/usr/bin/python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
+	released=$(python -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
+	python -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
 		"$trimmable" "$released" || fail "$trimmable were predicted, $released released"
 	detect_asking
 	[ "$(ask 'h["trimmable_bytes"] < 4 << 20')" = True ]
@@ -97,8 +97,8 @@ detect_asking() {
 	trimmable=$(ask 'h["trimmable_bytes"]')
 	flmem trim --pid "$VICTIM" --json
 	assert_status 0
-	released=$(/usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
-	/usr/bin/python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
+	released=$(python -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
+	python -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
 		"$trimmable" "$released" || fail "$trimmable were predicted, $released released"
 }
 
@@ -145,7 +145,7 @@ detect_asking() {
 		flmem trim --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema trim
-		[ "$(/usr/bin/python3 -c '
+		[ "$(python -c '
 import json, sys
 r = json.load(sys.stdin)["results"][0]
 p, b = r["predicted_bytes"], r["released_bytes"]
@@ -216,7 +216,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 		flmem detect --ask-runtime --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema detect
-		[ "$(/usr/bin/python3 -c '
+		[ "$(python -c '
 import json, sys
 p = json.load(sys.stdin)["processes"][0]
 print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["name"] == "jemalloc"])' \
@@ -258,7 +258,7 @@ time.sleep(1000)
 }
 
 cuda() {
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 c = json.load(sys.stdin)["processes"][0]["cuda"]
 print(eval(sys.argv[1]))' "$1" <<<"$output"

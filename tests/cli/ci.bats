@@ -18,7 +18,7 @@ setup() {
 
 # Prints a value of a YAML file: value FILE PYTHON, which has the document in `d`.
 value() {
-	/usr/bin/python3 -c '
+	python -c '
 import sys, yaml
 d = yaml.safe_load(open(sys.argv[1]))
 print(eval(sys.argv[2]))' "$ROOT/$1" "$2"
@@ -39,7 +39,7 @@ run_action() {
 	run_action job
 	assert_status 1
 	assert_output '^::warning file=job/'
-	[ "$(/usr/bin/python3 -c '
+	[ "$(python -c '
 import json
 print(json.load(open("flmem.sarif"))["runs"][0]["results"][0]["ruleId"])')" = NVF-CLI-GC-OFF ]
 }
@@ -69,7 +69,7 @@ print(json.load(open("flmem.sarif"))["runs"][0]["results"][0]["ruleId"])')" = NV
 	value docs/ci/gitlab.yml "d['flmem-recommend']['script'][0]" >step
 	run_command env FLMEM_PATHS=job FLMEM_FAIL_ON=warning sh -e step
 	assert_status 1
-	/usr/bin/python3 -c 'import xml.etree.ElementTree as e; e.parse("flmem.xml")'
+	python -c 'import xml.etree.ElementTree as e; e.parse("flmem.xml")'
 	grep -q 'NVF-CLI-GC-OFF' "$(value docs/ci/gitlab.yml "d['flmem-recommend']['artifacts']['reports']['junit']")"
 	run_command env FLMEM_PATHS=tuned FLMEM_FAIL_ON=warning sh -e step
 	assert_status 0

@@ -25,7 +25,7 @@ detect_json() {
 
 # What a Python expression gives for the report `r`, its processes `ps` and their first one `p`.
 value() {
-	printf '%s' "$output" | /usr/bin/python3 -c '
+	printf '%s' "$output" | python -c '
 import json, sys
 r = json.load(sys.stdin)
 ps = r.get("processes")

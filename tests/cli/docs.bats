@@ -20,7 +20,7 @@ tree() {
 }
 
 @test "transcripts, options and links in the documents are right" {
-	run_command /usr/bin/python3 -B "$DOCS" "$FLMEM"
+	run_command python "$DOCS" "$FLMEM"
 	assert_status 0
 	local line
 	while read -r line; do
@@ -34,7 +34,7 @@ tree() {
 	sed -i 's/--every 5m/--each 5m/' "$TREE/docs/guides/trim.md"
 	sed -i 's/(detect.md#select-processes)/(detect.md#selection)/' "$TREE/docs/guides/trim.md"
 	rm "$TREE/docs/metrics.md"
-	run_command /usr/bin/python3 -B "$TREE/tests/cli/docs.py" "$FLMEM"
+	run_command python "$TREE/tests/cli/docs.py" "$FLMEM"
 	assert_status 1
 	assert_output "env-and-start.md:[0-9]+: 'flmem env --role client --no-gpu' prints"
 	assert_output 'trim.md:[0-9]+: flmem trim has no option --each'
@@ -45,7 +45,7 @@ tree() {
 @test "documents without transcripts are no success" {
 	tree
 	find "$TREE" -name '*.md' -exec sed -i 's/^```console.*/```text/' {} +
-	run_command /usr/bin/python3 -B "$TREE/tests/cli/docs.py" "$FLMEM"
+	run_command python "$TREE/tests/cli/docs.py" "$FLMEM"
 	assert_status 1
 	assert_output 'no transcript is run: where are they'
 	assert_output 'no transcript is live: where are they'

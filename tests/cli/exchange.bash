@@ -30,7 +30,7 @@ exchange_teardown() {
 
 # Values depend on the seed; they are exact in every order of additions.
 make_model() {
-	/usr/bin/python3 -B - "$@" <<-'END'
+	python - "$@" <<-'END'
 		import array, json, random, struct, sys
 		name, seed, count = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or [50000])[0])
 		draw = random.Random(seed)

@@ -20,7 +20,7 @@ teardown() {
 crc32c_of() {
 	local hex
 	hex=$("$FLMEM" aggregate inspect --json "$1" |
-		/usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["models"][0]["files"][0]["crc32c"])')
+		python -c 'import json,sys; print(json.load(sys.stdin)["models"][0]["files"][0]["crc32c"])')
 	printf "%b" "\\x${hex:0:2}\\x${hex:2:2}\\x${hex:4:2}\\x${hex:6:2}" | base64 -w0
 }
 
@@ -510,7 +510,7 @@ answers_metrics() {
 	/usr/bin/python3 -c 'import jsonschema' 2>/dev/null || skip "needs python3-jsonschema"
 	serve --model g.safetensors --clients 2 --deadline 1h --json-log --json
 	valid() {
-		/usr/bin/python3 -B - "$FLMEM_TESTS/../docs/json-schema/$1" "$2" <<-'END'
+		python - "$FLMEM_TESTS/../docs/json-schema/$1" "$2" <<-'END'
 			import json, sys
 			import jsonschema
 			schema, text = (json.load(open(name)) for name in sys.argv[1:])
@@ -528,7 +528,7 @@ answers_metrics() {
 	cmp body "$FLMEM_TESTS/../docs/openapi/exchange.json"
 	push b b.safetensors
 	await_server
-	/usr/bin/python3 - "$URL" <<-'END'
+	python - "$URL" <<-'END'
 		import json, sys
 		lines = [json.loads(line) for line in open("server.log")]
 		assert [line["event"] for line in lines] == [

@@ -433,7 +433,7 @@ pushes() {
 
 # make_checkpoint FILE STORAGE_OF_V: tensors u and v of two storages, or both of storage 0.
 make_checkpoint() {
-	/usr/bin/python3 -B - "$FLMEM_TESTS" "$@" <<-'END'
+	python - "$FLMEM_TESTS" "$@" <<-'END'
 		import struct, sys
 		sys.path.insert(0, sys.argv[1])
 		from harness import checkpoints as c
@@ -470,7 +470,7 @@ make_checkpoint() {
 # --key of 'push' is that of its certificate.
 @test "an update whose tensors are in a dict of its own: the reason names the option of the server" {
 	make_checkpoint g.pt 1
-	/usr/bin/python3 -B - "$FLMEM_TESTS" <<-'END'
+	python - "$FLMEM_TESTS" <<-'END'
 		import struct, sys
 		sys.path.insert(0, sys.argv[1])
 		from harness import checkpoints as c

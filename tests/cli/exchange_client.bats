@@ -15,7 +15,7 @@ setup() {
 }
 
 check() {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/exchange_checks.py" "$FLMEM" "$@"
+	run_command python "$FLMEM_TESTS/harness/exchange_checks.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

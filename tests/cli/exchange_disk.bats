@@ -6,7 +6,7 @@ load helpers
 
 disk() {
 	cd "$BATS_TEST_TMPDIR" || return
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/exchange_disk.py" "$FLMEM" "$1"
+	run_command python "$FLMEM_TESTS/harness/exchange_disk.py" "$FLMEM" "$1"
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
 	assert_status 0
 }

@@ -130,14 +130,14 @@ has_no_spool() {
 		    found = client.pull(0, framework="raw")
 		    client.push({name: found[name] for name in sorted(found, reverse=True)})
 	END
-	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" /usr/bin/python3 -B - <<-'END'
+	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" python - <<-'END'
 		from flmem import exchange, _safetensors
 		values = {name: exchange.Tensor("F32", (2,), bytes(8)) for name in ("0.bias", "0.weight", "1.weight")}
 		_safetensors.write("p.safetensors", [(n, _safetensors.of_value(n, v)) for n, v in values.items()])
 	END
 	serve --model p.safetensors --clients 2 --mode lockstep
 	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" /usr/bin/python3 -B client.py "$URL" a &
-	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B client.py "$URL" b
+	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command python client.py "$URL" b
 	assert_status 0
 	await_server
 	[ "$CODE" -eq 0 ]
@@ -145,7 +145,7 @@ has_no_spool() {
 }
 
 @test "a NaN ends the exchange with the name of its client" {
-	/usr/bin/python3 - <<-'END'
+	python - <<-'END'
 		data = bytearray(open("b.safetensors", "rb").read())
 		data[-4:] = b"\0\0\xc0\x7f"
 		open("nan.safetensors", "wb").write(data)

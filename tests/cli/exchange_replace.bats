@@ -108,7 +108,7 @@ assert_replaced() {
 		        print(refusal.status, refusal)
 		    client.push(model, round=0, replace=True)
 	END
-	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B client.py "$URL"
+	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command python client.py "$URL"
 	assert_status 0
 	[[ $output == "409 "*"another length, weight or SHA-256"*", or push with replace=True" ]]
 	await_server

@@ -77,7 +77,7 @@ rounds() {
 
 # with_python SCRIPT WORD...
 with_python() {
-	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B "$@"
+	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command python "$@"
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"
 	assert_status 0
 }

@@ -39,7 +39,7 @@ write_update() {
 	wait $!
 	await_server
 	[ "$CODE" -eq 0 ]
-	/usr/bin/python3 - <<-'END'
+	python - <<-'END'
 		import json
 		text = open("served").read()
 		served = json.loads(text[text.index("{"):])
@@ -87,7 +87,7 @@ write_update() {
 # lie OFFSET MASK: one bit of what client b sends; sets $TENSOR and $ELEMENT to where it is.
 lie() {
 	write_update 2 lie.safetensors
-	/usr/bin/python3 -B - "$@" >place <<-'END'
+	python - "$@" >place <<-'END'
 		import json, sys
 		at = int(sys.argv[1])
 		sizes = {"F32": 4, "I64": 8}

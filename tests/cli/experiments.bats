@@ -19,7 +19,7 @@ experiment() {
 	experiment mnist-cnn --rounds 2 --steps 2 --output out
 	assert_output 'flmem +server'
 	assert_output 'original +client 2'
-	/usr/bin/python3 -B - <<-'END'
+	python - <<-'END'
 		import json
 		found = json.load(open("out/mnist-cnn.json"))
 		assert found["left_out"]["flmem"] is found["left_out"]["original"] is None, found
@@ -44,7 +44,7 @@ experiment() {
 		"$FLMEM" profile table --json --by allocated "out/mnist-cnn-original-$way.prof" >"$way.json"
 	done
 	"$FLMEM" profile diff --json --by allocated out/mnist-cnn-{original,flmem}-client-1.prof >diff.json
-	/usr/bin/python3 -B - "$FLMEM_TESTS/experiments/original.py" <<-'END'
+	python - "$FLMEM_TESTS/experiments/original.py" <<-'END'
 		import json, sys
 		size = json.load(open("out/mnist-cnn.json"))["model_bytes"]
 		lines = open(sys.argv[1]).read().splitlines()
@@ -73,10 +73,10 @@ experiment() {
 
 # As for a model that no disk holds, with a small one.
 @test "a generated model: every element is verified, and nothing is written" {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/experiments/one.py" flmem llama-3.1-70b --clients 2 \
+	run_command python "$FLMEM_TESTS/experiments/one.py" flmem llama-3.1-70b --clients 2 \
 		--rounds 1 --steps 1 --layers 80 --flmem "$FLMEM" --first 'generate:resnet18?seed=1'
 	assert_status 0
-	/usr/bin/python3 -B - <<-'END'
+	python - <<-'END'
 		import json
 		result = json.load(open("result.json"))
 		assert " 11699132 elements are their exact mean" in result["verified"], result

@@ -26,7 +26,7 @@ make_job() {
 
 # All that stat and the extended attributes show of a file but its times and its inode.
 describe() {
-	/usr/bin/python3 -c '
+	python -c '
 import os, sys
 status = os.lstat(sys.argv[1])
 print(oct(status.st_mode), status.st_uid, status.st_gid)
@@ -36,7 +36,7 @@ for name in sorted(os.listxattr(sys.argv[1])):
 
 # set_acl FILE NAME: u::rw-,u:1234:rw-,g::r--,m::rw-,o::--- as setfacl(1) stores it.
 set_acl() {
-	/usr/bin/python3 -c '
+	python -c '
 import os, struct, sys
 entries = ((1, 6, 2**32 - 1), (2, 6, 1234), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1))
 acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
@@ -53,7 +53,7 @@ entries() {
 	chown -R 1111:2222 job
 	chmod 640 "$CONFIG"
 	set_acl "$CONFIG" system.posix_acl_access
-	/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.origin", b"export 7")' "$CONFIG"
+	python -c 'import os, sys; os.setxattr(sys.argv[1], "user.origin", b"export 7")' "$CONFIG"
 	local old
 	old=$(describe "$CONFIG")
 	flmem recommend --fix job
@@ -89,7 +89,7 @@ entries() {
 @test "--fix by root passes no capabilities of a program on" {
 	requires root python3
 	make_job
-	/usr/bin/python3 -c 'import os, struct, sys
+	python -c 'import os, struct, sys
 os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 << 10, 0, 0, 0))' \
 		"$CONFIG" || skip "the file system keeps no capabilities"
 	flmem recommend --fix job
@@ -169,7 +169,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 <<
 			[ "$status" = 0 ] || killed=$((killed + 1))
 			if ! cmp -s before "$CONFIG"; then
 				cmp before "$CONFIG.orig" || fail "killed at $call $number: the old text is gone"
-				/usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$CONFIG" ||
+				python -c 'import json, sys; json.load(open(sys.argv[1]))' "$CONFIG" ||
 					fail "killed at $call $number: half a file"
 			fi
 			# What is left over of that is in nobody's way.

@@ -32,6 +32,12 @@ flmem_in_time() {
 	fail "no moment came in $tries tries"
 }
 
+# The Python of the tests themselves, which takes a fork where tests/harness/python_server.py runs; targets are started by
+# /usr/bin/python3 or $PYTHON. Not a target, since its command line is that of the server.
+python() {
+	"$FLMEM_VICTIMS/../harness/python" -B "$@"
+}
+
 # Runs any other command the same way.
 run_command() {
 	run --separate-stderr "$@"
@@ -95,7 +101,7 @@ rows_of() {
 # with any field more or less.
 assert_schema() {
 	local ended=0
-	printf '%s' "$output" | /usr/bin/python3 -B "$FLMEM_TESTS/schema/check.py" \
+	printf '%s' "$output" | python "$FLMEM_TESTS/schema/check.py" \
 		"$FLMEM_TESTS/../docs/json-schema" "$1" || ended=$?
 	[ "$ended" != 77 ] || skip "needs python3-jsonschema"
 	[ "$ended" = 0 ] || fail "not as docs/json-schema/$1.json says"
@@ -103,7 +109,7 @@ assert_schema() {
 
 # Runs a Python program on $output.
 examine() {
-	/usr/bin/python3 -B -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
+	python -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
 }
 
 # Whether this machine has a GPU of NVIDIA, as flmem decides it.
@@ -120,7 +126,7 @@ has_nvidia() {
 has_module() {
 	local answer=$BATS_RUN_TMPDIR/module.$1
 	if [ ! -s "$answer" ]; then
-		/usr/bin/python3 -B -c "import $1" 2>/dev/null && echo yes >"$answer" || echo no >"$answer"
+		python -c "import $1" 2>/dev/null && echo yes >"$answer" || echo no >"$answer"
 	fi
 	[ "$(<"$answer")" = yes ]
 }
@@ -154,7 +160,7 @@ skip_part() {
 # What tests/harness/pythons.py prints, which starts every interpreter: once in a run of bats.
 pythons() {
 	local list=$BATS_RUN_TMPDIR/pythons
-	[ -s "$list" ] || /usr/bin/python3 -B "$FLMEM_TESTS/harness/pythons.py" >"$list"
+	[ -s "$list" ] || python "$FLMEM_TESTS/harness/pythons.py" >"$list"
 	cat "$list"
 }
 
@@ -256,7 +262,7 @@ status_field() {
 # Remembers what a call must leave as it is. A snapshot belongs to one process.
 snapshot_victim() {
 	local pid=${1:-$VICTIM}
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" snapshot "$pid" \
+	python "$FLMEM_TESTS/harness/unharmed.py" snapshot "$pid" \
 		>"$BATS_TEST_TMPDIR/snapshot.$pid"
 }
 
@@ -270,7 +276,7 @@ assert_victim_unharmed() {
 	local pid=${1:-$VICTIM} found
 	alive "$pid" || fail "the victim died: $(cat "$VICTIM_LOG")"
 	[ -s "$BATS_TEST_TMPDIR/snapshot.$pid" ] || fail "there is no snapshot of $pid"
-	found=$(/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" check "$pid" \
+	found=$(python "$FLMEM_TESTS/harness/unharmed.py" check "$pid" \
 		"$BATS_TEST_TMPDIR/snapshot.$pid" "${VICTIM_MAY[@]}" 2>&1) || fail "victim $pid: $found"
 }
 

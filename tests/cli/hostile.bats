@@ -25,7 +25,7 @@ bounded() {
 }
 
 garble() {
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/garble.py" "$@"
+	python "$FLMEM_TESTS/harness/garble.py" "$@"
 }
 
 # A process with a copy of a library, opened by itself and not used any more. $COPY is its path.
@@ -354,7 +354,7 @@ blocks_nothing() {
 	requires victim:allocators/glibc-static
 	cp "$FLMEM_VICTIMS/allocators/glibc-static" "$program"
 	# Its notes become a segment of code, with holes of the file, before all others.
-	/usr/bin/python3 - "$program" <<-'END'
+	python - "$program" <<-'END'
 		import os
 		import struct
 		import sys

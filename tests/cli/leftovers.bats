@@ -8,7 +8,7 @@ load helpers
 	local tmp=$BATS_TEST_TMPDIR/tmp id=0f8fad5b-d9cb-469f-a165-70867728950e
 	local left=$tmp/nvflare_tensor_offload_${id}_ab12cd_9
 	local used=$tmp/nvflare_tensor_offload_11111111-d9cb-469f-a165-70867728950e_zz12cd_9
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
 	mkdir -p "$left/nvflare_tensors_x" "$used/nvflare_tensors_x" "$tmp/nvflare_tensor_offload_a b"
 	head -c 3145728 /dev/urandom >"$left/nvflare_tensors_x/0.safetensors"

@@ -39,7 +39,7 @@ has() {
 
 # raw BYTES: what the endpoint answers to them.
 raw() {
-	/usr/bin/python3 -c '
+	python -c '
 import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30) as s:
     s.sendall(sys.argv[2].encode("latin-1").decode("unicode_escape").encode("latin-1"))
@@ -81,7 +81,7 @@ query() {
 }
 
 answers() {
-	query "$1" | /usr/bin/python3 -c '
+	query "$1" | python -c '
 import json, sys
 print(" ".join(r["value"][1] for r in json.load(sys.stdin)["data"]["result"]))' |
 		grep -Eq "$2"
@@ -171,7 +171,7 @@ with socket.socket() as s:
 # A shell, then a Python, then the same Python with another program, each on request.
 start_changing() {
 	cd "$BATS_TEST_TMPDIR" || return
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
 	mkfifo go
 	cat >first.py <<-'END'
 		import os, sys
@@ -200,7 +200,7 @@ start_changing() {
 	flmem watch --replay watch.rec --json --quiet
 	assert_status 0
 	assert_schema watch
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 live, again = (json.loads(text)["processes"] for text in (open("watch.out").read(), sys.argv[1]))
 for rows in live, again:
@@ -252,7 +252,7 @@ for rows in live, again:
 	start_victim watched flat 0 100 1024
 	start_watch --pid "$VICTIM" --interval 20ms
 	# More than there is room for: half say nothing, half a byte at a time.
-	/usr/bin/python3 -c '
+	python -c '
 import socket, sys, time
 def connect():
     return socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
@@ -280,7 +280,7 @@ while True:
 @test "many clients at once are all served the whole page" {
 	start_victim watched flat 0 100 1024
 	start_watch --pid "$VICTIM" --interval 20ms
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import concurrent.futures, sys, urllib.request
 def scrape(_):
     request = urllib.request.Request(sys.argv[1], headers={"Accept": sys.argv[2]})
@@ -340,7 +340,7 @@ with concurrent.futures.ThreadPoolExecutor(32) as pool:
 			--interval 50ms --duration 300ms
 		kill "$none" "$one"' _ "$FLMEM" "$FLMEM_VICTIMS" "$fake" "$BATS_TEST_TMPDIR"
 	[ "$status" -ne 77 ] || skip "cannot mount a file system"
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import json, sys
 print(*(p["gpu_bytes"] for p in json.loads(sys.argv[1])["processes"]))' "$output"
 	[ "$output" = "0 $(((1 << 30) + (1 << 29)))" ]

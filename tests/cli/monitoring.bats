@@ -18,7 +18,7 @@ setup() {
 
 @test "rules and dashboard name only metrics that there are" {
 	requires /usr/bin/python3
-	run_command /usr/bin/python3 -B - "$DOCS" <<-'END'
+	run_command python - "$DOCS" <<-'END'
 		import json, re, sys
 		docs = sys.argv[1]
 		known = set(re.findall(r"^\| `(\w+)` \|", open(docs + "/metrics.md").read(), re.M))
@@ -40,7 +40,7 @@ setup() {
 
 @test "the configurations in the guide are ones" {
 	requires promtool /usr/bin/python3
-	run_command /usr/bin/python3 -B - "$DOCS/guides/prometheus.md" "$BATS_TEST_TMPDIR" <<-'END'
+	run_command python - "$DOCS/guides/prometheus.md" "$BATS_TEST_TMPDIR" <<-'END'
 		import re, sys
 		blocks = re.findall(r"^```yaml\n(.*?)^```", open(sys.argv[1]).read(), re.S | re.M)
 		blocks = [b for b in blocks if "scrape_configs" in b]
@@ -65,7 +65,7 @@ setup() {
 
 @test "the files for service discovery that the guide writes are right" {
 	requires promtool /usr/bin/python3
-	/usr/bin/python3 -B -c '
+	python -c '
 import re, sys
 text = re.search(r"^```sh\n(.*?)^nohup", open(sys.argv[1]).read(), re.S | re.M)[1]
 print(text.replace("/shared/prometheus/flmem", sys.argv[2]))' \
@@ -73,7 +73,7 @@ print(text.replace("/shared/prometheus/flmem", sys.argv[2]))' \
 	SLURM_JOB_ID=17 sh -eu "$BATS_TEST_TMPDIR/prolog"
 	local written=("$BATS_TEST_TMPDIR"/17-*)
 	[ "${#written[@]}" -eq 1 ]
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import json, sys
 (group,) = json.load(open(sys.argv[1]))
 print(group["labels"]["slurm_job"], group["targets"][0].rsplit(":", 1)[1])' "${written[0]}"

@@ -94,7 +94,7 @@ slurm() {
 }
 
 @test "the recipe for Spack is a package by Spack's names" {
-	run_command /usr/bin/python3 -B - "$ROOT/packaging/spack/package.py" <<-'END'
+	run_command python - "$ROOT/packaging/spack/package.py" <<-'END'
 		import sys, types
 		said = []
 		module = types.ModuleType("spack.package")
@@ -115,7 +115,7 @@ slurm() {
 
 @test "the recipe for conda has its parts" {
 	/usr/bin/python3 -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
-	run_command /usr/bin/python3 -B -c '
+	run_command python -c '
 import sys, yaml
 recipe = yaml.safe_load(open(sys.argv[1]))
 print(sorted(recipe), recipe["about"]["license"])' "$ROOT/packaging/conda/recipe.yaml"

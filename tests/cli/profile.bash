@@ -6,7 +6,7 @@
 #	sample_greenlets OPTIONS	ten greenlets that allocate 100,000 bytes four times each, by turns
 
 look() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/harness python -c "
 import re
 import sys
 from heap_profile import *

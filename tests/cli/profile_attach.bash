@@ -57,11 +57,11 @@ assert_sound() {
 }
 
 got() {
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/got.py" "$@"
+	python "$FLMEM_TESTS/harness/got.py" "$@"
 }
 
 field() {
-	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
+	python -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" <<<"$output"
 }
 
 attach() {

@@ -24,7 +24,7 @@ $1" 3>&-
 
 # count NAME NUMBER: as if so much had been dropped.
 count() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+	PYTHONPATH=$FLMEM_TESTS/harness python -c '
 import struct, sys
 from heap_profile import *
 at = sum(struct.calcsize("<" + kind) for _, kind in HEADER) + 8 * DROPS.index(sys.argv[2])

@@ -9,7 +9,7 @@ setup() {
 }
 
 @test "the standard error of each line is that of its estimate, over 200 lines of blocks of two sizes" {
-	/usr/bin/python3 -c '
+	python -c '
 for i in range(100):
     print(f"kept{i} = [bytearray(4095) for _ in range(256)]")
 for i in range(100):
@@ -21,7 +21,7 @@ print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
 	flmem profile table --json --limit 1000 "$PROFILE"
 	assert_status 0
 	assert_schema profile-table
-	/usr/bin/python3 -c '
+	python -c '
 import json, math, sys
 rows = [r for r in json.load(sys.stdin)["lines"] if r["frame"] and r["frame"]["file"].endswith("lines.py")
         and r["own"]["live_bytes"]]  # a comprehension has a row of its own function, whose caller may have one, too
@@ -50,13 +50,13 @@ for i in range(3):
     kept.append([bytearray(4095) for _ in range(1024)])
 os.kill(os.getpid(), signal.SIGKILL)' 3>&- || true
 	flmem profile table --json --by live "$PROFILE"
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 r = json.load(sys.stdin)
 assert r["lines"][0]["own_live_error_bytes"] == r["sites"][0]["live_error_bytes"] > 0' <<<"$output"
 	cat >"$BATS_TEST_TMPDIR/all" <<<"$output"
 	flmem profile table --json --by live --round 1..1 "$PROFILE"
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 one, whole = json.load(sys.stdin), json.load(open(sys.argv[1]))
 assert 0 < one["lines"][0]["own_live_error_bytes"] < whole["lines"][0]["own_live_error_bytes"]' \

@@ -49,7 +49,7 @@ setup() {
 # use_page CODE: Python with the page `page` of PAGE, open in Chromium.
 use_page() {
 	requires chromium
-	PYTHONPATH=$FLMEM_TESTS/cli /usr/bin/python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/cli python -c "
 import sys, clicking
 BOX = \"Array.from(document.querySelectorAll('.box')).find((b) => b.node.frame.name === '%s')\"
 BOXES = \"Array.from(document.querySelectorAll('.box')).map((b) => b.node.frame.name)\"
@@ -82,7 +82,7 @@ $1
 @test "a page that asked for something would be seen" {
 	printf '<!DOCTYPE html><title>x</title><img src="http://elsewhere.example/x.png">' >"$PAGE"
 	requires chromium
-	PYTHONPATH=$FLMEM_TESTS/cli /usr/bin/python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/cli python -c "
 import sys, clicking
 with clicking.Page(sys.argv[1], sys.argv[2]) as page:
     assert any(r.endswith('/x.png') for r in page.requests), page.requests" \
@@ -199,7 +199,7 @@ with clicking.Page(sys.argv[1], sys.argv[2]) as page:
 @test "the script is the one that the page allows" {
 	flmem profile flamegraph -o "$PAGE" 3.prof
 	assert_status 0
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import base64, hashlib, re, sys
 page = open(sys.argv[1], encoding="utf-8").read()
 script = re.findall(r"<script>(.*?)</script>", page, re.S)

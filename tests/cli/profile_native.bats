@@ -24,7 +24,7 @@ check_mixed() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \
 		"$FLMEM_TESTS/victims/sampled/callbacks.py" 3>&-
 	"$FLMEM" profile export --format collapsed "$PROFILE" >"$BATS_TEST_TMPDIR/mixed"
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_mixed_stacks.py" "$BATS_TEST_TMPDIR/mixed" \
+	python "$FLMEM_TESTS/harness/check_mixed_stacks.py" "$BATS_TEST_TMPDIR/mixed" \
 		"${PYTHON_VERSION#3.}"
 	look 'assert not p.dropped["unmixed"] and not p.dropped["deep"], p.dropped'
 }
@@ -68,7 +68,7 @@ for stack in stacks:
 assert stacks and all(s[0] == "native" and s[-1][0] == "inside" for s in stacks), stacks
 assert p.dropped["unmixed"] >= 4 * 10'
 	flmem profile table --json --stack mixed "$PROFILE"
-	/usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)["profile"]["unmixed_stacks"] >= 40' <<<"$output"
+	python -c 'import json, sys; assert json.load(sys.stdin)["profile"]["unmixed_stacks"] >= 40' <<<"$output"
 	flmem profile table --stack mixed "$PROFILE"
 	assert_stderr 'without some of the native frames between Python frames'
 }

@@ -21,7 +21,7 @@ pester() {
 }
 
 samples() {
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+	PYTHONPATH=$FLMEM_TESTS/harness python -c '
 import sys
 from heap_profile import Profile
 print(Profile(sys.argv[1]).samples)' "$PROFILE"
@@ -75,7 +75,7 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 			"$FLMEM_VICTIMS/pestered/interpreter"
 		assert_status 0
 		[ "$output" = survived ]
-		PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B -c '
+		PYTHONPATH=$FLMEM_TESTS/harness python -c '
 import sys
 from heap_profile import Profile
 p = Profile(sys.argv[1])

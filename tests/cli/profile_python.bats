@@ -13,7 +13,7 @@ setup() {
 
 check_places() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B "$SCRIPT" 3>&-
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+	python "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
 		"${PYTHON_VERSION#3.}"
 	look 'assert not p.dropped["python"] and not p.lost_bytes, p.dropped'
 }
@@ -29,7 +29,7 @@ check_places() {
 
 check_places_native() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B "$SCRIPT" 3>&-
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
+	python "$FLMEM_TESTS/harness/check_python_sites.py" "$PROFILE" "$SCRIPT" \
 		"${PYTHON_VERSION#3.}"
 	look 'stacks = [[len(f) for f in p.stack(s.node)] for s in p.sites.values()]
 assert all(s[0] == 2 and s[-1] == 2 for s in stacks), "native frames are innermost and outermost"
@@ -178,7 +178,7 @@ check_stacks() {
 		[ "$jit" = 0 ] || [ "${PYTHON_VERSION#3.}" -ge 13 ] || return 0 # no other has it
 		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B \
 			"$FLMEM_TESTS/victims/sampled/whole_stacks.py" "$BATS_TEST_TMPDIR/stacks" 3>&-
-		/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \
+		python "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \
 			"$BATS_TEST_TMPDIR/stacks"
 	done
 }

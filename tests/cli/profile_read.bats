@@ -415,7 +415,7 @@ sys.exit("middle" not in names)'
 	printf '%s' "$output" >"$BATS_TEST_TMPDIR/table"
 	flmem profile export --format pprof -o "$BATS_TEST_TMPDIR/p.pb.gz" leak.prof
 	assert_status 0
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/pprof.py" "$BATS_TEST_TMPDIR/p.pb.gz"
+	run_command python "$FLMEM_TESTS/harness/pprof.py" "$BATS_TEST_TMPDIR/p.pb.gz"
 	assert_status 0
 	examine 'import json, sys
 p, total = json.load(sys.stdin), json.load(open(sys.argv[1]))["total"]

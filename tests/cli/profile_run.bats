@@ -29,7 +29,7 @@ sample() {
 
 # assert_sampled exact|SIGMAS
 assert_sampled() {
-	/usr/bin/python3 -B "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
+	python "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
 }
 
 @test "every function of malloc's family is counted exactly where every byte is a sample point" {
@@ -56,7 +56,7 @@ assert p.phase == 2 and p.end_ms >= p.last_ms and not p.lost_bytes'
 		mv "$SAID" "$SAID.$i"
 		profiles+=("$PROFILE.$i")
 	done
-	PYTHONPATH=$FLMEM_TESTS/harness /usr/bin/python3 -B - "$SAID" "${profiles[@]}" <<-'END'
+	PYTHONPATH=$FLMEM_TESTS/harness python - "$SAID" "${profiles[@]}" <<-'END'
 		import math, sys
 		from check_sampled import *
 		sums, runs = {}, len(sys.argv) - 2

@@ -22,7 +22,7 @@ print("ready", flush=True)
 }
 
 json() {
-	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)["results"][0]}))' \
+	python -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)["results"][0]}))' \
 		"$1" <<<"$output"
 }
 

@@ -10,7 +10,7 @@ EXPORTED=$FLMEM_TESTS/fixtures/exported # by the recipes of NVFlare 2.8.1 and a 
 
 # "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
-	/usr/bin/python3 -c '
+	python -c '
 import json, os, sys
 for f in json.load(sys.stdin)["findings"]:
     print(f["rule"], "%s:%d" % (os.path.basename(f["file"]), f["line"]))' <<<"$output"
@@ -350,7 +350,7 @@ assert len(list(suite.iter())) == 2'
 	assert_status 0
 	assert_schema recommend
 	mkdir "$BATS_TEST_TMPDIR/planned"
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 plan = json.load(sys.stdin)
 server, client = (row["text"] for row in plan["configuration"])
@@ -397,7 +397,7 @@ json.loads(plan["configuration"][1]["text"])'
 @test "a real checkpoint and a real safetensors file are measured" {
 	requires torch
 	cd "$BATS_TEST_TMPDIR"
-	/usr/bin/python3 -c '
+	python -c '
 import json, struct, torch
 state = {"a": torch.zeros(300, 70), "b": torch.zeros(11, dtype=torch.float32)}
 torch.save(state, "m.pt")
@@ -507,7 +507,7 @@ with open("m.safetensors", "wb") as f:
 @test "a recorded NVFlare client that is flat may clean up less often" {
 	local round=0 client=job/app/config/config_fed_client.json
 	cd "$BATS_TEST_TMPDIR"
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
 	PYTHONPATH=fakes start_victim /usr/bin/python3 -u \
 		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1
 	: >log.txt
@@ -550,7 +550,7 @@ assert (found[0]["current"], found[0]["proposed"]) == ("1", "2"), found'
 @test "no input makes any number of findings: the rest is counted, and a problem" {
 	cp -r "$JOBS/fedavg-default" "$BATS_TEST_TMPDIR/many"
 	cd "$BATS_TEST_TMPDIR/many/app/config"
-	/usr/bin/python3 -c '
+	python -c '
 maps = ", ".join(["{\"a\": 1, \"a\": 2}"] * 12000)
 print("{\"workflows\": [{}], \"components\": [%s]}" % maps)' >config_fed_server.json
 	run --separate-stderr bash -c '"$FLMEM" recommend --json config_fed_server.json |
@@ -563,7 +563,7 @@ print("{\"workflows\": [{}], \"components\": [%s]}" % maps)' >config_fed_server.
 
 @test "a server whose job offloads tensors to a directory in memory is reported" {
 	local job=$BATS_TEST_TMPDIR/job
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
 	[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "needs /dev/shm on tmpfs"
 	[ "$(stat -f -c %T /var)" != tmpfs ] || skip "needs /var on a disk"

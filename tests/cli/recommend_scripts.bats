@@ -9,7 +9,7 @@ JOBS=$FLMEM_TESTS/fixtures/jobs
 
 # "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
-	/usr/bin/python3 -c '
+	python -c '
 import json, os, sys
 for f in json.load(sys.stdin)["findings"]:
     print(f["rule"], "%s:%d" % (os.path.basename(f["file"]), f["line"]))' <<<"$output"

@@ -71,7 +71,7 @@ events() {
 	while IFS= read -r line; do
 		output=$line
 		assert_schema trim >&2 || return
-		/usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["event"])' <<<"$line"
+		python -c 'import json, sys; print(json.load(sys.stdin)["event"])' <<<"$line"
 	done <"$OUT"
 }
 
@@ -135,7 +135,7 @@ events() {
 	await_end
 	[ "$ended" = 0 ]
 	[ "$(events | tr '\n' ' ')" = "trimmed trimmed trimmed given-up " ]
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 at = [json.loads(line)["at_ms"] for line in sys.stdin][:3]
 # 600 ms and 1.2 s instead of 300 each; events are reported when the trim is over, so with some tolerance.

@@ -14,9 +14,9 @@ setup() {
 # Shows PAGE; `dom`, `console` and `asked` are files in the test's directory.
 browse() {
 	requires chromium
-	/usr/bin/python3 "$FLMEM_TESTS/cli/browse.py" "$(command -v chromium)" "$1" >"$BATS_TEST_TMPDIR/seen" ||
+	python "$FLMEM_TESTS/cli/browse.py" "$(command -v chromium)" "$1" >"$BATS_TEST_TMPDIR/seen" ||
 		fail "Chromium did not show it"
-	/usr/bin/python3 -c '
+	python -c '
 import json, os, sys
 with open(sys.argv[1]) as file:
     seen = json.load(file)
@@ -31,7 +31,7 @@ for name, value in seen.items():
 
 # summary_of EXPRESSION: of the summary `s` in $output.
 summary_of() {
-	/usr/bin/python3 -c 'import json, sys
+	python -c 'import json, sys
 s = json.loads(sys.argv[1])
 print(eval("(" + sys.argv[2] + ")"))' "$output" "$1"
 }

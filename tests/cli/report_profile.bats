@@ -47,7 +47,7 @@ start_leaking() {
 # use_page CODE: Python with the page `page` of PAGE, open in Chromium.
 use_page() {
 	requires chromium
-	PYTHONPATH=$FLMEM_TESTS/cli /usr/bin/python3 -B -c "
+	PYTHONPATH=$FLMEM_TESTS/cli python -c "
 import re, sys, clicking
 HEAP = \"Array.from(document.querySelectorAll('section')).find((s) => s.innerText.startsWith('Heap'))\"
 with clicking.Page(sys.argv[1], sys.argv[2]) as page:

@@ -21,7 +21,7 @@ json_commands() {
 }
 
 @test "the schemas are schemas, and name what the headers name" {
-	run_command /usr/bin/python3 -B "$FLMEM_TESTS/schema/check.py" "$SCHEMAS" --self \
+	run_command python "$FLMEM_TESTS/schema/check.py" "$SCHEMAS" --self \
 		"$FLMEM_TESTS/../libcore/include"
 	assert_status 0
 }
@@ -37,7 +37,7 @@ json_commands() {
 
 # What python prints of an object of the class "error" with one thing changed.
 altered() {
-	/usr/bin/python3 -c '
+	python -c '
 import json, sys
 error = {"code": "noproc", "exit_status": 3, "message": "no process 7"}
 report = {"schema": "flmem.trim/1", "error": error}
@@ -62,7 +62,7 @@ print(json.dumps(report))' "$1"
 	start_victim /usr/bin/python3 -c 'import time; print("ready", flush=True); time.sleep(1000)'
 	flmem watch --pid "$VICTIM" --duration 100ms --interval 50ms --quiet --json
 	assert_status 0
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import copy, json, sys
 summary = json.loads(sys.argv[1])
 first = summary["processes"][0]

@@ -106,7 +106,7 @@ assert_silent() {
 	"$FLMEM" watch --quiet --pid "$VICTIM" --interval 50ms --listen 127.0.0.1:0 >out 2>err 3>&- &
 	VICTIMS+=("$!")
 	wait_until 60 grep -q 'http://' err
-	/usr/bin/python3 -c '
+	python -c '
 import re, sys, urllib.request
 address = re.search(r"http://[0-9.:]+", open("err").read()).group()
 text = urllib.request.urlopen(address + "/metrics").read().decode()

@@ -20,7 +20,7 @@ while True:
 }
 
 json() {
-	/usr/bin/python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" \
+	python -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1" \
 		<<<"$output"
 }
 

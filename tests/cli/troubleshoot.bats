@@ -17,7 +17,7 @@ teardown() {
 
 @test "--troubleshoot evaluates a live client's list with the job that it runs" {
 	local job=$BATS_TEST_TMPDIR/job
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
 	MALLOC_ARENA_MAX=4 start_victim /usr/bin/python3 -u \
 		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1
@@ -180,7 +180,7 @@ make_group() {
 
 @test "a live process in whose control group the kernel has killed gets the list of OOM errors" {
 	requires root
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
 	make_group 67108864
 	start_victim "$BASH" -c 'echo $$ >"$1/cgroup.procs" && exec /usr/bin/python3 -u \

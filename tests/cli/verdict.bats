@@ -8,7 +8,7 @@ PYTHON=/usr/bin/python3
 
 # What a Python expression gives for the reported process `p` and the victim's own words `log`.
 value() {
-	printf '%s' "$output" | /usr/bin/python3 -c '
+	printf '%s' "$output" | python -c '
 import json, re, sys
 p = json.load(sys.stdin)["processes"][0]
 log = open(sys.argv[2], errors="replace").read()

@@ -13,7 +13,7 @@ last_line() {
 
 # field PATH: of the object in `output`.
 field() {
-	printf '%s' "$output" | /usr/bin/python3 -c '
+	printf '%s' "$output" | python -c '
 import functools, json, sys
 value = json.load(sys.stdin)
 for step in sys.argv[1].split("."):
@@ -426,7 +426,7 @@ for wave in range(101):
 	output=$(tail -n 1 "$out")
 	[ "$(field processes.0.pid)" = "$VICTIM" ]
 	[ "$(field processes.0.ended)" = true ]
-	run_command /usr/bin/python3 -c '
+	run_command python -c '
 import json, sys
 with open(sys.argv[1]) as file:
     processes = json.loads(file.readlines()[-1])["processes"]

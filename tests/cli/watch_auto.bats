@@ -19,7 +19,7 @@ setup() {
 
 # actions [KIND]: how many are in $JSON.
 actions() {
-	/usr/bin/python3 - "$JSON" "${1-}" <<-'END'
+	python - "$JSON" "${1-}" <<-'END'
 	import json, sys
 	lines = [json.loads(line) for line in open(sys.argv[1])]
 	print(sum(line.get("type") == "action" and sys.argv[2] in ("", line["action"]) for line in lines))
@@ -42,7 +42,7 @@ watch() {
 }
 
 last() {
-	tail -n 1 "$JSON" | /usr/bin/python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
+	tail -n 1 "$JSON" | python -c "import json, sys; print(json.load(sys.stdin)$1)"
 }
 
 @test "what a process retains goes back at the ends of its rounds" {
@@ -137,7 +137,7 @@ rounds() {
 
 @test "a restarted process goes on with the history of the one before" {
 	local app=$BATS_TEST_TMPDIR/fakes/bin/flwr-clientapp watch first
-	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	python "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	start_victim "$app"
 	first=$VICTIM
 	"$FLMEM" watch --name "$app" --interval 50ms --json --record "$BATS_TEST_TMPDIR/rec" \

@@ -8,7 +8,7 @@ load helpers
 
 # field PATH: of the object in `output`.
 field() {
-	printf '%s' "$output" | /usr/bin/python3 -c '
+	printf '%s' "$output" | python -c '
 import json, sys
 value = json.load(sys.stdin)
 for step in sys.argv[1].split("."):

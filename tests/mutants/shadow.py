@@ -11,6 +11,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -78,7 +79,9 @@ def read_tests(build):
     for test in json.loads(listed.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test["properties"]}
         environment = dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", ()))
-        found[test["name"]] = (test.get("command"), environment, properties.get("TIMEOUT", 300))
+        # Built for the faults alone, as mutant.test_X.
+        name = re.sub(r"^mutant\.", "unit.", test["name"])
+        found[name] = (test.get("command"), environment, properties.get("TIMEOUT", 300))
     return found
 
 

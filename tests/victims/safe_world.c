@@ -69,6 +69,7 @@ static void *allocate(void *unused)
 		}
 		for (size_t i = 0; i < BLOCKS; i++)
 			free(blocks[i]);
+		usleep(PAUSE_US); // leaves the processor to others
 	}
 	return NULL;
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOCKS 2000
+#define BLOCKS 200
 
 __attribute__((weak)) int mallctl(const char *name, void *old, size_t *length, void *new,
 				  size_t new_length);
@@ -24,7 +24,7 @@ static void *allocate(void *unused)
 
 	(void)unused;
 	for (;;) {
-		const struct timespec pause = {0, 1000000};
+		const struct timespec pause = {0, 5000000};
 
 		for (size_t i = 0; i < BLOCKS; i++)
 			blocks[i] = memset(malloc(20000), 1, 20000);

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Runs Python programs of the tests in forks of one process that has imported what they share, as an interpreter takes
+20 to 150 ms of processor time to start and import it. Its client, tests/harness/python.c, starts an interpreter where
+there is no server, so that a test means the same with and without.
+
+usage: python_server.py SOCKET
+
+A request: the client's descriptors 0, 1, 2 and its working directory as SCM_RIGHTS, beside a header of two 32-bit
+numbers (bytes, arguments), then the arguments and the environment, each ended by NUL. The answer: the exit status.
+"""
+import array
+import atexit
+import gc
+import io
+import os
+import runpy
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+HEADER = struct.Struct("=II")
+BYTES_MAX = 4 << 20
+SHARED = ("ast", "collections", "ctypes", "hashlib", "json", "re", "signal", "socket", "subprocess", "tempfile", "time",
+          "harness.proc")
+LARGE = ("jsonschema", "numpy")  # a machine may lack them
+
+
+def preload():
+    sys.path.insert(0, TESTS)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not live on in a fork
+    for name in SHARED:
+        __import__(name)
+    for name in LARGE:
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+    sys.path.pop(0)
+
+
+def receive(connection):
+    """(descriptors, arguments, environment)"""
+    descriptors = array.array("i")
+    header, ancillary, _, _ = connection.recvmsg(HEADER.size, socket.CMSG_SPACE(4 * descriptors.itemsize))
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(data)
+    size, count = HEADER.unpack(header)
+    if size > BYTES_MAX or len(descriptors) != 4:
+        raise ValueError("not a request")
+    text = bytearray()
+    while len(text) < size:
+        more = connection.recv(size - len(text))
+        if not more:
+            raise EOFError
+        text += more
+    words = [os.fsdecode(word) for word in bytes(text).split(b"\0")[:-1]]
+    return descriptors, words[:count], dict(word.split("=", 1) for word in words[count:])
+
+
+def become(descriptors, environment):
+    """The client, as far as a program can see: its files, directory and environment."""
+    for number in range(3):
+        os.dup2(descriptors[number], number)
+    os.fchdir(descriptors[3])
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.stdin = io.open(0, closefd=False)
+    sys.stdout = io.open(1, "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(io.open(2, "wb", buffering=0, closefd=False), errors="backslashreplace",
+                                  write_through=True)
+    sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(":") if path]
+
+
+def run(words):
+    """As `python3 -B WORDS`, for the forms that the tests use: -c TEXT, - and FILE."""
+    del sys.modules["__main__"]
+    while words and words[0] in ("-B", "-u"):
+        words.pop(0)
+    sys.argv = words[:1] if words and words[0] != "-c" else ["-c"]
+    sys.argv += words[2:] if words and words[0] == "-c" else words[1:]
+    if words[0] in ("-c", "-"):
+        text = words[1] if words[0] == "-c" else sys.stdin.read()
+        main = type(sys)("__main__")
+        sys.modules["__main__"] = main
+        sys.path.insert(0, "")
+        exec(compile(text, "<string>" if words[0] == "-c" else "<stdin>", "exec"), main.__dict__)  # pylint: disable=exec-used
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def run_to_status(words):
+    status = 0
+    try:
+        run(words)
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            status = end.code & 255
+        elif end.code is not None:
+            print(end.code, file=sys.stderr)
+            status = 1
+    except BaseException:  # pylint: disable=broad-except
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # pylint: disable=protected-access
+    atexit._run_exitfuncs()  # pylint: disable=protected-access
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            status = status or 120  # as an interpreter ends
+    return status
+
+
+def serve(connection):
+    """In a process of its own, which becomes the program; the client sees one that is killed as an end without a status."""
+    descriptors, words, environment = receive(connection)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    become(descriptors, environment)
+    status = run_to_status(words)
+    connection.sendall(struct.pack("=i", status))
+
+
+def main():
+    preload()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(sys.argv[1])
+    server.listen(64)
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    while True:
+        connection, _ = server.accept()
+        if os.fork() == 0:
+            server.close()
+            try:
+                serve(connection)
+            except BaseException:  # pylint: disable=broad-except
+                traceback.print_exc()
+            os._exit(0)
+        connection.close()
+
+
+if __name__ == "__main__":
+    main()
