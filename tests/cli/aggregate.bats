@@ -10,7 +10,7 @@ setup() {
 }
 
 check() {
-	run_command "${PYTHON:-/usr/bin/python3}" -B "$FLMEM_TESTS/harness/aggregations.py" "$FLMEM" "$@"
+	run_command "${PYTHON:-python}" -B "$FLMEM_TESTS/harness/aggregations.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

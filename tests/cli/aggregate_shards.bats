@@ -10,7 +10,7 @@ setup() {
 }
 
 check() {
-	run_command "${PYTHON:-/usr/bin/python3}" -B "$FLMEM_TESTS/harness/shard_checks.py" "$FLMEM" "$@"
+	run_command "${PYTHON:-python}" -B "$FLMEM_TESTS/harness/shard_checks.py" "$FLMEM" "$@"
 	assert_status 0
 }
 

@@ -120,7 +120,7 @@ class Victim:
         if preload:
             own["LD_PRELOAD"] = preload
         if refill:
-            own["VICTIM_REFILL"] = "1"
+            own["VICTIM_REFILL"] = str(int(refill))
         if blocks:
             own["VICTIM_BLOCKS"] = str(blocks)
         self._errors = tempfile.TemporaryFile()

@@ -28,7 +28,7 @@ class Entry:
     allocator: str = "glibc"
     expect: str = TRIM
     quiet: bool = False  # allocates nothing while it waits, unless it refills
-    refill: bool = False
+    refill: int = 0  # fills its heap again every so many rounds
     statuses: tuple = (6,)  # exit statuses that a refusal may have
     rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
     masks: bool = False  # its threads change their signal masks all the time

@@ -54,10 +54,11 @@ def targets(victims, allocators):
         entry("waits in futex", "safe_blocked", "futex", refill=True),
         entry("waits in semtimedop, limited", "safe_blocked", "semtimedop-limited", refill=True),
         entry("waits in rt_sigtimedwait", "safe_blocked", "rt_sigtimedwait", refill=True),
-        entry("large heap", "safe_blocked", "epoll_wait-limited", refill=True, blocks=20000),
+        # 100 MB, of which a fill writes nine tenths.
+        entry("large heap", "safe_blocked", "epoll_wait-limited", refill=8, blocks=20000),
         entry("AMX tiles", "safe_blocked", "read-pipe", "tiles",
               missing="" if entries.have_tiles() else "this processor has no AMX"),
-        entry("8 threads churn, 3 wait", "safe_threads", "-c", "8", "-i", "3", "-n", "20000"),
+        entry("8 threads churn, 3 wait", "safe_threads", "-c", "8", "-i", "3", "-n", "60000"),
         entry("1000 signals a second", "safe_signals", "-a"),
     ]
     for allocator in allocators[1:]:

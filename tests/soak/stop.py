@@ -56,7 +56,7 @@ def targets(victims):
         entry("1000 signals a second, 3 threads", "safe_signals", "-t", "3"),
         entry("waits in epoll_wait", "safe_blocked", "epoll_wait"),
         entry("waits in futex", "safe_blocked", "futex"),
-        entry("4 threads churn, 3 wait", "safe_threads", "-c", "4", "-i", "3", "-n", "20000"),
+        entry("4 threads churn, 3 wait", "safe_threads", "-c", "4", "-i", "3", "-n", "60000"),
     ]
     return found + [one for one in kill.interpreters() if one.argv[-1] == "wait"][-2:]
 

@@ -34,7 +34,8 @@ static struct {
 	struct block **blocks;
 	size_t count;
 	size_t next; /* kept block that is checked next */
-	bool refill;
+	long refill_every; /* that many checks; 0: never */
+	long checks;
 } heap;
 
 void victim_open(void)
@@ -256,10 +257,10 @@ static void heap_thin_out(void)
 
 void heap_spread(void)
 {
-	const char *count = getenv("VICTIM_BLOCKS");
+	const char *count = getenv("VICTIM_BLOCKS"), *refill = getenv("VICTIM_REFILL");
 
 	heap.count = count ? (size_t)argument_number(count, KEEP_EVERY, 10000000) : 2000;
-	heap.refill = getenv("VICTIM_REFILL") != NULL;
+	heap.refill_every = refill ? argument_number(refill, 1, 1000) : 0;
 	heap.blocks = calloc(heap.count, sizeof(struct block *));
 	if (!heap.blocks)
 		victim_die("calloc");
@@ -269,7 +270,7 @@ void heap_spread(void)
 
 void heap_check(void)
 {
-	if (heap.refill) {
+	if (heap.refill_every && heap.checks++ % heap.refill_every == 0) {
 		heap_fill();
 		heap_thin_out();
 	}
