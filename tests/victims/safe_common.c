@@ -33,7 +33,7 @@ static _Atomic long started;
 static struct {
 	struct block **blocks;
 	size_t count;
-	size_t next; /* kept block that is checked next */
+	size_t next;	   /* kept block that is checked next */
 	long refill_every; /* that many checks; 0: never */
 	long checks;
 } heap;
