@@ -31,7 +31,7 @@ json() {
 trim_until() {
 	local condition=$1 time
 	shift
-	for time in 300ms 1s 4s; do
+	for time in 300ms 1s 4s 15s; do
 		flmem trim --pid "$VICTIM" "$@" --timeout "$time" --json
 		if "$condition"; then
 			return
