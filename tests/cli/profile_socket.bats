@@ -170,7 +170,7 @@ uptime_ticks() {
 # start_hostile KIND: a process of another user that answers at a socket of its own.
 start_hostile() {
 	start_victim "$(command -v setpriv)" --reuid "$OTHER" --clear-groups \
-		python "$FLMEM_TESTS/harness/order_socket.py" hostile "$1"
+		/usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" hostile "$1"
 }
 
 # refused_in_time WAYS VERB WORDS: one of these statuses, soon, without control characters; the process lives

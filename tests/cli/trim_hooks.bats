@@ -159,7 +159,7 @@ while held.held_read(0) == 1:
 	local own=$FLMEM_VICTIMS/allocators/wrapped.so jemalloc=$LIBRARIES/libjemalloc.so.2
 	requires /usr/bin/python3 "$own" "$jemalloc"
 	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 LD_PRELOAD=$own start_victim \
-		python -c '
+		/usr/bin/python3 -c '
 import ctypes, sys, time
 block = ctypes.CDLL(sys.argv[1]).malloc(100)
 print("ready", flush=True)

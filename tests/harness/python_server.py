@@ -15,7 +15,7 @@ import gc
 import io
 import os
 import runpy
-import signal
+import selectors
 import socket
 import struct
 import sys
@@ -121,33 +121,62 @@ def run_to_status(words):
 
 
 def serve(connection):
-    """In a process of its own, which becomes the program; the client sees one that is killed as an end without a status."""
+    """In a process of its own, which becomes the program. It may execute another one."""
     descriptors, words, environment = receive(connection)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    connection.close()
     become(descriptors, environment)
-    status = run_to_status(words)
-    connection.sendall(struct.pack("=i", status))
+    return run_to_status(words)
+
+
+class Server:
+    def __init__(self, path):
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(path)
+        self.listener.listen(64)
+        self.events = selectors.DefaultSelector()
+        self.events.register(self.listener, selectors.EVENT_READ)
+
+    def start(self):
+        connection, _ = self.listener.accept()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                self.listener.close()
+                self.events.close()
+                status = serve(connection)
+            except BaseException:  # pylint: disable=broad-except
+                traceback.print_exc()
+            os._exit(status)
+        self.events.register(os.pidfd_open(child), selectors.EVENT_READ, (child, connection))
+
+    def end(self, key):
+        child, connection = key.data
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.events.unregister(key.fd)
+        os.close(key.fd)
+        try:
+            connection.sendall(struct.pack("=i", status if status >= 0 else 128 - status))  # as a shell has it
+        except OSError:
+            pass  # the client has ended
+        connection.close()
+
+    def run(self):
+        while True:
+            for key, _ in self.events.select():
+                if key.data:
+                    self.end(key)
+                else:
+                    self.start()
 
 
 def main():
     preload()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    server.bind(sys.argv[1])
-    server.listen(64)
+    server = Server(sys.argv[1])
     gc.collect()
     gc.freeze()
     print("ready", flush=True)
-    while True:
-        connection, _ = server.accept()
-        if os.fork() == 0:
-            server.close()
-            try:
-                serve(connection)
-            except BaseException:  # pylint: disable=broad-except
-                traceback.print_exc()
-            os._exit(0)
-        connection.close()
+    server.run()
 
 
 if __name__ == "__main__":
