@@ -213,11 +213,14 @@ static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, i
 
 static enum attempt check_stopped(struct flmem_borrow_state *borrow,
 				  struct flmem_candidate *candidate,
-				  const struct flmem_seccomp_calls *calls, int status_fd)
+				  const struct flmem_seccomp_calls *calls, int status_fd,
+				  struct flmem_tracee *tracee)
 {
 	struct flmem_status status;
+	const bool accepted = flmem_stopped_thread_check(borrow, candidate, status_fd, &status);
 
-	if (!flmem_stopped_thread_check(borrow, candidate, status_fd, &status))
+	tracee->slept_on = flmem_stopped_thread_has_slept(candidate, &status);
+	if (!accepted)
 		return ATTEMPT_NEXT;
 	if (flmem_seccomp_check_thread(borrow->view->process->pid, candidate->tid, &status, calls,
 				       borrow->err))
@@ -251,7 +254,6 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_CLOSE int wait_fd = flmem_quiet_stop_open(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	const struct flmem_task_wait found_in = candidate->at;
 	enum attempt attempt;
 	const char *why;
 	int rc = seize_thread(borrow, &tracee, candidate, &why);
@@ -261,9 +263,9 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	*ret_start_ns = flmem_clock_ns();
 	if (!stop_thread(borrow, &tracee, candidate, status_fd, wait_fd))
 		return ATTEMPT_NEXT;
-	attempt = check_stopped(borrow, candidate, calls, status_fd);
+	tracee.wait = candidate->at;
+	attempt = check_stopped(borrow, candidate, calls, status_fd, &tracee);
 	tracee.filtered = attempt == ATTEMPT_FILTERED;
-	tracee.wait = found_in;
 	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee)) {
 		flmem_stopped_thread_spare(borrow, candidate, "could not be prepared");
 		attempt = ATTEMPT_NEXT;

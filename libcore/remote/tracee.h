@@ -37,13 +37,14 @@ struct flmem_tracee {
 	 */
 	bool undisturbed;
 	bool filtered; /* its filters may not allow restart_syscall: remote/call_return_aarch64.c */
+	bool slept_on; /* in `wait`, from when it was found there until it was stopped */
 	/*
 	 * It is not stopped, and its release leaves it to the end of the calling thread, which must
 	 * be immediate: a stop, or detaching it, ends some calls with EINTR.
 	 */
 	bool runs_on;
 	int signal;		     /* that is delivered to it when it is detached; 0: none */
-	struct flmem_task_wait wait; /* before the interrupt, if it is `filtered` */
+	struct flmem_task_wait wait; /* before the interrupt: `filtered`, `slept_on` */
 };
 
 /* What each thread is traced with. */

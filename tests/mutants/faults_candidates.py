@@ -179,7 +179,7 @@ FAULTS = (
           "wait.stop_restarts = false && keeps_no_remainder(row);",
           "knowing the waits whose timeout a stop starts again",
           ("unit.test_borrow_timed", "unit.test_wait_kinds")),
-    Fault("awake-meanwhile", STOPPED, "has_slept(borrow, candidate, ret_status) &&", "",
+    Fault("awake-meanwhile", STOPPED, "was_quiet(borrow, candidate, ret_status) &&", "",
           "a thread that may have sent a signal since the others were read",
           ("unit.test_borrow_moved",)),
     Fault("stack-grows-into-gap", STACK, "(!below || lowest - below->end > STACK_GAP)", "true",

@@ -98,9 +98,33 @@ FAULTS = (
           "going back into a call that the filters do not allow any more",
           ("unit.test_filtered_return", "cli.seccomp/not allowed any more")),
     Fault("filtered-return-to-other-calls", RETURN,
-          "if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
+          "if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, (void *)(long)tracee->signal) < 0)",
           "if (ptrace(may_sleep ? PTRACE_CONT : PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)",
           "the filters deciding about the next call again", RETURNS),
+    Fault("filtered-return-of-any-call", RETURN,
+          "if (tracee->armed || !tracee->slept_on || "
+          "flmem_arch_read_registers(tracee->tid, &state) ||\n"
+          "\t    !flmem_arch_interrupted_in(&state, &tracee->wait))\n"
+          "\t\treturn false;\n"
+          "\t*ret_call = tracee->wait;",
+          "if (flmem_arch_read_registers(tracee->tid, &state))\n"
+          "\t\treturn false;\n"
+          "\tflmem_arch_read_call(&state, ret_call);\n"
+          "\tif (!flmem_arch_interrupted_in(&state, ret_call))\n"
+          "\t\treturn false;",
+          "entering only a call that the filters have let the thread make before", RETURNS),
+    Fault("filtered-return-ends-with-a-signal", RETURN,
+          "\t\treturn !has_handler(tracee->tid, signal);", "\t\treturn false;",
+          "a signal that the program ignores and that only a tracer makes arrive", RETURNS),
+    Fault("filtered-return-ends-with-sigcont", RETURN,
+          "\t\treturn event == PTRACE_EVENT_STOP && signal == SIGTRAP;", "\t\treturn false;",
+          "the event of a SIGCONT", RETURNS),
+    Fault("filtered-return-ends-with-an-exit", RETURN,
+          "return *inside || is_interrupted(tracee->tid, call);", "return *inside;",
+          "a signal that arrives in the call", RETURNS),
+    Fault("filtered-return-of-many-filters", RETURN,
+          "\treturn true; /* the last one that was set is not known */", "\treturn false;",
+          "filters that are too many to be read", RETURNS),
     Fault("filtered-return-without-the-right", RETURN, "\t\trepeat_wait(tracee->tid);", "\t\t;",
           "a sleep that starts again where filters cannot be suspended", RETURNS),
     Fault("filtered-return-restart", RETURN, "\t\tret_call->number = SYS_restart_syscall;", "\t\t;",

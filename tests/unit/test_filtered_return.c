@@ -19,31 +19,46 @@
 
 #include "base/clock.h"
 #include "base/portable.h"
+#include "proc/process.h"
 #include "proc/status.h"
+#include "proc/task.h"
+#include "remote/borrow.h"
 #include "remote/tracee.h"
 
-#define STOP_US 1000000U
+#define STOP_US	  1000000U
+#define RESTARTED 512 /* ERESTARTSYS; include/linux/errno.h of the kernel */
 
 /* What the thread of the child reports, through memory that it shares with the test. */
 static struct report {
-	_Atomic pid_t tid;
+	_Atomic pid_t process, tid;
 	atomic_bool filtered, done;
+	atomic_int evaded;
 	long result, error, next_error;
 } * report;
 static int ends[2];
 static bool sleeps, refuses_options;
+static unsigned filters; /* before the one that kills */
+/* A signal that the child ignores, sent when it is let run for the n-th time; the first is 1. */
+static int disturbs_with, disturbs_at, resumed;
 
-/* As a kernel without CONFIG_CHECKPOINT_RESTORE. */
-static long lack_options(enum __ptrace_request request, long tid, long address, long data)
+static long disturb_return(enum __ptrace_request request, long tid, long address, long data)
 {
+	long rc;
+
+	/* As a kernel without CONFIG_CHECKPOINT_RESTORE. */
 	if (refuses_options && request == PTRACE_SETOPTIONS) {
 		errno = EINVAL;
 		return -1;
 	}
-	return ptrace_in_kernel(request, tid, address, data);
+	if (request == PTRACE_SYSCALL && ++resumed == disturbs_at)
+		syscall(SYS_tgkill, report->process, tid, disturbs_with);
+	rc = ptrace_in_kernel(request, tid, address, data);
+	if (request == PTRACE_SYSCALL && resumed == -disturbs_at)
+		syscall(SYS_tgkill, report->process, tid, disturbs_with);
+	return rc;
 }
 
-REPLACE_PTRACE(lack_options)
+REPLACE_PTRACE(disturb_return)
 
 /* Makes a call fail, or kills for it, in all threads. */
 static void set_filter(uint32_t action, int number)
@@ -66,6 +81,7 @@ static void *wait_in_call(void *unused)
 	struct timespec time = {.tv_nsec = 600000000};
 	char byte;
 
+	report->process = getpid();
 	report->tid = flmem_thread_id();
 	report->result = sleeps ? syscall(SYS_nanosleep, &time, NULL) : read(ends[0], &byte, 1);
 	report->error = errno;
@@ -92,21 +108,34 @@ static void run_child(void)
 	while (!report->tid || !is_asleep(report->tid, true))
 		flmem_clock_sleep_us(1000);
 	set_filter(SECCOMP_RET_ERRNO | EPERM, SYS_getppid);
+	for (unsigned i = 0; i < filters; i++)
+		set_filter(SECCOMP_RET_ALLOW, SYS_getppid);
 	set_filter(SECCOMP_RET_KILL_PROCESS, sleeps ? SYS_restart_syscall : SYS_read);
 	report->filtered = true;
 	pthread_join(thread, NULL);
 	_exit(0);
 }
 
+static bool read_wait(struct flmem_task_wait *ret_wait)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	return flmem_process_open(report->process, &process, NULL) == 0 &&
+	       flmem_task_read_wait(&process, report->tid, ret_wait) == 1;
+}
+
 /* Stops the thread and releases it; its end releases one that was left running. */
 static void *disturb(void *gives)
 {
 	struct flmem_tracee tracee = {0};
+	struct flmem_task_wait wait;
 
-	if (flmem_tracee_seize(&tracee, report->tid, report->tid) ||
+	if (!read_wait(&wait) || flmem_tracee_seize(&tracee, report->tid, report->tid) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED ||
 	    (gives && write(ends[1], ".", 1) != 1))
 		return NULL;
+	tracee.wait = wait;
+	tracee.slept_on = true;
 	flmem_tracee_release(&tracee);
 	return report;
 }
@@ -185,6 +214,71 @@ static void one_that_sleeps_sleeps_again_where_filters_stay(void **state)
 	refuses_options = false;
 }
 
+/*
+ * The signals interrupt a thread that is traced, although the program ignores them: before it
+ * enters its call, in it before it sleeps, and as the event with which the kernel reports SIGCONT.
+ */
+static void an_ignored_signal_does_not_bring_the_filters_back(void **state)
+{
+	static const struct {
+		int signal, at;
+	} cases[] = {{SIGCHLD, 1}, {SIGCHLD, 2}, {SIGCHLD, -2}, {SIGCONT, 1}, {SIGCONT, -2}};
+
+	(void)state;
+	require_filters_shown();
+	sleeps = false;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		disturbs_with = cases[i].signal;
+		disturbs_at = cases[i].at;
+		resumed = 0;
+		disturb_call(false);
+	}
+	disturbs_at = 0;
+}
+
+static void filters_that_are_too_many_to_be_read_do_not_stay(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	filters = 64;
+	disturb_call(false);
+	filters = 0;
+}
+
+/* A filter of the program's own returns what the kernel returns from a call that is made again. */
+static void evade_filters(void)
+{
+	set_filter(SECCOMP_RET_ERRNO | EPERM, SYS_getppid);
+	set_filter(SECCOMP_RET_ERRNO | RESTARTED, SYS_getppid);
+	report->tid = getpid();
+	for (;;)
+		if (syscall(SYS_getppid) >= 0)
+			report->evaded++;
+}
+
+static void a_call_that_only_looks_interrupted_is_not_let_past_the_filters(void **state)
+{
+	struct target target;
+	pid_t child;
+
+	(void)state;
+	require_filters_shown();
+	*report = (struct report){0};
+	child = child_start(evade_filters);
+	await_true(report->tid);
+	target_open(child, &target);
+	for (unsigned i = 0; i < 50; i++) {
+		const struct flmem_borrow_options options = {
+			.computing = child, .timeout_us = 1, .single_pass = true};
+		struct flmem_borrow_result result;
+
+		(void)flmem_borrow_dry_run(&target.view, &options, &result, NULL);
+	}
+	target_close(&target);
+	child_end(child);
+	assert_int_equal(report->evaded, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +286,9 @@ int main(void)
 		cmocka_unit_test(one_that_returns_at_once_has_its_filters_again),
 		cmocka_unit_test(one_that_sleeps_goes_on_with_the_rest),
 		cmocka_unit_test(one_that_sleeps_sleeps_again_where_filters_stay),
+		cmocka_unit_test(an_ignored_signal_does_not_bring_the_filters_back),
+		cmocka_unit_test(filters_that_are_too_many_to_be_read_do_not_stay),
+		cmocka_unit_test(a_call_that_only_looks_interrupted_is_not_let_past_the_filters),
 	};
 
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

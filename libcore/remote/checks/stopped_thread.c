@@ -181,16 +181,21 @@ static bool is_of_process(const struct flmem_borrow_state *borrow, pid_t tid)
 	return faccessat(borrow->view->process->dirfd, name, F_OK, 0) == 0;
 }
 
+bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
+				    const struct flmem_status *status)
+{
+	return !candidate->computes &&
+	       flmem_u64_or(status->voluntary_switches, candidate->sleeps) == candidate->sleeps + 1;
+}
+
 /*
- * True if the thread has gone to sleep only once since it was found: for the stop. A thread that
- * was awake in between may have sent a signal whose handler blocks another thread inside the
+ * A thread that was awake may have sent a signal whose handler blocks another thread inside the
  * allocator until this one resumes it.
  */
-static bool has_slept(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
+static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		      const struct flmem_status *status)
 {
-	if (candidate->computes || (!status->voluntary_switches.unknown &&
-				    status->voluntary_switches.value == candidate->sleeps + 1))
+	if (candidate->computes || flmem_stopped_thread_has_slept(candidate, status))
 		return true;
 	borrow->refused = "was awake for a moment while flmem read the other threads";
 	borrow->refused_tid = candidate->tid;
@@ -237,10 +242,11 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate, int status_fd,
 				struct flmem_status *ret_status)
 {
+	*ret_status = (struct flmem_status){.voluntary_switches = FLMEM_UNKNOWN("not read")};
 	/* The kernel answers the first request only when the thread has left its processor. */
 	return is_of_process(borrow, candidate->tid) &&
 	       flmem_arch_read_registers(candidate->tid, &borrow->state) == 0 &&
 	       flmem_status_read_open(status_fd, ret_status) == 0 &&
-	       is_in_place(borrow, candidate) && has_slept(borrow, candidate, ret_status) &&
+	       is_in_place(borrow, candidate) && was_quiet(borrow, candidate, ret_status) &&
 	       !has_signal(borrow, candidate, ret_status) && is_accepted(borrow, candidate);
 }

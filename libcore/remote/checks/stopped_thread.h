@@ -26,6 +26,13 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 				struct flmem_candidate *candidate, int status_fd,
 				struct flmem_status *ret_status);
 
+/*
+ * True if a thread that was blocked in a call has gone to sleep only once since it was found there:
+ * for its stop. *status: of flmem_stopped_thread_check().
+ */
+bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
+				    const struct flmem_status *status);
+
 /* Notes that this stopped thread cannot be borrowed, if another stop would restart its timeout. */
 void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
 				const struct flmem_candidate *candidate, const char *why);

@@ -3,6 +3,7 @@
 
 #include "remote/seccomp/filtered_return.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "proc/status.h"
+#include "remote/checks/waits.h"
 #include "remote/priority.h"
 #include "remote/seccomp/seccomp_filter.h"
 
@@ -35,19 +37,23 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 		if (outcome.actions & ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG))
 			return true;
 	}
-	return false;
+	return true; /* the last one that was set is not known */
 }
 
-/* The call that a stopped thread makes next, with its place; false if it makes none again. */
-static bool read_next_call(pid_t tid, struct flmem_task_wait *ret_call)
+/*
+ * The call that a stopped thread makes next, with its place; false if it makes none again. It has
+ * to be the one in which the thread slept: that one has passed the filters once. A program can have
+ * a filter of its own return what the kernel returns from interrupted calls, and a thread that
+ * waits for a process which decides about its call has not passed that decision.
+ */
+static bool read_next_call(const struct flmem_tracee *tracee, struct flmem_task_wait *ret_call)
 {
 	struct flmem_thread_state state;
 
-	if (flmem_arch_read_registers(tid, &state))
+	if (tracee->armed || !tracee->slept_on || flmem_arch_read_registers(tracee->tid, &state) ||
+	    !flmem_arch_interrupted_in(&state, &tracee->wait))
 		return false;
-	flmem_arch_read_call(&state, ret_call);
-	if (!flmem_arch_interrupted_in(&state, ret_call))
-		return false;
+	*ret_call = tracee->wait;
 	if ((long)state.regs.rax == RESTART_BY_CALL)
 		ret_call->number = SYS_restart_syscall;
 	return true;
@@ -69,38 +75,29 @@ static bool has_gone_to_sleep(pid_t tid)
 	return flmem_status_read_number(tid, &status) == 0 && status.state == 'S';
 }
 
-/* A signal that is about to be delivered is passed on when the thread is detached. */
-static void note_stop(struct flmem_tracee *tracee, int status)
-{
-	const int signal = status >> 16 ? 0 : WSTOPSIG(status);
-
-	tracee->stopped = true;
-	tracee->signal = signal == CALL_STOP ? 0 : signal;
-}
-
-/* Lets it run; true if it has stopped. One that sleeps, or gets no processor, is left running. */
-static bool runs_to_stop(struct flmem_tracee *tracee, bool may_sleep)
+/* Lets it run; its next stop, or 0: it has ended, or sleeps or gets no processor, and runs on. */
+static int run_to_stop(struct flmem_tracee *tracee, bool may_sleep)
 {
 	const uint64_t start = flmem_clock_us();
 	uint64_t spent = 0;
 	int status, got;
 
 	tracee->stopped = false;
-	if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, NULL) < 0)
-		return false;
+	if (ptrace(PTRACE_SYSCALL, tracee->tid, NULL, (void *)(long)tracee->signal) < 0)
+		return 0;
+	tracee->signal = 0;
 	do {
 		got = flmem_tracee_status(tracee->tid, &status);
-		if (got > 0 && WIFSTOPPED(status))
-			note_stop(tracee, status);
+		tracee->stopped = got > 0 && WIFSTOPPED(status);
 		if (got)
-			return tracee->stopped;
+			return tracee->stopped ? status : 0;
 		if (may_sleep && has_gone_to_sleep(tracee->tid))
 			break;
 		flmem_priority_pause(spent, PAUSE_US);
 		spent = flmem_clock_us() - start;
 	} while (spent < FLMEM_TRACEE_RELEASE_US);
 	tracee->runs_on = true;
-	return false;
+	return 0;
 }
 
 /* True at the entry of that very call, which the filters have not seen yet. */
@@ -112,8 +109,60 @@ static bool is_at_entry(pid_t tid, const struct flmem_task_wait *call)
 	if (flmem_arch_read_registers(tid, &state))
 		return false;
 	flmem_arch_read_call(&state, &now);
-	return now.number == call->number && now.sp == call->sp && now.pc == call->pc &&
+	return (long)state.regs.rax == -ENOSYS && now.number == call->number &&
+	       now.sp == call->sp && now.pc == call->pc &&
 	       memcmp(now.args, call->args, sizeof(now.args)) == 0;
+}
+
+/* True where it has left that call to make it again, as a signal has come. */
+static bool is_interrupted(pid_t tid, const struct flmem_task_wait *call)
+{
+	struct flmem_thread_state state;
+
+	return flmem_arch_read_registers(tid, &state) == 0 &&
+	       flmem_arch_interrupted_in(&state, call) &&
+	       (!flmem_wait_is_repeatable(call) || flmem_arch_make_resumable(tid, &state) == 0);
+}
+
+/* A signal whose handler runs ends the wait as it would have done without a tracer. */
+static bool has_handler(pid_t tid, int signal)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(tid, &status) ||
+	       flmem_u64_or(status.sig_caught, UINT64_MAX) >> (signal - 1) & 1U;
+}
+
+/*
+ * True if it is still on its way into that call. While it is traced, it also stops for signals that
+ * the program ignores, and for each SIGCONT.
+ */
+static bool is_on_its_way(struct flmem_tracee *tracee, int status,
+			  const struct flmem_task_wait *call, bool *inside)
+{
+	const int event = status >> 16, signal = WSTOPSIG(status);
+
+	if (event)
+		return event == PTRACE_EVENT_STOP && signal == SIGTRAP;
+	if (signal != CALL_STOP) {
+		tracee->signal = signal;
+		return !has_handler(tracee->tid, signal);
+	}
+	*inside = !*inside && is_at_entry(tracee->tid, call);
+	return *inside || is_interrupted(tracee->tid, call);
+}
+
+/* It stops before and after that call: no other is made without the filters. */
+static void enter_filtered_call(struct flmem_tracee *tracee, const struct flmem_task_wait *call)
+{
+	const uint64_t start = flmem_clock_us();
+	bool inside = false;
+	int status;
+
+	do
+		status = run_to_stop(tracee, inside);
+	while (status && is_on_its_way(tracee, status, call, &inside) &&
+	       flmem_clock_us() - start < FLMEM_TRACEE_RELEASE_US);
 }
 
 /* From its start, as the filters may allow that. */
@@ -130,13 +179,12 @@ void flmem_filtered_return(struct flmem_tracee *tracee)
 	const long options = FLMEM_TRACEE_OPTIONS | PTRACE_O_SUSPEND_SECCOMP;
 	struct flmem_task_wait call;
 
-	if (tracee->armed || !read_next_call(tracee->tid, &call) || !is_barred(tracee->tid, &call))
+	if (!read_next_call(tracee, &call) || !is_barred(tracee->tid, &call))
 		return;
-	/* It stops before and after that call: no other is made without the filters. */
 	if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)options) < 0)
 		repeat_wait(tracee->tid);
-	else if (runs_to_stop(tracee, false) && !tracee->signal && is_at_entry(tracee->tid, &call))
-		(void)runs_to_stop(tracee, true);
+	else
+		enter_filtered_call(tracee, &call);
 }
 
 #else

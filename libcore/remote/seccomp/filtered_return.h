@@ -9,7 +9,8 @@
  * about each call (SECCOMP_RET_USER_NOTIF) has let it pass, and has ended or does not answer now.
  * Filters can be read of stopped threads only. So such a thread enters that one call with its
  * filters suspended (PTRACE_O_SUSPEND_SECCOMP, for which the kernel asks the same rights as for
- * reading them), and is left to the end of the calling thread once it sleeps there.
+ * reading them), and is left to the end of the calling thread once it sleeps there. It has to be
+ * the call in which flmem found it asleep (tracee->slept_on), which passed the filters once.
  *
  * On x86-64 only.
  */
