@@ -113,6 +113,13 @@ FAULTS = (
           "\tif (!flmem_arch_interrupted_in(&state, ret_call))\n"
           "\t\treturn false;",
           "entering only a call that the filters have let the thread make before", RETURNS),
+    Fault("filtered-return-of-a-thread-that-moved", BORROW,
+          "tracee->slept_on = flmem_stopped_thread_has_slept(candidate, &status);",
+          "tracee->slept_on = true;",
+          "not entering a call that waits for its permission", RETURNS),
+    Fault("filtered-return-takes-a-stop-for-a-signal", "libcore/remote/tracee.c",
+          "\t\tinfo.si_signo = SYSCALL_STOP;", "\t\t;",
+          "knowing a stop at a call whose report somebody else has taken", RETURNS),
     Fault("filtered-return-ends-with-a-signal", RETURN,
           "\t\treturn !has_handler(tracee->tid, signal);", "\t\treturn false;",
           "a signal that the program ignores and that only a tracer makes arrive", RETURNS),

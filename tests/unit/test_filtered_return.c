@@ -31,8 +31,8 @@
 /* What the thread of the child reports, through memory that it shares with the test. */
 static struct report {
 	_Atomic pid_t process, tid;
-	atomic_bool filtered, done;
-	atomic_int evaded;
+	atomic_bool ordered, filtered, done;
+	atomic_int evaded, calls;
 	long result, error, next_error;
 } * report;
 static int ends[2];
@@ -40,6 +40,27 @@ static bool sleeps, refuses_options;
 static unsigned filters; /* before the one that kills */
 /* A signal that the child ignores, sent when it is let run for the n-th time; the first is 1. */
 static int disturbs_with, disturbs_at, resumed;
+
+/* The report of a stop goes to somebody who waits for any child. */
+static bool is_stolen;
+/* The thread goes on to the next call when it is seized. */
+static bool moves_on;
+
+static bool is_asleep(pid_t tid, bool traced)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(tid, &status) == 0 && status.state == 'S' &&
+	       (traced || !status.tracer.value);
+}
+
+static void move_on(void)
+{
+	report->ordered = true;
+	await_true(report->filtered);
+	assert_int_equal(write(ends[1], "..", 2), 2);
+	await_true(report->calls == 2 && is_asleep(report->tid, true));
+}
 
 static long disturb_return(enum __ptrace_request request, long tid, long address, long data)
 {
@@ -52,7 +73,11 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 	}
 	if (request == PTRACE_SYSCALL && ++resumed == disturbs_at)
 		syscall(SYS_tgkill, report->process, tid, disturbs_with);
+	if (request == PTRACE_SEIZE && moves_on)
+		move_on();
 	rc = ptrace_in_kernel(request, tid, address, data);
+	if (request == PTRACE_SYSCALL && is_stolen && resumed == 1)
+		waitpid((pid_t)tid, NULL, __WALL);
 	if (request == PTRACE_SYSCALL && resumed == -disturbs_at)
 		syscall(SYS_tgkill, report->process, tid, disturbs_with);
 	return rc;
@@ -61,7 +86,7 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 REPLACE_PTRACE(disturb_return)
 
 /* Makes a call fail, or kills for it, in all threads. */
-static void set_filter(uint32_t action, int number)
+static void set_filter_as(uint32_t action, int number, unsigned flags)
 {
 	struct sock_filter rows[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -72,8 +97,13 @@ static void set_filter(uint32_t action, int number)
 	struct sock_fprog program = {sizeof(rows) / sizeof(*rows), rows};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) < 0)
 		_exit(1);
+}
+
+static void set_filter(uint32_t action, int number)
+{
+	set_filter_as(action, number, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 static void *wait_in_call(void *unused)
@@ -88,14 +118,6 @@ static void *wait_in_call(void *unused)
 	report->next_error = syscall(SYS_getppid) < 0 ? errno : 0;
 	report->done = true;
 	return unused;
-}
-
-static bool is_asleep(pid_t tid, bool traced)
-{
-	struct flmem_status status;
-
-	return flmem_status_read_number(tid, &status) == 0 && status.state == 'S' &&
-	       (traced || !status.tracer.value);
 }
 
 static void run_child(void)
@@ -236,6 +258,72 @@ static void an_ignored_signal_does_not_bring_the_filters_back(void **state)
 	disturbs_at = 0;
 }
 
+static void a_stop_whose_report_somebody_has_taken_is_no_signal(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	is_stolen = true;
+	resumed = 0;
+	disturb_call(false);
+	is_stolen = false;
+}
+
+static void *read_again(void *unused)
+{
+	char byte;
+
+	report->tid = flmem_thread_id();
+	for (;;) {
+		report->calls++;
+		(void)!read(ends[0], &byte, 1);
+	}
+	return unused;
+}
+
+/* From then on nobody answers whether a thread may read. */
+static void be_supervised(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, read_again, NULL))
+		_exit(1);
+	while (!report->ordered)
+		flmem_clock_sleep_us(1000);
+	set_filter_as(SECCOMP_RET_USER_NOTIF, SYS_read,
+		      SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH |
+			      SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	report->filtered = true;
+	for (;;)
+		pause();
+}
+
+/* With the same place and arguments as the call in which it was found. */
+static void a_call_that_waits_to_be_allowed_goes_on_waiting(void **state)
+{
+	struct flmem_borrow_options options = {.timeout_us = 1, .single_pass = true};
+	struct flmem_borrow_result result;
+	struct target target;
+	pid_t child;
+
+	(void)state;
+	require_filters_shown();
+	*report = (struct report){0};
+	assert_int_equal(pipe(ends), 0);
+	child = child_start(be_supervised);
+	await_true(report->tid && is_asleep(report->tid, false));
+	target_open(child, &target);
+	options.only = report->tid;
+	moves_on = true;
+	assert_int_equal(flmem_borrow_dry_run(&target.view, &options, &result, NULL),
+			 FLMEM_EUNSAFE);
+	moves_on = false;
+	flmem_clock_sleep_us(20000);
+	assert_int_equal(report->calls, 2);
+	target_close(&target);
+	child_end(child);
+	pipe_close(ends);
+}
+
 static void filters_that_are_too_many_to_be_read_do_not_stay(void **state)
 {
 	(void)state;
@@ -287,6 +375,8 @@ int main(void)
 		cmocka_unit_test(one_that_sleeps_goes_on_with_the_rest),
 		cmocka_unit_test(one_that_sleeps_sleeps_again_where_filters_stay),
 		cmocka_unit_test(an_ignored_signal_does_not_bring_the_filters_back),
+		cmocka_unit_test(a_stop_whose_report_somebody_has_taken_is_no_signal),
+		cmocka_unit_test(a_call_that_waits_to_be_allowed_goes_on_waiting),
 		cmocka_unit_test(filters_that_are_too_many_to_be_read_do_not_stay),
 		cmocka_unit_test(a_call_that_only_looks_interrupted_is_not_let_past_the_filters),
 	};
