@@ -65,6 +65,8 @@ int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
 	return rc;
 }
 
+static int answer; /* of code that is requested */
+
 /* The debugger's interface: neither a source nor a file is written, and no answer awaited. */
 int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 					struct flmem_cpython_injected *injected,
@@ -89,7 +91,7 @@ int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *sess
 	(void)session;
 	(void)injected;
 	(void)err;
-	return 0;
+	return answer;
 }
 
 int __wrap_flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
@@ -293,6 +295,40 @@ static void the_request_of_another_debugger_stays(void **state)
 	assert_string_equal(shared->path, "");
 }
 
+static void a_request_that_is_not_carried_out_in_time_is_withdrawn(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	answer = FLMEM_EFAILED;
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	answer = 0;
+	end(&scene);
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_string_equal(shared->path, "/tmp/script.py");
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	if (!strstr(err.message, "the request was withdrawn"))
+		fail_msg("%s", err.message);
+}
+
+static void another_interpreter_is_not_asked(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+
+	(void)state;
+	start(&scene);
+	scene.thread.main_interpreter = false;
+	assert_int_equal(flmem_cpython_entry_debugger(&scene.session, &err), FLMEM_EUNSAFE);
+	end(&scene);
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	assert_string_equal(shared->path, "");
+}
+
 /* What lies behind the path belongs to the interpreter. */
 static void a_path_that_does_not_fit_is_not_written(void **state)
 {
@@ -320,6 +356,8 @@ int main(void)
 		cmocka_unit_test(a_stopped_process_is_refused_as_stopped),
 		cmocka_unit_test(a_request_releases_no_lock),
 		cmocka_unit_test(the_request_of_another_debugger_stays),
+		cmocka_unit_test(a_request_that_is_not_carried_out_in_time_is_withdrawn),
+		cmocka_unit_test(another_interpreter_is_not_asked),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
 	};
 

@@ -54,6 +54,15 @@ static bool is_asleep(pid_t tid, bool traced)
 	       (traced || !status.tracer.value);
 }
 
+/* The filters come when it is seized for that time: the second one is after its calls. */
+static int filters_at, seized;
+
+static void await_filters(void)
+{
+	report->ordered = true;
+	await_true(report->filtered);
+}
+
 static void move_on(void)
 {
 	report->ordered = true;
@@ -75,6 +84,8 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 		syscall(SYS_tgkill, report->process, tid, disturbs_with);
 	if (request == PTRACE_SEIZE && moves_on)
 		move_on();
+	if (request == PTRACE_SEIZE && ++seized == filters_at)
+		await_filters();
 	rc = ptrace_in_kernel(request, tid, address, data);
 	if (request == PTRACE_SYSCALL && is_stolen && resumed == 1)
 		waitpid((pid_t)tid, NULL, __WALL);
@@ -128,6 +139,8 @@ static void run_child(void)
 	if (pthread_create(&thread, NULL, wait_in_call, NULL))
 		_exit(1);
 	while (!report->tid || !is_asleep(report->tid, true))
+		flmem_clock_sleep_us(1000);
+	while (filters_at && !report->ordered)
 		flmem_clock_sleep_us(1000);
 	set_filter(SECCOMP_RET_ERRNO | EPERM, SYS_getppid);
 	for (unsigned i = 0; i < filters; i++)
@@ -268,6 +281,40 @@ static void a_stop_whose_report_somebody_has_taken_is_no_signal(void **state)
 	is_stolen = false;
 }
 
+static void filters_that_come_during_the_calls_do_not_end_the_wait(void **state)
+{
+	struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+	int status, rc;
+	pid_t child;
+
+	(void)state;
+	require_filters_shown();
+	*report = (struct report){0};
+	sleeps = false;
+	seized = 0;
+	filters_at = 2;
+	assert_int_equal(pipe(ends), 0);
+	child = child_start(run_child);
+	await_true(report->tid && is_asleep(report->tid, false));
+	target_open(child, &target);
+	options.only = report->tid;
+	flmem_chain_add(&chain, "getpid", target_function(&target, "getpid"));
+	rc = flmem_borrow_run(&target.view, &chain, &options, &result, &err);
+	filters_at = 0;
+	target_close(&target);
+	expect_borrowed(rc, &err);
+	assert_true(report->filtered);
+	assert_int_equal(write(ends[1], ".", 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(report->result, 1);
+	pipe_close(ends);
+}
+
 static void *read_again(void *unused)
 {
 	char byte;
@@ -376,6 +423,7 @@ int main(void)
 		cmocka_unit_test(one_that_sleeps_sleeps_again_where_filters_stay),
 		cmocka_unit_test(an_ignored_signal_does_not_bring_the_filters_back),
 		cmocka_unit_test(a_stop_whose_report_somebody_has_taken_is_no_signal),
+		cmocka_unit_test(filters_that_come_during_the_calls_do_not_end_the_wait),
 		cmocka_unit_test(a_call_that_waits_to_be_allowed_goes_on_waiting),
 		cmocka_unit_test(filters_that_are_too_many_to_be_read_do_not_stay),
 		cmocka_unit_test(a_call_that_only_looks_interrupted_is_not_let_past_the_filters),

@@ -25,11 +25,12 @@
 
 #ifdef __x86_64__
 static struct page {
-	_Atomic uint32_t word;
+	_Atomic uint32_t word, other;
 	_Atomic uint64_t taken;
 } * page;
 
 static bool release_before_stop;
+static const struct flmem_process *moves_on; /* to the other lock, before the stop */
 
 static void release_lock(void)
 {
@@ -37,11 +38,23 @@ static void release_lock(void)
 	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static bool waits_for(const struct flmem_process *process, const _Atomic uint32_t *word)
+{
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(process, process->pid, &wait) == 1 &&
+	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)word;
+}
+
 /* The request that stops the thread comes just behind the release of the lock. */
 static long answer_rescue_woken(enum __ptrace_request request, long tid, long address, long data)
 {
 	if (request == PTRACE_INTERRUPT && release_before_stop)
 		release_lock();
+	if (request == PTRACE_INTERRUPT && moves_on) {
+		release_lock();
+		await_true(waits_for(moves_on, &page->other));
+	}
 	return ptrace_in_kernel(request, tid, address, data);
 }
 
@@ -51,17 +64,11 @@ static void be_child(void)
 {
 	while (atomic_load(&page->word))
 		syscall(SYS_futex, &page->word, FUTEX_WAIT, 2, NULL, NULL, 0);
+	while (atomic_load(&page->other))
+		syscall(SYS_futex, &page->other, FUTEX_WAIT, 2, NULL, NULL, 0);
 	atomic_fetch_add(&page->taken, 1);
 	for (;;)
 		pause();
-}
-
-static bool waits(const struct flmem_process *process)
-{
-	struct flmem_task_wait wait;
-
-	return flmem_task_read_wait(process, process->pid, &wait) == 1 &&
-	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)&page->word;
 }
 
 /* Both on one processor, where the woken child cannot run before this thread sleeps. */
@@ -88,13 +95,13 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 	page->word = 2;
 	child = child_start(be_child);
 	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
-	await_true(waits(&process));
+	await_true(waits_for(&process, &page->word));
 	if (!thread_read_state(child, child, own) || !keep_processor_from(child)) {
 		print_message("SKIP: needs a real-time class, and a child that may be traced\n");
 		child_end(child);
 		skip();
 	}
-	await_true(waits(&process));
+	await_true(waits_for(&process, &page->word));
 	release_before_stop = true;
 	assert_false(flmem_rescue_abandon(
 		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
@@ -107,9 +114,39 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 	child_end(child);
 }
 
+static void a_thread_that_waits_for_another_lock_by_now_is_left_alone(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const struct flmem_guard guard = {.words = {(uintptr_t)&page->word}, .word_count = 1};
+	struct flmem_thread_state *own = calloc(1, sizeof(*own));
+	pid_t child;
+
+	(void)state;
+	page->word = page->other = 2;
+	child = child_start(be_child);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	await_true(waits_for(&process, &page->word));
+	if (!thread_read_state(child, child, own)) {
+		print_message("SKIP: needs a child that may be traced\n");
+		child_end(child);
+		skip();
+	}
+	await_true(waits_for(&process, &page->word));
+	moves_on = &process;
+	assert_false(flmem_rescue_abandon(
+		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
+		&(const struct flmem_errno_value){0}));
+	moves_on = NULL;
+	await_true(waits_for(&process, &page->other));
+	page->other = 0;
+	free(own);
+	child_end(child);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_that_waits_for_another_lock_by_now_is_left_alone),
 		cmocka_unit_test(a_woken_thread_is_left_to_take_the_lock),
 	};
 
