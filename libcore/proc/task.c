@@ -302,8 +302,9 @@ static bool is_one_of(const char *function, const char *const *functions)
 
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
 {
-	/* kernel/seccomp.c */
-	static const char *const notification[] = {"seccomp_do_user_notification", NULL};
+	/* kernel/seccomp.c; compilers may put the first into the second. */
+	static const char *const notification[] = {"seccomp_do_user_notification",
+						   "__seccomp_filter", NULL};
 	char text[128];
 	const char *function = read_wait_function(process, tid, text, sizeof(text));
 

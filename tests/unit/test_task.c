@@ -150,6 +150,7 @@ static void what_a_thread_waits_in_is_also_found_in_its_stack(void **state)
 		{"do_freezer_trap", NULL, true, false},
 		{"get_signal.isra.0", NULL, true, false},
 		{"seccomp_do_user_notification.constprop.0", NULL, false, true},
+		{"__seccomp_filter", NULL, false, true},
 		{"pipe_read", "[<0>] get_signal+0x4b1/0x8c0\n", false, false},
 		{"0", "[<0>] get_signal+0x4b1/0x8c0\n[<0>] arch_do_signal_or_restart+0xf1/0x7e0\n",
 		 true, false},
