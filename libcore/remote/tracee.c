@@ -77,7 +77,11 @@ static bool read_stop(pid_t tid, int *ret_status)
 	return true;
 }
 
-/* The program must not see the EINTR with which this interrupt ended its call. */
+/*
+ * The program must not see the EINTR with which this interrupt ended its call, or a signal that it
+ * ignores: the kernel drops those of a thread only while it is not traced (sig_ignored() in
+ * kernel/signal.c). If a handler runs, the kernel returns EINTR after it.
+ */
 static void make_resumable(pid_t tid)
 {
 	struct flmem_thread_state state;
@@ -97,8 +101,7 @@ static bool detach_thread(pid_t tid)
 
 	if (!read_stop(tid, &status))
 		return false;
-	if (status >> 16)
-		make_resumable(tid);
+	make_resumable(tid);
 	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
@@ -252,8 +255,10 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 		tracee->stopped = true;
 		return FLMEM_TRACEE_STOPPED;
 	}
-	if (!event)
+	if (!event) {
 		tracee->undisturbed = false;
+		make_resumable(tracee->tid);
+	}
 	send_request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
 }

@@ -186,6 +186,24 @@ static void a_signal_that_comes_meanwhile_is_passed_on(void **state)
 	assert_int_equal(page->handled, 1);
 }
 
+/* The program ignores it, so that it gets it only while it is traced. */
+static void an_ignored_signal_ends_no_wait(void **state)
+{
+	static const int signals[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		struct flmem_tracee tracee = {0};
+
+		seize(&tracee);
+		kill(child, signals[i]);
+		(void)poll_for_news(&tracee);
+		flmem_tracee_release(&tracee);
+		expect_free('S');
+	}
+	expect_one_round();
+}
+
 /* In a process of its own, which is killed when it has seen the signal. */
 static void trace_until_a_signal(void)
 {
@@ -317,6 +335,8 @@ int main(void)
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_is_passed_on,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(an_ignored_signal_ends_no_wait, start_child,
+						end_child),
 		cmocka_unit_test_setup_teardown(a_signal_that_a_killed_tracer_had_seen_is_delivered,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_stop_of_the_whole_process_is_not_ours,
