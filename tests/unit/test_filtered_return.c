@@ -41,6 +41,8 @@ static unsigned filters; /* before the one that kills */
 /* A signal that the child ignores, sent when it is let run for the n-th time; the first is 1. */
 static int disturbs_with, disturbs_at, resumed;
 
+/* Whoever traces it gets no processor for a while. */
+static bool is_late;
 /* The report of a stop goes to somebody who waits for any child. */
 static bool is_stolen;
 /* The thread goes on to the next call when it is seized. */
@@ -87,6 +89,8 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 	if (request == PTRACE_SEIZE && ++seized == filters_at)
 		await_filters();
 	rc = ptrace_in_kernel(request, tid, address, data);
+	if (request == PTRACE_SYSCALL && is_late && resumed == 1)
+		flmem_clock_sleep_us(FLMEM_TRACEE_RELEASE_US + 1);
 	if (request == PTRACE_SYSCALL && is_stolen && resumed == 1)
 		waitpid((pid_t)tid, NULL, __WALL);
 	if (request == PTRACE_SYSCALL && resumed == -disturbs_at)
@@ -281,6 +285,17 @@ static void a_stop_whose_report_somebody_has_taken_is_no_signal(void **state)
 	is_stolen = false;
 }
 
+static void one_that_is_at_its_call_enters_it_however_late(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	sleeps = false;
+	is_late = true;
+	resumed = 0;
+	disturb_call(false);
+	is_late = false;
+}
+
 static void filters_that_come_during_the_calls_do_not_end_the_wait(void **state)
 {
 	struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
@@ -423,6 +438,7 @@ int main(void)
 		cmocka_unit_test(one_that_sleeps_sleeps_again_where_filters_stay),
 		cmocka_unit_test(an_ignored_signal_does_not_bring_the_filters_back),
 		cmocka_unit_test(a_stop_whose_report_somebody_has_taken_is_no_signal),
+		cmocka_unit_test(one_that_is_at_its_call_enters_it_however_late),
 		cmocka_unit_test(filters_that_come_during_the_calls_do_not_end_the_wait),
 		cmocka_unit_test(a_call_that_waits_to_be_allowed_goes_on_waiting),
 		cmocka_unit_test(filters_that_are_too_many_to_be_read_do_not_stay),

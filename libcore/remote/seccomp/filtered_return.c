@@ -152,7 +152,10 @@ static bool is_on_its_way(struct flmem_tracee *tracee, int status,
 	return *inside || is_interrupted(tracee->tid, call);
 }
 
-/* It stops before and after that call: no other is made without the filters. */
+/*
+ * It stops before and after that call: no other is made without the filters. Where it stands before
+ * that call it has to enter it, as to detach it there brings the filters back.
+ */
 static void enter_filtered_call(struct flmem_tracee *tracee, const struct flmem_task_wait *call)
 {
 	const uint64_t start = flmem_clock_us();
@@ -162,7 +165,7 @@ static void enter_filtered_call(struct flmem_tracee *tracee, const struct flmem_
 	do
 		status = run_to_stop(tracee, inside);
 	while (status && is_on_its_way(tracee, status, call, &inside) &&
-	       flmem_clock_us() - start < FLMEM_TRACEE_RELEASE_US);
+	       (inside || flmem_clock_us() - start < FLMEM_TRACEE_RELEASE_US));
 }
 
 /* From its start, as the filters may allow that. */
