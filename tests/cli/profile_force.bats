@@ -30,6 +30,16 @@ setup() {
 	cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
 }
 
+@test "what is no file stays, with --force as without" {
+	local force
+	mkfifo "$PROFILE"
+	for force in '' --force; do
+		flmem profile run $force -o "$PROFILE" -- true
+		assert_error 2 'is not a regular file'
+	done
+	[ -p "$PROFILE" ]
+}
+
 @test "a directory is refused, with --force as without" {
 	local force
 	mkdir "$PROFILE"
