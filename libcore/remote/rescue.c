@@ -144,6 +144,18 @@ static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_
 	return false;
 }
 
+/*
+ * A thread that has restored itself since flmem last read its results, perhaps while flmem was
+ * stopped, has its own signals blocked, and waits for the lock for its program.
+ */
+static bool is_in_chain(pid_t tid, uint64_t own_mask)
+{
+	uint64_t mask;
+
+	return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 && mask != own_mask &&
+	       (flmem_arch_is_chain_mask(mask) || mask == (own_mask | CANCEL_BIT));
+}
+
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 			  const struct flmem_call_return *back,
 			  const struct flmem_errno_value *own_errno)
@@ -154,7 +166,8 @@ bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 	struct flmem_task_wait wait;
 
 	if (flmem_task_read_wait(process, tid, &wait) != 1 || !waits_for_word(&wait, guard) ||
-	    !stop_waiting_thread(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard))
+	    !stop_waiting_thread(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard) ||
+	    !is_in_chain(tid, back->own->signal_mask))
 		return false;
 	tracee.resumable = true;
 	flmem_errno_restore(process, own_errno);

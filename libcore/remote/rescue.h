@@ -54,7 +54,7 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
  * words of the guard: those of glibc's arenas. Only for calls that hold no lock meanwhile:
  * malloc_trim takes one after the other, but pthread_create() allocates with the dynamic linker's
  * lock held. A lock word of 2 only costs its holder a needless wake. False: it does not wait for
- * one.
+ * one, or not in its chain.
  */
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 			  const struct flmem_call_return *back,

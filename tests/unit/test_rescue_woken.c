@@ -60,8 +60,12 @@ static long answer_rescue_woken(enum __ptrace_request request, long tid, long ad
 
 REPLACE_PTRACE(answer_rescue_woken)
 
+/* With the signals of its calls blocked. */
 static void be_child(void)
 {
+	const uint64_t mask = ~(UINT64_C(1) << 32);
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 	while (atomic_load(&page->word))
 		syscall(SYS_futex, &page->word, FUTEX_WAIT, 2, NULL, NULL, 0);
 	while (atomic_load(&page->other))
@@ -102,6 +106,7 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 		skip();
 	}
 	await_true(waits_for(&process, &page->word));
+	own->signal_mask = 0;
 	release_before_stop = true;
 	assert_false(flmem_rescue_abandon(
 		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
@@ -132,6 +137,7 @@ static void a_thread_that_waits_for_another_lock_by_now_is_left_alone(void **sta
 		skip();
 	}
 	await_true(waits_for(&process, &page->word));
+	own->signal_mask = 0;
 	moves_on = &process;
 	assert_false(flmem_rescue_abandon(
 		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
