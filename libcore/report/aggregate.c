@@ -14,10 +14,10 @@ static void add_inputs(cJSON *root, const struct flmem_aggregate_result *result)
 		cJSON *row = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, row);
-		flmem_json_add_text(row, "path", result->inputs[i].path);
+		flmem_json_add_name(row, "path", result->inputs[i].path);
 		cJSON_AddNumberToObject(row, "weight", result->inputs[i].weight);
 		flmem_json_add_text(row, "skipped", result->inputs[i].skipped);
-		flmem_json_add_text(row, "same_as", result->inputs[i].same_as);
+		flmem_json_add_name(row, "same_as", result->inputs[i].same_as);
 	}
 }
 
@@ -26,7 +26,7 @@ static char *make_aggregate_json(const char *command, const struct flmem_aggrega
 	cJSON *root = flmem_json_report(command), *unknown = cJSON_CreateObject();
 	char digits[16];
 
-	flmem_json_add_text(root, "output", result->output);
+	flmem_json_add_name(root, "output", result->output);
 	cJSON_AddStringToObject(root, "algorithm", result->algorithm);
 	add_inputs(root, result);
 	flmem_json_add_u64(root, "tensors", result->tensors);

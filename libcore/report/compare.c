@@ -30,7 +30,7 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 	cJSON *row = cJSON_CreateObject(), *dtypes;
 
 	cJSON_AddItemToArray(list, row);
-	flmem_json_add_text(row, "name", tensor->name);
+	flmem_json_add_name(row, "name", tensor->name);
 	cJSON_AddStringToObject(row, "difference", tensor->difference);
 	dtypes = cJSON_AddArrayToObject(row, "dtypes");
 	for (size_t i = 0; i < 2; i++)
@@ -53,7 +53,7 @@ static void add_compared_path(cJSON *root, const char *name, const char *path)
 {
 	FLMEM_AUTO_FREE char *shown = flmem_url_show(path);
 
-	flmem_json_add_text(root, name, shown);
+	flmem_json_add_name(root, name, shown);
 }
 
 char *flmem_report_compare_json(const struct flmem_compare_request *request,

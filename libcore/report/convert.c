@@ -12,7 +12,7 @@ char *flmem_report_convert_json(const struct flmem_convert_request *request,
 	cJSON *root = flmem_json_report("aggregate-convert");
 	char digits[16];
 
-	flmem_json_add_text(root, "output", request->output);
+	flmem_json_add_name(root, "output", request->output);
 	flmem_json_add_u64(root, "tensors", conversion->tensors);
 	flmem_json_add_u64(root, "converted", conversion->converted);
 	flmem_json_add_u64(root, "output_bytes", conversion->output_bytes);

@@ -41,7 +41,7 @@ static void add_inspected_tensor(cJSON *list, const struct flmem_inspection *ins
 	cJSON *row = cJSON_CreateObject(), *shape;
 	cJSON_AddItemToArray(list, row);
 
-	flmem_json_add_text(row, "name", tensor->name);
+	flmem_json_add_name(row, "name", tensor->name);
 	cJSON_AddStringToObject(row, "dtype", tensor->dtype);
 	shape = cJSON_AddArrayToObject(row, "shape");
 	for (size_t i = 0; i < tensor->rank; i++) {
@@ -63,7 +63,7 @@ static void add_inspection(cJSON *list, const struct flmem_inspection *inspectio
 	size_t count = inspection->tensors ? (size_t)inspection->tensor_count.value : 0;
 
 	cJSON_AddItemToArray(list, row);
-	flmem_json_add_text(row, "path", inspection->path);
+	flmem_json_add_name(row, "path", inspection->path);
 	cJSON_AddStringToObject(row, "format", inspection->format);
 	flmem_json_add_value(row, unknown, "tensor_count", inspection->tensor_count);
 	flmem_json_add_value(row, unknown, "parameters", inspection->parameters);
@@ -74,7 +74,7 @@ static void add_inspection(cJSON *list, const struct flmem_inspection *inspectio
 		cJSON *file = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(files, file);
-		flmem_json_add_text(file, "path", inspection->files[i].path);
+		flmem_json_add_name(file, "path", inspection->files[i].path);
 		flmem_json_add_u64(file, "size_bytes", inspection->files[i].bytes);
 		add_crc32c(file, inspection->has_data, inspection->files[i].crc32c);
 	}

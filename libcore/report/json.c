@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/json.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/text/buf.h"
 
 cJSON *flmem_json_report(const char *command)
 {
@@ -69,6 +71,25 @@ void flmem_json_add_text(cJSON *object, const char *name, const char *text)
 		cJSON_AddNullToObject(object, name);
 	else if (clean)
 		cJSON_AddStringToObject(object, name, clean);
+}
+
+static bool is_like_escape(const char *text)
+{
+	return text[0] == '\\' && text[1] == 'x' && isxdigit((unsigned char)text[2]) &&
+	       isxdigit((unsigned char)text[3]);
+}
+
+void flmem_json_add_name(cJSON *object, const char *name, const char *text)
+{
+	FLMEM_AUTO_BUF struct flmem_buf exact = FLMEM_BUF_INIT;
+
+	for (const char *p = text; p && *p; p++)
+		if (is_like_escape(p))
+			flmem_buf_puts(&exact, "\\x5c");
+		else
+			flmem_buf_putc(&exact, *p);
+	if (!exact.failed)
+		flmem_json_add_text(object, name, text && exact.data ? exact.data : text);
 }
 
 void flmem_json_append_text(cJSON *array, const char *text)

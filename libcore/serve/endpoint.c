@@ -145,7 +145,7 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
 	(void)upload;
 	(void)ret_request;
 	*upload_length = 0;
-	if (strcmp(url, PATH) != 0)
+	if (strcmp(flmem_microhttpd_path(url), PATH) != 0)
 		return send_error(e, connection, MHD_HTTP_NOT_FOUND,
 				  "Not found. Metrics are at " PATH ".\n");
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)

@@ -340,7 +340,7 @@ static struct flmem_http_request *new_request(struct flmem_http_server *server,
 		.connection = connection,
 		.slot = info ? info->socket_context : NULL,
 		.method = method,
-		.path = url,
+		.path = flmem_microhttpd_path(url),
 	};
 	flmem_http_connection_begin(&server->connections, request->slot);
 	return request;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/microhttpd.h"
 
+#include <string.h>
+#include <strings.h>
+
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
@@ -20,4 +23,15 @@ int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error 
 	};
 
 	return flmem_plugin_load(&plugin, functions, FLMEM_ARRAY_SIZE(functions), NULL, err);
+}
+
+/* Any host is this one, as in origin-form. */
+const char *flmem_microhttpd_path(const char *url)
+{
+	static const char *const schemes[] = {"http://", "https://"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(schemes); i++)
+		if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
+			return strchr(url + strlen(schemes[i]), '/') ?: "/";
+	return url;
 }

@@ -40,4 +40,7 @@ struct flmem_microhttpd {
 /* FLMEM_EUNSUPPORTED if the library is not installed. It remains loaded. */
 int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error *err);
 
+/* The path in what a request asks for: RFC 9112, 3.2.2, has servers accept a whole address, too. */
+const char *flmem_microhttpd_path(const char *url);
+
 #endif

@@ -86,3 +86,19 @@ refused() {
 	grep -q "'out.part' was removed or replaced while it was written" late || fail "$(cat late)"
 	[ ! -e out ]
 }
+
+@test "a part that another program cut does not become an output with zeros in it" {
+	local form part
+	# With one large chunk nothing but headers is written after the cut.
+	for form in "" "--shard-size 20MB" "--chunk 64MiB" "--chunk 64MiB --shard-size 20MB"; do
+		# shellcheck disable=SC2086 # several words
+		slow SLOW_WRITE -o out $form "$MODEL?client=1"
+		part=out.part
+		[ ! -d out.part ] || part=$(ls out.part/*-00001-of-*.safetensors)
+		truncate -s 1M "$part"
+		! finish || fail "it succeeded"
+		grep -q "another program has cut .*'out.*' while it was written" late || fail "$(cat late)"
+		[ ! -e out ]
+		rm -fr out.part slow.begun
+	done
+}

@@ -63,6 +63,22 @@ check() {
 	assert_error 2 "'bad.safetensors'"
 }
 
+@test "different names are different in JSON, with control characters and what looks like their escapes" {
+	run_command /usr/bin/python3 -B - "$FLMEM" <<-'END'
+		import json, re, struct, subprocess, sys
+		names = ["a\x1bb", "a\\x1bb", "a\\x5cx1bb", "a\\\x1bb", "a\\x4\x1bb", "a\\xg", "a\u0085", "a\\xc2\\x85"]
+		head = json.dumps({n: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]}
+		                   for i, n in enumerate(names)}).encode()
+		open("names.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(4 * len(names)))
+		shown = json.loads(subprocess.check_output([sys.argv[1], "aggregate", "inspect", "--json", "names.safetensors"]))
+		seen = [t["name"] for t in shown["models"][0]["tensors"]]
+		read = [re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), n.encode()).decode() for n in seen]
+		assert sorted(read) == sorted(names), (seen, read)
+		assert all(n.isprintable() for n in seen), seen
+	END
+	assert_status 0
+}
+
 @test "a name that is wrong is found before the data of others are read" {
 	run_command timeout 120 "$FLMEM" aggregate inspect generate:llama-3.1-405b missing.safetensors
 	assert_error 2 "cannot read 'missing.safetensors'"

@@ -113,8 +113,10 @@ raw() {
 	local other='Authorization: Bearer fedcba9876543210\r\n'
 	printf 'c 0123456789abcdef\nd fedcba9876543210\n' >tokens
 	serve --model g.safetensors --clients 1 --token-file tokens
-	raw "GET /v1/status HTTP/1.1\r\n$one$end"
-	grep -a -q '^HTTP/1.1 200' raw
+	for request in /v1/status http://x:9/v1/status HTTPS://x/v1/status http://x/v1/rounds/0/model/g.safetensors; do
+		raw "GET $request HTTP/1.1\r\n$one$end"
+		grep -a -q '^HTTP/1.1 200' raw || fail "$request: $(cat raw)"
+	done
 	for request in "GET /v1/status%%00 HTTP/1.1\r\n$one" \
 		"GET /v1/rounds/0/model/g.safetensors%%00.bin HTTP/1.1\r\n$one" \
 		"GET /v1/status HTTP/1.1\r\n$one$other" \
@@ -535,7 +537,7 @@ make_traced() {
 	echo other >m.safetensors.part
 	rm slow
 	! wait "$!" || fail "it succeeded"
-	has_line late "'m.safetensors.part' was removed or replaced while it was received"
+	has_line late "'m.safetensors.part' was removed, replaced or cut while it was received"
 	[ ! -e m.safetensors ]
 }
 

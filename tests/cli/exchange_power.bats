@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What flmem exchange serve has after a failure of the power.
+# What flmem exchange serve has after a failure of the power, and pull after another program's.
 # shellcheck disable=SC2153 # exchange.bash sets URL
 
 load helpers
@@ -42,4 +42,28 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	await_server
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" a.safetensors
+}
+
+@test "a part that another program cut does not become a model with zeros in it" {
+	local call
+	mkdir kept
+	make_model g.safetensors 1 800000
+	serve --model g.safetensors --clients 1
+	for call in SLOW_WRITE SLOW_FLUSH; do
+		touch slow
+		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" "$call=$PWD/slow" \
+			LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
+			"$FLMEM" exchange pull "$URL" -o m.safetensors 2>late 3>&- &
+		await test -e slow.begun
+		truncate -s 100 m.safetensors.part
+		rm slow slow.begun
+		! wait "$!" || fail "it succeeded"
+		has_line late "another program has cut 'm.safetensors.part' while it was received"
+		[ ! -e m.safetensors ]
+		cp m.safetensors.part* kept
+		rm m.safetensors.part*
+	done
+	mv kept/* .
+	"$FLMEM" exchange pull -q "$URL" -o m.safetensors
+	cmp m.safetensors g.safetensors
 }

@@ -221,6 +221,11 @@ for rows in live, again:
 	assert_output '^HTTP/1.1 404 '
 	run_command raw 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 	assert_output '^HTTP/1.1 404 '
+	# A whole address is the request to a proxy, which may pass it on.
+	run_command raw 'GET http://x:9/metrics HTTP/1.1\r\nHost: x\r\n\r\n'
+	assert_output '^HTTP/1.1 200 '
+	run_command raw 'GET http://x/other/metrics HTTP/1.1\r\nHost: x\r\n\r\n'
+	assert_output '^HTTP/1.1 404 '
 	local method
 	for method in POST PUT DELETE OPTIONS TRACE reflected; do
 		run_command raw "$method /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"

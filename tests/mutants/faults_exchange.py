@@ -13,6 +13,7 @@ PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/upload_body.c"
 PULL = "libcore/ops/exchange/client_pull.c"
 TARGET = "libcore/ops/exchange/client_target.c"
+WRITER = "libcore/ops/exchange/client_writer.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
@@ -47,6 +48,20 @@ FAULTS = (
           "a journal whose part was published", ("cli.aggregate_mpi/a folder that another program",)),
     Fault("folder-name-unchecked", SHARDS, "if (!is_still_unfinished(shards, part))\n\t\treturn flmem_part_file_report_lost",
           "if (0)\n\t\treturn flmem_part_file_report_lost", "not publishing what took the name of a folder", ("cli.aggregate_concurrent/put",)),
+    Fault("part-cut-unseen", PART, "if (!has_prepared_bytes(fd, offset + length))", "if (0)", "refusing a part that was cut while it is written",
+          ("cli.aggregate_concurrent/cut",)),
+    Fault("part-cut-published", PART, "if (!has_prepared_bytes(part->fd, part->bytes))", "if (0)", "not publishing a part that was cut",
+          ("cli.aggregate_concurrent/cut",)),
+    Fault("shard-cut-published", SHARDS, "if (!rc && !have_sizes(shards))", "if (0)", "not publishing a shard that was cut",
+          ("cli.aggregate_concurrent/cut",)),
+    Fault("pull-cut-unseen", WRITER, "if (is_part_cut(writer))", "if (0)", "refusing a part that was cut while it is received",
+          ("cli.exchange_power/cut",)),
+    Fault("pull-cut-kept", TARGET, "(uint64_t)target->part.st_size != target->file->bytes", "0", "not keeping a part that was cut",
+          ("cli.exchange_power/cut",)),
+    Fault("escape-like-name", "libcore/report/json.c", "flmem_buf_puts(&exact, \"\\\\x5c\")", "flmem_buf_putc(&exact, *p)",
+          "different names in JSON", ("cli.aggregate_inspect/different",)),
+    Fault("only-origin-form", "libcore/serve/microhttpd.c", "if (strncasecmp(url,", "if (0 && strncasecmp(url,", "requests with a whole address",
+          ("cli.exchange_attack/NUL", "cli.listen/nothing")),
     Fault("pull-name-unchecked", TARGET, "if (!is_part_in_place(target, &names))", "if (0)", "not keeping what took the name of a part",
           ("cli.exchange_attack/put",)),
     Fault("skips-nobody", CHOOSE, "if (rc || !call->run.found_special)", "if (1)", "the failure of a result that no skipped input explains",

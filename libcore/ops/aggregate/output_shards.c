@@ -529,6 +529,8 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 	struct flmem_part_file *part = output->part;
 	int rc = flmem_output_flush_shards(output, err);
 
+	if (!rc && !have_sizes(shards))
+		rc = flmem_part_file_report_cut(shards->folder, err);
 	if (!rc)
 		rc = flmem_part_file_publish(part, err);
 	if (rc)

@@ -13,9 +13,25 @@
 
 #define TRIES 10
 
+/* All bytes are reserved before the first is written, so a smaller file was cut by others. */
+static bool has_prepared_bytes(int fd, uint64_t bytes)
+{
+	struct stat status;
+
+	return fstat(fd, &status) < 0 || (uint64_t)status.st_size >= bytes;
+}
+
 int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
 				const char *bytes, size_t length, struct flmem_error *err)
 {
+	/* What is written behind the end would leave zeros in place of the bytes that are gone. */
+	if (!has_prepared_bytes(fd, offset + length))
+		return fd == part->fd
+			       ? flmem_part_file_report_cut(part->place.path, err)
+			       : flmem_error_set(err, FLMEM_EFAILED, 0,
+						 "another program has cut a file beside '%s.part' "
+						 "while it was written; run the command again",
+						 part->place.path);
 	while (length) {
 		ssize_t put = pwrite(fd, bytes, length, (off_t)offset);
 
@@ -429,6 +445,7 @@ int flmem_part_file_prepare(struct flmem_part_file *part, uint64_t bytes, uint64
 	int rc;
 
 	part->resumed = resumed;
+	part->bytes = bytes;
 	part->restarted = chunks && part->keep && !resumed;
 	if (resumed)
 		return 0;
@@ -465,6 +482,14 @@ int flmem_part_file_report_lost(const char *path, struct flmem_error *err)
 			       path);
 }
 
+int flmem_part_file_report_cut(const char *path, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "another program has cut '%s.part' while it was written; run the "
+			       "command again",
+			       path);
+}
+
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err)
 {
 	if (fdatasync(part->fd) < 0)
@@ -473,6 +498,8 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 	/* The name may be that of another's part now, which is not complete. */
 	if (!has_its_name(part))
 		return flmem_part_file_report_lost(part->place.path, err);
+	if (!has_prepared_bytes(part->fd, part->bytes))
+		return flmem_part_file_report_cut(part->place.path, err);
 	if (renameat(part->place.directory, part->name, part->place.directory, part->place.name) <
 	    0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",

@@ -20,6 +20,7 @@ struct flmem_part_file {
 	struct flmem_file_place place; /* of the output */
 	char *name, *journal_name;
 	int fd, journal;
+	uint64_t bytes; /* that were prepared */
 	bool keep;	/* for a later call: clearing removes neither file */
 	bool resumed;	/* what the journal lists was kept */
 	bool restarted; /* it was to be, but is of another request or damaged */
@@ -38,6 +39,9 @@ int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *e
 
 /* That the name of `path`.part has become that of another file or folder. */
 int flmem_part_file_report_lost(const char *path, struct flmem_error *err);
+
+/* That `path`.part is smaller than what was prepared. */
+int flmem_part_file_report_cut(const char *path, struct flmem_error *err);
 
 /* Opens or creates both files and takes the lock. `path` is kept. */
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err);

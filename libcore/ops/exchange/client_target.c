@@ -43,6 +43,11 @@ static int report_write(const struct flmem_pull_target *target, int error, struc
 	char shown[FLMEM_EXCHANGE_REASON_MAX];
 
 	flmem_text_escape(target->name, shown, sizeof(shown));
+	if (error == FLMEM_PULL_PART_CUT)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "another program has cut '%s" FLMEM_TARGET_SUFFIX
+				       "' while it was received; run the command again",
+				       shown);
 	if (error == ENOSPC || error == EDQUOT)
 		return flmem_error_set(err, FLMEM_EFAILED, error,
 				       "cannot write '%s" FLMEM_TARGET_SUFFIX "'; free some space "
@@ -323,6 +328,8 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	}
 	if (!target->unwritten && (fsync(target->fd) || fstat(target->fd, &target->part)))
 		return report_write(target, errno, err);
+	if (!target->unwritten && (uint64_t)target->part.st_size != target->file->bytes)
+		return report_write(target, FLMEM_PULL_PART_CUT, err);
 	target->complete = true;
 	return 0;
 }
@@ -332,7 +339,7 @@ static bool is_part_in_place(const struct flmem_pull_target *target, const struc
 	struct stat named;
 
 	return fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       flmem_file_is_same(&named, &target->part);
+	       flmem_file_is_same(&named, &target->part) && named.st_size == target->part.st_size;
 }
 
 int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_error *err)
@@ -346,8 +353,8 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 	if (!is_part_in_place(target, &names))
 		return flmem_error_set(
 			err, FLMEM_EFAILED, 0,
-			"'%s' was removed or replaced while it was received; run the "
-			"command again",
+			"'%s' was removed, replaced or cut while it was received; run "
+			"the command again",
 			names.part);
 	if (renameat(target->directory, names.part, target->directory, target->name))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",

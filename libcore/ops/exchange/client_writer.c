@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -25,11 +26,22 @@ struct flmem_pull_writer {
 	int error;
 };
 
+/* What is written behind the end of a part that others cut would leave zeros in it. */
+static bool is_part_cut(const struct flmem_pull_writer *writer)
+{
+	struct stat status;
+
+	return writer->fd >= 0 && fstat(writer->fd, &status) == 0 &&
+	       (uint64_t)status.st_size != writer->at;
+}
+
 /* An errno. */
 static int put_received(const struct flmem_pull_writer *writer, size_t length)
 {
 	size_t put = 0;
 
+	if (is_part_cut(writer))
+		return FLMEM_PULL_PART_CUT;
 	while (writer->fd >= 0 && put < length) {
 		ssize_t some = pwrite(writer->fd, writer->writing + put, length - put,
 				      (off_t)(writer->at + put));

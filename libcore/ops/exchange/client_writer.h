@@ -14,16 +14,19 @@
 
 #include "exchange/digest.h"
 
+/* In place of an errno: the file is not as large as what was written to it. */
+#define FLMEM_PULL_PART_CUT (-1)
+
 struct flmem_pull_writer;
 
 /* `fd` (-1: none) and `digest` are the thread's until flmem_pull_writer_close(). */
 int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 			   struct flmem_pull_writer **ret_writer, struct flmem_error *err);
 
-/* Takes bytes; an errno if earlier ones could not be written. */
+/* Takes bytes; an errno if earlier ones could not be written, or FLMEM_PULL_PART_CUT. */
 int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, size_t length);
 
-/* Writes the rest. An errno if anything could not be written. NULL is allowed. */
+/* Writes the rest. An errno as above if anything could not be written. NULL is allowed. */
 int flmem_pull_writer_close(struct flmem_pull_writer *writer);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library in front of the C library: flock(), rename(), unlinkat(), and fsync() with fdatasync()
- * each make the file $SLOW_FLOCK.begun, $SLOW_RENAME.begun, $SLOW_UNLINKAT.begun, $SLOW_FLUSH.begun
- * and wait while the one without this suffix exists, as in a process that gets no time. With
- * $NO_FLOCK a file system has no locks.
+ * A library in front of the C library: flock(), rename(), unlinkat(), pwrite(), and fsync() with
+ * fdatasync() each make the file $SLOW_FLOCK.begun, $SLOW_RENAME.begun, $SLOW_UNLINKAT.begun,
+ * $SLOW_WRITE.begun, $SLOW_FLUSH.begun and wait while the one without this suffix exists, as in a
+ * process that gets no time; pwrite() after it has written. With $NO_FLOCK a file system has no
+ * locks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,4 +60,12 @@ PUBLIC int fdatasync(int fd)
 {
 	wait_while("SLOW_FLUSH");
 	return (int)syscall(SYS_fdatasync, fd);
+}
+
+PUBLIC ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+	ssize_t put = syscall(SYS_pwrite64, fd, bytes, length, offset);
+
+	wait_while("SLOW_WRITE");
+	return put;
 }
