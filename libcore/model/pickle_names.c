@@ -11,9 +11,9 @@
 enum call {
 	CALL_NOTHING, /* no function */
 	CALL_DICT,
-	CALL_TENSOR,	   /* storage, first element, shape, strides, ... */
+	CALL_TENSOR,	   /* storage, first element, shape, strides, gradient, hooks */
 	CALL_TYPED_TENSOR, /* the same, and a type as the seventh */
-	CALL_PARAMETER,	   /* a tensor, ... */
+	CALL_PARAMETER,	   /* a tensor, whether it has a gradient, hooks */
 	CALL_OTHER,	   /* something that describes no tensor */
 };
 
@@ -96,6 +96,25 @@ static const struct flmem_pickle_value *pickle_argument(const struct flmem_pickl
 	return value && value->kind == kind ? value : NULL;
 }
 
+/* PyTorch refuses gradients of other types. */
+static bool can_have_gradient(const struct flmem_dtype *dtype)
+{
+	return dtype->stored[0] == 'F' || dtype->stored[0] == 'C' ||
+	       flmem_text_starts(dtype->stored, "BF");
+}
+
+/* Whether a call has the arguments about gradients from `index` on: yes or no, and hooks. */
+static bool has_gradient_arguments(const struct flmem_pickle *pickle,
+				   const struct flmem_pickle_value *arguments, size_t index,
+				   const struct flmem_dtype *dtype)
+{
+	const struct flmem_pickle_value *required =
+		pickle_argument(pickle, arguments, index, FLMEM_PICKLE_BOOL);
+
+	return required && (!required->number || can_have_gradient(dtype)) &&
+	       flmem_pickle_element(pickle, arguments, index + 1);
+}
+
 static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_value *arguments,
 		       bool typed)
 {
@@ -128,6 +147,8 @@ static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_va
 		.shape = pickle->boxes[shape->number],
 		.strides = pickle->boxes[strides->number],
 	};
+	if (!has_gradient_arguments(pickle, arguments, 4, tensor->dtype))
+		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
 	return flmem_pickle_push(pickle, FLMEM_PICKLE_TENSOR, (int64_t)pickle->tensor_count++);
 }
 
@@ -143,7 +164,9 @@ static int take_parameter(struct flmem_pickle *pickle, const struct flmem_pickle
 	const struct flmem_pickle_value *tensor =
 		pickle_argument(pickle, arguments, 0, FLMEM_PICKLE_TENSOR);
 
-	if (!tensor)
+	if (!tensor ||
+	    !has_gradient_arguments(pickle, arguments, 1, pickle->tensors[tensor->number].dtype) ||
+	    flmem_pickle_element(pickle, arguments, 3))
 		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
 	return flmem_pickle_push(pickle, FLMEM_PICKLE_TENSOR, tensor->number);
 }
@@ -184,7 +207,8 @@ int flmem_pickle_persistent(struct flmem_pickle *pickle)
 	key = pickle_argument(pickle, &tuple, 2, FLMEM_PICKLE_STRING);
 	count = pickle_argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
 	if (!kind || !flmem_pickle_is_text(pickle, kind, "storage") || !type || !key || !count ||
-	    !names[type->number].stored || count->number < 0)
+	    !names[type->number].stored || count->number < 0 ||
+	    flmem_pickle_element(pickle, &tuple, 5))
 		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");
 	if (!flmem_pickle_room((void **)&pickle->storages, pickle->storage_count,
 			       &pickle->storage_room, sizeof(*pickle->storages)))

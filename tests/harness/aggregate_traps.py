@@ -64,6 +64,25 @@ def metadata():
         done = call("-q", "-o", "out", "in.pt")
         assert done.returncode == status, done
         assert not status or "has a tensor with metadata" in done.stderr, done
+    calls()
+
+
+def calls():
+    """Arguments without which torch.load() fails, or with which it does."""
+    number, parameter, hooks = checkpoints.tensor("I64", 0, 1, (1,)), b"ctorch._utils\n_rebuild_parameter\n(", b"}"
+    plain = checkpoints.tensor("F32", 0, 2, (2,))
+    start, end = plain[:-2].removesuffix(b"\x89" + checkpoints.EMPTY_DICT), b"tR"
+    sound = [start + b"\x88" + hooks + end, parameter + plain + b"\x88" + hooks + end, parameter + number + b"\x89" + hooks + end]
+    broken = [start + end, start + b"\x89" + end, start + b"N" + hooks + end, start + b"K\x01" + hooks + end,
+              number.replace(b"\x89", b"\x88"), parameter + plain + end, parameter + plain + b"\x88" + end,
+              parameter + plain + b"N" + hooks + end, parameter + plain + b"\x88" + hooks + b"N" + end,
+              parameter + number + b"\x88" + hooks + end, plain.replace(b"tQ", b"NtQ")]
+    for tensor in sound + broken:
+        pickle = checkpoints.finish(checkpoints.dictionary([("w", tensor)]))
+        put("in.pt", checkpoints.archive([{"name": "m/data.pkl", "data": pickle}, {"name": "m/data/0", "data": bytes(8)}]))
+        done = call("-q", "-o", "out", "--non-float", "first", "in.pt")
+        assert done.returncode == (0 if tensor in sound else 2), (tensor, done)
+        assert tensor in sound or "in an unknown way" in done.stderr or "an unknown kind of data" in done.stderr, done
 
 
 def names():

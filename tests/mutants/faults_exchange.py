@@ -13,6 +13,7 @@ PUBLISH = "libcore/ops/exchange/publish.c"
 TRANSFER = "libcore/ops/exchange/upload_body.c"
 PULL = "libcore/ops/exchange/client_pull.c"
 TARGET = "libcore/ops/exchange/client_target.c"
+NAMES = "libcore/model/pickle_names.c"
 WRITER = "libcore/ops/exchange/client_writer.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
@@ -58,6 +59,14 @@ FAULTS = (
           ("cli.exchange_power/cut",)),
     Fault("pull-cut-kept", TARGET, "(uint64_t)target->part.st_size != target->file->bytes", "0", "not keeping a part that was cut",
           ("cli.exchange_power/cut",)),
+    Fault("gradient-unchecked", NAMES, "if (!has_gradient_arguments(pickle, arguments, 4, tensor->dtype))", "if (0)",
+          "refusing a tensor that PyTorch refuses", ("cli.aggregate_traps/elements",)),
+    Fault("parameter-unchecked", NAMES, "!has_gradient_arguments(pickle, arguments, 1,", "0 && !has_gradient_arguments(pickle, arguments, 1,",
+          "refusing a parameter that PyTorch refuses", ("cli.aggregate_traps/elements",)),
+    Fault("gradient-of-integer", NAMES, "(!required->number || can_have_gradient(dtype))", "1",
+          "refusing a gradient of integers", ("cli.aggregate_traps/elements",)),
+    Fault("storage-more", NAMES, "flmem_pickle_element(pickle, &tuple, 5)", "0", "refusing a storage that PyTorch refuses",
+          ("cli.aggregate_traps/elements",)),
     Fault("escape-like-name", "libcore/report/json.c", "flmem_buf_puts(&exact, \"\\\\x5c\")", "flmem_buf_putc(&exact, *p)",
           "different names in JSON", ("cli.aggregate_inspect/different",)),
     Fault("only-origin-form", "libcore/serve/microhttpd.c", "if (strncasecmp(url,", "if (0 && strncasecmp(url,", "requests with a whole address",
