@@ -88,7 +88,10 @@ static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 	while (!take_npy_text(at, ")")) {
 		uint64_t extent;
 
-		if (tensor->rank == FLMEM_TENSOR_RANK_MAX || !flmem_text_read_digits(at, &extent))
+		/* Python has no numbers like 02. */
+		if (tensor->rank == FLMEM_TENSOR_RANK_MAX ||
+		    (**at == '0' && (*at)[1] >= '1' && (*at)[1] <= '9') ||
+		    !flmem_text_read_digits(at, &extent))
 			return false;
 		list->extents[list->extent_count++] = extent;
 		tensor->rank++;

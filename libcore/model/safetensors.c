@@ -22,6 +22,7 @@ struct header {
 	struct flmem_json_scan scan;
 	struct flmem_tensor_list *list;
 	struct flmem_error *err;
+	bool noted; /* __metadata__ was read */
 };
 
 static int invalid_tensor(const struct header *header, const char *tensor, const char *why)
@@ -214,8 +215,9 @@ static int read_notes(struct header *header)
 {
 	int rc;
 
-	if (header->list->note_count)
+	if (header->noted)
 		return invalid_tensor(header, "__metadata__", "occurs twice");
+	header->noted = true;
 	if (!flmem_json_scan_expect(&header->scan, '{'))
 		return invalid_syntax(header);
 	if (flmem_json_scan_take(&header->scan, '}'))

@@ -173,7 +173,8 @@ def attributes():
 def arrays():
     """Headers and names that NumPy reads otherwise, or not at all."""
     for shape, text in (("(2,)", None), ("(2,1)", None), ("(2)", "has no valid header"),
-                        ("(2 )", "has no valid header"), ("(,)", "has no valid header")):
+                        ("(2 )", "has no valid header"), ("(,)", "has no valid header"),
+                        ("(02,)", "has no valid header")):
         header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
         header += " " * (117 - len(header)) + "\n"
         array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + bytes(8)
@@ -187,7 +188,7 @@ def arrays():
     assert list(numpy.load("out.npz")) == ["gr\u00f6\u00dfe"]
     good = {"name": "\u00f6.npy", "data": array, "extra": b""}
     for flags in (0, 0x800):
-        header = header.replace("(,)", "(2,)").replace(" \n", "\n")
+        header = header.replace("(02,)", "(2,)").replace(" \n", "\n")
         array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + bytes(8)
         put("in.npz", checkpoints.archive([{**good, "data": array, "local": {"flags": flags},
                                             "central": {"flags": flags}}]))

@@ -141,6 +141,7 @@ static const struct {
 	 0, "shape"},
 	{"{\"__metadata__\":{\"a\":1}}", 0, "unexpected character"},
 	{"{\"__metadata__\":{\"a\":\"b\"},\"__metadata__\":{}}", 0, "twice"},
+	{"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},
 	{"{\"a\\u0000\":1}", 0, "escape"},
 	{"{\"a\\ud800\":1}", 0, "surrogate"},
 	{"{\"a\\x\":1}", 0, "escape"},
