@@ -108,3 +108,17 @@ open("small", "wb").write(struct.pack("<Q", len(head)) + head + b"\1" * 400000)'
 		rm -fr out.part slow.begun
 	done
 }
+
+@test "an output whose folder was moved meanwhile is not reported as written" {
+	local folder
+	for folder in plain link; do
+		mkdir there
+		slow SLOW_WRITE -o there/out "$MODEL?client=1"
+		mv there moved
+		if [ "$folder" = link ]; then ln -s / there; else mkdir there; fi
+		! finish || fail "it succeeded"
+		grep -q "the folder of 'there/out' was moved, replaced or closed to this user" late || fail "$(cat late)"
+		[ ! -e there/out ] && [ ! -e moved/out ]
+		rm -r there moved slow.begun
+	done
+}

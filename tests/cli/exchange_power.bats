@@ -67,3 +67,23 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	"$FLMEM" exchange pull -q "$URL" -o m.safetensors
 	cmp m.safetensors g.safetensors
 }
+
+@test "a model whose folder was moved meanwhile is not reported as received" {
+	local output
+	serve --model g.safetensors --clients 1
+	for output in there/m.safetensors there; do
+		mkdir there
+		touch slow
+		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SLOW_FLUSH="$PWD/slow" \
+			LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
+			"$FLMEM" exchange pull "$URL" -o "$output" 2>late 3>&- &
+		await test -e slow.begun
+		mv there moved
+		mkdir there
+		rm slow slow.begun
+		! wait "$!" || fail "it succeeded"
+		has_line late "was moved, replaced or closed to this user"
+		[ -z "$(ls there)" ]
+		rm -r there moved
+	done
+}

@@ -38,6 +38,22 @@ void flmem_file_place_close(struct flmem_file_place *place)
 	place->directory = -1;
 }
 
+int flmem_file_place_check(const struct flmem_file_place *place, struct flmem_error *err)
+{
+	struct flmem_file_place now = FLMEM_FILE_PLACE_INIT;
+	struct stat there, here;
+	bool same = flmem_file_place_open(place->path, &now) == 0 &&
+		    fstat(now.directory, &there) == 0 && fstat(place->directory, &here) == 0 &&
+		    flmem_file_is_same(&there, &here);
+
+	flmem_file_place_close(&now);
+	return same ? 0
+		    : flmem_error_set(err, FLMEM_EFAILED, 0,
+				      "the folder of '%s' was moved, replaced or closed to this "
+				      "user while it was written; run the command again",
+				      place->path);
+}
+
 int flmem_file_place_open_regular(int directory, const char *name, int flags,
 				  struct stat *ret_status)
 {

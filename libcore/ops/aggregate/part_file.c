@@ -517,7 +517,9 @@ int flmem_part_file_end(struct flmem_part_file *part, const char *path, struct f
 
 int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err)
 {
-	int rc = flmem_part_file_publish(part, err);
+	int rc = flmem_file_place_check(&part->place, err);
 
+	if (!rc)
+		rc = flmem_part_file_publish(part, err);
 	return rc ? rc : flmem_part_file_end(part, part->place.path, err);
 }

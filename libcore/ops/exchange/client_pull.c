@@ -291,13 +291,30 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	return rc;
 }
 
+/* Whether users find at its path what was received. */
+static int check_output_place(const struct pull_session *pull, struct flmem_error *err)
+{
+	struct stat there, here;
+
+	if (pull->directory < 0)
+		return flmem_file_place_check(&pull->place, err);
+	if (stat(pull->request->output, &there) == 0 && fstat(pull->directory, &here) == 0 &&
+	    flmem_file_is_same(&there, &here))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the folder '%s' was moved, replaced or closed to this user while "
+			       "the model was received; run the command again",
+			       pull->request->output);
+}
+
 /* The index of shards comes last: readers of the folder see old or new shards through it. */
 static int rename_targets(struct pull_session *pull, struct flmem_error *err)
 {
-	int rc = 0;
+	int rc;
 
 	if (compares_only(pull))
 		return 0;
+	rc = check_output_place(pull, err);
 	for (unsigned last = 0; last < 2; last++)
 		for (size_t i = 0; i < pull->index.count && !rc; i++)
 			if ((strcmp(pull->targets[i].name, FLMEM_SHARDS_INDEX) == 0) == (last == 1))
