@@ -76,6 +76,8 @@ crc32c_of() {
 	create c a.safetensors
 	patch 0 a.safetensors
 	assert_code 413 'at most 150000'
+	patch 0 a.safetensors -H "Transfer-Encoding: chunked"
+	assert_code 413
 	head -c 1000 a.safetensors >part
 	patch 7 part
 	assert_code 409 'is 0'

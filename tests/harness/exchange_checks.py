@@ -210,6 +210,13 @@ def foreign():
         os.unlink(f"linked{suffix}")
     os.mkfifo("pipe.part.sha256")
     refused(2, "not from an unfinished pull", "pull", server.base, "-o", "pipe")
+    for suffix in (".part", ".part.sha256") if os.geteuid() == 0 else ():
+        put("other.part", b"")
+        put("other.part.sha256", digest)
+        os.chown(f"other{suffix}", 65534, -1)
+        refused(2, "not from an unfinished pull", "pull", server.base, "-o", "other")
+        os.unlink("other.part")
+        os.unlink("other.part.sha256")
 
 
 def await_request(server, process, name):
