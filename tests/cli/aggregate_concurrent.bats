@@ -95,7 +95,7 @@ rows = {n: {"dtype": "F32", "shape": [50000], "data_offsets": [200000 * i, 20000
 head = json.dumps(rows).encode()
 open("small", "wb").write(struct.pack("<Q", len(head)) + head + b"\1" * 400000)'
 	for form in "" "--shard-size 20MB" "small" "--shard-size 200KB small"; do
-		input=$MODEL?client=1
+		input="$MODEL?client=1"
 		[ "$form" = "${form%small}" ] || input=
 		# shellcheck disable=SC2086 # several words
 		slow SLOW_WRITE -o out $form $input

@@ -25,13 +25,21 @@ crc32c_of() {
 }
 
 @test "two rounds of two clients: the bytes are those of flmem aggregate" {
+	local late
 	serve --model g.safetensors --clients 2 --rounds 2
+	create site-z a.safetensors
+	head -c 1000 a.safetensors >chunk
+	patch 0 chunk
+	late=$LOCATION
 	push site-b b.safetensors 0 "weight $(base64_of 1200)"
 	assert_code 204
 	push site-a a.safetensors 0 "weight $(base64_of 600.5)"
 	assert_code 204
 	request GET "/v1/status?after=0&wait=60"
 	assert_code 200 '"published_round":1'
+	request HEAD "$late"
+	assert_code 404
+	[ -z "$(find state/uploads -name '*.data')" ]
 	request GET /v1/rounds/latest/model/g.safetensors
 	assert_code 200
 	cp body first.safetensors

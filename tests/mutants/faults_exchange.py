@@ -80,6 +80,8 @@ FAULTS = (
           "going on behind what a power failure took", ("cli.exchange_power/power",)),
     Fault("chunked-above-limit", TRANSFER, "length > most - (transfer->at - transfer->begin)", "0", "the limit of a body without a length",
           ("cli.exchange/offsets",)),
+    Fault("late-uploads-left", UPLOADS, "} else if (!u->writer && !u->checking) {", "} else if (0) {", "removing what a round did not wait for",
+          ("cli.exchange/two rounds",)),
     Fault("escape-like-name", "libcore/report/json.c", "flmem_buf_puts(&exact, \"\\\\x5c\")", "flmem_buf_putc(&exact, *p)",
           "different names in JSON", ("cli.aggregate_inspect/different",)),
     Fault("only-origin-form", "libcore/serve/microhttpd.c", "if (strncasecmp(url,", "if (0 && strncasecmp(url,", "requests with a whole address",
