@@ -73,6 +73,23 @@ static const char *find_missing_gpu(const struct role_options *options)
 	return "no GPU is visible here (/dev/nvidia0, 1, ..., /dev/dxg, /dev/kfd); --gpu sets it";
 }
 
+/* Refuses what selects variables and settings that this role or framework does not have. */
+static int check_effect(const struct role_options *options, const char *name, bool given,
+			struct flmem_error *err)
+{
+	if (given && opt_choice_index(role_framework_choices, options->framework, 0) != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "%s needs --framework=%s: the others have no such "
+				       "variables",
+				       name, role_framework_choices[0]);
+	if (given && role_named(options) == FLMEM_ROLE_SERVER)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "%s has no effect for a server; choose from client, "
+				       "trainer",
+				       name);
+	return 0;
+}
+
 int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
 		 struct flmem_error *err)
 {
@@ -91,12 +108,10 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 			     FLMEM_SETTINGS_ALLOCATOR_GLIBC) == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--jemalloc-library needs --allocator=jemalloc or auto");
-	if (options->job && opt_choice_index(role_framework_choices, options->framework, 0) != 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--job needs --framework=%s: the others have no such "
-				       "variables",
-				       role_framework_choices[0]);
-	if (options->job)
+	rc = check_effect(options, "--job", options->job != NULL, err);
+	if (!rc)
+		rc = check_effect(options, "--gpu", options->gpu, err);
+	if (!rc && options->job)
 		rc = read_job(options, &job, err);
 	if (rc)
 		return rc;

@@ -268,7 +268,7 @@ void print_watch_summary(const struct flmem_watch_summary *summary)
 		printf("%s not listed: too many\n",
 		       flmem_text_counted(summary->unlisted, "exited process", count,
 					  sizeof(count)));
-	if (summary->missed)
+	if (!summary->missed.unknown && summary->missed.value)
 		printf("%s passed without samples: this host was busy or suspended\n",
-		       flmem_text_counted(summary->missed, "interval", count, sizeof(count)));
+		       flmem_text_counted(summary->missed.value, "interval", count, sizeof(count)));
 }

@@ -143,6 +143,22 @@ static int read_from(struct names_pass *pass)
 	return rc;
 }
 
+/*
+ * Hides an import from the end of the statement on: in "f = g(f)" and
+ * "class f(f):" the second f is still that.
+ */
+static int hide_name(struct names_pass *pass, const char *name, const struct flmem_place *place)
+{
+	struct flmem_python_reader ahead = pass->reader;
+	struct flmem_place end = *place;
+
+	for (size_t i = 0; i < STATEMENT_MAX && !flmem_python_ends(&ahead.word); i++)
+		flmem_python_advance(&ahead);
+	if (ahead.word.place.start > end.start)
+		end.start = ahead.word.place.start;
+	return bind_import(pass, name, NULL, &end);
+}
+
 /* A function or class of the module itself. */
 static int read_definition(struct names_pass *pass)
 {
@@ -153,7 +169,7 @@ static int read_definition(struct names_pass *pass)
 	if (!outermost || pass->reader.word.kind != FLMEM_PYTHON_NAME)
 		return 0;
 	flmem_python_dotted(&pass->reader, name);
-	return bind_import(pass, name, NULL, &place);
+	return hide_name(pass, name, &place);
 }
 
 /* One statement's words of the pass that reads imports. */
@@ -221,19 +237,6 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 	found.assigned = true;
 	return found.name && found.path ? add_row(pass->cursor, pass->found, &found)
 					: FLMEM_EFAILED;
-}
-
-/* Hides an import from the end of the statement on: in "f = g(f)" the second f is still that. */
-static int hide_name(struct names_pass *pass, const char *name, const struct flmem_place *place)
-{
-	struct flmem_python_reader ahead = pass->reader;
-	struct flmem_place end = *place;
-
-	for (size_t i = 0; i < STATEMENT_MAX && !flmem_python_ends(&ahead.word); i++)
-		flmem_python_advance(&ahead);
-	if (ahead.word.place.start > end.start)
-		end.start = ahead.word.place.start;
-	return bind_import(pass, name, NULL, &end);
 }
 
 /* Binds a name to what is behind the "=" of the reader. */

@@ -362,7 +362,7 @@ static const struct metric_row rows[] = {
 	 .put = put_plain_lines, OF_WATCH(at_us), .decimals = 6},
 	{COUNTER("flmem_intervals_missed", NULL,
 		 "Intervals without samples, because the host was too busy or suspended."),
-	 .put = put_plain_lines, OF_WATCH(summary.missed)},
+	 .put = put_u64_lines, OF_WATCH(summary.missed)},
 	{COUNTER("flmem_recording_blocks_lost", NULL,
 		 "Blocks of the recording that could not be written."),
 	 .put = put_plain_lines, OF_WATCH(summary.record_lost)},

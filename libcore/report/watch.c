@@ -202,7 +202,7 @@ static void add_watch_advice(cJSON *root, const struct flmem_watch_advice *advic
 char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 				      const struct flmem_watch_advice *advice)
 {
-	cJSON *root = make_line("summary"), *processes;
+	cJSON *root = make_line("summary"), *unknown = cJSON_CreateObject(), *processes;
 
 	if (summary->count == 1) {
 		cJSON_AddNumberToObject(root, "pid", summary->results[0].process.pid);
@@ -216,11 +216,12 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
 	flmem_json_add_u64(root, "rounds", summary->rounds);
 	flmem_json_add_u64(root, "unlisted", summary->unlisted);
-	flmem_json_add_u64(root, "missed", summary->missed);
+	flmem_json_add_value(root, unknown, "missed", summary->missed);
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
 	cJSON_AddBoolToObject(root, "limit_undecided", summary->limit_undecided);
 	add_watch_advice(root, advice);
+	cJSON_AddItemToObject(root, "unknown", unknown);
 	return flmem_json_take_line(root);
 }

@@ -183,8 +183,6 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	flmem env --role trainer --no-gpu --job "$JOB"
 	assert_output 'GC_ROUNDS=1'
 	refute_output 'CUDA'
-	flmem env --role server --gpu
-	refute_output 'NVFLARE'
 }
 
 @test "jemalloc is preloaded instead, without arenas" {
@@ -507,6 +505,12 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 	assert_error 2 'high parallelism applies to a server only'
 	flmem env --role client --gpu --no-gpu
 	assert_error 2 'exclude each other'
+	flmem env --role server --gpu
+	assert_error 2 '--gpu has no effect for a server; choose from client, trainer'
+	flmem start --role server --job . -- true
+	assert_error 2 '--job has no effect for a server'
+	flmem env --role trainer --framework appfl --gpu
+	assert_error 2 '--gpu needs --framework=nvflare'
 	flmem env --role client extra
 	assert_error 2 "unexpected argument 'extra'"
 	flmem env --role client --allocator jemalloc --jemalloc-library relative.so

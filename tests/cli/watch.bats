@@ -322,6 +322,8 @@ told() {
 		fail "the lines differ: $live"
 	last_line
 	assert_schema watch
+	# Not 0: a recording does not have it.
+	[ "$(field missed)" = null ]
 	[ "$(field trend.verdict)" = "$verdict" ]
 	[ "$(field trend.growth_per_round_bytes)" = "$growth" ]
 	[ "$(field processes.0.pid)" = "$VICTIM" ]

@@ -104,7 +104,10 @@ threading.Event().wait()'
 	local rec=$BATS_TEST_TMPDIR/cut.rec
 	head -c 300 "$FLMEM_TESTS/recordings/flat-glibc-1.rec" >"$rec"
 	flmem watch --replay "$rec"
-	assert_error 2 'the recording is damaged'
+	assert_error 2 "the recording '.*cut.rec' is damaged"
+	: >"$BATS_TEST_TMPDIR/empty.rec"
+	flmem watch --replay "$BATS_TEST_TMPDIR/empty.rec"
+	assert_error 2 "the recording '.*empty.rec' has no process"
 	cd "$BATS_TEST_TMPDIR"
 	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report -
 	assert_status 0

@@ -17,6 +17,9 @@ HIDDEN = ("unit.test_recipe_hidden",)
 SUFFIXES = ("cli.recommend_scripts/differ in their suffix",)
 
 FAULTS = (
+    Fault("recipe-own-name", "libcore/documents/python_names.c",
+          "\treturn hide_name(pass, name, &place);\n}\n\n/* One", "\treturn bind_import(pass, name, NULL, &place);\n}\n\n/* One",
+          "a class that inherits from an import of its own name", ("unit.test_recipe_reach",)),
     Fault("recipe-name-made", "libcore/documents/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
           "\treturn true;", "a name of an attribute that is put together", HIDDEN),
     Fault("recipe-name-called", CHANGES, "is_quoted(name.text, flmem_nvflare_recipe_methods)",

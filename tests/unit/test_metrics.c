@@ -51,7 +51,7 @@ static char *text_of(struct flmem_watch_result *results, size_t count,
 		     enum flmem_exposition exposition)
 {
 	const struct flmem_watch_snapshot_data state = {
-		.summary = {.results = results, .count = count, .missed = 4},
+		.summary = {.results = results, .count = count, .missed = FLMEM_KNOWN(4)},
 		.round = NO_VALUE,
 		.alive = count,
 		.at_us = 1700000000123456,

@@ -118,6 +118,8 @@ static const struct row rows[] = {
 	/* recipes without settings, to which a class may add some */
 	{"NVF-CLASS-PASSED-ON", XGB "class Mine(X): pass\n", .hits = 1, .line = 2,
 	 .says = "inherits", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "class R(R): pass\nR(" BOTH ")\n", .hits = 1, .line = 2,
+	 .says = "inherits", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", XGB "rs = {'x': X}\nrs[n](a=1)\n", .hits = 1, .line = 2,
 	 .says = "passed on", .severity = INFO},
 	{"NVF-CLASS-PASSED-ON", XGB "X(min_clients=2)\nY = X\nisinstance(r, X)\n", .hits = 0},

@@ -140,9 +140,10 @@ struct flmem_watch_summary {
 	size_t count;
 	uint64_t rounds;   /* watched from start to end */
 	uint64_t unlisted; /* exited processes that are not among the results: too many */
-	uint64_t missed; /* intervals without samples, because the host was too busy or suspended */
-	uint64_t record_lost;	       /* blocks of the recording that could not be written */
-	int record_errno;	       /* why the last of them was lost */
+	struct flmem_u64
+		missed;	      /* intervals without samples, as the host was too busy or suspended */
+	uint64_t record_lost; /* blocks of the recording that could not be written */
+	int record_errno;     /* why the last of them was lost */
 	uint64_t record_skipped_bytes; /* of a replay: damaged */
 	bool limit_passed;	       /* a process has findings */
 	/* The limit of growth cannot be judged, of a live process or of all. */

@@ -345,7 +345,7 @@ static int replay_record(struct replay *r, const struct flmem_record *record,
 	return 0;
 }
 
-static int replay_all(struct replay *r, struct flmem_watch_summary *ret_summary,
+static int replay_all(struct replay *r, const char *path, struct flmem_watch_summary *ret_summary,
 		      struct flmem_error *err)
 {
 	struct flmem_record record;
@@ -356,14 +356,15 @@ static int replay_all(struct replay *r, struct flmem_watch_summary *ret_summary,
 	if (rc)
 		return rc;
 	if (!r->watch_state.count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s",
-				       r->recording.skipped
-					       ? "the recording is damaged: no block of it is whole"
-					       : "the recording has no process");
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording '%s' %s", path,
+				       r->recording.skipped ? "is damaged: no block of it is whole"
+							    : "has no process");
 	rc = flmem_watch_state_finish(&r->watch_state, false, ret_summary, err);
-	if (!rc)
-		ret_summary->record_skipped_bytes = r->recording.skipped;
-	return rc;
+	if (rc)
+		return rc;
+	ret_summary->record_skipped_bytes = r->recording.skipped;
+	ret_summary->missed = FLMEM_UNKNOWN("recordings do not contain it");
+	return 0;
 }
 
 int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
@@ -376,5 +377,5 @@ int flmem_watch_replay(const char *path, const struct flmem_watch_options *optio
 
 	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
 	rc = flmem_recording_open(path, &r.recording, err);
-	return rc ? rc : replay_all(&r, ret_summary, err);
+	return rc ? rc : replay_all(&r, path, ret_summary, err);
 }

@@ -97,7 +97,7 @@ static void copy_watch(const struct flmem_watch_state *w, struct flmem_watch_sna
 	state->at_us = w->at_us;
 	state->alive = w->alive;
 	state->summary.rounds = w->complete;
-	state->summary.missed = w->missed;
+	state->summary.missed = FLMEM_KNOWN(w->missed);
 	state->summary.record_lost = w->recorder.lost;
 	state->summary.record_errno = w->recorder.error;
 }

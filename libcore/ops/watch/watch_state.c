@@ -515,7 +515,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	struct flmem_watch_summary summary = {.rounds = watch_state->complete,
 					      .unlisted = watch_state->forgotten,
 					      .limit_passed = watch_state->forgotten_exceeded,
-					      .missed = watch_state->missed};
+					      .missed = FLMEM_KNOWN(watch_state->missed)};
 	int rc;
 
 	flush_rounds(watch_state);

@@ -175,10 +175,11 @@ static void put_footer(struct flmem_buf *out, const struct flmem_watch_summary *
 	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	flmem_buf_puts(out, "<footer>");
-	if (summary->missed)
+	if (flmem_u64_or(summary->missed, 0))
 		flmem_buf_printf(
 			out, "<p>%s passed without samples: the host was busy or suspended.</p>",
-			flmem_text_counted(summary->missed, "interval", count, sizeof(count)));
+			flmem_text_counted(summary->missed.value, "interval", count,
+					   sizeof(count)));
 	if (summary->record_skipped_bytes)
 		flmem_buf_printf(out, "<p>Of the recording, %s %s damaged and skipped.</p>",
 				 flmem_text_counted(summary->record_skipped_bytes, "byte", count,
