@@ -5,9 +5,18 @@ from faults import Fault
 WRAPPERS = "libcore/frameworks/launch/launch_wrappers.c"
 SHELL = "libcore/frameworks/launch/launch_shell.c"
 
+VALUES = "libcore/frameworks/nvflare/nvflare_value_rules.c"
+
 WRAPPED = ("unit.test_launch_wrappers",)
 
 FAULTS = (
+    Fault("launch-chunk-zero", VALUES, "kind == FLMEM_PYTHON_INT_VALID && size <= 0", "kind == FLMEM_PYTHON_INT_VALID && size < 0",
+          "a chunk size of 0 in the environment", ("unit.test_launch_chunks",)),
+    Fault("launch-chunk-numpy", VALUES, "!flmem_launch_is(variable, FLMEM_NVFLARE_NUMPY_CHUNK)", "1",
+          "a chunk size of NumPy arrays in the environment", ("unit.test_launch_chunks",)),
+    Fault("live-chunk", "libcore/frameworks/nvflare/nvflare_process_rules.c",
+          "(kind == FLMEM_PYTHON_INT_VALID && size > 0)", "kind == FLMEM_PYTHON_INT_VALID",
+          "a chunk size of 0 of a live process", ("unit.test_live_rules",)),
     Fault("launch-wrapper", WRAPPERS, "launches[now->launch].doubted = true;", "launches[now->launch].doubted = false;",
           "a program that something with other variables starts", WRAPPED),
     Fault("launch-prefix", WRAPPERS, "\tif (is_behind_variable(scan, text))", "\tif (is_behind_variable(scan, text) && 0)",

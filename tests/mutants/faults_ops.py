@@ -254,8 +254,6 @@ FAULTS = (
     Fault("collects-beside-replaced-threads", PYTHON, "if not g and type(", "if 0 and type(",
           "finalisers of programs that replace threads",
           ("cli.trim_threads/greenlets",)),
-    Fault("env-no-effect", "cli/options/role_options.c", "if (given && role_named(options) == FLMEM_ROLE_SERVER)", "if (0)",
-          "an option that does nothing for a server", ("cli.env/bad input is refused",)),
     Fault("replay-missed", "libcore/ops/watch/replay.c", "FLMEM_UNKNOWN(\"recordings do not contain it\");", "FLMEM_KNOWN(0);",
           "missed intervals of a recording", ("cli.watch/watch again, line by line",)),
     Fault("env-tunable-kept", "libcore/settings/make.c", "\tif (tunables)\n", "\tif (0)\n",

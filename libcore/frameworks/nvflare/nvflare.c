@@ -227,11 +227,13 @@ static const struct flmem_launch_program programs[] = {
 	{0},
 };
 
-static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
-					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
+static const char *const variables[] = {
+	FLMEM_NVFLARE_GC_ROUNDS,    FLMEM_NVFLARE_CUDA_EMPTY_CACHE, FLMEM_NVFLARE_JEMALLOC_PRELOAD,
+	FLMEM_NVFLARE_TENSOR_CHUNK, FLMEM_NVFLARE_NUMPY_CHUNK,	    NULL};
 
 /* Parts of their names, which other names for the same have, too. */
-static const char *const variable_parts[] = {"GC_ROUND", "EMPTY_CACHE", "JEMALLOC", NULL};
+static const char *const variable_parts[] = {"GC_ROUND", "EMPTY_CACHE", "JEMALLOC",
+					     "DOWNLOAD_CHUNK", NULL};
 
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
 static const char *const variable_words[] = {

@@ -50,6 +50,31 @@ static bool check_process_gc_invalid(const struct flmem_process_report *process,
 	return true;
 }
 
+/* Any process of NVFlare may send tensors. */
+static bool check_process_chunk(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	static const char *const names[] = {FLMEM_NVFLARE_TENSOR_CHUNK, FLMEM_NVFLARE_NUMPY_CHUNK};
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE)
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		const char *value = flmem_live_setting(process, names[i]);
+		enum flmem_python_int kind;
+		int64_t size = 0;
+
+		kind = value ? flmem_python_int_parse(value, &size) : FLMEM_PYTHON_INT_UNDECIDED;
+		if (kind == FLMEM_PYTHON_INT_UNDECIDED ||
+		    (kind == FLMEM_PYTHON_INT_VALID && size > 0))
+			continue;
+		remark->path = names[i];
+		flmem_live_put(remark->current, sizeof(remark->current), value);
+		flmem_live_put(remark->proposed, sizeof(remark->proposed), "2097152");
+		return true;
+	}
+	return false;
+}
+
 static bool profile_blind(const struct flmem_process_report *process,
 			  struct flmem_live_remark *remark)
 {
@@ -205,6 +230,17 @@ static const struct flmem_live_row live_rows[] = {
 			     "whole number, or leave the interval to the job",
 		  .source = "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"},
 	 .check = check_process_gc_invalid},
+	{.rule = {.id = "LIVE-ENV-CHUNK",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .condition = "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE or "
+			       "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is 0 or less, or no whole "
+			       "number, in a process of NVFlare",
+		  .message = "where the job does not set the size itself, models are serialised "
+			     "whole with 0 or less, and sending one fails with what is no whole "
+			     "number; leave the variable out",
+		  .source = "NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"},
+	 .check = check_process_chunk},
 };
 
 /*

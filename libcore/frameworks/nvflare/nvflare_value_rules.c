@@ -35,6 +35,34 @@ static void check_value_gc_invalid(const struct flmem_launch_check *one,
 		flmem_launch_report(one->check, variable, "1", NULL);
 }
 
+/* Read where the configuration of the job lacks the key, and converted in the same way. */
+static void check_env_chunk(const struct flmem_launch_check *one,
+			    const struct flmem_launch_variable *variable, bool invalid)
+{
+	enum flmem_python_int kind;
+	int64_t size = 0;
+
+	if (!flmem_launch_is(variable, FLMEM_NVFLARE_TENSOR_CHUNK) &&
+	    !flmem_launch_is(variable, FLMEM_NVFLARE_NUMPY_CHUNK))
+		return;
+	kind = flmem_python_int_parse(variable->value, &size);
+	if (invalid ? kind == FLMEM_PYTHON_INT_INVALID
+		    : kind == FLMEM_PYTHON_INT_VALID && size <= 0)
+		flmem_launch_report(one->check, variable, "2097152", NULL);
+}
+
+static void env_chunk_zero(const struct flmem_launch_check *one,
+			   const struct flmem_launch_variable *variable)
+{
+	check_env_chunk(one, variable, false);
+}
+
+static void env_chunk_invalid(const struct flmem_launch_check *one,
+			      const struct flmem_launch_variable *variable)
+{
+	check_env_chunk(one, variable, true);
+}
+
 static void report_override(const struct flmem_launch_check *one,
 			    const struct flmem_launch_variable *variable, const char *key,
 			    const char *job)
@@ -93,6 +121,16 @@ static void check_gc_invalid(struct flmem_check *check)
 	flmem_launch_check_variables(check, check_value_gc_invalid);
 }
 
+static void check_env_chunk_zero(struct flmem_check *check)
+{
+	flmem_launch_check_variables(check, env_chunk_zero);
+}
+
+static void check_env_chunk_invalid(struct flmem_check *check)
+{
+	flmem_launch_check_variables(check, env_chunk_invalid);
+}
+
 static void check_overrides_job(struct flmem_check *check)
 {
 	flmem_launch_check_variables(check, overrides_job);
@@ -100,6 +138,7 @@ static void check_overrides_job(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define LAUNCH	.inputs = {&flmem_launch_file}
+#define CHUNK	"NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"
 #define TRAINER "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"
 
 static const struct flmem_rule_row rows[] = {
@@ -141,6 +180,32 @@ static const struct flmem_rule_row rows[] = {
 			 .source = TRAINER},
 		LAUNCH,
 		.check = check_overrides_job,
+	},
+	{
+		.rule = {.id = "NVF-ENV-CHUNK-ZERO",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition = "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE or "
+				      "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE of 0 or less",
+			 .message = "where a job does not set the size itself, models are "
+				    "serialised whole instead of streamed in chunks; leave the "
+				    "variable out, or set it to the default of the job's key",
+			 .source = CHUNK},
+		LAUNCH,
+		.check = check_env_chunk_zero,
+	},
+	{
+		.rule = {.id = "NVF-ENV-CHUNK-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .condition = "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE or "
+				      "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is no whole number",
+			 .message = "where a job does not set the size itself, NVFlare converts "
+				    "this value with int(), which fails when the first model is "
+				    "sent; write a number of bytes",
+			 .source = CHUNK},
+		LAUNCH,
+		.check = check_env_chunk_invalid,
 	},
 };
 

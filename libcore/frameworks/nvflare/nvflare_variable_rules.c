@@ -36,6 +36,7 @@ static const char *meant_by_words(const char *name)
 		{"GC_ROUND", FLMEM_NVFLARE_GC_ROUNDS},
 		{"EMPTY_CACHE", FLMEM_NVFLARE_CUDA_EMPTY_CACHE},
 		{"CUDA_CACHE", FLMEM_NVFLARE_CUDA_EMPTY_CACHE},
+		{"DOWNLOAD_CHUNK", FLMEM_NVFLARE_TENSOR_CHUNK},
 	};
 
 	if (!flmem_text_starts(name, "NVFLARE_"))
