@@ -10,6 +10,10 @@ VALUES = "libcore/frameworks/nvflare/nvflare_value_rules.c"
 WRAPPED = ("unit.test_launch_wrappers",)
 
 FAULTS = (
+    Fault("appfl-message-limit", "libcore/frameworks/appfl/appfl_message_rules.c", "number > INT_MAX)", "number > 2.0 * INT_MAX + 2)",
+          "a message size that gRPC cannot take", ("unit.test_appfl_rules",)),
+    Fault("appfl-message-name", "libcore/frameworks/appfl/appfl_message_rules.c", 'if (strstr(key, "msg") ||', 'if (',
+          "max_msg_size", ("unit.test_appfl_rules",)),
     Fault("launch-chunk-zero", VALUES, "kind == FLMEM_PYTHON_INT_VALID && size <= 0", "kind == FLMEM_PYTHON_INT_VALID && size < 0",
           "a chunk size of 0 in the environment", ("unit.test_launch_chunks",)),
     Fault("launch-chunk-numpy", VALUES, "!flmem_launch_is(variable, FLMEM_NVFLARE_NUMPY_CHUNK)", "1",

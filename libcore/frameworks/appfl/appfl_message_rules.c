@@ -2,6 +2,7 @@
 /* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,9 +106,11 @@ static const char *find_meant(const char *written)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (flmem_text_distance(key, names[i]) <= NEAR)
 			return names[i];
-	if (!strstr(key, "chunk"))
-		return NULL;
-	return strstr(key, "size") ? "model_chunk_size" : "use_model_chunking";
+	if (strstr(key, "chunk"))
+		return strstr(key, "size") ? "model_chunk_size" : "use_model_chunking";
+	if (strstr(key, "msg") || strstr(key, "message"))
+		return "max_message_size";
+	return strstr(key, "polling") ? "use_polling" : NULL;
 }
 
 static void report_misspelt(struct flmem_check *check, const struct flmem_node *map)
@@ -232,13 +235,13 @@ static void key_ignored(struct flmem_check *check)
  * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such; 0x100 and 0b1 are not examined.
  * In quotes it is a text.
  */
-static bool is_size(const struct flmem_check *check, const struct flmem_node *node)
+static bool is_size(const struct flmem_check *check, const struct flmem_node *node,
+		    double *ret_number)
 {
 	const bool is_text = node->kind == FLMEM_NODE_STRING;
 	const char *text = node->text + (*node->text == '+');
 	char digits[DIGITS_MAX];
 	size_t length = 0;
-	double number;
 
 	if (is_text && strchr("\"'", check->input->document.text.data[node->place.start]))
 		return false;
@@ -250,7 +253,7 @@ static bool is_size(const struct flmem_check *check, const struct flmem_node *no
 		if (is_text || *text != '_')
 			digits[length++] = *text;
 	digits[length] = '\0';
-	return flmem_parse_real(digits, &number, NULL) == 0 && number > 0;
+	return flmem_parse_real(digits, ret_number, NULL) == 0 && *ret_number > 0;
 }
 
 /* Of the environment it is a text, even of digits. */
@@ -262,6 +265,7 @@ static void value_invalid(struct flmem_check *check)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
 		const struct flmem_node *node = flmem_node_get(map, sizes[i]);
 		const struct flmem_node *value = flmem_appfl_value(node);
+		double number = 0;
 
 		if (flmem_appfl_is_environment(node))
 			flmem_check_report(check,
@@ -269,8 +273,14 @@ static void value_invalid(struct flmem_check *check)
 						   .node = node,
 						   .detail = "oc.env is a text; oc.decode makes a "
 							     "number of it"});
-		else if (value && !is_size(check, value))
+		else if (value && !is_size(check, value, &number))
 			flmem_check_report(check, &(struct flmem_remark){.node = node});
+		else if (i && value && value->kind == FLMEM_NODE_INTEGER && number > INT_MAX)
+			flmem_check_report(check,
+					   &(struct flmem_remark){
+						   .node = node,
+						   .detail = "gRPC takes at most 2147483647, so "
+							     "neither server nor client starts"});
 	}
 }
 
@@ -340,7 +350,8 @@ static const struct flmem_rule_row rows[] = {
 			 APPFL,
 			 .condition = "model_chunk_size or max_message_size that is not a number "
 				      "above 0, or is one in quotes or a variable of the "
-				      "environment, which is a text",
+				      "environment, which is a text; max_message_size above "
+				      "2147483647",
 			 .message = "APPFL computes with this value as it is, so sending a model "
 				    "fails; write a number of bytes",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
