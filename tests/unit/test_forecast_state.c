@@ -156,12 +156,47 @@ static void readers_of_a_board_share_what_they_measure(void **state)
 	flmem_watch_snapshot_free(snapshot);
 }
 
+static void ends_undecided(bool first_ends, bool others, bool undecided)
+{
+	static const struct flmem_watch_options limited = {.stop_fd = -1,
+							   .fail_growth = {.per_hour_bytes = MIB}};
+	struct flmem_watch_state w;
+	struct flmem_watch_summary summary;
+	struct flmem_watched_process *early = new_one(), *flat = new_one();
+
+	flmem_watch_state_init(&w, &limited, &callbacks, 60 * SECOND);
+	assert_int_equal(flmem_watch_state_add(&w, early, false, &early, NULL), 0);
+	if (others)
+		assert_int_equal(flmem_watch_state_add(&w, flat, false, &flat, NULL), 0);
+	for (unsigned i = 0; others && i < 600; i++)
+		flmem_watched_process_count(flat, i * 60 * SECOND, 100 * MIB);
+	flmem_watched_process_count(early, 0, MIB);
+	if (first_ends)
+		flmem_watch_state_end(&w, early);
+	assert_int_equal(flmem_watch_state_finish(&w, false, &summary, NULL), 0);
+	assert_int_equal(summary.limit_undecided, undecided);
+	flmem_watch_summary_clear(&summary);
+	flmem_watch_state_clear(&w);
+	if (!others)
+		flmem_watched_process_free(flat);
+}
+
+/* A process that has ended is not watched longer, unless there is nothing else to judge. */
+static void what_has_ended_leaves_a_limit_undecided_only_alone(void **state)
+{
+	(void)state;
+	ends_undecided(true, true, false);
+	ends_undecided(false, true, true);
+	ends_undecided(true, false, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_kept_trend_is_the_one_that_would_be_measured),
 		cmocka_unit_test(it_is_measured_once_between_two_samples),
 		cmocka_unit_test(readers_of_a_board_share_what_they_measure),
+		cmocka_unit_test(what_has_ended_leaves_a_limit_undecided_only_alone),
 	};
 
 	return cmocka_run_group_tests_name("forecast_state", tests, NULL, NULL);

@@ -132,6 +132,55 @@ static void missing_rounds_leave_a_gap_and_new_jobs_do_not(void **state)
 	assert_true(s.ordinal == 7);
 }
 
+/* The rounds of a point have the mean of their troughs, also the ones that came later. */
+static void points_of_several_rounds_are_means(void **state)
+{
+	struct flmem_round_stats s = start_at(SECOND, false);
+
+	(void)state;
+	play(&s, 40, 131);
+	assert_int_equal(s.count, 65);
+	assert_true(s.points[0].bytes == 101 * MIB + MIB / 2);
+	assert_true(s.points[64].bytes == 229 * MIB + MIB / 2);
+}
+
+static void the_second_round_of_a_process_is_warm_up(void **state)
+{
+	struct flmem_round_stats s = start_at(SECOND, false);
+
+	(void)state;
+	play(&s, 1, 11);
+	assert_int_equal(s.count, 9);
+}
+
+static void the_trough_of_a_long_round_is_measured_for_half_a_minute(void **state)
+{
+	struct flmem_round_stats s = start_at(SECOND, false);
+	struct flmem_watch_round round;
+
+	(void)state;
+	flmem_round_stats_start(&s, 0, 5, &round);
+	flmem_round_stats_finish(&s, 1000 * SECOND, &round);
+	assert_false(flmem_round_stats_sample(&s, 1029 * SECOND, MIB, &round));
+	assert_true(flmem_round_stats_sample(&s, 1030 * SECOND, MIB, &round));
+}
+
+/* Between trims memory rises and falls with them: only rounds that a trim followed are alike. */
+static void with_trims_only_rounds_before_one_count(void **state)
+{
+	struct flmem_round_stats s = start_at(SECOND, false);
+
+	(void)state;
+	play(&s, 40, 3);
+	flmem_round_stats_trimmed(&s);
+	assert_int_equal(s.count, 0);
+	play(&s, 43, 3);
+	assert_int_equal(s.count, 0);
+	flmem_round_stats_trims_stop(&s);
+	play(&s, 46, 3);
+	assert_int_equal(s.count, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +190,10 @@ int main(void)
 		cmocka_unit_test(the_first_rounds_of_a_process_are_warm_up),
 		cmocka_unit_test(any_number_of_rounds_fits),
 		cmocka_unit_test(missing_rounds_leave_a_gap_and_new_jobs_do_not),
+		cmocka_unit_test(points_of_several_rounds_are_means),
+		cmocka_unit_test(the_second_round_of_a_process_is_warm_up),
+		cmocka_unit_test(the_trough_of_a_long_round_is_measured_for_half_a_minute),
+		cmocka_unit_test(with_trims_only_rounds_before_one_count),
 	};
 
 	return cmocka_run_group_tests_name("round_stats", tests, NULL, NULL);

@@ -278,6 +278,33 @@ static void it_is_bounded(void **state)
 	strike(&s);
 }
 
+/* What several rounds share a row for: the highest peak, the lowest trough, all of the growth. */
+static void joined_rounds_keep_their_extremes(void **state)
+{
+	struct flmem_page_series s = {0};
+
+	(void)state;
+	for (uint64_t i = 0; i <= FLMEM_PAGE_ROUNDS; i++) {
+		const struct flmem_watch_round round = {
+			.number = i,
+			.peak_bytes = FLMEM_KNOWN((i == 1 ? 9 : 7) * MIB),
+			.trough_bytes = FLMEM_KNOWN((i == 3 ? 1 : 2) * MIB),
+			.growth_bytes = {.value = 5},
+		};
+
+		assert_true(flmem_page_series_round(&s, &round));
+	}
+	assert_int_equal(s.round_count, FLMEM_PAGE_ROUNDS / 2 + 1);
+	assert_int_equal(s.rounds[1].first, 2);
+	assert_int_equal(s.rounds[1].last, 3);
+	assert_true(s.rounds[0].peak_bytes.value == 9 * MIB);
+	assert_true(s.rounds[1].peak_bytes.value == 7 * MIB);
+	assert_true(s.rounds[0].trough_bytes.value == 2 * MIB);
+	assert_true(s.rounds[1].trough_bytes.value == MIB);
+	assert_true(s.rounds[1].growth_bytes.value == 10);
+	flmem_page_series_clear(&s);
+}
+
 static void act(struct stage *s, enum flmem_watch_action_kind kind, uint64_t at_us)
 {
 	static const char none[] = "not tried";
@@ -497,6 +524,7 @@ int main(void)
 		cmocka_unit_test(findings_are_listed_by_process_and_stay_text),
 		cmocka_unit_test(no_findings_are_said_to_be_none),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(joined_rounds_keep_their_extremes),
 		cmocka_unit_test(a_near_limit_is_drawn),
 		cmocka_unit_test(actions_are_listed_and_trims_drawn),
 		cmocka_unit_test(heap_profiles_are_shown_by_process_and_stay_text),
