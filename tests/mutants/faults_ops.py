@@ -266,6 +266,8 @@ FAULTS = (
           "a round between trims", ("unit.test_round_stats",)),
     Fault("page-joined-peak", "libcore/report/html/series.c", "next->peak_bytes.value > round->peak_bytes.value",
           "next->peak_bytes.value < round->peak_bytes.value", "the peak of joined rounds", ("unit.test_watch_page",)),
+    Fault("page-kinds-unknown", "libcore/report/html/series.c", "\tif (is_split_unknown(split))", "\tif (is_split_unknown(split) && 0)",
+          "kinds of memory that are not known", ("unit.test_watch_page",)),
     Fault("limit-of-ended", "libcore/ops/watch/watch_state.c", "return alive || (undecided && undecided == summary->count);",
           "return undecided != 0;", "a limit that a process which has ended leaves open", ("unit.test_forecast_state",)),
     Fault("env-tunable-kept", "libcore/settings/make.c", "\tif (tunables)\n", "\tif (0)\n",

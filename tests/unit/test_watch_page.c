@@ -305,6 +305,21 @@ static void joined_rounds_keep_their_extremes(void **state)
 	flmem_page_series_clear(&s);
 }
 
+static void kinds_that_are_unknown_are_not_drawn_as_none(void **state)
+{
+	const struct flmem_u64 ended = FLMEM_UNKNOWN("the process has ended");
+	struct flmem_page_series s = {0};
+
+	(void)state;
+	assert_true(flmem_page_series_split(
+		&s, 1,
+		&(struct flmem_watch_split){FLMEM_KNOWN(MIB), FLMEM_KNOWN(0), ended, ended}));
+	assert_true(flmem_page_series_split(
+		&s, 2, &(struct flmem_watch_split){ended, ended, ended, ended}));
+	assert_int_equal(s.split_count, 1);
+	flmem_page_series_clear(&s);
+}
+
 static void act(struct stage *s, enum flmem_watch_action_kind kind, uint64_t at_us)
 {
 	static const char none[] = "not tried";
@@ -525,6 +540,7 @@ int main(void)
 		cmocka_unit_test(no_findings_are_said_to_be_none),
 		cmocka_unit_test(it_is_bounded),
 		cmocka_unit_test(joined_rounds_keep_their_extremes),
+		cmocka_unit_test(kinds_that_are_unknown_are_not_drawn_as_none),
 		cmocka_unit_test(a_near_limit_is_drawn),
 		cmocka_unit_test(actions_are_listed_and_trims_drawn),
 		cmocka_unit_test(heap_profiles_are_shown_by_process_and_stay_text),

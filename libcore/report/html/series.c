@@ -57,11 +57,19 @@ static void thin_splits(struct flmem_page_series *s)
 	s->split_every *= 2;
 }
 
+/* So it is of a process that ends: not drawn, as it is not 0. */
+static bool is_split_unknown(const struct flmem_watch_split *split)
+{
+	return split->anon_bytes.unknown && split->file_bytes.unknown && split->shmem_bytes.unknown;
+}
+
 bool flmem_page_series_split(struct flmem_page_series *series, uint64_t at_us,
 			     const struct flmem_watch_split *split)
 {
 	void *list;
 
+	if (is_split_unknown(split))
+		return true;
 	if (!series->split_every)
 		series->split_every = 1;
 	if (series->split_seen++ % series->split_every)
