@@ -109,6 +109,16 @@ assert len(stacks) == 1 and stacks[0][0][1].endswith("/sampled_one.so"), stacks'
 	[ "$(ls)" = p.prof ]
 }
 
+@test "what the C library unloads by itself, and a moment without descriptors, leave no wrong file" {
+	"$FLMEM" profile run -o "$PROFILE" --interval 1 --limit 4M -- \
+		"$FLMEM_VICTIMS/sampled/unseen" "$FLMEM_VICTIMS/sampled/sampled_one.so" \
+		"$FLMEM_VICTIMS/sampled/sampled_shifted.so" 3>&-
+	look 'found = {s.allocated_bytes: (p.stack(s.node)[0][1] or "-").rsplit("/", 1)[-1] for s in p.sites.values()
+         if s.allocated_bytes in (3000, 4000, 5000)}
+assert found == {3000: "unseen", 4000: "sampled_one.so", 5000: "sampled_shifted.so"}, found
+assert sum(s.allocated_bytes == 3000 for s in p.sites.values()) == 2'
+}
+
 # As much as the victim needs without its profile.
 @test "a program without memory for its profile: that is the reason why nothing was sampled" {
 	"$FLMEM" profile run -o "$PROFILE" -- /bin/bash -c \

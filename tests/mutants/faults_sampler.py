@@ -26,9 +26,14 @@ MIXTURES = ("unit.test_sampler_mixed",)
 MIXED_STACKS = ("cli.profile_native/frames of C are between",)
 FORKED = ("cli.profile_handlers/a handler that interrupts",)
 FORKED_FILE = ("cli.profile_handlers/forked in the middle",)
+UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
+    Fault("sampled-unseen-unloading", MAPPED, "if (!range.identity ||", "if (1 || !range.identity ||",
+          "noticing that another library is where the C library has unloaded one", UNSEEN),
+    Fault("sampled-blind", MAPPED, "scratch->is_blind |= walk.is_blind;", "(void)scratch;",
+          "keeping nothing that was found out without the list of mappings", UNSEEN),
     Fault("sampled-pre-release", "libcore/preload/sampler/python_layout.c",
           "(version >> 4 & 0xf) == 0xf", "version != 0",
           "reading no frames of a pre-release of 3.15", ("unit.test_sampler_parts",)),
@@ -106,7 +111,7 @@ FAULTS = (
     Fault("sample-arithmetic-flags", ARITHMETIC,
           "__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(there) : \"memory\");", ";",
           "flags of the program's own operations", ("cli.profile_run/gets no SIGFPE",)),
-    Fault("sample-absent-forgotten", MAPPED, "remember_range(&walk, FLMEM_PROFILE_NONE, stale);", "",
+    Fault("sample-absent-forgotten", MAPPED, "remember_range(&found, stale);", "if (walk.is_code)\n\t\tremember_range(&found, stale);",
           "remembering that code is in no file",
           ("cli.profile_run/has generated itself",)),
     Fault("sample-mremap-passed-by", HOOKS,

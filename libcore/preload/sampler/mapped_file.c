@@ -11,7 +11,8 @@
 
 #include "preload/sampler/sampler.h"
 
-#define NOTES_MAX 4096U
+#define NOTES_MAX     4096U
+#define IDENTITY_SIZE 1024U
 /* A library may be loaded where there was none. */
 #define ABSENT_MS 10000U
 
@@ -22,6 +23,7 @@ struct walk {
 	bool executable;
 	bool is_code;	 /* of a file: the line that has the address */
 	bool is_cut;	 /* the rest of a line follows whose beginning was taken */
+	bool is_blind;	 /* not all of the list could be read */
 	uintptr_t first; /* where the file's lowest mapping begins */
 	char *path;	 /* of the line; in `scratch` */
 	char *last;	 /* path of the file that `first` belongs to */
@@ -100,8 +102,9 @@ static ssize_t take_cut_line(struct walk *walk, const char *buffer)
 static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
 {
 	int fd = sampler_open("/proc/self/maps", O_RDONLY);
-	ssize_t kept = 0, got;
+	ssize_t kept = 0, got = 0;
 
+	walk->is_blind = true;
 	if (fd < 0)
 		return false;
 	while (kept >= 0 && (got = sampler_read_file(fd, buffer + kept, size - (size_t)kept)) > 0) {
@@ -110,6 +113,7 @@ static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
 			kept = take_cut_line(walk, buffer);
 	}
 	sampler_close(fd);
+	walk->is_blind = kept != -1 && got < 0;
 	return kept == -1;
 }
 
@@ -195,17 +199,44 @@ static uint32_t find_module_record(struct flmem_profile_module *module)
 	return record;
 }
 
-static void remember_range(const struct walk *walk, uint32_t record, uint32_t stale)
+/*
+ * Of the library at `module`: a hash of its headers, behind which linkers put its build-id. 0:
+ * there is none. Files that are no libraries may change at any time.
+ */
+static uint64_t find_module_identity(struct sampler_scratch *scratch, uintptr_t module)
+{
+	const char *head = scratch->maps;
+	uint64_t hash = 0, word;
+
+	if (!module || !sampler_read(module, scratch->maps, IDENTITY_SIZE) ||
+	    memcmp(head, ELFMAG, SELFMAG) != 0)
+		return 0;
+	for (size_t at = 0; at < IDENTITY_SIZE; at += sizeof(word)) {
+		memcpy(&word, head + at, sizeof(word));
+		hash = sampler_hash(hash, word);
+	}
+	return hash | 1;
+}
+
+static uint64_t check_known_range(const struct sampler_range *range)
+{
+	return sampler_hash(range->start, range->end) ^
+	       sampler_hash(range->module, range->identity) ^ range->record;
+}
+
+static void remember_range(const struct sampler_range *found, uint32_t stale)
 {
 	uint32_t i = __atomic_fetch_add(&sampler_control.range_next, 1, __ATOMIC_RELAXED);
 	struct sampler_range *range = &sampler_control.range[i % SAMPLER_RANGES];
 
 	range->stale = stale - 1;
-	range->start = walk->start;
-	range->end = walk->end;
-	range->record = record;
+	range->start = found->start;
+	range->end = found->end;
+	range->module = found->module;
+	range->identity = found->identity;
+	range->record = found->record;
 	range->time_ms = sampler_now_ms();
-	range->check = sampler_hash(range->start, range->end) ^ record;
+	range->check = check_known_range(range);
 	__atomic_store_n(&range->stale, stale, __ATOMIC_RELEASE);
 }
 
@@ -215,46 +246,67 @@ static bool is_range_valid(const struct sampler_range *range)
 	return range->record != FLMEM_PROFILE_NONE || sampler_now_ms() - range->time_ms < ABSENT_MS;
 }
 
-static bool recall_range(uintptr_t address, uint32_t stale, uint32_t *ret_record)
+static bool recall_range(uintptr_t address, uint32_t stale, struct sampler_range *ret_range)
 {
 	for (uint32_t i = 0; i < SAMPLER_RANGES; i++) {
 		struct sampler_range range = sampler_control.range[i];
 
 		if (range.stale == stale && address >= range.start && address < range.end &&
-		    range.check == (sampler_hash(range.start, range.end) ^ range.record) &&
-		    is_range_valid(&range)) {
-			*ret_record = range.record;
+		    range.check == check_known_range(&range) && is_range_valid(&range)) {
+			*ret_range = range;
 			return true;
 		}
 	}
 	return false;
 }
 
-uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address)
+/*
+ * Of what is known. The C library unloads its own modules (iconv_close()) without dlclose():
+ * another library may be there by now. Then all that is known of code is stale.
+ */
+static bool recall_module(struct sampler_scratch *scratch, uintptr_t address, uint32_t *ret_record)
 {
 	uint32_t stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED) + 1;
+	struct sampler_range range;
+
+	if (!recall_range(address, stale, &range))
+		return false;
+	*ret_record = range.record;
+	if (!range.identity || find_module_identity(scratch, range.module) == range.identity)
+		return true;
+	__atomic_fetch_add(&sampler_control.stale_modules, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address)
+{
 	struct walk walk = {
 		.address = address,
 		.path = scratch->text[0],
 		.last = scratch->text[1],
 	};
+	struct sampler_range found = {.record = FLMEM_PROFILE_NONE};
 	struct flmem_profile_module module = {0};
-	uint32_t record;
+	uint32_t record, stale;
 
-	if (recall_range(address, stale, &record))
+	if (recall_module(scratch, address, &record))
 		return record;
+	stale = __atomic_load_n(&sampler_control.stale_modules, __ATOMIC_RELAXED) + 1;
 	memset(scratch->text, 0, sizeof(scratch->text));
-	if (!search_own_maps(&walk, scratch->maps, SAMPLER_PAGE))
-		return FLMEM_PROFILE_NONE;
-	if (!walk.is_code) {
-		remember_range(&walk, FLMEM_PROFILE_NONE, stale);
+	if (!search_own_maps(&walk, scratch->maps, SAMPLER_PAGE)) {
+		scratch->is_blind |= walk.is_blind;
 		return FLMEM_PROFILE_NONE;
 	}
-	module.start = walk.first;
-	module.end = walk.end;
-	module.path = sampler_string_find(walk.path, strlen(walk.path));
-	read_program_headers(&module);
-	record = find_module_record(&module);
-	remember_range(&walk, record, stale);
-	return record;
+	found.start = walk.start;
+	found.end = walk.end;
+	if (walk.is_code) {
+		module.start = found.module = walk.first;
+		module.end = walk.end;
+		module.path = sampler_string_find(walk.path, strlen(walk.path));
+		read_program_headers(&module);
+		found.record = find_module_record(&module);
+		found.identity = find_module_identity(scratch, walk.first);
+	}
+	remember_range(&found, stale);
+	return found.record;
 }

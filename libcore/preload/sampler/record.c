@@ -155,6 +155,7 @@ static struct sampler_scratch *take_scratch(void)
 
 		if (!__atomic_exchange_n(&scratch->used, 1, __ATOMIC_ACQUIRE)) {
 			scratch->count = scratch->searches = 0;
+			scratch->is_blind = false;
 			return scratch;
 		}
 	}

@@ -91,6 +91,7 @@ struct sampler_scratch {
 	uint32_t count;
 	uint32_t searches; /* for native frames and unwind rules: each asks the kernel often */
 	bool has_versions; /* of code, which its interpreter gives out once */
+	bool is_blind;	   /* the list of mappings could not be read: nothing is to be kept */
 	struct sampler_file file;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
 	/* The path of the last sample in the tree, outermost first. */
@@ -132,6 +133,8 @@ struct sampler_known_rule {
 
 struct sampler_range {
 	uintptr_t start, end;
+	uintptr_t module;	/* where its file begins */
+	uint64_t identity;	/* of what is there, see find_module_identity() */
 	uint32_t record, stale; /* FLMEM_PROFILE_NONE: no code of a file */
 	uint64_t time_ms;
 	uint64_t check;
@@ -157,7 +160,7 @@ struct sampler_control {
 	uint32_t active;
 	uint32_t epoch;
 	uint32_t process; /* of a child of fork(); a child of vfork() has that of its parent */
-	uint32_t stale_modules; /* counts dlclose() */
+	uint32_t stale_modules; /* counts dlclose(), and what else has unloaded a library */
 	int64_t live_bytes;
 	uint32_t live_samples;
 	uint64_t spare_records;

@@ -102,7 +102,7 @@ static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t add
 	known.stale = stale;
 	known.frame = make_native_frame(scratch, address, first);
 	known.check = check_return(&known);
-	if (known.frame != FLMEM_PROFILE_NONE)
+	if (known.frame != FLMEM_PROFILE_NONE && !scratch->is_blind)
 		*slot = known;
 	return known.frame;
 }
@@ -224,6 +224,8 @@ static void note_part_of_evaluation(struct sampler_scratch *scratch, uintptr_t a
 	/* Where there are no tables, so that they are not searched again. */
 	if (!sampler_code_range_find(scratch, address, &found))
 		found = (struct sampler_code_range){address, 1};
+	if (scratch->is_blind)
+		return;
 	next = __atomic_fetch_add(&sampler_control.evaluation_next, 1, __ATOMIC_RELAXED);
 	if (next >= SAMPLER_EVALUATIONS)
 		return;

@@ -170,6 +170,7 @@ struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t
 	if (!make_known_rule(scratch, pc, &known.rule))
 		known.rule = (struct sampler_rule){0};
 	known.check = check_rule(&known);
-	*slot = known;
+	if (!scratch->is_blind)
+		*slot = known;
 	return known.rule;
 }

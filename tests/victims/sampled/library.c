@@ -4,6 +4,11 @@
 
 __attribute__((visibility("default"))) void *library_allocate(size_t size);
 
+#ifdef SHIFTED
+/* The code begins further on. */
+__asm__(".text\n.skip 64\n");
+#endif
+
 void *library_allocate(size_t size)
 {
 	return malloc(size);
