@@ -196,13 +196,13 @@ struct flmem_profile_header {
 	uint32_t paced; /* how often `interval_now_bytes` was doubled for some time, at most */
 	uint64_t dropped[FLMEM_PROFILE_DROP_SLOTS];
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
-	char program[256];    /* the path of the executable, cut where it is longer */
-	char command[1024];   /* redacted and escaped; may be empty (children) */
-	char allocator[256];  /* the file that the next malloc() is in */
-	char build[64];	      /* version of the sampler */
-	char refusal[256];    /* where phase is REFUSED */
-	uint32_t child_error; /* why the latest child that is counted in `dropped` has no file */
-	uint32_t reserved;
+	char program[256];	/* the path of the executable, cut where it is longer */
+	char command[1024];	/* redacted and escaped; may be empty (children) */
+	char allocator[256];	/* the file that the next malloc() is in */
+	char build[64];		/* version of the sampler */
+	char refusal[256];	/* where phase is REFUSED */
+	uint32_t child_error;	/* why the latest child that is counted in `dropped` has no file */
+	uint32_t pid_namespace; /* the inode of that of `pid`; 0: not known */
 };
 
 #define FLMEM_PROFILE_ROUND_OFFSET 216U

@@ -5,6 +5,7 @@
 # and their descriptors.
 
 load helpers
+load profile
 
 # follow ORDERS: a shell gives them, then forks a child that allocates.
 follow() {
@@ -40,4 +41,17 @@ follow() {
 	assert_status 0
 	flmem profile stats --json p
 	assert_output '"unrecorded_children":[[:space:]]*1,'
+}
+
+@test "--follow-children: of two children that are process 1 of their namespaces, one has FILE.1" {
+	requires victim:sampled/namespaces python3
+	cd "$BATS_TEST_TMPDIR"
+	run_command "$FLMEM" profile run -o p --limit 1MiB --interval 1 --follow-children -- \
+		"$FLMEM_VICTIMS/sampled/namespaces" 3>&-
+	[ "$status" -ne 77 ] || skip "needs the right to make PID namespaces"
+	assert_status 0
+	look 'assert sorted(s.allocated_bytes for s in p.sites.values()) == [2 * (5 << 20)]' p.1
+	flmem profile stats --json p
+	assert_output '"unrecorded_children":[[:space:]]*1,'
+	assert_output 'its file exists and is of another process'
 }

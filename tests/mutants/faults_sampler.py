@@ -32,6 +32,9 @@ ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 FAULTS = (
     Fault("sampled-unseen-unloading", MAPPED, "if (!range.identity ||", "if (1 || !range.identity ||",
           "noticing that another library is where the C library has unloaded one", UNSEEN),
+    Fault("sampled-namespace", LIFETIME, "header->pid_namespace != namespace", "0",
+          "not taking the profile of a process with the same PID in another namespace",
+          ("cli.profile_follow/process 1 of their",)),
     Fault("sampled-blind", MAPPED, "scratch->is_blind |= walk.is_blind;", "(void)scratch;",
           "keeping nothing that was found out without the list of mappings", UNSEEN),
     Fault("sampled-pre-release", "libcore/preload/sampler/python_layout.c",

@@ -116,7 +116,7 @@ static int create_child_file(int folder, const char *name)
 	if (fd < 0)
 		return -1;
 	header->phase = FLMEM_PROFILE_PREPARED;
-	header->pid = sampler_process();
+	sampler_header_own(header);
 	header->round = FLMEM_PROFILE_ROUND_NONE;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
 	if (syscall(SYS_fallocate, fd, 0, 0L, header->file_size) < 0 ||

@@ -69,6 +69,26 @@ static uint64_t read_own_start_time(void)
 	return ticks;
 }
 
+/* 0: not known. */
+static uint32_t read_own_namespace(void)
+{
+	int fd = sampler_open("/proc/self/ns/pid", O_RDONLY);
+	struct stat status = {0};
+
+	if (fd < 0)
+		return 0;
+	if (syscall(SYS_fstat, fd, &status) < 0)
+		status.st_ino = 0;
+	sampler_close(fd);
+	return (uint32_t)status.st_ino;
+}
+
+void sampler_header_own(struct flmem_profile_header *header)
+{
+	header->pid = sampler_process();
+	header->pid_namespace = read_own_namespace();
+}
+
 void *sampler_map_memory(size_t size, int flags, int fd)
 {
 	/* Not mmap(), which is a hook. */
@@ -193,7 +213,7 @@ static void begin_header(struct flmem_profile_header *header)
 				 sizeof(header->program) - 1);
 
 	header->program[length > 0 ? length : 0] = '\0';
-	header->pid = sampler_process();
+	sampler_header_own(header);
 	header->parent_pid = (uint32_t)syscall(SYS_getppid);
 	header->start_time_ticks = read_own_start_time();
 	header->start_realtime_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
@@ -297,9 +317,13 @@ static bool is_own_profile(struct flmem_profile_header *header, int fd)
 	return header->sections == sections;
 }
 
+/* Processes of containers that share a folder have equal PIDs, and may begin in the same tick. */
 static bool is_this_process(const struct flmem_profile_header *header)
 {
-	if (header->pid != sampler_process())
+	const uint32_t namespace = read_own_namespace();
+
+	if (header->pid != sampler_process() ||
+	    (namespace && header->pid_namespace && header->pid_namespace != namespace))
 		return false;
 	return header->phase == FLMEM_PROFILE_PREPARED ||
 	       header->start_time_ticks == read_own_start_time();

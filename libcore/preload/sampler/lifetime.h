@@ -37,6 +37,8 @@ HIDDEN void sampler_turn_give(void);
 HIDDEN bool sampler_may_write(uint64_t bytes);
 /* Into the header of `sampler_life`, where sections have nothing used; false: it is not flmem's. */
 HIDDEN bool sampler_read_header(int fd);
+/* Which process it is of: this one. */
+HIDDEN void sampler_header_own(struct flmem_profile_header *header);
 /* 0, or the number of an error; *ret_why: a text for it, or NULL. */
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
 /* child_profile.c */
