@@ -60,11 +60,24 @@ static void print_lost_details(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->lost_threads, "thread", number, sizeof(number)));
 }
 
+static void print_unseen_calls(const struct flmem_heap_profile *p)
+{
+	char number[FLMEM_TEXT_COUNTED_MAX];
+
+	if (p->unseen_calls)
+		fprintf(stderr,
+			"flmem: %s of the allocator went past the sampler when attach ended, "
+			"mostly in libraries that were loaded meanwhile: what they allocated is "
+			"not in the profile\n",
+			flmem_text_counted(p->unseen_calls, "call", number, sizeof(number)));
+}
+
 static void print_losses(const struct flmem_heap_profile *p)
 {
 	char number[FLMEM_TEXT_COUNTED_MAX];
 
 	print_lost_samples(p);
+	print_unseen_calls(p);
 	if (p->cut_stacks)
 		fprintf(stderr, "flmem: %s without outer frames, deeper than a file can hold\n",
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));

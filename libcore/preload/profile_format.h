@@ -84,7 +84,8 @@
 	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */ \
 	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */      \
 	X(SMALL_STACK, 16,                                                                        \
-	  "small_stack") /* a signal handler allocated with little of its stack left */
+	  "small_stack")	/* a signal handler allocated with little of its stack left */    \
+	X(UNSEEN, 17, "unseen") /* calls at the end of `attach` that did not come to the sampler */
 
 #define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are left out */
 

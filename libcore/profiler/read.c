@@ -131,6 +131,7 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 	p->lost_names = dropped[FLMEM_PROFILE_DROP_STRINGS_FULL];
 	p->lost_modules = dropped[FLMEM_PROFILE_DROP_MODULES_FULL];
 	p->lost_threads = dropped[FLMEM_PROFILE_DROP_THREADS_FULL];
+	p->unseen_calls = dropped[FLMEM_PROFILE_DROP_UNSEEN];
 	p->lost_children = dropped[FLMEM_PROFILE_DROP_CHILDREN];
 	p->lost_children_reason = lost_children_reason(h, p);
 }

@@ -111,6 +111,7 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	flmem_json_add_u64(row, "lost_names", p->lost_names);
 	flmem_json_add_u64(row, "lost_modules", p->lost_modules);
 	flmem_json_add_u64(row, "lost_threads", p->lost_threads);
+	flmem_json_add_u64(row, "unseen_calls", p->unseen_calls);
 	flmem_json_add_u64(row, "unmixed_stacks", p->unmixed_stacks);
 	flmem_json_add_u64(row, "unrecorded_children", p->lost_children);
 	flmem_json_add_text(row, "unrecorded_children_reason", p->lost_children_reason);

@@ -45,6 +45,21 @@ redirected() {
 	detach
 	assert_sound
 	assert_allocated orphan.so '[3]'
+	[ "$(field "r['profile']['unseen_calls']")" = 0 ]
+}
+
+@test "one that was not redirected at the end is reported" {
+	start_attachable
+	attach --interval 1
+	order load "$FLMEM_VICTIMS/sampled/orphan.so"
+	order registered
+	detach
+	assert_sound
+	flmem profile stats "$PROFILE"
+	assert_stderr '1 call of the allocator went past the sampler'
+	flmem profile stats --json "$PROFILE"
+	assert_schema profile-stats
+	[ "$(field "r['profile']['unseen_calls']")" = 1 ]
 }
 
 @test "one that is opened while another thread forks does not wait for that" {

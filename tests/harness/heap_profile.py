@@ -21,7 +21,7 @@ NONE, READY, UNIT = 0xffffffff, 1, 1024
 PHASES = ("prepared", "running", "ended", "refused")
 DROPS = ("nested", "scratch", "sites_full", "live_full", "strings_full", "frames_full", "nodes_full",
          "cells_full", "rounds_full", "threads_full", "modules_full", "deep", "python",
-         "mappings_full", "unmixed", "children", "small_stack")
+         "mappings_full", "unmixed", "children", "small_stack", "unseen")
 RECORDS = (  # name, format, fields
     ("strings", "IHH24s", "state length blocks bytes"),
     ("frames", "IIIIIIQII", "state kind function file line first_line address module reserved"),

@@ -193,10 +193,12 @@ struct flmem_heap_profile {
 	uint64_t lost_rounds;	  /* without a record: what they did is only in the sums */
 	/* How often the number of the round fell by two or more: equal numbers are added up. */
 	uint64_t restarted_rounds;
-	uint64_t unread_frames;	 /* of Python: their stacks lack them, or end there */
-	uint64_t lost_names;	 /* functions and files without a name, for want of room */
-	uint64_t lost_modules;	 /* ranges of code whose module has no record */
-	uint64_t lost_threads;	 /* without a record */
+	uint64_t unread_frames; /* of Python: their stacks lack them, or end there */
+	uint64_t lost_names;	/* functions and files without a name, for want of room */
+	uint64_t lost_modules;	/* ranges of code whose module has no record */
+	uint64_t lost_threads;	/* without a record */
+	uint64_t
+		unseen_calls; /* of the allocator, past the sampler: in libraries that came later */
 	uint64_t unmixed_stacks; /* without some of the native frames between their Python frames */
 	uint64_t lost_children;	 /* that were to have a file and could not have one */
 	const char *lost_children_reason; /* of the latest one; NULL: there is none */

@@ -264,6 +264,18 @@ static void check_redirected(struct pass *pass, const struct sampler_object *obj
 		pass->why = "calls of the allocator already lead to another tool";
 }
 
+/* What the allocator maps for itself does not count. */
+static void count_unseen(struct pass *pass, const struct sampler_object *object,
+			 const struct entry *entry)
+{
+	const struct hooked *hook = entry->hook;
+
+	if (entry->kind != RELOCATION_DATA && hook->real &&
+	    __atomic_load_n((uintptr_t *)entry->at, __ATOMIC_RELAXED) == hook->real &&
+	    !(hook->maps && is_in_object(object, hooked[0].real)))
+		pass->entries.elsewhere++;
+}
+
 static void restore_entry(struct pass *pass, const struct sampler_object *object,
 			  const struct entry *entry)
 {
@@ -522,6 +534,19 @@ static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
+static int count_locked(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct pass *pass = context;
+
+	(void)info;
+	(void)size;
+	if (begin_pass(pass)) {
+		visit_objects(pass, count_unseen);
+		sampler_areas_free(&pass->areas);
+	}
+	return 1;
+}
+
 static void walk_objects(int (*walk)(struct dl_phdr_info *, size_t, void *), struct pass *pass)
 {
 	sampler_walk_begin();
@@ -550,6 +575,14 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 	if (pass.visit && !pass.why)
 		*entries = pass.entries;
 	has_changed_unbound = false;
+}
+
+uint64_t sampler_got_unseen(void)
+{
+	struct pass pass = {0};
+
+	walk_objects(count_locked, &pass);
+	return pass.entries.elsewhere;
 }
 
 uint64_t sampler_got_restore(void)

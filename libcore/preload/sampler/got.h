@@ -102,6 +102,8 @@ HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_e
  * function itself over it: the same again, if any entry was not bound.
  */
 HIDDEN void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries);
+/* Entries that lead past the sampler, mostly of libraries that came later. */
+HIDDEN uint64_t sampler_got_unseen(void);
 /* Puts back every entry that is still the sampler's; returns how many could not be. */
 HIDDEN uint64_t sampler_got_restore(void);
 /* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */

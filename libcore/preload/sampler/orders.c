@@ -100,6 +100,18 @@ static const char *run_attach(const char *path)
 	return why;
 }
 
+/* What these have allocated is not in the profile. */
+static void note_unseen(void)
+{
+	const uint64_t unseen = sampler_got_unseen();
+
+	if (!sampler_hold())
+		return;
+	if (sampler_file_is_whole())
+		sampler_tables.header->dropped[FLMEM_PROFILE_DROP_UNSEEN] = unseen;
+	sampler_release();
+}
+
 static const char *run_detach(void)
 {
 	bool closed;
@@ -107,6 +119,8 @@ static const char *run_detach(void)
 
 	if (!begin_change(FLMEM_SAMPLER_SAMPLING, FLMEM_SAMPLER_DETACHING))
 		return "it is not sampled, or another flmem is about to change that";
+	if (!sampler_shown.state.preloaded)
+		note_unseen();
 	closed = sampler_profile_close();
 	if (!sampler_shown.state.preloaded)
 		left = sampler_got_restore();

@@ -233,7 +233,8 @@ static void put_sites_facts(struct flmem_buf *out, const struct flmem_heap_profi
 	}
 	flmem_buf_puts(out, "</dd></dl>\n");
 	if (p->lost_samples || p->full_stacks || p->lost_rounds || p->restarted_rounds ||
-	    p->unread_frames || p->lost_names || p->lost_modules || p->cut || p->skipped)
+	    p->unread_frames || p->lost_names || p->lost_modules || p->unseen_calls || p->cut ||
+	    p->skipped)
 		flmem_buf_puts(out, "<p class=\"warning\">The profile is not complete: flmem "
 				    "profile stats shows what is missing.</p>\n");
 }
