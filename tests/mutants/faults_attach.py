@@ -114,7 +114,7 @@ FAULTS = (
           "counting definitions that are not plain functions", OTHERS),
     Fault("attach-passed-on", GOT, "if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))",
           "if (0)", "redirecting only what the sampler passes on to the same function", OTHERS),
-    Fault("attach-seen-objects", GOT, "if (is_seen_object(info))", "if (0)",
+    Fault("attach-seen-objects", GOT, "if (sampler_seen_has(info->dlpi_phdr))", "if (0)",
           "looking at new objects alone", ("cli.profile_attach/looked at alone",)),
     Fault("attach-closed-seen", GOT, "|| info->dlpi_subs != seen_subs)", ")",
           "an object that takes the place of a closed one",

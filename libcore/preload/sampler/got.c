@@ -33,7 +33,6 @@
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
-#define SEEN_MAX     8192U /* a power of 2 */
 /* What a thread needs from finding a function to writing it into the entry, on a busy machine. */
 #define BINDING_NS 50000000
 
@@ -64,13 +63,7 @@ static struct changed *changed;
 static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
 static bool has_changed_unbound; /* an entry that was not bound yet, since the last attach */
-/*
- * Objects in which nothing is left to do, by their program headers, as long as none is closed. To
- * read the relocations of all for each library that a program opens takes long.
- */
-static const ElfW(Phdr) * seen_objects[SEEN_MAX];
-static uint32_t seen_count;
-static struct flmem_sampler_entries seen_entries; /* of these objects */
+static struct flmem_sampler_entries seen_entries; /* of objects that were seen */
 
 #define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
 
@@ -341,16 +334,6 @@ static bool is_unready(const struct pass *pass, const struct sampler_object *obj
 	return access < 0 || access & PROT_WRITE;
 }
 
-static bool is_seen_object(const struct dl_phdr_info *info)
-{
-	uint32_t at = (uint32_t)sampler_hash((uintptr_t)info->dlpi_phdr, 0);
-
-	for (; seen_objects[at % SEEN_MAX]; at++)
-		if (seen_objects[at % SEEN_MAX] == info->dlpi_phdr)
-			return true;
-	return false;
-}
-
 static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sampler_entries *more)
 {
 	to->redirected += more->redirected;
@@ -366,21 +349,13 @@ static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sam
 static void remember_object(const struct dl_phdr_info *info,
 			    const struct flmem_sampler_entries *entries)
 {
-	uint32_t at = (uint32_t)sampler_hash((uintptr_t)info->dlpi_phdr, 0);
-
-	if (entries->unresolved || entries->locked || seen_count >= SEEN_MAX / 2)
-		return;
-	while (seen_objects[at % SEEN_MAX])
-		at++;
-	seen_objects[at % SEEN_MAX] = info->dlpi_phdr;
-	seen_count++;
-	add_entries(&seen_entries, entries);
+	if (!entries->unresolved && !entries->locked && sampler_seen_add(info->dlpi_phdr))
+		add_entries(&seen_entries, entries);
 }
 
 static void forget_objects(void)
 {
-	memset(seen_objects, 0, sizeof(seen_objects));
-	seen_count = 0;
+	sampler_seen_clear();
 	seen_entries = (struct flmem_sampler_entries){0};
 }
 
@@ -417,7 +392,7 @@ static int redirect_object(struct dl_phdr_info *info, size_t size, void *context
 {
 	struct pass *pass = context, own = *pass;
 
-	if (is_seen_object(info))
+	if (sampler_seen_has(info->dlpi_phdr))
 		return 0;
 	own.entries = (struct flmem_sampler_entries){0};
 	visit_object(info, size, &own);
@@ -520,30 +495,18 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	return 1;
 }
 
-static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
+/* Before sampling ends or after it: all objects. */
+static int visit_locked(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct pass *pass = context;
 
 	(void)info;
 	(void)size;
 	if (begin_pass(pass)) {
-		visit_objects(pass, restore_entry);
+		visit_objects(pass, pass->visit);
 		sampler_areas_free(&pass->areas);
 	}
 	seen_all = false;
-	return 1;
-}
-
-static int count_locked(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct pass *pass = context;
-
-	(void)info;
-	(void)size;
-	if (begin_pass(pass)) {
-		visit_objects(pass, count_unseen);
-		sampler_areas_free(&pass->areas);
-	}
 	return 1;
 }
 
@@ -579,17 +542,17 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 
 uint64_t sampler_got_unseen(void)
 {
-	struct pass pass = {0};
+	struct pass pass = {.visit = count_unseen};
 
-	walk_objects(count_locked, &pass);
+	walk_objects(visit_locked, &pass);
 	return pass.entries.elsewhere;
 }
 
 uint64_t sampler_got_restore(void)
 {
-	struct pass pass = {0};
+	struct pass pass = {.visit = restore_entry};
 
-	walk_objects(restore_locked, &pass);
+	walk_objects(visit_locked, &pass);
 	return pass.entries.locked + (pass.why != NULL);
 }
 

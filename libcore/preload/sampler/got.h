@@ -85,6 +85,11 @@ HIDDEN void sampler_areas_free(struct sampler_areas *areas);
 /* PROT_ of an address, or -1. */
 HIDDEN int sampler_areas_access(const struct sampler_areas *areas, uintptr_t address);
 
+/* seen_objects.c: objects by their program headers; false: there is no room. */
+HIDDEN bool sampler_seen_has(const ElfW(Phdr) * headers);
+HIDDEN bool sampler_seen_add(const ElfW(Phdr) * headers);
+HIDDEN void sampler_seen_clear(void);
+
 /* forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. */
 HIDDEN void sampler_walk_prepare(void);
 HIDDEN void sampler_walk_begin(void);
