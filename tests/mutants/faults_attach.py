@@ -35,7 +35,7 @@ SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
     Fault("attach-unseen-calls", "libcore/preload/sampler/got.c",
-          "entry->at, __ATOMIC_RELAXED) == hook->real &&", "entry->at, __ATOMIC_RELAXED) == hook->own &&",
+          "pass->entries.elsewhere += is_unseen(object, entry);", ";",
           "counting the calls that do not come to the sampler", ("cli.profile_late/was not redirected at the end",)),
     Fault("attach-room", ROOM, "flmem_headroom_check_thread(process, bytes + LEFT_BYTES, err)", "0",
           "a profile that takes the last of the address space",

@@ -258,15 +258,13 @@ static void check_redirected(struct pass *pass, const struct sampler_object *obj
 }
 
 /* What the allocator maps for itself does not count. */
-static void count_unseen(struct pass *pass, const struct sampler_object *object,
-			 const struct entry *entry)
+static bool is_unseen(const struct sampler_object *object, const struct entry *entry)
 {
 	const struct hooked *hook = entry->hook;
 
-	if (entry->kind != RELOCATION_DATA && hook->real &&
-	    __atomic_load_n((uintptr_t *)entry->at, __ATOMIC_RELAXED) == hook->real &&
-	    !(hook->maps && is_in_object(object, hooked[0].real)))
-		pass->entries.elsewhere++;
+	return hook->real &&
+	       __atomic_load_n((uintptr_t *)entry->at, __ATOMIC_RELAXED) == hook->real &&
+	       !(hook->maps && is_in_object(object, hooked[0].real));
 }
 
 static void restore_entry(struct pass *pass, const struct sampler_object *object,
@@ -276,7 +274,10 @@ static void restore_entry(struct pass *pass, const struct sampler_object *object
 	uintptr_t *slot = (uintptr_t *)entry->at, value = hook->own, original;
 	const struct changed *change;
 
-	if (entry->kind == RELOCATION_DATA || __atomic_load_n(slot, __ATOMIC_RELAXED) != hook->own)
+	if (entry->kind == RELOCATION_DATA)
+		return;
+	pass->entries.elsewhere += is_unseen(object, entry);
+	if (__atomic_load_n(slot, __ATOMIC_RELAXED) != hook->own)
 		return;
 	change = find_changed(entry->at, false);
 	original = change ? change->original : hook->real;
@@ -495,15 +496,14 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	return 1;
 }
 
-/* Before sampling ends or after it: all objects. */
-static int visit_locked(struct dl_phdr_info *info, size_t size, void *context)
+static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct pass *pass = context;
 
 	(void)info;
 	(void)size;
 	if (begin_pass(pass)) {
-		visit_objects(pass, pass->visit);
+		visit_objects(pass, restore_entry);
 		sampler_areas_free(&pass->areas);
 	}
 	seen_all = false;
@@ -540,19 +540,13 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 	has_changed_unbound = false;
 }
 
-uint64_t sampler_got_unseen(void)
+uint64_t sampler_got_restore(uint64_t *ret_unseen)
 {
-	struct pass pass = {.visit = count_unseen};
+	struct pass pass = {0};
 
-	walk_objects(visit_locked, &pass);
-	return pass.entries.elsewhere;
-}
-
-uint64_t sampler_got_restore(void)
-{
-	struct pass pass = {.visit = restore_entry};
-
-	walk_objects(visit_locked, &pass);
+	walk_objects(restore_locked, &pass);
+	if (ret_unseen)
+		*ret_unseen = pass.entries.elsewhere;
 	return pass.entries.locked + (pass.why != NULL);
 }
 

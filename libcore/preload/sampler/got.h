@@ -107,10 +107,11 @@ HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_e
  * function itself over it: the same again, if any entry was not bound.
  */
 HIDDEN void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries);
-/* Entries that lead past the sampler, mostly of libraries that came later. */
-HIDDEN uint64_t sampler_got_unseen(void);
-/* Puts back every entry that is still the sampler's; returns how many could not be. */
-HIDDEN uint64_t sampler_got_restore(void);
+/*
+ * Puts back every entry that is still the sampler's; returns how many could not be. If `ret_unseen`
+ * is not NULL: entries that led past the sampler, mostly of libraries that came later.
+ */
+HIDDEN uint64_t sampler_got_restore(uint64_t *ret_unseen);
 /* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */
 HIDDEN void sampler_got_catch_up(void);
 /* Called by an object that begins, in the thread that loads it. Waits for no fork. */

@@ -563,3 +563,24 @@ bool sampler_profile_close(void)
 	unmap_profile();
 	return true;
 }
+
+/* They are counted when the file is unmapped already; another one may have its name by now. */
+void sampler_profile_note_unseen(uint64_t unseen)
+{
+	const struct flmem_profile_header *header = &sampler_life.header;
+	const long at = offsetof(struct flmem_profile_header, dropped) +
+			FLMEM_PROFILE_DROP_UNSEEN * sizeof(unseen);
+	int fd;
+
+	if (!unseen || !sampler_turn_take())
+		return;
+	fd = sampler_open_profile(AT_FDCWD, sampler_life.path, 0);
+	if (fd >= 0) {
+		if (sampler_read_header(fd) && header->pid == sampler_process() &&
+		    header->start_realtime_ms == sampler_tables.start_realtime_ms &&
+		    sampler_may_write(sizeof(*header)))
+			syscall(SYS_pwrite64, fd, &unseen, sizeof(unseen), at);
+		sampler_close(fd);
+	}
+	sampler_turn_give();
+}

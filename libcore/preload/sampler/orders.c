@@ -74,7 +74,7 @@ static const char *attach_profile(const char *path)
 	if (state->preloaded)
 		return why;
 	if (why) {
-		sampler_got_restore();
+		sampler_got_restore(NULL);
 		return why;
 	}
 	/* A library that was loaded in between found no profile. */
@@ -100,30 +100,18 @@ static const char *run_attach(const char *path)
 	return why;
 }
 
-/* What these have allocated is not in the profile. */
-static void note_unseen(void)
-{
-	const uint64_t unseen = sampler_got_unseen();
-
-	if (!sampler_hold())
-		return;
-	if (sampler_file_is_whole())
-		sampler_tables.header->dropped[FLMEM_PROFILE_DROP_UNSEEN] = unseen;
-	sampler_release();
-}
-
 static const char *run_detach(void)
 {
 	bool closed;
-	uint64_t left = 0;
+	uint64_t left = 0, unseen = 0;
 
 	if (!begin_change(FLMEM_SAMPLER_SAMPLING, FLMEM_SAMPLER_DETACHING))
 		return "it is not sampled, or another flmem is about to change that";
-	if (!sampler_shown.state.preloaded)
-		note_unseen();
 	closed = sampler_profile_close();
 	if (!sampler_shown.state.preloaded)
-		left = sampler_got_restore();
+		left = sampler_got_restore(&unseen);
+	if (closed)
+		sampler_profile_note_unseen(unseen);
 	__atomic_store_n(&sampler_shown.state.phase, FLMEM_SAMPLER_IDLE, __ATOMIC_SEQ_CST);
 	if (left)
 		return "some entries could not be put back; they only pass calls on";

@@ -10,6 +10,8 @@
 HIDDEN const char *sampler_profile_open(const char *path);
 /* False: a call that uses it does not end; it stays mapped, and nothing is sampled any more. */
 HIDDEN bool sampler_profile_close(void);
+/* In the file that was closed: how many calls did not come to the sampler. */
+HIDDEN void sampler_profile_note_unseen(uint64_t unseen);
 
 /* attach.c: what flmem reads from outside. */
 HIDDEN void sampler_show_identity(void);
