@@ -178,7 +178,7 @@ assert [s.samples for s in p.sites.values()].count(100) == 1'
 	local child
 	child=$(sed -n 's/^child //p' "$SAID")
 	look 'p.check()
-assert p.pid == int(sys.argv[2]) and p.phase == 2
+assert p.pid == int(sys.argv[2]) and p.phase == 2 and p.round == NONE
 assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes' \
 		"$PROFILE.$child" "$child"
 	flmem profile stats "$PROFILE.$child"

@@ -133,6 +133,7 @@ class Profile:
         assert live == self.allocated_bytes - self.freed_bytes, (
             live, self.allocated_bytes - self.freed_bytes)
         for row in self.live.values():
+            assert row.size <= row.weight_bytes + 1, (row.size, row.weight_bytes)
             assert row.site in self.sites and (row.thread in self.threads or row.thread == NONE)
         for site in self.sites.values():
             self.stack(site.node)

@@ -70,7 +70,7 @@ FAULTS = (
     Fault("attach-unbound", GOT,
           "if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))",
           "if (original != hook->real)", "putting back entries that were not bound", EVERY),
-    Fault("attach-leave-redirected", ATTACH, "left = sampler_got_restore();", "left = 0;",
+    Fault("attach-leave-redirected", ATTACH, "left = sampler_got_restore(&unseen);", "left = 0;",
           "putting entries back when it ends", EVERY),
     Fault("attach-fork-in-walk", FORKS, "i < WAITS_MAX && read_count(&walking)", "0",
           "holding forks back while the linker's list is locked", FORKED),

@@ -32,6 +32,12 @@ ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 FAULTS = (
     Fault("sampled-unseen-unloading", MAPPED, "if (!range.identity ||", "if (1 || !range.identity ||",
           "noticing that another library is where the C library has unloaded one", UNSEEN),
+    Fault("sampled-child-round", CHILD, "header->round = FLMEM_PROFILE_ROUND_NONE;", ";",
+          "beginning a child before its first round", ("cli.profile_run/a child has its own file",)),
+    Fault("sampled-part-size", MAPPINGS, "live.size = kept;", ";",
+          "the size of what is left of a mapping", CHANGES),
+    Fault("sampled-array-error", HOOKS, "errno = ENOMEM;\n\t\treturn NULL;", "return NULL;",
+          "the error of an array that is too large", ("cli.profile_pestered/sizes that are refused",)),
     Fault("sampled-namespace", LIFETIME, "header->pid_namespace != namespace", "0",
           "not taking the profile of a process with the same PID in another namespace",
           ("cli.profile_follow/process 1 of their",)),

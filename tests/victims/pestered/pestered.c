@@ -4,6 +4,7 @@
 /* pestered MODE: does what a sampler inside of malloc() must not break, and prints "survived". */
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -358,6 +359,9 @@ static void mode_refused(void)
 
 	if (malloc(size) || calloc(size, 1))
 		fail("allocated");
+	errno = 0;
+	if (reallocarray(NULL, size, 4) || errno != ENOMEM)
+		fail("no reason");
 	for (unsigned i = 0; i < 1000; i++)
 		sink = malloc(BLOCK);
 	survived = 1;
