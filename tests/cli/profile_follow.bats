@@ -43,6 +43,23 @@ follow() {
 	assert_output '"unrecorded_children":[[:space:]]*1,'
 }
 
+@test "--follow-children: children that may not open the file of their parent are counted in it" {
+	requires root python3
+	run_command "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/p" --limit 1MiB --interval 1MiB --follow-children -- \
+		/usr/bin/python3 -c '
+import os
+for leave in (lambda: os.setuid(65534), lambda: os.chroot("/proc/self/fdinfo")):
+    child = os.fork()
+    if not child:
+        leave()
+        bytearray(50 << 20)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0' 3>&-
+	assert_status 0
+	flmem profile stats --json "$BATS_TEST_TMPDIR/p"
+	assert_output '"unrecorded_children":[[:space:]]*2,'
+}
+
 @test "--follow-children: of two children that are process 1 of their namespaces, one has FILE.1" {
 	requires victim:sampled/namespaces python3
 	cd "$BATS_TEST_TMPDIR"

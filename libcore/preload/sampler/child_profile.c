@@ -131,10 +131,21 @@ static int create_child_file(int folder, const char *name)
 	return fd;
 }
 
-/*
- * A child without a file is counted in that of the program that was started. Several may do so at
- * once.
- */
+/* Several may do so at once. */
+static void add_lost_child(struct flmem_profile_header *header, int error)
+{
+	header->child_error = (uint32_t)error;
+	__atomic_fetch_add(&header->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
+}
+
+/* It has another user or root than its parent, whose file is still mapped. */
+static void count_in_parent_file(int error)
+{
+	if (sampler_tables.header && sampler_file_is_whole())
+		add_lost_child(sampler_tables.header, error);
+}
+
+/* A child without a file is counted in that of the program that was started. */
 static void count_lost_child(int error)
 {
 	struct flmem_profile_header *first = NULL;
@@ -144,15 +155,16 @@ static void count_lost_child(int error)
 		fd = sampler_open_profile(folder, child_base_name(sampler_life.path), 0);
 		sampler_close(folder);
 	}
-	if (fd < 0)
+	if (fd < 0) {
+		count_in_parent_file(error);
 		return;
+	}
 	if (sampler_read_header(fd))
 		first = sampler_map_memory(sizeof(*first), MAP_SHARED, fd);
 	sampler_close(fd);
 	if (!first)
 		return;
-	first->child_error = (uint32_t)error;
-	__atomic_fetch_add(&first->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
+	add_lost_child(first, error);
 	syscall(SYS_munmap, first, sizeof(*first));
 }
 
