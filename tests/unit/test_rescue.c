@@ -358,6 +358,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	/* It has restored itself, and waits for its program. */
 	assert_false(flmem_rescue_abandon(thread, &both, &back, &own_errno));
 	own->signal_mask = SIGNAL_BIT(SIGUSR2);
+	await_true(waits_in(&fixture, word(1)));
 	assert_false(flmem_rescue_abandon(thread, &none, &back, &own_errno));
 	assert_false(flmem_rescue_abandon(thread, &other, &back, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
