@@ -254,9 +254,10 @@ class Snapshot:
 
     def _descriptors(self):
         after = descriptors(self.pid)
-        # Code of an earlier call that is late may just have answered when the state was taken.
+        # Code of an earlier call that is late may just have answered when the state was taken, or the sampler have
+        # read how much memory its process has.
         before = [(fd, name) for fd, name in self.descriptors.items()
-                  if after.get(fd) == name or not re.fullmatch("/proc/[0-9]+/mem", name)]
+                  if after.get(fd) == name or not re.fullmatch("/proc/[0-9]+/(mem|statm)", name)]
         return difference("descriptors", before, list(after.items()))
 
     def changes(self, settle_s=SETTLE_S):
