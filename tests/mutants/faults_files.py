@@ -111,7 +111,7 @@ FAULTS = (
     Fault("signals-in-its-child", APART, "sigfillset(&all);", "sigemptyset(&all);",
           "signals being for the program", USERS),
     Fault("left-child-holds-output", APART, "close_all_but(before, DESCRIPTORS + 1);", "(void)close_all_but;",
-          "the output of a flmem that left a child coming to its end", APARTS),
+          "the output of a flmem that left a child coming to its end", APARTS, slow=True),
     Fault("left-children-pile-up", APART, "return is_free;", "return is_free || 1;",
           "not leaving one child after another", APARTS),
     Fault("killed-child-unseen", APART, "*ret_rc = -EIO; /* it was killed */", ";",
