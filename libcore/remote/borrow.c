@@ -451,6 +451,12 @@ struct borrow_run {
 	int rc;
 };
 
+static uint64_t search_limit_us(const struct flmem_borrow_options *options)
+{
+	return options->search_us && options->search_us < options->timeout_us ? options->search_us
+									      : options->timeout_us;
+}
+
 /*
  * True if another pass is to come, after `pause_us`. One that only waits until threads have slept
  * long enough belongs to the one before.
@@ -467,7 +473,7 @@ static bool passes_again(struct borrow_run *run)
 		return false;
 	run->pause_us = run->follows ? due_us : run->backoff_us;
 	if ((borrow->options->single_pass && !run->follows) ||
-	    flmem_clock_us() - run->start_us + run->pause_us > borrow->options->timeout_us) {
+	    flmem_clock_us() - run->start_us + run->pause_us > search_limit_us(borrow->options)) {
 		run->pause_us = 0;
 		run->rc = run->rc < 0 ? run->rc : FLMEM_EUNSAFE;
 		return false;

@@ -44,6 +44,7 @@ typedef void flmem_borrow_observe(void *context, bool running);
 
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
+	uint64_t search_us;  /* a shorter limit for finding a thread; 0: none */
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
 	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
 	bool repeatable;     /* make the calls again if their results are lost */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/borrow_wait.h"
 
+#include <time.h>
+
 #include "base/clock.h"
 #include "proc/process.h"
 #include "remote/priority.h"
@@ -38,21 +40,34 @@ static bool may_take_back(const struct flmem_borrow_state *borrow)
 	return borrow->options->cancels && !borrow->options->finish;
 }
 
+static struct flmem_rescue_mark rescue_mark(const struct flmem_borrow_state *borrow)
+{
+	const uint64_t data = borrow->scratch.data;
+
+	return (struct flmem_rescue_mark){
+		.cookie_at = data + borrow->cookie_end,
+		.cookie = borrow->cookie,
+		.end_at = data + borrow->clocks + borrow->spans * sizeof(struct timespec),
+	};
+}
+
 static bool take_back(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
+	const struct flmem_rescue_mark mark = rescue_mark(borrow);
 
 	return may_take_back(borrow) &&
-	       flmem_rescue_abandon(tid, &borrow->options->guard, &back, &borrow->own_errno);
+	       flmem_rescue_abandon(tid, &borrow->options->guard, &back, &mark, &borrow->own_errno);
 }
 
 static void rescue_signals_if_due(const struct flmem_borrow_state *borrow, pid_t tid)
 {
 	const struct flmem_process *process = borrow->view->process;
+	const uint64_t own_mask = borrow->state.signal_mask;
+	const struct flmem_rescue_mark mark = rescue_mark(borrow);
 
-	if (!borrow->options->finish &&
-	    flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
-		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
+	if (!borrow->options->finish && flmem_rescue_is_due(process, tid, own_mask))
+		flmem_rescue_signals(process, tid, own_mask, &mark);
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/rescue.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -68,14 +69,38 @@ static bool stop_waiting_thread(const struct flmem_process *process, pid_t tid,
 	return waits_for_lock(ret_wait) && !flmem_arch_has_returned(now, ret_wait);
 }
 
-void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask)
+static bool is_word(pid_t tid, uint64_t address, uint64_t expected)
+{
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, tid, (void *)(uintptr_t)address, NULL);
+	return !errno && (uint64_t)word == expected;
+}
+
+/*
+ * Of the stopped thread. While flmem was stopped it may have restored itself, and wait for a lock
+ * for its program or in calls of another flmem, which have other words on its stack.
+ */
+static bool is_in_chain(pid_t tid, uint64_t own_mask, const struct flmem_rescue_mark *mark)
+{
+	uint64_t mask;
+
+	return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 && mask != own_mask &&
+	       (flmem_arch_is_chain_mask(mask) || mask == (own_mask | CANCEL_BIT)) &&
+	       is_word(tid, mark->cookie_at, mark->cookie) && is_word(tid, mark->end_at, 0) &&
+	       is_word(tid, mark->end_at + sizeof(uint64_t), 0);
+}
+
+void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask,
+			  const struct flmem_rescue_mark *mark)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	uint64_t mask = own_mask | CANCEL_BIT;
 	struct flmem_task_wait wait;
 
-	if (!stop_waiting_thread(process, tid, &tracee, &wait))
+	if (!stop_waiting_thread(process, tid, &tracee, &wait) || !is_in_chain(tid, own_mask, mark))
 		return;
 	tracee.resumable = true;
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
@@ -144,20 +169,9 @@ static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_
 	return false;
 }
 
-/*
- * A thread that has restored itself since flmem last read its results, perhaps while flmem was
- * stopped, has its own signals blocked, and waits for the lock for its program.
- */
-static bool is_in_chain(pid_t tid, uint64_t own_mask)
-{
-	uint64_t mask;
-
-	return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 && mask != own_mask &&
-	       (flmem_arch_is_chain_mask(mask) || mask == (own_mask | CANCEL_BIT));
-}
-
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 			  const struct flmem_call_return *back,
+			  const struct flmem_rescue_mark *mark,
 			  const struct flmem_errno_value *own_errno)
 {
 	const struct flmem_process *process = back->process;
@@ -167,7 +181,7 @@ bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 
 	if (flmem_task_read_wait(process, tid, &wait) != 1 || !waits_for_word(&wait, guard) ||
 	    !stop_waiting_thread(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard) ||
-	    !is_in_chain(tid, back->own->signal_mask))
+	    !is_in_chain(tid, back->own->signal_mask, mark))
 		return false;
 	tracee.resumable = true;
 	flmem_errno_restore(process, own_errno);

@@ -25,10 +25,19 @@ struct flmem_process;
 bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
 /*
- * Restores the thread's own signal mask if it still waits for a lock: its handlers run, and the
- * wait continues.
+ * What a chain has on the stack of its thread: its cookie, and the last clock reading, which is 0
+ * until its calls have returned.
  */
-void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
+struct flmem_rescue_mark {
+	uint64_t cookie_at, cookie, end_at;
+};
+
+/*
+ * Restores the thread's own signal mask if it still waits for a lock in this chain: its handlers
+ * run, and the wait continues.
+ */
+void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask,
+			  const struct flmem_rescue_mark *mark);
 
 /* Context switches, and the time at which they last grew. */
 struct flmem_rescue_activity {
@@ -58,6 +67,7 @@ bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint6
  */
 bool flmem_rescue_abandon(pid_t tid, const struct flmem_guard *guard,
 			  const struct flmem_call_return *back,
+			  const struct flmem_rescue_mark *mark,
 			  const struct flmem_errno_value *own_errno);
 
 #endif

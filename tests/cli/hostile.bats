@@ -220,6 +220,14 @@ teardown() {
 	done
 }
 
+@test "nor is one that it protects while flmem waits for a thread" {
+	requires victim:heaps/heaps
+	start_reader "$FLMEM_VICTIMS/heaps/heaps" protected-later
+	bounded trim --pid "$VICTIM" --no-predict --timeout 20s
+	assert_error 6 'has protected memory of its heap \(mprotect\) at 0x'
+	assert_victim_unharmed
+}
+
 @test "a program whose file was replaced by something else" {
 	local program=$BATS_TEST_TMPDIR/program content
 	requires victim:allocators/glibc-pie

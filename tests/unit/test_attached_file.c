@@ -16,9 +16,24 @@
 #include <unistd.h>
 
 #include "ops/profile/attached.h"
+#include "ops/profile/prepare.h"
 
 static char folder[] = "/dev/shm/flmem-attached-XXXXXX";
 static char path[64], moved[64];
+static bool becomes_pipe; /* the old file, while the new one is written */
+
+int __real_flmem_profile_file_fill(int fd, const struct flmem_profile_header *header,
+				   bool is_mapped, const char *name, struct flmem_error *err);
+int __wrap_flmem_profile_file_fill(int fd, const struct flmem_profile_header *header,
+				   bool is_mapped, const char *name, struct flmem_error *err);
+
+int __wrap_flmem_profile_file_fill(int fd, const struct flmem_profile_header *header,
+				   bool is_mapped, const char *name, struct flmem_error *err)
+{
+	if (becomes_pipe && (unlink(path) || mkfifo(path, 0600)))
+		return FLMEM_EFAILED;
+	return __real_flmem_profile_file_fill(fd, header, is_mapped, name, err);
+}
 
 static int make_folder(void **state)
 {
@@ -58,16 +73,22 @@ static void expect_text(const char *where, const char *text)
 	assert_string_equal(got, text);
 }
 
-static struct flmem_attached_file create(bool force)
+static int try_create(bool force, struct flmem_attached_file *ret_file, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
 	const struct flmem_profile_request request = {
 		.output = path, .limit_bytes = 1U << 20, .force = force};
+	int rc = flmem_process_open(getpid(), &own, err);
+
+	return rc ? rc : flmem_attached_file_create(&own, &request, true, ret_file, err);
+}
+
+static struct flmem_attached_file create(bool force)
+{
 	struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	struct flmem_error err = {0};
 
-	if (flmem_process_open(getpid(), &own, &err) ||
-	    flmem_attached_file_create(&own, &request, true, &file, &err)) {
+	if (try_create(force, &file, &err)) {
 		print_message("SKIP: %s\n", err.message);
 		skip();
 	}
@@ -123,12 +144,33 @@ static void what_was_replaced_comes_back(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* Whoever reads from it would wait for good. */
+static void what_has_become_a_pipe_is_not_replaced(void **state)
+{
+	struct flmem_attached_file file;
+	struct flmem_error err = {0};
+	struct stat status;
+
+	(void)state;
+	write_old("old");
+	file = create(true); /* or this tests nothing */
+	flmem_attached_file_clear(&file);
+	becomes_pipe = true;
+	assert_int_equal(try_create(true, &file, &err), FLMEM_EUSAGE);
+	becomes_pipe = false;
+	assert_non_null(strstr(err.message, "is not a regular file"));
+	assert_int_equal(lstat(path, &status), 0);
+	assert_true(S_ISFIFO(status.st_mode));
+	assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_created_is_removed),
 		cmocka_unit_test(another_file_of_that_name_stays),
 		cmocka_unit_test(what_was_replaced_comes_back),
+		cmocka_unit_test(what_has_become_a_pipe_is_not_replaced),
 	};
 
 	return cmocka_run_group_tests_name("attached_file", tests, make_folder, remove_folder);

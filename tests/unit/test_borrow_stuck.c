@@ -10,6 +10,8 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#include "proc/status.h"
+
 /* Less than flmem waits before it examines what a thread waits for. */
 #define SHORT_US 10000U
 
@@ -19,6 +21,8 @@ struct page {
 	_Atomic bool returned, goes_on;
 	bool signals; /* one is sent to the thread before it waits */
 	_Atomic uint32_t handled;
+	bool has_lock; /* which it waits for after the bell */
+	_Atomic uint32_t lock;
 };
 
 static struct page *page;
@@ -44,6 +48,8 @@ static void *wait_for_bell(void *unused)
 	while (read(bell[0], &byte, 1) != 1)
 		continue;
 	atomic_store(&page->goes_on, true);
+	while (page->has_lock)
+		syscall(SYS_futex, &page->lock, FUTEX_WAIT, 0, NULL, NULL, 0);
 	return unused;
 }
 
@@ -61,11 +67,35 @@ static void await_lock(pid_t tid)
 		usleep(1000);
 }
 
+static void release_word(void)
+{
+	atomic_store(&page->word, 0);
+	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(page->returned);
+}
+
+static void assert_goes_on(void)
+{
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->goes_on);
+}
+
+/* As if flmem had been stopped for that time, before it stops the thread once more. */
+static void let_restore_itself(pid_t tid)
+{
+	release_word();
+	await_true(is_blocked_in(tid, SYS_read));
+	assert_goes_on();
+	await_true(is_blocked_in(tid, SYS_futex));
+}
+
 /* The time limit of the calls begins when flmem has released the thread that makes them. */
 static long answer_borrow_stuck(enum __ptrace_request request, long tid, long address, long data)
 {
 	long rc;
 
+	if (request == PTRACE_SEIZE && is_released && page->has_lock)
+		let_restore_itself((pid_t)tid);
 	rc = ptrace_in_kernel(request, tid, address, data);
 	if (rc == 0 && request == PTRACE_DETACH && !is_released) {
 		is_released = true;
@@ -87,6 +117,14 @@ static void be_child(void)
 	pthread_join(thread, NULL);
 	for (;;)
 		pause();
+}
+
+static uint64_t blocked_signals(pid_t tid)
+{
+	struct flmem_status status;
+
+	assert_int_equal(flmem_status_read_number(tid, &status), 0);
+	return status.sig_blocked.value;
 }
 
 static int start_child(void **state)
@@ -123,12 +161,6 @@ static int run_call(bool cancels, uint64_t timeout_us, struct flmem_borrow_resul
 	return rc;
 }
 
-static void assert_goes_on(void)
-{
-	assert_int_equal(write(bell[1], "x", 1), 1);
-	await_true(page->goes_on);
-}
-
 static void a_call_without_other_locks_is_cancelled(void **state)
 {
 	struct flmem_borrow_result result;
@@ -154,14 +186,6 @@ static void it_is_cancelled_where_the_time_is_short(void **state)
 	assert_false(page->returned);
 }
 
-static void release_word(void)
-{
-	atomic_store(&page->word, 0);
-	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
-	await_true(page->returned);
-	assert_goes_on();
-}
-
 /* Whoever sent it may hold the lock, and wait until it was handled. */
 static void a_signal_is_handled_before_the_thread_is_left(void **state)
 {
@@ -174,6 +198,21 @@ static void a_signal_is_handled_before_the_thread_is_left(void **state)
 	await_true(page->handled == 1);
 	assert_false(page->returned);
 	release_word();
+	assert_goes_on();
+}
+
+/* With the signal of pthread_cancel() blocked, nobody could end it any more. */
+static void one_that_has_restored_itself_keeps_its_mask(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	page->signals = page->has_lock = true;
+	assert_int_equal(run_call(false, SHORT_US, &result, &err), FLMEM_EFAILED);
+	assert_true(page->goes_on);
+	assert_int_equal(page->handled, 1);
+	assert_int_equal(blocked_signals(page->waiter), 0);
 }
 
 static void a_call_that_may_hold_others_is_not(void **state)
@@ -185,6 +224,7 @@ static void a_call_that_may_hold_others_is_not(void **state)
 	assert_int_equal(run_call(false, 3000000, &result, &err), FLMEM_EFAILED);
 	assert_false(page->returned || page->goes_on);
 	release_word();
+	assert_goes_on();
 }
 
 int main(void)
@@ -197,6 +237,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_call_that_may_hold_others_is_not, start_child,
 						end_child),
 		cmocka_unit_test_setup_teardown(a_signal_is_handled_before_the_thread_is_left,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(one_that_has_restored_itself_keeps_its_mask,
 						start_child, end_child),
 	};
 

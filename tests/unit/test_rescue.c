@@ -29,10 +29,11 @@ struct page {
 	_Atomic uint32_t words[2];
 	_Atomic pid_t thread;
 	_Atomic uint64_t handled, rounds;
-	_Atomic uint64_t waits; /* for a lock, that were begun */
-	bool polls;		/* instead of waiting for a lock */
-	_Atomic int number;	/* in place of its errno */
-	_Atomic uint32_t turns; /* 1: the first thread does not only wait */
+	_Atomic uint64_t waits;	 /* for a lock, that were begun */
+	bool polls;		 /* instead of waiting for a lock */
+	_Atomic int number;	 /* in place of its errno */
+	_Atomic uint32_t turns;	 /* 1: the first thread does not only wait */
+	uint64_t cookie, end[2]; /* of the calls that it makes */
 };
 
 static struct page *page;
@@ -284,6 +285,19 @@ static void unlock(size_t number)
 	syscall(SYS_futex, &page->words[number], FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static struct flmem_rescue_mark mark_with(uint64_t cookie)
+{
+	return (struct flmem_rescue_mark){(uint64_t)(uintptr_t)&page->cookie, cookie,
+					  (uint64_t)(uintptr_t)page->end};
+}
+
+static void rescue_signals(const struct fixture *fixture, uint64_t own_mask, uint64_t cookie)
+{
+	const struct flmem_rescue_mark mark = mark_with(cookie);
+
+	flmem_rescue_signals(&fixture->process, page->thread, own_mask, &mark);
+}
+
 static void a_handler_runs_and_the_wait_goes_on(void **state)
 {
 	struct fixture fixture;
@@ -292,7 +306,7 @@ static void a_handler_runs_and_the_wait_goes_on(void **state)
 	start(&fixture, false);
 	needs_tracing(&fixture);
 	send_signal(&fixture, SIGUSR1);
-	flmem_rescue_signals(&fixture.process, page->thread, SIGNAL_BIT(SIGUSR2));
+	rescue_signals(&fixture, SIGNAL_BIT(SIGUSR2), 0);
 	await_true(page->handled == 1);
 	await_true(waits_in(&fixture, word(0)));
 	assert_int_equal(page->rounds, 0);
@@ -322,12 +336,46 @@ static void no_handler_runs_outside_of_a_lock(void **state)
 	needs_tracing(&fixture);
 	send_signal(&fixture, SIGUSR1);
 	before = voluntary_switches(&fixture);
-	flmem_rescue_signals(&fixture.process, page->thread, 0);
+	rescue_signals(&fixture, 0, 0);
 	/* Behind the stop it is blocked again; a signal that it may take comes before. */
 	await_true(polls(&fixture) && voluntary_switches(&fixture) > before + 1);
 	assert_int_equal(flmem_status_read_thread(&fixture.process, page->thread, &status), 0);
 	assert_true(status.sig_pending.value & SIGNAL_BIT(SIGUSR1));
 	assert_int_equal(page->handled, 0);
+	end(&fixture);
+}
+
+static uint64_t blocked_signals(const struct fixture *fixture)
+{
+	struct flmem_status status;
+
+	assert_int_equal(flmem_status_read_thread(&fixture->process, page->thread, &status), 0);
+	return status.sig_blocked.value;
+}
+
+/* While flmem was stopped: it waits for a lock of its program, or in calls of another flmem. */
+static void a_thread_that_has_restored_itself_keeps_its_mask(void **state)
+{
+	struct fixture fixture;
+	uint64_t blocked;
+
+	(void)state;
+	start(&fixture, false);
+	needs_tracing(&fixture);
+	blocked = blocked_signals(&fixture);
+	send_signal(&fixture, SIGUSR1);
+	rescue_signals(&fixture, 0, 1);
+	for (size_t i = 0; i < 2; i++) {
+		settle(&fixture);
+		page->end[i] = 1;
+		rescue_signals(&fixture, 0, 0);
+		page->end[i] = 0;
+	}
+	settle(&fixture);
+	rescue_signals(&fixture, blocked, 0);
+	settle(&fixture);
+	assert_int_equal(page->handled, 0);
+	assert_true(blocked_signals(&fixture) == blocked);
 	end(&fixture);
 }
 
@@ -343,6 +391,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	};
 	struct fixture fixture;
 	const struct flmem_call_return back = {.process = &fixture.process, .own = own};
+	const struct flmem_rescue_mark mark = mark_with(0), others = mark_with(1);
 	pid_t thread;
 
 	(void)state;
@@ -356,14 +405,17 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));
 	/* It has restored itself, and waits for its program. */
-	assert_false(flmem_rescue_abandon(thread, &both, &back, &own_errno));
+	assert_false(flmem_rescue_abandon(thread, &both, &back, &mark, &own_errno));
 	own->signal_mask = SIGNAL_BIT(SIGUSR2);
 	await_true(waits_in(&fixture, word(1)));
-	assert_false(flmem_rescue_abandon(thread, &none, &back, &own_errno));
-	assert_false(flmem_rescue_abandon(thread, &other, &back, &own_errno));
+	assert_false(flmem_rescue_abandon(thread, &none, &back, &mark, &own_errno));
+	assert_false(flmem_rescue_abandon(thread, &other, &back, &mark, &own_errno));
+	await_true(waits_in(&fixture, word(1)));
+	/* Another flmem has borrowed it since. */
+	assert_false(flmem_rescue_abandon(thread, &both, &back, &others, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
 	assert_int_equal(page->number, OF_CALL);
-	assert_true(flmem_rescue_abandon(thread, &both, &back, &own_errno));
+	assert_true(flmem_rescue_abandon(thread, &both, &back, &mark, &own_errno));
 	assert_int_equal(page->number, OF_PROGRAM);
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
@@ -381,11 +433,12 @@ static void a_thread_in_another_call_is_not_taken_back(void **state)
 	struct flmem_task_wait wait;
 	struct fixture fixture;
 	const struct flmem_call_return back = {.process = &fixture.process, .own = own};
+	const struct flmem_rescue_mark mark = mark_with(0);
 
 	(void)state;
 	start(&fixture, true);
 	needs_tracing(&fixture);
-	assert_false(flmem_rescue_abandon(page->thread, &guard, &back, &no_errno));
+	assert_false(flmem_rescue_abandon(page->thread, &guard, &back, &mark, &no_errno));
 	await_true(flmem_task_read_wait(&fixture.process, page->thread, &wait) == 1 &&
 		   wait.number != SYS_futex);
 	free(own);
@@ -402,6 +455,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_due_outside_of_a_lock),
 		cmocka_unit_test(a_handler_runs_and_the_wait_goes_on),
 		cmocka_unit_test(no_handler_runs_outside_of_a_lock),
+		cmocka_unit_test(a_thread_that_has_restored_itself_keeps_its_mask),
 		cmocka_unit_test(a_thread_is_taken_back_from_the_locks_of_the_guard_alone),
 		cmocka_unit_test(a_thread_in_another_call_is_not_taken_back),
 	};

@@ -27,6 +27,7 @@
 static struct page {
 	_Atomic uint32_t word, other;
 	_Atomic uint64_t taken;
+	uint64_t cookie, end[2];
 } * page;
 
 static bool release_before_stop;
@@ -92,6 +93,8 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	const struct flmem_guard guard = {.words = {(uintptr_t)&page->word}, .word_count = 1};
+	const struct flmem_rescue_mark mark = {.cookie_at = (uintptr_t)&page->cookie,
+					       .end_at = (uintptr_t)page->end};
 	struct flmem_thread_state *own = calloc(1, sizeof(*own));
 	pid_t child;
 
@@ -110,7 +113,7 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 	release_before_stop = true;
 	assert_false(flmem_rescue_abandon(
 		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
-		&(const struct flmem_errno_value){0}));
+		&mark, &(const struct flmem_errno_value){0}));
 	release_before_stop = false;
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	assert_int_equal(page->word, 0); /* it was released, or this tests nothing */
@@ -123,6 +126,8 @@ static void a_thread_that_waits_for_another_lock_by_now_is_left_alone(void **sta
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	const struct flmem_guard guard = {.words = {(uintptr_t)&page->word}, .word_count = 1};
+	const struct flmem_rescue_mark mark = {.cookie_at = (uintptr_t)&page->cookie,
+					       .end_at = (uintptr_t)page->end};
 	struct flmem_thread_state *own = calloc(1, sizeof(*own));
 	pid_t child;
 
@@ -141,7 +146,7 @@ static void a_thread_that_waits_for_another_lock_by_now_is_left_alone(void **sta
 	moves_on = &process;
 	assert_false(flmem_rescue_abandon(
 		child, &guard, &(const struct flmem_call_return){.process = &process, .own = own},
-		&(const struct flmem_errno_value){0}));
+		&mark, &(const struct flmem_errno_value){0}));
 	moves_on = NULL;
 	await_true(waits_for(&process, &page->other));
 	page->other = 0;

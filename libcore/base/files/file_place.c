@@ -155,6 +155,12 @@ int flmem_file_place_flush(int directory, const char *path, struct flmem_error *
 		  : 0;
 }
 
+static int refuse_other_kind(const struct flmem_file_place *place, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file; name another",
+			       place->path);
+}
+
 /*
  * Refuses other kinds of file: a rename would turn a device into a plain file. Limits the mode to
  * that of the existing file, which may have been made private.
@@ -169,12 +175,20 @@ static int check_replaced(const struct flmem_file_place *place, mode_t *mode,
 	    S_ISLNK(old.st_mode))
 		return 0;
 	if (!S_ISREG(old.st_mode))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is not a regular file; name another", place->path);
+		return refuse_other_kind(place, err);
 	/* A user who may read a program may also run it. */
 	read_write = old.st_mode & 0666;
 	*mode &= read_write | ((read_write & 0444) >> 2) | S_IRWXU;
 	return 0;
+}
+
+/* It may have become a device or a socket since its caller has checked it. */
+static bool is_of_other_kind(const struct flmem_file_place *place)
+{
+	struct stat old;
+
+	return fstatat(place->directory, place->name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode);
 }
 
 static int publish_new(const struct flmem_file_place *place, struct flmem_temporary *new)
@@ -196,6 +210,8 @@ int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_t
 {
 	int rc;
 
+	if (replace && is_of_other_kind(place))
+		return refuse_other_kind(place, err);
 	if (replace)
 		rc = renameat(new->directory, new->name, place->directory, place->name) < 0 ? -errno
 											    : 0;

@@ -62,14 +62,21 @@ static struct flmem_file_place place_of_work(const struct profile_work *work)
 		.directory = work->directory, .path = work->path, .name = work->name};
 }
 
+/* It may have become a device or a socket since it was checked. */
+static bool is_replaceable(int directory, const char *name)
+{
+	struct stat old;
+
+	return fstatat(directory, name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       (S_ISREG(old.st_mode) || S_ISLNK(old.st_mode));
+}
+
 /* A process may still refuse: until then the old file has the temporary name of the new one. */
 static bool exchange_old_profile(struct profile_work *work, struct flmem_temporary *new)
 {
 	const int directory = work->directory;
-	struct stat old;
 
-	if (!work->force || fstatat(directory, work->name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    S_ISDIR(old.st_mode) ||
+	if (!work->force || !is_replaceable(directory, work->name) ||
 	    flmem_file_rename(directory, new->name, directory, work->name, RENAME_EXCHANGE) < 0)
 		return false;
 	memcpy(work->replaced, new->name, sizeof(work->replaced));

@@ -56,10 +56,19 @@ void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 
 /*
+ * Reads the target again: code that ran in it, or the program itself, may have mapped memory,
+ * unmapped it or loaded modules.
+ */
+int flmem_trim_job_renew(struct flmem_trim_job *job, struct flmem_error *err);
+
+/*
  * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process, on
  * whichever thread it runs.
  */
 int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err);
+
+/* The same, of the target as it is now. */
+int flmem_trim_check_again(struct flmem_trim_job *job, struct flmem_error *err);
 
 /*
  * Each part appends its steps. Returns 0 also when the part was skipped; on failure its step (if

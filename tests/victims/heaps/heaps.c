@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef PORTABLE
@@ -492,6 +493,17 @@ static void protected(void)
 		abort();
 }
 
+/* The same, a while after it has begun to compute. */
+static void protected_later(void)
+{
+	const clock_t begun = clock();
+
+	printf("ready %d\n", (int)getpid());
+	while (clock() - begun < CLOCKS_PER_SEC)
+		continue;
+	protected();
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -521,6 +533,7 @@ static const struct {
 	{"top-absurd", top_absurd},
 	{"ring-apart", ring_apart},
 	{"protected", protected},
+	{"protected-later", protected_later},
 };
 
 int main(int argc, char **argv)
