@@ -32,7 +32,8 @@
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
-#define DENIALS_MAX	3U /* without a reason that can be seen */
+#define FRESH_US	20000U /* how long a check of the process holds */
+#define DENIALS_MAX	3U     /* without a reason that can be seen */
 #define DENIED_US	1000U
 
 /* The result of trying one thread. */
@@ -315,6 +316,21 @@ static bool is_left_running(const struct flmem_borrow_state *borrow,
 	return borrow->dry_run && candidate->wait.stop_restarts;
 }
 
+/* The program may have done anything while a thread was searched for, or flmem was stopped. */
+static int check_process_again(struct flmem_borrow_state *borrow)
+{
+	const struct flmem_borrow_options *options = borrow->options;
+	int rc;
+
+	if (!options->recheck || flmem_clock_us() - borrow->checked_us < FRESH_US)
+		return 0;
+	rc = flmem_preflight_fixed(borrow->view, borrow->err);
+	if (!rc)
+		rc = options->recheck(options->rechecker, borrow->err);
+	borrow->checked_us = flmem_clock_us();
+	return rc;
+}
+
 static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
 {
 	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
@@ -330,6 +346,8 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
+	if (check_process_again(borrow))
+		return ATTEMPT_FATAL;
 	if (borrow->options->observe && !borrow->dry_run)
 		borrow->options->observe(borrow->options->observer, false);
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
@@ -451,12 +469,6 @@ struct borrow_run {
 	int rc;
 };
 
-static uint64_t search_limit_us(const struct flmem_borrow_options *options)
-{
-	return options->search_us && options->search_us < options->timeout_us ? options->search_us
-									      : options->timeout_us;
-}
-
 /*
  * True if another pass is to come, after `pause_us`. One that only waits until threads have slept
  * long enough belongs to the one before.
@@ -473,7 +485,7 @@ static bool passes_again(struct borrow_run *run)
 		return false;
 	run->pause_us = run->follows ? due_us : run->backoff_us;
 	if ((borrow->options->single_pass && !run->follows) ||
-	    flmem_clock_us() - run->start_us + run->pause_us > search_limit_us(borrow->options)) {
+	    flmem_clock_us() - run->start_us + run->pause_us > borrow->options->timeout_us) {
 		run->pause_us = 0;
 		run->rc = run->rc < 0 ? run->rc : FLMEM_EUNSAFE;
 		return false;
@@ -519,6 +531,7 @@ static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err
 {
 	int rc;
 
+	borrow->checked_us = borrow->options->checked_us;
 	borrow->spared = borrow->options->spared ? borrow->options->spared : &borrow->own_spared;
 	if (borrow->view->process->mem_fd < 0)
 		return flmem_preflight_explain(borrow->view->process, -EACCES, err);

@@ -42,9 +42,14 @@ struct flmem_spared_threads {
 /* Called while no thread is stopped: before each attempt to start the calls, and while they run. */
 typedef void flmem_borrow_observe(void *context, bool running);
 
+/*
+ * Checks once more, before a thread is stopped, what its caller has checked of the process: it may
+ * have changed while a thread was searched for. The code of the error ends the search.
+ */
+typedef int flmem_borrow_recheck(void *context, struct flmem_error *err);
+
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
-	uint64_t search_us;  /* a shorter limit for finding a thread; 0: none */
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
 	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
 	bool repeatable;     /* make the calls again if their results are lost */
@@ -59,6 +64,9 @@ struct flmem_borrow_options {
 	struct flmem_spared_threads *spared;	   /* NULL: not known to other borrowings */
 	flmem_borrow_observe *observe;		   /* may be NULL; has to be brief */
 	void *observer;				   /* its context */
+	flmem_borrow_recheck *recheck;		   /* may be NULL */
+	void *rechecker;			   /* its context */
+	uint64_t checked_us;			   /* when the caller has checked that */
 };
 
 struct flmem_borrow_result {

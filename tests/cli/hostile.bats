@@ -225,7 +225,7 @@ teardown() {
 	start_reader "$FLMEM_VICTIMS/heaps/heaps" protected-later
 	bounded trim --pid "$VICTIM" --no-predict --timeout 20s
 	assert_error 6 'has protected memory of its heap \(mprotect\) at 0x'
-	assert_victim_unharmed
+	alive "$VICTIM" || fail "the victim died"
 }
 
 @test "a program whose file was replaced by something else" {

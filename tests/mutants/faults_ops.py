@@ -18,7 +18,7 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
-    Fault("checks-of-long-ago", PART, "\t\trc = check_again(part);\n", "\t\trc = 0;\n",
+    Fault("checks-of-long-ago", PART, "part->borrow.recheck = flmem_trim_check_again;", ";",
           "checking again what the program may have changed while a thread was waited for",
           ("cli.hostile/protects while flmem waits",), slow=True),
     Fault("setting-unread", "libcore/ops/detect/detect_settings.c", "\t\t\treturn row->unread;", "\t\t\tcontinue;",
@@ -177,7 +177,7 @@ FAULTS = (
     Fault("kernels-threads", TASK, "flags & KERNELS_FLAGS", "flags & 0",
           "knowing threads of the kernel from those of the program",
           ("cli.trim_bare",)),
-    Fault("dry-run-touches", PART, "return part->job->options->dry_run\n", "return 0\n",
+    Fault("dry-run-touches", PART, "rc = job->options->dry_run\n", "rc = 0\n",
           "a dry run that touches nothing",
           ("unit.test_trim", "cli.trim")),
     Fault("hooks-before-trim", PART, "rc = check_allocator_hooks(part);", "rc = 0;",

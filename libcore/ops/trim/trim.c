@@ -224,7 +224,8 @@ static bool is_final_code(int code)
 	return code == FLMEM_ENOPROC || code == FLMEM_EPERM;
 }
 
-int flmem_trim_job_renew(struct flmem_trim_job *job, struct flmem_error *err)
+/* The code that ran in the process may have mapped memory, unmapped it or loaded modules. */
+static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	int rc = flmem_target_inspection_renew(job->target, err);
 
@@ -280,7 +281,7 @@ static int run_trim_part(struct flmem_trim_job *job, const struct trim_part *par
 
 	job->rss =
 		(struct flmem_trim_rss){.before = read_rss(job), .lowest = FLMEM_UNKNOWN(unread)};
-	rc = sum->done ? flmem_trim_job_renew(job, &own) : 0;
+	rc = sum->done ? renew_inspection(job, &own) : 0;
 	/*
 	 * The process is already reported as not trimmed: do not touch it even if it answers now.
 	 */

@@ -12,11 +12,9 @@
 #include "ops/target/target_hooks.h"
 #include "ops/trim/predict.h"
 #include "proc/huge_pages.h"
+#include "proc/maps.h"
 #include "remote/borrow.h"
 #include "runtimes/cpython_waiters.h"
-
-/* How long a thread is searched for before all is checked again that was checked before. */
-#define FRESH_US 500000U
 
 /* The allocator part of one trim. */
 struct allocator_part {
@@ -208,16 +206,26 @@ static void fill_trim_note(const struct allocator_part *part, const struct flmem
 				    "its timeout: what only a stopped thread shows is unknown");
 }
 
-int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
+int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err)
 {
+	job->checked_us = flmem_clock_us();
 	return flmem_target_guard_check(&job->target->view, &job->target->allocators, err);
 }
 
-int flmem_trim_check_again(struct flmem_trim_job *job, struct flmem_error *err)
+/* With the mappings as they are now; it makes no calls. */
+int flmem_trim_check_again(void *context, struct flmem_error *err)
 {
-	int rc = flmem_trim_job_renew(job, err);
+	const struct flmem_trim_job *job = context;
+	const struct flmem_target_inspection *target = job->target;
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_view now = {&target->process, &maps, &target->modules};
+	uint64_t unused;
+	int rc = flmem_maps_read(&target->process, &maps, err);
 
-	return rc ? rc : flmem_trim_check(job, err);
+	if (!rc)
+		rc = flmem_target_guard_check(&now, &target->allocators, err);
+	return rc ? rc
+		  : flmem_target_hooks_check_all(&now, &target->allocators, NULL, &unused, err);
 }
 
 /*
@@ -255,72 +263,6 @@ static bool calls_only_glibc(const struct allocator_part *part)
 	return true;
 }
 
-static void fill_borrow(struct allocator_part *part)
-{
-	const struct flmem_target_inspection *target = part->target;
-
-	part->borrow.guard = part->job->guard;
-	part->syscalls = (struct flmem_syscall_list){0};
-	flmem_target_guard_syscalls(&target->view, &target->allocators, &part->syscalls);
-	part->borrow.filter = NULL;
-	part->borrow.search_us = 0;
-}
-
-/* For the calls themselves: others make them without a filter. */
-static void fill_last_borrow(struct allocator_part *part, uint64_t search_us)
-{
-	part->borrow.cancels = calls_only_glibc(part);
-	part->borrow.search_us = search_us;
-	if (flmem_cpython_waiters_find(&part->target->view, &part->waiters))
-		part->borrow.filter = &part->waiters.filter;
-}
-
-static int check_again(struct allocator_part *part)
-{
-	int rc = flmem_trim_check_again(part->job, part->err);
-
-	if (rc)
-		return rc;
-	part->borrow.cancels = false;
-	part->chain = (struct flmem_chain){0};
-	fill_borrow(part);
-	rc = plan_trim_chain(part);
-	part->job->unfinished |= rc == FLMEM_EFAILED;
-	return rc;
-}
-
-static int try_calls(struct allocator_part *part, struct flmem_borrow_result *run)
-{
-	const struct flmem_view *view = &part->target->view;
-
-	return part->job->options->dry_run
-		       ? flmem_borrow_dry_run(view, &part->borrow, run, part->err)
-		       : flmem_borrow_run(view, &part->chain, &part->borrow, run, part->err);
-}
-
-/*
- * While flmem waits for a thread, the program may protect its heap, or set a hook of its allocator.
- */
-static int make_calls(struct allocator_part *part, struct flmem_borrow_result *run)
-{
-	const uint64_t limit_us = part->job->timeout_us, start_us = flmem_clock_us();
-
-	for (;;) {
-		const uint64_t begun_us = flmem_clock_us(), spent_us = begun_us - start_us;
-		const uint64_t left_us = spent_us < limit_us ? limit_us - spent_us : 1;
-		int rc;
-
-		fill_last_borrow(part, left_us < FRESH_US ? left_us : FRESH_US);
-		rc = try_calls(part, run);
-		if (rc != FLMEM_EUNSAFE || run->started || left_us <= FRESH_US ||
-		    flmem_clock_us() - begun_us < FRESH_US / 2) /* refused at once */
-			return rc;
-		rc = check_again(part);
-		if (rc)
-			return rc;
-	}
-}
-
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct allocator_part *part = calloc(1, sizeof(*part));
@@ -333,13 +275,18 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->target = job->target;
 	part->err = err;
 	part->borrow.timeout_us = job->timeout_us;
+	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
 	part->borrow.spared = &part->spared;
 	part->borrow.observe = flmem_trim_job_observe;
 	part->borrow.observer = job;
+	part->borrow.recheck = flmem_trim_check_again;
+	part->borrow.rechecker = job;
+	part->borrow.checked_us = job->checked_us;
 	part->borrow.syscalls = &part->syscalls;
 	part->borrow.assume_seccomp = job->options->assume_seccomp;
-	fill_borrow(part);
+	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,
+				    &part->syscalls);
 	rc = plan_trim_chain(part);
 	if (!rc && job->options->predict)
 		rc = predict_release(part);
@@ -348,7 +295,13 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		return rc;
 	part->madv_free_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
-	rc = make_calls(part, &run);
+	part->borrow.cancels = calls_only_glibc(part);
+	if (flmem_cpython_waiters_find(&part->target->view, &part->waiters))
+		part->borrow.filter = &part->waiters.filter;
+	rc = job->options->dry_run
+		     ? flmem_borrow_dry_run(&part->target->view, &part->borrow, &run, err)
+		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
+					err);
 	job->unfinished |= rc == FLMEM_EFAILED && run.started && !run.self_restored;
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
 	if (run.complete) {

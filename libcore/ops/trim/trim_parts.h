@@ -23,8 +23,9 @@ struct flmem_trim_job {
 	struct flmem_target_inspection *target;
 	struct flmem_guard guard; /* of the target's allocators */
 	uint64_t timeout_us;
-	uint64_t inside_us; /* time inside calls so far; part of result->stopped_us */
-	bool unfinished;    /* a borrowed thread still makes its calls: no other part follows */
+	uint64_t checked_us; /* when flmem_trim_check() was called */
+	uint64_t inside_us;  /* time inside calls so far; part of result->stopped_us */
+	bool unfinished;     /* a borrowed thread still makes its calls: no other part follows */
 	struct flmem_trim_rss rss; /* of the current part */
 };
 
@@ -56,19 +57,13 @@ void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 
 /*
- * Reads the target again: code that ran in it, or the program itself, may have mapped memory,
- * unmapped it or loaded modules.
- */
-int flmem_trim_job_renew(struct flmem_trim_job *job, struct flmem_error *err);
-
-/*
  * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process, on
  * whichever thread it runs.
  */
-int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err);
+int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err);
 
-/* The same, of the target as it is now. */
-int flmem_trim_check_again(struct flmem_trim_job *job, struct flmem_error *err);
+/* A flmem_borrow_recheck: of the target as it is now; `context` is the job. */
+int flmem_trim_check_again(void *context, struct flmem_error *err);
 
 /*
  * Each part appends its steps. Returns 0 also when the part was skipped; on failure its step (if
