@@ -32,8 +32,7 @@
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
-#define FRESH_US	20000U /* how long a check of the process holds */
-#define DENIALS_MAX	3U     /* without a reason that can be seen */
+#define DENIALS_MAX	3U /* without a reason that can be seen */
 #define DENIED_US	1000U
 
 /* The result of trying one thread. */
@@ -316,21 +315,6 @@ static bool is_left_running(const struct flmem_borrow_state *borrow,
 	return borrow->dry_run && candidate->wait.stop_restarts;
 }
 
-/* The program may have done anything while a thread was searched for, or flmem was stopped. */
-static int check_process_again(struct flmem_borrow_state *borrow)
-{
-	const struct flmem_borrow_options *options = borrow->options;
-	int rc;
-
-	if (!options->recheck || flmem_clock_us() - borrow->checked_us < FRESH_US)
-		return 0;
-	rc = flmem_preflight_fixed(borrow->view, borrow->err);
-	if (!rc)
-		rc = options->recheck(options->rechecker, borrow->err);
-	borrow->checked_us = flmem_clock_us();
-	return rc;
-}
-
 static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
 {
 	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
@@ -346,7 +330,7 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
-	if (check_process_again(borrow))
+	if (flmem_borrow_check_again(borrow))
 		return ATTEMPT_FATAL;
 	if (borrow->options->observe && !borrow->dry_run)
 		borrow->options->observe(borrow->options->observer, false);

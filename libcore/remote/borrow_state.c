@@ -18,6 +18,9 @@
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2
 
+/* How long a check of the process holds. */
+#define FRESH_US 20000U
+
 static struct flmem_call *add_syscall(struct flmem_borrow_state *borrow, long number)
 {
 	struct flmem_call *call =
@@ -109,6 +112,20 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow)
 				       "is no longer mapped; try again",
 				       (int)borrow->view->process->pid);
 	return rc ? flmem_preflight_explain(borrow->view->process, rc, borrow->err) : 0;
+}
+
+int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
+{
+	const struct flmem_borrow_options *options = borrow->options;
+	int rc;
+
+	if (!options->recheck || flmem_clock_us() - borrow->checked_us < FRESH_US)
+		return 0;
+	rc = flmem_preflight_fixed(borrow->view, borrow->err);
+	if (!rc)
+		rc = options->recheck(options->rechecker, borrow->err);
+	borrow->checked_us = flmem_clock_us();
+	return rc;
 }
 
 static struct timespec clock_reading(const struct flmem_borrow_state *borrow, size_t index)

@@ -64,6 +64,12 @@ void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow);
 /* Reads the first bytes of every function to call; FLMEM_EUNSAFE if one is no longer mapped. */
 int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
 
+/*
+ * Has the caller check the process once more, if that was long ago: the program may have done
+ * anything while a thread was searched for, or flmem was stopped.
+ */
+int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
+
 /* Reads the results so far; parts of them, unless the thread is stopped. */
 enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);
 
