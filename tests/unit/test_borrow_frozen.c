@@ -184,6 +184,29 @@ static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void 
 	assert_int_equal(page->faults, 0);
 }
 
+/* Longer than a command may hold a thread. */
+__attribute__((noinline)) static void call_past_the_limit(void)
+{
+	atomic_store(&page->called, true);
+	usleep(4000000);
+	atomic_store(&page->over, true);
+}
+
+static void be_patient_command(void)
+{
+	flmem_interrupts_limit_hold(true);
+	borrow_for(NULL, call_past_the_limit);
+}
+
+static void a_command_that_waits_for_long_calls_is_not_killed(void **state)
+{
+	(void)state;
+	start_borrower(be_patient_command);
+	await_true(page->ended || state_of(borrower) == 'Z');
+	assert_true(page->ended && page->over);
+	assert_int_equal(page->code, 0);
+}
+
 static void be_command_without_timers(void)
 {
 	const struct rlimit none = {0, 0};
@@ -268,6 +291,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed, start_child,
 			end_child),
+		cmocka_unit_test_setup_teardown(a_command_that_waits_for_long_calls_is_not_killed,
+						start_child, end_child),
 		cmocka_unit_test_setup_teardown(the_target_does_not_wait_for_a_stopped_one,
 						start_child, end_child),
 	};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "proc/process.h"
 #include "runtimes/cpython_padding.h"
 
@@ -120,6 +121,31 @@ static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 	assert_int_equal(again, place);
 }
 
+/* Another process, or code, may use what is there. */
+static void shared_memory_and_code_have_no_place(void **state)
+{
+	static const unsigned char zeros[LENGTH];
+	static const unsigned flags[] = {FLMEM_MAP_SHARED, FLMEM_MAP_EXEC};
+	const uint64_t place = take_all();
+	struct flmem_map *map = NULL;
+	uint64_t again;
+
+	(void)state;
+	assert_true(place != 0);
+	fill(place, zeros, sizeof(zeros));
+	for (size_t i = 0; i < target.maps.count; i++)
+		if (target.maps.rows[i].start <= place && target.maps.rows[i].end > place)
+			map = &target.maps.rows[i];
+	assert_non_null(map);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flags); i++) {
+		map->flags |= flags[i];
+		assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL),
+				 FLMEM_EUNSAFE);
+		map->flags &= ~flags[i];
+	}
+	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
+}
+
 static void copy_file(const char *from, const char *to)
 {
 	char bytes[4096];
@@ -192,6 +218,8 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_place_that_is_zero_or_used_up_is_free_again,
 						start_child, end_child),
+		cmocka_unit_test_setup_teardown(shared_memory_and_code_have_no_place, start_child,
+						end_child),
 		cmocka_unit_test(a_dynamic_linker_has_no_place),
 		cmocka_unit_test(a_program_with_musl_has_no_place),
 	};
