@@ -33,6 +33,15 @@ pid_t waitpid(pid_t pid, int *status, int options)
 	return steals_reports && got == pid && WIFSTOPPED(*status) ? 0 : got;
 }
 
+static unsigned asked, lost_at; /* 0: the attempt is not lost */
+
+bool __wrap_flmem_attempt_is_lost(void);
+
+bool __wrap_flmem_attempt_is_lost(void)
+{
+	return ++asked >= lost_at && lost_at;
+}
+
 static void handle(int number)
 {
 	(void)number;
@@ -326,6 +335,28 @@ static void the_end_of_a_child_is_left_to_its_parent(void **state)
 	expect_killed();
 }
 
+/* Its caller has reported that the process was not touched. */
+static void a_lost_attempt_seizes_nothing(void **state)
+{
+	struct flmem_tracee tracee = {0};
+	struct flmem_status status;
+
+	(void)state;
+	seize(&tracee);
+	flmem_tracee_release(&tracee);
+	await_true(state_now() == 'S');
+	for (unsigned at = 1; at <= 2; at++) {
+		asked = 0;
+		lost_at = at;
+		assert_int_equal(flmem_tracee_seize(&tracee, child, child), -ESRCH);
+		lost_at = 0;
+		assert_int_equal(asked, at);
+		read_status(&status);
+		assert_int_equal(status.tracer.value, 0);
+	}
+	assert_int_equal(page->interrupted, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +373,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stop_of_the_whole_process_is_not_ours,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_stop_whose_report_was_taken_is_seen, start_child,
+						end_child),
+		cmocka_unit_test_setup_teardown(a_lost_attempt_seizes_nothing, start_child,
 						end_child),
 		cmocka_unit_test_setup_teardown(another_program_is_told, start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_told, start_child,
