@@ -423,10 +423,10 @@ static bool is_about_jobs(const char *id)
 		"NVF-PARTS-ELSEWHERE",	   "NVF-OFFLOAD-SITE",
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
 	};
-	static const char *const prefixes[] = {"NVF-ARENA-",	  "NVF-ENV-",	  "NVF-LAUNCH",
-					       "NVF-RESENDS-INV", "NVF-ENVIRON-", "NVF-HEAP-",
-					       "NVF-CONFIG-",	  "NVF-CLEANUP-", "LIVE-",
-					       "HOST-",		  "TREND-",	  "OOM-"};
+	static const char *const prefixes[] = {
+		"NVF-ARENA-", "NVF-ENV-",    "NVF-LAUNCH",   "NVF-RESENDS-INV", "NVF-ENVIRON-",
+		"NVF-HEAP-",  "NVF-CONFIG-", "NVF-CLEANUP-", "LIVE-",		"HOST-",
+		"TREND-",     "OOM-",	     "NVF-COMM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
+#include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "frameworks/nvflare/nvflare_troubles.h"
 #include "proc/command.h"
@@ -229,11 +230,13 @@ static const struct flmem_launch_program programs[] = {
 
 static const char *const variables[] = {
 	FLMEM_NVFLARE_GC_ROUNDS,    FLMEM_NVFLARE_CUDA_EMPTY_CACHE, FLMEM_NVFLARE_JEMALLOC_PRELOAD,
-	FLMEM_NVFLARE_TENSOR_CHUNK, FLMEM_NVFLARE_NUMPY_CHUNK,	    NULL};
+	FLMEM_NVFLARE_TENSOR_CHUNK, FLMEM_NVFLARE_NUMPY_CHUNK,	    FLMEM_NVFLARE_COMM_CHUNK,
+	FLMEM_NVFLARE_COMM_WINDOW,  FLMEM_NVFLARE_COMM_ACK,	    FLMEM_NVFLARE_COMM_MESSAGE,
+	FLMEM_NVFLARE_COMM_BLOB,    FLMEM_NVFLARE_COMM_RETRY,	    NULL};
 
 /* Parts of their names, which other names for the same have, too. */
-static const char *const variable_parts[] = {"GC_ROUND", "EMPTY_CACHE", "JEMALLOC",
-					     "DOWNLOAD_CHUNK", NULL};
+static const char *const variable_parts[] = {
+	"GC_ROUND", "EMPTY_CACHE", "JEMALLOC", "DOWNLOAD_CHUNK", "STREAMING_", "MAX_M", NULL};
 
 /* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
 static const char *const variable_words[] = {
@@ -249,16 +252,27 @@ static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "Simu
 					      NULL};
 
 static const struct flmem_rule_table *const rules[] = {
-	&flmem_nvflare_server_rules,	&flmem_nvflare_client_rules,
-	&flmem_nvflare_offload_rules,	&flmem_nvflare_interval_rules,
-	&flmem_nvflare_python_rules,	&flmem_nvflare_call_rules,
-	&flmem_nvflare_import_rules,	&flmem_nvflare_script_rules,
-	&flmem_nvflare_elsewhere_rules, &flmem_nvflare_environ_rules,
-	&flmem_nvflare_launch_rules,	&flmem_nvflare_launch_doubts,
-	&flmem_nvflare_value_rules,	&flmem_nvflare_variable_rules,
-	&flmem_nvflare_key_rules,	&flmem_nvflare_ignored_rules,
-	&flmem_nvflare_launcher_rules,	&flmem_nvflare_collector_rules,
-	&flmem_nvflare_cleanup_rules,	NULL,
+	&flmem_nvflare_server_rules,
+	&flmem_nvflare_client_rules,
+	&flmem_nvflare_offload_rules,
+	&flmem_nvflare_interval_rules,
+	&flmem_nvflare_python_rules,
+	&flmem_nvflare_call_rules,
+	&flmem_nvflare_import_rules,
+	&flmem_nvflare_script_rules,
+	&flmem_nvflare_elsewhere_rules,
+	&flmem_nvflare_environ_rules,
+	&flmem_nvflare_launch_rules,
+	&flmem_nvflare_launch_doubts,
+	&flmem_nvflare_value_rules,
+	&flmem_nvflare_variable_rules,
+	&flmem_nvflare_key_rules,
+	&flmem_nvflare_ignored_rules,
+	&flmem_nvflare_launcher_rules,
+	&flmem_nvflare_collector_rules,
+	&flmem_nvflare_cleanup_rules,
+	&flmem_nvflare_comm_rules,
+	NULL,
 };
 
 static const struct flmem_module_kinds module_kinds = {

@@ -72,12 +72,13 @@ static const struct flmem_rule_row rows[] = {
 				      ".conf, .yml, .yaml, and these with .default behind; "
 				      "nothing else in it is checked unless it is named; for "
 				      "information also resources.json.default beside "
-				      "resources.json",
+				      "resources.json; also comm_config",
 			 .message = "NVFlare ignores this file, as another suffix takes "
 				    "precedence; keep one of both",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {&ignored_file, &flmem_nvflare_server_file, &flmem_nvflare_client_file,
-			   &flmem_nvflare_meta_file, &flmem_nvflare_resources_file},
+			   &flmem_nvflare_meta_file, &flmem_nvflare_resources_file,
+			   &flmem_nvflare_comm_file},
 		.check = config_ignored,
 	},
 };

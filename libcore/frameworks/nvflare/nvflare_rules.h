@@ -30,6 +30,7 @@ extern const struct flmem_input_kind flmem_nvflare_target_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
+extern const struct flmem_input_kind flmem_nvflare_comm_file;
 
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
@@ -46,6 +47,7 @@ extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_doubts;
 extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
 extern const struct flmem_rule_table flmem_nvflare_value_rules;
+extern const struct flmem_rule_table flmem_nvflare_comm_rules;
 extern const struct flmem_rule_table flmem_nvflare_variable_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_ignored_rules;

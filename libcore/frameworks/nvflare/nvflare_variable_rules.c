@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
+#include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_launch_rules.h"
 
 #define NEAR	     2 /* letters that a misspelt name may differ in */
@@ -37,6 +38,12 @@ static const char *meant_by_words(const char *name)
 		{"EMPTY_CACHE", FLMEM_NVFLARE_CUDA_EMPTY_CACHE},
 		{"CUDA_CACHE", FLMEM_NVFLARE_CUDA_EMPTY_CACHE},
 		{"DOWNLOAD_CHUNK", FLMEM_NVFLARE_TENSOR_CHUNK},
+		{"STREAMING_CHUNK", FLMEM_NVFLARE_COMM_CHUNK},
+		{"STREAMING_WINDOW", FLMEM_NVFLARE_COMM_WINDOW},
+		{"MAX_BLOB", FLMEM_NVFLARE_COMM_BLOB},
+		{"MAX_PENDING", FLMEM_NVFLARE_COMM_RETRY},
+		{"MAX_MESSAGE", FLMEM_NVFLARE_COMM_MESSAGE},
+		{"MAX_MSG", FLMEM_NVFLARE_COMM_MESSAGE},
 	};
 
 	if (!flmem_text_starts(name, "NVFLARE_"))

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes of comm_config.json and of the variables that stand for them. */
+#include "launch_rows.h"
+
+#include "base/cleanup.h"
+
+#define START "nvflare simulator job\n"
+#define CONF  "startup/comm_config.json"
+#define LOCAL "local/comm_config.json"
+
+static const struct {
+	const char *file, *rule, *text;
+	size_t hits;
+	const char *version, *says, *proposed;
+} rows[] = {
+	{LOCAL, "NVF-COMM-INVALID", "{\"streaming_chunk_size\": \"1M\"}", 1, .proposed = "1048576"},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_window_size\": {}}", 1, .proposed = "16777216"},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_max_blob_size\": \"4GB\"}", 1,
+	 .proposed = "4294967296"},
+	{CONF, "NVF-COMM-INVALID", "{\"max_message_size\": []}", 1, .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_ack_interval\": \"\"}", 1, .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_retry_max_pending_bytes\": \"x\"}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_chunk_size\": \" 1_000 \"}", 0, .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_chunk_size\": null}", 0, .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_chunk_size\": 1.5e6}", 0, .version = NULL},
+	{CONF, "NVF-COMM-INVALID", "{\"streaming_chunk_size\": true}", 0, .version = NULL},
+	{"comm_config.yml", "NVF-COMM-INVALID", "streaming_chunk_size: 1M\n", 1, .version = NULL},
+	{"comm_config.conf", "NVF-COMM-INVALID", "streaming_chunk_size = \"1M\"\n", 1,
+	 .version = NULL},
+	{"comm_config.json.default", "NVF-COMM-INVALID", "{\"streaming_chunk_size\": \"1M\"}", 1,
+	 .version = NULL},
+	{"other_config.json", "NVF-COMM-INVALID", "{\"streaming_chunk_size\": \"1M\"}", 0,
+	 .version = NULL},
+	{"run.sh", "NVF-COMM-INVALID", "export NVFLARE_STREAMING_CHUNK_SIZE=1M\n" START, 1,
+	 .version = NULL},
+	{"run.sh", "NVF-COMM-INVALID", "export NVFLARE_MAX_MESSAGE_SIZE=\n" START, 1,
+	 .version = NULL},
+	{"run.sh", "NVF-COMM-INVALID", "export NVFLARE_STREAMING_CHUNK_SIZE=$N\n" START, 0,
+	 .version = NULL},
+	{"run.sh", "NVF-LAUNCH-CANNOT-TELL", "export NVFLARE_STREAMING_WINDOW_SIZE=$N\n" START, 1,
+	 .version = NULL},
+	{".env", "NVF-COMM-INVALID", "NVFLARE_STREAMING_MAX_BLOB_SIZE=4G\n", 1, .version = NULL},
+
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 0}", 1, .proposed = "1048576"},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": false}", 1, .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 1}", 0, .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_window_size\": -1}", 1, .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_window_size\": 0}", 0, .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"max_message_size\": 0}", 1, .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_max_blob_size\": 0}", 0, .version = NULL},
+	{"run.sh", "NVF-COMM-ZERO", "NVFLARE_STREAMING_CHUNK_SIZE=0 " START, 1, .version = NULL},
+
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 0}", 1, .says = "sends 1048576"},
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 3145728}", 1, .version = NULL},
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 4194304}", 0, .version = NULL},
+	{CONF, "NVF-COMM-STALLS",
+	 "{\"streaming_window_size\": 65536, \"streaming_ack_interval\": 65536}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-STALLS",
+	 "{\"streaming_window_size\": 65536, \"streaming_chunk_size\": 8388608}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_ack_interval\": 33554432}", 1, .version = NULL},
+	{CONF, "NVF-COMM-STALLS",
+	 "{\"streaming_window_size\": 65536, \"streaming_ack_interval\": \"x\"}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 65536}", 1, .version = "2.8.1"},
+	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 65536}", 0, .version = "2.9.0"},
+	{"run.sh", "NVF-COMM-STALLS", "export NVFLARE_STREAMING_WINDOW_SIZE=65536\n" START, 1,
+	 .version = NULL},
+	{"run.sh", "NVF-COMM-STALLS",
+	 "export NVFLARE_STREAMING_WINDOW_SIZE=65536\n"
+	 "export NVFLARE_STREAMING_ACK_INTERVAL=$N\n" START,
+	 0, .version = NULL},
+	{"run.sh", "NVF-COMM-STALLS",
+	 "export NVFLARE_STREAMING_WINDOW_SIZE=65536\n"
+	 "export NVFLARE_STREAMING_ACK_INTERVAL=65536\n" START,
+	 0, .version = NULL},
+
+	{CONF, "NVF-COMM-CHUNK-LARGE",
+	 "{\"streaming_chunk_size\": 2000001, \"max_message_size\": 2000000}", 1,
+	 .says = "the limit is 2000000"},
+	{CONF, "NVF-COMM-CHUNK-LARGE",
+	 "{\"streaming_chunk_size\": 2000000, \"max_message_size\": 2000000}", 0, .version = NULL},
+	{CONF, "NVF-COMM-CHUNK-LARGE", "{\"max_message_size\": 1000000}", 1, .version = NULL},
+	{CONF, "NVF-COMM-CHUNK-LARGE", "{\"streaming_chunk_size\": 2147483648}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-CHUNK-LARGE", "{\"streaming_chunk_size\": 2144337904}", 0,
+	 .version = NULL},
+
+	{CONF, "NVF-COMM-ABOVE-BLOB", "{\"streaming_window_size\": 4294967297}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-ABOVE-BLOB", "{\"streaming_window_size\": 4294967296}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-ABOVE-BLOB",
+	 "{\"streaming_chunk_size\": 8388608, \"streaming_max_blob_size\": 4194304}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-ABOVE-BLOB",
+	 "{\"streaming_chunk_size\": 8388608, \"streaming_max_blob_size\": 0}", 0, .version = NULL},
+	{CONF, "NVF-COMM-ABOVE-BLOB", "{\"streaming_window_size\": 4294967297}", 0,
+	 .version = "2.8.1"},
+
+	{CONF, "NVF-COMM-BLOB-SMALL", "{\"streaming_max_blob_size\": 2097151}", 1, .version = NULL},
+	{CONF, "NVF-COMM-BLOB-SMALL", "{\"streaming_max_blob_size\": 2097152}", 0, .version = NULL},
+	{CONF, "NVF-COMM-BLOB-SMALL", "{\"streaming_max_blob_size\": 0}", 0, .version = NULL},
+	{CONF, "NVF-COMM-BLOB-NO-LIMIT", "{\"streaming_max_blob_size\": 0}", 1, .version = NULL},
+	{CONF, "NVF-COMM-BLOB-NO-LIMIT", "{\"streaming_max_blob_size\": 1}", 0, .version = NULL},
+	{"run.sh", "NVF-COMM-BLOB-NO-LIMIT", "NVFLARE_STREAMING_MAX_BLOB_SIZE=-1 " START, 1,
+	 .version = NULL},
+
+	{CONF, "NVF-COMM-RETRY-SMALL", "{\"streaming_retry_max_pending_bytes\": 67108864}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-RETRY-SMALL", "{\"streaming_retry_max_pending_bytes\": 68157440}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-RETRY-SMALL", "{\"streaming_retry_max_pending_bytes\": 0}", 0,
+	 .version = NULL},
+	{CONF, "NVF-COMM-RETRY-SMALL",
+	 "{\"streaming_retry_max_pending_bytes\": 9000000, \"streaming_window_size\": 4194304}", 0,
+	 .version = NULL},
+
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"streaming_chunksize\": 1}", 1,
+	 .says = "did you mean streaming_chunk_size"},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"max_msg_size\": 1}", 1,
+	 .says = "did you mean max_message_size"},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"streamingWindowBytes\": 1}", 1,
+	 .says = "did you mean streaming_window_size"},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"NVFLARE_STREAMING_MAX_BLOB_SIZE\": 1}", 1,
+	 .says = "did you mean streaming_max_blob_size"},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"streaming_max_out_seq_chunks\": 1}", 0, .version = NULL},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"streaming_retry_wait\": 1}", 0, .version = NULL},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"backbone\": {\"streaming_chunk_size\": 1}}", 1,
+	 .says = "move it there"},
+	{CONF, "NVF-COMM-KEY-IGNORED", "{\"backbone\": {\"scheme\": \"tcp\"}}", 0, .version = NULL},
+	{"app/config/config_fed_server.json", "NVF-COMM-KEY-IGNORED",
+	 "{\"streaming_chunk_size\": 1}", 1, .says = "comm_config.json of the site"},
+
+	{CONF, "NVF-COMM-KEY-TOO-NEW", "{\"streaming_max_blob_size\": 4294967296}", 1,
+	 .version = "2.8.1"},
+	{CONF, "NVF-COMM-KEY-TOO-NEW", "{\"streaming_max_blob_size\": 4294967296}", 0,
+	 .version = "2.9.0"},
+	{CONF, "NVF-COMM-KEY-TOO-NEW", "{\"streaming_chunk_size\": 1048576}", 0,
+	 .version = "2.8.1"},
+
+	{"run.sh", "NVF-ENV-UNKNOWN", "export NVFLARE_STREAMING_MAX_BLOB=1\n" START, 1,
+	 .version = NULL},
+	{"run.sh", "NVF-ENV-UNKNOWN", "export NVFLARE_MAX_MSG_SIZE=1\n" START, 1, .version = NULL},
+	{"run.sh", "NVF-ENV-UNKNOWN", "export NVFLARE_STREAMING_ACK_WAIT=1\n" START, 0,
+	 .version = NULL},
+};
+
+static void check_one(const char *path, const char *version, struct flmem_recommendations *found)
+{
+	struct flmem_recommend_options options = {.framework_version = version};
+
+	assert_int_equal(flmem_recommend(&path, 1, &options, found, NULL), 0);
+}
+
+static void sizes_of_connections_are_checked(void **state)
+{
+	size_t wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last = NULL;
+		struct tree tree;
+		bool right;
+
+		tree_init(&tree);
+		tree_puts(&tree, rows[i].file, rows[i].text);
+		check_one(tree.path, rows[i].version, &found);
+		right = findings_of(&found, rows[i].rule, &last) == rows[i].hits &&
+			!(rows[i].says && !strstr(last->message, rows[i].says)) &&
+			!(rows[i].proposed && strcmp(last->proposed, rows[i].proposed) != 0);
+		if (!right)
+			print_error("row %zu: not %zu %s (last '%s') on %s\n", i, rows[i].hits,
+				    rows[i].rule, last ? last->message : "none", rows[i].text);
+		wrong += !right;
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+	assert_int_equal(wrong, 0);
+}
+
+/* A file of a kit counts as checked also without findings, and is no job that lacks its meta. */
+static void a_kit_is_checked(void **state)
+{
+	struct flmem_recommendations found = {0};
+	struct tree tree;
+
+	(void)state;
+	tree_init(&tree);
+	tree_puts(&tree, LOCAL, "{\"internal\": {\"scheme\": \"tcp\"}}");
+	check_one(tree.path, NULL, &found);
+	assert_int_equal(found.file_count, 1);
+	assert_int_equal(found.finding_count, 0);
+	assert_int_equal(found.problem_count, 0);
+	flmem_recommendations_clear(&found);
+	/* The one with the earlier suffix is read, the other one is not. */
+	tree_puts(&tree, "local/comm_config.yml", "streaming_chunk_size: 0\n");
+	check_one(tree.path, NULL, &found);
+	assert_int_equal(found.finding_count, 1);
+	assert_string_equal(found.findings[0].rule->id, "NVF-CONFIG-IGNORED");
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_of_connections_are_checked),
+		cmocka_unit_test(a_kit_is_checked),
+	};
+
+	return cmocka_run_group_tests_name("comm_rules", tests, NULL, NULL);
+}
