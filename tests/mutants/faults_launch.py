@@ -9,7 +9,24 @@ VALUES = "libcore/frameworks/nvflare/nvflare_value_rules.c"
 
 WRAPPED = ("unit.test_launch_wrappers",)
 
+COMM = "libcore/frameworks/nvflare/nvflare_comm_rules.c"
+COMMS = ("unit.test_comm_rules",)
+
 FAULTS = (
+    Fault("comm-zero", COMM, "{CHUNK, 1}", "{CHUNK, 0}", "a chunk of 0", COMMS),
+    Fault("comm-stalls", COMM, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
+          "a window below what is acknowledged", COMMS),
+    Fault("comm-message", COMM, "limit <= 0 || chunk <= limit)", "limit <= 0 || chunk <= 2 * limit)",
+          "a chunk above the largest message", COMMS),
+    Fault("comm-blob-small", COMM, "limit->number < DOWNLOAD)", "limit->number < DOWNLOAD / 2)",
+          "a limit of blobs below a chunk of a model", COMMS),
+    Fault("comm-retry", COMM, "|| bytes <= limit->number)", "|| bytes / 2 <= limit->number)",
+          "a limit of retries below the window", COMMS),
+    Fault("comm-beside", COMM, "if (!row || row->unset)", "if (1)", "another variable of the launch", COMMS),
+    Fault("comm-inner-key", COMM, "if (n->key && is_comm_key(n->key)", "if (0 && is_comm_key(n->key)",
+          "a key in a map of a connection", COMMS),
+    Fault("comm-null", COMM, "if (!node || node->kind == FLMEM_NODE_NULL)", "if (!node)",
+          "a key that is null", COMMS),
     Fault("appfl-message-limit", "libcore/frameworks/appfl/appfl_message_rules.c", "number > INT_MAX)", "number > 2.0 * INT_MAX + 2)",
           "a message size that gRPC cannot take", ("unit.test_appfl_rules",)),
     Fault("appfl-message-name", "libcore/frameworks/appfl/appfl_message_rules.c", 'if (strstr(key, "msg") ||', 'if (',
