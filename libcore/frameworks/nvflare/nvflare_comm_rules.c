@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for comm_config.json of a site and for the variables that stand for its keys: the file takes
- * precedence, each value goes through int() (fuel/utils/config_service.py). Sizes as in
+ * Rules for comm_config.json of a site and for the variables that stand for its keys: the file
+ * takes precedence, each value goes through int() (fuel/utils/config_service.py). Sizes as in
  * fuel/f3/streaming of 2.7.2, 2.8.1 and 2.9.0.
  */
 #include "frameworks/launch/launch_check.h"
@@ -139,12 +139,12 @@ static bool size_of(const struct comm_config *config, enum comm_key key, bool ne
 	return value->state == NUMBER || value->state == UNSET;
 }
 
-static bool is_set(const struct comm_config *config, enum comm_key key)
+static bool has_number(const struct comm_config *config, enum comm_key key)
 {
 	return config->values[key].state == NUMBER;
 }
 
-/* Of variables only the one that is looked at: the others have their turn. */
+/* Of variables only the one that is checked: the others have their turn. */
 static void report_key(const struct comm_config *config, enum comm_key key, bool corrects,
 		       const char *detail)
 {
@@ -179,7 +179,7 @@ static void comm_zero(const struct comm_config *config)
 	} rows[] = {{CHUNK, 1}, {WINDOW, 0}, {MESSAGE, 1}};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if (is_set(config, rows[i].key) &&
+		if (has_number(config, rows[i].key) &&
 		    config->values[rows[i].key].number < rows[i].least)
 			report_key(config, rows[i].key, true, NULL);
 }
@@ -207,7 +207,7 @@ static void comm_stalls(const struct comm_config *config)
 	snprintf(detail, sizeof(detail), "it sends %" PRId64 " bytes, which are not above %" PRId64,
 		 bytes, interval);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(order); i++)
-		if (is_set(config, order[i])) {
+		if (has_number(config, order[i])) {
 			report_key(config, order[i], order[i] != CHUNK, detail);
 			return;
 		}
@@ -223,7 +223,7 @@ static void comm_above_message(const struct comm_config *config)
 		return;
 	snprintf(detail, sizeof(detail), "%" PRId64 " bytes, and the limit is %" PRId64, chunk,
 		 limit);
-	report_key(config, is_set(config, CHUNK) ? CHUNK : MESSAGE, true, detail);
+	report_key(config, has_number(config, CHUNK) ? CHUNK : MESSAGE, true, detail);
 }
 
 static void comm_above_blob(const struct comm_config *config)
@@ -236,7 +236,7 @@ static void comm_above_blob(const struct comm_config *config)
 		return;
 	snprintf(detail, sizeof(detail), "the limit is %" PRId64, limit);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++)
-		if (is_set(config, sizes[i]) && config->values[sizes[i]].number > limit)
+		if (has_number(config, sizes[i]) && config->values[sizes[i]].number > limit)
 			report_key(config, sizes[i], false, detail);
 }
 
@@ -250,7 +250,7 @@ static void comm_blob_small(const struct comm_config *config)
 
 static void comm_no_limit(const struct comm_config *config)
 {
-	if (is_set(config, BLOB) && config->values[BLOB].number <= 0)
+	if (has_number(config, BLOB) && config->values[BLOB].number <= 0)
 		report_key(config, BLOB, true, NULL);
 }
 
@@ -375,7 +375,7 @@ static void look_at(const struct comm_config *config)
 			looks[i].look(config);
 }
 
-static void check_file(struct flmem_check *check)
+static void check_comm_file(struct flmem_check *check)
 {
 	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(check->input->file);
 	struct comm_config config = {.check = check};
@@ -413,10 +413,10 @@ static void check_variable(const struct flmem_launch_check *one,
 		look_at(&config);
 }
 
-static void check_config(struct flmem_check *check)
+static void check_comm(struct flmem_check *check)
 {
 	if (check->kind == &flmem_nvflare_comm_file)
-		check_file(check);
+		check_comm_file(check);
 	else
 		flmem_launch_check_variables(check, check_variable);
 }
@@ -444,7 +444,7 @@ static const struct flmem_rule_row rows[] = {
 				    "bytes",
 			 .source = COMM},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-ZERO",
@@ -457,7 +457,7 @@ static const struct flmem_rule_row rows[] = {
 				    "default",
 			 .source = STREAMING},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-STALLS",
@@ -474,7 +474,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare 2.7.2 and 2.8.1, fuel/f3/streaming/byte_streamer.py "
 				   "and byte_receiver.py"},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-CHUNK-LARGE",
@@ -486,7 +486,7 @@ static const struct flmem_rule_row rows[] = {
 				    "big; set a smaller chunk",
 			 .source = "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/cellnet/core_cell.py"},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-ABOVE-BLOB",
@@ -501,7 +501,7 @@ static const struct flmem_rule_row rows[] = {
 				    "and the window never limits what is on the way",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-BLOB-SMALL",
@@ -515,7 +515,7 @@ static const struct flmem_rule_row rows[] = {
 				    "one blob; set it above the largest tensor",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-BLOB-NO-LIMIT",
@@ -528,7 +528,7 @@ static const struct flmem_rule_row rows[] = {
 				    "blob of the size that its sender states",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-RETRY-SMALL",
@@ -543,7 +543,7 @@ static const struct flmem_rule_row rows[] = {
 				    "window",
 			 .source = "NVFlare 2.9.0, fuel/f3/streaming/byte_streamer.py"},
 		INPUTS,
-		.check = check_config,
+		.check = check_comm,
 	},
 	{
 		.rule = {.id = "NVF-COMM-KEY-IGNORED",

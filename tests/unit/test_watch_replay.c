@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a replay makes of the records: warm-ups, kinds of memory, rounds, processes that ended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ops/watch/watch_state.h"
+
+#define SECOND UINT64_C(1000000)
+#define AT     (UINT64_C(1700000000) * SECOND)
+
+#define TOLD_MAX 1024
+#define PAGE	 4096 /* sizes are recorded in pages */
+
+/* A word per report: "s7:5" a sample of pid 7 with 5 pages, "+" with kinds of memory. */
+static void add_word(char *told, const char *kind, int pid, int number, const char *more)
+{
+	size_t used = strlen(told);
+
+	assert_true(snprintf(told + used, TOLD_MAX - used, "%s%d:%d%s ", kind, pid, number, more) <
+		    (int)(TOLD_MAX - used));
+}
+
+static bool note_sample(void *context, const struct flmem_watch_sample *sample)
+{
+	add_word(context, "s", (int)sample->process->pid, (int)(sample->rss_bytes / PAGE),
+		 sample->split ? "+" : "");
+	return true;
+}
+
+static bool note_round(void *context, const struct flmem_watch_round *round)
+{
+	add_word(context, "r", (int)round->process->pid, (int)round->number, "");
+	return true;
+}
+
+/* Replays the records as one session, and returns what was reported. */
+static void replay_of(const struct flmem_record *records, size_t count, char *told,
+		      struct flmem_watch_summary *ret_summary)
+{
+	char path[] = "/tmp/flmem-replay-XXXXXX";
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {
+		.context = told, .sample = note_sample, .round = note_round};
+	const struct flmem_record session = {
+		.kind = FLMEM_RECORD_SESSION, .interval_us = SECOND, .at_us = AT};
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	{
+		FLMEM_AUTO(flmem_recorder_close)
+		struct flmem_recorder recorder = {
+			.fd = -1, .block = FLMEM_BUF_INIT, .intro = FLMEM_BUF_INIT};
+
+		assert_int_equal(flmem_recorder_open(path, &recorder, NULL), 0);
+		flmem_recorder_add(&recorder, &session);
+		for (size_t i = 0; i < count; i++)
+			flmem_recorder_add(&recorder, &records[i]);
+	}
+	*told = '\0';
+	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, ret_summary, NULL), 0);
+	unlink(path);
+}
+
+#define PROCESS(at, number)                                                     \
+	{                                                                       \
+		.kind = FLMEM_RECORD_PROCESS, .process = (at), .pid = (number), \
+		.start_time = (number), .command = "worker", .site = ""         \
+	}
+#define TICK(s)                                                                               \
+	{                                                                                     \
+		.kind = FLMEM_RECORD_TICK, .elapsed_us = (s)*SECOND, .at_us = AT + (s)*SECOND \
+	}
+#define SAMPLE(at, size)                                                           \
+	{                                                                          \
+		.kind = FLMEM_RECORD_SAMPLE, .process = (at), .bytes = (size)*PAGE \
+	}
+#define SPLIT(at)                                                                    \
+	{                                                                            \
+		.kind = FLMEM_RECORD_SPLIT, .process = (at), .kinds = { 1, 2, 3, 4 } \
+	}
+#define OWN(at)                                                  \
+	{                                                        \
+		.kind = FLMEM_RECORD_OWN_ROUNDS, .process = (at) \
+	}
+#define START(at, n)                                                          \
+	{                                                                     \
+		.kind = FLMEM_RECORD_OWN_START, .process = (at), .round = (n) \
+	}
+#define DONE(at, n)                                                         \
+	{                                                                   \
+		.kind = FLMEM_RECORD_OWN_END, .process = (at), .round = (n) \
+	}
+#define END(at)                                           \
+	{                                                 \
+		.kind = FLMEM_RECORD_END, .process = (at) \
+	}
+#define BEGIN(n)                                               \
+	{                                                      \
+		.kind = FLMEM_RECORD_ROUND_START, .round = (n) \
+	}
+#define FINISH(n)                                            \
+	{                                                    \
+		.kind = FLMEM_RECORD_ROUND_END, .round = (n) \
+	}
+
+/* Kinds that were not read again are not those of the next sample. */
+static void kinds_of_memory_belong_to_the_sample_behind_them(void **state)
+{
+	static const struct flmem_record records[] = {
+		PROCESS(0, 7), PROCESS(1, 8), TICK(0),	    SPLIT(0),	  SAMPLE(0, 1),
+		SAMPLE(1, 2),  TICK(1),	      SAMPLE(0, 3), SAMPLE(1, 4), TICK(2),
+		SPLIT(1),      SAMPLE(0, 5),  SAMPLE(1, 6),
+	};
+	struct flmem_watch_summary summary;
+	char told[TOLD_MAX];
+
+	(void)state;
+	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
+	assert_string_equal(told, "s7:1+ s8:2 s7:3 s8:4 s7:5 s8:6+ ");
+	assert_int_equal(summary.count, 2);
+	assert_int_equal(summary.results[0].split.anon_bytes.value, PAGE);
+	assert_int_equal(summary.results[0].split.swap_bytes.value, 4 * PAGE);
+	flmem_watch_summary_clear(&summary);
+}
+
+/* Neither samples nor rounds behind the end of a process count, those of others do. */
+static void nothing_counts_for_a_process_that_has_ended(void **state)
+{
+	static const struct flmem_record records[] = {
+		PROCESS(0, 7), PROCESS(1, 8), OWN(0),	   OWN(1),	TICK(0),      SAMPLE(0, 1),
+		SAMPLE(1, 1),  START(0, 1),   START(1, 1), TICK(1),	SAMPLE(0, 2), SAMPLE(1, 2),
+		END(0),	       DONE(0, 1),    DONE(1, 1),  START(0, 2), START(1, 2),  TICK(2),
+		SAMPLE(0, 3),  SAMPLE(1, 3),  DONE(0, 2),  DONE(1, 2),
+	};
+	struct flmem_watch_summary summary;
+	char told[TOLD_MAX];
+
+	(void)state;
+	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
+	assert_string_equal(told, "s7:1 s8:1 s7:2 s8:2 s8:3 r8:1 r8:2 ");
+	assert_true(summary.results[0].ended);
+	assert_int_equal(summary.results[0].rounds, 0);
+	assert_int_equal(summary.results[0].samples, 2);
+	assert_false(summary.results[1].ended);
+	assert_int_equal(summary.results[1].rounds, 2);
+	flmem_watch_summary_clear(&summary);
+}
+
+/* Rounds of the watch count for each process; a number that is none of it for none. */
+static void rounds_count_for_all_that_run(void **state)
+{
+	static const struct flmem_record records[] = {
+		PROCESS(0, 7), PROCESS(1, 8), TICK(0),	    SAMPLE(0, 1), SAMPLE(1, 1), BEGIN(4),
+		TICK(1),       SAMPLE(0, 2),  SAMPLE(1, 2), SAMPLE(9, 2), FINISH(4),	END(9),
+	};
+	struct flmem_watch_summary summary;
+	char told[TOLD_MAX];
+
+	(void)state;
+	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
+	assert_string_equal(told, "s7:1 s8:1 s7:2 s8:2 r7:4 r8:4 ");
+	assert_int_equal(summary.count, 2);
+	flmem_watch_summary_clear(&summary);
+}
+
+/*
+ * Rounds of a process from 100 on, with its own or those of the watch, all of one size: of one that
+ * began during the watch the first ones are the warm-up.
+ */
+static size_t points_of(uint64_t began_s)
+{
+	enum {
+		ROUNDS = 12
+	};
+	struct flmem_record records[4 + ROUNDS * 4];
+	struct flmem_watch_summary summary;
+	size_t count = 0, points;
+	char told[TOLD_MAX] = "";
+
+	records[count++] = (struct flmem_record)PROCESS(0, 7);
+	records[count++] = (struct flmem_record)TICK(began_s);
+	records[count++] = (struct flmem_record)PROCESS(1, 8);
+	records[count++] = (struct flmem_record)SAMPLE(1, 256);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		records[count++] = (struct flmem_record)BEGIN(100 + i);
+		records[count++] = (struct flmem_record)TICK(began_s + 10 * i + 5);
+		records[count++] = (struct flmem_record)SAMPLE(1, 256);
+		records[count++] = (struct flmem_record)FINISH(100 + i);
+	}
+	replay_of(records, count, told, &summary);
+	points = summary.results[1].trend.points;
+	assert_int_equal(summary.results[1].trend.basis, FLMEM_TREND_BY_ROUND);
+	assert_int_equal(summary.results[1].rounds, ROUNDS);
+	flmem_watch_summary_clear(&summary);
+	return points;
+}
+
+static void the_warm_up_is_of_what_began_during_the_watch(void **state)
+{
+	(void)state;
+	assert_int_equal(points_of(0), points_of(1) + FLMEM_ROUND_WARM_UP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kinds_of_memory_belong_to_the_sample_behind_them),
+		cmocka_unit_test(nothing_counts_for_a_process_that_has_ended),
+		cmocka_unit_test(rounds_count_for_all_that_run),
+		cmocka_unit_test(the_warm_up_is_of_what_began_during_the_watch),
+	};
+
+	return cmocka_run_group_tests_name("watch_replay", tests, NULL, NULL);
+}
