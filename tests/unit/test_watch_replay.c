@@ -83,9 +83,14 @@ static void replay_of(const struct flmem_record *records, size_t count, char *to
 	{                                                                          \
 		.kind = FLMEM_RECORD_SAMPLE, .process = (at), .bytes = (size)*PAGE \
 	}
-#define SPLIT(at)                                                                    \
-	{                                                                            \
-		.kind = FLMEM_RECORD_SPLIT, .process = (at), .kinds = { 1, 2, 3, 4 } \
+#define SPLIT(at)                                                       \
+	{                                                               \
+		.kind = FLMEM_RECORD_SPLIT, .process = (at), .kinds = { \
+			PAGE,                                           \
+			2 * PAGE,                                       \
+			3 * PAGE,                                       \
+			4 * PAGE                                        \
+		}                                                       \
 	}
 #define OWN(at)                                                  \
 	{                                                        \
