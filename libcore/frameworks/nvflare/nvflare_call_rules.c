@@ -340,6 +340,7 @@ static void class_passed_on(struct flmem_check *check)
 		report_result_calls(check);
 	report_module_entries(check);
 	flmem_nvflare_report_constructors(check);
+	flmem_nvflare_report_bound_again(check);
 }
 
 static void no_settings(struct flmem_check *check)
@@ -520,7 +521,9 @@ static const struct flmem_rule_row rows[] = {
 				 "that a script inherits from, passes on or stores instead "
 				 "of calling it; a module of "
 				 "such classes that it passes on; a memory setting as an "
-				 "argument of what a call or an entry of a list is; such a "
+				 "argument of what a call or an entry of a list is; a name of such "
+				 "a class that an inner class or function, a pattern of match or "
+				 "a later import of * may bind again; such a "
 				 "class, its __init__ or the defaults of that, which a script "
 				 "replaces, or a method of a recipe, an environment or a FedJob",
 			 .message = "cannot tell with which arguments it is called; check the "

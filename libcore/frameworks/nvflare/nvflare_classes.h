@@ -215,4 +215,7 @@ bool flmem_nvflare_is_settable(const char *path);
 /* Reports such classes that a script replaces, and what makes their objects. */
 void flmem_nvflare_report_constructors(struct flmem_check *check);
 
+/* Reports where the name of such a class may become that of something else before it is called. */
+void flmem_nvflare_report_bound_again(struct flmem_check *check);
+
 #endif

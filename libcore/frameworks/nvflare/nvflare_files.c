@@ -21,9 +21,12 @@ const struct flmem_input_kind flmem_nvflare_client_file = {.parts = "executors",
 
 static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
+	/* The second is a method of jobs, also of one that is loaded; the others are of recipes. */
+	static const char *const words[] = {"nvflare", ".simulator_run(", "server_memory_gc_rounds",
+					    "client_memory_gc_rounds", NULL};
+
 	(void)syntax;
-	/* The second is a method of jobs, also of one that is loaded. */
-	return flmem_file_has_word(text, "nvflare") || flmem_file_has_word(text, ".simulator_run(");
+	return flmem_file_has_any_word(text, words);
 }
 
 static bool is_python_job_file(const struct flmem_document *document)
