@@ -14,13 +14,14 @@
 #define COMMAND_MAX 72
 #define SITE_MAX    64
 
+/* With the distance to UTC: where clocks are put back, an hour of the day comes twice. */
 static void print_watch_time(uint64_t at_us)
 {
 	time_t seconds = (time_t)(at_us / 1000000U);
 	struct tm local;
 	char text[32];
 
-	if (localtime_r(&seconds, &local) && strftime(text, sizeof(text), "%F %T", &local))
+	if (localtime_r(&seconds, &local) && strftime(text, sizeof(text), "%F %T%z", &local))
 		printf("%s", text);
 }
 

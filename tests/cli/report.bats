@@ -56,6 +56,31 @@ in_dom() {
 	in_dom 'which a recording does not contain'
 }
 
+# seconds_of ZONE: the samples' times in seconds since 1970, by the lines that are printed there.
+seconds_of() {
+	TZ=$1 "$FLMEM" watch --replay "$RECORDINGS/leak20-glibc-1.rec" | python -c '
+import datetime, sys
+for line in sys.stdin:
+    if ": RSS" in line and "process" in line:
+        print(int(datetime.datetime.strptime(line[:24], "%Y-%m-%d %H:%M:%S%z").timestamp()))'
+}
+
+@test "times of lines are clear where clocks are put back" {
+	local seconds zone
+	seconds=$(seconds_of UTC0)
+	# A zone whose summer time ends in the middle of the recording.
+	zone=$(python -c '
+import sys, time
+seconds = [int(word) for word in sys.argv[1].split()]
+end = time.gmtime((seconds[0] + seconds[-1]) // 2 + 3600)
+day = end.tm_yday - (end.tm_yday > 59 and end.tm_year % 4 == 0)
+print(time.strftime(f"AAA0BBB-1,J{1 if day > 100 else 200}/0,J{day}/%H:%M:%S", end))' "$seconds")
+	[ "$(seconds_of "$zone")" = "$seconds" ] || fail "$zone: $(seconds_of "$zone" | head -3)"
+	TZ=$zone flmem watch --replay "$RECORDINGS/leak20-glibc-1.rec"
+	assert_output '\+0100  process'
+	assert_output '\+0000  process'
+}
+
 @test "a page that asked for something would be seen" {
 	printf '<!DOCTYPE html><title>x</title><img src="http://elsewhere.example/x.png">' >"$PAGE"
 	browse "$PAGE"
