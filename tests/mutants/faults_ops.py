@@ -287,8 +287,6 @@ FAULTS = (
           "steps within a limit per round", ("unit.test_forecast_limits",)),
     Fault("forecast-steps-basis", "libcore/ops/watch/forecast_state.c", "\t\treturn step > 0;", "\t\treturn false;",
           "steps without rounds, of a limit per round", ("unit.test_forecast_limits",)),
-    Fault("line-offset", "cli/print/print_watch.c", "%F %T%z", "%F %T",
-          "the hour of a line where clocks are put back", ("cli.report/clocks are put back",)),
     Fault("round-mean", "libcore/ops/watch/round_stats.c", "(int64_t)(s->in_last + 1)", "(int64_t)s->in_last",
           "a mean of rounds", ("unit.test_round_stats",)),
     Fault("round-warm-up", "libcore/ops/watch/round_stats.c", "? FLMEM_ROUND_WARM_UP - number", "? FLMEM_ROUND_WARM_UP",
