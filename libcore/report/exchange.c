@@ -20,7 +20,7 @@ char *flmem_report_exchange_served(const struct flmem_exchange_served *served)
 	flmem_json_add_u64(root, "received_bytes", served->received_bytes);
 	flmem_json_add_u64(root, "verified_elements", served->verified_elements);
 	cJSON_AddBoolToObject(root, "stopped", served->stopped);
-	flmem_json_add_text(root, "model", served->model);
+	flmem_json_add_name(root, "model", served->model);
 	return flmem_json_take(root);
 }
 
@@ -46,7 +46,7 @@ char *flmem_report_exchange_event(const struct flmem_exchange_event *event)
 	if (event->round != FLMEM_EXCHANGE_NO_ROUND)
 		flmem_json_add_u64(root, "round", event->round);
 	if (event->client)
-		flmem_json_add_text(root, "client", event->client);
+		flmem_json_add_name(root, "client", event->client);
 	if (event->bytes)
 		flmem_json_add_u64(root, "bytes", event->bytes);
 	if (event->took_us)

@@ -60,7 +60,7 @@ char *flmem_report_exchange_pull_json(const struct flmem_exchange_pull_request *
 {
 	cJSON *root = flmem_json_report("exchange-pull");
 
-	flmem_json_add_text(root, "output", request->output);
+	flmem_json_add_name(root, "output", request->output);
 	flmem_json_add_u64(root, "round", result->round);
 	flmem_json_add_u64(root, "files", result->files);
 	flmem_json_add_u64(root, "model_bytes", result->bytes);

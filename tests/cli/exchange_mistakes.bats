@@ -72,6 +72,14 @@ teardown() {
 	assert_error 7 "cannot make the directory 'other': No space left on device"
 }
 
+@test "paths in JSON: a backslash is not taken for an escape" {
+	serve --model g.safetensors --clients 1 --state 'a\x1bb' --json
+	push c a.safetensors
+	await_server
+	[ "$CODE" -eq 0 ]
+	grep -F 'a\\x5cx1bb/' served
+}
+
 @test "parameters of the server's optimizer are those of aggregate" {
 	serve --model g.safetensors --clients 1 --algorithm fedadam --beta1 0.5 --beta2 0.9 --tau 0.01
 	push c a.safetensors
@@ -155,6 +163,18 @@ teardown() {
 	[ "$CODE" -eq 7 ]
 	has_line server.log 'initial model .g.safetensors. changed while it was served'
 	[ ! -e state/rounds/1/index ]
+}
+
+# Some programs set the time of a file to whole seconds, others write it twice within one.
+@test "an initial model that changed within a second is not served" {
+	touch -d @1000000000.2 g.safetensors
+	serve --model g.safetensors --clients 1
+	request GET /v1/rounds/0/model/g.safetensors
+	assert_code 200
+	printf x | dd of=g.safetensors bs=1 seek=1000 conv=notrunc status=none
+	touch -d @1000000000.7 g.safetensors
+	request GET /v1/rounds/0/model/g.safetensors
+	[ "$CODE" -ge 400 ] || fail "it is served"
 }
 
 # Of a server that runs, only the steady clock matters; one that starts reads from the file when the round began.

@@ -58,7 +58,7 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	serve --model g.safetensors --clients 1
 	for call in SLOW_WRITE SLOW_FLUSH; do
 		touch slow
-		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" "$call=$PWD/slow" \
+		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" "$call=$PWD/slow" FLUSH_LARGE=1 \
 			LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
 			"$FLMEM" exchange pull "$URL" -o m.safetensors 2>late 3>&- &
 		await test -e slow.begun
@@ -75,13 +75,27 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	cmp m.safetensors g.safetensors
 }
 
+# A part without an identity is refused: it could be a file of another program.
+@test "the identity of a part is on the disk before its data, and goes after its last name" {
+	local order
+	requires strace
+	serve --model g.safetensors --clients 1
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
+		strace -f -y -q -o calls -e trace=fsync,fdatasync,pwrite64,renameat,renameat2,unlinkat \
+		"$FLMEM" exchange pull -q "$URL" -o m.safetensors
+	assert_status 0
+	order=$(sed -nE 's/^[0-9]* *//; s/^fsync\([0-9]*<.*sha256>.*/identity/p; s/^fsync\([0-9]*<.*work>.*/folder/p
+		s/^pwrite64\([0-9]*<.*part>.*/data/p; s/^renameat.*/name/p; s/^unlinkat.*sha256.*/remove/p' calls | uniq)
+	[ "$order" = "$(printf '%s\n' identity folder data name folder remove)" ] || fail "$order"
+}
+
 @test "a model whose folder was moved meanwhile is not reported as received" {
 	local output
 	serve --model g.safetensors --clients 1
 	for output in there/m.safetensors there; do
 		mkdir there
 		touch slow
-		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SLOW_FLUSH="$PWD/slow" \
+		env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SLOW_FLUSH="$PWD/slow" FLUSH_LARGE=1 \
 			LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
 			"$FLMEM" exchange pull "$URL" -o "$output" 2>late 3>&- &
 		await test -e slow.begun

@@ -82,12 +82,13 @@ def push():
     """All bytes arrive, whatever a good server or its network does."""
     data = noise(50001)
     put("model.safetensors", data)
-    for lie in ("", "busy", "in-use", "mismatch", "disconnect", "disconnect-late", "location-host"):
+    for lie in ("", "busy", "busy-first", "in-use", "mismatch", "disconnect", "disconnect-late", "location-host"):
         server = exchange_fake.Server(lie=lie)
         server.chunk_bytes = 10000
         found = run("push", server.base, "model.safetensors", "--client", "a", "--weight", "2.5")
         assert server.content("model.safetensors") == data, lie
         assert found["model_bytes"] == len(data) and found["round"] == 0, lie
+        assert lie != "busy-first" or found["took_us"] >= 2000000, "it did not wait as long as it was told to"
         # libcurl itself repeats a request that a kept connection has lost.
         assert lie == "disconnect" or bool(found["retries"]) == (lie not in ("", "location-host")), lie
         metadata = next(iter(server.uploads.values()))["metadata"]
@@ -169,6 +170,8 @@ def pull():
     assert content("folder/model.safetensors") == data
     run("pull", server.base, "-o", "new/")
     assert content("new/model.safetensors") == data
+    names = ["a\x1bb", "a\\x1bb"]
+    assert len({run("pull", server.base, "-o", name)["output"] for name in names}) == 2, "equal names in JSON"
 
 
 def resume():
@@ -279,6 +282,7 @@ PULL_LIES = (
     ("size-more", 7, "another number of bytes"), ("size-less", 7, "another number of bytes"),
     ("file-twice", 7, "file twice"), ("files-none", 7, "no file"), ("files-many", 7, "too many files"),
     ("etag", 7, "another version"), ("etag-later", 7, "another version"), ("range-shifted", 7, "another range"),
+    ("range-short", 7, "another range"),
     ("damaged", 7, "SHA-256"), ("zipped", 7, "compressed"), ("less", 7, "another number of bytes"),
     ("more", 7, "more bytes than announced"), ("never-more", 7, "tried"), ("kept-no-longer", 2, "cannot fetch the model"),
 )

@@ -194,6 +194,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.problem(409, "round is over", CONTROL)
         elif self.lie == "busy" and self.server.patches % 2:
             self.problem(503, headers=[("Retry-After", "0")])
+        elif self.lie == "busy-first" and self.server.patches == 1:
+            self.problem(503, headers=[("Retry-After", "2")])
         elif self.lie == "in-use" and self.server.patches % 2:
             self.problem(423)
         elif self.lie == "mismatch" and self.server.patches % 2:
@@ -262,15 +264,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         etag = "changed" if self.lie == "etag" or (self.lie == "etag-later" and self.server.parts > 1) else digest
         headers = [("ETag", f'"{etag}"'), ("Accept-Ranges", "bytes")]
         shift = 1 if self.lie == "range-shifted" else 0
+        last = len(data) - (2 if self.lie == "range-short" else 1)
         if begin:
-            headers.append(("Content-Range", f"bytes {begin + shift}-{len(data) - 1}/{len(data)}"))
+            headers.append(("Content-Range", f"bytes {begin + shift}-{last}/{len(data)}"))
         body = data[begin:]
         if self.lie == "damaged":
             body = body[:-1] + bytes([body[-1] ^ 1])
         if self.lie == "zipped":
             headers.append(("Content-Encoding", "gzip"))
         cut = len(body)
-        if self.lie in ("etag-later", "range-shifted", "no-ranges") and self.server.parts == 1:
+        if self.lie in ("etag-later", "range-shifted", "range-short", "no-ranges") and self.server.parts == 1:
             cut = len(body) // 2
         if self.lie == "short":
             cut = max(1, len(body) // 2)

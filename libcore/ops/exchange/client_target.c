@@ -166,6 +166,7 @@ static bool is_same_target(const struct flmem_pull_target *target, const struct 
 	       strcmp(text.data, target->file->sha256) == 0;
 }
 
+/* On the disk, with its name, before the part has a byte. */
 static int write_identity(const struct flmem_pull_target *target, const struct part_names *names,
 			  struct flmem_error *err)
 {
@@ -176,6 +177,10 @@ static int write_identity(const struct flmem_pull_target *target, const struct p
 		fd < 0 ? -errno
 		       : flmem_io_write_all(fd, target->file->sha256, strlen(target->file->sha256));
 
+	if (!rc && fsync(fd))
+		rc = -errno;
+	if (!rc)
+		rc = flmem_file_place_sync(target->directory);
 	return rc ? report_write(target, -rc, err) : 0;
 }
 
@@ -359,6 +364,8 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 	if (renameat(target->directory, names.part, target->directory, target->name))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",
 				       names.part, target->name);
-	remove_part(target, false);
-	return flmem_file_place_flush(target->directory, target->name, err);
+	rc = flmem_file_place_flush(target->directory, target->name, err);
+	if (!rc)
+		remove_part(target, false);
+	return rc;
 }

@@ -3,13 +3,14 @@
  * A library in front of the C library: flock(), rename(), unlinkat(), pwrite(), and fsync() with
  * fdatasync() each make the file $SLOW_FLOCK.begun, $SLOW_RENAME.begun, $SLOW_UNLINKAT.begun,
  * $SLOW_WRITE.begun, $SLOW_FLUSH.begun and wait while the one without this suffix exists, as in a
- * process that gets no time; pwrite() after it has written. With $NO_FLOCK a file system has no
- * locks.
+ * process that gets no time; pwrite() after it has written. With $FLUSH_LARGE only files of 1,000
+ * bytes or more wait for their flush. With $NO_FLOCK a file system has no locks.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,9 +51,18 @@ PUBLIC int unlinkat(int directory, const char *name, int flags)
 	return (int)syscall(SYS_unlinkat, directory, name, flags);
 }
 
+static int has_flush_to_wait(int fd)
+{
+	struct stat status;
+
+	return !getenv("FLUSH_LARGE") ||
+	       (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 1000);
+}
+
 PUBLIC int fsync(int fd)
 {
-	wait_while("SLOW_FLUSH");
+	if (has_flush_to_wait(fd))
+		wait_while("SLOW_FLUSH");
 	return (int)syscall(SYS_fsync, fd);
 }
 
