@@ -101,3 +101,10 @@ kinds = {"".join("P" if len(f) == 3 else "n" for f in s) for s in kept}
 assert all(re.fullmatch("n+Pn+Pn+", kind) for kind in kinds), kinds  # keep, map, the program
 assert not p.dropped["unmixed"], p.dropped'
 }
+
+@test "a frame pointer that leads to no frame ends the stack: what returns is behind a call" {
+	[ "$(uname -m)" = x86_64 ] || skip "the code is that of x86-64"
+	requires victim:sampled/linked
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/linked" 3>&-
+	look 'assert [len(p.stack(s.node)) for s in p.sites.values() if s.allocated_bytes == 123457] == [1]'
+}

@@ -242,4 +242,8 @@ FAULTS = (
           "functions of the program that have the names of POSIX", ("cli.profile_socket/names of POSIX",)),
     Fault("socket-thread-data", LISTENER, "LISTENER_STACK + taken)", "LISTENER_STACK)",
           "room for the thread-local data of the program", ("cli.profile_socket/thread-local",)),
+    Fault("attach-inside", ATTACH, "if (__atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST))", "if (0)",
+          "beginning no profile while a call uses the last one", ("unit.test_sampler_orders",)),
+    Fault("attach-catch-up", ATTACH, "sampler_thread.opened = 1;", ";",
+          "libraries that are loaded just before there is a profile", ("unit.test_sampler_orders",)),
 )
