@@ -242,13 +242,22 @@ static bool is_counted_mapping(int access, int flags)
 	return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);
 }
 
+static void remove_replaced(uintptr_t at, size_t length)
+{
+	int saved = errno;
+
+	if (sampler_is_active() && sampler_control.mappings)
+		sampler_mapping_removed(at, length);
+	errno = saved;
+}
+
 static inline __attribute__((always_inline)) void *
 count_mapping(void *result, size_t length, int access, int flags, const void *const *frame)
 {
 	if (result == MAP_FAILED)
 		return result;
-	if ((flags & MAP_FIXED) && sampler_is_active() && sampler_control.mappings)
-		sampler_mapping_removed((uintptr_t)result, length);
+	if (flags & MAP_FIXED)
+		remove_replaced((uintptr_t)result, length);
 	if (is_counted_mapping(access, flags) && !is_allocators_own(frame[1]))
 		sample_mapping(result, length, frame);
 	return result;
@@ -267,42 +276,56 @@ EXPORT void *mmap64(void *at, size_t length, int access, int flags, int fd, off_
 			     access, flags, CALLER_FRAME);
 }
 
-/* Before the call: another thread may get the same range at once. */
+static SLOW int unmap_sampled(void *at, size_t length, const struct sampler_removal *removal)
+{
+	int rc = sampler_next.munmap(at, length), saved = errno;
+
+	sampler_mapping_came(removal, (uintptr_t)at, rc ? SIZE_MAX : 0);
+	errno = saved;
+	return rc;
+}
+
 EXPORT int munmap(void *at, size_t length)
 {
 	int saved = errno;
+	struct sampler_removal removal = sampler_mapping_leaves((uintptr_t)at, length);
 
-	if (sampler_is_active() && length)
-		sampler_mapping_removed((uintptr_t)at, length);
 	errno = saved;
-	return sampler_next.munmap(at, length);
+	return removal.parts ? unmap_sampled(at, length, &removal)
+			     : sampler_next.munmap(at, length);
+}
+
+/* What is added is an allocation of its own, whether the mapping was sampled or not. */
+static void sample_growth(uintptr_t at, size_t length, const void *const *frame)
+{
+	if (!is_allocators_own(frame[1]) && !count_down(length) && sampler_is_due(length))
+		sampler_record((const void *)at, length, SAMPLER_GROWN, frame);
 }
 
 EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 {
+	int saved = errno;
+	struct sampler_removal removal = sampler_mapping_leaves((uintptr_t)at, old_length);
 	void *target = NULL, *result;
-	struct flmem_profile_live live;
-	bool sampled;
 	va_list rest;
-	int saved;
 
 	if (flags & MREMAP_FIXED) {
 		va_start(rest, flags);
 		target = va_arg(rest, void *);
 		va_end(rest);
 	}
-	sampled = sampler_may_be_sampled(at) && sampler_forget(at, &live);
+	errno = saved;
 	result = sampler_next.mremap(at, old_length, length, flags, target);
 	saved = errno;
-	/* What is not moved of it stays. */
-	if (sampled && (result == MAP_FAILED || old_length < live.size))
-		sampler_forget_undo(at, &live);
-	else if (sampled)
-		sampler_forget_done(&live);
-	if (sampled && result != MAP_FAILED) {
-		sampler_mapping_removed((uintptr_t)at, old_length);
-		sample_mapping(result, length, CALLER_FRAME);
-	}
+	if (result != MAP_FAILED && (flags & MREMAP_FIXED))
+		remove_replaced((uintptr_t)result, length);
+	if (removal.parts && result == MAP_FAILED)
+		sampler_mapping_came(&removal, removal.start, SIZE_MAX);
+	else if (removal.parts)
+		sampler_mapping_came(&removal, (uintptr_t)result,
+				     length < old_length ? length : old_length);
+	if (result != MAP_FAILED && old_length && length > old_length)
+		sample_growth((uintptr_t)result + old_length, length - old_length, CALLER_FRAME);
 	errno = saved;
 	return result;
 }

@@ -20,7 +20,7 @@
 struct walk {
 	uintptr_t address;
 	uintptr_t start, end, offset;
-	bool executable;
+	bool executable, writable;
 	bool is_code;	 /* of a file: the line that has the address */
 	bool is_cut;	 /* the rest of a line follows whose beginning was taken */
 	bool is_blind;	 /* not all of the list could be read */
@@ -46,6 +46,7 @@ static bool parse_own_line(struct walk *walk, const char *line)
 		return false;
 	walk->end = sampler_read_hex(&line);
 	line = skip_field(line);
+	walk->writable = line[0] && line[1] == 'w';
 	walk->executable = line[0] && line[1] && line[2] == 'x';
 	line = skip_field(line);
 	walk->offset = sampler_read_hex(&line);
@@ -115,6 +116,26 @@ static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
 	sampler_close(fd);
 	walk->is_blind = kept != -1 && got < 0;
 	return kept == -1;
+}
+
+/* Shared memory without a name and large pages have such a path. */
+static bool is_path_of_memory(const char *path)
+{
+	return path[0] != '/' || strcmp(path, "/dev/zero (deleted)") == 0 ||
+	       strcmp(path, "/anon_hugepage (deleted)") == 0;
+}
+
+bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address)
+{
+	struct walk walk = {
+		.address = address,
+		.path = scratch->text[0],
+		.last = scratch->text[1],
+	};
+
+	memset(scratch->text, 0, sizeof(scratch->text));
+	return search_own_maps(&walk, scratch->maps, SAMPLER_PAGE) && walk.writable &&
+	       is_path_of_memory(walk.path);
 }
 
 static void read_build_id(uintptr_t notes, size_t size, struct flmem_profile_module *module)

@@ -7,6 +7,12 @@
 
 #include "preload/sampler/sampler.h"
 
+#define TAKEN 1U /* no address: the place of the list changes, or is that of a removal */
+/* No processor has addresses of programs from here on. */
+#define ADDRESSES_END (UINT64_C(1) << 57)
+
+static uint64_t removals; /* in all profiles of the process */
+
 bool sampler_mapping_add(uintptr_t start, size_t length)
 {
 	for (uint32_t i = 0; i < SAMPLER_MAPPINGS; i++) {
@@ -14,8 +20,8 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 		uintptr_t none = 0;
 
 		if (!mapping->start &&
-		    __atomic_compare_exchange_n(&mapping->start, &none, 1, false, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED)) {
+		    __atomic_compare_exchange_n(&mapping->start, &none, TAKEN, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 			mapping->length = length;
 			__atomic_store_n(&mapping->start, start, __ATOMIC_RELEASE);
 			if (i >= __atomic_load_n(&sampler_control.mappings, __ATOMIC_RELAXED))
@@ -27,67 +33,95 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 	return false;
 }
 
-/* A part of a sampled mapping is unmapped: its weight shrinks in proportion. */
-static void shrink_mapping(uintptr_t start, size_t length, uintptr_t new_start, size_t kept)
-{
-	struct flmem_profile_live live;
-	uint64_t bytes, count;
+/* What is removed of a sampled mapping, and what stays before and behind it. */
+struct overlap {
+	uintptr_t start;
+	size_t length, front, back;
+};
 
-	if (!sampler_forget((const void *)start, &live))
-		return;
-	if (!kept || !sampler_is_in_profile(&live)) {
-		sampler_forget_done(&live);
-		return;
-	}
-	bytes = (uint64_t)((unsigned __int128)live.weight_bytes * (length - kept) / length);
-	count = 0;
-	sampler_count_freed(&live, bytes, count, sampler_now_ms());
-	live.weight_bytes -= bytes;
-	live.size = kept;
-	/* It has just left the list; another thread may have taken its place. */
-	if (sampler_mapping_add(new_start, kept)) {
-		sampler_forget_undo((const void *)new_start, &live);
-		return;
-	}
-	sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
-	sampler_forget_done(&live);
+static uint64_t share_of_weight(uint64_t weight, size_t part, size_t whole)
+{
+	return (uint64_t)((unsigned __int128)weight * part / whole);
 }
 
 /* What is behind a hole gets a sample beside that of the rest. False: it stays a part of it. */
-static bool split_mapping(uintptr_t start, size_t length, uintptr_t at, size_t part)
+static bool split_mapping(const struct overlap *at)
 {
+	const uintptr_t behind_start = at->start + at->length - at->back;
 	struct flmem_profile_live live, behind;
 	bool added;
 
-	if (!sampler_forget((const void *)start, &live))
+	if (!sampler_forget((const void *)at->start, &live))
 		return false;
 	behind = live;
-	behind.size = part;
-	behind.weight_bytes = (uint64_t)((unsigned __int128)live.weight_bytes * part / length);
+	behind.size = at->back;
+	behind.weight_bytes = share_of_weight(live.weight_bytes, at->back, at->length);
 	behind.weight_count = 0;
-	added = sampler_is_in_profile(&live) && sampler_mapping_add(at, part) &&
-		sampler_live_add(at, &behind);
+	added = sampler_is_in_profile(&live) && sampler_mapping_add(behind_start, at->back) &&
+		sampler_live_add(behind_start, &behind);
 	if (added) {
 		live.weight_bytes -= behind.weight_bytes;
-		live.size -= part;
+		live.size -= at->back;
 	}
-	sampler_forget_undo((const void *)start, &live);
+	sampler_forget_undo((const void *)at->start, &live);
 	return added;
 }
 
-static void remove_overlap(uintptr_t start, size_t length, uintptr_t from, uintptr_t to)
+/* It has just left the list; another thread may have taken its place: then all of it goes. */
+static void keep_rest(const struct overlap *at, struct flmem_profile_live *removed)
 {
-	uintptr_t end = start + length;
-	size_t front = from > start ? from - start : 0, back = end > to ? end - to : 0;
+	const uintptr_t start = at->front ? at->start : at->start + at->length - at->back;
+	const size_t kept = at->front + at->back;
+	struct flmem_profile_live rest = *removed;
 
-	if (front && back && split_mapping(start, length, to, back)) {
-		length -= back;
-		back = 0;
+	rest.size = kept;
+	rest.weight_bytes -= share_of_weight(removed->weight_bytes, at->length - kept, at->length);
+	if (!sampler_mapping_add(start, kept)) {
+		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
+		return;
 	}
-	shrink_mapping(start, length, front ? start : to, front + back);
+	if (!sampler_live_add(start, &rest))
+		return;
+	removed->size -= kept;
+	removed->weight_bytes -= rest.weight_bytes;
+	removed->weight_count = 0;
 }
 
-void sampler_mapping_removed(uintptr_t start, size_t length)
+static void give_mapping_back(struct sampler_mapping *mapping)
+{
+	mapping->removal = 0;
+	__atomic_store_n(&mapping->start, 0, __ATOMIC_RELEASE);
+}
+
+/* The place of the list is the caller's: nobody finds it. */
+static void remove_overlap(struct sampler_mapping *mapping, struct overlap at,
+			   struct sampler_removal *removal)
+{
+	struct flmem_profile_live live;
+
+	if (at.front && at.back && split_mapping(&at)) {
+		at.length -= at.back;
+		at.back = 0;
+	}
+	if (!sampler_forget((const void *)at.start, &live)) {
+		give_mapping_back(mapping);
+		return;
+	}
+	if (at.front + at.back && sampler_is_in_profile(&live))
+		keep_rest(&at, &live);
+	if (removal->number && sampler_is_in_profile(&live)) {
+		mapping->at = at.start + at.front;
+		mapping->live = live;
+		mapping->round = sampler_tables.header->round;
+		__atomic_store_n(&mapping->removal, removal->number, __ATOMIC_RELEASE);
+		removal->parts++;
+	} else {
+		give_mapping_back(mapping);
+	}
+	sampler_forget_done(&live);
+}
+
+static void remove_range(uintptr_t start, uintptr_t end, struct sampler_removal *removal)
 {
 	uint32_t count = __atomic_load_n(&sampler_control.mappings, __ATOMIC_RELAXED);
 
@@ -96,10 +130,81 @@ void sampler_mapping_removed(uintptr_t start, size_t length)
 		struct sampler_mapping *mapping = &sampler_control.mapping[i];
 		uintptr_t there = __atomic_load_n(&mapping->start, __ATOMIC_ACQUIRE);
 		size_t size = mapping->length;
+		struct overlap at = {.start = there, .length = size};
 
-		if (there > 1 && there < start + length && start < there + size &&
-		    __atomic_compare_exchange_n(&mapping->start, &there, 0, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
-			remove_overlap(there, size, start, start + length);
+		if (there <= TAKEN || there >= end || start >= there + size ||
+		    !__atomic_compare_exchange_n(&mapping->start, &there, TAKEN, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		at.front = start > at.start ? start - at.start : 0;
+		at.back = at.start + size > end ? at.start + size - end : 0;
+		remove_overlap(mapping, at, removal);
+	}
+}
+
+/* Up to the end of its last page. False: the kernel refuses it, too. */
+static bool find_range_end(uintptr_t start, size_t length, uintptr_t *ret_end)
+{
+	uintptr_t end;
+
+	if (!length || start % SAMPLER_PAGE || __builtin_add_overflow(start, length, &end) ||
+	    __builtin_add_overflow(end, SAMPLER_PAGE - 1, &end))
+		return false;
+	*ret_end = end & ~(uintptr_t)(SAMPLER_PAGE - 1);
+	return *ret_end <= ADDRESSES_END;
+}
+
+void sampler_mapping_removed(uintptr_t start, size_t length)
+{
+	struct sampler_removal for_good = {0};
+	uintptr_t end;
+
+	if (find_range_end(start, length, &end))
+		remove_range(start, end, &for_good);
+}
+
+struct sampler_removal sampler_mapping_leaves(uintptr_t start, size_t length)
+{
+	struct sampler_removal removal = {.start = start};
+	uintptr_t end;
+
+	if (!sampler_is_active() || !__atomic_load_n(&sampler_control.mappings, __ATOMIC_RELAXED) ||
+	    !find_range_end(start, length, &end))
+		return removal;
+	removal.number = __atomic_add_fetch(&removals, 1, __ATOMIC_RELAXED);
+	remove_range(start, end, &removal);
+	return removal;
+}
+
+/* A part that is there again, or at another place; cut where it is longer than the new mapping. */
+static void return_part(const struct sampler_mapping *mapping,
+			const struct sampler_removal *removal, uintptr_t start, size_t length)
+{
+	const uintptr_t offset = mapping->at - removal->start;
+	struct flmem_profile_live live = mapping->live;
+
+	if (offset >= length)
+		return;
+	if (live.size > length - offset) {
+		live.weight_bytes = share_of_weight(live.weight_bytes, length - offset, live.size);
+		live.size = length - offset;
+	}
+	sampler_return(start + offset, &live, mapping->round);
+}
+
+void sampler_mapping_came(const struct sampler_removal *removal, uintptr_t start, size_t length)
+{
+	uint32_t count = __atomic_load_n(&sampler_control.mappings, __ATOMIC_RELAXED);
+	uint32_t left = removal->parts;
+
+	for (uint32_t i = 0; i < count && left; i++) {
+		struct sampler_mapping *mapping = &sampler_control.mapping[i], part;
+
+		if (__atomic_load_n(&mapping->removal, __ATOMIC_ACQUIRE) != removal->number)
+			continue;
+		left--;
+		part = *mapping;
+		give_mapping_back(mapping);
+		return_part(&part, removal, start, length);
 	}
 }

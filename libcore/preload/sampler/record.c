@@ -189,6 +189,11 @@ static void store_sample(uintptr_t address, uint32_t kind, struct sampler_scratc
 	uint64_t now_ms = sampler_now_ms();
 
 	sampler_memory_refresh();
+	if (kind == SAMPLER_GROWN) {
+		if (!sampler_is_memory(scratch, address))
+			return;
+		kind = FLMEM_PROFILE_MAPPING;
+	}
 	live->site = sampler_site_find(sampler_stack_capture(scratch, frame), kind);
 	live->time_ms = now_ms;
 	live->thread = sampler_thread_find(now_ms);
@@ -308,4 +313,38 @@ void sampler_forget_undo(const void *address, const struct flmem_profile_live *l
 	}
 	update_end();
 	sampler_release();
+}
+
+static void return_held(uintptr_t address, const struct flmem_profile_live *live, uint32_t round)
+{
+	uint64_t now_ms = sampler_now_ms();
+
+	if (!sampler_mapping_add(address, live->size)) {
+		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
+		return;
+	}
+	if (!sampler_live_add(address, live))
+		return;
+	/* A round that has begun meanwhile has no such free. */
+	if (round == sampler_tables.header->round)
+		sampler_count_returned(live, now_ms);
+	else
+		sampler_count_allocated(live, now_ms);
+}
+
+void sampler_return(uintptr_t address, const struct flmem_profile_live *live, uint32_t round)
+{
+	int saved = errno;
+
+	if (!sampler_hold()) {
+		errno = saved;
+		return;
+	}
+	if (sampler_is_in_profile(live) && sampler_file_is_whole()) {
+		update_begin();
+		return_held(address, live, round);
+		update_end();
+	}
+	sampler_release();
+	errno = saved;
 }

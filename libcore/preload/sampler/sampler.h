@@ -150,6 +150,18 @@ struct sampler_pace {
 struct sampler_mapping {
 	uintptr_t start; /* 0: free */
 	size_t length;
+	/* Of a part that is being removed; it is counted as freed. */
+	uint64_t removal; /* its number; 0: there is none */
+	uintptr_t at;
+	uint32_t round; /* that it was freed in */
+	struct flmem_profile_live live;
+};
+
+/* Of a range that is about to be unmapped or moved. */
+struct sampler_removal {
+	uintptr_t start;
+	uint64_t number;
+	uint32_t parts; /* of sampled mappings */
 };
 
 /*
@@ -394,10 +406,14 @@ HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_
 HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms);
 HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
 				uint64_t count, uint64_t now_ms);
+/* Takes a free back that was counted in the same round. */
+HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint64_t now_ms);
 HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
 
 /* stack.c: the node of the calling stack; `frame` is that of the hook. */
 HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame);
+/* mapped_file.c; false, too, where the list of mappings cannot be read. */
+HIDDEN bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address);
 HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
 /* unwind.c: how to leave the frame whose code is at `pc`. */
 HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
@@ -408,6 +424,9 @@ HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t p
 /* python_frames.c */
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);
 HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
+
+/* A kind for sampler_record() alone: a part that mremap() added, of memory or of a file. */
+#define SAMPLER_GROWN 2U
 
 /*
  * record.c: what the hooks call where the fast path does not decide. Where a sample is due, the
@@ -423,6 +442,9 @@ HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
 HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
 HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
 HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);
+/* A part of a mapping that was counted as freed in `round` is live again, perhaps elsewhere. */
+HIDDEN void sampler_return(uintptr_t address, const struct flmem_profile_live *live,
+			   uint32_t round);
 /*
  * False in a child that began a profile of its own in the handler of a signal that interrupted
  * this: the sample is its parent's.
@@ -433,6 +455,12 @@ HIDDEN void sampler_leave(void);
 
 /* mappings.c; false: there is no room, so that its end would not be seen. */
 HIDDEN bool sampler_mapping_add(uintptr_t start, size_t length);
+/* For good: something else is there. */
 HIDDEN void sampler_mapping_removed(uintptr_t start, size_t length);
+/* Before the call that removes it: another thread may get the same range at once. */
+HIDDEN struct sampler_removal sampler_mapping_leaves(uintptr_t start, size_t length);
+/* Where its beginning is now: at its old place if the call has failed; a length of 0: nowhere. */
+HIDDEN void sampler_mapping_came(const struct sampler_removal *removal, uintptr_t start,
+				 size_t length);
 
 #endif

@@ -150,6 +150,11 @@ void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, 
 	__atomic_fetch_sub(&sampler_control.live_bytes, (int64_t)bytes, __ATOMIC_RELAXED);
 }
 
+void sampler_count_returned(const struct flmem_profile_live *live, uint64_t now_ms)
+{
+	sampler_count_freed(live, 0 - live->weight_bytes, 0 - live->weight_count, now_ms);
+}
+
 /* Second number of /proc/self/statm, in pages. */
 static uint64_t read_own_rss(void)
 {

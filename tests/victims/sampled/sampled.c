@@ -196,7 +196,7 @@ static NOT_IN void mode_changes(size_t count)
 	map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sink = mremap(map, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE); /* the rest stays */
 	print_site("changes", (void *)(uintptr_t)mode_changes,
-		   1000 + 3000 + 2000 + (16 + 8 + 32 + 8 + 4 + 16 + 8 + 4) * PAGE,
+		   1000 + 3000 + 2000 + (16 + 8 + 24 + 8 + 4 + 16 + 8 + 2) * PAGE,
 		   2000 + (8 + 32 + 8 + 4 + 6 + 4) * PAGE, 0);
 	print_site("end", (void *)(uintptr_t)print_site, 0, 0, 0);
 }
