@@ -32,3 +32,10 @@ assert_moved() {
 @test "mappings that grow count in full, whether they were sampled before or not" {
 	assert_moved 9 --interval 64K -- 2000
 }
+
+@test "parts of mappings that are unmapped where no more are known" {
+	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/moved" many 3>&-
+	look 'site = max(p.sites.values(), key=lambda site: site.samples)
+assert site.samples > 8000 and p.dropped["mappings_full"] == 9000 - site.samples, p.dropped
+assert p.live_bytes(site) == 4096 * site.samples, p.live_bytes(site)'
+}

@@ -67,24 +67,28 @@ static bool split_mapping(const struct overlap *at)
 	return added;
 }
 
-/* It has just left the list; another thread may have taken its place: then all of it goes. */
-static void keep_rest(const struct overlap *at, struct flmem_profile_live *removed)
+/* True: the list is full, and the rest has the place of the mapping. */
+static bool keep_rest(struct sampler_mapping *mapping, const struct overlap *at,
+		      struct flmem_profile_live *removed)
 {
 	const uintptr_t start = at->front ? at->start : at->start + at->length - at->back;
 	const size_t kept = at->front + at->back;
 	struct flmem_profile_live rest = *removed;
+	bool added;
 
 	rest.size = kept;
 	rest.weight_bytes -= share_of_weight(removed->weight_bytes, at->length - kept, at->length);
-	if (!sampler_mapping_add(start, kept)) {
-		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
-		return;
-	}
+	added = sampler_mapping_add(start, kept);
 	if (!sampler_live_add(start, &rest))
-		return;
+		return false;
 	removed->size -= kept;
 	removed->weight_bytes -= rest.weight_bytes;
 	removed->weight_count = 0;
+	if (!added) {
+		mapping->length = kept;
+		__atomic_store_n(&mapping->start, start, __ATOMIC_RELEASE);
+	}
+	return !added;
 }
 
 static void give_mapping_back(struct sampler_mapping *mapping)
@@ -98,6 +102,7 @@ static void remove_overlap(struct sampler_mapping *mapping, struct overlap at,
 			   struct sampler_removal *removal)
 {
 	struct flmem_profile_live live;
+	bool has_place = true;
 
 	if (at.front && at.back && split_mapping(&at)) {
 		at.length -= at.back;
@@ -108,14 +113,14 @@ static void remove_overlap(struct sampler_mapping *mapping, struct overlap at,
 		return;
 	}
 	if (at.front + at.back && sampler_is_in_profile(&live))
-		keep_rest(&at, &live);
-	if (removal->number && sampler_is_in_profile(&live)) {
+		has_place = !keep_rest(mapping, &at, &live);
+	if (has_place && removal->number && sampler_is_in_profile(&live)) {
 		mapping->at = at.start + at.front;
 		mapping->live = live;
 		mapping->round = sampler_tables.header->round;
 		__atomic_store_n(&mapping->removal, removal->number, __ATOMIC_RELEASE);
 		removal->parts++;
-	} else {
+	} else if (has_place) {
 		give_mapping_back(mapping);
 	}
 	sampler_forget_done(&live);

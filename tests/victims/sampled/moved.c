@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 
 /*
- * Mappings that are moved, grow, or are unmapped in vain: moved [GROWING]. It prints lines as
+ * Mappings that are moved, grow, or are unmapped in vain: moved [GROWING|many]. It prints lines as
  * `sampled` does; each case is a function, so it has a site of its own.
  */
 
@@ -103,6 +103,17 @@ static void grow_small(void)
 	must_map(mremap(map, PAGE, 8 * PAGE, MREMAP_MAYMOVE));
 }
 
+/* More than the sampler knows at a time; of each a half stays. */
+static void halve_many(void)
+{
+	static char *maps[9000];
+
+	for (size_t i = 0; i < 9000; i++)
+		maps[i] = must_map(mmap(NULL, 2 * PAGE, ACCESS, OWN, -1, 0));
+	for (size_t i = 0; i < 9000; i++)
+		must_be(munmap(maps[i] + PAGE, PAGE) == 0);
+}
+
 static void print_site(const char *name, void (*function)(void), size_t allocated, size_t live,
 		       size_t count)
 {
@@ -129,6 +140,10 @@ int main(int argc, char **argv)
 	static char output[1 << 12]; /* not of malloc(): it would be counted */
 	size_t growing = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 
+	if (argc > 1 && !growing) {
+		halve_many();
+		return 0;
+	}
 	setvbuf(stdout, output, _IOFBF, sizeof(output));
 	for (size_t i = 0; !growing && i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cases[i].run();
