@@ -296,10 +296,10 @@ EXPORT int munmap(void *at, size_t length)
 }
 
 /* What is added is an allocation of its own, whether the mapping was sampled or not. */
-static void sample_growth(uintptr_t at, size_t length, const void *const *frame)
+static void sample_growth(uintptr_t at, size_t length, uint32_t kind, const void *const *frame)
 {
 	if (!is_allocators_own(frame[1]) && !count_down(length) && sampler_is_due(length))
-		sampler_record((const void *)at, length, SAMPLER_GROWN, frame);
+		sampler_record((const void *)at, length, kind, frame);
 }
 
 EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
@@ -325,7 +325,8 @@ EXPORT void *mremap(void *at, size_t old_length, size_t length, int flags, ...)
 		sampler_mapping_came(&removal, (uintptr_t)result,
 				     length < old_length ? length : old_length);
 	if (result != MAP_FAILED && old_length && length > old_length)
-		sample_growth((uintptr_t)result + old_length, length - old_length, CALLER_FRAME);
+		sample_growth((uintptr_t)result + old_length, length - old_length,
+			      removal.parts ? FLMEM_PROFILE_MAPPING : SAMPLER_GROWN, CALLER_FRAME);
 	errno = saved;
 	return result;
 }

@@ -133,6 +133,7 @@ bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address)
 		.last = scratch->text[1],
 	};
 
+	scratch->searches++;
 	memset(scratch->text, 0, sizeof(scratch->text));
 	return search_own_maps(&walk, scratch->maps, SAMPLER_PAGE) && walk.writable &&
 	       is_path_of_memory(walk.path);
