@@ -51,6 +51,30 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	assert_model "$(cat served)" a.safetensors
 }
 
+# The last commit ends more than 256 MiB behind the others, which were flushed before it began.
+@test "a disk that lost more than it was asked to keep: all commits are read back, from the last one" {
+	local part
+	serve --model g.safetensors --clients 1 --quota 1G
+	truncate -s 300M large.safetensors
+	create c large.safetensors
+	for part in 0 50000; do
+		tail -c "+$((part + 1))" a.safetensors | head -c 50000 >chunk
+		patch "$part" chunk
+		assert_code 204
+	done
+	kill_server
+	PYTHONPATH="$FLMEM_TESTS" /usr/bin/python3 -B -c '
+import glob, struct
+from harness import digests
+record = struct.pack("<QI", 300 << 20, 1)
+with open(glob.glob("state/uploads/*.journal")[0], "ab") as file:
+    file.write(record + struct.pack("<I", digests.crc32c(record)))'
+	printf '\0\0\0\0\0\0\0\0' | dd of="$(echo state/uploads/*.data)" bs=1 seek=70000 conv=notrunc status=none
+	serve --model g.safetensors --clients 1 --quota 1G
+	offset
+	[ "$OFFSET" -eq 50000 ]
+}
+
 @test "a part that another program cut does not become a model with zeros in it" {
 	local call
 	mkdir kept

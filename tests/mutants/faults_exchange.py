@@ -233,4 +233,6 @@ FAULTS = (
           "flmem_json_add_text(root, \"output\"", "different names in JSON", ("cli.exchange_client/all bytes of a model",)),
     Fault("served-model-name", "libcore/report/exchange.c", "flmem_json_add_name(root, \"model\"",
           "flmem_json_add_text(root, \"model\"", "different names in JSON", ("cli.exchange_mistakes/paths in JSON",)),
+    Fault("commits-before-flush", UPLOADS, "for (; first && !intact; first--)", "for (; 0; first--)",
+          "reading back all commits of a disk that lost what was flushed", ("cli.exchange_power/lost more than",)),
 )
