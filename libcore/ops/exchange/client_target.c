@@ -166,6 +166,14 @@ static bool is_same_target(const struct flmem_pull_target *target, const struct 
 	       strcmp(text.data, target->file->sha256) == 0;
 }
 
+/* An identity beside an empty part may not be on the disk yet. */
+static bool has_part_bytes(const struct flmem_pull_target *target)
+{
+	struct stat part;
+
+	return fstat(target->fd, &part) == 0 && part.st_size > 0;
+}
+
 /* On the disk, with its name, before the part has a byte. */
 static int write_identity(const struct flmem_pull_target *target, const struct part_names *names,
 			  struct flmem_error *err)
@@ -262,7 +270,7 @@ int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error 
 		rc = check_left_part(target, &names, err);
 	if (rc)
 		return rc;
-	if (is_same_target(target, &names)) {
+	if (has_part_bytes(target) && is_same_target(target, &names)) {
 		rc = flmem_digest_begin(&target->sha, FLMEM_DIGEST_SHA256, err);
 		if (!rc)
 			rc = read_earlier_part(target, err);
