@@ -53,6 +53,9 @@ static const struct {
 
 	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 0}", 1, .says = "sends 1048576"},
 	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 3145728}", 1, .version = NULL},
+	{CONF, "NVF-COMM-STALLS",
+	 "{\"streaming_window_size\": 65536, \"streaming_ack_interval\": null}", 1,
+	 .version = NULL},
 	{CONF, "NVF-COMM-STALLS", "{\"streaming_window_size\": 4194304}", 0, .version = NULL},
 	{CONF, "NVF-COMM-STALLS",
 	 "{\"streaming_window_size\": 65536, \"streaming_ack_interval\": 65536}", 0,

@@ -27,8 +27,8 @@ struct name_search {
 	size_t count;
 };
 
-static bool is_word_of(const struct name_search *search, const struct class_name *one,
-		       const struct flmem_python_word *word)
+static bool is_class_word(const struct name_search *search, const struct class_name *one,
+			  const struct flmem_python_word *word)
 {
 	size_t length = one->name.end - one->name.start;
 
@@ -75,7 +75,7 @@ static void report_again(struct name_search *search, const struct class_name *on
 static void check_bound_word(struct name_search *search, const struct flmem_python_word *word)
 {
 	for (size_t i = 0; i < search->count; i++)
-		if (is_word_of(search, &search->names[i], word))
+		if (is_class_word(search, &search->names[i], word))
 			report_again(search, &search->names[i], word);
 }
 
@@ -91,7 +91,7 @@ static void read_bound_import(struct name_search *search)
 	own = flmem_python_is_any(&ahead.word, others);
 	for (; !flmem_python_ends(&ahead.word); flmem_python_advance(&ahead)) {
 		for (size_t i = 0; i < search->count; i++)
-			if (is_word_of(search, &search->names[i], &ahead.word))
+			if (is_class_word(search, &search->names[i], &ahead.word))
 				search->names[i].imported_at = ahead.word.place.end;
 		if (!from || own || !flmem_python_is(&ahead.word, "*"))
 			continue;
@@ -101,7 +101,7 @@ static void read_bound_import(struct name_search *search)
 	}
 }
 
-/* "case NAME:", "case [NAME, *rest]:", "case ... as NAME:", not "case NAME(...)" and "case a.NAME". */
+/* "case NAME:", "case [NAME, *rest]:", "case ... as NAME:", not "case NAME(" and "case a.NAME". */
 static void read_case(struct name_search *search)
 {
 	static const char *const nexts[] = {"(", ".", "=", NULL};
