@@ -18,8 +18,8 @@
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2
 
-/* How long a check of the process holds. */
-#define FRESH_US 20000U
+/* How long a check of the process holds. It may itself take 20 ms, where the heap is large. */
+#define FRESH_US 60000U
 
 static struct flmem_call *add_syscall(struct flmem_borrow_state *borrow, long number)
 {

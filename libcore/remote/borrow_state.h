@@ -30,12 +30,12 @@ struct flmem_borrow_state {
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
 	uint64_t checked_us; /* when the process was last checked */
-	bool dry_run;	     /* stop the thread, check it, release it: no calls */
 	struct flmem_gadgets gadgets;
 	struct flmem_spared_threads own_spared, *spared; /* the latter: the caller's, if any */
 	struct flmem_quiet_sleepers sleepers;
 	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
 	pid_t refused_tid;
+	bool dry_run;		  /* stop the thread, check it, release it: no calls */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
