@@ -23,7 +23,7 @@ assert_moved() {
 	python "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$BATS_TEST_TMPDIR/said" "$how"
 }
 
-@test "mappings that are moved, replaced, shrink, grow, or are unmapped in vain, and odd lengths" {
+@test "mappings that are moved, replaced, shrink, grow, or fail to be unmapped, and odd lengths" {
 	assert_moved exact --interval 1 --
 	look 'assert not any(p.dropped.values()), p.dropped'
 }

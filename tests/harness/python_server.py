@@ -82,12 +82,12 @@ def become(descriptors, environment):
 def run(words):
     """As `python3 -B WORDS`, for the forms that the tests use: -c TEXT, - and FILE."""
     del sys.modules["__main__"]
-    while words and words[0] in ("-B", "-u"):
+    while words[0] in ("-B", "-u"):
         words.pop(0)
-    sys.argv = words[:1] if words and words[0] != "-c" else ["-c"]
-    sys.argv += words[2:] if words and words[0] == "-c" else words[1:]
+    text = words.pop(1) if words[0] == "-c" else None
+    sys.argv = words
     if words[0] in ("-c", "-"):
-        text = words[1] if words[0] == "-c" else sys.stdin.read()
+        text = text if words[0] == "-c" else sys.stdin.read()
         main = type(sys)("__main__")
         sys.modules["__main__"] = main
         sys.path.insert(0, "")

@@ -23,7 +23,7 @@ FAULTS = (
     Fault("comm-retry", COMM, "|| bytes <= limit->number)", "|| bytes / 2 <= limit->number)",
           "a limit of retries below the window", COMMS),
     Fault("comm-beside", COMM, "if (!row || row->unset)", "if (1)", "another variable of the launch", COMMS),
-    Fault("comm-inner-key", COMM, "if (n->key && is_comm_key(n->key)", "if (0 && is_comm_key(n->key)",
+    Fault("comm-inner-key", COMM, "if (n->key && is_size_key(n->key))\n\t\t\treport", "if (0 && is_size_key(n->key))\n\t\t\treport",
           "a key in a map of a connection", COMMS),
     Fault("comm-null", COMM, "if (!node || node->kind == FLMEM_NODE_NULL)", "if (!node)",
           "a key that is null", COMMS),

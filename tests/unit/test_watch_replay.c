@@ -160,7 +160,7 @@ static void nothing_counts_for_a_process_that_has_ended(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
-/* Rounds of the watch count for each process; a number that is none of it for none. */
+/* Rounds of the watch count for each process; another number is not counted. */
 static void rounds_count_for_all_that_run(void **state)
 {
 	static const struct flmem_record records[] = {

@@ -155,6 +155,11 @@ int flmem_file_place_flush(int directory, const char *path, struct flmem_error *
 		  : 0;
 }
 
+bool flmem_file_is_replaceable(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) || S_ISLNK(status->st_mode);
+}
+
 static int refuse_other_kind(const struct flmem_file_place *place, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file; name another",
@@ -188,7 +193,7 @@ static bool is_of_other_kind(const struct flmem_file_place *place)
 	struct stat old;
 
 	return fstatat(place->directory, place->name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode);
+	       !flmem_file_is_replaceable(&old);
 }
 
 static int publish_new(const struct flmem_file_place *place, struct flmem_temporary *new)

@@ -58,6 +58,9 @@ bool flmem_file_place_is_named(int fd, int directory, const char *name);
 /* Whether both are of the same file. */
 bool flmem_file_is_same(const struct stat *one, const struct stat *other);
 
+/* A regular file, or a link, which is replaced itself: a rename would turn a device into a file. */
+bool flmem_file_is_replaceable(const struct stat *status);
+
 /* Whether one of `files` is the same file. */
 bool flmem_file_is_among(const struct stat *file, const struct stat *files, size_t count);
 

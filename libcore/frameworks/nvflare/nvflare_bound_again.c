@@ -79,7 +79,7 @@ static void check_bound_word(struct name_search *search, const struct flmem_pyth
 			report_again(search, &search->names[i], word);
 }
 
-/* What an import binds; "*" of modules that have no such classes binds none of the names. */
+/* What an import binds; "*" of modules without such classes binds no such name. */
 static void read_bound_import(struct name_search *search)
 {
 	static const char *const others[] = {"nvflare", "typing", "torch", "numpy",
@@ -139,7 +139,7 @@ static void read_bound_statement(struct name_search *search)
 	}
 }
 
-/* Those of the module itself hide an import, so that its calls are none of the class. */
+/* Those of the module itself hide an import: its calls are not those of the class. */
 void flmem_nvflare_report_bound_again(struct flmem_check *check)
 {
 	const struct flmem_python_part part = {.line = 1};

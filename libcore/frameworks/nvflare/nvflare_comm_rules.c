@@ -267,12 +267,12 @@ static void comm_retry_small(const struct comm_config *config)
 	report_key(config, RETRY, false, detail);
 }
 
-static bool is_comm_key(const char *name)
+static bool is_size_key(const char *name)
 {
 	for (enum comm_key key = 0; key < KEYS; key++)
 		if (strcmp(name, keys[key].name) == 0)
 			return true;
-	return flmem_text_is_one_of(name, other_keys);
+	return false;
 }
 
 /* The key that another name stands for, by its words; NULL: none. */
@@ -310,7 +310,7 @@ static void report_ignored(struct flmem_check *check, const struct flmem_node *n
 static void check_inner_keys(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
-		if (n->key && is_comm_key(n->key) && !flmem_text_is_one_of(n->key, other_keys))
+		if (n->key && is_size_key(n->key))
 			report_ignored(check, n, "it is an outermost key: move it there", "");
 }
 
@@ -321,7 +321,7 @@ static void check_outer_keys(struct flmem_check *check)
 
 		if (flmem_node_is_kind(n, FLMEM_NODE_MAP))
 			check_inner_keys(check, n);
-		if (!n->key || is_comm_key(n->key))
+		if (!n->key || is_size_key(n->key) || flmem_text_is_one_of(n->key, other_keys))
 			continue;
 		meant = meant_key(n->key);
 		if (meant)

@@ -194,7 +194,7 @@ struct flmem_heap_profile {
 	/* How often the number of the round fell by two or more: equal numbers are added up. */
 	uint64_t restarted_rounds;
 	uint64_t unread_frames; /* of Python: their stacks lack them, or end there */
-	uint64_t lost_names;	/* functions and files without a name, for want of room */
+	uint64_t lost_names;	/* functions and files without a name, as there was no room */
 	uint64_t lost_modules;	/* ranges of code whose module has no record */
 	uint64_t lost_threads;	/* without a record */
 	uint64_t

@@ -68,7 +68,7 @@ static bool is_replaceable(int directory, const char *name)
 	struct stat old;
 
 	return fstatat(directory, name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       (S_ISREG(old.st_mode) || S_ISLNK(old.st_mode));
+	       flmem_file_is_replaceable(&old);
 }
 
 /* A process may still refuse: until then the old file has the temporary name of the new one. */

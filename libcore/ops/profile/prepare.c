@@ -140,7 +140,7 @@ int flmem_profile_name_check(const struct stat *old, const char *path, bool repl
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is a directory; name a file",
 				       path);
 	/* Of root's, /dev/null would be gone for all. A link is replaced, not what it leads to. */
-	if (!S_ISREG(old->st_mode) && !S_ISLNK(old->st_mode))
+	if (!flmem_file_is_replaceable(old))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a regular file; name another", path);
 	return replace ? 0

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 
 /*
- * Mappings that are moved, grow, or are unmapped in vain: moved [GROWING|many]. It prints lines as
+ * Mappings that are moved, grow, or fail to be unmapped: moved [GROWING|many]. It prints lines as
  * `sampled` does; each case is a function, so it has a site of its own.
  */
 
