@@ -8,7 +8,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 
-#define CACHE_BYTES  ((size_t)1 << 20)
+#define CACHE_BYTES  ((size_t)4 << 20)
 #define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
 #define AROUND_PAGES 1024U  /* the window around a single address */
 #define WORD_BITS    64U
@@ -365,6 +365,31 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	if (*ret_code)
 		*ret_code = load_pages(peek, page, 1);
 	return *ret_code ? NULL : peek->cache + slot * page_bytes;
+}
+
+/* Of two pages that belong into one slot the later one is copied last, and stays. */
+void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
+{
+	const size_t page = (size_t)peek->source.page_bytes;
+	struct transfer transfer;
+	size_t slots[FLMEM_PEEK_PAGES_MAX];
+
+	transfer.parts = 0;
+	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++) {
+		const uint64_t start = addresses[i] & ~(uint64_t)(page - 1);
+		const size_t slot = (size_t)(start / page % peek->slots);
+
+		if (peek->slot_page[slot] == start || !flmem_peek_is_resident(peek, start))
+			continue;
+		peek->slot_page[slot] = NOWHERE;
+		transfer.local[transfer.parts] = (struct iovec){peek->cache + slot * page, page};
+		transfer.remote[transfer.parts] = (struct iovec){(void *)(uintptr_t)start, page};
+		slots[transfer.parts++] = slot;
+	}
+	if (run_transfer(peek, &transfer))
+		return;
+	for (size_t i = 0; i < transfer.parts; i++)
+		peek->slot_page[slots[i]] = (uint64_t)(uintptr_t)transfer.remote[i].iov_base;
 }
 
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length)

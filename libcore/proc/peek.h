@@ -9,7 +9,7 @@
  * so a walk sees one state of each page.
  *
  * The source may be anything that implements the two callbacks, such as a memory image. One thread
- * at a time; about 1 MiB of memory, whatever the target holds.
+ * at a time; about 4 MiB of memory, whatever the target holds.
  */
 
 #include <stdbool.h>
@@ -24,6 +24,8 @@
 
 struct flmem_process;
 struct flmem_peek;
+
+#define FLMEM_PEEK_PAGES_MAX 64U /* in one call */
 
 struct flmem_peek_source {
 	uint64_t page_bytes; /* a power of two from 4096 to 65536 */
@@ -87,10 +89,15 @@ void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length);
 
 /*
+ * Reads the pages of addresses far from each other into the cache with one call, at most
+ * FLMEM_PEEK_PAGES_MAX. Those that cannot be read so are read, or refused, by flmem_peek_read().
+ */
+void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count);
+
+/*
  * Reads `count` whole pages from a page boundary, at most 64. Pages that are not resident read as
  * zeroes, with their bit in `ret_resident` (may be NULL) clear.
  */
-#define FLMEM_PEEK_PAGES_MAX 64U
 int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
 			  uint64_t *ret_resident);
 

@@ -105,26 +105,51 @@ static bool read_groups(const struct flmem_process *process, pid_t tid, struct f
 	return (!rc || rc == -ENOENT) && !groups->failed;
 }
 
+/* False when the threads cannot be listed. One that has ended meanwhile is left out. */
+static bool read_first_groups(const struct flmem_process *process, struct flmem_task_groups *groups)
+{
+	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	bool found = false;
+
+	if (flmem_tasks_read(process, &tasks))
+		return false;
+	for (size_t i = 0; i < tasks.count && i < GROUPED_MAX && !groups->differ; i++) {
+		if (!found)
+			found = read_groups(process, tasks.ids[i], &groups->first);
+		else
+			groups->differ = read_groups(process, tasks.ids[i], &other) &&
+					 strcmp(groups->first.data, other.data) != 0;
+	}
+	groups->is_read = found;
+	return found;
+}
+
 /*
  * Threads of one process may be in groups with other shares and limits of processor time: those of
  * version 1, and threaded ones of version 2. In a group that has used up its quota, a thread
  * continues in the next period, with the locks that it holds.
  */
-static bool is_grouped_apart(const struct flmem_process *process, pid_t tid)
+static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
+			     struct flmem_task_groups *groups)
 {
-	FLMEM_AUTO_BUF struct flmem_buf own = FLMEM_BUF_INIT, other = FLMEM_BUF_INIT;
-	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	FLMEM_AUTO_BUF struct flmem_buf own = FLMEM_BUF_INIT;
 
-	if (flmem_tasks_read(process, &tasks) || !read_groups(process, tid, &own))
+	if (!read_groups(process, tid, &own))
 		return true;
-	for (size_t i = 0; i < tasks.count && i < GROUPED_MAX; i++)
-		if (tasks.ids[i] != tid && read_groups(process, tasks.ids[i], &other) &&
-		    strcmp(own.data, other.data) != 0)
-			return true;
-	return false;
+	if (!groups->is_read && !read_first_groups(process, groups))
+		return true;
+	return groups->differ || strcmp(own.data, groups->first.data) != 0;
 }
 
-const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid)
+void flmem_task_groups_clear(struct flmem_task_groups *groups)
+{
+	flmem_buf_clear(&groups->first);
+	*groups = (struct flmem_task_groups)FLMEM_TASK_GROUPS_INIT;
+}
+
+const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid,
+					  struct flmem_task_groups *groups)
 {
 	struct attributes own;
 
@@ -134,7 +159,7 @@ const char *flmem_task_scheduling_refuses(const struct flmem_process *process, p
 		return refuse_real_time(process, &own);
 	if (has_better(process, processor_share_of(&own)))
 		return "has a lower priority than another thread, which could wait for it";
-	return is_grouped_apart(process, tid)
+	return is_grouped_apart(process, tid, groups)
 		       ? "is in another control group than another thread, which could wait for it"
 		       : NULL;
 }

@@ -9,16 +9,37 @@
  * calls take.
  */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/text/buf.h"
+
 struct flmem_process;
+
+/* Control groups of the first threads of a process, read once for all that are compared. */
+struct flmem_task_groups {
+	struct flmem_buf first; /* of one of them */
+	bool is_read;
+	bool differ; /* another one is in other groups */
+};
+
+#define FLMEM_TASK_GROUPS_INIT           \
+	{                                \
+		.first = FLMEM_BUF_INIT, \
+	}
+
+void flmem_task_groups_clear(struct flmem_task_groups *groups);
+
+#define FLMEM_AUTO_TASK_GROUPS FLMEM_AUTO(flmem_task_groups_clear)
 
 /*
  * NULL if calls may be made on this thread, else why not (static): it has a lower priority than
  * another thread and than a usual one, it is a real-time thread in a process whose first thread is
  * none, one whose processor time is limited, it is in another control group than one of the first
- * threads, or its policy cannot be read.
+ * threads, or its policy cannot be read. The first call fills `groups`; what changes later is seen
+ * with new ones.
  */
-const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid);
+const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid,
+					  struct flmem_task_groups *groups);
 
 #endif

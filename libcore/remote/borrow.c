@@ -359,13 +359,14 @@ static int try_computing(struct flmem_borrow_state *borrow)
 	pid_t tid = borrow->options->computing;
 	struct flmem_candidate row = {
 		.tid = tid, .computes = true, .leader = tid == borrow->view->process->pid};
+	FLMEM_AUTO_TASK_GROUPS struct flmem_task_groups groups = FLMEM_TASK_GROUPS_INIT;
 	enum attempt attempt = ATTEMPT_NEXT;
 	struct flmem_task_wait wait;
 
 	borrow->refused = why ? why : "is not running now";
 	flmem_error_clear(borrow->err);
 	if (!why && flmem_task_read_wait(borrow->view->process, tid, &wait) == 0 &&
-	    !(borrow->refused = flmem_task_scheduling_refuses(borrow->view->process, tid)))
+	    !(borrow->refused = flmem_task_scheduling_refuses(borrow->view->process, tid, &groups)))
 		attempt = try_thread(borrow, &row);
 	if (attempt == ATTEMPT_NEXT)
 		flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,

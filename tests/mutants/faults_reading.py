@@ -10,7 +10,20 @@ TRIM = "libcore/ops/trim/trim.c"
 IMAGES = ("unit.test_glibc_image",)
 RELEASED = ("unit.test_trim_released",)
 
+PEEK = "libcore/proc/peek.c"
+PEEKS = ("unit.test_peek",)
+LINKS = "libcore/allocators/glibc/glibc_links.c"
+
 FAULTS = (
+    Fault("failed-fetch-is-read", PEEK, "if (run_transfer(peek, &transfer))\n\t\treturn;\n\tfor (size_t i = 0; i < transfer.parts; i++)",
+          "(void)run_transfer(peek, &transfer);\n\tfor (size_t i = 0; i < transfer.parts; i++)",
+          "taking what could not be read for read", PEEKS),
+    Fault("fetch-of-absent", PEEK, "peek->slot_page[slot] == start || !flmem_peek_is_resident(peek, start))",
+          "peek->slot_page[slot] == start)", "touching pages of the target that it has not touched", PEEKS),
+    Fault("chunks-one-by-one", LINKS, "while (count && fetch.total < FETCHED_MAX) {", "while (0) {",
+          "reading the chunks of all bins together", ("unit.test_glibc_links",)),
+    Fault("endless-fetch", LINKS, "while (count && fetch.total < FETCHED_MAX) {", "while (count) {",
+          "leaving lists that form a circle", ("unit.test_glibc_links",), slow=True),
     Fault("absent-is-swapped", WALK, "return flmem_peek_is_swapped(walker->o.peek, chunk) ||",
           "return chunk ||",
           "calling only what the kernel has swapped out swapped out", IMAGES),

@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_COUNTING_PEEK_H
 #define FLMEM_TESTS_COUNTING_PEEK_H
 
-/* Reads a live process and counts the bytes: a walk promises to read little. */
+/* Reads a live process and counts calls and bytes: a walk promises to read little. */
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -15,7 +15,7 @@ struct counting_peek {
 	struct flmem_peek *peek;
 	struct flmem_pages pages;
 	pid_t pid;
-	uint64_t bytes_read;
+	uint64_t bytes_read, calls;
 };
 
 static int counting_each(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
@@ -33,6 +33,7 @@ static int counting_read(void *context, const struct iovec *local, const struct 
 	size_t wanted = 0;
 	ssize_t got = process_vm_readv(counting->pid, local, count, remote, count, 0);
 
+	counting->calls++;
 	for (size_t i = 0; i < count; i++)
 		wanted += remote[i].iov_len;
 	if (got < 0)

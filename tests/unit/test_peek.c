@@ -181,6 +181,55 @@ static void reads_little_more_than_was_asked_for(void **state)
 	assert_int_equal(counting.bytes_read, FLMEM_PEEK_PAGES_MAX / 4 * f->page);
 }
 
+static uint64_t count_calls_of_read(struct counting_peek *counting, uint64_t address, char expected)
+{
+	const uint64_t before = counting->calls;
+	char byte;
+
+	assert_int_equal(flmem_peek_read(counting->peek, address, &byte, 1), 0);
+	assert_int_equal(byte, expected);
+	return counting->calls - before;
+}
+
+static void single_pages_are_fetched_with_one_call(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const uint64_t first = f->area, second = f->area + 40 * f->page,
+		       third = f->area + 80 * f->page;
+	const uint64_t addresses[] = {
+		first + 100, second + f->page - 1, first, f->area + 2 * f->page, 0, UINT64_MAX};
+	char byte;
+
+	counting_peek_open(&f->process, &counting);
+	flmem_peek_fetch(counting.peek, addresses, sizeof(addresses) / sizeof(addresses[0]));
+	assert_int_equal(counting.calls, 1);
+	assert_in_range(counting.bytes_read, 2 * f->page, 3 * f->page);
+	assert_int_equal(count_calls_of_read(&counting, first + 7, 1), 0);
+	assert_int_equal(count_calls_of_read(&counting, second, 11), 0);
+	assert_int_equal(count_calls_of_read(&counting, third, 21), 1);
+	assert_int_equal(flmem_peek_read(counting.peek, f->area + 2 * f->page, &byte, 1), -ENODATA);
+	flmem_peek_fetch(counting.peek, addresses, 3);
+	assert_int_equal(counting.calls, 2);
+}
+
+/* One page is gone since its range was queried: the others are not taken for read. */
+static void a_failed_fetch_leaves_nothing_behind(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const uint64_t gone = f->area + 8 * f->page, first = f->area, last = f->area + 80 * f->page;
+	const uint64_t addresses[] = {first, gone, last};
+
+	counting_peek_open(&f->process, &counting);
+	assert_true(flmem_peek_is_resident(counting.peek, gone));
+	assert_int_equal(munmap(f->bytes + 8 * f->page, f->page), 0);
+	flmem_peek_fetch(counting.peek, addresses, sizeof(addresses) / sizeof(addresses[0]));
+	assert_int_equal(counting.calls, 1);
+	assert_int_equal(count_calls_of_read(&counting, last, 21), 1);
+	assert_int_equal(count_calls_of_read(&counting, first, 1), 1);
+}
+
 static void heads_of_records_are_read_with_one_call(void **state)
 {
 	struct fixture *f = *state;
@@ -245,6 +294,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(range_is_counted_to_the_byte, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reads_and_leaves_the_rest_alone, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reads_little_more_than_was_asked_for, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(single_pages_are_fetched_with_one_call, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_failed_fetch_leaves_nothing_behind, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
 						tear_down),

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -48,6 +49,7 @@ static const struct row *current;
 
 /* What the second thread's control groups seem to be; NULL: what they are. */
 static const char *groups;
+static size_t further_threads;
 
 int __real_flmem_process_read(const struct flmem_process *process, const char *name,
 			      struct flmem_buf *buf);
@@ -150,10 +152,20 @@ static void *be_other(void *unused)
 	return unused;
 }
 
+static void *be_further(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
 static void be_child(void)
 {
 	pthread_t thread;
 
+	for (size_t i = 0; i < further_threads; i++)
+		if (pthread_create(&thread, NULL, be_further, NULL))
+			abort();
 	if (current->first() || pthread_create(&thread, NULL, be_other, NULL)) {
 		atomic_store(&page->error, errno);
 		atomic_store(&page->thread, -1);
@@ -164,8 +176,10 @@ static void be_child(void)
 
 static void compare(const struct target *target, pid_t tid, const char *expected)
 {
-	const char *reason = flmem_task_scheduling_refuses(&target->process, tid);
+	struct flmem_task_groups seen = FLMEM_TASK_GROUPS_INIT;
+	const char *reason = flmem_task_scheduling_refuses(&target->process, tid, &seen);
 
+	flmem_task_groups_clear(&seen);
 	if (!expected != !reason || (reason && !strstr(reason, expected)))
 		fail_msg("%s: %s", current->name, reason ? reason : "accepted");
 }
@@ -220,6 +234,19 @@ static void threads_in_different_groups_are_refused(void **state)
 	groups = NULL;
 }
 
+/* The groups of the first threads are read; of those behind only those of the thread itself. */
+static void a_late_thread_is_compared_with_the_first(void **state)
+{
+	static const struct row late = {"late", be_usual, be_usual, NULL, APART};
+
+	(void)state;
+	further_threads = 64;
+	groups = "3:cpu:/flmem-test\n0::/\n";
+	assert_true(run_row(&late));
+	groups = NULL;
+	further_threads = 0;
+}
+
 static void a_thread_that_has_ended_is_refused(void **state)
 {
 	struct target target;
@@ -248,6 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(priorities_are_compared),
 		cmocka_unit_test(threads_in_different_groups_are_refused),
+		cmocka_unit_test(a_late_thread_is_compared_with_the_first),
 		cmocka_unit_test(a_thread_that_has_ended_is_refused),
 	};
 

@@ -144,6 +144,7 @@ static bool check_glibc_arena(struct list_check *check, const struct flmem_glibc
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
 		if (check_fastbin(check, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
+	flmem_glibc_bins_fetch(check->space->peek, check->glibc->layout, arena->address);
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS && !is_step_late(check); i++)
 		if (check_bin(check, flmem_glibc_bin_head(check->glibc->layout, arena->address, i)))
 			return true;

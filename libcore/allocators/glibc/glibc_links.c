@@ -41,6 +41,87 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 	return 0;
 }
 
+#define FETCHED_MAX 768U /* the cache has room for some more pages */
+
+/* Addresses whose pages are read together. */
+struct fetch {
+	struct flmem_peek *peek;
+	uint64_t rows[FLMEM_PEEK_PAGES_MAX];
+	size_t count, total;
+};
+
+/* How far a bin was followed, from its first chunk by fd and from its last one by bk. */
+struct bin_ends {
+	uint64_t at[2];
+	uint64_t head;
+	bool is_done;
+};
+
+static void flush_fetch(struct fetch *fetch)
+{
+	flmem_peek_fetch(fetch->peek, fetch->rows, fetch->count);
+	fetch->count = 0;
+}
+
+static void add_fetch(struct fetch *fetch, uint64_t address)
+{
+	fetch->rows[fetch->count++] = address;
+	fetch->total++;
+	if (fetch->count == FLMEM_PEEK_PAGES_MAX)
+		flush_fetch(fetch);
+}
+
+/* One chunk further from one end, where that is readable and the other end was not met. */
+static void follow_end(struct fetch *fetch, struct bin_ends *bin, unsigned end)
+{
+	uint64_t words[4]; /* prev_size, size, fd, bk */
+
+	if (flmem_peek_read(fetch->peek, bin->at[end], words, sizeof(words))) {
+		bin->is_done = true;
+		return;
+	}
+	add_fetch(fetch, bin->at[end] + (words[1] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS));
+	bin->is_done = bin->at[0] == bin->at[1] || words[2 + end] == bin->at[!end] ||
+		       words[2 + end] == bin->head;
+	bin->at[end] = words[2 + end];
+	if (!bin->is_done)
+		add_fetch(fetch, bin->at[end]);
+}
+
+void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
+			    uint64_t arena)
+{
+	uint64_t ends[FLMEM_GLIBC_BINS][2]; /* fd, bk */
+	struct bin_ends bins[FLMEM_GLIBC_BINS];
+	struct fetch fetch = {.peek = peek};
+	size_t count = 0;
+
+	if (flmem_peek_read(peek, arena + layout->bins, ends, sizeof(ends)))
+		return;
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++) {
+		const uint64_t head = flmem_glibc_bin_head(layout, arena, i);
+
+		if (ends[i][0] == head)
+			continue;
+		bins[count++] = (struct bin_ends){{ends[i][0], ends[i][1]}, head, false};
+		add_fetch(&fetch, ends[i][0]);
+		add_fetch(&fetch, ends[i][1]);
+	}
+	while (count && fetch.total < FETCHED_MAX) {
+		size_t left = 0;
+
+		flush_fetch(&fetch);
+		for (size_t i = 0; i < count; i++) {
+			for (unsigned end = 0; end < 2 && !bins[i].is_done; end++)
+				follow_end(&fetch, &bins[i], end);
+			if (!bins[i].is_done)
+				bins[left++] = bins[i];
+		}
+		count = left;
+	}
+	flush_fetch(&fetch);
+}
+
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			  uint64_t chunk, uint64_t size, struct flmem_glibc_link *ret_link)
 {

@@ -34,7 +34,15 @@ static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *lay
 int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previous,
 			 struct flmem_glibc_link *ret_link);
 
-/* The same for a chunk of a fastbin, whose size must match. */
+/*
+ * Reads the chunks of an arena's bins and what is behind them into the cache of `peek`, as far as
+ * it has room: all bins at once, from both ends, as each call can read many pages. It checks
+ * nothing.
+ */
+void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
+			    uint64_t arena);
+
+/* As flmem_glibc_bin_link(), for a chunk of a fastbin, whose size must match. */
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			  uint64_t chunk, uint64_t size, struct flmem_glibc_link *ret_link);
 

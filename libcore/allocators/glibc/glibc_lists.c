@@ -77,6 +77,7 @@ static bool collect_chunks(struct collection *collection, const struct flmem_gli
 		    !add_chunk(collection, fast->chunks[i], head))
 			return false;
 	}
+	flmem_glibc_bins_fetch(collection->peek, glibc->layout, arena->address);
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
 		if (!follow_bin(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
 			return false;

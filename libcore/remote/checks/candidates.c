@@ -34,6 +34,7 @@ struct candidate_search {
 	const struct flmem_view *view;
 	const struct flmem_candidate_needs *needs;
 	struct flmem_candidates *found;
+	struct flmem_task_groups *groups;
 };
 
 /* What costs little. Returns NULL and fills *row if the thread may be borrowed, else the reason. */
@@ -125,7 +126,8 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 static const char *examine_further(const struct candidate_search *search,
 				   struct flmem_candidate *row)
 {
-	const char *reason = flmem_task_scheduling_refuses(search->view->process, row->tid);
+	const char *reason =
+		flmem_task_scheduling_refuses(search->view->process, row->tid, search->groups);
 	struct flmem_status status;
 
 	if (!reason)
@@ -175,7 +177,8 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct candidate_search search = {view, needs, &found};
+	FLMEM_AUTO_TASK_GROUPS struct flmem_task_groups groups = FLMEM_TASK_GROUPS_INIT;
+	struct candidate_search search = {view, needs, &found, &groups};
 	int rc = flmem_tasks_read(view->process, &tasks);
 
 	if (rc)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of chunks far from each other, in the memory of this very process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "allocators/glibc/glibc_links.h"
+#include "base/cleanup.h"
+
+#include "counting_peek.h"
+
+#define CHUNKS	 120U
+#define BINS	 3U
+#define DISTANCE 43U /* pages from one chunk to the next */
+#define BEFORE	 4U  /* pages with the arena */
+
+static const unsigned bins[BINS] = {1, 70, FLMEM_GLIBC_BINS - 1};
+
+struct heap {
+	unsigned char *bytes;
+	size_t page, length;
+	uint64_t arena;
+};
+
+static const struct flmem_glibc_layout *layout(void)
+{
+	return flmem_glibc_layouts;
+}
+
+static void put(uint64_t address, uint64_t value)
+{
+	memcpy((void *)(uintptr_t)address, &value, sizeof(value));
+}
+
+static uint64_t chunk_at(const struct heap *heap, unsigned index)
+{
+	return heap->arena + (BEFORE + (uint64_t)index * DISTANCE) * heap->page;
+}
+
+static uint64_t head_of(const struct heap *heap, unsigned bin)
+{
+	return flmem_glibc_bin_head(layout(), heap->arena, bin);
+}
+
+/* Chunk i is in bin i % BINS; each is as long as a page. */
+static void link_chunks(const struct heap *heap)
+{
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++) {
+		put(head_of(heap, i) + 16, head_of(heap, i));
+		put(head_of(heap, i) + 24, head_of(heap, i));
+	}
+	for (unsigned i = 0; i < CHUNKS; i++) {
+		const uint64_t head = head_of(heap, bins[i % BINS]), chunk = chunk_at(heap, i);
+		const uint64_t before = i < BINS ? head : chunk_at(heap, i - BINS);
+
+		put(chunk + 8, heap->page | FLMEM_GLIBC_PREV_INUSE);
+		put(chunk + 16, head);
+		put(chunk + 24, before);
+		put(before + 16, chunk);
+		put(head + 24, chunk);
+		put(chunk + heap->page, heap->page);
+		put(chunk + heap->page + 8, 64);
+	}
+}
+
+static int set_up(void **state)
+{
+	static struct heap heap;
+
+	heap.page = (size_t)flmem_page_bytes();
+	heap.length = (BEFORE + (CHUNKS + 1) * DISTANCE) * heap.page;
+	heap.bytes = mmap(NULL, heap.length, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (heap.bytes == MAP_FAILED)
+		return -1;
+	madvise(heap.bytes, heap.length, MADV_NOHUGEPAGE);
+	heap.arena = (uint64_t)(uintptr_t)heap.bytes;
+	link_chunks(&heap);
+	*state = &heap;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct heap *heap = *state;
+
+	return munmap(heap->bytes, heap->length);
+}
+
+/* Number of sound chunks in the bins. */
+static unsigned walk_bins(const struct heap *heap, struct flmem_peek *peek)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < BINS; i++) {
+		const uint64_t head = head_of(heap, bins[i]);
+		struct flmem_glibc_link link;
+		uint64_t chunk, previous = head;
+
+		assert_int_equal(flmem_peek_read(peek, head + 16, &chunk, sizeof(chunk)), 0);
+		for (; chunk != head; previous = chunk, chunk = link.next, count++) {
+			assert_int_equal(flmem_glibc_bin_link(peek, chunk, previous, &link), 0);
+			assert_null(link.wrong);
+		}
+	}
+	return count;
+}
+
+/* One call for all bins and both ends of each; the chunks and what is behind them are read then. */
+static void bins_are_read_together(void **state)
+{
+	const struct heap *heap = *state;
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+	assert_in_range(counting.calls, 1, CHUNKS / BINS / 2 + 6);
+	counting.calls = 0;
+	assert_int_equal(walk_bins(heap, counting.peek), CHUNKS);
+	assert_in_range(counting.calls, 0, 8);
+	flmem_process_close(&process);
+}
+
+/* Links that lead nowhere, and in circles: fewer chunks are read, and it ends. */
+static void broken_lists_are_left(void **state)
+{
+	const struct heap *heap = *state;
+	const uint64_t words[] = {
+		0, 8, UINT64_MAX, UINT64_MAX - 15, chunk_at(heap, 3), heap->arena + heap->length};
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++) {
+		FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+
+		put(chunk_at(heap, 6) + 16, words[i]);
+		put(chunk_at(heap, 7) + 24, words[i]);
+		put(chunk_at(heap, 8) + 8, words[i]);
+		counting_peek_open(&process, &counting);
+		flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+		assert_in_range(counting.calls, 1, 1000);
+	}
+	flmem_process_close(&process);
+}
+
+/* Two circles, one from each end, that do not meet: it ends by what the cache has room for. */
+static void circles_are_left(void **state)
+{
+	const struct heap *heap = *state;
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+
+	put(chunk_at(heap, BINS) + 16, chunk_at(heap, 0));
+	put(chunk_at(heap, CHUNKS - 2 * BINS) + 24, chunk_at(heap, CHUNKS - BINS));
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	alarm(5);
+	flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+	alarm(0);
+	assert_in_range(counting.calls, 1, 1000);
+	flmem_process_close(&process);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(bins_are_read_together, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(circles_are_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(broken_lists_are_left, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests_name("glibc_links", tests, NULL, NULL);
+}
