@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# bats file_tags=unsanitised
 # Generated models in an exchange, and a round that is compared instead of written.
 
 load helpers
@@ -8,6 +9,7 @@ load exchange
 MODEL='generate:resnet18?seed=1'
 
 setup() {
+	! sanitized || skip "it adds up whole models, for which a sanitised build takes minutes"
 	exchange_setup
 }
 
