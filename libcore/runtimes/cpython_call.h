@@ -17,6 +17,7 @@
 #include <flmem/error.h>
 
 #include "elf/view.h"
+#include "remote/borrow.h"
 #include "remote/checks/candidates.h"
 #include "remote/seccomp/syscalls.h"
 #include "runtimes/cpython.h"
@@ -70,6 +71,9 @@ struct flmem_cpython_call {
 	struct flmem_cpython_function function;
 	const struct flmem_syscall_table *syscalls; /* that the function makes; or NULL */
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
+	flmem_borrow_recheck *recheck;	 /* as in struct flmem_borrow_options */
+	void *rechecker;		 /* its context */
+	uint64_t checked_us;		 /* when the caller has checked that */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
 	bool dry_run;			 /* choose the entry point and touch nothing */

@@ -114,17 +114,21 @@ released() {
 	released
 }
 
-# start_held PRELOADED SETTER: malloc() waits while the only thread waits for input.
+# start_held PRELOADED SETTER [later]: malloc() waits while the only thread waits for input. `later`:
+# it sets the hook after a byte of input, for which it waits with the interpreter's lock.
 start_held() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
 	start_victim /bin/sh -c "export LD_PRELOAD='$1'; exec \"\$@\" <>'$INPUT'" sh /usr/bin/python3 -uc '
 import ctypes, sys
 held = ctypes.CDLL(sys.argv[1])
+if sys.argv[3:]:
+    print("ready", flush=True)
+    ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(1), 1)
 assert not sys.argv[2] or held.held_hook(sys.argv[2].encode())
-print("ready", flush=True)
+sys.argv[3:] or print("ready", flush=True)
 while held.held_read(0) == 1:
-    print("go on", flush=True)' "$FLMEM_VICTIMS/allocators/held.so" "$2"
+    print("go on", flush=True)' "$FLMEM_VICTIMS/allocators/held.so" "${@:2}"
 }
 
 @test "no thread is started where malloc() would run a function of the program" {
@@ -143,6 +147,21 @@ while held.held_read(0) == 1:
 	allow_victim --moved
 	flmem_in_time trim --gc --pid "$VICTIM"
 	assert_status 0
+	assert_goes_on
+}
+
+@test "nor is one where the program sets the hook while flmem waits for a thread" {
+	local tcmalloc=$LIBRARIES/libtcmalloc_minimal.so.4 running
+	requires "$tcmalloc" /usr/bin/python3 "$FLMEM_VICTIMS/allocators/held.so"
+	start_held "$tcmalloc" MallocHook_AddNewHook later
+	"$FLMEM" trim --gc --pid "$VICTIM" --timeout 5s >"$BATS_TEST_TMPDIR/late" 2>&1 &
+	running=$!
+	sleep 1 # the first check is over; flmem waits for the interpreter's lock
+	printf x >"$INPUT"
+	wait "$running" || true
+	run cat "$BATS_TEST_TMPDIR/late"
+	assert_output 'has set MallocHook_AddNewHook of tcmalloc'
+	allow_victim --moved
 	assert_goes_on
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text/text.h"
 #include "ops/target/cuda_code.h"
 #include "ops/target/query.h"
@@ -110,8 +111,12 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	FLMEM_AUTO_BUF struct flmem_buf code = FLMEM_BUF_INIT;
 	struct flmem_error err = {0};
 	struct flmem_guard guard = {0};
+	struct flmem_target_start start = {view, list};
 	struct flmem_cpython_call call = {
 		.guard = &guard,
+		.recheck = flmem_target_hooks_recheck_start,
+		.rechecker = &start,
+		.checked_us = flmem_clock_us(),
 		.timeout_us = how->timeout_us,
 		.assume_seccomp = how->assume_seccomp,
 	};

@@ -11,6 +11,7 @@
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
+#include "proc/maps.h"
 #include "remote/new_thread.h"
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
@@ -229,6 +230,29 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 	return rc;
 }
 
+static int check_start_functions(const struct flmem_view *view,
+				 const struct flmem_allocator_list *list, struct flmem_error *err)
+{
+	int rc = check_known_malloc(view, list, "starting a thread in", err);
+
+	return rc ? rc : check_replaced_start(view, err);
+}
+
+int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err)
+{
+	const struct flmem_target_start *start = context;
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_view now = {start->view->process, &maps, start->view->modules};
+	uint64_t unused;
+	int rc = flmem_maps_read(now.process, &maps, err);
+
+	if (!rc)
+		rc = flmem_target_guard_check(&now, start->list, err);
+	if (!rc)
+		rc = check_start_functions(&now, start->list, err);
+	return rc ? rc : flmem_target_hooks_check_all(&now, start->list, NULL, &unused, err);
+}
+
 struct hooks_start {
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
@@ -240,10 +264,8 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct hooks_start *start = calloc(1, sizeof(*start));
-	int rc = check_known_malloc(view, list, "starting a thread in", err);
+	int rc = check_start_functions(view, list, err);
 
-	if (!rc)
-		rc = check_replaced_start(view, err);
 	if (rc)
 		return rc;
 	if (!start)

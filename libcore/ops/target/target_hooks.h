@@ -38,4 +38,16 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   const struct flmem_cpython_call *call, uint64_t *stopped_us,
 				   struct flmem_error *err);
 
+/*
+ * What this and flmem_target_guard_check() read from outside, with the mappings of now: what the
+ * program may have changed while flmem searched for a thread that starts one. The context of the
+ * call is one of these.
+ */
+struct flmem_target_start {
+	const struct flmem_view *view;
+	const struct flmem_allocator_list *list;
+};
+
+int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err);
+
 #endif
