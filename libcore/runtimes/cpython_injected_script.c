@@ -162,12 +162,25 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 	return 0;
 }
 
+/* What was answered may be taken by another flmem, if this one was stopped meanwhile. */
+static bool is_place_ours(const struct flmem_cpython_session *session,
+			  const struct flmem_cpython_injected *injected)
+{
+	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
+
+	return !session->result->complete ||
+	       (flmem_process_read_memory(session->view->process, injected->address, cookie,
+					  sizeof(cookie)) == 0 &&
+		memcmp(cookie, injected->cookie, sizeof(cookie)) == 0);
+}
+
 void flmem_cpython_injected_erase(const struct flmem_cpython_session *session,
 				  const struct flmem_cpython_injected *injected)
 {
 	static const unsigned char zeros[FLMEM_PADDING_MAX];
 
-	if (injected->place && injected->length <= sizeof(zeros))
+	if (injected->place && injected->length <= sizeof(zeros) &&
+	    is_place_ours(session, injected))
 		flmem_process_write_memory(session->view->process, injected->place, zeros,
 					   injected->length);
 }

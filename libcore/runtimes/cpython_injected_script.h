@@ -35,7 +35,10 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,
 				 struct flmem_error *err);
 
-/* Makes the padding zero again; not while the interpreter may still run the code. */
+/*
+ * Makes the padding zero again, unless another flmem has taken it since; not while the interpreter
+ * may still run the code.
+ */
 void flmem_cpython_injected_erase(const struct flmem_cpython_session *session,
 				  const struct flmem_cpython_injected *injected);
 

@@ -56,8 +56,19 @@ struct place {
 	unsigned char untouched[FLMEM_PADDING_MAX];
 };
 
-static bool is_place_free(const struct flmem_view *view, const struct place *place, size_t length)
+/*
+ * Which places count: those whose content in the file is zero, or others; those that hold what was
+ * used up, too, or not. Another flmem may still be reading that.
+ */
+struct search {
+	size_t length;
+	bool zeros, used_up;
+};
+
+static bool is_place_free(const struct flmem_view *view, const struct place *place,
+			  const struct search *search)
 {
+	const size_t length = search->length;
 	unsigned char bytes[FLMEM_PADDING_MAX];
 	struct flmem_padding_head head;
 	size_t first = 0;
@@ -66,7 +77,8 @@ static bool is_place_free(const struct flmem_view *view, const struct place *pla
 	    flmem_process_read_memory(view->process, place->address, bytes, length))
 		return false;
 	memcpy(&head, bytes, sizeof(head));
-	if (memcmp(head.magic, flmem_padding_magic, sizeof(head.magic)) == 0 && head.done)
+	if (search->used_up && memcmp(head.magic, flmem_padding_magic, sizeof(head.magic)) == 0 &&
+	    head.done)
 		first = head.length < length ? (size_t)head.length : length;
 	/* An earlier user leaves zeros. */
 	for (size_t i = first; i < length; i++)
@@ -88,15 +100,16 @@ static void read_untouched(struct flmem_image *image, uint64_t offset, struct pl
 }
 
 static bool find_in_module(const struct flmem_view *view, const struct flmem_module *module,
-			   size_t length, bool zeros, uint64_t *ret_address)
+			   const struct search *search, uint64_t *ret_address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
+	const size_t length = search->length;
 	struct flmem_data_end end;
 	uint64_t bias, last, page_end;
 	struct place place;
 
 	if (!image || !flmem_image_data_end(image, &end) || !flmem_module_bias(module, &bias) ||
-	    (!zeros && !end.file_offset))
+	    (!search->zeros && !end.file_offset))
 		return false;
 	last = end.address + bias;
 	place.address = (last + 63) & ~UINT64_C(63);
@@ -104,23 +117,35 @@ static bool find_in_module(const struct flmem_view *view, const struct flmem_mod
 	if (place.address > page_end || page_end - place.address < length ||
 	    !is_private_data(flmem_maps_find(view->maps, place.address)))
 		return false;
-	if (zeros)
+	if (search->zeros)
 		memset(place.untouched, 0, length);
 	else
 		read_untouched(image, end.file_offset + (place.address - last), &place, length);
-	if (!is_place_free(view, &place, length))
+	if (!is_place_free(view, &place, search))
 		return false;
 	*ret_address = place.address;
 	return true;
 }
 
-static bool find_in_modules(const struct flmem_view *view, size_t length, bool zeros,
+static bool find_in_modules(const struct flmem_view *view, const struct search *search,
 			    uint64_t *ret_address)
 {
 	for (size_t i = 0; i < view->modules->count; i++)
 		if (is_usable_module(&view->modules->rows[i]) &&
-		    find_in_module(view, &view->modules->rows[i], length, zeros, ret_address))
+		    find_in_module(view, &view->modules->rows[i], search, ret_address))
 			return true;
+	return false;
+}
+
+static bool find_any(const struct flmem_view *view, size_t length, uint64_t *ret_address)
+{
+	for (unsigned used_up = 0; used_up < 2; used_up++)
+		for (unsigned others = 0; others < 2; others++) {
+			const struct search search = {length, !others, used_up};
+
+			if (find_in_modules(view, &search, ret_address))
+				return true;
+		}
 	return false;
 }
 
@@ -133,8 +158,7 @@ int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *r
 			"the C library of process %d uses the unused bytes after the "
 			"data of its files as heap, so flmem cannot store code there",
 			(int)view->process->pid);
-	if (length <= FLMEM_PADDING_MAX && (find_in_modules(view, length, true, ret_address) ||
-					    find_in_modules(view, length, false, ret_address)))
+	if (length <= FLMEM_PADDING_MAX && find_any(view, length, ret_address))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no file of process %d has %zu unused bytes after its data, in "

@@ -31,7 +31,8 @@ extern const unsigned char flmem_padding_magic[8];
 
 /*
  * `length` with the head. FLMEM_EUNSAFE when no library of the process has that much free now; a
- * place counts as used when it is neither as loaded, nor zero, nor used up.
+ * place counts as used when it is neither as loaded, nor zero, nor used up. One that is used up is
+ * taken only where there is no other.
  */
 int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *ret_address,
 		       struct flmem_error *err);

@@ -44,7 +44,8 @@ int __wrap_flmem_process_read_memory(const struct flmem_process *process, uint64
 	int rc = __real_flmem_process_read_memory(process, address, ret_bytes, length);
 	const size_t seen = FLMEM_CPYTHON_ANSWER_HEAD + strlen("ok\n") + SEEN;
 
-	if (rc || address != (uint64_t)(uintptr_t)page->answer || !is_writer_there())
+	if (rc || length <= seen || address != (uint64_t)(uintptr_t)page->answer ||
+	    !is_writer_there())
 		return rc;
 	memset((unsigned char *)ret_bytes + seen, 0, length - seen);
 	torn++;
@@ -123,12 +124,49 @@ static void the_answer_is_read_again_after_the_end_of_its_thread(void **state)
 	assert_string_equal(result.answer.output, OUTPUT);
 }
 
+/*
+ * The first one was stopped between the answer and the end: another flmem has the place since, and
+ * perhaps its answer.
+ */
+static void the_place_of_another_flmem_is_not_erased(void **state)
+{
+	struct flmem_cpython_injected injected = {
+		.place = (uint64_t)(uintptr_t)page->answer,
+		.address = (uint64_t)(uintptr_t)page->answer,
+		.length = sizeof(page->answer),
+		.cookie = "answers",
+	};
+	struct flmem_cpython_result result = {.complete = true};
+	struct target target;
+	const struct flmem_cpython_session session = {.view = &target.view, .result = &result};
+
+	(void)state;
+	target_open(child, &target);
+	atomic_store(&page->begins, true);
+	await_true(page->writer); /* the child has touched the page */
+	atomic_store(&page->goes_on, true);
+	fill_answer((const unsigned char *)"another");
+	flmem_cpython_injected_erase(&session, &injected);
+	assert_memory_equal(page->answer, "another", FLMEM_CPYTHON_COOKIE);
+	memcpy(injected.cookie, "another", FLMEM_CPYTHON_COOKIE);
+	flmem_cpython_injected_erase(&session, &injected);
+	for (size_t i = 0; i < sizeof(page->answer); i++)
+		assert_int_equal(page->answer[i], 0);
+	page->answer[0] = 1; /* no code has answered: it is nobody else's */
+	result.complete = false;
+	flmem_cpython_injected_erase(&session, &injected);
+	assert_int_equal(page->answer[0], 0);
+	target_close(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			the_answer_is_read_again_after_the_end_of_its_thread, start_child,
 			end_child),
+		cmocka_unit_test_setup_teardown(the_place_of_another_flmem_is_not_erased,
+						start_child, end_child),
 	};
 
 	return cmocka_run_group_tests_name("cpython_answer", tests, NULL, NULL);

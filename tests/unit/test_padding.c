@@ -62,6 +62,8 @@ static void fill(uint64_t address, const void *bytes, size_t length)
 	assert_int_equal(flmem_process_write_memory(&target.process, address, bytes, length), 0);
 }
 
+static uint64_t first_place; /* that flmem took, of those that are zero */
+
 /* Takes all places there are; the address of that in the library, or 0. */
 static uint64_t take_all(void)
 {
@@ -71,6 +73,8 @@ static uint64_t take_all(void)
 
 	memset(mine, 0x5a, sizeof(mine));
 	while (!flmem_padding_find(&target.view, LENGTH, &address, NULL)) {
+		if (!count)
+			first_place = address;
 		if (is_in_library(address))
 			found = address;
 		fill(address, mine, sizeof(mine));
@@ -119,6 +123,27 @@ static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 	fill(place, &head, sizeof(head));
 	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
 	assert_int_equal(again, place);
+}
+
+/* Of those that are used up another flmem may not have read the answer yet. */
+static void one_that_is_used_up_is_the_last_to_be_taken(void **state)
+{
+	static const unsigned char zeros[LENGTH];
+	struct flmem_padding_head head = {.length = LENGTH, .done = 1};
+	uint64_t place, again = 0;
+
+	(void)state;
+	place = take_all();
+	fill(place, zeros, sizeof(zeros));
+	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
+	assert_int_equal(again, place);
+	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
+	fill(first_place, &head, sizeof(head));
+	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
+	assert_int_equal(again, place);
+	fill(place, "text", 4);
+	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
+	assert_int_equal(again, first_place);
 }
 
 /* Another process, or code, may use what is there. */
@@ -217,6 +242,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_anybody_has_put_there_stays, start_child,
 						end_child),
 		cmocka_unit_test_setup_teardown(a_place_that_is_zero_or_used_up_is_free_again,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(one_that_is_used_up_is_the_last_to_be_taken,
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(shared_memory_and_code_have_no_place, start_child,
 						end_child),
