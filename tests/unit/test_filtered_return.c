@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +74,45 @@ static void move_on(void)
 	await_true(report->calls == 2 && is_asleep(report->tid, true));
 }
 
+/* What of its call is another one when the thread enters it, as if its registers were set. */
+static enum alteration {
+	ALTERS_NOTHING,
+	ALTERS_NUMBER,
+	ALTERS_ARGUMENT,
+	ALTERS_STACK,
+	ALTERS_PLACE
+} alters;
+
+#ifdef __x86_64__
+void another_place(void);
+__asm__(".pushsection .text\nanother_place: syscall\nhlt\n.popsection");
+#define SYSCALL_BYTES 2
+
+static void alter_call(pid_t tid)
+{
+	struct user_regs_struct regs;
+
+	assert_int_equal(ptrace_in_kernel(PTRACE_GETREGS, tid, 0, (long)(uintptr_t)&regs), 0);
+	if (alters == ALTERS_NUMBER)
+		regs.orig_rax = SYS_getppid;
+	else if (alters == ALTERS_ARGUMENT)
+		regs.r9++;
+	else if (alters == ALTERS_STACK)
+		regs.rsp -= 16;
+	else
+		regs.rip = (uintptr_t)another_place + SYSCALL_BYTES;
+	assert_int_equal(ptrace_in_kernel(PTRACE_SETREGS, tid, 0, (long)(uintptr_t)&regs), 0);
+}
+#else
+static void alter_call(pid_t tid)
+{
+	(void)tid;
+}
+#endif
+
+/* It makes the next call once it is let run for the first time. */
+static bool lets_go_on;
+
 static long disturb_return(enum __ptrace_request request, long tid, long address, long data)
 {
 	long rc;
@@ -84,6 +124,10 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 	}
 	if (request == PTRACE_SYSCALL && ++resumed == disturbs_at)
 		syscall(SYS_tgkill, report->process, tid, disturbs_with);
+	if (request == PTRACE_SYSCALL && resumed == 1 && alters)
+		alter_call((pid_t)tid);
+	if (request == PTRACE_SYSCALL && lets_go_on)
+		report->ordered = true;
 	if (request == PTRACE_SEIZE && moves_on)
 		move_on();
 	if (request == PTRACE_SEIZE && ++seized == filters_at)
@@ -163,26 +207,37 @@ static bool read_wait(struct flmem_task_wait *ret_wait)
 	       flmem_task_read_wait(&process, report->tid, ret_wait) == 1;
 }
 
+static const struct flmem_task_wait *slept_in; /* NULL: the call in which it is now */
+
 /* Stops the thread and releases it; its end releases one that was left running. */
 static void *disturb(void *gives)
 {
 	struct flmem_tracee tracee = {0};
 	struct flmem_task_wait wait;
 
-	if (!read_wait(&wait) || flmem_tracee_seize(&tracee, report->tid, report->tid) ||
+	if ((!slept_in && !read_wait(&wait)) ||
+	    flmem_tracee_seize(&tracee, report->tid, report->tid) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED ||
 	    (gives && write(ends[1], ".", 1) != 1))
 		return NULL;
-	tracee.wait = wait;
+	tracee.wait = slept_in ? *slept_in : wait;
 	tracee.slept_on = true;
 	flmem_tracee_release(&tracee);
 	return report;
 }
 
-static void disturb_call(bool gives)
+static void disturb_on_thread(bool gives)
 {
 	void *done = NULL;
 	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, disturb, gives ? ends : NULL), 0);
+	pthread_join(thread, &done);
+	assert_non_null(done);
+}
+
+static void disturb_call(bool gives)
+{
 	pid_t child;
 	int status;
 
@@ -193,9 +248,7 @@ static void disturb_call(bool gives)
 		run_child();
 	while (!report->filtered && waitpid(child, NULL, WNOHANG) == 0)
 		flmem_clock_sleep_us(1000);
-	assert_int_equal(pthread_create(&thread, NULL, disturb, gives ? ends : NULL), 0);
-	pthread_join(thread, &done);
-	assert_non_null(done);
+	disturb_on_thread(gives);
 	if (!gives) {
 		flmem_clock_sleep_us(20000);
 		assert_true(is_asleep(report->tid, false));
@@ -386,6 +439,95 @@ static void a_call_that_waits_to_be_allowed_goes_on_waiting(void **state)
 	pipe_close(ends);
 }
 
+/* The child ends by the filter that kills, or its call returns with that of the filter. */
+static void expect_filtered(pid_t child, bool kills)
+{
+	int status;
+
+	await_true(waitpid(child, &status, WNOHANG) == child);
+	if (kills) {
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), SIGSYS);
+		return;
+	}
+	assert_int_equal(status, 0);
+	assert_int_equal(report->result, -1);
+	assert_int_equal(report->error, EPERM);
+}
+
+/* Of two calls that are alike but for one thing, only that is entered which has passed them. */
+static void another_call_is_not_entered_without_its_filters(void **state)
+{
+	(void)state;
+	require_filters_shown();
+	for (alters = ALTERS_NUMBER; alters <= ALTERS_PLACE; alters++) {
+		pid_t child;
+
+		*report = (struct report){0};
+		resumed = 0;
+		assert_int_equal(pipe(ends), 0);
+		child = child_start(run_child);
+		await_true(report->filtered);
+		disturb_on_thread(false);
+		expect_filtered(child, alters != ALTERS_NUMBER);
+		pipe_close(ends);
+	}
+	alters = ALTERS_NOTHING;
+}
+
+/* Both calls are made at one place. */
+static void *read_twice(void *unused)
+{
+	char byte;
+
+	report->tid = flmem_thread_id();
+	for (;;) {
+		(void)!read(ends[0], &byte, 1);
+		report->calls++;
+		while (!report->ordered)
+			continue;
+	}
+	return unused;
+}
+
+static void be_reading_twice(void)
+{
+	pthread_t thread;
+
+	report->process = getpid();
+	if (pthread_create(&thread, NULL, read_twice, NULL))
+		_exit(1);
+	while (!report->calls)
+		flmem_clock_sleep_us(1000);
+	set_filter(SECCOMP_RET_KILL_PROCESS, SYS_read);
+	report->filtered = true;
+	for (;;)
+		pause();
+}
+
+static void the_next_call_of_a_thread_is_not_entered_without_its_filters(void **state)
+{
+	struct flmem_task_wait wait = {0};
+	pid_t child;
+
+	(void)state;
+	require_filters_shown();
+	*report = (struct report){0};
+	assert_int_equal(pipe(ends), 0);
+	child = child_start(be_reading_twice);
+	await_true(report->tid && is_asleep(report->tid, false) && read_wait(&wait));
+	assert_int_equal(write(ends[1], ".", 1), 1);
+	await_true(report->filtered);
+	lets_go_on = true;
+	slept_in = &wait;
+	disturb_on_thread(false);
+	slept_in = NULL;
+	lets_go_on = false;
+	report->ordered = true;
+	expect_filtered(child, true);
+	pipe_close(ends);
+}
+
 static void filters_that_are_too_many_to_be_read_do_not_stay(void **state)
 {
 	(void)state;
@@ -441,6 +583,8 @@ int main(void)
 		cmocka_unit_test(one_that_is_at_its_call_enters_it_however_late),
 		cmocka_unit_test(filters_that_come_during_the_calls_do_not_end_the_wait),
 		cmocka_unit_test(a_call_that_waits_to_be_allowed_goes_on_waiting),
+		cmocka_unit_test(another_call_is_not_entered_without_its_filters),
+		cmocka_unit_test(the_next_call_of_a_thread_is_not_entered_without_its_filters),
 		cmocka_unit_test(filters_that_are_too_many_to_be_read_do_not_stay),
 		cmocka_unit_test(a_call_that_only_looks_interrupted_is_not_let_past_the_filters),
 	};
