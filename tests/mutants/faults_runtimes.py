@@ -32,6 +32,8 @@ FAULTS = (
           "erasing the place of code that did not run", ("unit.test_cpython_answer",)),
     Fault("place-of-a-reader", PADDING, "{length, !others, used_up};", "{length, !others, 1};",
           "the answer that another flmem still reads", PLACES),
+    Fault("lock-handed-on", CALL, "gil.holder != watch->first.holder ||", "0 ||",
+          "a lock that another thread has got meanwhile", ENTRIES),
     Fault("state-holder-begins", STATE, "? FAULT_NONE : FAULT_CHANGING;", "? FAULT_NONE : FAULT_NONSENSE;",
           "trying again where the lock is held by a thread that begins or ends",
           ("unit.test_cpython_image/temporary",)),

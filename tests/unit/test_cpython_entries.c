@@ -17,7 +17,7 @@
 #define DEBUGGER_SCRIPT 0x20U
 
 /* What flmem reads seems to be so. */
-static bool seems_finalizing, seems_held;
+static bool seems_finalizing, seems_held, seems_handed_on;
 static const char *directory = "/tmp"; /* of a script that is not written */
 
 int __real_flmem_cpython_state_read(const struct flmem_view *view,
@@ -62,6 +62,8 @@ int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
 		return __real_flmem_cpython_gil_read(view, place, main_interpreter, ret_gil, err);
 	rc = __wrap_flmem_cpython_state_read(view, place, &state, err);
 	*ret_gil = state.gil;
+	if (seems_handed_on)
+		ret_gil->holder++;
 	return rc;
 }
 
@@ -184,6 +186,17 @@ static void a_lock_that_is_held_in_c_code_is_not_waited_for(void **state)
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	if (!strstr(err.message, "holds the interpreter's lock inside C code"))
 		fail_msg("%s", err.message);
+}
+
+static void a_lock_that_another_thread_has_by_now_is_released(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	seems_held = seems_handed_on = true;
+	(void)call_python(false, &err); /* may have no time for its code */
+	seems_held = seems_handed_on = false;
+	assert_null(strstr(err.message, "holds the interpreter's lock"));
 }
 
 /* As when SIGSTOP arrives while a thread holds the lock. */
@@ -353,6 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_finalising_interpreter_is_not_entered),
 		cmocka_unit_test(a_lock_that_is_held_in_c_code_is_not_waited_for),
+		cmocka_unit_test(a_lock_that_another_thread_has_by_now_is_released),
 		cmocka_unit_test(a_stopped_process_is_refused_as_stopped),
 		cmocka_unit_test(a_request_releases_no_lock),
 		cmocka_unit_test(the_request_of_another_debugger_stays),

@@ -2,6 +2,7 @@
 /* Processes that are not to be touched as a whole, each in the state that forbids it. */
 #include "own_child.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -322,6 +323,33 @@ static void the_capability_to_trace_does_not_open_files(void **state)
 	assert_int_equal(status, 0);
 }
 
+static bool seems_foreign;
+
+uint16_t __real_flmem_image_machine(const struct flmem_image *image);
+uint16_t __wrap_flmem_image_machine(const struct flmem_image *image);
+uint16_t __wrap_flmem_image_machine(const struct flmem_image *image)
+{
+	return seems_foreign ? EM_S390 : __real_flmem_image_machine(image);
+}
+
+/* As one that the kernel runs with the help of an interpreter for it (binfmt_misc). */
+static void a_program_file_for_another_machine_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	start(be_waiting);
+	target_open(child, &target);
+	seems_foreign = true;
+	rc = flmem_preflight_fixed(&target.view, &err);
+	seems_foreign = false;
+	target_close(&target);
+	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "runs on a processor architecture"));
+}
+
 static void a_program_for_another_machine_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -374,6 +402,7 @@ int main(void)
 		cmocka_unit_test(a_process_without_memory_has_ended),
 		cmocka_unit_test_teardown(the_capability_to_trace_does_not_open_files, end_child),
 		cmocka_unit_test_teardown(a_program_for_another_machine_is_refused, end_child),
+		cmocka_unit_test_teardown(a_program_file_for_another_machine_is_refused, end_child),
 	};
 
 	return cmocka_run_group_tests_name("preflight", tests, share, NULL);

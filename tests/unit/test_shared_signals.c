@@ -19,7 +19,7 @@
 
 struct page {
 	_Atomic pid_t other, vfork_child, handler;
-	_Atomic bool main_blocks, queues_others;
+	_Atomic bool main_blocks, queues_others, main_ends, main_pauses;
 };
 
 static struct page *page;
@@ -88,6 +88,10 @@ static void be_waiting(void)
 		usleep(1000);
 	if (atomic_load(&page->main_blocks) && pthread_sigmask(SIG_BLOCK, &set, NULL))
 		_exit(2);
+	if (atomic_load(&page->main_ends))
+		pthread_exit(NULL);
+	while (atomic_load(&page->main_pauses))
+		pause();
 	/* NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
 	if (vfork() == 0) {
 		atomic_store(&page->vfork_child, (pid_t)syscall(SYS_getpid));
@@ -119,24 +123,43 @@ static int end_child(void **state)
 	return 0;
 }
 
-/* Holds the other thread, sends the signal, releases it; true if the handler ran in that thread. */
-static bool is_taken_by_other(void)
+static void hold(pid_t tid, struct flmem_tracee *tracee)
 {
-	struct flmem_tracee tracee = {0};
-	int rc;
+	int rc = flmem_tracee_seize(tracee, tid, child);
 
-	checks = 0;
-	child = child_start(be_waiting);
-	assert_true(child);
-	await_true(atomic_load(&page->vfork_child) &&
-		   is_blocked_in(atomic_load(&page->other), SYS_pause));
-	rc = flmem_tracee_seize(&tracee, atomic_load(&page->other), child);
 	if (rc == -EPERM) {
 		print_message("SKIP: threads may not be traced here\n");
 		skip();
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(flmem_tracee_stop(&tracee, TIMEOUT_US), FLMEM_TRACEE_STOPPED);
+	assert_int_equal(flmem_tracee_stop(tracee, TIMEOUT_US), FLMEM_TRACEE_STOPPED);
+}
+
+static bool is_main_where_it_stays(void)
+{
+	struct flmem_status status;
+
+	if (atomic_load(&page->main_ends))
+		return __real_flmem_status_read_number(child, &status) == 0 && status.state == 'Z';
+	return atomic_load(&page->main_pauses) ? is_blocked_in(child, SYS_pause)
+					       : atomic_load(&page->vfork_child);
+}
+
+static void hold_other(struct flmem_tracee *tracee)
+{
+	child = child_start(be_waiting);
+	assert_true(child);
+	await_true(is_main_where_it_stays() && is_blocked_in(atomic_load(&page->other), SYS_pause));
+	hold(atomic_load(&page->other), tracee);
+	checks = 0;
+}
+
+/* Holds the other thread, sends the signal, releases it; true if the handler ran in that thread. */
+static bool is_taken_by_other(void)
+{
+	struct flmem_tracee tracee = {0};
+
+	hold_other(&tracee);
 	assert_int_equal(kill(child, SIGUSR1), 0);
 	flmem_tracee_release(&tracee);
 	await_true(atomic_load(&page->handler));
@@ -185,6 +208,44 @@ static void nobody_waits_for_a_main_thread_that_blocks_it(void **state)
 	assert_int_equal(checks, 1);
 }
 
+static void nobody_waits_for_a_main_thread_that_has_ended(void **state)
+{
+	(void)state;
+	atomic_store(&page->main_ends, true);
+	assert_true(is_taken_by_other());
+	assert_int_equal(checks, 1);
+}
+
+static void nobody_waits_for_a_main_thread_that_is_held(void **state)
+{
+	struct flmem_tracee other = {0}, first = {0};
+
+	(void)state;
+	atomic_store(&page->main_pauses, true);
+	hold_other(&other);
+	hold(child, &first);
+	assert_int_equal(kill(child, SIGUSR1), 0);
+	flmem_tracee_release(&other);
+	assert_int_equal(checks, 1);
+	flmem_tracee_release(&first);
+}
+
+/* It stops all threads, whichever takes it. */
+static void nobody_waits_for_a_main_thread_to_take_a_stopping_signal(void **state)
+{
+	static const int signals[] = {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(signals); i++) {
+		struct flmem_tracee other = {0};
+
+		hold_other(&other);
+		assert_int_equal(kill(child, signals[i]), 0);
+		flmem_tracee_release(&other);
+		assert_int_equal(checks, 1);
+		end_child(state);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +254,9 @@ int main(void)
 		cmocka_unit_test_teardown(a_main_thread_that_stays_away_is_not_awaited_for_ever,
 					  end_child),
 		cmocka_unit_test_teardown(nobody_waits_for_a_main_thread_that_blocks_it, end_child),
+		cmocka_unit_test_teardown(nobody_waits_for_a_main_thread_that_has_ended, end_child),
+		cmocka_unit_test_teardown(nobody_waits_for_a_main_thread_that_is_held, end_child),
+		cmocka_unit_test(nobody_waits_for_a_main_thread_to_take_a_stopping_signal),
 	};
 
 	return cmocka_run_group_tests_name("shared_signals", tests, share, NULL);
