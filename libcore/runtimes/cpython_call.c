@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/limits/group_room.h"
 #include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
@@ -136,6 +137,18 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 	return rc == FLMEM_EUNSAFE ? flmem_cpython_entry_computing(session, err) : rc;
 }
 
+/* The callers of a function have checked what that takes of the group. */
+static int check_room(const struct flmem_cpython_session *session, struct flmem_error *err)
+{
+	const struct flmem_process *process = session->view->process;
+	int rc = flmem_headroom_check_thread(process, FLMEM_CPYTHON_HEADROOM, err);
+
+	return rc || session->call->function.address
+		       ? rc
+		       : flmem_group_room_check(process, FLMEM_CPYTHON_HEADROOM, "Python code",
+						"trim without it first", err);
+}
+
 /* Reads the interpreter once and uses the entry point that fits; EUNSAFE may be temporary. */
 static int try_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
@@ -151,7 +164,7 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 		return rc;
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
-	rc = flmem_headroom_check_thread(session->view->process, FLMEM_CPYTHON_HEADROOM, err);
+	rc = check_room(session, err);
 	if (rc)
 		return rc;
 	if (!is_lock_usable(session, &holder))

@@ -375,6 +375,33 @@ teardown() {
 	remove_control_group
 }
 
+# 16 MiB count as room: with 4 KiB the kernel killed the program.
+@test "no Python code runs where the control group has no memory left for it" {
+	local limit
+	requires root
+	make_control_group memory
+	limit=$(compgen -G "$GROUP/memory.limit_in_bytes" || compgen -G "$GROUP/memory.max") ||
+		skip "needs a controller of memory"
+	start_victim /usr/bin/python3 -uc '
+import mmap, os, sys, time
+print(os.getpid(), file=open(sys.argv[1] + "/cgroup.procs", "w"), flush=True)
+print(64 << 20, file=open(sys.argv[2], "w"), flush=True)
+block = mmap.mmap(-1, 54 << 20)
+for page in range(0, len(block), 4096):
+    block[page] = 1
+print("ready", flush=True)
+time.sleep(1000)' "$GROUP" "$limit"
+	allow_victim --code
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s
+	assert_status 8
+	assert_output 'gc\.collect +refused: the control group of process [0-9]+ leaves [0-9]+ MiB .* trim without it first'
+	assert_victim_unharmed
+	echo $((200 << 20)) >"$limit"
+	flmem_in_time trim --pid "$VICTIM" --gc
+	assert_status 0
+	assert_victim_unharmed
+}
+
 # A group with room for one more, which the program needs for its next child.
 @test "a thread for the code does not take the last place of a control group" {
 	requires root

@@ -153,7 +153,7 @@ int flmem_attached_room_check(const struct flmem_process *process, uint64_t limi
 	/* The tables in its memory have less than a third of the size of the profile. */
 	return rc ? rc
 		  : flmem_group_room_check(process, bytes + bytes / 3 + LEFT_RESIDENT, "a profile",
-					   err);
+					   FLMEM_PROFILE_ROOM_HOW, err);
 }
 
 #define WHY_ROW(name, why) [FLMEM_SAMPLER_SOCKET_##name] = (why),

@@ -111,7 +111,9 @@ int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *e
 	if (!may_be_in_memory(kind))
 		return 0;
 	rc = flmem_process_open(getpid(), &own, err);
-	return rc ? rc : flmem_group_room_check(&own, size + OWN_ROOM, "a profile in memory", err);
+	return rc ? rc
+		  : flmem_group_room_check(&own, size + OWN_ROOM, "a profile in memory",
+					   FLMEM_PROFILE_ROOM_HOW, err);
 }
 
 /* How many there will be is not known, and several may allocate their profiles at once. */

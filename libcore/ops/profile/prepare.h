@@ -12,6 +12,9 @@
 
 #include "preload/profile_format.h"
 
+/* How to have more room in a control group (proc/limits/group_room.h). */
+#define FLMEM_PROFILE_ROOM_HOW "give it a smaller --limit"
+
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
 /* The same sampler, whose functions nobody calls before it is attached to. */
 #define FLMEM_SAMPLER_READY_LIBRARY "libflmem-sampler-ready.so"

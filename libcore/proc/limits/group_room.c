@@ -117,7 +117,7 @@ uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process)
 }
 
 int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
-			   struct flmem_error *err)
+			   const char *how, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const uint64_t left = root < 0 ? UINT64_MAX : flmem_group_room_left(root, process);
@@ -127,7 +127,7 @@ int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, 
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the control group of process %d leaves %llu MiB (memory.max, "
 			       "memory.high), and %s may take %llu MiB, for which a process there "
-			       "could be killed; give it a smaller --limit",
+			       "could be killed; %s",
 			       (int)process->pid, (unsigned long long)(left >> 20), what,
-			       (unsigned long long)(bytes >> 20));
+			       (unsigned long long)(bytes >> 20), how);
 }

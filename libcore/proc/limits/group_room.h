@@ -20,8 +20,11 @@ struct flmem_process;
  */
 uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process);
 
-/* FLMEM_EUNSAFE where the groups of a process leave less than `bytes`, which are for `what`. */
+/*
+ * FLMEM_EUNSAFE where the groups of a process leave less than `bytes`, which are for `what`; `how`
+ * to have more.
+ */
 int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
-			   struct flmem_error *err);
+			   const char *how, struct flmem_error *err);
 
 #endif
