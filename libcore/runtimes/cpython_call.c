@@ -138,7 +138,7 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 }
 
 /* The callers of a function have checked what that takes of the group. */
-static int check_room(const struct flmem_cpython_session *session, struct flmem_error *err)
+static int check_memory_room(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_process *process = session->view->process;
 	int rc = flmem_headroom_check_thread(process, FLMEM_CPYTHON_HEADROOM, err);
@@ -164,7 +164,7 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 		return rc;
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
-	rc = check_room(session, err);
+	rc = check_memory_room(session, err);
 	if (rc)
 		return rc;
 	if (!is_lock_usable(session, &holder))
