@@ -22,6 +22,7 @@ struct cmd {
 	const struct opt *options;
 	size_t options_size;
 	bool takes_command;	    /* the first non-option word starts a command line */
+	bool ends_first;	    /* as oom_end_first(); it executes no other program */
 	enum opt_complete complete; /* completion of the arguments */
 	/*
 	 * NULL, or the commands that follow the name of this one; ends in NULL. Another word in

@@ -282,6 +282,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_detect = {
 	.name = "detect",
+	.ends_first = true,
 	.summary = "reports the allocators, memory, settings and roles of live processes, and a "
 		   "verdict",
 	.description = "For each target process it reports the allocators and which of them serves "

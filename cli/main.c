@@ -12,6 +12,7 @@
 
 #include "cmd.h"
 #include "help.h"
+#include "oom.h"
 #include "signals.h"
 
 static int report_unknown_command(const char *word)
@@ -107,6 +108,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 
 	if (is_given(cmd, argc, argv, "--help") || is_given(cmd, argc, argv, "-h"))
 		return help_command(cmd, stdout);
+	if (cmd->ends_first)
+		oom_end_first();
 	options = calloc(1, cmd->options_size ? cmd->options_size : 1);
 	if (!options)
 		return flmem_code_exit_status(FLMEM_EFAILED);

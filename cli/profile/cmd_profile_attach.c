@@ -49,6 +49,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_profile_attach = {
 	.name = "profile attach",
+	.ends_first = true,
 	.summary = "samples the heap of a Python process that runs",
 	.description =
 		"Loads the sampler into the process at a safe point, in a new thread, and "

@@ -27,6 +27,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_profile_detach = {
 	.name = "profile detach",
+	.ends_first = true,
 	.summary = "ends the sampling of a running process",
 	.description =
 		"Puts back every entry that 'flmem profile attach' redirected, and completes the "

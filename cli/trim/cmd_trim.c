@@ -338,6 +338,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_trim = {
 	.name = "trim",
+	.ends_first = true,
 	.summary = "returns retained memory of live processes to the kernel",
 	.description =
 		"Calls the release function of the target's own allocator (glibc malloc_trim, "

@@ -445,6 +445,7 @@ static const char *const examples[] = {
 
 const struct cmd cmd_watch = {
 	.name = "watch",
+	.ends_first = true,
 	.summary = "watches memory over time and by round: trend and forecast",
 	.description = "Samples counters of the processes without affecting them, and at the end "
 		       "reports whether their memory is flat, climbing, stepped or falling, with a "

@@ -402,6 +402,22 @@ time.sleep(1000)' "$GROUP" "$limit"
 	assert_victim_unharmed
 }
 
+# Where memory runs out in a group of both, the kernel ends the process with the largest number.
+@test "the kernel ends flmem rather than its target, but not what flmem executes" {
+	local running before
+	before=$(cat /proc/self/oom_score_adj)
+	start_victim /usr/bin/python3 -uc 'import time; print("ready", flush=True); time.sleep(1000)'
+	"$FLMEM" watch --pid "$VICTIM" --interval 1s >/dev/null 2>&1 &
+	running=$!
+	wait_until 20 grep -qx 1000 "/proc/$running/oom_score_adj"
+	kill "$running"
+	wait "$running" || true
+	run_command "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/profile" -- cat /proc/self/oom_score_adj
+	assert_status 0
+	[ "$output" = "$before" ]
+	assert_victim_unharmed
+}
+
 # A group with room for one more, which the program needs for its next child.
 @test "a thread for the code does not take the last place of a control group" {
 	requires root

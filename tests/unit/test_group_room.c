@@ -39,13 +39,15 @@ static int room_setup(void **state)
 	return rc;
 }
 
+static bool until_slow = true;
+
 static uint64_t read_room(const struct tree *tree)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
 
 	assert_int_equal(flmem_process_open_at(proc, PID, &process, NULL), 0);
-	return flmem_group_room_left(tree->fd, &process);
+	return flmem_group_room_left(tree->fd, &process, until_slow);
 }
 
 static void the_lower_limit_counts_and_files_can_be_dropped(void **state)
@@ -58,6 +60,9 @@ static void the_lower_limit_counts_and_files_can_be_dropped(void **state)
 	assert_int_equal(read_room(tree), 100);
 	put_group(tree, "1000\n", "950\n", "900\n");
 	assert_int_equal(read_room(tree), 50);
+	until_slow = false;
+	assert_int_equal(read_room(tree), 100);
+	until_slow = true;
 	put_group(tree, "1000\n", "950\n", "2000\n");
 	assert_int_equal(read_room(tree), 0);
 	put_group(tree, "1000\n", "max\n", "900\n");

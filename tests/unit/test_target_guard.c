@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "allocators/registry.h"
 #include "elf/modules.h"
@@ -41,6 +43,42 @@ static void an_allocators_code_and_locks_are_guarded(void **state)
 	assert_int_equal(guard.lock_count, 1);
 	assert_int_equal(guard.locks[0].start, 0x6000);
 	assert_int_equal(guard.locks[0].end, 0x7000);
+}
+
+static uint64_t room_left;
+
+uint64_t __wrap_flmem_group_room_left(int rootfd, const struct flmem_process *process,
+				      bool until_slow);
+uint64_t __wrap_flmem_group_room_left(int rootfd, const struct flmem_process *process,
+				      bool until_slow)
+{
+	(void)rootfd;
+	(void)process;
+	(void)until_slow;
+	return room_left;
+}
+
+/* flmem may be in the same one, and the kernel ends the largest process of it. */
+static int open_with_room(uint64_t bytes, struct flmem_error *err)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
+		flmem_target_inspection_new(NULL);
+
+	assert_non_null(target);
+	room_left = bytes;
+	return flmem_target_guard_open(target, getppid(), 0, err);
+}
+
+static void a_group_without_room_for_flmem_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(open_with_room(UINT64_C(7) << 20, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "the control group of this flmem leaves 7 MiB"));
+	flmem_error_clear(&err);
+	(void)open_with_room(UINT64_C(8) << 20, &err);
+	assert_null(strstr(err.message, "the control group"));
 }
 
 static int plan_nothing(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -92,6 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_allocators_code_and_locks_are_guarded),
+		cmocka_unit_test(a_group_without_room_for_flmem_is_refused),
 		cmocka_unit_test(joins_of_an_allocator_that_is_built_in_are_guarded),
 		cmocka_unit_test(a_runtime_that_owns_its_memory_is_refused),
 	};

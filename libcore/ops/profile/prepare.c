@@ -124,7 +124,7 @@ static int check_room_of_children(uint32_t kind, struct flmem_error *err)
 	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	int rc = flmem_process_open(getpid(), &own, err);
 
-	if (rc || !may_be_in_memory(kind) || flmem_group_room_left(root, &own) >= memory)
+	if (rc || !may_be_in_memory(kind) || flmem_group_room_left(root, &own, true) >= memory)
 		return rc;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "with --follow-children each child takes memory for its profile, "

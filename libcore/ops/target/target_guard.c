@@ -2,9 +2,13 @@
 #include "ops/target/target_guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "elf/image.h"
 #include "elf/modules.h"
+#include "proc/limits/group_room.h"
 #include "remote/checks/forks.h"
 #include "remote/checks/preflight.h"
 
@@ -13,6 +17,29 @@
  * share pages.
  */
 #define CHECK_US 20000U
+
+/* What flmem itself takes at most, for its files, too, and some room for the program. */
+#define OWN_BYTES (UINT64_C(8) << 20)
+
+/* In the group of its target flmem must not take the last memory: the kernel ends the largest. */
+static int check_own_room(pid_t pid, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	uint64_t left;
+
+	if (root < 0 || flmem_process_open(getpid(), &own, NULL))
+		return 0;
+	left = flmem_group_room_left(root, &own, false);
+	if (left >= OWN_BYTES)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "the control group of this flmem leaves %llu MiB (memory.max), and "
+			       "flmem may take %llu MiB, for which process %d could be killed; run "
+			       "it outside of that group",
+			       (unsigned long long)(left >> 20),
+			       (unsigned long long)(OWN_BYTES >> 20), (int)pid);
+}
 
 int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err)
@@ -25,6 +52,8 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 		return flmem_error_set(err, FLMEM_ENOPROC, 0,
 				       "process %d has exited and its PID was reused", (int)pid);
 	rc = flmem_preflight_identity(&target->process, err);
+	if (!rc)
+		rc = check_own_room(pid, err);
 	if (!rc)
 		rc = flmem_preflight_processor(err);
 	/*

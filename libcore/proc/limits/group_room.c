@@ -103,8 +103,9 @@ static uint64_t find_least_room(int group, const struct room_version *version)
 	return least;
 }
 
-uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process)
+uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process, bool until_slow)
 {
+	struct room_version version = room_version_1;
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
@@ -112,15 +113,18 @@ uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process)
 		return UINT64_MAX;
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory >= 0)
-		return find_least_room(place.memory, &room_version_1);
-	return place.unified < 0 ? UINT64_MAX : find_least_room(place.unified, &room_version_2);
+		return find_least_room(place.memory, &version);
+	version = room_version_2;
+	if (!until_slow)
+		version.high = NULL;
+	return place.unified < 0 ? UINT64_MAX : find_least_room(place.unified, &version);
 }
 
 int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
 			   const char *how, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const uint64_t left = root < 0 ? UINT64_MAX : flmem_group_room_left(root, process);
+	const uint64_t left = root < 0 ? UINT64_MAX : flmem_group_room_left(root, process, true);
 
 	if (left >= bytes)
 		return 0;

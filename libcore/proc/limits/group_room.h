@@ -7,6 +7,7 @@
  * memory.high it slows it down.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <flmem/error.h>
@@ -16,9 +17,9 @@ struct flmem_process;
 /*
  * How much more memory the groups of a process allow; UINT64_MAX: no limit, or none that is visible
  * here. Pages of files that nothing has mapped can be dropped, and count as free. The mounts are
- * those below `rootfd`.
+ * those below `rootfd`. `until_slow`: beyond memory.high, too, there is no room.
  */
-uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process);
+uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process, bool until_slow);
 
 /*
  * FLMEM_EUNSAFE where the groups of a process leave less than `bytes`, which are for `what`; `how`
