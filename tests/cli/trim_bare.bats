@@ -49,6 +49,19 @@ refuse_shared_data() {
 	refuse_shared_data "$LIBRARIES/libmimalloc.so.2" process
 }
 
+# The C library knows of threads here.
+@test "nor the thread whose data a process in the same memory uses" {
+	local library
+	requires "$LIBRARIES/libjemalloc.so.2" "$LIBRARIES/libmimalloc.so.2" victim:safe_bare
+	for library in libjemalloc.so.2 libmimalloc.so.2; do
+		LD_PRELOAD=$LIBRARIES/$library start_victim safe_bare known
+		flmem trim --pid "$VICTIM" --timeout 300ms
+		assert_error 6 'shares its thread-local data with a process that it has started'
+		assert_victim_unharmed
+		stop_victims
+	done
+}
+
 @test "neither is one that another process in the same memory uses" {
 	refuse_shared_heap process
 	refuse_shared_heap orphan

@@ -4,6 +4,7 @@
  *	safe_bare clone		one made by clone() uses the heap all the time, the first one waits
  *	safe_bare process	the same, in a process that shares the memory
  *	safe_bare orphan	the same, in such a process whose parent has ended
+ *	safe_bare known		as `process`, in a program that has a thread of the C library, too
  *	safe_bare namespace	the same, in a thread of a second C library (dlmopen())
  *	safe_bare io_uring	one of the kernel, for a read of io_uring that does not end
  *	safe_bare sqpoll	one of the kernel that polls a ring of io_uring all the time
@@ -93,6 +94,25 @@ static void make_process(bool orphan)
 		waitpid(made, NULL, 0);
 }
 
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+
+static void *wait_for_lock(void *unused)
+{
+	pthread_mutex_lock(&held);
+	return unused;
+}
+
+/* The first thread waits, and the process has its thread-local data. */
+static void make_process_beside_thread(void)
+{
+	pthread_t thread;
+
+	pthread_mutex_lock(&held);
+	if (pthread_create(&thread, NULL, wait_for_lock, NULL) != 0)
+		victim_die("pthread_create");
+	make_process(false);
+}
+
 static void *use_heap_in_thread(void *unused)
 {
 	(void)use_heap(NULL);
@@ -177,6 +197,8 @@ int main(int argc, char **argv)
 		make_bare_thread();
 	else if (strcmp(kind, "process") == 0 || strcmp(kind, "orphan") == 0)
 		make_process(strcmp(kind, "orphan") == 0);
+	else if (strcmp(kind, "known") == 0)
+		make_process_beside_thread();
 	else if (strcmp(kind, "namespace") == 0)
 		make_thread_of_second_library();
 	else if (strcmp(kind, "io_uring") == 0)

@@ -12,6 +12,7 @@
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
 #include "remote/checks/handlers.h"
+#include "remote/checks/libc_threads.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/thread_stack.h"
 
@@ -137,6 +138,8 @@ static const char *examine_further(const struct candidate_search *search,
 	if (flmem_status_read_thread(search->view->process, row->tid, &status) ||
 	    status.voluntary_switches.unknown || status.involuntary_switches.unknown)
 		return "cannot be read";
+	if (flmem_libc_threads_shares_data(search->view->process, row->tid))
+		return "shares its thread-local data with a process that it has started";
 	if (status.shadow_stack) /* a thread may have one that the first thread has not */
 		return "has a shadow stack";
 	/* A tracer stops it nevertheless, and it makes the calls when it is thawed. */

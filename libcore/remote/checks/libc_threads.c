@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,9 +13,13 @@
 
 #include "base/cleanup.h"
 #include "base/files/io.h"
+#include "base/text/buf.h"
 #include "elf/modules.h"
 #include "proc/process.h"
 #include "proc/task.h"
+
+/* Bytes of a list of children. */
+#define CHILDREN_MAX ((size_t)64 << 10)
 
 static bool has_several_threads(const struct flmem_process *process)
 {
@@ -98,6 +103,38 @@ static bool shares_memory(const struct flmem_process *process)
 		    has_same_memory(process->pid, pid))
 			return true;
 	return false;
+}
+
+static bool is_in_list(const struct flmem_process *process, const char *pids)
+{
+	pid_t pid;
+
+	for (const char *at = pids; *at; at += strspn(at, " \n")) {
+		char number[16] = "";
+		const size_t length = strcspn(at, " \n");
+
+		if (length < sizeof(number))
+			memcpy(number, at, length);
+		if (flmem_parse_pid(number, &pid, NULL) == 0 && has_same_memory(process->pid, pid))
+			return true;
+		at += length;
+	}
+	return false;
+}
+
+/*
+ * clone() gives the child the thread-local data of the calling thread, also where that is no
+ * vfork(): such a thread waits as any other. Kernels without lists of children are asked for all.
+ */
+bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t tid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf pids = FLMEM_BUF_INIT;
+	char name[48];
+
+	snprintf(name, sizeof(name), "task/%d/children", (int)tid);
+	if (flmem_io_read_file_at(process->dirfd, name, CHILDREN_MAX, &pids))
+		return shares_memory(process);
+	return is_in_list(process, pids.data ? pids.data : "");
 }
 
 /*

@@ -9,6 +9,9 @@
  * change a heap that another thread is changing.
  */
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include <flmem/error.h>
 
 #include "elf/view.h"
@@ -19,5 +22,8 @@
  * static program without symbols.
  */
 int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *err);
+
+/* True if a child of that thread runs in the same memory, and so with its thread-local data. */
+bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t tid);
 
 #endif
