@@ -105,7 +105,7 @@ static bool shares_memory(const struct flmem_process *process)
 	return false;
 }
 
-static bool is_in_list(const struct flmem_process *process, const char *pids)
+static bool has_one_with_same_memory(const struct flmem_process *process, const char *pids)
 {
 	pid_t pid;
 
@@ -134,7 +134,7 @@ bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t t
 	snprintf(name, sizeof(name), "task/%d/children", (int)tid);
 	if (flmem_io_read_file_at(process->dirfd, name, CHILDREN_MAX, &pids))
 		return shares_memory(process);
-	return is_in_list(process, pids.data ? pids.data : "");
+	return has_one_with_same_memory(process, pids.data ? pids.data : "");
 }
 
 /*
