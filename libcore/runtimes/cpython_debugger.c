@@ -120,7 +120,9 @@ static int withdraw_script(const struct flmem_cpython_session *session,
 		waits ? "the code has not begun" : "the code has not ended",
 		(unsigned long long)(session->call->timeout_us / 1000U), (int)thread->tid,
 		(int)session->view->process->pid,
-		waits ? ", and the request was withdrawn" : "; it continues in a separate thread");
+		waits ? ", and the request was withdrawn"
+		      : "; it continues in a separate thread, unless an audit hook has forbidden "
+			"it");
 }
 
 static int run_script(struct flmem_cpython_session *session,

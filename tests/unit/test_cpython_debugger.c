@@ -15,6 +15,17 @@ static const char computing[] = "import os\n"
 				"wanted = sum(i * i for i in range(1000))\n"
 				"while sum(i * i for i in range(1000)) == wanted:\n"
 				"    pass\n";
+/* It refuses all scripts of debuggers, and has to go on after that. */
+static const char audited[] = "import os, sys\n"
+			      "def hook(event, args):\n"
+			      "    if event == 'cpython.remote_debugger_script':\n"
+			      "        raise RuntimeError(event)\n"
+			      "sys.addaudithook(hook)\n"
+			      "sys.stderr = open(os.devnull, 'w')\n"
+			      "os.write(1, b'r')\n"
+			      "wanted = sum(i * i for i in range(1000))\n"
+			      "while sum(i * i for i in range(1000)) == wanted:\n"
+			      "    pass\n";
 static const char waiting[] = "import os, time\n"
 			      "os.write(1, b'r')\n"
 			      "time.sleep(1000)\n";
@@ -113,10 +124,22 @@ static void check_refused(const char *text)
 	end(&scene);
 }
 
+static void check_forbidden(void)
+{
+	struct scene scene;
+
+	if (call_code(&scene, audited, "print(6 * 7)", REFUSAL_US) != FLMEM_EFAILED)
+		fail_msg("%s: %s", interpreter, scene.err.message);
+	assert_false(scene.result.complete);
+	assert_non_null(strstr(scene.err.message, "unless an audit hook has forbidden it"));
+	end(&scene);
+}
+
 static void check_interpreter(void)
 {
 	option = "-B";
 	check_computing();
+	check_forbidden();
 	check_refused(waiting);
 	option = "-Xdisable-remote-debug";
 	check_refused(computing);
