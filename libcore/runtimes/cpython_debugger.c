@@ -63,33 +63,6 @@ static int report_write_failure(const struct flmem_cpython_session *session,
 			       (int)session->view->process->pid);
 }
 
-/* Writes the path, then the pending flag, and last the request to check it. */
-static int request_script(const struct flmem_cpython_session *session,
-			  const struct flmem_cpython_thread *thread,
-			  const struct flmem_cpython_script *script, struct flmem_error *err)
-{
-	const struct flmem_cpython_layout *layout = &session->place.layout;
-	const struct flmem_process *process = session->view->process;
-	uint64_t support = thread->state + layout->debugger_support;
-	uint64_t breaker = thread->state + layout->eval_breaker;
-	const int32_t pending = 1;
-	char path[128];
-	uint8_t byte;
-	int length = snprintf(path, sizeof(path), "%s/%s", script->path, script->name);
-
-	if ((uint32_t)length >= layout->debugger_path_size ||
-	    flmem_process_write_memory(process, support + layout->debugger_path, path,
-				       (size_t)length + 1) ||
-	    flmem_process_write_memory(process, support + layout->debugger_pending, &pending,
-				       sizeof(pending)) ||
-	    flmem_process_read_memory(process, breaker, &byte, sizeof(byte)))
-		return report_write_failure(session, err);
-	byte = (uint8_t)((byte & ~BREAK_GIL_DROP) | BREAK_HARMLESS | BREAK_DEBUGGER);
-	if (flmem_process_write_memory(process, breaker, &byte, sizeof(byte)))
-		return report_write_failure(session, err);
-	return 0;
-}
-
 static bool is_pending(const struct flmem_cpython_session *session, uint64_t thread_state)
 {
 	const struct flmem_cpython_layout *layout = &session->place.layout;
@@ -102,12 +75,73 @@ static bool is_pending(const struct flmem_cpython_session *session, uint64_t thr
 	return pending != 0;
 }
 
+#define SCRIPT_PATH_MAX 128
+
+static size_t print_path(const struct flmem_cpython_script *script, char path[SCRIPT_PATH_MAX])
+{
+	return (size_t)snprintf(path, SCRIPT_PATH_MAX, "%s/%s", script->path, script->name);
+}
+
+static int refuse_pending(const struct flmem_cpython_session *session,
+			  const struct flmem_cpython_thread *thread, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "a debugger has just requested code in thread %d of process %d",
+			       (int)thread->tid, (int)session->view->process->pid);
+}
+
+/* Another debugger may have made a request since the interpreter has taken this one. */
+static bool is_pending_here(const struct flmem_cpython_session *session, uint64_t thread_state,
+			    const struct flmem_cpython_script *script)
+{
+	const struct flmem_cpython_layout *layout = &session->place.layout;
+	char path[SCRIPT_PATH_MAX], now[SCRIPT_PATH_MAX];
+	const size_t length = print_path(script, path);
+
+	return is_pending(session, thread_state) &&
+	       flmem_process_read_memory(session->view->process,
+					 thread_state + layout->debugger_support +
+						 layout->debugger_path,
+					 now, length + 1) == 0 &&
+	       memcmp(now, path, length + 1) == 0;
+}
+
+/* Writes the path, then the pending flag, and last the request to check it. */
+static int request_script(const struct flmem_cpython_session *session,
+			  const struct flmem_cpython_thread *thread,
+			  const struct flmem_cpython_script *script, struct flmem_error *err)
+{
+	const struct flmem_cpython_layout *layout = &session->place.layout;
+	const struct flmem_process *process = session->view->process;
+	uint64_t support = thread->state + layout->debugger_support;
+	uint64_t breaker = thread->state + layout->eval_breaker;
+	const int32_t pending = 1;
+	char path[SCRIPT_PATH_MAX];
+	const size_t length = print_path(script, path);
+	uint8_t byte;
+
+	if (is_pending(session, thread->state)) /* since the script was begun */
+		return refuse_pending(session, thread, err);
+	if (length >= layout->debugger_path_size ||
+	    flmem_process_write_memory(process, support + layout->debugger_path, path,
+				       length + 1) ||
+	    flmem_process_write_memory(process, support + layout->debugger_pending, &pending,
+				       sizeof(pending)) ||
+	    flmem_process_read_memory(process, breaker, &byte, sizeof(byte)))
+		return report_write_failure(session, err);
+	byte = (uint8_t)((byte & ~BREAK_GIL_DROP) | BREAK_HARMLESS | BREAK_DEBUGGER);
+	if (flmem_process_write_memory(process, breaker, &byte, sizeof(byte)))
+		return report_write_failure(session, err);
+	return 0;
+}
+
 static int withdraw_script(const struct flmem_cpython_session *session,
-			   const struct flmem_cpython_thread *thread, struct flmem_error *err)
+			   const struct flmem_cpython_thread *thread,
+			   const struct flmem_cpython_script *script, struct flmem_error *err)
 {
 	const struct flmem_cpython_layout *layout = &session->place.layout;
 	const int32_t none = 0;
-	bool waits = is_pending(session, thread->state);
+	bool waits = is_pending_here(session, thread->state, script);
 
 	if (waits)
 		flmem_process_write_memory(session->view->process,
@@ -140,7 +174,7 @@ static int run_script(struct flmem_cpython_session *session,
 	if (!rc)
 		rc = flmem_cpython_injected_await(session, &injected, err);
 	if (rc == FLMEM_EFAILED)
-		return withdraw_script(session, thread, err);
+		return withdraw_script(session, thread, &script, err);
 	flmem_cpython_injected_erase(session, &injected);
 	return rc;
 }
@@ -180,10 +214,7 @@ int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct f
 				       "the main thread of the Python of process %d is blocked",
 				       (int)session->view->process->pid);
 	if (is_pending(session, thread->state))
-		return flmem_error_set(
-			err, FLMEM_EUNSAFE, 0,
-			"a debugger has just requested code in thread %d of process %d",
-			(int)thread->tid, (int)session->view->process->pid);
+		return refuse_pending(session, thread, err);
 	session->result->entry = FLMEM_CPYTHON_ENTRY_DEBUGGER;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;

@@ -69,6 +69,10 @@ int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
 
 static int answer; /* of code that is requested */
 
+/* Another debugger makes a request: while the script is written, or after it was taken. */
+static bool asked_before, asked_after;
+static void request_as_another(void);
+
 /* The debugger's interface: neither a source nor a file is written, and no answer awaited. */
 int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 					struct flmem_cpython_injected *injected,
@@ -93,6 +97,8 @@ int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *sess
 	(void)session;
 	(void)injected;
 	(void)err;
+	if (asked_after)
+		request_as_another();
 	return answer;
 }
 
@@ -107,6 +113,8 @@ int __wrap_flmem_cpython_script_write(const struct flmem_process *process, uint6
 	(void)number;
 	(void)text;
 	(void)err;
+	if (asked_before)
+		request_as_another();
 	ret_script->path = directory;
 	snprintf(ret_script->name, sizeof(ret_script->name), "script.py");
 	return 0;
@@ -226,6 +234,12 @@ struct thread_state {
 
 static struct thread_state *shared;
 
+static void request_as_another(void)
+{
+	strcpy(shared->path, "/tmp/another.py");
+	atomic_store(&shared->pending, 1);
+}
+
 static void be_computing(void)
 {
 	for (atomic_store(&shared->ready, true);;)
@@ -301,11 +315,57 @@ static void the_request_of_another_debugger_stays(void **state)
 	start(&scene);
 	atomic_store(&shared->pending, 1);
 	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	scene.call.dry_run = true;
+	assert_int_equal(flmem_cpython_entry_debugger(&scene.session, NULL), FLMEM_EUNSAFE);
 	end(&scene);
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	if (!strstr(err.message, "a debugger has just requested code"))
 		fail_msg("%s", err.message);
 	assert_string_equal(shared->path, "");
+}
+
+static void expect_request_of_another(const struct flmem_error *err, const char *word)
+{
+	assert_string_equal(shared->path, "/tmp/another.py");
+	assert_int_equal(atomic_load(&shared->pending), 1);
+	if (!strstr(err->message, word))
+		fail_msg("%s", err->message);
+}
+
+static void so_does_one_that_comes_while_the_script_is_written(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	asked_before = true;
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	asked_before = false;
+	end(&scene);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	expect_request_of_another(&err, "a debugger has just requested code");
+}
+
+static void so_does_one_that_comes_after_the_script_was_taken(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	asked_after = true;
+	answer = FLMEM_EFAILED;
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	asked_after = false;
+	answer = 0;
+	end(&scene);
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	expect_request_of_another(&err, "the code has not ended");
 }
 
 static void a_request_that_is_not_carried_out_in_time_is_withdrawn(void **state)
@@ -370,6 +430,8 @@ int main(void)
 		cmocka_unit_test(a_stopped_process_is_refused_as_stopped),
 		cmocka_unit_test(a_request_releases_no_lock),
 		cmocka_unit_test(the_request_of_another_debugger_stays),
+		cmocka_unit_test(so_does_one_that_comes_while_the_script_is_written),
+		cmocka_unit_test(so_does_one_that_comes_after_the_script_was_taken),
 		cmocka_unit_test(a_request_that_is_not_carried_out_in_time_is_withdrawn),
 		cmocka_unit_test(another_interpreter_is_not_asked),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
