@@ -236,7 +236,7 @@ static struct thread_state *shared;
 
 static void request_as_another(void)
 {
-	strcpy(shared->path, "/tmp/another.py");
+	snprintf(shared->path, sizeof(shared->path), "/tmp/another.py");
 	atomic_store(&shared->pending, 1);
 }
 
