@@ -10,22 +10,24 @@ VALUES = "libcore/frameworks/nvflare/nvflare_value_rules.c"
 WRAPPED = ("unit.test_launch_wrappers",)
 
 COMM = "libcore/frameworks/nvflare/nvflare_comm_rules.c"
+SIZES = "libcore/frameworks/nvflare/nvflare_comm.c"
+PROCESS = "libcore/frameworks/nvflare/nvflare_process_rules.c"
 COMMS = ("unit.test_comm_rules",)
 
 FAULTS = (
-    Fault("comm-zero", COMM, "{CHUNK, 1}", "{CHUNK, 0}", "a chunk of 0", COMMS),
-    Fault("comm-stalls", COMM, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
+    Fault("comm-zero", SIZES, "{FLMEM_COMM_CHUNK, 1}", "{FLMEM_COMM_CHUNK, 0}", "a chunk of 0", COMMS),
+    Fault("comm-stalls", SIZES, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
           "a window below what is acknowledged", COMMS),
-    Fault("comm-message", COMM, "limit <= 0 || chunk <= limit)", "limit <= 0 || chunk <= 2 * limit)",
+    Fault("comm-message", SIZES, "limit <= 0 || chunk <= limit)", "limit <= 0 || chunk <= 2 * limit)",
           "a chunk above the largest message", COMMS),
-    Fault("comm-blob-small", COMM, "limit->number < DOWNLOAD)", "limit->number < DOWNLOAD / 2)",
+    Fault("comm-blob-small", SIZES, "limit->number < DOWNLOAD)", "limit->number < DOWNLOAD / 2)",
           "a limit of blobs below a chunk of a model", COMMS),
-    Fault("comm-retry", COMM, "|| bytes <= limit->number)", "|| bytes / 2 <= limit->number)",
+    Fault("comm-retry", SIZES, "|| bytes <= limit->number)", "|| bytes / 2 <= limit->number)",
           "a limit of retries below the window", COMMS),
     Fault("comm-beside", COMM, "if (!row || row->unset)", "if (1)", "another variable of the launch", COMMS),
     Fault("comm-inner-key", COMM, "if (n->key && is_size_key(n->key))\n\t\t\treport", "if (0 && is_size_key(n->key))\n\t\t\treport",
           "a key in a map of a connection", COMMS),
-    Fault("comm-null", COMM, "if (!node || node->kind == FLMEM_NODE_NULL)", "if (!node)",
+    Fault("comm-null", SIZES, "if (!node || node->kind == FLMEM_NODE_NULL)", "if (!node)",
           "a key that is null", COMMS),
     Fault("appfl-message-limit", "libcore/frameworks/appfl/appfl_message_rules.c", "number > INT_MAX)", "number > 2.0 * INT_MAX + 2)",
           "a message size that gRPC cannot take", ("unit.test_appfl_rules",)),
@@ -35,7 +37,11 @@ FAULTS = (
           "a chunk size of 0 in the environment", ("unit.test_launch_chunks",)),
     Fault("launch-chunk-numpy", VALUES, "!flmem_launch_is(variable, FLMEM_NVFLARE_NUMPY_CHUNK)", "1",
           "a chunk size of NumPy arrays in the environment", ("unit.test_launch_chunks",)),
-    Fault("live-chunk", "libcore/frameworks/nvflare/nvflare_process_rules.c",
+    Fault("live-comm-fails", PROCESS, "flmem_comm_find_zero, remark)", "flmem_comm_find_invalid, remark)",
+          "a chunk of 0 in the environment of a process", ("unit.test_live_rules",)),
+    Fault("live-comm-limit", PROCESS, "\t       has_comm_fault(process, flmem_comm_find_retry_small, remark) ||\n", "",
+          "a limit of retries of a process below its window", ("unit.test_live_rules",)),
+    Fault("live-chunk", PROCESS,
           "(kind == FLMEM_PYTHON_INT_VALID && size > 0)", "kind == FLMEM_PYTHON_INT_VALID",
           "a chunk size of 0 of a live process", ("unit.test_live_rules",)),
     Fault("launch-wrapper", WRAPPERS, "launches[now->launch].doubted = true;", "launches[now->launch].doubted = false;",

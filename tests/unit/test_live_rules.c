@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
+#include "frameworks/nvflare/nvflare_comm.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -49,6 +50,12 @@ struct live_case {
 #define TCACHE	 "GLIBC_TUNABLES=glibc.malloc.tcache_max="
 #define DECAY	 "MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000"
 
+#define CHUNK	FLMEM_NVFLARE_COMM_CHUNK "="
+#define WINDOW	FLMEM_NVFLARE_COMM_WINDOW "="
+#define MESSAGE FLMEM_NVFLARE_COMM_MESSAGE "="
+#define BLOB	FLMEM_NVFLARE_COMM_BLOB "="
+#define RETRY	FLMEM_NVFLARE_COMM_RETRY "="
+
 static const struct live_case cases[] = {
 	{"LIVE-ARENA-UNSET", true, SERVER, GLIBC, .arenas = 9, .proposed = "4"},
 	{"LIVE-ARENA-UNSET", true, CLIENT, GLIBC, .proposed = "2"},
@@ -83,6 +90,20 @@ static const struct live_case cases[] = {
 	{"LIVE-ENV-CHUNK", true, SERVER, GLIBC, {"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE=0"}},
 	{"LIVE-ENV-CHUNK", true, CLIENT, GLIBC, {"NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE=2M"}},
 	{"LIVE-ENV-CHUNK", false, CLIENT, GLIBC, {"NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE=1"}},
+	{"LIVE-COMM-FAILS", true, SERVER, GLIBC, {CHUNK "1M"}, .proposed = "1048576"},
+	{"LIVE-COMM-FAILS", true, CLIENT, GLIBC, {CHUNK}, .proposed = "1048576"},
+	{"LIVE-COMM-FAILS", true, TRAINER, GLIBC, {CHUNK "0"}},
+	{"LIVE-COMM-FAILS", true, SERVER, GLIBC, {CHUNK "2000001", MESSAGE "2000000"}},
+	{"LIVE-COMM-FAILS", false, SERVER, GLIBC, {CHUNK "2000000", MESSAGE "2000000"}},
+	{"LIVE-COMM-STALLS", true, CLIENT, GLIBC, {WINDOW "65536"}, .proposed = "16777216"},
+	{"LIVE-COMM-STALLS", false, CLIENT, GLIBC, {WINDOW "4194304"}},
+	{"LIVE-COMM-STALLS", false, CLIENT, GLIBC, {WINDOW "65536"}, .version = "2.9.0"},
+	{"LIVE-COMM-LIMIT", true, SERVER, GLIBC, {BLOB "2097151"}, .proposed = "4294967296"},
+	{"LIVE-COMM-LIMIT", true, SERVER, GLIBC, {BLOB "0"}},
+	{"LIVE-COMM-LIMIT", true, SERVER, GLIBC, {WINDOW "8388608", BLOB "4194304"}},
+	{"LIVE-COMM-LIMIT", true, SERVER, GLIBC, {RETRY "67108864"}},
+	{"LIVE-COMM-LIMIT", false, SERVER, GLIBC, {BLOB "2097152"}},
+	{"LIVE-COMM-LIMIT", false, SERVER, GLIBC, {RETRY "67108864"}, .version = "2.8.1"},
 	{"LIVE-ENV-GC-INVALID", true, CLIENT, GLIBC, {"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two"}},
 	{"LIVE-ENV-GC-INVALID", true, TRAINER, GLIBC, {"NVFLARE_CLIENT_MEMORY_GC_ROUNDS="}},
 	{"LIVE-ENV-GC-INVALID", false, CLIENT, GLIBC, {"NVFLARE_CLIENT_MEMORY_GC_ROUNDS= 2 "}},

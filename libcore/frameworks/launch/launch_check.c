@@ -25,13 +25,23 @@ void flmem_launch_check_variables(struct flmem_check *check,
 				  void (*look)(const struct flmem_launch_check *one,
 					       const struct flmem_launch_variable *variable))
 {
+	flmem_launch_check_variables_with(check, look, NULL);
+}
+
+void flmem_launch_check_variables_with(struct flmem_check *check,
+				       void (*look)(const struct flmem_launch_check *one,
+						    const struct flmem_launch_variable *variable),
+				       const void *context)
+{
 	struct flmem_launches launches;
 
 	flmem_launches_read(check->input, &launches);
 	for (size_t i = 0; i < launches.variable_count; i++) {
 		const struct flmem_launch_variable *variable = &launches.variables[i];
-		struct flmem_launch_check one = {
-			.check = check, .launches = &launches, .index = variable->launch};
+		struct flmem_launch_check one = {.check = check,
+						 .launches = &launches,
+						 .index = variable->launch,
+						 .context = context};
 
 		if (one.index < 0 && launches.launch_count == 1)
 			one.index = 0;

@@ -11,7 +11,8 @@ struct flmem_launch_check {
 	struct flmem_check *check;
 	const struct flmem_launches *launches;
 	const struct flmem_launch *launch;
-	int index; /* of the launch; -1: none */
+	int index;	     /* of the launch; -1: none */
+	const void *context; /* that the caller gave */
 };
 
 /* Calls `look` for each launch in the file of the framework that the rule is about. */
@@ -25,6 +26,12 @@ void flmem_launch_check_each(struct flmem_check *check,
 void flmem_launch_check_variables(struct flmem_check *check,
 				  void (*look)(const struct flmem_launch_check *one,
 					       const struct flmem_launch_variable *variable));
+
+/* The same with a context. */
+void flmem_launch_check_variables_with(struct flmem_check *check,
+				       void (*look)(const struct flmem_launch_check *one,
+						    const struct flmem_launch_variable *variable),
+				       const void *context);
 
 /* The last value that holds for the launch; NULL when there is none. */
 const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,

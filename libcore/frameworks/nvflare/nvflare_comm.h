@@ -2,7 +2,16 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_COMM_H
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_COMM_H
 
-/* The variables that stand for keys of comm_config.json. */
+/*
+ * Sizes of comm_config.json and the variables that stand for them: the file takes precedence, each
+ * value goes through int() (fuel/utils/config_service.py). Sizes as in fuel/f3/streaming of 2.7.2,
+ * 2.8.1 and 2.9.0.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "documents/document.h"
 
 #define FLMEM_NVFLARE_COMM_CHUNK   "NVFLARE_STREAMING_CHUNK_SIZE"
 #define FLMEM_NVFLARE_COMM_WINDOW  "NVFLARE_STREAMING_WINDOW_SIZE"
@@ -10,5 +19,65 @@
 #define FLMEM_NVFLARE_COMM_MESSAGE "NVFLARE_MAX_MESSAGE_SIZE"
 #define FLMEM_NVFLARE_COMM_BLOB	   "NVFLARE_STREAMING_MAX_BLOB_SIZE"
 #define FLMEM_NVFLARE_COMM_RETRY   "NVFLARE_STREAMING_RETRY_MAX_PENDING_BYTES"
+
+/* The first release with the limits of blobs and of what waits for a retry. */
+#define FLMEM_NVFLARE_COMM_LIMITS "2.9"
+
+enum flmem_comm_key {
+	FLMEM_COMM_CHUNK,
+	FLMEM_COMM_WINDOW,
+	FLMEM_COMM_ACK,
+	FLMEM_COMM_MESSAGE,
+	FLMEM_COMM_BLOB,
+	FLMEM_COMM_RETRY,
+	FLMEM_COMM_KEYS
+};
+
+struct flmem_comm_key_row {
+	const char *name, *variable;
+	int64_t older, newer; /* default before 2.9, and from then on */
+	const char *since;
+};
+
+extern const struct flmem_comm_key_row flmem_comm_keys[FLMEM_COMM_KEYS];
+
+enum flmem_comm_state {
+	FLMEM_COMM_UNSET,
+	FLMEM_COMM_NUMBER,
+	FLMEM_COMM_INVALID,
+	FLMEM_COMM_UNKNOWN
+};
+
+struct flmem_comm_value {
+	enum flmem_comm_state state;
+	int64_t number;
+};
+
+struct flmem_comm_fault {
+	enum flmem_comm_key key;
+	bool corrects; /* the default would mend it */
+	const char *detail;
+};
+
+/* What one file, one launch or one process sets, and who wants to know of its faults. */
+struct flmem_comm_config {
+	struct flmem_comm_value values[FLMEM_COMM_KEYS];
+	void (*report)(const struct flmem_comm_config *config,
+		       const struct flmem_comm_fault *fault);
+	void *context; /* of `report` */
+};
+
+/* What int() makes of the text of a variable. */
+struct flmem_comm_value flmem_comm_value_of_text(const char *text);
+
+/* The value of a key in a file; NULL if the key is absent. */
+struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node);
+
+/* Each reports the faults of one kind. */
+typedef void flmem_comm_look(const struct flmem_comm_config *config);
+
+flmem_comm_look flmem_comm_find_invalid, flmem_comm_find_zero, flmem_comm_find_stalls,
+	flmem_comm_find_above_message, flmem_comm_find_above_blob, flmem_comm_find_blob_small,
+	flmem_comm_find_no_limit, flmem_comm_find_retry_small;
 
 #endif

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules for comm_config.json of a site and for the variables that stand for its keys: the file
- * takes precedence, each value goes through int() (fuel/utils/config_service.py). Sizes as in
- * fuel/f3/streaming of 2.7.2, 2.8.1 and 2.9.0.
- */
+/* Rules for comm_config.json of a site and for the variables that stand for its keys. */
 #include "frameworks/launch/launch_check.h"
 
 #include <inttypes.h>
@@ -14,37 +10,8 @@
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_rules.h"
-#include "runtimes/cpython_int.h"
 
-#define MIB	 (INT64_C(1) << 20)
-#define DOWNLOAD (2 * MIB) /* of a chunk of a model, unless the job sets another one */
-#define NEWER	 "2.9"
-
-enum comm_key {
-	CHUNK,
-	WINDOW,
-	ACK,
-	MESSAGE,
-	BLOB,
-	RETRY,
-	KEYS
-};
-
-static const struct {
-	const char *name, *variable;
-	int64_t older, newer; /* default before 2.9, and from then on */
-	const char *since;
-} keys[KEYS] = {
-	[CHUNK] = {"streaming_chunk_size", FLMEM_NVFLARE_COMM_CHUNK, MIB, MIB, NULL},
-	[WINDOW] = {"streaming_window_size", FLMEM_NVFLARE_COMM_WINDOW, 16 * MIB, 64 * MIB, NULL},
-	[ACK] = {"streaming_ack_interval", FLMEM_NVFLARE_COMM_ACK, 4 * MIB, 16 * MIB, NULL},
-	[MESSAGE] = {"max_message_size", FLMEM_NVFLARE_COMM_MESSAGE, 2045 * MIB - 16,
-		     2045 * MIB - 16, NULL},
-	[BLOB] = {"streaming_max_blob_size", FLMEM_NVFLARE_COMM_BLOB, 4096 * MIB, 4096 * MIB,
-		  NEWER},
-	[RETRY] = {"streaming_retry_max_pending_bytes", FLMEM_NVFLARE_COMM_RETRY, 128 * MIB,
-		   128 * MIB, NEWER},
-};
+#define NEWER FLMEM_NVFLARE_COMM_LIMITS
 
 /* Its other keys, some of which have similar names. */
 static const char *const other_keys[] = {
@@ -60,27 +27,6 @@ static const char *const other_keys[] = {
 	"streaming_max_peer_silence",
 	NULL,
 };
-
-enum comm_state {
-	UNSET,
-	NUMBER,
-	INVALID,
-	UNKNOWN
-};
-
-struct comm_value {
-	enum comm_state state;
-	int64_t number;
-};
-
-/* What one file, or one variable with the others of its launch, sets. */
-struct comm_config {
-	struct flmem_check *check;
-	const struct flmem_launch_variable *variable; /* NULL: a file */
-	struct comm_value values[KEYS];
-};
-
-typedef void look_at_config(const struct comm_config *config);
 
 static bool is_comm_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
@@ -100,177 +46,37 @@ static bool is_comm_config(const struct flmem_document *document)
 const struct flmem_input_kind flmem_nvflare_comm_file = {.is_likely = is_comm_likely,
 							 .is_one = is_comm_config};
 
-static struct comm_value value_of_text(const char *text)
-{
-	struct comm_value value = {.state = UNKNOWN};
-	enum flmem_python_int kind = flmem_python_int_parse(text, &value.number);
-
-	if (kind != FLMEM_PYTHON_INT_UNDECIDED)
-		value.state = kind == FLMEM_PYTHON_INT_VALID ? NUMBER : INVALID;
-	return value;
-}
-
-/* null is as if the key were absent; what is behind the point of a number is dropped. */
-static struct comm_value value_of_node(const struct flmem_node *node)
-{
-	struct comm_value value = {.state = UNKNOWN};
-
-	if (!node || node->kind == FLMEM_NODE_NULL)
-		return (struct comm_value){.state = UNSET};
-	if (node->kind == FLMEM_NODE_STRING)
-		return value_of_text(node->text);
-	if (node->kind == FLMEM_NODE_MAP || node->kind == FLMEM_NODE_LIST)
-		return (struct comm_value){.state = INVALID};
-	if (node->kind == FLMEM_NODE_BOOL)
-		return (struct comm_value){NUMBER, flmem_node_is_true(node)};
-	if (flmem_node_integer(node, &value.number))
-		value.state = NUMBER;
-	return value;
-}
-
-/* The value that is in force; false: it is not known, or NVFlare fails on it. */
-static bool size_of(const struct comm_config *config, enum comm_key key, bool newer,
-		    int64_t *ret_size)
-{
-	const struct comm_value *value = &config->values[key];
-
-	*ret_size = value->state == NUMBER ? value->number
-					   : (newer ? keys[key].newer : keys[key].older);
-	return value->state == NUMBER || value->state == UNSET;
-}
-
-static bool has_number(const struct comm_config *config, enum comm_key key)
-{
-	return config->values[key].state == NUMBER;
-}
+/* What one file, or one variable with the others of its launch, sets. */
+struct comm_check {
+	struct flmem_comm_config config;
+	struct flmem_check *check;
+	const struct flmem_launch_variable *variable; /* NULL: a file */
+};
 
 /* Of variables only the one that is checked: the others have their turn. */
-static void report_key(const struct comm_config *config, enum comm_key key, bool corrects,
-		       const char *detail)
+static void report_fault(const struct flmem_comm_config *config,
+			 const struct flmem_comm_fault *fault)
 {
+	const struct comm_check *comm = config->context;
+	const struct flmem_comm_key_row *row = &flmem_comm_keys[fault->key];
 	char proposed[32];
 
-	snprintf(proposed, sizeof(proposed), "%" PRId64, keys[key].older);
-	if (!config->variable)
-		flmem_check_report(
-			config->check,
-			&(struct flmem_remark){
-				.node = flmem_node_get(config->check->subject, keys[key].name),
-				.proposed = corrects ? proposed : NULL,
-				.detail = detail});
-	else if (strcmp(config->variable->name, keys[key].variable) == 0)
-		flmem_launch_report(config->check, config->variable, corrects ? proposed : NULL,
-				    detail);
-}
-
-static void comm_invalid(const struct comm_config *config)
-{
-	for (enum comm_key key = 0; key < KEYS; key++)
-		if (config->values[key].state == INVALID)
-			report_key(config, key, true, NULL);
-}
-
-/* A window of 0 waits for each chunk; below that it waits before the first one. */
-static void comm_zero(const struct comm_config *config)
-{
-	static const struct {
-		enum comm_key key;
-		int64_t least;
-	} rows[] = {{CHUNK, 1}, {WINDOW, 0}, {MESSAGE, 1}};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if (has_number(config, rows[i].key) &&
-		    config->values[rows[i].key].number < rows[i].least)
-			report_key(config, rows[i].key, true, NULL);
-}
-
-/* What is sent before the sender waits: it goes on until more than a window is on the way. */
-static bool bytes_on_the_way(const struct comm_config *config, bool newer, int64_t *ret_bytes)
-{
-	int64_t chunk, window;
-
-	return size_of(config, CHUNK, newer, &chunk) && size_of(config, WINDOW, newer, &window) &&
-	       chunk > 0 && window >= 0 &&
-	       !__builtin_mul_overflow(window / chunk + 1, chunk, ret_bytes);
-}
-
-/* The receiver acknowledges what is more than its interval; 2.9 lowers it to the window. */
-static void comm_stalls(const struct comm_config *config)
-{
-	static const enum comm_key order[] = {WINDOW, ACK, CHUNK};
-	int64_t bytes, interval;
-	char detail[96];
-
-	if (!bytes_on_the_way(config, false, &bytes) || !size_of(config, ACK, false, &interval) ||
-	    bytes > interval)
-		return;
-	snprintf(detail, sizeof(detail), "it sends %" PRId64 " bytes, which are not above %" PRId64,
-		 bytes, interval);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(order); i++)
-		if (has_number(config, order[i])) {
-			report_key(config, order[i], order[i] != CHUNK, detail);
-			return;
-		}
-}
-
-static void comm_above_message(const struct comm_config *config)
-{
-	int64_t chunk, limit;
-	char detail[96];
-
-	if (!size_of(config, CHUNK, true, &chunk) || !size_of(config, MESSAGE, true, &limit) ||
-	    limit <= 0 || chunk <= limit)
-		return;
-	snprintf(detail, sizeof(detail), "%" PRId64 " bytes, and the limit is %" PRId64, chunk,
-		 limit);
-	report_key(config, has_number(config, CHUNK) ? CHUNK : MESSAGE, true, detail);
-}
-
-static void comm_above_blob(const struct comm_config *config)
-{
-	static const enum comm_key sizes[] = {CHUNK, WINDOW};
-	int64_t limit;
-	char detail[64];
-
-	if (!size_of(config, BLOB, true, &limit) || limit <= 0)
-		return;
-	snprintf(detail, sizeof(detail), "the limit is %" PRId64, limit);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++)
-		if (has_number(config, sizes[i]) && config->values[sizes[i]].number > limit)
-			report_key(config, sizes[i], false, detail);
-}
-
-static void comm_blob_small(const struct comm_config *config)
-{
-	const struct comm_value *limit = &config->values[BLOB];
-
-	if (limit->state == NUMBER && limit->number > 0 && limit->number < DOWNLOAD)
-		report_key(config, BLOB, true, NULL);
-}
-
-static void comm_no_limit(const struct comm_config *config)
-{
-	if (has_number(config, BLOB) && config->values[BLOB].number <= 0)
-		report_key(config, BLOB, true, NULL);
-}
-
-static void comm_retry_small(const struct comm_config *config)
-{
-	const struct comm_value *limit = &config->values[RETRY];
-	int64_t bytes;
-	char detail[96];
-
-	if (limit->state != NUMBER || limit->number <= 0 ||
-	    !bytes_on_the_way(config, true, &bytes) || bytes <= limit->number)
-		return;
-	snprintf(detail, sizeof(detail), "up to %" PRId64 " bytes are on the way", bytes);
-	report_key(config, RETRY, false, detail);
+	snprintf(proposed, sizeof(proposed), "%" PRId64, row->older);
+	if (!comm->variable)
+		flmem_check_report(comm->check,
+				   &(struct flmem_remark){
+					   .node = flmem_node_get(comm->check->subject, row->name),
+					   .proposed = fault->corrects ? proposed : NULL,
+					   .detail = fault->detail});
+	else if (strcmp(comm->variable->name, row->variable) == 0)
+		flmem_launch_report(comm->check, comm->variable, fault->corrects ? proposed : NULL,
+				    fault->detail);
 }
 
 static bool is_size_key(const char *name)
 {
-	for (enum comm_key key = 0; key < KEYS; key++)
-		if (strcmp(name, keys[key].name) == 0)
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
+		if (strcmp(name, flmem_comm_keys[key].name) == 0)
 			return true;
 	return false;
 }
@@ -280,20 +86,20 @@ static const char *meant_key(const char *name)
 {
 	static const struct {
 		const char *word, *and;
-		enum comm_key key;
+		enum flmem_comm_key key;
 	} words[] = {
-		{"stream", "chunk", CHUNK},  {"stream", "window", WINDOW},
-		{"blob", "max", BLOB},	     {"blob", "size", BLOB},
-		{"pending", "retry", RETRY}, {"max", "message", MESSAGE},
-		{"max", "msg", MESSAGE},
+		{"stream", "chunk", FLMEM_COMM_CHUNK},	{"stream", "window", FLMEM_COMM_WINDOW},
+		{"blob", "max", FLMEM_COMM_BLOB},	{"blob", "size", FLMEM_COMM_BLOB},
+		{"pending", "retry", FLMEM_COMM_RETRY}, {"max", "message", FLMEM_COMM_MESSAGE},
+		{"max", "msg", FLMEM_COMM_MESSAGE},
 	};
 
-	for (enum comm_key key = 0; key < KEYS; key++)
-		if (flmem_text_distance(name, keys[key].name) <= 2)
-			return keys[key].name;
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
+		if (flmem_text_distance(name, flmem_comm_keys[key].name) <= 2)
+			return flmem_comm_keys[key].name;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
 		if (strcasestr(name, words[i].word) && strcasestr(name, words[i].and))
-			return keys[words[i].key].name;
+			return flmem_comm_keys[words[i].key].name;
 	return NULL;
 }
 
@@ -332,8 +138,9 @@ static void check_outer_keys(struct flmem_check *check)
 /* Keys of this file, in one of a job. */
 static void check_job_keys(struct flmem_check *check)
 {
-	for (enum comm_key key = 0; key < KEYS; key++) {
-		const struct flmem_node *node = flmem_node_get(check->subject, keys[key].name);
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
+		const struct flmem_node *node =
+			flmem_node_get(check->subject, flmem_comm_keys[key].name);
 
 		if (node)
 			report_ignored(check, node, "it reads comm_config.json of the site", "");
@@ -350,75 +157,105 @@ static void comm_key_ignored(struct flmem_check *check)
 
 static void comm_key_too_new(struct flmem_check *check)
 {
-	for (enum comm_key key = 0; key < KEYS; key++) {
-		const struct flmem_node *node = flmem_node_get(check->subject, keys[key].name);
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
+		const struct flmem_node *node =
+			flmem_node_get(check->subject, flmem_comm_keys[key].name);
 
-		if (node && keys[key].since)
+		if (node && flmem_comm_keys[key].since)
 			flmem_check_report(check, &(struct flmem_remark){.node = node});
 	}
 }
 
-static const struct {
-	const char *id;
-	look_at_config *look;
-} looks[] = {
-	{"NVF-COMM-INVALID", comm_invalid},	   {"NVF-COMM-ZERO", comm_zero},
-	{"NVF-COMM-STALLS", comm_stalls},	   {"NVF-COMM-CHUNK-LARGE", comm_above_message},
-	{"NVF-COMM-ABOVE-BLOB", comm_above_blob},  {"NVF-COMM-BLOB-SMALL", comm_blob_small},
-	{"NVF-COMM-BLOB-NO-LIMIT", comm_no_limit}, {"NVF-COMM-RETRY-SMALL", comm_retry_small},
-};
-
-static void look_at(const struct comm_config *config)
-{
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(looks); i++)
-		if (strcmp(looks[i].id, config->check->row->rule.id) == 0)
-			looks[i].look(config);
-}
-
-static void check_comm_file(struct flmem_check *check)
+static void check_comm_file(struct flmem_check *check, flmem_comm_look *look)
 {
 	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(check->input->file);
-	struct comm_config config = {.check = check};
+	struct comm_check comm = {.config = {.report = report_fault, .context = &comm},
+				  .check = check};
 
-	for (enum comm_key key = 0; key < KEYS; key++)
-		config.values[key] = value_of_node(flmem_node_get(check->subject, keys[key].name));
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
+		comm.config.values[key] = flmem_comm_value_of_node(
+			flmem_node_get(check->subject, flmem_comm_keys[key].name));
 	if (!other)
-		look_at(&config);
+		look(&comm.config);
 }
 
 /* The value of another variable that holds for the same launch. */
-static struct comm_value value_beside(const struct flmem_launch_check *one, const char *name)
+static struct flmem_comm_value value_beside(const struct flmem_launch_check *one, const char *name)
 {
 	const struct flmem_launch_variable *row = flmem_launch_variable_of(one, name);
 
 	if (!row || row->unset)
-		return (struct comm_value){.state = UNSET};
-	return row->known ? value_of_text(row->value) : (struct comm_value){.state = UNKNOWN};
+		return (struct flmem_comm_value){.state = FLMEM_COMM_UNSET};
+	return row->known ? flmem_comm_value_of_text(row->value)
+			  : (struct flmem_comm_value){.state = FLMEM_COMM_UNKNOWN};
 }
 
-static void check_variable(const struct flmem_launch_check *one,
-			   const struct flmem_launch_variable *variable)
+static void check_comm_variable(const struct flmem_launch_check *one,
+				const struct flmem_launch_variable *variable)
 {
-	struct comm_config config = {.check = one->check, .variable = variable};
+	struct comm_check comm = {.config = {.report = report_fault, .context = &comm},
+				  .check = one->check,
+				  .variable = variable};
+	flmem_comm_look *const *look = one->context;
 	bool about = false;
 
-	for (enum comm_key key = 0; key < KEYS; key++) {
-		bool own = flmem_launch_is(variable, keys[key].variable);
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
+		bool own = flmem_launch_is(variable, flmem_comm_keys[key].variable);
 
 		about |= own;
-		config.values[key] = own ? value_of_text(variable->value)
-					 : value_beside(one, keys[key].variable);
+		comm.config.values[key] = own ? flmem_comm_value_of_text(variable->value)
+					      : value_beside(one, flmem_comm_keys[key].variable);
 	}
 	if (about)
-		look_at(&config);
+		(*look)(&comm.config);
 }
 
-static void check_comm(struct flmem_check *check)
+static void check_comm(struct flmem_check *check, flmem_comm_look *look)
 {
 	if (check->kind == &flmem_nvflare_comm_file)
-		check_comm_file(check);
+		check_comm_file(check, look);
 	else
-		flmem_launch_check_variables(check, check_variable);
+		flmem_launch_check_variables_with(check, check_comm_variable, &look);
+}
+
+static void check_comm_invalid(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_invalid);
+}
+
+static void check_comm_zero(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_zero);
+}
+
+static void check_comm_stalls(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_stalls);
+}
+
+static void check_comm_above_message(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_above_message);
+}
+
+static void check_comm_above_blob(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_above_blob);
+}
+
+static void check_comm_blob_small(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_blob_small);
+}
+
+static void check_comm_no_limit(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_no_limit);
+}
+
+static void check_comm_retry_small(struct flmem_check *check)
+{
+	check_comm(check, flmem_comm_find_retry_small);
 }
 
 #define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -444,7 +281,7 @@ static const struct flmem_rule_row rows[] = {
 				    "bytes",
 			 .source = COMM},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_invalid,
 	},
 	{
 		.rule = {.id = "NVF-COMM-ZERO",
@@ -457,7 +294,7 @@ static const struct flmem_rule_row rows[] = {
 				    "default",
 			 .source = STREAMING},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_zero,
 	},
 	{
 		.rule = {.id = "NVF-COMM-STALLS",
@@ -474,7 +311,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare 2.7.2 and 2.8.1, fuel/f3/streaming/byte_streamer.py "
 				   "and byte_receiver.py"},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_stalls,
 	},
 	{
 		.rule = {.id = "NVF-COMM-CHUNK-LARGE",
@@ -486,7 +323,7 @@ static const struct flmem_rule_row rows[] = {
 				    "big; set a smaller chunk",
 			 .source = "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/cellnet/core_cell.py"},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_above_message,
 	},
 	{
 		.rule = {.id = "NVF-COMM-ABOVE-BLOB",
@@ -501,7 +338,7 @@ static const struct flmem_rule_row rows[] = {
 				    "and the window never limits what is on the way",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_above_blob,
 	},
 	{
 		.rule = {.id = "NVF-COMM-BLOB-SMALL",
@@ -515,7 +352,7 @@ static const struct flmem_rule_row rows[] = {
 				    "one blob; set it above the largest tensor",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_blob_small,
 	},
 	{
 		.rule = {.id = "NVF-COMM-BLOB-NO-LIMIT",
@@ -528,7 +365,7 @@ static const struct flmem_rule_row rows[] = {
 				    "blob of the size that its sender states",
 			 .source = BLOBS},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_no_limit,
 	},
 	{
 		.rule = {.id = "NVF-COMM-RETRY-SMALL",
@@ -543,7 +380,7 @@ static const struct flmem_rule_row rows[] = {
 				    "window",
 			 .source = "NVFlare 2.9.0, fuel/f3/streaming/byte_streamer.py"},
 		INPUTS,
-		.check = check_comm,
+		.check = check_comm_retry_small,
 	},
 	{
 		.rule = {.id = "NVF-COMM-KEY-IGNORED",

@@ -6,6 +6,7 @@
 
 #include <flmem/text.h>
 
+#include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
@@ -14,6 +15,8 @@
 /* The guide's "stable": at least this many cleanups after the rounds of the warm-up. */
 #define CLEANUPS_SEEN 2U
 #define WARM_UP	      2U
+
+#define COMM_CODE "NVFlare 2.7.2 to 2.9.0, fuel/f3/comm_config.py"
 
 #define GC_ROUNDS "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
 
@@ -73,6 +76,66 @@ static bool check_process_chunk(const struct flmem_process_report *process,
 		return true;
 	}
 	return false;
+}
+
+/* Of several faults the first one. */
+static void put_comm_fault(const struct flmem_comm_config *config,
+			   const struct flmem_comm_fault *fault)
+{
+	struct flmem_live_remark *remark = config->context;
+	const struct flmem_comm_key_row *row = &flmem_comm_keys[fault->key];
+
+	if (remark->path)
+		return;
+	remark->path = row->variable;
+	if (fault->corrects)
+		snprintf(remark->proposed, sizeof(remark->proposed), "%" PRId64, row->older);
+	if (fault->detail)
+		snprintf(remark->detail, sizeof(remark->detail), "%s", fault->detail);
+}
+
+/* Faults of the variables that stand for sizes of comm_config.json. */
+static bool has_comm_fault(const struct flmem_process_report *process, flmem_comm_look *look,
+			   struct flmem_live_remark *remark)
+{
+	struct flmem_comm_config config = {.report = put_comm_fault, .context = remark};
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || remark->path)
+		return false;
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
+		const char *value = flmem_live_setting(process, flmem_comm_keys[key].variable);
+
+		if (value)
+			config.values[key] = flmem_comm_value_of_text(value);
+	}
+	look(&config);
+	if (remark->path)
+		flmem_live_put(remark->current, sizeof(remark->current),
+			       flmem_live_setting(process, remark->path));
+	return remark->path;
+}
+
+static bool live_comm_fails(const struct flmem_process_report *process,
+			    struct flmem_live_remark *remark)
+{
+	return has_comm_fault(process, flmem_comm_find_invalid, remark) ||
+	       has_comm_fault(process, flmem_comm_find_zero, remark) ||
+	       has_comm_fault(process, flmem_comm_find_above_message, remark);
+}
+
+static bool live_comm_stalls(const struct flmem_process_report *process,
+			     struct flmem_live_remark *remark)
+{
+	return has_comm_fault(process, flmem_comm_find_stalls, remark);
+}
+
+static bool live_comm_limit(const struct flmem_process_report *process,
+			    struct flmem_live_remark *remark)
+{
+	return has_comm_fault(process, flmem_comm_find_above_blob, remark) ||
+	       has_comm_fault(process, flmem_comm_find_blob_small, remark) ||
+	       has_comm_fault(process, flmem_comm_find_retry_small, remark) ||
+	       has_comm_fault(process, flmem_comm_find_no_limit, remark);
 }
 
 static bool profile_blind(const struct flmem_process_report *process,
@@ -241,6 +304,44 @@ static const struct flmem_live_row live_rows[] = {
 			     "number; leave the variable out",
 		  .source = "NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"},
 	 .check = check_process_chunk},
+	{.rule = {.id = "LIVE-COMM-FAILS",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .condition = "a variable for a size of comm_config.json "
+			       "(NVFLARE_STREAMING_CHUNK_SIZE and so on) in a process of NVFlare "
+			       "that is no whole number, with which nothing is sent, or that sets "
+			       "a chunk above max_message_size",
+		  .message = "where comm_config.json does not set this size, the process fails, or "
+			     "sends nothing; leave the variable out",
+		  .source = COMM_CODE},
+	 .check = live_comm_fails},
+	{.rule = {.id = "LIVE-COMM-STALLS",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .before = FLMEM_NVFLARE_COMM_LIMITS,
+		  .condition = "NVFLARE_STREAMING_WINDOW_SIZE in a process of NVFlare with which "
+			       "the sender waits before it has sent more than "
+			       "NVFLARE_STREAMING_ACK_INTERVAL (4 MiB by default)",
+		  .message = "the receiver acknowledges nothing yet, so streams above the window "
+			     "end after streaming_ack_progress_timeout; the window has to be "
+			     "above the interval",
+		  .source = "NVFlare 2.7.2 and 2.8.1, fuel/f3/streaming/byte_streamer.py and "
+			    "byte_receiver.py"},
+	 .check = live_comm_stalls},
+	{.rule = {.id = "LIVE-COMM-LIMIT",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = FLMEM_NVFLARE_COMM_LIMITS,
+		  .condition =
+			  "NVFLARE_STREAMING_MAX_BLOB_SIZE of 0 or less, or below 2 MiB or the "
+			  "chunk or window of streams, or "
+			  "NVFLARE_STREAMING_RETRY_MAX_PENDING_BYTES below what is on the way, in "
+			  "a process of NVFlare",
+		  .message = "this limit of NVFlare 2.9 refuses what is sent, ends slow streams, "
+			     "or bounds nothing; set it above the largest tensor, or leave it out",
+		  .source = "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py and "
+			    "byte_streamer.py"},
+	 .check = live_comm_limit},
 };
 
 /*
