@@ -44,6 +44,8 @@ static bool matches_name(const struct flmem_file_name *row, const char *name,
 		return strcmp(name, row->text) == 0;
 	case FLMEM_NAME_START:
 		return flmem_text_starts(name, row->text);
+	case FLMEM_NAME_END:
+		return flmem_text_ends(name, row->text);
 	case FLMEM_NAME_STEM:
 		return matches_stem(name, row->text, ret_syntax);
 	case FLMEM_NAME_SUFFIX:

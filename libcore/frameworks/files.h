@@ -21,6 +21,7 @@ struct flmem_framework_ops;
 enum flmem_name_match {
 	FLMEM_NAME_WHOLE,
 	FLMEM_NAME_START,
+	FLMEM_NAME_END,
 	FLMEM_NAME_STEM, /* all before a suffix of JSON, HOCON or YAML; sufficient by itself */
 	FLMEM_NAME_SUFFIX,
 	FLMEM_NAME_MATCHES,

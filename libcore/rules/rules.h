@@ -97,7 +97,7 @@ struct flmem_check {
 	bool failed;		      /* out of memory */
 };
 
-#define FLMEM_ROW_INPUTS 6
+#define FLMEM_ROW_INPUTS 8
 
 struct flmem_rule_row {
 	struct flmem_rule rule;

@@ -7,6 +7,7 @@
 #define START "nvflare simulator job\n"
 #define CONF  "startup/comm_config.json"
 #define LOCAL "local/comm_config.json"
+#define KIT   "local/resources.json"
 
 static const struct {
 	const char *file, *rule, *text;
@@ -137,6 +138,30 @@ static const struct {
 	{"app/config/config_fed_server.json", "NVF-COMM-KEY-IGNORED",
 	 "{\"streaming_chunk_size\": 1}", 1, .says = "comm_config.json of the site"},
 
+	{KIT, "NVF-COMM-KEY-IGNORED", "{\"streaming_chunk_size\": 0, \"components\": []}", 1,
+	 .says = "comm_config.json of the site"},
+	{KIT ".default", "NVF-COMM-KEY-IGNORED", "{\"max_message_size\": 1}", 1, .version = NULL},
+	{"local/resources.conf", "NVF-COMM-KEY-IGNORED", "streaming_chunk_size = 0\n", 1,
+	 .version = NULL},
+	{"local/a__resources.json", "NVF-COMM-KEY-IGNORED", "{\"streaming_window_size\": 0}", 1,
+	 .version = NULL},
+	{"local/a__p_resources.json", "NVF-COMM-KEY-IGNORED", "{\"streaming_window_size\": 0}", 1,
+	 .version = NULL},
+	{"local/job_resources.json", "NVF-COMM-KEY-IGNORED", "{\"streaming_window_size\": 0}", 1,
+	 .version = NULL},
+	{"local/my_resources.json", "NVF-COMM-KEY-IGNORED", "{\"streaming_window_size\": 0}", 0,
+	 .version = NULL},
+	{KIT, "NVF-KEY-IGNORED", "{\"tensor_download_chunk_size\": 0}", 1, .says = "of the job"},
+	{"startup/a__j_resources.json", "NVF-KEY-IGNORED", "{\"np_download_chunk_size\": 0}", 1,
+	 .version = NULL},
+	{KIT, "NVF-KEY-IGNORED", "{\"memory_gc_rounds\": 5}", 1, .says = "argument of a class"},
+	{KIT, "NVF-KEY-IGNORED", "{\"snapshot_persistor\": {}, \"components\": []}", 0,
+	 .version = NULL},
+	{CONF, "KEY-TWICE", "{\"streaming_chunk_size\": 0, \"streaming_chunk_size\": 1048576}", 1,
+	 .version = NULL},
+	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 1, \"streaming_chunk_size\": 0}", 1,
+	 .version = NULL},
+
 	{CONF, "NVF-COMM-KEY-TOO-NEW", "{\"streaming_max_blob_size\": 4294967296}", 1,
 	 .version = "2.8.1"},
 	{CONF, "NVF-COMM-KEY-TOO-NEW", "{\"streaming_max_blob_size\": 4294967296}", 0,
@@ -208,11 +233,45 @@ static void a_kit_is_checked(void **state)
 	tree_clear(&tree);
 }
 
+static size_t both_read(const char *one, const char *other, const char *rule)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+	struct tree tree;
+	size_t hits;
+
+	tree_init(&tree);
+	tree_puts(&tree, one, "{\"streaming_chunk_size\": 0}");
+	tree_puts(&tree, other, "{\"streaming_window_size\": -1}");
+	check_one(tree.path, NULL, &found);
+	hits = findings_of(&found, rule, &last);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+	return hits;
+}
+
+/* Which one is read depends on the order in which the file system lists both folders. */
+static void two_files_of_a_kit_are_reported(void **state)
+{
+	(void)state;
+	assert_int_equal(both_read(LOCAL, CONF, "NVF-COMM-TWICE"), 2);
+	assert_int_equal(both_read(LOCAL, CONF, "NVF-COMM-ZERO"), 2);
+	/* The outermost folder comes first, an earlier suffix before that. */
+	assert_int_equal(both_read("comm_config.json", CONF, "NVF-COMM-TWICE"), 1);
+	assert_int_equal(both_read("comm_config.json", CONF, "NVF-COMM-ZERO"), 1);
+	assert_int_equal(both_read("comm_config.json.default", LOCAL, "NVF-COMM-TWICE"), 1);
+	assert_int_equal(both_read("startup/comm_config.json.default", LOCAL, "NVF-COMM-TWICE"), 1);
+	/* Of two kits each has its own. */
+	assert_int_equal(both_read("a/" LOCAL, "b/" CONF, "NVF-COMM-TWICE"), 0);
+	assert_int_equal(both_read("a/comm_config.json", "b/" CONF, "NVF-COMM-TWICE"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_of_connections_are_checked),
 		cmocka_unit_test(a_kit_is_checked),
+		cmocka_unit_test(two_files_of_a_kit_are_reported),
 	};
 
 	return cmocka_run_group_tests_name("comm_rules", tests, NULL, NULL);

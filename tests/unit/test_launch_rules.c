@@ -43,6 +43,8 @@ struct row {
 
 static const struct row rows[] = {
 	{LOST, "local/resources.json.default", RESOURCES(DOCKER_SERVER, ""), 1, NULL, NULL},
+	{LOST, "local/docker__p_resources.json", RESOURCES(DOCKER_SERVER, ""), 1, NULL, NULL},
+	{LOST, "local/resources.conf", RESOURCES(DOCKER_SERVER, ""), 1, NULL, NULL},
 	{LOST, "local/resources.json", RESOURCES(DOCKER_SERVER, "\"default_job_env\": {\"A\": 1}"),
 	 1, NULL, NULL},
 	{LOST, "local/resources.json",

@@ -11,7 +11,8 @@
 #include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
-#define NEWER FLMEM_NVFLARE_COMM_LIMITS
+#define NEWER	  FLMEM_NVFLARE_COMM_LIMITS
+#define COMM_FILE &flmem_nvflare_comm_file
 
 /* Its other keys, some of which have similar names. */
 static const char *const other_keys[] = {
@@ -135,7 +136,7 @@ static void check_outer_keys(struct flmem_check *check)
 	}
 }
 
-/* Keys of this file, in one of a job. */
+/* Keys of this file, in one of a job or in another one of the site. */
 static void check_job_keys(struct flmem_check *check)
 {
 	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
@@ -149,7 +150,7 @@ static void check_job_keys(struct flmem_check *check)
 
 static void comm_key_ignored(struct flmem_check *check)
 {
-	if (check->kind == &flmem_nvflare_comm_file)
+	if (check->kind == COMM_FILE)
 		check_outer_keys(check);
 	else
 		check_job_keys(check);
@@ -168,14 +169,14 @@ static void comm_key_too_new(struct flmem_check *check)
 
 static void check_comm_file(struct flmem_check *check, flmem_comm_look *look)
 {
-	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(check->input->file);
+	bool ignored = flmem_nvflare_comm_ignored(check->input->file);
 	struct comm_check comm = {.config = {.report = report_fault, .context = &comm},
 				  .check = check};
 
 	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
 		comm.config.values[key] = flmem_comm_value_of_node(
 			flmem_node_get(check->subject, flmem_comm_keys[key].name));
-	if (!other)
+	if (!ignored)
 		look(&comm.config);
 }
 
@@ -259,7 +260,6 @@ static void check_comm_retry_small(struct flmem_check *check)
 }
 
 #define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
-#define COMM_FILE &flmem_nvflare_comm_file
 #define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file}
 #define STREAMING "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/streaming/byte_streamer.py"
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"
@@ -388,10 +388,12 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition = "a key of comm_config.json whose name resembles one of its "
 				      "sizes, or such a size in a map of it or in "
-				      "config_fed_server or config_fed_client",
+				      "config_fed_server, config_fed_client or resources.json "
+				      "and the like of a kit",
 			 .message = "NVFlare does not read this key here, so the default applies",
 			 .source = COMM},
-		.inputs = {COMM_FILE, &flmem_nvflare_server_file, &flmem_nvflare_client_file},
+		.inputs = {COMM_FILE, &flmem_nvflare_server_file, &flmem_nvflare_client_file,
+			   &flmem_nvflare_resources_file},
 		.check = comm_key_ignored,
 	},
 	{

@@ -14,6 +14,8 @@
 
 #define CLEAR_CACHE "clear_cache"
 
+#define RESOURCES &flmem_nvflare_resources_file /* of a site */
+
 /* Other arguments of executors that a misspelling may be of. */
 static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
@@ -254,12 +256,29 @@ static void misplaced_in(struct flmem_check *check, const struct flmem_node *map
 	}
 }
 
+/* In a file of a site: settings of a job there. */
+static void check_site_keys(struct flmem_check *check)
+{
+	for (const struct flmem_node *n = flmem_node_first(check->subject); n; n = n->next)
+		if (n->key && flmem_text_is_one_of(n->key, outer_names))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){
+					.node = n,
+					.path = n->key,
+					.detail = "it is an outermost key of config_fed_server and "
+						  "config_fed_client of the job"});
+	misplaced_in(check, check->subject);
+}
+
 static void key_unknown_above(struct flmem_check *check)
 {
 	struct flmem_nvflare_config_at at = {0};
 	const struct flmem_node *map;
 
-	while ((map = flmem_nvflare_config_next(check, &at))) {
+	if (check->kind == RESOURCES)
+		check_site_keys(check);
+	while (check->kind != RESOURCES && (map = flmem_nvflare_config_next(check, &at))) {
 		keys_unknown_in(check, map);
 		misplaced_in(check, map);
 	}
@@ -370,6 +389,7 @@ static void key_twice(struct flmem_check *check)
 #define CLIENT_FILE &flmem_nvflare_client_file
 #define APPFL_FILES &flmem_appfl_server_file, &flmem_appfl_client_file
 #define META_FILE   &flmem_nvflare_meta_file
+#define SITE_FILES  &flmem_nvflare_comm_file, RESOURCES
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -408,11 +428,12 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "an outermost key whose name resembles "
 				      "tensor_download_chunk_size or np_download_chunk_size, or "
 				      "that has the name of an argument of a class and to which no "
-				      "value refers",
+				      "value refers; any of them in resources.json and the like of "
+				      "a kit",
 			 .message = "NVFlare does not read a key with this name here, so the "
 				    "default applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON, RESOURCES},
 		.check = key_unknown_above,
 	},
 	{
@@ -464,7 +485,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "duplicate key: only the last one takes effect, this one is "
 				    "ignored",
 			 .source = "Python's json and yaml modules"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES},
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
 		.check = key_twice,
 	},
 	{
@@ -475,7 +496,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "PyYAML reads this as a number to base 60, which is another "
 				    "one than it looks like; write a decimal number",
 			 .source = "PyYAML 6.0, resolver.py"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES},
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
 		.check = value_base_60,
 	},
 };

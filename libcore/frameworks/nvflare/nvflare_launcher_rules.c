@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "frameworks/nvflare/nvflare_comm.h"
 
 #define DOCKER "nvflare.app_opt.job_launcher.docker_launcher."
 #define SLURM  "nvflare.app_opt.job_launcher.slurm."
@@ -26,9 +27,29 @@ static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 	return flmem_file_has_word(text, "job_launcher");
 }
 
-static bool is_resources(const struct flmem_document *document)
+/* Settings that are no setting there have rules, too. */
+static bool are_resources_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	return flmem_node_is_kind(flmem_node_get(document->root, "components"), FLMEM_NODE_LIST);
+	static const char *const words[] = {
+		"job_launcher",	    "streaming_",	"max_message_size", "download_chunk_size",
+		"memory_gc_rounds", "cuda_empty_cache", "disk_offload",	    NULL};
+
+	(void)syntax;
+	return flmem_file_has_any_word(text, words);
+}
+
+/* Other programs have files with this name; those that add to another one have few keys. */
+static bool are_resources(const struct flmem_document *document)
+{
+	const struct flmem_node *root = document->root;
+	bool own = flmem_node_is_kind(flmem_node_get(root, "components"), FLMEM_NODE_LIST);
+
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
+		own |= flmem_node_get(root, flmem_comm_keys[key].name) != NULL;
+	for (const char *const *name = flmem_nvflare_names; *name; name++)
+		own |= flmem_node_get(root, *name) != NULL;
+	return own || flmem_node_get(root, "tensor_download_chunk_size") ||
+	       flmem_node_get(root, "np_download_chunk_size");
 }
 
 static bool has_runtime(const struct flmem_node *root, const char *name)
@@ -59,8 +80,8 @@ static bool is_studies(const struct flmem_document *document)
 	       flmem_node_is_kind(flmem_node_get(document->root, "studies"), FLMEM_NODE_MAP);
 }
 
-const struct flmem_input_kind flmem_nvflare_resources_file = {.is_likely = is_likely,
-							      .is_one = is_resources};
+const struct flmem_input_kind flmem_nvflare_resources_file = {.is_likely = are_resources_likely,
+							      .is_one = are_resources};
 const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_likely,
 							       .is_one = is_deployment};
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,

@@ -61,6 +61,9 @@ extern const struct flmem_rule_table flmem_nvflare_facts;
 /* The name of the file that NVFlare reads in place of `path`, to be freed; NULL: `path`. */
 char *flmem_nvflare_read_instead(const char *path);
 
+/* Whether NVFlare does not read this comm_config file, but another one of the kit. */
+bool flmem_nvflare_comm_ignored(const char *path);
+
 /* The `ignored` of its jobs. */
 const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_file *file);
 
