@@ -201,15 +201,21 @@ static double total_slope(const struct curve *c, const struct finding *f)
 
 /*
  * Growth that has ended does not count; growth that has slowed down continues at the slower rate.
+ * Steps in the later half may go on.
  */
 static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 			     struct finding *ret_half)
 {
+	double least = LEVELLED * total_slope(c, whole);
+
 	examine_stretch(c, c->count / 2, ret_half);
-	if (ret_half->slope.slope >= LEVELLED * total_slope(c, whole))
+	if (ret_half->slope.slope >= least)
 		return false;
 	if (ret_half->verdict == FLMEM_TREND_CLIMBING)
 		ret_half->reason = "memory rose faster at first and still keeps rising";
+	else if (ret_half->step > 0 && total_slope(c, ret_half) >= least)
+		set_verdict(ret_half, FLMEM_TREND_STEPPED, ret_half->confidence,
+			    "memory rose in steps, of which more may follow");
 	else
 		set_verdict(ret_half, FLMEM_TREND_FLAT, ret_half->confidence,
 			    "memory rose at first and has levelled off");

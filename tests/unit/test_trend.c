@@ -308,6 +308,25 @@ static void steps_of_a_long_period_are_not_surely_flat(void **state)
 	}
 }
 
+/* Too few steps for a staircase, but they go on: what rose has not levelled off. */
+static void steps_that_go_on_are_not_flat(void **state)
+{
+	static const struct {
+		size_t rounds, period;
+	} rows[] = {{40, 13}, {60, 20}, {120, 33}, {20, 7}};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++)
+		for (size_t n = 0; n < 4; n++) {
+			struct history h = {.seed = seed};
+
+			make(&h, rows[n].rounds, 0, n == 3 ? 2 * MIB : 0.2 * MIB);
+			for (size_t i = rows[n].period - 1; i < h.count; i += rows[n].period)
+				add_from(&h, i, 20 * MIB);
+			assert_int_not_equal(measure(&h).verdict, FLMEM_TREND_FLAT);
+		}
+}
+
 /* Caches that fill: level + height (1 - exp(-i / pace)). */
 static void a_cache_that_has_filled_is_flat(void **state)
 {
@@ -515,6 +534,7 @@ int main(void)
 		cmocka_unit_test(what_was_watched_for_less_than_a_phase_is_too_early),
 		cmocka_unit_test(more_samples_give_no_more_confidence),
 		cmocka_unit_test(steps_of_a_long_period_are_not_surely_flat),
+		cmocka_unit_test(steps_that_go_on_are_not_flat),
 		cmocka_unit_test(a_cache_that_has_filled_is_flat),
 		cmocka_unit_test(growth_that_ends_is_flat_and_one_that_begins_climbs),
 		cmocka_unit_test(noise_that_lasts_does_not_climb),
