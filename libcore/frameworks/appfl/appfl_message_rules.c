@@ -232,6 +232,24 @@ static void key_ignored(struct flmem_check *check)
 #define DIGITS_MAX 64
 
 /*
+ * A string that is none because it is quoted, a block, or has a tag. An alias does not show that,
+ * but digits alone would be a number if they were plain.
+ */
+static bool is_written_as_text(const struct flmem_check *check, const struct flmem_node *node)
+{
+	const char *text = check->input->document.text.data + node->place.start;
+	size_t digits = strspn(node->text, "0123456789_");
+
+	while (*text == '&' || *text == '!') {
+		if (*text == '!')
+			return !flmem_text_starts(text, "!!float");
+		text += strcspn(text, " \t\r\n");
+		text += strspn(text, " \t\r\n");
+	}
+	return (*text && strchr("\"'|>", *text)) || (digits && !node->text[digits]);
+}
+
+/*
  * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such; 0x100 and 0b1 are not examined.
  * In quotes it is a text.
  */
@@ -243,7 +261,7 @@ static bool is_size(const struct flmem_check *check, const struct flmem_node *no
 	char digits[DIGITS_MAX];
 	size_t length = 0;
 
-	if (is_text && strchr("\"'", check->input->document.text.data[node->place.start]))
+	if (is_text && is_written_as_text(check, node))
 		return false;
 	if (!is_text && node->kind != FLMEM_NODE_INTEGER && node->kind != FLMEM_NODE_REAL)
 		return false;

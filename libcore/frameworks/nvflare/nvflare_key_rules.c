@@ -324,6 +324,7 @@ static const struct flmem_node *twin_of(const struct flmem_node *node)
 	return NULL;
 }
 
+/* In the file and below, if it has this syntax. */
 static void find_duplicates(struct flmem_check *check, const struct flmem_node *node)
 {
 	bool map = node->kind == FLMEM_NODE_MAP && node->last && node->last->index < KEYS_MAX;
@@ -379,7 +380,13 @@ static void parts_missing(struct flmem_check *check)
 /* In HOCON a later key is meant to replace or extend an earlier one. */
 static void key_twice(struct flmem_check *check)
 {
-	if (check->input->document.syntax != FLMEM_SYNTAX_HOCON)
+	if (check->input->document.syntax == FLMEM_SYNTAX_JSON)
+		find_duplicates(check, check->subject);
+}
+
+static void key_twice_in_yaml(struct flmem_check *check)
+{
+	if (check->input->document.syntax == FLMEM_SYNTAX_YAML)
 		find_duplicates(check, check->subject);
 }
 
@@ -481,12 +488,22 @@ static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "KEY-TWICE",
 			 .severity = FLMEM_SEVERITY_WARNING,
-			 .condition = "a key that occurs twice in one map of a JSON or YAML file",
+			 .condition = "a key that occurs twice in one map of a JSON file",
 			 .message = "duplicate key: only the last one takes effect, this one is "
 				    "ignored",
-			 .source = "Python's json and yaml modules"},
+			 .source = "Python's json module"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
 		.check = key_twice,
+	},
+	{
+		.rule = {.id = "YAML-KEY-TWICE",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .condition = "a key that occurs twice in one map of a YAML file",
+			 .message = "duplicate key: NVFlare and APPFL read YAML with OmegaConf, "
+				    "which refuses the whole file",
+			 .source = "OmegaConf 2.3 and 2.4"},
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
+		.check = key_twice_in_yaml,
 	},
 	{
 		.rule = {.id = "VALUE-BASE-60",
