@@ -20,10 +20,17 @@ static struct flmem_profile_site site;
 static struct flmem_profile_cell cells[2];
 static struct flmem_profile_round rounds[2];
 
+static unsigned finds_left; /* after which round 1 begins; 0: it does not */
+
+/* Somebody may announce a round at any moment. */
 uint32_t sampler_round_find(uint64_t now_ms)
 {
+	const uint32_t round = header.round;
+
 	(void)now_ms;
-	return header.round;
+	if (finds_left && !--finds_left)
+		header.round = 1;
+	return round;
 }
 
 uint32_t sampler_cell_find(uint32_t of_site, uint32_t round)
@@ -45,6 +52,8 @@ static int begin(void **state)
 	memset(&sampler_control, 0, sizeof(sampler_control));
 	memset(&site, 0, sizeof(site));
 	memset(cells, 0, sizeof(cells));
+	memset(rounds, 0, sizeof(rounds));
+	finds_left = 0;
 	header.timeline_period_ms = PERIOD_MS;
 	rounds[1].round = 1;
 	sampler_tables.header = &header;
@@ -95,11 +104,70 @@ static void test_a_round_has_what_was_live_when_it_began(void **state)
 	assert_int_equal(cells[1].freed_bytes, 5000);
 }
 
+/* A mapping whose munmap() failed: whenever the next round begins, no round's frees wrap around. */
+static void test_what_is_returned_was_freed_in_the_round_that_is_corrected(void **state)
+{
+	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
+
+	for (unsigned finds = 0; finds < 4; finds++) {
+		begin(state);
+		sampler_count_allocated(&live, 0);
+		sampler_count_freed(&live, live.weight_bytes, live.weight_count, 0);
+		finds_left = finds;
+		sampler_count_returned(&live, 0, 10);
+		assert_int_equal(site.totals.allocated_bytes - site.totals.freed_bytes, 5000);
+		for (unsigned round = 0; round < 2; round++) {
+			assert_in_range(cells[round].freed_bytes, 0, 5000);
+			assert_int_equal(rounds[round].freed_bytes, cells[round].freed_bytes);
+			assert_int_equal(rounds[round].allocated_bytes,
+					 cells[round].allocated_bytes);
+		}
+	}
+}
+
+/* Of a free in a round that has ended. */
+static void test_what_is_returned_later_is_allocated_again(void **state)
+{
+	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
+
+	(void)state;
+	sampler_count_allocated(&live, 0);
+	sampler_count_freed(&live, live.weight_bytes, live.weight_count, 0);
+	header.round = 1;
+	sampler_count_returned(&live, 0, 10);
+	assert_int_equal(cells[0].freed_bytes, 5000);
+	assert_int_equal(cells[1].freed_bytes, 0);
+	assert_int_equal(cells[1].allocated_bytes, 5000);
+	assert_int_equal(rounds[1].allocated_bytes, 5000);
+}
+
+/* Where the round changes in the middle. */
+static void test_a_sample_belongs_to_one_round(void **state)
+{
+	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
+
+	for (unsigned finds = 1; finds < 4; finds++) {
+		begin(state);
+		finds_left = finds;
+		sampler_count_allocated(&live, 0);
+		assert_int_equal(rounds[0].allocated_bytes, cells[0].allocated_bytes);
+		assert_int_equal(rounds[0].peak_bytes, cells[0].peak_bytes);
+		header.round = 0;
+		finds_left = finds;
+		sampler_count_freed(&live, live.weight_bytes, live.weight_count, 0);
+		assert_int_equal(rounds[0].freed_bytes, cells[0].freed_bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_a_timeline_covers_the_whole_run, begin),
 		cmocka_unit_test_setup(test_a_round_has_what_was_live_when_it_began, begin),
+		cmocka_unit_test_setup(
+			test_what_is_returned_was_freed_in_the_round_that_is_corrected, begin),
+		cmocka_unit_test_setup(test_what_is_returned_later_is_allocated_again, begin),
+		cmocka_unit_test_setup(test_a_sample_belongs_to_one_round, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,13 +323,8 @@ static void return_held(uintptr_t address, const struct flmem_profile_live *live
 		sampler_drop(FLMEM_PROFILE_DROP_MAPPINGS_FULL);
 		return;
 	}
-	if (!sampler_live_add(address, live))
-		return;
-	/* A round that has begun meanwhile has no such free. */
-	if (round == sampler_tables.header->round)
-		sampler_count_returned(live, now_ms);
-	else
-		sampler_count_allocated(live, now_ms);
+	if (sampler_live_add(address, live))
+		sampler_count_returned(live, round, now_ms);
 }
 
 void sampler_return(uintptr_t address, const struct flmem_profile_live *live, uint32_t round)

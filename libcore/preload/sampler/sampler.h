@@ -407,7 +407,8 @@ HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint6
 HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
 				uint64_t count, uint64_t now_ms);
 /* Takes a free back that was counted in the same round. */
-HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint64_t now_ms);
+HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round,
+				   uint64_t now_ms);
 HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
 
 /* stack.c: the node of the calling stack; `frame` is that of the hook. */

@@ -52,10 +52,10 @@ static void keep_peak(struct flmem_profile_site *site)
  * NULL for a round without a record, and where there is no room; from then on cells of later rounds
  * are not complete.
  */
-static struct flmem_profile_cell *find_cell(uint32_t site, uint64_t now_ms)
+static struct flmem_profile_cell *find_cell(uint32_t site, uint32_t record)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
-	uint32_t record = sampler_round_find(now_ms), none = FLMEM_PROFILE_NONE, cell;
+	uint32_t none = FLMEM_PROFILE_NONE, cell;
 
 	if (record == none)
 		return NULL;
@@ -68,17 +68,14 @@ static struct flmem_profile_cell *find_cell(uint32_t site, uint64_t now_ms)
 	return NULL;
 }
 
-static struct flmem_profile_round *find_round(uint64_t now_ms)
+static struct flmem_profile_round *get_round(uint32_t record)
 {
-	uint32_t record = sampler_round_find(now_ms);
-
 	return record == FLMEM_PROFILE_NONE ? NULL : &sampler_tables.rounds[record];
 }
 
-static void raise_process_peak(uint64_t live, uint64_t now_ms)
+static void raise_process_peak(uint64_t live, struct flmem_profile_round *round, uint64_t now_ms)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
-	struct flmem_profile_round *round = find_round(now_ms);
 
 	if (raise_peak(&header->totals.peak_bytes, live)) {
 		header->peak_ms = now_ms;
@@ -96,11 +93,12 @@ static void add_allocated(struct flmem_profile_totals *totals,
 	add_to(&totals->samples, 1);
 }
 
-void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms)
+/* The record of the round is found once: another may begin in the middle. */
+static void count_allocated(const struct flmem_profile_live *live, uint32_t record, uint64_t now_ms)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
-	struct flmem_profile_cell *cell = find_cell(live->site, now_ms);
-	struct flmem_profile_round *round = find_round(now_ms);
+	struct flmem_profile_cell *cell = find_cell(live->site, record);
+	struct flmem_profile_round *round = get_round(record);
 	int64_t all;
 
 	keep_peak(site);
@@ -121,15 +119,20 @@ void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now
 	}
 	all = __atomic_add_fetch(&sampler_control.live_bytes, (int64_t)live->weight_bytes,
 				 __ATOMIC_RELAXED);
-	raise_process_peak(all > 0 ? (uint64_t)all : 0, now_ms);
+	raise_process_peak(all > 0 ? (uint64_t)all : 0, round, now_ms);
 }
 
-void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, uint64_t count,
-			 uint64_t now_ms)
+void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms)
+{
+	count_allocated(live, sampler_round_find(now_ms), now_ms);
+}
+
+static void count_freed(const struct flmem_profile_live *live, uint64_t bytes, uint64_t count,
+			uint32_t record)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
-	struct flmem_profile_cell *cell = find_cell(live->site, now_ms);
-	struct flmem_profile_round *round = find_round(now_ms);
+	struct flmem_profile_cell *cell = find_cell(live->site, record);
+	struct flmem_profile_round *round = get_round(record);
 	struct flmem_profile_totals *totals = &sampler_tables.header->totals;
 
 	keep_peak(site);
@@ -150,9 +153,22 @@ void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, 
 	__atomic_fetch_sub(&sampler_control.live_bytes, (int64_t)bytes, __ATOMIC_RELAXED);
 }
 
-void sampler_count_returned(const struct flmem_profile_live *live, uint64_t now_ms)
+void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, uint64_t count,
+			 uint64_t now_ms)
 {
-	sampler_count_freed(live, 0 - live->weight_bytes, 0 - live->weight_count, now_ms);
+	count_freed(live, bytes, count, sampler_round_find(now_ms));
+}
+
+/* A round that has begun meanwhile has no such free. */
+void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round, uint64_t now_ms)
+{
+	const uint32_t record = sampler_round_find(now_ms);
+	const struct flmem_profile_round *there = get_round(record);
+
+	if (there && there->round != round)
+		count_allocated(live, record, now_ms);
+	else
+		count_freed(live, 0 - live->weight_bytes, 0 - live->weight_count, record);
 }
 
 /* Second number of /proc/self/statm, in pages. */
