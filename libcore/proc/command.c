@@ -85,7 +85,7 @@ static int check_executable(const char *path)
 }
 
 /* As execvp(3): of several files the first one that may be executed. */
-static int search_executable(const char *program)
+static int search_executable(const char *program, char **ret_path)
 {
 	const char *list = getenv("PATH");
 	int error = ENOENT;
@@ -100,22 +100,35 @@ static int search_executable(const char *program)
 		if (asprintf(&path, "%.*s%s%s", (int)(end - list), list, end > list ? "/" : "",
 			     program) < 0) {
 			path = NULL;
-			return 0; /* execvp() finds out */
+			return ENOMEM;
 		}
 		one = check_executable(path);
-		if (!one)
+		if (!one) {
+			*ret_path = FLMEM_TAKE(path);
 			return 0;
+		}
 		error = one == EACCES ? EACCES : error;
 		if (!*end)
 			return error;
 	}
 }
 
-int flmem_command_check(const char *program, struct flmem_error *err)
+static int find_executable(const char *program, char **ret_path)
 {
-	int error = strchr(program, '/') ? check_executable(program)
-		    : *program		 ? search_executable(program)
-					 : ENOENT;
+	int error;
+
+	if (!strchr(program, '/'))
+		return *program ? search_executable(program, ret_path) : ENOENT;
+	error = check_executable(program);
+	if (error)
+		return error;
+	*ret_path = strdup(program);
+	return *ret_path ? 0 : ENOMEM;
+}
+
+int flmem_command_find(const char *program, char **ret_path, struct flmem_error *err)
+{
+	int error = find_executable(program, ret_path);
 
 	return error ? flmem_command_error(program, error, err) : 0;
 }

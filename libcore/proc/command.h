@@ -21,11 +21,11 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 			pid_t *ret_pid, struct flmem_error *err);
 
 /*
- * Whether execvp(3) would find a file that may be executed, without executing it; the error is that
- * of flmem_command_error(). What only execve(2) finds out, a missing interpreter for example, is
- * not noticed.
+ * The file that execvp(3) would find and may execute, without executing it; the error is that of
+ * flmem_command_error(). What only execve(2) finds out, a missing interpreter for example, is not
+ * noticed. Release the path with free().
  */
-int flmem_command_check(const char *program, struct flmem_error *err);
+int flmem_command_find(const char *program, char **ret_path, struct flmem_error *err);
 
 /*
  * Explains the errno `error` of execvp(3) for `program`: FLMEM_ENOCOMMAND when there is no such

@@ -103,6 +103,8 @@ FAULTS = (
     Fault("round-in-the-middle", TOTALS, "struct flmem_profile_round *round = get_round(record);\n\tstruct flmem_profile_totals",
           "struct flmem_profile_round *round = get_round(sampler_round_find(0));\n\tstruct flmem_profile_totals",
           "counting a sample in one round alone", ("unit.test_sampler_totals",)),
+    Fault("sampled-other-library", "libcore/ops/profile/prepare.c", "    libc.kind == needed)", "    1)",
+          "refusing a program of another C library", ("cli.profile_run/of another C library",)),
     Fault("sample-standard-output", CHILD, "if (fd < 0 || fd > STDERR_FILENO)", "if (1)",
           "no profile at the number of a standard output that is closed",
           ("cli.profile_follow/is closed is not in",)),

@@ -191,12 +191,12 @@ def times(count, entry, options):
 
 
 def refuse_to_start(flmem, entry, folder):
-    """The dynamic linker of another C library ends it with its reason."""
+    """The dynamic linker of another C library would end it."""
     tally = trimming.Tally(entry)
     try:
         Preloaded(entry, flmem, folder).victim.close()
     except RuntimeError as error:
-        if "flmem-sampler" in str(error):
+        if "the sampler is built for" in str(error):
             tally.outcomes["not started"] += 1
             return tally
         raise

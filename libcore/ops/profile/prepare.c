@@ -20,6 +20,7 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 #include "base/text/redact.h"
+#include "elf/libc.h"
 #include "ops/profile/profile_place.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
@@ -252,6 +253,26 @@ static int make_profile_environment(const struct flmem_profile_request *request,
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
+/* musl's loader ends a program when a preloaded library needs what only glibc has. */
+static int check_c_library(const char *program, const char *sampler, struct flmem_error *err)
+{
+	const enum flmem_allocator_kind needed = flmem_libc_of_library(sampler);
+	FLMEM_AUTO_FREE char *path = NULL;
+	struct flmem_libc libc = {0};
+	char shown[256];
+	int rc = flmem_command_find(program, &path, err);
+
+	if (rc || needed == FLMEM_ALLOCATOR_UNKNOWN || flmem_libc_of_program(path, &libc, NULL) ||
+	    libc.kind == needed)
+		return rc;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "the sampler is built for %s, but '%s' runs with %s, and would not "
+			       "start with it",
+			       flmem_allocator_name(needed),
+			       flmem_text_escape(path, shown, sizeof(shown)),
+			       flmem_allocator_name(libc.kind));
+}
+
 int flmem_profile_prepare(const struct flmem_profile_request *request, char *const *argv,
 			  char *const *environment, char ***ret_environment,
 			  struct flmem_error *err)
@@ -262,7 +283,7 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 	if (!rc)
 		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
 	if (!rc) /* before an older profile is replaced */
-		rc = flmem_command_check(argv[0], err);
+		rc = check_c_library(argv[0], sampler, err);
 	if (!rc)
 		rc = create_profile(request, argv, err);
 	if (rc)
