@@ -52,6 +52,14 @@ with open(sys.argv[1], "r+b") as file:
 	assert_stderr '1 thread found no room in the file'
 	assert_stderr '2 samples \(0 B with those that could not be taken\) found no room in the file'
 	assert_stderr '13 samples could not be taken: in signal handlers'
+	count unseen 9
+	printf '\20' | dd of="$PROFILE" bs=1 seek=20 conv=notrunc status=none # FLMEM_PROFILE_LATE
+	flmem profile flamegraph "$PROFILE"
+	assert_status 0
+	grep -q 'Samples that found no room in the file: 2[.]' "$PROFILE.html"
+	grep -q 'Samples that could not be taken: 13[.]' "$PROFILE.html"
+	grep -q 'began after its process' "$PROFILE.html"
+	grep -q 'went past the sampler when attach ended: 9[.]' "$PROFILE.html"
 	count sites_full 0
 	flmem profile stats --stack python --json "$PROFILE"
 	assert_schema profile-stats

@@ -45,17 +45,50 @@ static void put_damage(struct flmem_buf *out, const struct flmem_heap_profile *p
 				 p->skipped);
 }
 
+/* The bytes are those of both kinds of samples. */
+static void put_lost_samples(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	uint64_t untaken =
+		p->untaken_samples < p->lost_samples ? p->untaken_samples : p->lost_samples;
+	uint64_t full = p->lost_samples - untaken;
+
+	if (full)
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">Samples that found no room in the file: "
+				 "%" PRIu64 ".</p>\n",
+				 full);
+	if (untaken)
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">Samples that could not be taken: %" PRIu64
+				 ".</p>\n",
+				 untaken);
+	if (p->lost_samples) {
+		flmem_buf_puts(out, "<p class=\"warning\">These samples stand for ");
+		flmem_page_put_bytes(out, FLMEM_KNOWN(p->lost_bytes));
+		flmem_buf_puts(out, ".</p>\n");
+	}
+}
+
+static void put_missing(struct flmem_buf *out, const struct flmem_heap_profile *p)
+{
+	if (p->began_late)
+		flmem_buf_puts(out,
+			       "<p class=\"warning\">The profile began after its process: what "
+			       "was allocated before is not in it.</p>\n");
+	put_lost_samples(out, p);
+	if (p->unseen_calls)
+		flmem_buf_printf(out,
+				 "<p class=\"warning\">Calls of the allocator that went past the "
+				 "sampler when attach ended: %" PRIu64 ".</p>\n",
+				 p->unseen_calls);
+}
+
 static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	if (p->no_python)
 		flmem_buf_printf(out, "<p class=\"warning\">No Python frames: %s.</p>\n",
 				 p->no_python);
-	if (p->lost_samples) {
-		flmem_buf_printf(out, "<p class=\"warning\">%" PRIu64 " samples (",
-				 p->lost_samples);
-		flmem_page_put_bytes(out, FLMEM_KNOWN(p->lost_bytes));
-		flmem_buf_puts(out, ") found no room in the file.</p>\n");
-	}
+	put_missing(out, p);
 	if (p->full_stacks)
 		flmem_buf_printf(out,
 				 "<p class=\"warning\">Inner frames of %" PRIu64
