@@ -32,6 +32,8 @@
 #define ROUNDS_OF_PARTS 12U
 #define ROUND_PARTS	4U
 #define ROUND_PARTS_MIN 3U
+/* A cache that is full by now: so many rounds without growth, and never half as many before. */
+#define FULL_ROUNDS_MIN 3U
 #define HOUR_US		3.6e9
 
 /* One site in the lists of the profile, which are sorted by site. */
@@ -145,6 +147,22 @@ static bool grows_mostly(const struct ends *ends, double slope)
 	       grows_between(ends, slope, last, steps);
 }
 
+/* What grew in nearly every round, and does not any more. */
+static bool has_just_ended(const struct ends *ends, double slope)
+{
+	size_t still = 0, longest = 0;
+
+	for (size_t i = 1; i < ends->count; i++) {
+		if (!grows_between(ends, slope, i - 1, i)) {
+			still++;
+			continue;
+		}
+		longest = still > longest ? still : longest;
+		still = 0;
+	}
+	return still >= FULL_ROUNDS_MIN && still > 2 * longest;
+}
+
 /* What RSS has grown by, from its first point to the last one up to a time. */
 static struct flmem_u64 rss_growth(const struct flmem_heap_profile *p, uint64_t to_us)
 {
@@ -206,7 +224,7 @@ static bool grows_by_round(const struct history *h, struct flmem_heap_leak *ret_
 		&slope);
 	confidence = fmin(1 - slope.p_value, CONFIDENCE_MAX);
 	if (slope.slope <= 0 || confidence < CONFIDENCE_MIN || !grows_mostly(&ends, slope.slope) ||
-	    !is_material(h->profile, slope.slope * periods))
+	    has_just_ended(&ends, slope.slope) || !is_material(h->profile, slope.slope * periods))
 		return false;
 	ret_leak->confidence = confidence;
 	ret_leak->growth_bytes = slope.slope;

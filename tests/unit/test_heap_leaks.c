@@ -162,7 +162,8 @@ static void a_cache_that_is_full_is_none(void **state)
 {
 	static const struct {
 		uint32_t full, rounds, leaks;
-	} rows[] = {{12, 12, 1}, {12, 16, 0}, {12, 20, 0}, {30, 30, 1}, {30, 40, 0}, {4, 8, 0}};
+	} rows[] = {{12, 12, 1}, {12, 15, 0}, {12, 16, 0}, {12, 20, 0}, {30, 30, 1},
+		    {30, 33, 0}, {30, 40, 0}, {4, 8, 0},   {9, 12, 0}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
