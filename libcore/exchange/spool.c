@@ -127,14 +127,15 @@ int flmem_spool_open_file(int directory, const char *name, int flags)
 	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 			0600);
 	struct stat status;
+	int rc;
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
-		close(fd);
-		return -EINVAL;
-	}
-	return fd;
+	rc = fstat(fd, &status) < 0 ? -errno : S_ISREG(status.st_mode) ? 0 : -EINVAL;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
 }
 
 int flmem_spool_read(int directory, const char *name, struct flmem_buf *text)

@@ -76,7 +76,7 @@ static bool find_archive_end(const struct flmem_source *source, uint64_t file_by
 {
 	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
 
-	if (length < END_BYTES || !flmem_buf_reserve(tail, length) ||
+	if (length < END_BYTES || !flmem_source_reserve(source, tail, length) ||
 	    !flmem_source_read_at(source, file_bytes - length, tail->data, length))
 		return false;
 	for (size_t at = length - END_BYTES + 1; at-- > 0;)

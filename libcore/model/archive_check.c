@@ -115,7 +115,7 @@ static const char *read_local(const struct flmem_source *source, uint64_t end,
 	if (entry->offset > end || entry->bytes > end - entry->offset)
 		return "ends after the end of the archive";
 	flmem_buf_reset(rest);
-	if (!flmem_buf_reserve(rest, name + extra))
+	if (!flmem_source_reserve(source, rest, name + extra))
 		return "has a header that needs too much memory";
 	if (!flmem_source_read_at(source, entry->header + LOCAL_BYTES, rest->data, name + extra))
 		return "has a header that cannot be read";

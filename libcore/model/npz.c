@@ -272,7 +272,7 @@ bool flmem_npz_print(const struct flmem_tensor_list *list, const struct flmem_te
 				 (unsigned long long)list->extents[tensor->shape + i],
 				 i + 1 < tensor->rank || tensor->rank == 1 ? "," : "");
 	flmem_buf_puts(buf, "), }");
-	while ((buf->length - start + 1) % ALIGNMENT)
+	while (!buf->failed && (buf->length - start + 1) % ALIGNMENT)
 		flmem_buf_putc(buf, ' ');
 	flmem_buf_putc(buf, '\n');
 	length = buf->length - start - FIXED_BYTES;

@@ -30,6 +30,15 @@ bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, vo
 	return done;
 }
 
+bool flmem_source_reserve(const struct flmem_source *source, struct flmem_buf *buf, size_t length)
+{
+	if (flmem_buf_reserve(buf, length))
+		return true;
+	if (source->error)
+		*source->error = ENOMEM;
+	return false;
+}
+
 int flmem_source_end(const struct flmem_source *source, const char *path, int rc,
 		     struct flmem_error *err)
 {

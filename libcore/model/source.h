@@ -10,6 +10,8 @@
 
 #include <flmem/error.h>
 
+#include "base/text/buf.h"
+
 struct flmem_source {
 	/* Reads exactly `length` bytes; false if it cannot. NULL: of `fd`. */
 	bool (*read)(void *context, uint64_t offset, void *out, size_t length);
@@ -28,6 +30,9 @@ int flmem_source_size(const struct flmem_source *source, uint64_t *ret_bytes);
 
 bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, void *out,
 			  size_t length);
+
+/* Room for what is read; without memory the same as a read that fails. */
+bool flmem_source_reserve(const struct flmem_source *source, struct flmem_buf *buf, size_t length);
 
 /*
  * The result of a reader, for it to return: a file that could not be read is not one with a wrong

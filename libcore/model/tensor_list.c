@@ -177,7 +177,7 @@ void flmem_safetensors_print(const struct flmem_tensor_list *list,
 		offset += order[i]->bytes;
 	}
 	flmem_buf_putc(buf, '}');
-	while ((buf->length - start) % 8)
+	while (!buf->failed && (buf->length - start) % 8)
 		flmem_buf_putc(buf, ' ');
 	length = buf->length - start - 8;
 	for (int i = 0; i < 8 && !buf->failed; i++)

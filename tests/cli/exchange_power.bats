@@ -143,3 +143,30 @@ assert_identity_first() {
 		rm -r there moved
 	done
 }
+
+@test "what cannot be read at the start for a while is not taken for missing, and removed" {
+	local complete begun name
+	cp g.safetensors a.safetensors
+	serve --model g.safetensors --clients 2 --rounds 2
+	push one a.safetensors && push two a.safetensors
+	await state_is '"round": *1'
+	push one a.safetensors 1
+	assert_code 204
+	complete=${LOCATION##*/}
+	create two a.safetensors 1
+	begun=${LOCATION##*/}
+	head -c 5000 a.safetensors >part
+	patch 0 part
+	kill_server
+	for name in rounds/. "/$complete.info" "/$complete.journal" updates/one a.safetensors "/$begun.data" "/$begun.info"; do
+		run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" NO_OPEN="$name" \
+			LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" \
+			timeout 20 "$FLMEM" exchange serve --listen 127.0.0.1:0 --state state --model g.safetensors --clients 2 --rounds 2
+		assert_status 7
+		assert_stderr "Input/output error"
+	done
+	serve --model g.safetensors --clients 2 --rounds 2
+	state_is '"round": *1,.*"complete": *1,'
+	offset
+	[ "$OFFSET" -eq 5000 ]
+}

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include <flmem/convert.h>
 #include <flmem/recommend.h>
 #include <flmem/settings.h>
 
@@ -211,12 +212,67 @@ static void settings_are_complete_or_refused(void **state)
 	}
 }
 
+/* Makes a header of safetensors and those of arrays, and reads a directory of an archive. */
+static int convert_both_ways(const char *folder, uint32_t *ret_crc32c)
+{
+	char arrays[80], tensors[80];
+	struct flmem_convert_request request = {.input = arrays, .output = tensors};
+	struct flmem_conversion made = {0};
+	struct flmem_error err = {0};
+	int rc;
+
+	snprintf(arrays, sizeof(arrays), "%s/a.npz", folder);
+	snprintf(tensors, sizeof(tensors), "%s/a.safetensors", folder);
+	rc = flmem_convert(&request, &made, &err);
+	if (!rc) {
+		request = (struct flmem_convert_request){.input = tensors, .output = arrays};
+		rc = flmem_convert(&request, &made, &err);
+	}
+	countdown = 0;
+	if (rc && rc != FLMEM_EFAILED)
+		fail_msg("status %d: %s", rc, err.message);
+	*ret_crc32c = made.crc32c;
+	return rc;
+}
+
+static void conversions_are_complete_or_refused(void **state)
+{
+	static const char header[] =
+		"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+	char folder[] = "/tmp/flmem-nomem-XXXXXX", path[80], to[80];
+	struct flmem_convert_request request = {.input = path, .output = to};
+	struct flmem_conversion made;
+	uint32_t whole, crc32c;
+	FILE *file;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/a.safetensors", folder);
+	snprintf(to, sizeof(to), "%s/a.npz", folder);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fprintf(file, "%c%c%c%c%c%c%c%c%s01234567", (int)strlen(header), 0, 0, 0, 0, 0, 0, 0,
+		header);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(flmem_convert(&request, &made, NULL), 0);
+	assert_int_equal(convert_both_ways(folder, &whole), 0);
+	failed = true;
+	for (size_t at = 1; failed; at++) {
+		failed = false;
+		countdown = at;
+		if (convert_both_ways(folder, &crc32c) == 0 && crc32c != whole)
+			fail_msg("allocation %zu: other bytes", at);
+	}
+	assert_int_equal(unlink(path) | unlink(to) | rmdir(folder), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recommendations_are_complete_or_refused),
 		cmocka_unit_test(corrections_are_complete_or_refused),
 		cmocka_unit_test(settings_are_complete_or_refused),
+		cmocka_unit_test(conversions_are_complete_or_refused),
 	};
 
 	return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);

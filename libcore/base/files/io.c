@@ -155,7 +155,8 @@ int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode
 
 int flmem_io_open_code(int sys_errno)
 {
-	static const int failures[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, EIO, ENOMEM, ESTALE};
+	static const int failures[] = {EMFILE, ENFILE, ENOSPC,	  EDQUOT,   EIO,
+				       ENOMEM, ESTALE, ETIMEDOUT, ENOTCONN, EINTR};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(failures); i++)
 		if (sys_errno == failures[i])

@@ -316,6 +316,13 @@ static const char *compare_published(const struct flmem_published *a,
 	return NULL;
 }
 
+static int report_unread_index(const struct flmem_exchange *x, uint64_t round, int rc,
+			       struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s/rounds/%" PRIu64 "/index'",
+			       x->spool.path, round);
+}
+
 int flmem_published_begin(struct flmem_exchange *x, struct flmem_error *err)
 {
 	struct flmem_published first = {.valid = true}, before = {0};
@@ -324,10 +331,12 @@ int flmem_published_begin(struct flmem_exchange *x, struct flmem_error *err)
 
 	if (!rc) {
 		rc = read_published_index(x, 0, &before);
-		differs = rc ? "the list of its files cannot be read"
+		differs = rc ? "the list of its files is damaged"
 			     : compare_published(&first, &before);
 		if (rc == -ENOENT)
 			rc = write_index(x, &first, err);
+		else if (rc && rc != -EINVAL)
+			rc = report_unread_index(x, 0, rc, err);
 		else if (differs)
 			rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 					     "'%s' has changed since '%s' began with it (%s); "
@@ -417,24 +426,42 @@ int flmem_published_add(struct flmem_exchange *x, uint64_t round, struct flmem_e
 	return 0;
 }
 
-uint64_t flmem_published_newest(const struct flmem_exchange *x)
+/* Raises *newest to the round of that name, if it is published. Negative errno. */
+static int find_newer(const struct flmem_exchange *x, const char *name, uint64_t *newest)
+{
+	char index[40];
+	uint64_t round;
+
+	if (!flmem_text_read_digits(&name, &round) || *name || round <= *newest)
+		return 0;
+	snprintf(index, sizeof(index), "%" PRIu64 "/index", round);
+	if (faccessat(x->spool.rounds, index, F_OK, 0) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	*newest = round;
+	return 0;
+}
+
+int flmem_published_newest(const struct flmem_exchange *x, uint64_t *ret_newest,
+			   struct flmem_error *err)
 {
 	FLMEM_AUTO_DIR DIR *list = flmem_io_open_dir(x->spool.rounds, ".");
-	struct dirent *entry;
-	uint64_t newest = 0;
+	int rc = list ? 0 : -errno;
 
-	while (list && (entry = readdir(list))) {
-		const char *name = entry->d_name;
-		char index[40];
-		uint64_t round;
+	*ret_newest = 0;
+	while (!rc) {
+		const struct dirent *entry;
 
-		if (!flmem_text_read_digits(&name, &round) || *name)
-			continue;
-		snprintf(index, sizeof(index), "%" PRIu64 "/index", round);
-		if (round > newest && faccessat(x->spool.rounds, index, F_OK, 0) == 0)
-			newest = round;
+		errno = 0;
+		entry = readdir(list);
+		if (!entry) {
+			rc = -errno;
+			break;
+		}
+		rc = find_newer(x, entry->d_name, ret_newest);
 	}
-	return newest;
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot list '%s/rounds'",
+				    x->spool.path)
+		  : 0;
 }
 
 /* Without it each request for a file that was cut or removed would be answered with 500. */
@@ -467,9 +494,7 @@ int flmem_published_load(struct flmem_exchange *x, uint64_t newest, struct flmem
 		int rc = read_published_index(x, round, &published);
 
 		if (rc)
-			return flmem_error_set(err, FLMEM_EFAILED, -rc,
-					       "cannot read '%s/rounds/%" PRIu64 "/index'",
-					       x->spool.path, round);
+			return report_unread_index(x, round, rc, err);
 		push_published(x, published);
 	}
 	return newest ? check_published(x, &x->published[0], err) : 0;

@@ -33,7 +33,8 @@ int flmem_published_begin(struct flmem_exchange *x, struct flmem_error *err);
 int flmem_published_add(struct flmem_exchange *x, uint64_t round, struct flmem_error *err);
 
 /* The newest round with an index on the disk, 0 if there is none. */
-uint64_t flmem_published_newest(const struct flmem_exchange *x);
+int flmem_published_newest(const struct flmem_exchange *x, uint64_t *ret_newest,
+			   struct flmem_error *err);
 
 /* Reads the indexes of the rounds that are kept. */
 int flmem_published_load(struct flmem_exchange *x, uint64_t newest, struct flmem_error *err);

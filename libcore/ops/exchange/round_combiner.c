@@ -97,8 +97,12 @@ int flmem_combiner_recover(struct flmem_exchange *x, bool *ret_found, struct flm
 	*ret_found = false;
 	if (rc == -ENOENT)
 		return 0;
-	if (rc || !parse_inputs(x, text.data))
+	if (rc && rc != -EINVAL)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "cannot read '%s/rounds/%" PRIu64 "/inputs'", x->spool.path,
+				       x->round);
+	if (rc || !parse_inputs(x, text.data))
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "'%s/rounds/%" PRIu64 "/inputs' is damaged, which names the "
 				       "updates that are combined; restore it, or name another "
 				       "--state",
@@ -327,13 +331,14 @@ static void set_deadline(struct flmem_exchange *x)
 	char text[24];
 
 	x->deadline_us = 0;
-	if (!x->options->deadline_us || round < 0)
+	if (!x->options->deadline_us)
 		return;
-	opened_us = read_opened(round);
+	opened_us = round < 0 ? 0 : read_opened(round);
 	if (!opened_us) {
 		opened_us = now_us;
 		snprintf(text, sizeof(text), "%" PRIu64, now_us);
-		flmem_spool_write(round, "opened", text, strlen(text));
+		if (round >= 0)
+			flmem_spool_write(round, "opened", text, strlen(text));
 	}
 	passed_us = now_us > opened_us ? now_us - opened_us : 0;
 	x->deadline_us =

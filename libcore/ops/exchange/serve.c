@@ -105,9 +105,11 @@ static int recover_round(struct flmem_exchange *x, struct flmem_error *err)
 /* Where an earlier server with this state directory was. */
 static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 {
-	int rc;
+	int rc = flmem_published_newest(x, &x->round, err);
 
-	x->published_round = x->round = flmem_published_newest(x);
+	if (rc)
+		return rc;
+	x->published_round = x->round;
 	if (x->round > x->options->rounds)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has more rounds than --rounds",
 				       x->spool.path);

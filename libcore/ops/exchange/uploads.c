@@ -18,6 +18,7 @@
 #include "ops/exchange/lockstep.h"
 
 #define SEIZE_US 5000000U
+#define NOT_KEPT 1 /* no upload of this round: its files may go */
 
 struct upload_name {
 	char text[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".journal")];
@@ -382,77 +383,144 @@ static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, i
 	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
 }
 
-/* The place of its bytes shows how far the upload was. */
-static bool load_upload(struct flmem_exchange *x, const char *id)
+/* An error of the file itself. With any other it may be read later, and must not be removed. */
+static bool is_no_file(int rc)
+{
+	return rc == -ENOENT || rc == -EINVAL || rc == -ELOOP || rc == -EISDIR || rc == -EFBIG;
+}
+
+/* 0, NOT_KEPT, or a negative errno. */
+static int load_record(const struct flmem_exchange *x, const char *id,
+		       struct flmem_upload_record *record)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	FLMEM_AUTO_CLOSE int data = flmem_uploads_open(x, id);
-	struct flmem_upload_record record;
-	struct flmem_upload *upload;
-	const struct flmem_tus_metadata *m = &record.metadata;
+	const struct flmem_tus_metadata *m = &record->metadata;
+	int rc = flmem_spool_read(x->spool.uploads, upload_file_name(id, ".info").text, &text);
 
-	if (flmem_spool_read(x->spool.uploads, upload_file_name(id, ".info").text, &text) ||
-	    !flmem_upload_record_parse(text.data, &record) ||
-	    (m->round != x->round && m->round + 1 != x->round))
-		return false;
-	upload = add_upload(x, id, &record);
-	if (!upload)
-		return false;
-	upload->combined = m->round != x->round || x->verified;
-	if (data < 0 && !upload->combined) {
-		FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
-		FLMEM_AUTO_CLOSE int placed =
-			client < 0 ? -1 : flmem_spool_open_file(client, m->filename, O_RDONLY);
+	if (rc)
+		return is_no_file(rc) ? NOT_KEPT : rc;
+	if (!flmem_upload_record_parse(text.data, record))
+		return NOT_KEPT;
+	return m->round == x->round || m->round + 1 == x->round ? 0 : NOT_KEPT;
+}
 
-		upload->placed = placed >= 0;
-	}
-	if ((data < 0 && !upload->combined && !upload->placed) || load_journal(x, upload, data)) {
-		drop_upload(x, upload);
-		return false;
-	}
+/* Its bytes are not among the uploads. 0, NOT_KEPT, or a negative errno. */
+static int load_placed(const struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	const struct flmem_tus_metadata *m = &upload->record.metadata;
+	FLMEM_AUTO_CLOSE int client = flmem_uploads_open_client(x, m->round, m->client);
+	FLMEM_AUTO_CLOSE int placed =
+		client < 0 ? client : flmem_spool_open_file(client, m->filename, O_RDONLY);
+
+	upload->placed = placed >= 0;
+	if (upload->placed)
+		return 0;
+	return is_no_file(placed) ? NOT_KEPT : placed;
+}
+
+/* The place of its bytes shows how far the upload was. 0, NOT_KEPT, or a negative errno. */
+static int load_progress(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	FLMEM_AUTO_CLOSE int data = flmem_uploads_open(x, upload->id);
+	int rc = data < 0 && !is_no_file(data) ? data : 0;
+
+	if (!rc && data < 0 && !upload->combined)
+		rc = load_placed(x, upload);
+	if (!rc)
+		rc = load_journal(x, upload, data);
+	if (rc)
+		return is_no_file(rc) ? NOT_KEPT : rc;
 	/* Only what counted is kept beyond its round, without its bytes. */
-	if (upload->combined && data >= 0 && !flmem_lockstep_was_combined(x, upload)) {
-		drop_upload(x, upload);
-		return false;
-	}
+	if (upload->combined && data >= 0 && !flmem_lockstep_was_combined(x, upload))
+		return NOT_KEPT;
 	upload->counted = upload->combined;
 	if (upload->combined)
-		upload->offset = record.length; /* whatever was journalled */
-	return true;
+		upload->offset = upload->record.length; /* whatever was journalled */
+	return 0;
+}
+
+static int load_upload(struct flmem_exchange *x, const char *id)
+{
+	struct flmem_upload_record record;
+	struct flmem_upload *upload;
+	int rc = load_record(x, id, &record);
+
+	if (rc)
+		return rc;
+	upload = add_upload(x, id, &record);
+	if (!upload)
+		return -ENOMEM;
+	upload->combined = record.metadata.round != x->round || x->verified;
+	rc = load_progress(x, upload);
+	if (rc)
+		drop_upload(x, upload);
+	return rc;
+}
+
+/* False, with 0 in *ret_rc, at the end; or with a negative errno. */
+static bool next_spooled(DIR *list, struct dirent **ret_entry, int *ret_rc)
+{
+	errno = 0;
+	*ret_entry = readdir(list);
+	*ret_rc = *ret_entry ? 0 : -errno;
+	return *ret_entry;
+}
+
+/* One name among the uploads. Negative errno. */
+static int load_name(struct flmem_exchange *x, const char *name)
+{
+	size_t length = strcspn(name, ".");
+	char text[FLMEM_EXCHANGE_ID_DIGITS + 1] = "", id[sizeof(text)];
+	bool valid = length == FLMEM_EXCHANGE_ID_DIGITS;
+	int rc = 0;
+
+	if (valid) {
+		memcpy(text, name, length);
+		valid = flmem_tus_id_parse(text, id);
+	}
+	if (!valid && name[0] == '.')
+		return 0; /* the directory itself; temporary files are few and small */
+	if (valid && strcmp(name + length, ".info") == 0)
+		rc = load_upload(x, id);
+	if (!valid || rc == NOT_KEPT)
+		flmem_spool_remove(x->spool.uploads, name);
+	return rc == NOT_KEPT ? 0 : rc;
+}
+
+/* What an interrupted creation or removal left. All that is kept is loaded. */
+static void remove_rest(struct flmem_exchange *x, DIR *list)
+{
+	struct dirent *entry;
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+
+	rewinddir(list);
+	while ((entry = readdir(list))) {
+		snprintf(id, sizeof(id), "%.*s", (int)FLMEM_EXCHANGE_ID_DIGITS, entry->d_name);
+		if (entry->d_name[0] != '.' && !flmem_uploads_find(x, id))
+			flmem_spool_remove(x->spool.uploads, entry->d_name);
+	}
 }
 
 int flmem_uploads_load(struct flmem_exchange *x, struct flmem_error *err)
 {
 	FLMEM_AUTO_DIR DIR *list = flmem_io_open_dir(x->spool.uploads, ".");
 	struct dirent *entry;
-	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	int rc;
 
 	if (!list)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot list '%s/uploads'",
 				       x->spool.path);
-	while ((entry = readdir(list))) {
-		size_t length = strcspn(entry->d_name, ".");
-		bool valid = length == FLMEM_EXCHANGE_ID_DIGITS;
-
-		if (valid) {
-			char text[sizeof(id)];
-
-			memcpy(text, entry->d_name, length);
-			text[length] = '\0';
-			valid = flmem_tus_id_parse(text, id);
-		}
-		if (!valid && entry->d_name[0] == '.')
-			continue; /* the directory itself; temporary files are few and small */
-		if (!valid || (strcmp(entry->d_name + length, ".info") == 0 && !load_upload(x, id)))
-			flmem_spool_remove(x->spool.uploads, entry->d_name);
+	while (next_spooled(list, &entry, &rc)) {
+		rc = load_name(x, entry->d_name);
+		if (rc)
+			return flmem_error_set(err, FLMEM_EFAILED, -rc,
+					       "cannot read the upload '%s/uploads/%s'",
+					       x->spool.path, entry->d_name);
 	}
-	rewinddir(list);
-	/* What an interrupted creation or removal left. */
-	while ((entry = readdir(list))) {
-		snprintf(id, sizeof(id), "%.*s", (int)FLMEM_EXCHANGE_ID_DIGITS, entry->d_name);
-		if (entry->d_name[0] != '.' && !flmem_uploads_find(x, id))
-			flmem_spool_remove(x->spool.uploads, entry->d_name);
-	}
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot list '%s/uploads'",
+				       x->spool.path);
+	remove_rest(x, list);
 	return 0;
 }
 
