@@ -243,6 +243,7 @@ int flmem_jemalloc_dump_read(int fd, struct flmem_jemalloc_dump *ret_dump, struc
 	rc = parse_dump(text.data, &dump, err);
 	if (rc)
 		return rc;
+	dump.lacks_stacks = dump.cut;
 	dump.cut |= !has_end;
 	*ret_dump = dump;
 	dump = (struct flmem_jemalloc_dump){0};

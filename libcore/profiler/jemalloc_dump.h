@@ -38,9 +38,10 @@ struct flmem_jemalloc_stack {
 
 struct flmem_jemalloc_dump {
 	uint64_t interval_bytes;
-	bool accumulated; /* what was allocated in total is known */
-	bool cut;	  /* ends before its mappings, or within a line of them */
-	uint64_t skipped; /* stacks that did not hold together */
+	bool accumulated;  /* what was allocated in total is known */
+	bool cut;	   /* ends before its mappings, or within a line of them */
+	bool lacks_stacks; /* ... before */
+	uint64_t skipped;  /* stacks that did not hold together */
 	struct flmem_jemalloc_stack *stacks;
 	size_t stack_count;
 	uint64_t *addresses; /* of return */

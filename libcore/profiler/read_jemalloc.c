@@ -290,6 +290,24 @@ static bool read_dump_sites(struct dump_reader *r)
 	return true;
 }
 
+static uint32_t lacking_parts_of_dump(const struct flmem_jemalloc_dump *dump)
+{
+	const uint32_t modules = 1U << FLMEM_HEAP_PART_MODULES;
+
+	if (dump->lacks_stacks)
+		return modules | 1U << FLMEM_HEAP_PART_AMOUNTS | 1U << FLMEM_HEAP_PART_STACKS;
+	return dump->cut ? modules : 0;
+}
+
+/* A part of the stacks is shown as such; without any, sums of 0 would be a guess. */
+static void forget_cut_stacks(const struct flmem_jemalloc_dump *dump, struct flmem_heap_profile *p)
+{
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
+		if (dump->lacks_stacks && !p->site_count)
+			p->unknown[m] = "the dump was cut before its stacks; copy it again, with "
+					"all its bytes";
+}
+
 static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *dump,
 			    struct flmem_heap_profile *p)
 {
@@ -307,6 +325,7 @@ static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *
 	p->no_python = "a dump of jemalloc has native stacks only";
 	p->unrecorded = "a dump of jemalloc does not record it";
 	p->cut = dump->cut;
+	p->lacks = lacking_parts_of_dump(dump);
 	p->skipped = dump->skipped;
 	p->unknown[FLMEM_HEAP_PEAK] = "a dump of jemalloc is of one moment; it has no peak";
 	if (!dump->accumulated)
@@ -329,6 +348,7 @@ static int read_dump(const struct flmem_heap_request *request, int fd,
 	    !list_modules_of_dump(&r, symbols) || !read_dump_frames(&r, symbols) ||
 	    !read_dump_sites(&r))
 		return flmem_error_nomem(err, "cannot hold its stacks");
+	forget_cut_stacks(dump, p);
 	return flmem_profile_reader_finish(request, p, err);
 }
 

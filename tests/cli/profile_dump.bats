@@ -150,7 +150,11 @@ assert [p["profile"]["state"] for p in r["profiles"]] == ["dumped", "ended", "du
 	head -c 3000 live/first.heap >"$BATS_TEST_TMPDIR/cut.heap"
 	flmem profile stats "$BATS_TEST_TMPDIR/cut.heap"
 	assert_status 0
-	assert_stderr 'is cut short'
+	assert_stderr 'is cut short: amounts that it lacks are not counted'
+	head -n 2 live/first.heap >"$BATS_TEST_TMPDIR/cut.heap"
+	flmem profile table "$BATS_TEST_TMPDIR/cut.heap"
+	assert_status 0
+	[[ $output == *' -  total' && $output != *'0 B'* ]] || fail "$output"
 	echo 'heap_v2/x' >"$BATS_TEST_TMPDIR/bad.heap"
 	flmem profile stats "$BATS_TEST_TMPDIR/bad.heap"
 	assert_error 2 "cannot read the dump of jemalloc '.*bad.heap': its first line is damaged"
