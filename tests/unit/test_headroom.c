@@ -187,7 +187,7 @@ static void many_mappings_are_refused(void **state)
 	full = atomic_load(shared) > 0;
 	if (full) {
 		target_open(child, &target);
-		expect_refusal("its mappings (vm.max_map_count)");
+		expect_refusal("nearly as many mappings as the kernel allows (vm.max_map_count)");
 		target_close(&target);
 	}
 	child_end(child);

@@ -164,12 +164,21 @@ static bool is_host_committed(uint64_t bytes)
 	       limit - committed < bytes;
 }
 
+static int refuse_mappings(const struct flmem_process *process, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "process %d could end for lack of memory: it has nearly as many "
+			       "mappings as the kernel allows (vm.max_map_count), or their number "
+			       "cannot be read; raise that with sysctl",
+			       (int)process->pid);
+}
+
 /* `stack`: what that of a thread takes beyond the usual. */
 static int check_room_below_limits(const struct flmem_process *process, uint64_t bytes,
 				   uint64_t stack, struct flmem_error *err)
 {
 	const uint64_t reserved = (bytes < SPARE_RESERVED ? SPARE_RESERVED : bytes) + stack;
-	const char *limit = NULL;
+	const char *limit = NULL, *raised_with = "prlimit";
 	uint64_t needed;
 
 	bytes += stack;
@@ -183,16 +192,18 @@ static int check_room_below_limits(const struct flmem_process *process, uint64_t
 		limit = "its locked memory (ulimit -l)";
 		needed = reserved;
 	} else if (has_many_mappings(process)) {
-		limit = "its mappings (vm.max_map_count)";
+		return refuse_mappings(process, err);
 	} else if (is_host_committed(bytes)) {
 		limit = "this host (vm.overcommit_memory is 2)";
+		raised_with = "sysctl";
 	}
 	if (!limit)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "process %d could end for lack of memory: the limit of %s leaves "
-			       "less than %llu MiB, or cannot be read; raise it with prlimit",
-			       (int)process->pid, limit, (unsigned long long)(needed >> 20));
+			       "less than %llu MiB, or cannot be read; raise it with %s",
+			       (int)process->pid, limit, (unsigned long long)(needed >> 20),
+			       raised_with);
 }
 
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
