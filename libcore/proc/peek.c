@@ -371,10 +371,8 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
-	struct transfer transfer;
-	size_t slots[FLMEM_PEEK_PAGES_MAX];
+	struct transfer transfer = {.parts = 0};
 
-	transfer.parts = 0;
 	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++) {
 		const uint64_t start = addresses[i] & ~(uint64_t)(page - 1);
 		const size_t slot = (size_t)(start / page % peek->slots);
@@ -383,13 +381,15 @@ void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t
 			continue;
 		peek->slot_page[slot] = NOWHERE;
 		transfer.local[transfer.parts] = (struct iovec){peek->cache + slot * page, page};
-		transfer.remote[transfer.parts] = (struct iovec){(void *)(uintptr_t)start, page};
-		slots[transfer.parts++] = slot;
+		transfer.remote[transfer.parts++] = (struct iovec){(void *)(uintptr_t)start, page};
 	}
 	if (run_transfer(peek, &transfer))
 		return;
-	for (size_t i = 0; i < transfer.parts; i++)
-		peek->slot_page[slots[i]] = (uint64_t)(uintptr_t)transfer.remote[i].iov_base;
+	for (size_t i = 0; i < transfer.parts; i++) {
+		const uint64_t start = (uint64_t)(uintptr_t)transfer.remote[i].iov_base;
+
+		peek->slot_page[start / page % peek->slots] = start;
+	}
 }
 
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length)

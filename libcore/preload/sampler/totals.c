@@ -163,9 +163,8 @@ void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, 
 void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round, uint64_t now_ms)
 {
 	const uint32_t record = sampler_round_find(now_ms);
-	const struct flmem_profile_round *there = get_round(record);
 
-	if (there && there->round != round)
+	if (record != FLMEM_PROFILE_NONE && sampler_tables.rounds[record].round != round)
 		count_allocated(live, record, now_ms);
 	else
 		count_freed(live, 0 - live->weight_bytes, 0 - live->weight_count, record);
