@@ -9,6 +9,13 @@
 #define LOCAL "local/comm_config.json"
 #define KIT   "local/resources.json"
 
+#define LOST "NVF-LAUNCHER-ENV-LOST"
+#define LAUNCHER(name, args)                                                \
+	"{\"components\": [{\"path\": \"nvflare.app_opt.job_launcher." name \
+	"JobLauncher\", \"args\": {" args "}}]}"
+#define DOCKER(env)  LAUNCHER("docker_launcher.ServerDocker", "\"default_job_env\": {" env "}")
+#define SLURM(setup) LAUNCHER("slurm.ClientSlurm", "\"setup\": \"" setup "\"")
+
 static const struct {
 	const char *file, *rule, *text;
 	size_t hits;
@@ -157,6 +164,15 @@ static const struct {
 	{KIT, "NVF-KEY-IGNORED", "{\"memory_gc_rounds\": 5}", 1, .says = "argument of a class"},
 	{KIT, "NVF-KEY-IGNORED", "{\"snapshot_persistor\": {}, \"components\": []}", 0,
 	 .version = NULL},
+	{KIT, LOST, DOCKER("\"MALLOC_ARENA_MAX\": \"0\""), 1, .version = NULL},
+	{KIT, LOST, DOCKER("\"MALLOC_ARENA_MAX\": null"), 1, .version = NULL},
+	{KIT, LOST, DOCKER("\"LD_PRELOAD\": \"\""), 1, .version = NULL},
+	{KIT, LOST, DOCKER("\"GLIBC_TUNABLES\": \"glibc.malloc.hugetlb=1\""), 1, .version = NULL},
+	{KIT, LOST, DOCKER("\"GLIBC_TUNABLES\": \"glibc.malloc.arena_max=4\""), 0, .version = NULL},
+	{KIT, LOST, DOCKER("\"MALLOC_ARENA_MAX\": 4"), 0, .version = NULL},
+	{KIT, LOST, SLURM("export MALLOC_ARENA_MAX=0"), 1, .version = NULL},
+	{KIT, LOST, SLURM("export MALLOC_ARENA_MAX='4'"), 0, .version = NULL},
+	{KIT, LOST, SLURM("export MALLOC_ARENA_MAX=$N"), 0, .version = NULL},
 	{CONF, "KEY-TWICE", "{\"streaming_chunk_size\": 0, \"streaming_chunk_size\": 1048576}", 1,
 	 .version = NULL},
 	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 1, \"streaming_chunk_size\": 0}", 1,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocators/glibc/glibc_arena_max.h"
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_comm.h"
 
@@ -123,13 +124,51 @@ static bool is_listed_text(const struct flmem_node *list, const char *name)
 	return false;
 }
 
+/* Whether glibc or the loader heeds a value; of one that a shell expands that is not known. */
+static bool is_heeded(const char *name, const char *value)
+{
+	uint64_t arenas;
+
+	if (strpbrk(value, "$`"))
+		return true;
+	if (strcmp(name, "MALLOC_ARENA_MAX") == 0)
+		return flmem_glibc_arena_max_parse(value, &arenas);
+	if (strcmp(name, "GLIBC_TUNABLES") == 0)
+		return flmem_glibc_arena_max_find(NULL, value, &arenas);
+	return *value;
+}
+
 static bool docker_keeps(const struct flmem_node *args)
 {
 	const struct flmem_node *env = flmem_node_get(args, "default_job_env");
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_node_get(env, names[i]))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		const struct flmem_node *value = flmem_node_get(env, names[i]);
+		bool plain = value && (value->kind == FLMEM_NODE_STRING ||
+				       value->kind == FLMEM_NODE_INTEGER);
+
+		if (plain && is_heeded(names[i], value->text))
 			return true;
+	}
+	return false;
+}
+
+/* Lines of a shell that set the variable, or have it in another way than NAME=VALUE. */
+static bool sets_in_shell(const char *setup, const char *name)
+{
+	for (const char *at = strstr(setup, name); at; at = strstr(at, name)) {
+		char value[256];
+		size_t length;
+
+		at += strlen(name);
+		if (*at != '=')
+			return true;
+		at += 1 + strspn(at + 1, "\"'");
+		length = strcspn(at, "\"' \t\r\n;&|");
+		snprintf(value, sizeof(value), "%.*s", (int)length, at);
+		if (is_heeded(name, value))
+			return true;
+	}
 	return false;
 }
 
@@ -141,7 +180,7 @@ static bool slurm_keeps(const struct flmem_node *args)
 	bool contained = sandbox && strcmp(sandbox, "none") != 0;
 
 	for (size_t i = 0; setup && i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strstr(setup, names[i]) &&
+		if (sets_in_shell(setup, names[i]) &&
 		    (!contained || is_listed_text(flmem_node_get(args, "forward_env"), names[i])))
 			return true;
 	/* It may load modules or source files that set anything. */
@@ -216,7 +255,9 @@ static const struct flmem_rule_row rows[] = {
 				 "the Docker, Slurm or Kubernetes launcher of a startup kit, or a "
 				 "configuration of nvflare deploy, whose jobs get neither "
 				 "MALLOC_ARENA_MAX nor LD_PRELOAD nor GLIBC_TUNABLES from it or "
-				 "from the site's study_runtime.yaml",
+				 "from the site's study_runtime.yaml, or only with a value that "
+				 "is ignored (MALLOC_ARENA_MAX of 0, an empty LD_PRELOAD, "
+				 "GLIBC_TUNABLES without glibc.malloc.arena_max)",
 			 .message = "jobs do not inherit the environment of the process that "
 				    "launches them, so settings of start scripts are lost; set "
 				    "them for this launcher",
