@@ -45,6 +45,8 @@ FAULTS = (
           "a launcher with a limit of 0 arenas", COMMS),
     Fault("launcher-shell-value", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "if (sets_in_shell(setup, names[i]) &&", "if (strstr(setup, names[i]) &&",
           "lines of a shell with a limit of 0 arenas", COMMS),
+    Fault("launcher-study", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
+          "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
     Fault("comm-twice", "libcore/frameworks/nvflare/nvflare_ignored_rules.c", "order < 0 || at == COMM_KIT}", "order < 0 || at != COMM_KIT}",
           "two files for connections in a kit", COMMS),
     Fault("kit-keys", "libcore/frameworks/nvflare/nvflare_key_rules.c", "\tif (check->kind == RESOURCES)\n", "\tif (check->kind == RESOURCES && 0)\n",

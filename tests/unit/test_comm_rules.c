@@ -165,6 +165,8 @@ static const struct {
 	{KIT, "NVF-KEY-IGNORED", "{\"snapshot_persistor\": {}, \"components\": []}", 0,
 	 .version = NULL},
 	{KIT, LOST, DOCKER("\"MALLOC_ARENA_MAX\": \"0\""), 1, .version = NULL},
+	{"local/docker__p_resources.json", LOST, DOCKER(""), 1, .version = NULL},
+	{"local/resources.conf", LOST, DOCKER(""), 1, .version = NULL},
 	{KIT, LOST, DOCKER("\"MALLOC_ARENA_MAX\": null"), 1, .version = NULL},
 	{KIT, LOST, DOCKER("\"LD_PRELOAD\": \"\""), 1, .version = NULL},
 	{KIT, LOST, DOCKER("\"GLIBC_TUNABLES\": \"glibc.malloc.hugetlb=1\""), 1, .version = NULL},

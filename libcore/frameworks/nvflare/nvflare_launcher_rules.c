@@ -88,6 +88,52 @@ const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_l
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
 							    .is_one = is_studies};
 
+/* Whether glibc or the loader heeds a value; of one that a shell expands that is not known. */
+static bool is_heeded(const char *name, const char *value)
+{
+	uint64_t arenas;
+
+	if (strpbrk(value, "$`"))
+		return true;
+	if (strcmp(name, "MALLOC_ARENA_MAX") == 0)
+		return flmem_glibc_arena_max_parse(value, &arenas);
+	if (strcmp(name, "GLIBC_TUNABLES") == 0)
+		return flmem_glibc_arena_max_find(NULL, value, &arenas);
+	return *value;
+}
+
+/* Of an entry with this value; a map, as of a secret, may have any. */
+static bool is_value_heeded(const char *name, const struct flmem_node *value)
+{
+	if (value->kind == FLMEM_NODE_STRING || value->kind == FLMEM_NODE_INTEGER)
+		return is_heeded(name, value->text);
+	return value->kind == FLMEM_NODE_MAP;
+}
+
+/* An entry NAME: VALUE of a map, or one of a list of a pod with both as values. */
+static bool entry_sets_variable(const struct flmem_node *node, const char *name)
+{
+	const char *named = flmem_node_string(flmem_node_get(node, "name"));
+	const struct flmem_node *value = flmem_node_get(node, "value");
+
+	if (node->key && strcmp(node->key, name) == 0)
+		return is_value_heeded(name, node);
+	return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));
+}
+
+/* Anywhere in a map or list. */
+static bool sets_allocator(const struct flmem_node *node)
+{
+	for (const struct flmem_node *n = flmem_node_first(node); n; n = n->next) {
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+			if (entry_sets_variable(n, names[i]))
+				return true;
+		if (sets_allocator(n))
+			return true;
+	}
+	return false;
+}
+
 /* A file of its own may set anything. */
 static bool has_template_file(const struct flmem_node *root)
 {
@@ -107,9 +153,8 @@ static bool is_set_by_study(const struct flmem_check *check)
 
 		if (input->kind != &flmem_nvflare_studies_file)
 			continue;
-		for (size_t n = 0; n < FLMEM_ARRAY_SIZE(names); n++)
-			if (flmem_file_has_word(&input->document.text, names[n]))
-				return true;
+		if (sets_allocator(flmem_node_get(input->document.root, "studies")))
+			return true;
 		if (has_template_file(input->document.root))
 			return true;
 	}
@@ -124,33 +169,9 @@ static bool is_listed_text(const struct flmem_node *list, const char *name)
 	return false;
 }
 
-/* Whether glibc or the loader heeds a value; of one that a shell expands that is not known. */
-static bool is_heeded(const char *name, const char *value)
-{
-	uint64_t arenas;
-
-	if (strpbrk(value, "$`"))
-		return true;
-	if (strcmp(name, "MALLOC_ARENA_MAX") == 0)
-		return flmem_glibc_arena_max_parse(value, &arenas);
-	if (strcmp(name, "GLIBC_TUNABLES") == 0)
-		return flmem_glibc_arena_max_find(NULL, value, &arenas);
-	return *value;
-}
-
 static bool docker_keeps(const struct flmem_node *args)
 {
-	const struct flmem_node *env = flmem_node_get(args, "default_job_env");
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const struct flmem_node *value = flmem_node_get(env, names[i]);
-		bool plain = value && (value->kind == FLMEM_NODE_STRING ||
-				       value->kind == FLMEM_NODE_INTEGER);
-
-		if (plain && is_heeded(names[i], value->text))
-			return true;
-	}
-	return false;
+	return sets_allocator(flmem_node_get(args, "default_job_env"));
 }
 
 /* Lines of a shell that set the variable, or have it in another way than NAME=VALUE. */
