@@ -110,8 +110,6 @@ FAULTS = (
           "counting a sample in one round alone", ("unit.test_sampler_totals",)),
     Fault("sampled-other-library", "libcore/ops/profile/prepare.c", "    libc.kind == needed)", "    1)",
           "refusing a program of another C library", ("cli.profile_run/of another C library",)),
-    Fault("room-mappings", "libcore/proc/limits/headroom.c", "return refuse_mappings(process, err);", "return 0;",
-          "refusing a process that has nearly as many mappings as it may", ("unit.test_headroom",)),
     Fault("dump-cut-stacks", "libcore/profiler/jemalloc_dump.c", "dump.lacks_stacks = dump.cut;", ";",
           "saying that a dump that was cut lacks stacks", ("unit.test_heap_dump",)),
     Fault("dump-cut-zero", "libcore/profiler/read_jemalloc.c", "if (dump->lacks_stacks && !p->site_count)",

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Attaching and detaching in a loop, and a flmem that is killed at a random instant of an attach or
-a detach: attach.py BUILD [--cycles N] [--kills N] [--seed N]
+a detach: attach.py BUILD [--cycles N] [--kills N] [--stops N] [--seed N]
+
+--stops: also kills it at each of the first N stops of its system calls (killat.c), of an attach and of
+a detach; there are some 700 and 1,500.
 
 The target has eight threads that allocate and compare checksums. After each cycle every entry of
 its tables is as it was; after each kill another flmem detaches, and all goes on. At the end it prints
@@ -61,6 +64,7 @@ class Target:
 
 class Flmem:
     def __init__(self, build, folder, target):
+        self.killat = os.path.join(build, "tests", "killat")
         self.path = os.path.join(build, "cli", "flmem")
         self.output = os.path.join(folder, "p.prof")
         self.pid = str(target.pid)
@@ -88,6 +92,15 @@ class Flmem:
             time.sleep(after_s)
             run.kill()
             return run.wait() < 0
+
+    def kill_at(self, verb, stop):
+        """False: it ended before."""
+        done = subprocess.run([self.killat, str(stop), *self.words(verb)], stdin=subprocess.DEVNULL,
+                              check=False, stdout=subprocess.PIPE, text=True)
+        last = done.stdout.splitlines()[-1:]
+        if not last or last[0].split()[0] not in ("killed", "ended"):
+            raise AssertionError(f"killat said {done.stdout!r}")
+        return last[0].startswith("killed")
 
     def settle(self):
         """The code of one that was killed may run late: until it is certain that none samples."""
@@ -127,6 +140,22 @@ def kill(target, flmem, count, chance):
     return killed
 
 
+def kill_at_stops(target, flmem, stops):
+    killed = 0
+    for verb in ("attach", "detach"):
+        for stop in range(1, stops + 1):
+            if verb == "detach":
+                flmem.run("attach")
+            has_killed = flmem.kill_at(verb, stop)
+            target.check(restored=False)
+            flmem.settle()
+            target.check(restored=True)
+            if not has_killed:
+                break
+            killed += 1
+    return killed
+
+
 def print_stopped(verb, values):
     values = sorted(values)
     print(f"{verb}: one thread borrowed for {statistics.median(values):.2f} ms (median), "
@@ -138,6 +167,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--stops", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     found = [one for one in pythons.every() if one.path]
@@ -147,13 +177,13 @@ def main():
     print(f"seed {options.seed}")
     chance = random.Random(options.seed)
     folder = tempfile.mkdtemp(prefix="flmem-attach-")
-    killed = 0
+    killed = stopped_at = 0
     stopped = {"attach": [], "detach": []}
     try:
         for number, python in enumerate(found):
             share = [count // len(found) + (number < count % len(found))
                      for count in (options.cycles, options.kills)]
-            if not any(share):
+            if not any(share) and (number or not options.stops):
                 continue
             target = Target(python.path)
             try:
@@ -162,13 +192,16 @@ def main():
                 for verb, values in flmem.stopped_ms.items():
                     stopped[verb] += values
                 killed += kill(target, flmem, share[1], chance) if share[1] else 0
+                stopped_at += kill_at_stops(target, flmem, options.stops) if number == 0 else 0
             finally:
                 target.end()
     finally:
         shutil.rmtree(folder)
     for verb, values in stopped.items():
-        print_stopped(verb, values)
-    print(f"{options.cycles} cycles, {options.kills} kills ({killed} before it ended): no problem")
+        if values:
+            print_stopped(verb, values)
+    print(f"{options.cycles} cycles, {options.kills} kills ({killed} before it ended), {stopped_at} at a "
+          "system call: no problem")
 
 
 if __name__ == "__main__":
