@@ -70,6 +70,9 @@ teardown() {
 	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
 		strace -f -q -o /dev/null -e trace=mkdir -e inject=mkdir:error=ENOSPC "$FLMEM" "${words[@]}"
 	assert_error 7 "cannot make the directory 'other': No space left on device"
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
+		strace -f -q -o /dev/null -e trace=mkdirat -e inject=mkdirat:error=EROFS:when=3 "$FLMEM" "${words[@]}"
+	assert_error 7 "/other/trial': Read-only file system"
 }
 
 @test "paths in JSON: a backslash is not taken for an escape" {

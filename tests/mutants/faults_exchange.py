@@ -249,4 +249,6 @@ FAULTS = (
           "not beginning again where the rounds cannot be listed", ("cli.exchange_power/cannot be read at the start",)),
     Fault("no-memory-is-damaged", SOURCE, "*source->error = ENOMEM;", ";",
           "no memory is a failure, not a damaged archive", ("unit.test_nomem",)),
+    Fault("trial-without-reason", "libcore/ops/exchange/check_algorithm.c", "if (directory < 0)", "if (0)",
+          "the reason for a directory that cannot be made", ("cli.exchange_mistakes/state directory on a disk",)),
 )

@@ -33,7 +33,10 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 		output = NULL;
 	if (asprintf(&state, "%s/" TRIAL "/state.optimizer", x->spool.path) < 0)
 		state = NULL;
-	if (!inputs || !output || !state || directory < 0)
+	if (directory < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, -directory,
+				       "cannot try the algorithm in '%s/" TRIAL "'", x->spool.path);
+	if (!inputs || !output || !state)
 		return flmem_error_nomem(err, "cannot try the algorithm");
 	for (size_t i = 0; i < count; i++)
 		inputs[i] = flmem_exchange_verifies(x) ? x->options->verify[i].model
