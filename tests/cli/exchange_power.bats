@@ -118,6 +118,14 @@ with open(glob.glob("state/uploads/*.journal")[0], "ab") as file:
 	done
 }
 
+@test "a folder that a full disk does not take is a failure, not bad usage" {
+	requires strace
+	serve --model g.safetensors --clients 1
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -q -o /dev/null \
+		-e trace=mkdir -e inject=mkdir:error=ENOSPC "$FLMEM" exchange pull -q "$URL" -o there/
+	assert_error 7 "cannot make the folder 'there/': No space left on device"
+}
+
 assert_identity_first() {
 	order=$(sed -nE 's/^[0-9]* *//; s/^fsync\([0-9]*<.*sha256>.*/identity/p; s/^fsync\([0-9]*<.*work>.*/folder/p
 		s/^pwrite64\([0-9]*<.*part>.*/data/p; s/^renameat.*/name/p; s/^unlinkat.*sha256.*/remove/p' calls | uniq)

@@ -251,4 +251,7 @@ FAULTS = (
           "no memory is a failure, not a damaged archive", ("unit.test_nomem",)),
     Fault("trial-without-reason", "libcore/ops/exchange/check_algorithm.c", "if (directory < 0)", "if (0)",
           "the reason for a directory that cannot be made", ("cli.exchange_mistakes/state directory on a disk",)),
+    Fault("full-folder-is-usage", PULL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make the folder",
+          "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make the folder",
+          "a full disk is a failure", ("cli.exchange_power/full disk does not take",)),
 )
