@@ -293,6 +293,20 @@ class Pull(Exchanges):
         with self.assertRaisesRegex(ValueError, "the model has"):
             self.client(server).pull(into=dict(place, s=exchange.Tensor("F32", (2,), bytearray(8))))
 
+    def test_after_a_failure_the_next_call_begins_afresh(self):
+        server = self.serve()
+        client = self.client(server, retries=0)
+        for name in model():
+            place = {key: exchange.Tensor(kind, shape, bytearray(len(data))) for key, (kind, shape, data) in model().items()}
+            place[name] = exchange.Tensor("F16", (1,), bytearray(2))
+            with self.assertRaisesRegex(ValueError, "the model has"):
+                client.pull(into=place)
+            self.assertEqual(plain(client.pull(framework="raw")), plain(model()))
+        with unittest.mock.patch.object(exchange._Layout, "pieces", side_effect=RuntimeError("no memory")):
+            with self.assertRaisesRegex(RuntimeError, "no memory"):
+                client.push(model())
+        self.assertEqual(plain(client.pull(framework="raw")), plain(model()))
+
 
 class State(Exchanges):
     def test_status(self):
@@ -397,6 +411,18 @@ class Torch(Exchanges):
         strided = {"weight": torch.zeros(7, 5).t(), "bias": torch.zeros(5)}
         self.client(server).pull(into=strided)
         self.assertTrue(torch.equal(source.weight, strided["weight"]))
+
+    @unittest.skipUnless(hasattr(torch, "resolve_neg"), "a version of PyTorch without such views")
+    def test_views_with_negated_memory(self):
+        value = torch.complex(torch.zeros(1), torch.ones(1)).conj().imag
+        self.assertTrue(value.is_neg() and value.is_contiguous())
+        server = self.serve()
+        self.client(server).push({"v": value})
+        server.files = {"m": server.content("update.safetensors")}
+        self.assertEqual(self.client(server).pull()["v"].tolist(), [-1])
+        place = torch.zeros(1, dtype=torch.complex64).conj().imag
+        self.client(server).pull(into={"v": place})
+        self.assertEqual(place.tolist(), [-1])
 
 
 if __name__ == "__main__":

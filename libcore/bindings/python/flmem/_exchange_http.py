@@ -174,6 +174,9 @@ class Connection:
             self.close()
             raise TransientError(f"a request to {self.name} failed: {printable(problem) or type(problem).__name__}") \
                 from problem
+        except BaseException:  # Ctrl-C, or a tensor that cannot be read: the request is not whole
+            self.close()
+            raise
 
     def finish(self, response: http.client.HTTPResponse) -> Answer:
         """Reads what is left of an answer; TransientError if it breaks off."""

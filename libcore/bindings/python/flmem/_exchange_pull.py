@@ -220,6 +220,9 @@ class Download:
                 except _Restart:
                     self._digest.hexdigest()
                     self._at, self._digest, self._response = 0, _Digest(), None
+        except BaseException:
+            self._connection.close()  # it is in the middle of an answer
+            raise
         finally:
             self._digest.hexdigest()
         raise self._fail(f"the whole file {_RESTARTS_MAX} times, when asked for a part of it,")

@@ -156,10 +156,16 @@ def _view_of_memory(tensor: Any) -> memoryview:
     return memoryview(buffer).cast("B")
 
 
+def _is_negated(tensor: Any) -> bool:
+    """Whether its memory has the negated values, as that of `z.conj().imag`."""
+    return hasattr(tensor, "is_neg") and tensor.is_neg()
+
+
 def bytes_of(value: Any) -> memoryview:
-    """Its data: a view, or of what is on a device or not contiguous a copy."""
+    """Its data: a view, or of what is on a device, not contiguous or negated a copy."""
     if _is_torch(value):
-        return _view_of_memory(value.detach().cpu().contiguous())
+        tensor = value.detach().cpu()
+        return _view_of_memory((tensor.resolve_neg() if _is_negated(tensor) else tensor).contiguous())
     if _is_array(value):
         import numpy  # pylint: disable=import-outside-toplevel; the caller has it already
 
@@ -282,7 +288,7 @@ def memory_of(name: str, value: Any, entry: Entry) -> Any:
     if kind_of(name, value) != entry.kind or tuple(value.shape) != entry.shape:
         raise ValueError(f"parameter '{name}': the model has {entry.kind} {list(entry.shape)}")
     if _is_torch(value):
-        in_place = value.device.type == "cpu" and value.is_contiguous()
+        in_place = value.device.type == "cpu" and value.is_contiguous() and not _is_negated(value)
         return _view_of_memory(value.detach()) if in_place else None
     view = bytes_of(value)
     in_place = not _is_array(value) or (value.flags.c_contiguous and value.flags.writeable)
