@@ -122,6 +122,16 @@ has_no_spool() {
 	assert_model "$(cat served)" a.safetensors b.safetensors
 }
 
+@test "clients whose update is larger than their window have the time of a deadline from when the round begins" {
+	make_model g.safetensors 0 1500000
+	make_model a.safetensors 1 1500000
+	serve --model g.safetensors --clients 2 --quorum 1 --deadline 3s --mode lockstep
+	"$FLMEM" exchange push -q --retries 0 "$URL" a.safetensors -c a
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
+}
+
 @test "clients in Python, whose tensors have the order of their program" {
 	cat >client.py <<-'END'
 		import sys

@@ -254,4 +254,6 @@ FAULTS = (
     Fault("full-folder-is-usage", PULL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make the folder",
           "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make the folder",
           "a full disk is a failure", ("cli.exchange_power/full disk does not take",)),
+    Fault("deadline-not-renewed", LOCKSTEP, "flmem_combiner_renew_deadline(x);", ";",
+          "time for what is beyond the windows", ("cli.exchange_lockstep/larger than their window",)),
 )

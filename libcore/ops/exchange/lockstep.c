@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "ops/exchange/answers.h"
 #include "ops/exchange/publish.h"
+#include "ops/exchange/round_combiner.h"
 #include "ops/exchange/update.h"
 #include "ops/exchange/uploads.h"
 #include "ops/exchange/verified_round.h"
@@ -362,8 +363,11 @@ bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error 
 	FLMEM_AUTO_BUF struct flmem_buf names = FLMEM_BUF_INIT;
 	size_t joined = count_joined(x);
 
-	if (!x->gathered && joined >= x->quorum && gather_updates(x))
+	if (!x->gathered && joined >= x->quorum && gather_updates(x)) {
+		/* What is beyond their windows can only be sent now. */
+		flmem_combiner_renew_deadline(x);
 		return false;
+	}
 	if (!x->gathered) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"round %" PRIu64 " had %zu of %" PRIu64 " clients at its deadline; "

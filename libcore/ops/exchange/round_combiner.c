@@ -354,6 +354,12 @@ void flmem_combiner_forget_deadline(struct flmem_exchange *x)
 		flmem_spool_remove(round, "opened");
 }
 
+void flmem_combiner_renew_deadline(struct flmem_exchange *x)
+{
+	flmem_combiner_forget_deadline(x);
+	set_deadline(x);
+}
+
 void flmem_combiner_begin_round(struct flmem_exchange *x)
 {
 	x->phase = x->published_round == x->options->rounds || x->verified ? FLMEM_PHASE_DONE

@@ -30,6 +30,9 @@ void flmem_combiner_remove_old(struct flmem_exchange *x, uint64_t round);
 /* A server that starts again gives the round all its time. */
 void flmem_combiner_forget_deadline(struct flmem_exchange *x);
 
+/* The round has all of its time again. With the lock. */
+void flmem_combiner_renew_deadline(struct flmem_exchange *x);
+
 /*
  * Whether the algorithm and its parameters fit the model and the least number of updates: combines
  * copies of the model for a moment. Else a round would fail when its clients have sent everything.
