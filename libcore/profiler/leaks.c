@@ -43,6 +43,7 @@ struct history {
 	size_t change, change_end;
 	size_t survivor, survivor_end;
 	uint32_t rounds; /* complete ones, from the first on */
+	bool is_short;	 /* a stack grew in the rounds that are left without the last one */
 };
 
 static bool is_material(const struct flmem_heap_profile *p, double growth)
@@ -209,7 +210,14 @@ static void leave_out_teardown(const struct history *h, struct ends *ends)
 		ends->count--;
 }
 
-static bool grows_by_round(const struct history *h, struct flmem_heap_leak *ret_leak)
+/* Of fewer rounds no order is significant. */
+static bool is_too_short(const struct history *h, const struct ends *ends)
+{
+	return ends->count < ROUNDS_MIN &&
+	       is_material(h->profile, ends->y[ends->count - 1] - ends->y[0]);
+}
+
+static bool grows_by_round(struct history *h, struct flmem_heap_leak *ret_leak)
 {
 	uint32_t periods = h->rounds - first_numbered(h->profile);
 	struct flmem_slope slope;
@@ -218,6 +226,7 @@ static bool grows_by_round(const struct history *h, struct flmem_heap_leak *ret_
 
 	fill_ends(h, &ends);
 	leave_out_teardown(h, &ends);
+	h->is_short |= is_too_short(h, &ends);
 	flmem_robust_trend(
 		&(struct flmem_curve){
 			.x = ends.x, .y = ends.y, .segment = ends.segment, .count = ends.count},
@@ -307,6 +316,8 @@ static void find_growing(const struct flmem_heap_profile *p, struct flmem_heap_l
 		leak.unconfirmed = may_be_replacing(&h, leaks->by_round, leak.grown_bytes);
 		leaks->rows[leaks->count++] = leak;
 	}
+	if (!leaks->count && h.is_short)
+		leaks->too_few = "fewer than 5 complete rounds before the program freed its memory";
 }
 
 static int refuse_dump(const struct flmem_heap_profile *profile, struct flmem_error *err)
@@ -352,6 +363,9 @@ const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 		return "the file has zeros in the place of records, as after a power failure";
 	if (profile->cut)
 		return "the file is cut short; copy it again, with all its bytes";
+	if (!profile->site_count)
+		return "no samples: too little was allocated for the interval, or by other "
+		       "processes that this one started";
 	if (by_round && profile->restarted_rounds)
 		return "the numbers of rounds began again, as with a second job in the process: "
 		       "what rounds of equal numbers did is added up";

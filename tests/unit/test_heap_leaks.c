@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -320,6 +321,57 @@ static void growth_that_is_little_beside_all_else_is_none(void **state)
 	maker_clear(&m);
 }
 
+static uint32_t last_round;
+
+static uint64_t free_all_at_the_end(uint32_t round)
+{
+	return round == last_round ? (round + 1) * MIB : 0;
+}
+
+/* What a program frees when it ends leaves one round less, and too few of five. */
+static void growth_up_to_an_end_needs_a_round_more(void **state)
+{
+	struct history history = {keep_one, free_all_at_the_end, 5};
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct flmem_heap_leaks leaks;
+	struct profile_maker m;
+
+	(void)state;
+	last_round = 4;
+	maker_init(&m);
+	make_history(&m, &history);
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
+	assert_int_equal(leaks.count, 0);
+	assert_non_null(leaks.too_few);
+	assert_non_null(strstr(leaks.too_few, "before the program freed its memory"));
+	flmem_heap_leaks_clear(&leaks);
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+	history.rounds = 7;
+	last_round = 6;
+	assert_int_equal(leaks_of(&history).count, 1);
+}
+
+/* A wrapper that starts the program has nothing to be judged by. */
+static void a_profile_without_samples_is_undecided(void **state)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	m.header->last_ms = m.header->end_ms = 100000;
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	assert_non_null(strstr(flmem_heap_leaks_too_few(p), "no samples"));
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
 /* Of two, the larger one has grown by more than RSS has. */
 static void what_is_confirmed_comes_first(void **state)
 {
@@ -354,6 +406,8 @@ int main(void)
 		cmocka_unit_test(growth_without_rounds_is_a_finding_as_well),
 		cmocka_unit_test(rounds_side_by_side_are_no_second_job),
 		cmocka_unit_test(growth_that_is_little_beside_all_else_is_none),
+		cmocka_unit_test(growth_up_to_an_end_needs_a_round_more),
+		cmocka_unit_test(a_profile_without_samples_is_undecided),
 		cmocka_unit_test(what_is_confirmed_comes_first),
 	};
 	int fd = mkstemp(path), failed;
