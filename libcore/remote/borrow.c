@@ -516,7 +516,6 @@ static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err
 {
 	int rc;
 
-	borrow->checked_us = borrow->options->checked_us;
 	borrow->spared = borrow->options->spared ? borrow->options->spared : &borrow->own_spared;
 	if (borrow->view->process->mem_fd < 0)
 		return flmem_preflight_explain(borrow->view->process, -EACCES, err);

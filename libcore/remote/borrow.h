@@ -66,7 +66,7 @@ struct flmem_borrow_options {
 	void *observer;				   /* its context */
 	flmem_borrow_recheck *recheck;		   /* may be NULL */
 	void *rechecker;			   /* its context */
-	uint64_t checked_us;			   /* when the caller has checked that */
+	uint64_t *checked_us;			   /* when that was checked last */
 };
 
 struct flmem_borrow_result {

@@ -119,12 +119,12 @@ int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 	const struct flmem_borrow_options *options = borrow->options;
 	int rc;
 
-	if (!options->recheck || flmem_clock_us() - borrow->checked_us < FRESH_US)
+	if (!options->recheck || flmem_clock_us() - *options->checked_us < FRESH_US)
 		return 0;
 	rc = flmem_preflight_fixed(borrow->view, borrow->err);
 	if (!rc)
 		rc = options->recheck(options->rechecker, borrow->err);
-	borrow->checked_us = flmem_clock_us();
+	*options->checked_us = flmem_clock_us();
 	return rc;
 }
 

@@ -29,7 +29,6 @@ struct flmem_borrow_state {
 	const struct flmem_borrow_options *options;
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
-	uint64_t checked_us; /* when the process was last checked */
 	struct flmem_gadgets gadgets;
 	struct flmem_spared_threads own_spared, *spared; /* the latter: the caller's, if any */
 	struct flmem_quiet_sleepers sleepers;

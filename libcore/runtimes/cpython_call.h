@@ -73,7 +73,7 @@ struct flmem_cpython_call {
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	flmem_borrow_recheck *recheck;	 /* as in struct flmem_borrow_options */
 	void *rechecker;		 /* its context */
-	uint64_t checked_us;		 /* when the caller has checked that */
+	uint64_t *checked_us;		 /* when that was checked last */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
 	bool dry_run;			 /* choose the entry point and touch nothing */

@@ -68,10 +68,11 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	struct flmem_guard guard = {0};
 	const struct flmem_attach_options *options = &attempt->options;
 	struct flmem_target_start start = {&target->view, &target->allocators};
+	uint64_t checked_us = flmem_clock_us();
 	const struct flmem_cpython_call call = {
 		.recheck = flmem_target_hooks_recheck_start,
 		.rechecker = &start,
-		.checked_us = flmem_clock_us(),
+		.checked_us = &checked_us,
 		.function = *function,
 		.syscalls = &flmem_attached_syscalls,
 		.guard = &guard,

@@ -112,11 +112,12 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	struct flmem_error err = {0};
 	struct flmem_guard guard = {0};
 	struct flmem_target_start start = {view, list};
+	uint64_t checked_us = flmem_clock_us();
 	struct flmem_cpython_call call = {
 		.guard = &guard,
 		.recheck = flmem_target_hooks_recheck_start,
 		.rechecker = &start,
-		.checked_us = flmem_clock_us(),
+		.checked_us = &checked_us,
 		.timeout_us = how->timeout_us,
 		.assume_seccomp = how->assume_seccomp,
 	};

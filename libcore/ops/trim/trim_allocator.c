@@ -282,7 +282,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.observer = job;
 	part->borrow.recheck = flmem_trim_check_again;
 	part->borrow.rechecker = job;
-	part->borrow.checked_us = job->checked_us;
+	part->borrow.checked_us = &job->checked_us;
 	part->borrow.syscalls = &part->syscalls;
 	part->borrow.assume_seccomp = job->options->assume_seccomp;
 	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,

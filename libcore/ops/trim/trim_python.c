@@ -179,10 +179,11 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 {
 	struct flmem_target_start start = {&part->job->target->view,
 					   &part->job->target->allocators};
-	struct flmem_cpython_call call = {
+	const struct flmem_cpython_call call = {
 		.code = *code,
 		.recheck = flmem_target_hooks_recheck_start,
 		.rechecker = &start,
+		.checked_us = &part->job->checked_us,
 		.guard = &part->job->guard,
 		.timeout_us = part->job->timeout_us,
 		.assume_seccomp = part->job->options->assume_seccomp,
@@ -192,7 +193,6 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 	uint64_t stopped_us = 0;
 	int rc = flmem_trim_check(part->job, err);
 
-	call.checked_us = part->job->checked_us;
 	if (!rc)
 		rc = check_python_hooks(part->job, &call, &stopped_us, err);
 	if (stopped_us)
