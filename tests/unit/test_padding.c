@@ -104,6 +104,14 @@ static void what_anybody_has_put_there_stays(void **state)
 	assert_int_equal(again, 0);
 }
 
+static void expect_found(uint64_t place)
+{
+	uint64_t found = 0;
+
+	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &found, NULL), 0);
+	assert_int_equal(found, place);
+}
+
 static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 {
 	static const unsigned char zeros[LENGTH];
@@ -113,16 +121,14 @@ static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 	(void)state;
 	place = take_all();
 	fill(place, zeros, sizeof(zeros));
-	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
-	assert_int_equal(again, place);
+	expect_found(place);
 	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
 	fill(place + 100, "text", 4);
 	fill(place, &head, sizeof(head));
 	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), FLMEM_EUNSAFE);
 	head.done = 1;
 	fill(place, &head, sizeof(head));
-	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
-	assert_int_equal(again, place);
+	expect_found(place);
 }
 
 /* Of those that are used up another flmem may not have read the answer yet. */
@@ -130,20 +136,17 @@ static void one_that_is_used_up_is_the_last_to_be_taken(void **state)
 {
 	static const unsigned char zeros[LENGTH];
 	struct flmem_padding_head head = {.length = LENGTH, .done = 1};
-	uint64_t place, again = 0;
+	uint64_t place;
 
 	(void)state;
 	place = take_all();
 	fill(place, zeros, sizeof(zeros));
-	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
-	assert_int_equal(again, place);
+	expect_found(place);
 	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
 	fill(first_place, &head, sizeof(head));
-	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
-	assert_int_equal(again, place);
+	expect_found(place);
 	fill(place, "text", 4);
-	assert_int_equal(flmem_padding_find(&target.view, LENGTH, &again, NULL), 0);
-	assert_int_equal(again, first_place);
+	expect_found(first_place);
 }
 
 /* Another process, or code, may use what is there. */
