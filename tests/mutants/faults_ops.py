@@ -28,7 +28,7 @@ FAULTS = (
     Fault("hooks-of-long-ago", PYTHON, ".recheck = flmem_target_hooks_recheck_start,", "",
           "checking again, before a thread starts one for Python, what the program may have changed",
           ("cli.trim_hooks/sets the hook while",), slow=True),
-    Fault("start-again-malloc", HOOKS, "rc = check_start_functions(&now, start->list, err);", ";",
+    Fault("start-again-malloc", HOOKS, "rc = check_start_functions(&now, list, err);", ";",
           "checking malloc() again before a thread is started",
           ("cli.trim_hooks/sets the hook while",), slow=True),
     Fault("setting-unread", "libcore/ops/detect/detect_settings.c", "\t\t\treturn row->unread;", "\t\t\tcontinue;",

@@ -169,15 +169,15 @@ static void comm_key_too_new(struct flmem_check *check)
 
 static void check_comm_file(struct flmem_check *check, flmem_comm_look *look)
 {
-	bool ignored = flmem_nvflare_comm_ignored(check->input->file);
 	struct comm_check comm = {.config = {.report = report_fault, .context = &comm},
 				  .check = check};
 
+	if (flmem_nvflare_comm_ignored(check->input->file))
+		return;
 	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++)
 		comm.config.values[key] = flmem_comm_value_of_node(
 			flmem_node_get(check->subject, flmem_comm_keys[key].name));
-	if (!ignored)
-		look(&comm.config);
+	look(&comm.config);
 }
 
 /* The value of another variable that holds for the same launch. */
@@ -213,7 +213,7 @@ static void check_comm_variable(const struct flmem_launch_check *one,
 
 static void check_comm(struct flmem_check *check, flmem_comm_look *look)
 {
-	if (check->kind == &flmem_nvflare_comm_file)
+	if (check->kind == COMM_FILE)
 		check_comm_file(check, look);
 	else
 		flmem_launch_check_variables_with(check, check_comm_variable, &look);

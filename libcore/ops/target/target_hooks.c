@@ -238,19 +238,32 @@ static int check_start_functions(const struct flmem_view *view,
 	return rc ? rc : check_replaced_start(view, err);
 }
 
-int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err)
+static int recheck_hooks(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			 bool starts_thread, struct flmem_error *err)
 {
-	const struct flmem_target_start *start = context;
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
-	const struct flmem_view now = {start->view->process, &maps, start->view->modules};
+	const struct flmem_view now = {view->process, &maps, view->modules};
 	uint64_t unused;
 	int rc = flmem_maps_read(now.process, &maps, err);
 
 	if (!rc)
-		rc = flmem_target_guard_check(&now, start->list, err);
-	if (!rc)
-		rc = check_start_functions(&now, start->list, err);
-	return rc ? rc : flmem_target_hooks_check_all(&now, start->list, NULL, &unused, err);
+		rc = flmem_target_guard_check(&now, list, err);
+	if (!rc && starts_thread)
+		rc = check_start_functions(&now, list, err);
+	return rc ? rc : flmem_target_hooks_check_all(&now, list, NULL, &unused, err);
+}
+
+int flmem_target_hooks_recheck(const struct flmem_view *view,
+			       const struct flmem_allocator_list *list, struct flmem_error *err)
+{
+	return recheck_hooks(view, list, false, err);
+}
+
+int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err)
+{
+	const struct flmem_target_start *start = context;
+
+	return recheck_hooks(start->view, start->list, true, err);
 }
 
 struct hooks_start {

@@ -39,10 +39,14 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 				   struct flmem_error *err);
 
 /*
- * What this and flmem_target_guard_check() read from outside, with the mappings of now: what the
- * program may have changed while flmem searched for a thread that starts one. The context of the
- * call is one of these.
+ * What flmem_target_guard_check() and flmem_target_hooks_check_all() read from outside, with the
+ * mappings of now: what the program may have changed while flmem searched for a thread. It makes
+ * no calls.
  */
+int flmem_target_hooks_recheck(const struct flmem_view *view,
+			       const struct flmem_allocator_list *list, struct flmem_error *err);
+
+/* The same where that thread starts another one; the context of the call is one of these. */
 struct flmem_target_start {
 	const struct flmem_view *view;
 	const struct flmem_allocator_list *list;

@@ -12,7 +12,6 @@
 #include "ops/target/target_hooks.h"
 #include "ops/trim/predict.h"
 #include "proc/huge_pages.h"
-#include "proc/maps.h"
 #include "remote/borrow.h"
 #include "runtimes/cpython_waiters.h"
 
@@ -212,20 +211,11 @@ int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err)
 	return flmem_target_guard_check(&job->target->view, &job->target->allocators, err);
 }
 
-/* With the mappings as they are now; it makes no calls. */
 int flmem_trim_check_again(void *context, struct flmem_error *err)
 {
 	const struct flmem_trim_job *job = context;
-	const struct flmem_target_inspection *target = job->target;
-	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
-	const struct flmem_view now = {&target->process, &maps, &target->modules};
-	uint64_t unused;
-	int rc = flmem_maps_read(&target->process, &maps, err);
 
-	if (!rc)
-		rc = flmem_target_guard_check(&now, &target->allocators, err);
-	return rc ? rc
-		  : flmem_target_hooks_check_all(&now, &target->allocators, NULL, &unused, err);
+	return flmem_target_hooks_recheck(&job->target->view, &job->target->allocators, err);
 }
 
 /*
