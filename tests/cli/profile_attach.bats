@@ -13,9 +13,14 @@ teardown() {
 	stop_attachable
 }
 
-# Those that other tests write at this moment go, too.
+# The file of the library that the process has mapped; others are those of other tests.
 no_library_left() {
-	[ -z "$(find /tmp /var/tmp /dev/shm -maxdepth 1 -name '.flmem-*.so' -newer "$BATS_TEST_TMPDIR/got" 2>/dev/null)" ]
+	local file files
+	mapfile -t files < <(grep -oE '/[^ ]*/\.flmem-[0-9a-f]+\.so' "/proc/$VICTIM/maps" | sort -u)
+	((${#files[@]} > 0)) || fail "no library of flmem is mapped"
+	for file in "${files[@]}"; do
+		[ ! -e "$file" ] || return 1
+	done
 }
 
 check_attach() {
@@ -80,6 +85,7 @@ refuse_version() {
 }
 
 # PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.
+# By processor time: 2 times as long, and 28 times where all are looked at again.
 @test "a library that the program opens is looked at alone, not with all that were there before" {
 	local set i small count
 	for set in 1 2; do
@@ -94,7 +100,7 @@ refuse_version() {
 	small=$ANSWER
 	order load "$FLMEM_VICTIMS/sampled/relocated.so"
 	order opens "$BATS_TEST_TMPDIR/libraries.2"
-	((ANSWER < 3 * small + 150)) || fail "$small ms, then $ANSWER ms"
+	((ANSWER < 10 * small)) || fail "$small ms, then $ANSWER ms"
 	# All of them are redirected, and put back.
 	read -r count _ < <(got redirected "$VICTIM")
 	((count > 200)) || fail "$count entries"

@@ -12,7 +12,9 @@ its tables is as it was; after each kill another flmem detaches, and all goes on
 for how long a thread was borrowed (aim for attach: 20 ms, p99).
 """
 import argparse
+import glob
 import json
+import math
 import os
 import random
 import shutil
@@ -25,7 +27,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 
-from harness import SKIPPED, got, pythons  # noqa: E402
+from harness import SKIPPED, got, proc, pythons  # noqa: E402
 
 VICTIM = os.path.join(HERE, "..", "victims", "sampled", "attached.py")
 WAIT_S = 120  # a bound, not a measurement
@@ -156,6 +158,35 @@ def kill_at_stops(target, flmem, stops):
     return killed
 
 
+def created_s(pid):
+    """When a process began, in seconds of CLOCK_REALTIME; infinity: it has ended."""
+    try:
+        ticks = int(proc.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
+    except proc.Gone:
+        return math.inf
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def is_flmem(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("flmem")
+    except OSError:
+        return False
+
+
+def remove_libraries(since):
+    """Those that a killed flmem could not delete: no flmem runs that began before they were written."""
+    paths = [path for place in ("/tmp", "/var/tmp", "/dev/shm") for path in glob.glob(f"{place}/.flmem-*.so")]
+    running = [created_s(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_flmem(pid)]
+    for path in paths:
+        try:
+            written = os.stat(path).st_mtime
+            if since < written and written < min(running, default=math.inf):
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
 def print_stopped(verb, values):
     values = sorted(values)
     print(f"{verb}: one thread borrowed for {statistics.median(values):.2f} ms (median), "
@@ -178,6 +209,7 @@ def main():
     chance = random.Random(options.seed)
     folder = tempfile.mkdtemp(prefix="flmem-attach-")
     killed = stopped_at = 0
+    since = time.time()
     stopped = {"attach": [], "detach": []}
     try:
         for number, python in enumerate(found):
@@ -197,6 +229,7 @@ def main():
                 target.end()
     finally:
         shutil.rmtree(folder)
+        remove_libraries(since)
     for verb, values in stopped.items():
         if values:
             print_stopped(verb, values)
