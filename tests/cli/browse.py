@@ -8,6 +8,7 @@ else, of whatever host, is seen doing so. Only the names of the browser's maker,
 itself, lead nowhere. The browser has a profile of its own.
 """
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -65,13 +66,18 @@ def command(chromium, profile, server):
             f"MAP * 127.0.0.1:{server.port}"]
 
 
+def environment(profile):
+    """Chromium leaves what it has in TMPDIR if it is killed."""
+    return dict(os.environ, TMPDIR=profile)
+
+
 def browse(chromium, path):
     server = serve(path)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         run = subprocess.run(
             [*command(chromium, profile, server), "--dump-dom",
              f"http://page.example:{server.port}/report"],
-            capture_output=True, text=True, timeout=240, check=True)
+            capture_output=True, text=True, timeout=240, check=True, env=environment(profile))
     lines = [line for line in run.stderr.splitlines() if "CONSOLE" in line]
     return {"dom": run.stdout, "console": lines, "asked": server.asked}
 

@@ -41,7 +41,7 @@ class Page:
             ["/bin/bash", "-c", connect, "-", str(to_read), str(to_write),
              *browse.command(chromium, self.folder.name, self.server), "--remote-debugging-pipe"],
             pass_fds=(to_read, to_write), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=browse.environment(self.folder.name))
         os.close(to_read)
         os.close(to_write)
 
