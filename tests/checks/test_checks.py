@@ -64,6 +64,8 @@ FAULTS = (
     ("versions", "CMakeLists.txt",
      "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\npkg_check_modules(B libb)\n",
      "libb is not in the recipes"),
+    ("places", "global.safetensors", "", "global.safetensors: the root has no such entry"),
+    ("places", "cli/a.prof", "", "cli/a.prof: left by a run?"),
     ("spdx", "cli/b.c", "int b;\n", "cli/b.c"),
     ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
     ("format", "cli/b.c", SPDX + "int  b;\n", "cli/b.c"),
