@@ -78,7 +78,8 @@ def build(place, parts, umask, environment, date):
     own = {**os.environ, **environment, "FLMEM_SETUP": "no", "CMAKE_C_COMPILER_LAUNCHER": "",
            "SOURCE_DATE_EPOCH": date}
     for part in parts:
-        log = os.path.join(place, f"{part}.log")
+        log = os.path.join(place, "build", f"{part}.log")  # all else belongs to the sources of the rpm
+        os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "wb") as file:
             done = subprocess.run(words_of(part), cwd=place, env=own, stdout=file, check=False,
                                   stderr=subprocess.STDOUT, umask=umask)
