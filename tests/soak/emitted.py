@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 What `flmem start --emit` writes, checked by its readers: units by systemd-analyze, Compose files and
-pods by the schemas in packages of the Python registry, batch scripts by sbatch. A reader that is
-absent is reported.
+pods by the schemas in packages of the Python registry, scripts by shellcheck. A reader that is
+absent is reported. sbatch needs a cluster: slurm.py has one.
 
 usage: emitted.py BUILD
 """
@@ -111,16 +111,6 @@ def unit_reader():
     return read
 
 
-def slurm_reader():
-    if not shutil.which("sbatch"):
-        raise Absent("needs sbatch")
-
-    def read(path):
-        status, text = run("sbatch", "--test-only", path)
-        return [text] if status else []
-    return read
-
-
 def shell_reader():
     if not shutil.which("shellcheck"):
         raise Absent("needs shellcheck")
@@ -136,7 +126,6 @@ READERS = (
     ("systemd", ".service", "systemd-analyze verify", unit_reader),
     ("docker", ".yaml", f"the schema of {COMPOSE}", compose_reader),
     ("k8s", ".yaml", f"the schemas of {KUBERNETES}", kubernetes_reader),
-    ("slurm", ".sh", "sbatch --test-only", slurm_reader),
     ("slurm", ".sh", "shellcheck", shell_reader),
     ("pbs", ".sh", "shellcheck", shell_reader),
     ("sub_start", ".sh", "shellcheck", shell_reader),

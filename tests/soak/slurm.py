@@ -17,8 +17,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from harness import command, ports, report, skip  # noqa: E402
+import emitted  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "srun")
@@ -51,7 +53,8 @@ Prolog={script}
 TaskProlog={script}
 TaskEpilog={script}
 Epilog={script}
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 Gres=gpu:1 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
 """
 # Retains 60 MB between blocks that it keeps, and ends when that has been returned from outside.
@@ -106,6 +109,8 @@ class Cluster:
         with open(self.configuration, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(place=place, script=script, host=host,
                                             ports=ports.free(2)))
+        with open(os.path.join(place, "gres.conf"), "w", encoding="utf-8") as file:
+            file.write(f"NodeName={host} Name=gpu File=/dev/null\n")  # jobs that ask for one are taken
         os.environ["SLURM_CONF"] = self.configuration
         for name in ("state", "spool"):
             os.mkdir(os.path.join(place, name))
@@ -265,7 +270,20 @@ def check_unwatched(place, flmem, job_file):
     return "settings alone"
 
 
-CHECKS = (("a job of --emit slurm", check_emitted), ("a step of two tasks", check_tasks),
+def check_written(place, flmem, _job_file):
+    """sbatch takes the scripts for every role, allocator and command."""
+    def read(path):
+        done = subprocess.run(["sbatch", "--test-only", path], stdin=subprocess.DEVNULL, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return [done.stdout] if done.returncode else []
+
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        count, problems = emitted.check(flmem, "slurm", ".sh", read, directory)
+    assert count and not problems, f"of {count}: {problems[:3]}"
+    return f"{count} taken"
+
+
+CHECKS = (("scripts of --emit slurm, --test-only", check_written), ("a job of --emit slurm", check_emitted), ("a step of two tasks", check_tasks),
           ("a cancelled job", check_cancelled), ("FLMEM_WATCH=no", check_unwatched))
 
 
