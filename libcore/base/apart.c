@@ -145,12 +145,13 @@ static void hand_over(const struct flmem_apart *apart, const int *before, struct
 		if (parcel->outcome.handed[i])
 			fds[count++] = *fd;
 	}
-	message->msg_controllen = count ? CMSG_SPACE(sizeof(*fds) * count) : 0;
+	/* size_t in glibc, socklen_t in musl. */
+	message->msg_controllen = count ? (socklen_t)CMSG_SPACE(sizeof(*fds) * count) : 0;
 	if (!count)
 		return;
 	*head = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
 				 .cmsg_type = SCM_RIGHTS,
-				 .cmsg_len = CMSG_LEN(sizeof(*fds) * count)};
+				 .cmsg_len = (socklen_t)CMSG_LEN(sizeof(*fds) * count)};
 	memcpy(CMSG_DATA(head), fds, sizeof(*fds) * count);
 }
 

@@ -19,6 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* struct statx: glibc 2.28, musl 1.2.5 */
+#ifndef STATX_TYPE
+#include <linux/stat.h>
+#endif
+
 /* linux/fs.h, which some versions of sys/mount.h contradict */
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1U
@@ -64,6 +69,10 @@ static inline int flmem_file_statx(int directory, const char *name, int flags, u
 {
 	return (int)syscall(SYS_statx, directory, name, flags, mask, ret_status);
 }
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
 
 /* musl 1.2.5; the offset is passed in two halves, the upper one of which is for 32-bit systems. */
 static inline ssize_t flmem_file_read_flags(int fd, const struct iovec *places, int count,

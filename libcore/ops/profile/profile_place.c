@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/portable.h"
 
 struct file_system {
 	uint32_t kind; /* statfs(2) */
@@ -105,7 +106,7 @@ static bool find_first_block(int fd, uint64_t *ret_place)
 	} first = {.map = {.fm_length = 1, .fm_flags = FIEMAP_FLAG_SYNC, .fm_extent_count = 1}};
 	const struct fiemap_extent *extent = first.map.fm_extents;
 
-	if (fdatasync(fd) < 0 || ioctl(fd, FS_IOC_FIEMAP, &first.map) < 0 ||
+	if (fdatasync(fd) < 0 || ioctl(fd, FLMEM_IOCTL_REQUEST(FS_IOC_FIEMAP), &first.map) < 0 ||
 	    first.map.fm_mapped_extents != 1 || extent->fe_logical != 0 ||
 	    extent->fe_flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC |
 				FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_SHARED))

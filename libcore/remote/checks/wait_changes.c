@@ -266,6 +266,14 @@ static const char *refuse_word(const struct flmem_process *process,
 		       : NULL;
 }
 
+/* The kernel's struct user_msghdr, of which musl's msghdr has the half of some numbers. */
+struct kernel_message {
+	uint64_t name, name_bytes;
+	uint64_t parts, part_count;
+	uint64_t control, control_bytes;
+	uint64_t flags;
+};
+
 /* What the kernel reads from memory when a call is made, besides the lists above. */
 static const struct {
 	long number;
@@ -277,7 +285,7 @@ static const struct {
 	{SYS_nanosleep, sizeof(struct timespec), 0, -1},
 	{SYS_clock_nanosleep, sizeof(struct timespec), 2, -1},
 	{SYS_readv, sizeof(struct iovec), 1, 2},
-	{SYS_recvmsg, sizeof(struct msghdr), 1, -1},
+	{SYS_recvmsg, sizeof(struct kernel_message), 1, -1},
 	{SYS_rt_sigsuspend, SIGNAL_SET, 0, -1},
 	{SYS_rt_sigtimedwait, SIGNAL_SET, 0, -1},
 	{SYS_semtimedop, sizeof(struct sembuf), 1, 2},
@@ -321,14 +329,14 @@ static bool is_list_readable(const struct flmem_process *process, uint64_t addre
 static bool is_second_list_readable(const struct flmem_process *process,
 				    const struct flmem_task_wait *at)
 {
-	struct msghdr message;
+	struct kernel_message message;
 	uint64_t set;
 
 	if (at->number == SYS_recvmsg && at->args[1])
 		return flmem_process_read_memory(process, at->args[1], &message, sizeof(message)) ==
 			       0 &&
-		       is_list_readable(process, (uintptr_t)message.msg_iov, sizeof(struct iovec),
-					message.msg_iovlen);
+		       is_list_readable(process, message.parts, sizeof(struct iovec),
+					message.part_count);
 	if (at->number == SYS_pselect6 && at->args[5])
 		return flmem_process_read_memory(process, at->args[5], &set, sizeof(set)) == 0 &&
 		       (!set || is_readable(process, set, SIGNAL_SET));

@@ -53,18 +53,28 @@ struct flmem_syscall {
 	struct flmem_syscall_arg args[FLMEM_SYSCALL_ARGS];
 };
 
-/* A call with arguments that do not matter or are unknown. */
-#define FLMEM_CALL_ANY(name, failure)       \
-	{                                   \
-		SYS_##name, #name, failure, \
-		{                           \
-			{                   \
-				0           \
-			}                   \
-		}                           \
+/*
+ * A call with arguments that do not matter or are unknown. One macro each, not one by the other:
+ * older versions of musl define names like pread64.
+ */
+#define FLMEM_CALL_PLAIN(name)                            \
+	{                                                 \
+		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
+		{                                         \
+			{                                 \
+				0                         \
+			}                                 \
+		}                                         \
 	}
-#define FLMEM_CALL_PLAIN(name) FLMEM_CALL_ANY(name, FLMEM_FAILURE_REFUSED)
-#define FLMEM_CALL_FINE(name)  FLMEM_CALL_ANY(name, FLMEM_FAILURE_FINE)
+#define FLMEM_CALL_FINE(name)                          \
+	{                                              \
+		SYS_##name, #name, FLMEM_FAILURE_FINE, \
+		{                                      \
+			{                              \
+				0                      \
+			}                              \
+		}                                      \
+	}
 
 /* The calls of one function or of one piece of code. */
 struct flmem_syscall_table {
