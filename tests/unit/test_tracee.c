@@ -206,8 +206,9 @@ static void an_ignored_signal_ends_no_wait(void **state)
 
 		seize(&tracee);
 		kill(child, signals[i]);
-		(void)poll_for_news(&tracee);
-		await_true(state_now() == 'S'); /* else the release makes the call again */
+		/* SIGCONT also stops it; a thread that has not run on yet is mended by the release. */
+		if (poll_for_news(&tracee) == FLMEM_TRACEE_OTHER)
+			await_true(state_now() == 'S');
 		flmem_tracee_release(&tracee);
 		expect_free('S');
 	}
