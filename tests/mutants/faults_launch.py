@@ -12,6 +12,7 @@ WRAPPED = ("unit.test_launch_wrappers",)
 COMM = "libcore/frameworks/nvflare/nvflare_comm_rules.c"
 SIZES = "libcore/frameworks/nvflare/nvflare_comm.c"
 PROCESS = "libcore/frameworks/nvflare/nvflare_process_rules.c"
+SET = "libcore/frameworks/nvflare/nvflare_set.c"
 COMMS = ("unit.test_comm_rules",)
 
 FAULTS = (
@@ -47,6 +48,12 @@ FAULTS = (
           "lines of a shell with a limit of 0 arenas", COMMS),
     Fault("launcher-study", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
+    Fault("set-replaced", SET, "if (sets.count && !is_replaced(input, option, at))", "if (sets.count)",
+          "a second --set of one command", COMMS),
+    Fault("set-other-program", SET, "return option - text > 1 && strchr(", "return option - text > 1 || strchr(",
+          "--set of another program", COMMS),
+    Fault("set-line", SET, "if (*p == '\\n' && !input->document.root && !is_continued(text, p))", "if (0)",
+          "words of the line behind --set", COMMS),
     Fault("comm-twice", "libcore/frameworks/nvflare/nvflare_ignored_rules.c", "order < 0 || at == COMM_KIT}", "order < 0 || at != COMM_KIT}",
           "two files for connections in a kit", COMMS),
     Fault("kit-keys", "libcore/frameworks/nvflare/nvflare_key_rules.c", "\tif (check->kind == RESOURCES)\n", "\tif (check->kind == RESOURCES && 0)\n",

@@ -8,6 +8,14 @@
 #define CONF  "startup/comm_config.json"
 #define LOCAL "local/comm_config.json"
 #define KIT   "local/resources.json"
+#define OPTION(words)                                                                            \
+	"python3 -m nvflare.private.fed.app.client.client_train -s fed_client.json --set " words \
+	"\n"
+#define POD_SET(words)                                                              \
+	"kind: Pod\nspec:\n  containers:\n  - name: a\n    args:\n    - -m\n    - " \
+	"nvflare.private.fed.app.client.client_train\n    - --set\n    - " words "\n"
+#define SET_ZERO    "NVF-SET-CHUNK-ZERO"
+#define SET_INVALID "NVF-SET-CHUNK-INVALID"
 
 #define LOST "NVF-LAUNCHER-ENV-LOST"
 #define LAUNCHER(name, args)                                                \
@@ -49,6 +57,47 @@ static const struct {
 	{"run.sh", "NVF-LAUNCH-CANNOT-TELL", "export NVFLARE_STREAMING_WINDOW_SIZE=$N\n" START, 1,
 	 .version = NULL},
 	{".env", "NVF-COMM-INVALID", "NVFLARE_STREAMING_MAX_BLOB_SIZE=4G\n", 1, .version = NULL},
+
+	{"run.sh", SET_ZERO, OPTION("uid=a tensor_download_chunk_size=0 org=b"), 1,
+	 .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("uid=a \\\n  np_download_chunk_size=-1 org=b"), 1,
+	 .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("\"np_download_chunk_size=false\""), 1, .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("uid=a\nnp_download_chunk_size=0"), 0, .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("np_download_chunk_size=1.5e6"), 0, .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("np_download_chunk_size=0 np_download_chunk_size=9"), 0,
+	 .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("np_download_chunk_size=0 --set uid=a"), 0, .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("uid=a --set np_download_chunk_size=0"), 1, .version = NULL},
+	{"run.sh", SET_ZERO, OPTION("uid=a") "helm up --set np_download_chunk_size=0\n", 0,
+	 .version = NULL},
+	{"run.sh", SET_ZERO, "#" OPTION("np_download_chunk_size=0") START, 0, .version = NULL},
+	{"run.sh", SET_ZERO, "A=\"--set np_download_chunk_size=0\"\n" OPTION("uid=a") "$A", 1,
+	 .version = NULL},
+	{"pod.yaml", SET_ZERO, POD_SET("np_download_chunk_size=0"), 1, .version = NULL},
+	{"pod.yaml", SET_ZERO, POD_SET("uid=a\n    - np_download_chunk_size=0"), 1,
+	 .version = NULL},
+	{"pod.yaml", SET_ZERO, POD_SET("uid=a\n    env: [np_download_chunk_size=0]"), 0,
+	 .version = NULL},
+	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=2M"), 1, .version = NULL},
+	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size= uid=a"), 1, .version = NULL},
+	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=1.5"), 0, .version = NULL},
+	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=inf"), 1, .version = NULL},
+	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=$N"), 0, .version = NULL},
+	{"run.sh", "NVF-SET-IGNORED", OPTION("memory_gc_rounds=1 cuda_empty_cache=true"), 2,
+	 .version = NULL},
+	{"run.sh", "NVF-SET-IGNORED", OPTION("secure_train=true org=b config_folder=config"), 0,
+	 .version = NULL},
+	{"run.sh", "NVF-SET-CANNOT-TELL", OPTION("uid=a tensor_download_chunk_size=$N"), 1,
+	 .version = NULL},
+	{"run.sh", "NVF-SET-CANNOT-TELL", OPTION("uid=a streaming_chunk_size=${N:-0}"), 1,
+	 .version = NULL},
+	{"run.sh", "NVF-SET-CANNOT-TELL", OPTION("uid=a $MORE"), 1, .version = NULL},
+	{"run.sh", "NVF-SET-CANNOT-TELL", OPTION("uid=$NAME org=$ORG"), 0, .version = NULL},
+	{"run.sh", "NVF-COMM-INVALID", OPTION("streaming_chunk_size=1M"), 1, .version = NULL},
+	{"run.sh", "NVF-COMM-ZERO", OPTION("uid=a max_message_size=0"), 1, .version = NULL},
+	{"run.sh", "NVF-COMM-CHUNK-LARGE", OPTION("max_message_size=9 streaming_chunk_size=10"), 1,
+	 .version = NULL},
 
 	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 0}", 1, .proposed = "1048576"},
 	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": false}", 1, .version = NULL},

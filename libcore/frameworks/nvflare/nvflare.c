@@ -252,27 +252,17 @@ static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "Simu
 					      NULL};
 
 static const struct flmem_rule_table *const rules[] = {
-	&flmem_nvflare_server_rules,
-	&flmem_nvflare_client_rules,
-	&flmem_nvflare_offload_rules,
-	&flmem_nvflare_interval_rules,
-	&flmem_nvflare_python_rules,
-	&flmem_nvflare_call_rules,
-	&flmem_nvflare_import_rules,
-	&flmem_nvflare_script_rules,
-	&flmem_nvflare_elsewhere_rules,
-	&flmem_nvflare_environ_rules,
-	&flmem_nvflare_launch_rules,
-	&flmem_nvflare_launch_doubts,
-	&flmem_nvflare_value_rules,
-	&flmem_nvflare_variable_rules,
-	&flmem_nvflare_key_rules,
-	&flmem_nvflare_ignored_rules,
-	&flmem_nvflare_launcher_rules,
-	&flmem_nvflare_collector_rules,
-	&flmem_nvflare_cleanup_rules,
-	&flmem_nvflare_comm_rules,
-	NULL,
+	&flmem_nvflare_server_rules,	&flmem_nvflare_client_rules,
+	&flmem_nvflare_offload_rules,	&flmem_nvflare_interval_rules,
+	&flmem_nvflare_python_rules,	&flmem_nvflare_call_rules,
+	&flmem_nvflare_import_rules,	&flmem_nvflare_script_rules,
+	&flmem_nvflare_elsewhere_rules, &flmem_nvflare_environ_rules,
+	&flmem_nvflare_launch_rules,	&flmem_nvflare_launch_doubts,
+	&flmem_nvflare_value_rules,	&flmem_nvflare_variable_rules,
+	&flmem_nvflare_key_rules,	&flmem_nvflare_ignored_rules,
+	&flmem_nvflare_launcher_rules,	&flmem_nvflare_collector_rules,
+	&flmem_nvflare_cleanup_rules,	&flmem_nvflare_comm_rules,
+	&flmem_nvflare_set_rules,	NULL,
 };
 
 static const struct flmem_module_kinds module_kinds = {

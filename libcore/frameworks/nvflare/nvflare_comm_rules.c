@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/nvflare_set.h"
 
 #define NEWER	  FLMEM_NVFLARE_COMM_LIMITS
 #define COMM_FILE &flmem_nvflare_comm_file
@@ -51,8 +52,22 @@ const struct flmem_input_kind flmem_nvflare_comm_file = {.is_likely = is_comm_li
 struct comm_check {
 	struct flmem_comm_config config;
 	struct flmem_check *check;
-	const struct flmem_launch_variable *variable; /* NULL: a file */
+	const struct flmem_launch_variable *variable; /* NULL: a file, or --set */
+	const struct flmem_nvflare_sets *sets;	      /* of --set, or NULL */
+	flmem_comm_look *look;			      /* of --set */
 };
+
+static void report_set_fault(const struct comm_check *comm, const char *key, const char *detail)
+{
+	const struct flmem_nvflare_set *row = flmem_nvflare_set_find(comm->sets, key);
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = row ? row->value : ""};
+
+	if (!row)
+		return;
+	node.place = row->place;
+	flmem_check_report(comm->check,
+			   &(struct flmem_remark){.node = &node, .path = key, .detail = detail});
+}
 
 /* Of variables only the one that is checked: the others have their turn. */
 static void report_fault(const struct flmem_comm_config *config,
@@ -63,7 +78,9 @@ static void report_fault(const struct flmem_comm_config *config,
 	char proposed[32];
 
 	snprintf(proposed, sizeof(proposed), "%" PRId64, row->older);
-	if (!comm->variable)
+	if (comm->sets)
+		report_set_fault(comm, row->name, fault->detail);
+	else if (!comm->variable)
 		flmem_check_report(comm->check,
 				   &(struct flmem_remark){
 					   .node = flmem_node_get(comm->check->subject, row->name),
@@ -211,12 +228,33 @@ static void check_comm_variable(const struct flmem_launch_check *one,
 		(*look)(&comm.config);
 }
 
+static void check_comm_sets(const struct flmem_nvflare_sets *sets, void *context)
+{
+	const struct comm_check *request = context;
+	struct comm_check comm = {.config = {.report = report_fault, .context = &comm},
+				  .check = request->check,
+				  .sets = sets};
+
+	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
+		const struct flmem_nvflare_set *row =
+			flmem_nvflare_set_find(sets, flmem_comm_keys[key].name);
+
+		if (row)
+			comm.config.values[key] = flmem_nvflare_set_value(row->value);
+	}
+	request->look(&comm.config);
+}
+
 static void check_comm(struct flmem_check *check, flmem_comm_look *look)
 {
-	if (check->kind == COMM_FILE)
+	struct comm_check request = {.check = check, .look = look};
+
+	if (check->kind == COMM_FILE) {
 		check_comm_file(check, look);
-	else
-		flmem_launch_check_variables_with(check, check_comm_variable, &look);
+		return;
+	}
+	flmem_launch_check_variables_with(check, check_comm_variable, &look);
+	flmem_nvflare_sets_each(check->input, check_comm_sets, &request);
 }
 
 static void check_comm_invalid(struct flmem_check *check)
@@ -274,8 +312,8 @@ static const struct flmem_rule_row rows[] = {
 				 "a size in comm_config.json (streaming_chunk_size, "
 				 "streaming_window_size, streaming_ack_interval, max_message_size, "
 				 "streaming_max_blob_size, streaming_retry_max_pending_bytes) or "
-				 "in its variable (NVFLARE_STREAMING_CHUNK_SIZE and so on) that is "
-				 "no whole number, like \"1M\"",
+				 "in its variable (NVFLARE_STREAMING_CHUNK_SIZE and so on), or "
+				 "behind --set, that is no whole number, like \"1M\"",
 			 .message = "NVFlare converts this value with int(), which fails when the "
 				    "process starts or sends its first stream; write a number of "
 				    "bytes",
@@ -288,8 +326,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
 			 .condition = "streaming_chunk_size or max_message_size of 0 or less, or "
-				      "streaming_window_size below 0, in comm_config.json or the "
-				      "environment",
+				      "streaming_window_size below 0, in comm_config.json, the "
+				      "environment or behind --set",
 			 .message = "nothing is sent with this value; remove it, or set it to its "
 				    "default",
 			 .source = STREAMING},
