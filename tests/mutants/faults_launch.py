@@ -48,6 +48,8 @@ FAULTS = (
           "lines of a shell with a limit of 0 arenas", COMMS),
     Fault("launcher-study", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
+    Fault("setup-local", "libcore/frameworks/launch/launch_containers.c", "if (!row->local && !row->unset)", "if (!row->unset)",
+          "what a batch job sets without exporting it", COMMS),
     Fault("set-replaced", SET, "if (sets.count && !is_replaced(input, option, at))", "if (sets.count)",
           "a second --set of one command", COMMS),
     Fault("set-other-program", SET, "return option - text > 1 && strchr(", "return option - text > 1 || strchr(",

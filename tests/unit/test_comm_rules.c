@@ -14,6 +14,10 @@
 #define POD_SET(words)                                                              \
 	"kind: Pod\nspec:\n  containers:\n  - name: a\n    args:\n    - -m\n    - " \
 	"nvflare.private.fed.app.client.client_train\n    - --set\n    - " words "\n"
+#define STUDY	    "local/study_runtime.yaml"
+#define STUDIES(of) "format_version: 2\nstudies:\n  " of "\n"
+#define ENV_ZERO    "NVF-ENV-CHUNK-ZERO"
+#define ENV_INVALID "NVF-ENV-CHUNK-INVALID"
 #define SET_ZERO    "NVF-SET-CHUNK-ZERO"
 #define SET_INVALID "NVF-SET-CHUNK-INVALID"
 
@@ -97,6 +101,43 @@ static const struct {
 	{"run.sh", "NVF-COMM-INVALID", OPTION("streaming_chunk_size=1M"), 1, .version = NULL},
 	{"run.sh", "NVF-COMM-ZERO", OPTION("uid=a max_message_size=0"), 1, .version = NULL},
 	{"run.sh", "NVF-COMM-CHUNK-LARGE", OPTION("max_message_size=9 streaming_chunk_size=10"), 1,
+	 .version = NULL},
+
+	{KIT, ENV_ZERO, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": 0"), 1, .version = NULL},
+	{KIT, ENV_ZERO, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": \"-1\""), 1, .version = NULL},
+	{KIT, ENV_ZERO, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": 9"), 0, .version = NULL},
+	{KIT, ENV_ZERO, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": \"\""), 0, .version = NULL},
+	{KIT, ENV_INVALID, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": \"\""), 1, .version = NULL},
+	{KIT, ENV_INVALID, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": \"2M\""), 1,
+	 .version = NULL},
+	{KIT, ENV_INVALID, DOCKER("\"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE\": null"), 0, .version = NULL},
+	{KIT, "NVF-COMM-ZERO", DOCKER("\"NVFLARE_MAX_MESSAGE_SIZE\": 0"), 1, .version = NULL},
+	{KIT, "NVF-COMM-INVALID", DOCKER("\"NVFLARE_MAX_MESSAGE_SIZE\": \"2G\""), 1,
+	 .version = NULL},
+	{KIT, "NVF-ENV-DEAD-29", DOCKER("\"NVFLARE_CLIENT_MEMORY_GC_ROUNDS\": 1"), 1,
+	 .version = NULL},
+	{KIT, "NVF-ENV-GC-INVALID", DOCKER("\"NVFLARE_CLIENT_MEMORY_GC_ROUNDS\": \"x\""), 1,
+	 .version = "2.8.1"},
+	{KIT, "NVF-ENV-CUDA-LITERAL", DOCKER("\"NVFLARE_CUDA_EMPTY_CACHE\": \"1\""), 1,
+	 .version = "2.8.1"},
+	{KIT, "NVF-ENV-UNKNOWN", DOCKER("\"NVFLARE_TENSOR_DOWNLOAD_CHUNKSIZE\": 9"), 1,
+	 .version = NULL},
+	{KIT, ENV_ZERO, SLURM("export NVFLARE_NP_DOWNLOAD_CHUNK_SIZE=0"), 1, .version = NULL},
+	{KIT, ENV_ZERO, SLURM("A=1; NVFLARE_NP_DOWNLOAD_CHUNK_SIZE=0"), 0, .version = NULL},
+	{KIT, ENV_ZERO, SLURM("module load a; export NVFLARE_NP_DOWNLOAD_CHUNK_SIZE=9"), 0,
+	 .version = NULL},
+	{STUDY, ENV_ZERO, STUDIES("a: {env: {NVFLARE_NP_DOWNLOAD_CHUNK_SIZE: 0}}"), 1,
+	 .version = NULL},
+	{STUDY, ENV_ZERO,
+	 STUDIES("a: {env: {NVFLARE_NP_DOWNLOAD_CHUNK_SIZE: 9}}\n  "
+		 "b: {env: {NVFLARE_NP_DOWNLOAD_CHUNK_SIZE: -9}}"),
+	 1, .version = NULL},
+	{STUDY, ENV_ZERO,
+	 STUDIES("a: {pod_template: {env: [{name: NVFLARE_NP_DOWNLOAD_CHUNK_SIZE, value: '0'}]}}"),
+	 1, .version = NULL},
+	{STUDY, ENV_INVALID, STUDIES("a: {env: {NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE: 2MB}}"), 1,
+	 .version = NULL},
+	{STUDY, "NVF-COMM-INVALID", STUDIES("a: {env: {NVFLARE_STREAMING_CHUNK_SIZE: ''}}"), 1,
 	 .version = NULL},
 
 	{CONF, "NVF-COMM-ZERO", "{\"streaming_chunk_size\": 0}", 1, .proposed = "1048576"},

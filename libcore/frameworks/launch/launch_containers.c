@@ -480,11 +480,40 @@ static void read_other_commands(const struct flmem_node *node, struct flmem_laun
 	}
 }
 
+/*
+ * Commands of a shell before a job of a batch system: what they export reaches it. Not inlined,
+ * as a list of launches takes 50 KiB.
+ */
+__attribute__((noinline)) static void read_setup(const struct flmem_node *node,
+						 struct flmem_launches *launches)
+{
+	struct flmem_launches inner = {.depth = launches->depth + 1};
+
+	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX)
+		return;
+	flmem_launch_read_script(node->text, true, &inner);
+	for (size_t i = 0; i < inner.variable_count; i++) {
+		const struct flmem_launch_variable *row = &inner.variables[i];
+
+		if (!row->local && !row->unset)
+			flmem_launch_add_variable(launches, row->name,
+						  row->known ? row->value : NULL, -1, &node->place);
+	}
+}
+
+static bool is_setup(const struct flmem_node *node)
+{
+	return node->key && strcmp(node->key, "setup") == 0 && flmem_node_string(node) &&
+	       flmem_launch_mentions_variable(node->text);
+}
+
 /* Variables anywhere: of an image with its own command, a ConfigMap, values for a chart. */
 static void read_bare_variables(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
 		read_yaml_variable(n, launches, -1);
+		if (is_setup(n))
+			read_setup(n, launches);
 		if (!is_pair(n))
 			read_bare_variables(n, launches);
 	}

@@ -297,8 +297,11 @@ static void check_comm_retry_small(struct flmem_check *check)
 	check_comm(check, flmem_comm_find_retry_small);
 }
 
-#define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
-#define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file}
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
+#define INPUTS	.inputs = {COMM_FILE, &flmem_launch_file}
+#define SINGLE                                                                   \
+	.inputs = {COMM_FILE, &flmem_launch_file, &flmem_nvflare_resources_file, \
+		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
 #define STREAMING "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/streaming/byte_streamer.py"
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"
 #define BLOBS	  "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py"
@@ -318,7 +321,7 @@ static const struct flmem_rule_row rows[] = {
 				    "process starts or sends its first stream; write a number of "
 				    "bytes",
 			 .source = COMM},
-		INPUTS,
+		SINGLE,
 		.check = check_comm_invalid,
 	},
 	{
@@ -331,7 +334,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "nothing is sent with this value; remove it, or set it to its "
 				    "default",
 			 .source = STREAMING},
-		INPUTS,
+		SINGLE,
 		.check = check_comm_zero,
 	},
 	{

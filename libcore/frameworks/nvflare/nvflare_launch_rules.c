@@ -383,6 +383,9 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
 #define TEMPLATE "NVFlare start script sub_start.sh"
 #define LAUNCH	 .inputs = {&flmem_launch_file}
+#define ENVS                                                          \
+	.inputs = {&flmem_launch_file, &flmem_nvflare_resources_file, \
+		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -491,7 +494,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare 2.9 no longer reads this variable, although its guide "
 				    "still lists it; set it in the job instead",
 			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
-		LAUNCH,
+		ENVS,
 		.check = check_env_dead,
 	},
 	{
@@ -503,7 +506,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "NVFLARE_CUDA_EMPTY_CACHE that is neither true nor false",
 			 .message = "NVFlare treats any value other than true as false",
 			 .source = "NVFlare code, 2.7.2 to 2.8"},
-		LAUNCH,
+		ENVS,
 		.check = check_env_cuda_literal,
 	},
 	{

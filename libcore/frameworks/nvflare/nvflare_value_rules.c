@@ -138,6 +138,9 @@ static void check_overrides_job(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define LAUNCH	.inputs = {&flmem_launch_file}
+#define ENVS                                                          \
+	.inputs = {&flmem_launch_file, &flmem_nvflare_resources_file, \
+		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
 #define CHUNK	"NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"
 #define TRAINER "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"
 
@@ -163,7 +166,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "flare.init() of an external trainer fails on this value; set "
 				    "a whole number, or leave the interval to the job",
 			 .source = TRAINER},
-		LAUNCH,
+		ENVS,
 		.check = check_gc_invalid,
 	},
 	{
@@ -191,7 +194,7 @@ static const struct flmem_rule_row rows[] = {
 				    "serialised whole instead of streamed in chunks; leave the "
 				    "variable out, or set it to the default of the job's key",
 			 .source = CHUNK},
-		LAUNCH,
+		ENVS,
 		.check = check_env_chunk_zero,
 	},
 	{
@@ -204,7 +207,7 @@ static const struct flmem_rule_row rows[] = {
 				    "this value with int(), which fails when the first model is "
 				    "sent; write a number of bytes",
 			 .source = CHUNK},
-		LAUNCH,
+		ENVS,
 		.check = check_env_chunk_invalid,
 	},
 };
