@@ -29,6 +29,7 @@ struct reader {
 	unsigned anchor_count;
 	struct flmem_node *open; /* the collection at hand */
 	const char *key;	 /* its value follows */
+	const char *key_tag;
 	struct flmem_place key_place;
 	size_t characters; /* before the cursor; libyaml's marks count characters */
 };
@@ -126,8 +127,18 @@ static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *sca
 	return flmem_number_kind(scalar, strlen(scalar));
 }
 
+/* "!" stands for no tag. */
+static const char *kept_tag(struct reader *reader, const yaml_char_t *tag)
+{
+	const char *text = (const char *)tag;
+
+	return text && strcmp(text, "!") != 0
+		       ? flmem_cursor_keep(reader->cursor, text, strlen(text))
+		       : NULL;
+}
+
 /* The node for what comes next: behind its key, in a list, or as a document. NULL on error. */
-static struct flmem_node *yaml_add_node(struct reader *reader)
+static struct flmem_node *yaml_add_node(struct reader *reader, const yaml_char_t *tag)
 {
 	struct flmem_node *node;
 	bool keyed = reader->open->kind == FLMEM_NODE_MAP;
@@ -137,7 +148,11 @@ static struct flmem_node *yaml_add_node(struct reader *reader)
 		return NULL;
 	}
 	node = flmem_cursor_add(reader->cursor, reader->open, reader->key, &reader->key_place);
-	reader->key = NULL;
+	if (node)
+		node->tag = kept_tag(reader, tag);
+	if (node && !node->tag)
+		node->tag = reader->key_tag;
+	reader->key = reader->key_tag = NULL;
 	return node;
 }
 
@@ -166,6 +181,8 @@ static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
+	if (event->data.scalar.tag && *event->data.scalar.tag == '!') /* !!str is of a key's kind */
+		reader->key_tag = kept_tag(reader, event->data.scalar.tag);
 	reader->key_place = flmem_cursor_place(reader->cursor);
 	move_to(reader, &event->end_mark);
 	reader->key_place.end = reader->cursor->at;
@@ -192,7 +209,7 @@ static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
 		yaml_read_key(reader, event);
 		return;
 	}
-	node = yaml_add_node(reader);
+	node = yaml_add_node(reader, event->data.scalar.tag);
 	if (!node)
 		return;
 	text = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
@@ -228,7 +245,7 @@ static void read_alias(struct reader *reader, const yaml_event_t *event)
 							 : "an alias without an anchor");
 		return;
 	}
-	node = yaml_add_node(reader);
+	node = yaml_add_node(reader, NULL);
 	if (!node)
 		return;
 	node->kind = anchor->node->kind;
@@ -240,9 +257,9 @@ static void read_alias(struct reader *reader, const yaml_event_t *event)
 }
 
 static void open_collection(struct reader *reader, enum flmem_node_kind kind,
-			    const yaml_char_t *anchor)
+			    const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-	struct flmem_node *node = yaml_add_node(reader);
+	struct flmem_node *node = yaml_add_node(reader, tag);
 
 	if (!node)
 		return;
@@ -284,10 +301,12 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
 		read_alias(reader, event);
 		break;
 	case YAML_MAPPING_START_EVENT:
-		open_collection(reader, FLMEM_NODE_MAP, event->data.mapping_start.anchor);
+		open_collection(reader, FLMEM_NODE_MAP, event->data.mapping_start.anchor,
+				event->data.mapping_start.tag);
 		break;
 	case YAML_SEQUENCE_START_EVENT:
-		open_collection(reader, FLMEM_NODE_LIST, event->data.sequence_start.anchor);
+		open_collection(reader, FLMEM_NODE_LIST, event->data.sequence_start.anchor,
+				event->data.sequence_start.tag);
 		break;
 	case YAML_MAPPING_END_EVENT:
 	case YAML_SEQUENCE_END_EVENT:

@@ -17,6 +17,7 @@
 #define SERVER(grpc, more) "server_configs:\n  comm_configs:\n    grpc_configs: {" grpc "}\n" more
 #define MODEL(n)	   "client_configs: {model_configs: {model_kwargs: {model_name: " n "}}}\n"
 #define CLIENT(grpc, more) "client_id: one\ncomm_configs:\n  grpc_configs: {" grpc "}\n" more
+#define TAG		   "YAML-TAG-REFUSED"
 #define ON		   "use_model_chunking: True"
 #define SECURE(value)	   "  aggregator_kwargs: {use_secure_agg: " value "}\n"
 
@@ -79,6 +80,22 @@ static const struct row rows[] = {
 	{"YAML-KEY-TWICE",
 	 .server = "x: &m {max_message_size: 5}\n" SERVER("<<: *m, max_message_size: 6", ""),
 	 .hit = false},
+	{TAG, .server = SERVER("max_message_size: !size 5", ""), .hit = true},
+	{TAG, .server = "!server\n" SERVER("max_message_size: 5", ""), .hit = true},
+	{TAG, .server = SERVER("!x max_message_size: 5", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!python/tuple [1]", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!python/object/apply:pathlib.Path [a]", ""), .hit = false},
+	{TAG, .server = SERVER("a: !!set {b, c}", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!timestamp 2026-01-01", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!int x", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!bool x", ""), .hit = true},
+	{TAG, .server = SERVER("a: !!map [1]", ""), .hit = true},
+	{TAG, .server = SERVER("!!str a: {b: 1}, c: !!bool 'yes', d: ! 5, e: !!int 0o17", ""),
+	 .hit = false},
+	{TAG,
+	 .server = SERVER("a: !!map {b: !!seq [!!str 5]}, c: !!omap [d: 1], e: !!binary aGk=", ""),
+	 .hit = false},
+	{TAG, .client = CLIENT("", "train_configs: {optimize_memory: !yes true}\n"), .hit = true},
 	{"APPFL-SIZE-INVALID", .client = CLIENT("max_message_size: -1", ""), .hit = true},
 	{"APPFL-SIZE-INVALID", .client = CLIENT("max_message_size: 2147483648", ""), .hit = true},
 	{"APPFL-SIZE-INVALID", .server = SERVER("max_message_size: 2147483647", ""), .hit = false},

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "documents/yaml_tags.h"
 #include "frameworks/appfl/appfl_rules.h"
 
 #define NEAR	 2   /* letters that a misspelt key may differ in */
@@ -384,10 +385,24 @@ static void key_twice(struct flmem_check *check)
 		find_duplicates(check, check->subject);
 }
 
+static void report_tag(const struct flmem_node *node, void *context)
+{
+	char detail[96];
+
+	snprintf(detail, sizeof(detail), "%.80s", node->tag);
+	flmem_check_report(context, &(struct flmem_remark){.node = node, .detail = detail});
+}
+
 static void key_twice_in_yaml(struct flmem_check *check)
 {
 	if (check->input->document.syntax == FLMEM_SYNTAX_YAML)
 		find_duplicates(check, check->subject);
+}
+
+static void tag_refused(struct flmem_check *check)
+{
+	if (check->input->document.root && check->input->document.syntax == FLMEM_SYNTAX_YAML)
+		flmem_yaml_tags_find_refused(check->input->document.root, report_tag, check);
 }
 
 #define PYTHON	    &flmem_nvflare_python_file
@@ -504,6 +519,18 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "OmegaConf 2.3 and 2.4"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
 		.check = key_twice_in_yaml,
+	},
+	{
+		.rule = {.id = "YAML-TAG-REFUSED",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .condition = "a tag of YAML that OmegaConf does not read (!custom, "
+				      "!!python/..., !!set, !!timestamp), or one of another kind "
+				      "than its value (!!int x)",
+			 .message = "NVFlare and APPFL read YAML with OmegaConf, which refuses the "
+				    "whole file for this tag",
+			 .source = "OmegaConf 2.3 and 2.4"},
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
+		.check = tag_refused,
 	},
 	{
 		.rule = {.id = "VALUE-BASE-60",
