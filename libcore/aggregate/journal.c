@@ -39,15 +39,19 @@ static bool read_head(int fd, uint64_t fingerprint)
 	       head.fingerprint == fingerprint;
 }
 
-bool flmem_journal_is_own(int fd)
+int flmem_journal_is_own(int fd, bool *ret_own)
 {
 	struct stat status;
-	uint64_t magic;
+	uint64_t magic = 0;
 
 	if (fstat(fd, &status) < 0)
-		return false;
-	return !status.st_size ||
-	       (flmem_io_read_at(fd, 0, &magic, sizeof(magic)) && magic == MAGIC);
+		return -errno;
+	errno = 0; /* the end of the file is no failure */
+	*ret_own = !status.st_size || flmem_io_read_at(fd, 0, &magic, sizeof(magic));
+	if (!*ret_own)
+		return -errno;
+	*ret_own = !status.st_size || magic == MAGIC;
+	return 0;
 }
 
 bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,

@@ -27,8 +27,8 @@ struct flmem_journal_chunk {
 bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,
 			size_t count);
 
-/* True for a file that flmem_journal_start() has begun, and for an empty one. */
-bool flmem_journal_is_own(int fd);
+/* Whether flmem_journal_start() has begun the file, or it is empty. Negative errno. */
+int flmem_journal_is_own(int fd, bool *ret_own);
 
 /* Empties the journal and writes its head. Negative errno. */
 int flmem_journal_start(int fd, uint64_t fingerprint);

@@ -73,6 +73,52 @@ assert_files() {
 	assert_error 7 "'folder' has its name"
 }
 
+# The kernel reports a failed write once, and then takes the pages for written: what reads them for a
+# --resume finds the right bytes, but the disk does not have them.
+@test "what could not be flushed to the disk is not kept for --resume" {
+	requires strace
+	local command
+	for command in "aggregate -q -o out a b" "aggregate convert -o out a" "aggregate -q -o out --shard-size 2K a b"; do
+		# shellcheck disable=SC2086 # words
+		fails fdatasync 2 "$FLMEM" $command
+		assert_error 7 "cannot flush 'out.part[^ ]* to the disk: Input/output error"
+		assert_files "a b"
+	done
+	fails fdatasync 3 adam
+	assert_error 7 "cannot flush 'out.part' to the disk"
+	[ ! -e out.part ]
+	adam --resume
+	assert_status 0
+	assert_files "a b out s"
+	rm out s
+	python -c '
+import sys, numpy
+sys.path.insert(0, sys.argv[1])
+from harness import tensors
+tensors.write("large", {"w": ("F32", numpy.ones(200000, "f4"))})' "$FLMEM_TESTS"
+	sync large
+	dd if=large iflag=nocache count=0 status=none
+	inject sync_file_range:error=EIO -o trace "$FLMEM" aggregate -q -o out --threads 1 --chunk 64K large
+	grep -q WAIT_AFTER trace || skip "the file system has no pages to drop"
+	rm large trace
+	assert_error 7 "cannot flush 'out.part' to the disk: Input/output error"
+	assert_files "a b"
+}
+
+@test "a part that cannot be examined is a failure, not a file of another program" {
+	requires strace
+	local name i
+	for name in out.part out.part.journal; do
+		for i in 1 3; do
+			inject "newfstatat,fstat:error=EIO:when=$i" -P "$PWD/$name" "$FLMEM" aggregate -q -o out a b
+			assert_error 7 "cannot write 'out.part': Input/output error"
+		done
+	done
+	run_command "$FLMEM" aggregate -q -o out a b
+	assert_status 0
+	assert_files "a b out"
+}
+
 @test "space that the file system has, and a file does not get, is not short by 0" {
 	requires strace
 	inject fallocate:error=ENOSPC "$FLMEM" aggregate -q -o out a b

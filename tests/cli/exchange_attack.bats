@@ -556,3 +556,35 @@ make_traced() {
 	[ -e "$journal" ]
 	[ ! -s "$journal" ]
 }
+
+# The kernel takes what it could not write for written, so another flush would confirm it.
+@test "bytes that could not be flushed are sent again, also those of earlier requests" {
+	requires strace
+	serve --model g.safetensors --clients 1
+	create a a.safetensors
+	head -c 50000 a.safetensors >first
+	tail -c +50001 a.safetensors >rest
+	kill_server
+	make_traced fdatasync:error=EIO:when=1 -P "$PWD/state/uploads/${LOCATION##*/}.data"
+	FLMEM=./traced serve --model g.safetensors --clients 1
+	patch 0 first
+	assert_code 204
+	patch 50000 rest
+	assert_code 500 'Input/output error'
+	offset
+	[ "$OFFSET" -eq 0 ]
+	"$FLMEM" exchange push -q "$URL" a.safetensors --client a
+	await_server
+	[ "$CODE" -eq 0 ]
+	"$FLMEM" aggregate -q -o expected.safetensors a.safetensors
+	cmp expected.safetensors state/rounds/1/model/g.safetensors
+}
+
+@test "a model that could not be flushed is received again" {
+	requires strace
+	serve --model g.safetensors --clients 1
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -q -o /dev/null -P "$PWD/m.safetensors.part" \
+		-e trace=fsync -e inject=fsync:error=EIO "$FLMEM" exchange pull -q "$URL" -o m.safetensors
+	assert_error 7 "cannot write 'm.safetensors.part': Input/output error"
+	[ -z "$(find . -name 'm.safetensors*')" ]
+}

@@ -585,15 +585,14 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 		rc = flmem_aggregate_call_choose(&call, err);
 	if (!rc && call.ranks.count > 1)
 		rc = flmem_shared_call_sample(&call, err);
+	if (!rc)
+		rc = flmem_aggregate_call_name_result(&call, &result, err);
 	rc = flmem_shared_call_agree(&call, rc, err);
 	if (!rc)
 		rc = write_output(&call, err);
 	if (rc)
-		return rc;
-	rc = flmem_aggregate_call_result(&call, &result, err);
-	if (rc)
 		flmem_aggregate_result_clear(&result);
 	else
-		*ret_result = result;
+		*ret_result = flmem_aggregate_call_fill_result(&call, result);
 	return rc;
 }

@@ -69,9 +69,16 @@ uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *c
 /* Equal for calls whose chunks have the same bytes. */
 uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call);
 
-/* Fills the result; clear it also after a failure. */
-int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
-				struct flmem_aggregate_result *ret_result, struct flmem_error *err);
+/*
+ * Gives an empty result its names, as long as it may fail; clear it also after a failure. The
+ * second one fills it when the output is in its place.
+ */
+int flmem_aggregate_call_name_result(const struct flmem_aggregate_call *call,
+				     struct flmem_aggregate_result *result,
+				     struct flmem_error *err);
+struct flmem_aggregate_result
+flmem_aggregate_call_fill_result(const struct flmem_aggregate_call *call,
+				 struct flmem_aggregate_result named);
 
 int flmem_aggregate_call_nomem(const struct flmem_aggregate_call *call, struct flmem_error *err);
 

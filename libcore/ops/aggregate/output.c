@@ -217,10 +217,9 @@ int flmem_output_flush(const struct flmem_output *output, struct flmem_error *er
 {
 	if (output->shards)
 		return flmem_output_flush_shards(output, err);
-	if (fdatasync(output->part->fd) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno,
-				       "cannot flush '%s.part' to the disk", output->path);
-	return 0;
+	return fdatasync(output->part->fd) < 0
+		       ? flmem_part_file_report_unflushed(output->part, errno, err)
+		       : 0;
 }
 
 int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)
@@ -229,13 +228,17 @@ int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)
 			      : flmem_part_file_commit(output->part, err);
 }
 
-/* The places of bytes [begin, end); of a single file the range that has all of them. */
-static void for_places(const struct flmem_output *output, uint64_t begin, uint64_t end,
-		       void (*act)(int fd, off_t offset, off_t bytes))
+/*
+ * The places of bytes [begin, end); of a single file the range that has all of them. Returns the
+ * last errno of `act`.
+ */
+static int for_places(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		      int (*act)(int fd, off_t offset, off_t bytes))
 {
 	const struct flmem_layout *layout = output->layout;
 	size_t tensor = output->map.offsets ? flmem_layout_find(layout, begin) : 0;
 	uint64_t first = UINT64_MAX, last = 0;
+	int error = 0;
 
 	while (begin < end) {
 		struct flmem_input_piece piece =
@@ -243,26 +246,34 @@ static void for_places(const struct flmem_output *output, uint64_t begin, uint64
 		uint64_t piece_end = piece.offset + piece.bytes;
 
 		if (output->shards)
-			act(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes);
+			error = act(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes)
+					?: error;
 		first = piece.offset < first ? piece.offset : first;
 		last = piece_end > last ? piece_end : last;
 		begin += piece.bytes;
 	}
 	if (!output->shards && last > first)
-		act(output->file.fd, (off_t)first, (off_t)(last - first));
+		error = act(output->file.fd, (off_t)first, (off_t)(last - first));
+	return error;
 }
 
-static void push_range(int fd, off_t offset, off_t bytes)
+static int push_range(int fd, off_t offset, off_t bytes)
 {
 	sync_file_range(fd, offset, bytes, SYNC_FILE_RANGE_WRITE);
+	return 0;
 }
 
-static void drop_range(int fd, off_t offset, off_t bytes)
+static int drop_range(int fd, off_t offset, off_t bytes)
 {
-	sync_file_range(fd, offset, bytes,
-			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-				SYNC_FILE_RANGE_WAIT_AFTER);
+	int error = sync_file_range(fd, offset, bytes,
+				    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+					    SYNC_FILE_RANGE_WAIT_AFTER) < 0
+			    ? errno
+			    : 0;
+
 	posix_fadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
+	/* Sandboxes lack the call; then only the flush at the end waits for the disk. */
+	return error == ENOSYS || error == EPERM || error == EINVAL ? 0 : error;
 }
 
 void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end)
@@ -270,9 +281,13 @@ void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64
 	for_places(output, begin, end, push_range);
 }
 
-void flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end)
+/* The kernel reports a failed write to a descriptor once: here, and not again to the last flush. */
+int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		      struct flmem_error *err)
 {
-	for_places(output, begin, end, drop_range);
+	int error = for_places(output, begin, end, drop_range);
+
+	return error ? flmem_part_file_report_unflushed(output->part, error, err) : 0;
 }
 
 /* Copies bytes of the source to the same place. */

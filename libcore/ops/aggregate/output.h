@@ -121,7 +121,8 @@ uint64_t flmem_output_nearest_shard(const struct flmem_output *output, uint64_t 
 void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end);
 
 /* Waits until they are there, and drops them from the page cache. */
-void flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end);
+int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		      struct flmem_error *err);
 
 /* Flushes what this process has written. */
 int flmem_output_flush(const struct flmem_output *output, struct flmem_error *err);

@@ -47,7 +47,7 @@ static void clear_files(struct flmem_output_shards *shards)
 
 void flmem_output_shards_free(struct flmem_output_shards *shards, struct flmem_part_file *part)
 {
-	bool remove = part->fd >= 0 && !part->keep && !part->ended;
+	bool remove = flmem_part_file_is_dropped(part);
 
 	for (size_t i = 0; remove && i < shards->count; i++)
 		if (shards->files[i].fd >= 0)
@@ -516,10 +516,12 @@ int flmem_output_flush_shards(const struct flmem_output *output, struct flmem_er
 	const struct flmem_output_shards *shards = output->shards;
 
 	for (size_t i = 0; i < shards->count; i++)
-		if (shards->files[i].fd >= 0 && fdatasync(shards->files[i].fd) < 0)
+		if (shards->files[i].fd >= 0 && fdatasync(shards->files[i].fd) < 0) {
+			output->part->unflushed = true;
 			return flmem_error_set(err, FLMEM_EFAILED, errno,
 					       "cannot flush '%s/%s' to the disk",
 					       shards->unfinished, shards->rows[i].name);
+		}
 	return 0;
 }
 

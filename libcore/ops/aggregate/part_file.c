@@ -80,6 +80,13 @@ static void release_files(struct flmem_part_file *part)
 	part->fd = part->journal = -1;
 }
 
+bool flmem_part_file_is_dropped(const struct flmem_part_file *part)
+{
+	bool unflushed = part->unflushed && part->journal >= 0;
+
+	return part->fd >= 0 && (!part->keep || unflushed) && !part->ended;
+}
+
 void flmem_part_file_clear(struct flmem_part_file *part)
 {
 	/*
@@ -87,7 +94,7 @@ void flmem_part_file_clear(struct flmem_part_file *part)
 	 * put in its place. The part first: without its journal it would be refused as another
 	 * program's after a kill between the two.
 	 */
-	if (part->fd >= 0 && !part->keep && !part->ended && !is_name_taken(part)) {
+	if (flmem_part_file_is_dropped(part) && !is_name_taken(part)) {
 		unlinkat(part->place.directory, part->name, 0);
 		if (part->journal >= 0)
 			unlinkat(part->place.directory, part->journal_name, 0);
@@ -107,10 +114,9 @@ static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 }
 
 /* Others may have put a link or a file into the directory. One without a name is finished. */
-static bool is_own_file(int fd, struct stat *ret_status)
+static bool is_own_file(const struct stat *status)
 {
-	return fstat(fd, ret_status) == 0 && S_ISREG(ret_status->st_mode) &&
-	       ret_status->st_nlink <= 1 && ret_status->st_uid == geteuid();
+	return S_ISREG(status->st_mode) && status->st_nlink <= 1 && status->st_uid == geteuid();
 }
 
 static int open_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
@@ -121,9 +127,9 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 		       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags, 0666);
 	struct stat status;
 
-	if (fd < 0 && errno != ELOOP && errno != EISDIR)
+	if ((fd < 0 && errno != ELOOP && errno != EISDIR) || (fd >= 0 && fstat(fd, &status) < 0))
 		return report_unwritable(part, errno, err);
-	if (fd < 0 || !is_own_file(fd, &status))
+	if (fd < 0 || !is_own_file(&status))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' beside '%s' is not from an unfinished aggregation of "
 				       "this user; remove it, or name another output",
@@ -185,6 +191,16 @@ static int report_others_part(const struct flmem_part_file *part, struct flmem_e
 			       part->name, part->journal_name, part->place.path);
 }
 
+static int check_journal(const struct flmem_part_file *part, struct flmem_error *err)
+{
+	bool own;
+	int rc = flmem_journal_is_own(part->journal, &own);
+
+	if (rc)
+		return report_unwritable(part, -rc, err);
+	return own ? 0 : report_others_part(part, err);
+}
+
 /*
  * The journal first: it has its name until the output has its own, unlike the part. So nobody takes
  * the journal, or the folder of the part, from a writer that is about to finish.
@@ -196,10 +212,9 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 
 		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err)) {
 			/* Before the part, which would be made beside a journal of others. */
-			if (!flmem_journal_is_own(part->journal))
-				return report_others_part(part, err);
-			if (lock_own(part, part->name, 0, &part->fd, &rc, err))
-				return 0;
+			rc = check_journal(part, err);
+			if (rc || lock_own(part, part->name, 0, &part->fd, &rc, err))
+				return rc;
 		}
 		release_files(part);
 		if (rc)
@@ -215,13 +230,12 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 static int check_part(struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat status, journal;
-	bool own = fstat(part->fd, &status) == 0 && fstat(part->journal, &journal) == 0 &&
-		   (!status.st_size || journal.st_size);
 
-	if (own)
-		return 0;
-	part->keep = true;
-	return report_others_part(part, err);
+	part->keep = true; /* of an earlier call, or of another program, until it is prepared */
+	if (fstat(part->fd, &status) < 0 || fstat(part->journal, &journal) < 0)
+		return report_unwritable(part, errno, err);
+	part->keep = status.st_size > 0;
+	return !status.st_size || journal.st_size ? 0 : report_others_part(part, err);
 }
 
 /* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
@@ -260,15 +274,12 @@ int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *e
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err)
 {
 	int rc = flmem_file_place_open(path, &part->place);
-	struct stat status;
 
 	if (rc)
 		return flmem_part_file_report_place(path, rc, err);
 	if (!name_files(part))
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	rc = open_locked(part, err);
-	if (!rc && fstat(part->fd, &status) == 0)
-		part->keep = status.st_size > 0; /* of an earlier call, until it is prepared */
 	if (!rc)
 		rc = check_part(part, err);
 	return rc ? rc : check_output(part, err);
@@ -278,6 +289,7 @@ void flmem_part_file_forget(const char *path)
 {
 	FLMEM_AUTO_PART_FILE struct flmem_part_file part = FLMEM_PART_FILE_INIT;
 	struct stat status;
+	bool own;
 
 	part.keep = true;
 	if (flmem_file_place_open(path, &part.place) || !name_files(&part) ||
@@ -285,8 +297,9 @@ void flmem_part_file_forget(const char *path)
 		return;
 	part.journal = openat(part.place.directory, part.journal_name,
 			      O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (part.journal >= 0 && is_own_file(part.journal, &status) &&
-	    flock(part.journal, LOCK_EX | LOCK_NB) == 0 && flmem_journal_is_own(part.journal) &&
+	if (part.journal >= 0 && fstat(part.journal, &status) == 0 && is_own_file(&status) &&
+	    flock(part.journal, LOCK_EX | LOCK_NB) == 0 &&
+	    flmem_journal_is_own(part.journal, &own) == 0 && own &&
 	    flmem_file_place_is_named(part.journal, part.place.directory, part.journal_name))
 		unlinkat(part.place.directory, part.journal_name, 0);
 }
@@ -312,7 +325,7 @@ int flmem_part_file_join_other(const struct flmem_part_file *part, const char *n
 				       "cannot open '%s' beside '%s', which the first process has "
 				       "made: all of them need the same directory",
 				       name, part->place.path);
-	if (!is_own_file(fd, &status) || (uint64_t)status.st_size != bytes)
+	if (fstat(fd, &status) < 0 || !is_own_file(&status) || (uint64_t)status.st_size != bytes)
 		return report_unshared(part, name, err);
 	*ret_fd = FLMEM_TAKE_FD(fd);
 	return 0;
@@ -490,11 +503,18 @@ int flmem_part_file_report_cut(const char *path, struct flmem_error *err)
 			       path);
 }
 
+int flmem_part_file_report_unflushed(struct flmem_part_file *part, int sys_errno,
+				     struct flmem_error *err)
+{
+	part->unflushed = true;
+	return flmem_error_set(err, FLMEM_EFAILED, sys_errno, "cannot flush '%s.part' to the disk",
+			       part->place.path);
+}
+
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err)
 {
 	if (fdatasync(part->fd) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno,
-				       "cannot flush '%s.part' to the disk", part->place.path);
+		return flmem_part_file_report_unflushed(part, errno, err);
 	/* The name may be that of another's part now, which is not complete. */
 	if (!has_its_name(part))
 		return flmem_part_file_report_lost(part->place.path, err);

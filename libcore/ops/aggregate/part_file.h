@@ -7,6 +7,7 @@
  * keep a second writer away and end with the process.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ struct flmem_part_file {
 	bool resumed;	/* what the journal lists was kept */
 	bool restarted; /* it was to be, but is of another request or damaged */
 	bool ended;	/* both names may be those of another call's files now */
+	/* The disk failed: it may lack bytes that the page cache has, so nothing is kept. */
+	atomic_bool unflushed;
 };
 
 #define FLMEM_PART_FILE_JOURNAL_SUFFIX ".part.journal"
@@ -42,6 +45,10 @@ int flmem_part_file_report_lost(const char *path, struct flmem_error *err);
 
 /* That `path`.part is smaller than what was prepared. */
 int flmem_part_file_report_cut(const char *path, struct flmem_error *err);
+
+/* That the disk does not have what was written. The file is not kept: see `unflushed`. */
+int flmem_part_file_report_unflushed(struct flmem_part_file *part, int sys_errno,
+				     struct flmem_error *err);
 
 /* Opens or creates both files and takes the lock. `path` is kept. */
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err);
@@ -94,6 +101,9 @@ int flmem_part_file_end(struct flmem_part_file *part, const char *path, struct f
 
 /* Removes the journal that a call left which was killed after `path` had got its name. */
 void flmem_part_file_forget(const char *path);
+
+/* Whether clearing removes what was written. Of several processes only the first one does. */
+bool flmem_part_file_is_dropped(const struct flmem_part_file *part);
 
 void flmem_part_file_clear(struct flmem_part_file *part);
 

@@ -65,27 +65,39 @@ static void find_repeated(const struct flmem_aggregate_call *call,
 				result->inputs[i].same_as = result->inputs[j].path;
 }
 
-int flmem_aggregate_call_result(const struct flmem_aggregate_call *call,
-				struct flmem_aggregate_result *ret_result, struct flmem_error *err)
+int flmem_aggregate_call_name_result(const struct flmem_aggregate_call *call,
+				     struct flmem_aggregate_result *result, struct flmem_error *err)
 {
-	size_t count = call->request->input_count, active = 0;
+	size_t count = call->request->input_count;
 
-	fill_numbers(call, ret_result);
-	ret_result->output = strdup(call->request->output);
-	ret_result->inputs = calloc(count, sizeof(*ret_result->inputs));
-	if (!ret_result->output || !ret_result->inputs)
+	result->output = strdup(call->request->output);
+	result->inputs = calloc(count, sizeof(*result->inputs));
+	if (!result->output || !result->inputs)
 		return flmem_aggregate_call_nomem(call, err);
-	for (size_t i = 0; i < count; i++) {
-		struct flmem_aggregate_input *input =
-			&ret_result->inputs[ret_result->input_count++];
+	while (result->input_count < count) {
+		char *path = strdup(call->inputs[result->input_count].path);
 
-		input->path = strdup(call->inputs[i].path);
-		input->skipped = call->inputs[i].skipped;
-		if (!input->path)
+		if (!path)
 			return flmem_aggregate_call_nomem(call, err);
+		result->inputs[result->input_count++].path = path;
+	}
+	return 0;
+}
+
+struct flmem_aggregate_result
+flmem_aggregate_call_fill_result(const struct flmem_aggregate_call *call,
+				 struct flmem_aggregate_result named)
+{
+	size_t active = 0;
+
+	fill_numbers(call, &named);
+	for (size_t i = 0; i < named.input_count; i++) {
+		struct flmem_aggregate_input *input = &named.inputs[i];
+
+		input->skipped = call->inputs[i].skipped;
 		if (!input->skipped)
 			input->weight = call->weights[active++] / call->run.combination.total;
 	}
-	find_repeated(call, ret_result);
-	return 0;
+	find_repeated(call, &named);
+	return named;
 }

@@ -207,20 +207,22 @@ static bool had_inputs(const struct flmem_run *run, size_t chunk)
  * that the disk would start late, and the output would fill the page cache. Where the cache had the
  * inputs it has room for the output, a fraction of them, which is often read next.
  */
-static void write_behind(struct worker *worker, size_t chunk)
+static int write_behind(struct worker *worker, size_t chunk, struct flmem_error *err)
 {
 	const struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
 	uint64_t *oldest;
+	int rc = 0;
 
 	flmem_output_push(run->output, begin, end);
 	if (had_inputs(run, chunk))
-		return;
+		return 0;
 	oldest = worker->written[worker->writes++ % WRITES_PENDING];
 	if (oldest[1])
-		flmem_output_drop(run->output, oldest[0], oldest[1]);
+		rc = flmem_output_drop(run->output, oldest[0], oldest[1], err);
 	oldest[0] = begin;
 	oldest[1] = end;
+	return rc;
 }
 
 /* Whether a chunk that the journal lists is in the file as it was written. */
@@ -288,8 +290,7 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 	if (rc)
 		return rc;
 	run->chunks[chunk] = (struct flmem_journal_chunk){.crc32c = crc, .done = true};
-	write_behind(worker, chunk);
-	return 0;
+	return write_behind(worker, chunk, err);
 }
 
 static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)

@@ -339,7 +339,12 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 				       target->name, hex, target->file->sha256,
 				       target->unwritten ? "" : "; the received data were removed");
 	}
-	if (!target->unwritten && (fsync(target->fd) || fstat(target->fd, &target->part)))
+	if (!target->unwritten && fsync(target->fd)) {
+		error = errno;
+		remove_part(target, true); /* the page cache has what the disk lacks */
+		return report_write(target, error, err);
+	}
+	if (!target->unwritten && fstat(target->fd, &target->part))
 		return report_write(target, errno, err);
 	if (!target->unwritten && (uint64_t)target->part.st_size != target->file->bytes)
 		return report_write(target, FLMEM_PULL_PART_CUT, err);

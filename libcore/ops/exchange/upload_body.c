@@ -192,6 +192,18 @@ static bool has_right_checksum(struct flmem_upload_transfer *transfer)
 }
 
 /*
+ * After a failed flush the kernel takes what it could not write for written: another flush would
+ * confirm bytes that only the page cache has.
+ */
+static void forget_unflushed(const struct flmem_upload_transfer *transfer)
+{
+	const struct flmem_upload_commit none = {0};
+
+	if (transfer->flushed < transfer->begin)
+		flmem_uploads_take_back(transfer->x, transfer->id, &none);
+}
+
+/*
  * Bytes first, then the record of them: both survive the end of this process. A power failure may
  * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
  * errno.
@@ -206,8 +218,11 @@ static int commit_bytes(struct flmem_upload_transfer *transfer)
 		return 0;
 	start_writing(transfer, 1);
 	if (last || transfer->at - transfer->flushed >= FLMEM_UPLOAD_UNFLUSHED_MAX) {
-		if (fdatasync(transfer->fd) < 0)
-			return errno;
+		if (fdatasync(transfer->fd) < 0) {
+			rc = errno;
+			forget_unflushed(transfer);
+			return rc;
+		}
 		transfer->flushed = transfer->at;
 	}
 	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit, last);

@@ -294,7 +294,7 @@ void flmem_uploads_take_back(struct flmem_exchange *x, const char *id,
 		FLMEM_AUTO_CLOSE int fd = flmem_spool_open_file(
 			x->spool.uploads, upload_file_name(id, ".journal").text, O_WRONLY);
 
-		upload->commits--;
+		upload->commits = before->end ? upload->commits - 1 : 0;
 		upload->offset = before->end;
 		upload->crc32c = before->crc32c;
 		upload->flushed = before->end < upload->flushed ? before->end : upload->flushed;

@@ -62,7 +62,10 @@ void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 			  const struct flmem_upload_commit *commit, bool last);
 
-/* Takes the last commit back: the client sends it again. Without the lock, by the writer. */
+/*
+ * Takes the last commit back, or all of them where `before` ends at 0: the client sends them again.
+ * Without the lock, by the writer.
+ */
 void flmem_uploads_take_back(struct flmem_exchange *x, const char *id,
 			     const struct flmem_upload_commit *before);
 
