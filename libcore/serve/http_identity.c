@@ -58,6 +58,16 @@ static const char *explain_status(unsigned status)
 	return "the client certificate is not valid";
 }
 
+static bool has_second_cn(const struct gnutls_api *api, gnutls_x509_crt_t certificate)
+{
+	char cn[1];
+	size_t size = sizeof(cn);
+
+	return api->x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 1, 0, cn,
+					   &size) != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
+}
+
+/* Empty where it names nobody: of two names each reader could take another one. */
 static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certificate, char *cn,
 		   size_t size)
 {
@@ -70,7 +80,7 @@ static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certifica
 	/* A NUL inside would hide the rest of the name. */
 	if (rc >= 0 && (api->x509_crt_get_dn_by_oid(parsed, GNUTLS_OID_X520_COMMON_NAME, 0, 0, cn,
 						    &size) < 0 ||
-			strlen(cn) != size))
+			strlen(cn) != size || has_second_cn(api, parsed)))
 		*cn = '\0';
 	api->x509_crt_deinit(parsed);
 	return rc;

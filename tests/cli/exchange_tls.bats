@@ -114,6 +114,21 @@ make_certificate() {
 	[ "$CODE" -eq 0 ]
 }
 
+@test "a certificate with two names is that of no client" {
+	make_certificate ca two 'site-1/CN=site-2'
+	printf 'first CN=site-1\nsecond CN=site-2\n' >clients
+	AUTH=(--cacert ca.pem --cert two.pem --key two.key)
+	local list
+	for list in "" "--authorised-clients clients"; do
+		# shellcheck disable=SC2086 # words
+		serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key --client-ca ca.pem $list
+		request GET /v1/status
+		assert_code 403 'that of an authorised client'
+		kill_server
+		rm -r state
+	done
+}
+
 @test "certificates that have expired, or are for servers only, are of no client" {
 	local name
 	make_certificate ca old site-1 -1

@@ -115,6 +115,8 @@ FAULTS = (
           "defaults of the inputs that are left", ("cli.aggregate_algorithms/krum",)),
     Fault("folder-not-flushed", "libcore/base/files/file_place.c", "\treturn -errno;\n}\n\nint flmem_file_place_flush", "\treturn 0;\n}\n\nint flmem_file_place_flush",
           "a folder that cannot be flushed", ("cli.aggregate_leftovers/flushed",)),
+    Fault("second-cn-ignored", "libcore/serve/http_identity.c", " || has_second_cn(api, parsed)", " || (0 && has_second_cn(api, parsed))",
+          "no name from a certificate with two", ("cli.exchange_tls/two names",)),
     Fault("unflushed-part-resumed", PART, "part->unflushed = true;", ";",
           "keeping no part that could not be flushed", ("cli.aggregate_leftovers/flushed",)),
     Fault("unflushed-shards-resumed", "libcore/ops/aggregate/output_shards.c", "output->part->unflushed = true;", ";",

@@ -424,6 +424,19 @@ class Torch(Exchanges):
         self.client(server).pull(into={"v": place})
         self.assertEqual(place.tolist(), [-1])
 
+    def test_what_is_more_than_its_memory(self):
+        class Wrapped(torch.Tensor):  # as MaskedTensor and DTensor of PyTorch
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                raise NotImplementedError
+
+        client = self.client(self.serve())
+        wrapped = torch.Tensor._make_wrapper_subclass(Wrapped, (4,))  # pylint: disable=protected-access
+        with self.assertRaisesRegex(ValueError, "parameter 'w': unsupported type Wrapped"):
+            client.push({"w": wrapped})
+        with self.assertRaisesRegex(ValueError, "parameter 'w': a masked array"):
+            client.push({"w": numpy.ma.masked_array([1.0, 2.0], [0, 1])})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -105,6 +105,9 @@ def _is_array(value: Any) -> bool:
 def _kind_of_torch(tensor: Any) -> str:
     import torch  # pylint: disable=import-outside-toplevel; the caller has it already
 
+    # Its memory is a part of what it means, or not at all: a mask, a shard, another number of elements.
+    if getattr(type(tensor), "__torch_dispatch__", None) != getattr(torch.Tensor, "__torch_dispatch__", None):
+        raise ValueError(f"unsupported type {type(tensor).__name__}; pass a plain tensor")
     kinds = {getattr(torch, name, None): kind for kind, name in _TORCH.items()}
     if tensor.dtype not in kinds or tensor.layout != torch.strided:
         raise ValueError(f"unsupported type {tensor.dtype}")
@@ -114,6 +117,8 @@ def _kind_of_torch(tensor: Any) -> str:
 def _kind_of_array(array: Any) -> str:
     import numpy  # pylint: disable=import-outside-toplevel; the caller has it already
 
+    if isinstance(array, (numpy.ma.MaskedArray, numpy.ma.core.mvoid)):
+        raise ValueError("a masked array; its mask would be lost: pass what filled() returns")
     kinds = {numpy.dtype(code): kind for kind, code in _NUMPY.items()}
     if array.dtype not in kinds:
         raise ValueError(f"unsupported type {array.dtype}")
