@@ -73,6 +73,10 @@ teardown() {
 	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
 		strace -f -q -o /dev/null -e trace=mkdirat -e inject=mkdirat:error=EROFS:when=3 "$FLMEM" "${words[@]}"
 	assert_error 7 "/other/trial': Read-only file system"
+	run_command env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" NO_OPEN=/trial/g.safetensors.part \
+		LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_calls.so" timeout 20 "$FLMEM" "${words[@]}"
+	assert_error 7 "cannot write '.*/trial/g.safetensors.part': Input/output error"
+	[ ! -e other ]
 }
 
 @test "paths in JSON: a backslash is not taken for an escape" {

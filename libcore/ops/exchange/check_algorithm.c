@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +17,16 @@ static bool stop_trial(void *context, const struct flmem_aggregate_progress *pro
 	(void)context;
 	(void)progress;
 	return false;
+}
+
+/*
+ * Whether it says nothing about the algorithm, and would decide about it for all rounds. A full
+ * disk, or a model with NaN, does not keep the server from its clients.
+ */
+static bool is_passing_failure(int rc, const struct flmem_error *err)
+{
+	return rc && (err->sys_errno == EIO || err->sys_errno == ENOMEM ||
+		      err->sys_errno == EMFILE || err->sys_errno == ENFILE);
 }
 
 static int try_algorithm(const struct flmem_exchange *x, size_t count, struct flmem_error *err)
@@ -50,30 +61,43 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 	rc = flmem_aggregate(&request, &result, err);
 	flmem_aggregate_result_clear(&result);
 	flmem_spool_remove(x->spool.root, TRIAL);
-	return rc == FLMEM_EUSAGE ? rc : 0;
+	return rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0;
 }
 
 /* The least number of updates with which the algorithm works, of `enough` with which it does. */
-static size_t find_needed(const struct flmem_exchange *x, size_t enough)
+static int find_needed(const struct flmem_exchange *x, size_t enough, size_t *ret_needed,
+		       struct flmem_error *err)
 {
 	size_t too_few = 0, count = 1; /* most work with one */
-	struct flmem_error why;
 
 	while (too_few + 1 < enough) {
-		if (try_algorithm(x, count, &why))
+		struct flmem_error why = {0};
+		int rc = try_algorithm(x, count, &why);
+
+		if (is_passing_failure(rc, &why)) {
+			*err = why;
+			return rc;
+		}
+		if (rc)
 			too_few = count;
 		else
 			enough = count;
 		count = too_few + (enough - too_few) / 2;
 	}
-	return enough;
+	*ret_needed = enough;
+	return 0;
 }
 
 int flmem_combiner_check_algorithm(struct flmem_exchange *x, struct flmem_error *err)
 {
 	size_t count = x->quorum < UPDATES_MAX ? (size_t)x->quorum : UPDATES_MAX;
-	int rc = try_algorithm(x, count, err);
+	struct flmem_error why = {0};
+	int rc = try_algorithm(x, count, &why);
 
-	x->needed = rc || x->lockstep ? count : find_needed(x, count);
+	x->needed = count;
+	if (!rc && !x->lockstep)
+		rc = find_needed(x, count, &x->needed, &why);
+	if (rc && err)
+		*err = why;
 	return rc;
 }
