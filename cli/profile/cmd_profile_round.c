@@ -41,7 +41,8 @@ const struct cmd cmd_profile_round = {
 	.arguments = "FILE NUMBER|none",
 	.description = "Stores the number of the federated-learning round in a profile whose "
 		       "process runs. Its samples belong to this round until the next one is "
-		       "announced. The exit status is 2 once the profile has ended, and 3 where "
+		       "announced. The exit status is 2 once the profile has ended or where the "
+		       "file is a copy, which the process does not read, and 3 where "
 		       "its process is not there: it was killed, has executed a program without "
 		       "the sampler, or is of another container or host.",
 	.examples = examples,

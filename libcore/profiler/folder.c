@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "preload/profile_format.h"
 #include "profiler/jemalloc_dump.h"
 
@@ -49,6 +50,7 @@ bool flmem_heap_profile_is_one(const char *path)
 struct names {
 	char **list;
 	size_t count;
+	size_t denied; /* files that may not be read: profiles or others */
 };
 
 static void clear_profile_names(struct names *names)
@@ -63,6 +65,15 @@ static int compare_profile_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static bool is_denied(int folder, const char *name)
+{
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
+
+	return fd == -EACCES;
+}
+
 static int list_profiles(DIR *list, struct names *names, struct flmem_error *err)
 {
 	struct dirent *entry;
@@ -71,6 +82,7 @@ static int list_profiles(DIR *list, struct names *names, struct flmem_error *err
 	if (!names->list)
 		return flmem_error_nomem(err, "cannot list the profiles");
 	while ((entry = readdir(list))) {
+		names->denied += is_denied(dirfd(list), entry->d_name);
 		if (!is_profile_file(dirfd(list), entry->d_name) &&
 		    !is_dump_file(dirfd(list), entry->d_name))
 			continue;
@@ -218,6 +230,24 @@ static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
 		flmem_text_escape(wanted, shown, sizeof(shown)));
 }
 
+static int refuse_folder(const struct flmem_heap_folder *folder, const char *path,
+			 const struct names *names, struct flmem_error *err)
+{
+	char number[FLMEM_TEXT_COUNTED_MAX];
+
+	if (names->denied && !folder->unread_count)
+		return flmem_error_set(
+			err, FLMEM_EPERM, 0,
+			"%s: no heap profile that can be read; you have no "
+			"permission to read %s of this folder",
+			path, flmem_text_counted(names->denied, "file", number, sizeof(number)));
+	return flmem_error_set(
+		err, FLMEM_EUSAGE, 0,
+		"%s: no heap profile that can be read%s%s; flmem profile run writes them", path,
+		folder->unread_count ? ": " : "",
+		folder->unread_count ? folder->unread[0].reason : "");
+}
+
 static int read_profiles(struct flmem_heap_folder *folder, const char *path,
 			 const struct names *names, const struct flmem_heap_request *request,
 			 struct flmem_error *err)
@@ -230,13 +260,7 @@ static int read_profiles(struct flmem_heap_folder *folder, const char *path,
 	for (size_t i = 0; i < names->count; i++)
 		if (add_profile(folder, path, names->list[i], request))
 			return flmem_error_nomem(err, "cannot read the profiles");
-	if (!folder->count)
-		return flmem_error_set(
-			err, FLMEM_EUSAGE, 0,
-			"%s: no heap profile that can be read%s%s; flmem profile run writes them",
-			path, folder->unread_count ? ": " : "",
-			folder->unread_count ? folder->unread[0].reason : "");
-	return 0;
+	return folder->count ? 0 : refuse_folder(folder, path, names, err);
 }
 
 int flmem_heap_folder_read(const char *path, const char *baseline,
@@ -249,7 +273,7 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 	int rc;
 
 	if (!list)
-		return flmem_error_set(err, FLMEM_EUSAGE, errno,
+		return flmem_error_set(err, flmem_io_open_code(errno), errno,
 				       "cannot read the folder '%s'; name one with profiles", path);
 	rc = list_profiles(list, &names, err);
 	if (!rc)

@@ -60,6 +60,30 @@ static int check_profile_kind(const struct flmem_profile_file *file, struct flme
 			       FLMEM_PROFILE_VERSION);
 }
 
+static uint64_t section_end(const struct flmem_profile_section *s)
+{
+	return s->offset + (uint64_t)s->capacity * s->record_size;
+}
+
+/* Records of one kind must not be read as those of another one. */
+static int check_overlaps(const struct flmem_profile_file *file, struct flmem_error *err)
+{
+	const struct flmem_profile_section *all = file->header.section;
+	char why[128];
+
+	for (uint32_t i = 0; i < SECTIONS; i++)
+		for (uint32_t k = 0; k < i; k++) {
+			if (all[i].offset >= section_end(&all[k]) ||
+			    all[k].offset >= section_end(&all[i]))
+				continue;
+			snprintf(why, sizeof(why),
+				 "its header is damaged (sections '%s' and '%s' overlap)",
+				 section_names[k], section_names[i]);
+			return bad_file(file, why, err);
+		}
+	return 0;
+}
+
 static int check_sections(const struct flmem_profile_file *file, struct flmem_error *err)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -72,13 +96,13 @@ static int check_sections(const struct flmem_profile_file *file, struct flmem_er
 
 		if (s->record_size == record_sizes[i] && s->offset >= FLMEM_PROFILE_HEADER_SIZE &&
 		    s->offset % 8 == 0 && s->offset <= FLMEM_PROFILE_LIMIT_MAX &&
-		    s->offset + (uint64_t)s->capacity * s->record_size <= h->file_size)
+		    section_end(s) <= h->file_size)
 			continue;
 		snprintf(why, sizeof(why), "its header is damaged (section '%s')",
 			 section_names[i]);
 		return bad_file(file, why, err);
 	}
-	return 0;
+	return check_overlaps(file, err);
 }
 
 /* Whether there is something to read. */
@@ -156,7 +180,7 @@ int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_fil
 		flmem_text_escape(path, shown, sizeof(shown));
 		if (rc == -EINVAL)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a file", shown);
-		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
+		return flmem_error_set(err, flmem_io_open_code(-rc), -rc,
 				       "cannot open the profile '%s'", shown);
 	}
 	file.size = (uint64_t)status.st_size;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #include <flmem/error.h>
 
@@ -63,6 +65,16 @@ bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t i
 
 /* Whether its process lives, also in a container below. False: none is seen that it could be. */
 bool flmem_profile_process_lives(const struct flmem_profile_header *header);
+
+/* The process, as above, in the PID namespace of the caller; 0: none is seen. */
+pid_t flmem_profile_process_find(const struct flmem_profile_header *header);
+
+/*
+ * Whether the sampled process writes its profile into another file than that of `status`, whose
+ * name for the process is stored. False where it is the same file, or that cannot be seen.
+ */
+bool flmem_profile_is_copy(pid_t pid, const struct flmem_profile_header *header,
+			   const struct stat *status, char *ret_name, size_t size);
 
 /* Whether the file has changed since it was opened, or was being changed then. */
 bool flmem_profile_file_changed(const struct flmem_profile_file *file);

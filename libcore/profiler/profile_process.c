@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <flmem/text.h>
+
 #include "base/text/text.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -35,10 +37,11 @@ static bool has_sampler(const struct flmem_process *process)
 }
 
 /* In the PID namespace of the caller. */
-static bool is_sampled_process(const struct flmem_profile_header *header)
+static bool is_sampled_process(const struct flmem_profile_header *header, pid_t *ret_pid)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 
+	*ret_pid = (pid_t)header->pid;
 	return header->pid && header->pid <= INT32_MAX &&
 	       flmem_process_open((pid_t)header->pid, &process, NULL) == 0 &&
 	       flmem_time_namespace_is_start(&process, header->start_time_ticks) &&
@@ -77,7 +80,7 @@ static bool has_clock(int proc, pid_t pid, const char *own)
 }
 
 /* In a container that is seen from its host. Few processes began in the same tick. */
-static bool is_contained_process(const struct flmem_profile_header *header)
+static bool is_contained_process(const struct flmem_profile_header *header, pid_t *ret_pid)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
@@ -92,13 +95,54 @@ static bool is_contained_process(const struct flmem_profile_header *header)
 		if (flmem_scan_row_runs(row) &&
 		    (row->start_time == header->start_time_ticks ||
 		     !has_clock(proc, row->pid, own)) &&
-		    has_process_id(row->pid, header))
+		    has_process_id(row->pid, header)) {
+			*ret_pid = row->pid;
 			return true;
+		}
 	}
 	return false;
 }
 
+pid_t flmem_profile_process_find(const struct flmem_profile_header *header)
+{
+	pid_t pid;
+
+	return is_sampled_process(header, &pid) || is_contained_process(header, &pid) ? pid : 0;
+}
+
 bool flmem_profile_process_lives(const struct flmem_profile_header *header)
 {
-	return is_sampled_process(header) || is_contained_process(header);
+	return flmem_profile_process_find(header) != 0;
+}
+
+/* The sampler maps the whole file at once, shared, which nothing divides. */
+static bool is_whole_profile(const struct flmem_map *map, const struct flmem_profile_header *header)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (map->flags & (FLMEM_MAP_SHARED | FLMEM_MAP_WRITE)) ==
+		       (FLMEM_MAP_SHARED | FLMEM_MAP_WRITE) &&
+	       map->inode && !map->offset &&
+	       map->end - map->start == (header->file_size + page - 1) / page * page;
+}
+
+/* Devices differ where the same file is seen through overlayfs: the inode is enough. */
+bool flmem_profile_is_copy(pid_t pid, const struct flmem_profile_header *header,
+			   const struct stat *status, char *ret_name, size_t size)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const char *name = NULL;
+
+	if (flmem_process_open(pid, &process, NULL) || flmem_maps_read(&process, &maps, NULL))
+		return false;
+	for (size_t i = 0; i < maps.count; i++) {
+		if (maps.rows[i].inode == (uint64_t)status->st_ino)
+			return false;
+		if (is_whole_profile(&maps.rows[i], header))
+			name = maps.rows[i].name;
+	}
+	if (name)
+		flmem_text_escape(name, ret_name, size);
+	return name != NULL;
 }

@@ -161,6 +161,17 @@ os.execve("/bin/sleep", ["sleep", "1000"], {})'
 	assert_error 3 'has executed another program'
 }
 
+@test "profile round refuses a copy, from which nobody reads it" {
+	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /bin/sh -c 'echo ready; exec sleep 1000'
+	wait_until 60 is_sleeping
+	cp "$PROFILE" "$BATS_TEST_TMPDIR/copy"
+	ln "$PROFILE" "$BATS_TEST_TMPDIR/same"
+	flmem profile round "$BATS_TEST_TMPDIR/copy" 3
+	assert_error 2 "copy' is a copy, .*process $VICTIM is sampled: '$PROFILE'"
+	flmem profile round "$BATS_TEST_TMPDIR/same" 3
+	assert_status 0
+}
+
 has_profile() {
 	[ -e "$PROFILE" ]
 }

@@ -460,7 +460,7 @@ detaches() {
 	start_attachable "${user[@]}"
 	for dry in "" --dry-run; do
 		flmem profile attach --pid "$VICTIM" -o "$folder/p.prof" $dry
-		assert_error 2 'as the user of the process'
+		assert_error 4 'as the user of the process'
 	done
 	chmod 777 "$folder"
 	flmem profile attach --pid "$VICTIM" -o "$folder/p.prof" --dry-run

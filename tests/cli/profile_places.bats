@@ -9,6 +9,10 @@ setup() {
 	[ "$(id -u)" = 0 ] || skip "needs root, who may mount"
 }
 
+teardown() {
+	[ -z "${FOLDER:-}" ] || rm -rf "$FOLDER"
+}
+
 # over KIND: runs a profile on overlayfs whose files are on KIND, in a mount namespace of its own.
 over() {
 	local folder=$BATS_TEST_TMPDIR/$1
@@ -43,4 +47,33 @@ over() {
 		"$FLMEM" profile run -o "$1/p.prof" --limit 1MiB -- true' - "$BATS_TEST_TMPDIR/huge"
 	[ "$status" -ne 77 ] || skip "hugetlbfs cannot be mounted"
 	assert_error 2 "is on a file system that flmem does not know"
+}
+
+@test "what may not be read or written is one status, 4, in all commands of profiles" {
+	requires setpriv
+	local folder arguments user=(setpriv --reuid 65534 --clear-groups)
+	# Where everybody may search.
+	FOLDER=$(mktemp -d /var/tmp/flmem-place.XXXXXX)
+	folder=$FOLDER
+	chmod 755 "$folder"
+	"$FLMEM" profile run -o "$folder/open.prof" --limit 1MiB -- true
+	chmod 644 "$folder/open.prof"
+	mkdir "$folder/closed"
+	(umask 077 && : >"$folder/closed/shut.prof")
+	"${user[@]}" test -x "$FLMEM" || skip "nobody may not execute flmem"
+	while read -r arguments; do
+		# shellcheck disable=SC2086 # several words
+		run_command "${user[@]}" "$FLMEM" profile $arguments
+		assert_error 4 'ermission'
+	done <<-END
+		stats $folder/closed/shut.prof
+		round $folder/closed/shut.prof 1
+		round $folder/open.prof 1
+		analyze $folder/closed
+		run -o $folder/new.prof -- true
+		run -f -o $folder/open.prof -- true
+		diff --html $folder/page.html $folder/open.prof $folder/open.prof
+		flamegraph $folder/open.prof
+		export --format pprof -o $folder/out $folder/open.prof
+	END
 }

@@ -519,5 +519,5 @@ open(sys.argv[1] + "/shutdown.fl", "w").close()' "$W" >out 2>"$LOG"
 	run_command setpriv --reuid 65534 --clear-groups "$FLMEM" start --role client --supervise \
 		--workspace "$place" -- true
 	rmdir "$place"
-	assert_error 2 "cannot write '$place/daemon_pid.fl': Permission denied"
+	assert_error 4 "cannot write '$place/daemon_pid.fl': Permission denied"
 }

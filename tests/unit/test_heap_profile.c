@@ -355,6 +355,9 @@ static void other_files_are_refused(void **state)
 	m.header->version = 2;
 	refuses(&m, m.size, "version 2");
 	m.header->version = FLMEM_PROFILE_VERSION;
+	MADE_SECTION(&m, SITES)->offset += 8;
+	refuses(&m, m.size, "'sites' and 'cells' overlap");
+	MADE_SECTION(&m, SITES)->offset -= 8;
 	m.header->phase = FLMEM_PROFILE_PREPARED;
 	refuses(&m, m.size, "has not started");
 	m.header->phase = FLMEM_PROFILE_REFUSED;

@@ -55,8 +55,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 
 /*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
- * not a heap profile, or of a process that is not sampled any more. FLMEM_ENOPROC if its process is
- * not seen, which was killed or is of another container or host: the round is stored nevertheless.
+ * not a heap profile, a copy that no process reads, or of a process that is not sampled any more.
+ * FLMEM_ENOPROC if its process is not seen, which was killed or is of another container or host:
+ * the round is stored nevertheless.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_set_round(const char *path, uint32_t round,
 						       struct flmem_error *err);

@@ -97,6 +97,8 @@ static int allocate_profile(int fd, uint64_t size)
 /* What others in the control group may take while the file is allocated. */
 #define OWN_ROOM (UINT64_C(16) << 20)
 
+#define NAME_SHOWN 256
+
 /* Also of a kind that is not known. */
 static bool may_be_in_memory(uint32_t kind)
 {
@@ -194,7 +196,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	bool exists;
 
 	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
 				       request->output);
 	exists = fstatat(place.directory, place.name, &old, AT_SYMLINK_NOFOLLOW) == 0;
 	rc = flmem_profile_name_check(exists ? &old : NULL, request->output, request->force, err);
@@ -210,7 +212,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	flmem_profile_command_fill(argv, &header);
 	rc = flmem_temporary_create(place.directory, 0600, &new);
 	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
 				       request->output);
 	rc = flmem_profile_file_fill(new.fd, &header, true, request->output, err);
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
@@ -339,11 +341,13 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
 	struct flmem_profile_header header;
+	char name[NAME_SHOWN];
 	struct stat status;
+	pid_t pid;
 
 	fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDWR | O_CLOEXEC, &status);
 	if (fd < 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, -fd, "cannot open '%s'", path);
+		return flmem_error_set(err, flmem_io_open_code(-fd), -fd, "cannot open '%s'", path);
 	if (!flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
 	    memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
 	    header.version != FLMEM_PROFILE_VERSION || header.order != FLMEM_PROFILE_ORDER)
@@ -355,9 +359,15 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 				       path);
 	if (header.phase == FLMEM_PROFILE_REFUSED)
 		return refuse_unsampled(&header, path, err);
+	pid = header.phase == FLMEM_PROFILE_RUNNING ? flmem_profile_process_find(&header) : 0;
+	if (pid && flmem_profile_is_copy(pid, &header, &status, name, sizeof(name)))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is a copy, from which no process reads the round; "
+				       "name the file into which process %d is sampled: '%s'",
+				       path, (int)pid, name);
 	if (pwrite(fd, &round, sizeof(round), FLMEM_PROFILE_ROUND_OFFSET) != (ssize_t)sizeof(round))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
-	if (header.phase != FLMEM_PROFILE_RUNNING || flmem_profile_process_lives(&header))
+	if (header.phase != FLMEM_PROFILE_RUNNING || pid)
 		return 0;
 	return flmem_error_set(err, FLMEM_ENOPROC, 0,
 			       "process %u of '%s' is not there: it was killed, left by _exit, "
