@@ -230,14 +230,16 @@ static int prepare_start_or_fall_back(struct start_command *start, const struct 
 
 /* After the proof of jemalloc: the sampler passes calls on to it. */
 static int make_profile_ready(struct start_command *start, const struct start_options *o,
-			      struct flmem_error *err)
+			      const char *program, struct flmem_error *err)
 {
 	char **environment;
-	int rc = o->profile_socket
-			 ? flmem_profile_ready_socket(o->assume_seccomp, start->environment,
-						      &environment, err)
-			 : flmem_profile_ready(start->environment, &environment, err);
+	int rc = flmem_profile_program_check(program, err);
 
+	if (rc)
+		return rc;
+	rc = o->profile_socket ? flmem_profile_ready_socket(o->assume_seccomp, start->environment,
+							    &environment, err)
+			       : flmem_profile_ready(start->environment, &environment, err);
 	if (rc)
 		return rc;
 	flmem_launch_environment_free(start->environment);
@@ -294,7 +296,7 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 	if (!rc)
 		note_shell_probe(&start.proof);
 	if (!rc && (o->profile_ready || o->profile_socket))
-		rc = make_profile_ready(&start, o, &err);
+		rc = make_profile_ready(&start, o, rest->values[0], &err);
 	if (!rc && o->dry_run) {
 		rc = print_dry_run(&start, o->json, rest->values, &err);
 	} else if (!rc && o->supervise) {

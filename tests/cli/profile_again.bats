@@ -161,6 +161,18 @@ os.execve("/bin/sleep", ["sleep", "1000"], {})'
 	assert_error 3 'has executed another program'
 }
 
+@test "a program of another C library is refused, which the sampler would keep from starting" {
+	local option
+	requires victim:allocators/musl
+	PATH=$FLMEM_VICTIMS/allocators:$PATH flmem profile run -o "$PROFILE" -- musl
+	assert_error 5 "built for glibc, but '.*/musl' runs with musl"
+	[ ! -e "$PROFILE" ]
+	for option in --profile-ready --profile-socket; do
+		flmem start --role client "$option" -- "$FLMEM_VICTIMS/allocators/musl"
+		assert_error 5 "built for glibc, but '.*/musl' runs with musl"
+	done
+}
+
 @test "profile round refuses a copy, from which nobody reads it" {
 	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /bin/sh -c 'echo ready; exec sleep 1000'
 	wait_until 60 is_sleeping

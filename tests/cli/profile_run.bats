@@ -478,13 +478,6 @@ assert json.load(sys.stdin)["profile"]["state"] == "running"'
 	[ ! -e "$PROFILE" ]
 }
 
-@test "a program of another C library is refused, which the sampler would keep from starting" {
-	requires victim:allocators/musl
-	PATH=$FLMEM_VICTIMS/allocators:$PATH flmem profile run -o "$PROFILE" -- musl
-	assert_error 5 "built for glibc, but '.*/musl' runs with musl"
-	[ ! -e "$PROFILE" ]
-}
-
 @test "a full disk is refused before the command starts" {
 	requires root unshare
 	cd "$BATS_TEST_TMPDIR"

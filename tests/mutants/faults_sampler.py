@@ -113,7 +113,7 @@ FAULTS = (
           "struct flmem_profile_round *round = get_round(sampler_round_find(0));\n\tstruct flmem_profile_totals",
           "counting a sample in one round alone", ("unit.test_sampler_totals",)),
     Fault("sampled-other-library", "libcore/ops/profile/prepare.c", "    libc.kind == needed)", "    1)",
-          "refusing a program of another C library", ("cli.profile_run/of another C library",)),
+          "refusing a program of another C library", ("cli.profile_again/of another C library",)),
     Fault("dump-cut-stacks", "libcore/profiler/jemalloc_dump.c", "dump.lacks_stacks = dump.cut;", ";",
           "saying that a dump that was cut lacks stacks", ("unit.test_heap_dump",)),
     Fault("dump-cut-zero", "libcore/profiler/read_jemalloc.c", "if (dump->lacks_stacks && !p->site_count)",

@@ -54,6 +54,14 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 							  struct flmem_error *err);
 
 /*
+ * Whether the program can start with the sampler: musl's loader ends it (status 127) when a
+ * preloaded library needs what only glibc has. FLMEM_EUNSUPPORTED: it runs with another C library
+ * than the sampler; FLMEM_ENOCOMMAND: there is no such command. Before flmem_profile_ready().
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_profile_program_check(const char *program,
+							   struct flmem_error *err);
+
+/*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
  * not a heap profile, a copy that no process reads, or of a process that is not sampled any more.
  * FLMEM_ENOPROC if its process is not seen, which was killed or is of another container or host:

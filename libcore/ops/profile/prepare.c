@@ -255,7 +255,6 @@ static int make_profile_environment(const struct flmem_profile_request *request,
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
-/* musl's loader ends a program when a preloaded library needs what only glibc has. */
 static int check_c_library(const char *program, const char *sampler, struct flmem_error *err)
 {
 	const enum flmem_allocator_kind needed = flmem_libc_of_library(sampler);
@@ -273,6 +272,14 @@ static int check_c_library(const char *program, const char *sampler, struct flme
 			       flmem_allocator_name(needed),
 			       flmem_text_escape(path, shown, sizeof(shown)),
 			       flmem_allocator_name(libc.kind));
+}
+
+int flmem_profile_program_check(const char *program, struct flmem_error *err)
+{
+	char sampler[FLMEM_PRELOAD_PATH_MAX];
+	int rc = flmem_preload_find_own(FLMEM_SAMPLER_READY_LIBRARY, sampler, err);
+
+	return rc ? rc : check_c_library(program, sampler, err);
 }
 
 int flmem_profile_prepare(const struct flmem_profile_request *request, char *const *argv,
