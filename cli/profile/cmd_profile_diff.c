@@ -52,6 +52,18 @@ static void print_functions(const struct profile_options *o,
 		printf("\nno function differs by more than the error of the samples\n");
 }
 
+/* The standard error of a change; a change of up to twice that may be noise. */
+static void print_change_error(struct flmem_u64 error, uint64_t before, uint64_t after)
+{
+	uint64_t change = before > after ? before - after : after - before;
+	char text[FORMAT_MAX];
+
+	if (!error.unknown)
+		printf(" (+- %s%s)", format_bytes(error.value, text),
+		       change && change / 2 <= error.value ? ", within the error" : "");
+	putchar('\n');
+}
+
 /* All arenas together, since it is chance which line needs a new one. */
 static void print_arenas(const struct flmem_heap_profile *const profiles[2],
 			 enum flmem_heap_measure measure)
@@ -66,7 +78,9 @@ static void print_arenas(const struct flmem_heap_profile *const profiles[2],
 	if (!arenas[0].bytes[measure] && !arenas[1].bytes[measure])
 		return;
 	print_profile_compared(profiles, measure, &arenas[0], &arenas[1]);
-	printf("  of %s: arenas of Python's small objects\n", flmem_heap_measure_name(measure));
+	printf("  of %s: arenas of Python's small objects", flmem_heap_measure_name(measure));
+	print_change_error(flmem_heap_total_error(profiles, measure, true),
+			   arenas[0].bytes[measure], arenas[1].bytes[measure]);
 }
 
 static void print_differences(const struct profile_options *o,
@@ -77,7 +91,9 @@ static void print_differences(const struct profile_options *o,
 	printf("%12s%11s%11s\n", "change", "first", "second");
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
 		print_profile_compared(profiles, m, &profiles[0]->totals, &profiles[1]->totals);
-		printf("  total %s\n", flmem_heap_measure_name(m));
+		printf("  total %s", flmem_heap_measure_name(m));
+		print_change_error(flmem_heap_total_error(profiles, m, false),
+				   profiles[0]->totals.bytes[m], profiles[1]->totals.bytes[m]);
 	}
 	print_arenas(profiles, measure);
 	print_functions(o, profiles, measure, comparison);
@@ -140,7 +156,9 @@ const struct cmd cmd_profile_diff = {
 	.description = "Functions are matched by name and file; lines may differ, and so may the "
 		       "files of the two programs themselves. The largest "
 		       "changes come first; those within twice the standard error of the "
-		       "samples are not printed, but are in --json. Python's small objects are "
+		       "samples are not printed, but are in --json. Beside the totals is the "
+		       "standard error of their change (+-), and whether it is within twice that: "
+		       "it may then be chance. Python's small objects are "
 		       "in arenas, which count at the line that needed a new one; that it is "
 		       "chance which line does is a part of this error.",
 	.examples = examples,

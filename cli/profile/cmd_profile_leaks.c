@@ -69,7 +69,7 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	char live[FORMAT_MAX], growth[FORMAT_MAX], age[FORMAT_MAX];
 	uint32_t node = p->sites[leak->site].node;
 
-	printf("\n%s, grows by %s per %s, confidence %.1f %%\n",
+	printf("\n%s live, grows by %s per %s, confidence %.1f %%\n",
 	       format_bytes(leak->grown_bytes, live),
 	       format_bytes((uint64_t)leak->growth_bytes, growth), leaks_period(leaks),
 	       leak->confidence * 100);
@@ -185,7 +185,10 @@ const struct cmd cmd_profile_leaks = {
 		"tested for a trend that is robust against outliers. Without rounds a stack is "
 		"listed whose allocations are live from most parts of the time, which takes about "
 		"12 of them; that is less certain. Stacks with the oldest live allocations are "
-		"listed first. In a profile that began after its process, growth that RSS does not "
+		"listed first. The first figure of a stack is what is live of it at the end of the "
+		"profile, or was before the program freed it when it ended; the confidence is "
+		"that the growth is a trend and no fluctuation. In a profile that began after its "
+		"process, growth that RSS does not "
 		"show is not confirmed. The exit status is 9 if the profile covers too short a "
 		"time, or too few rounds, to conclude, or is cut short.",
 	.examples = examples,

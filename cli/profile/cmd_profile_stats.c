@@ -54,6 +54,17 @@ static void print_profile_samples(const struct flmem_heap_profile *p)
 	putchar('\n');
 }
 
+static void print_no_samples(const struct flmem_heap_profile *p)
+{
+	if (p->began_late)
+		puts("no samples: the process has allocated too little itself since then; wait "
+		     "longer, or give a smaller --interval. Processes that it starts have their "
+		     "own profiles only");
+	else
+		puts("no samples: the program has allocated too little itself; of programs that it "
+		     "starts (a shell's, timeout's) there are profiles with --follow-children");
+}
+
 static void print_facts(const struct flmem_heap_profile *p)
 {
 	char shown[FLMEM_HEAP_FRAME_TEXT_MAX], bytes[FORMAT_MAX], span[FORMAT_MAX];
@@ -70,8 +81,7 @@ static void print_facts(const struct flmem_heap_profile *p)
 		printf("allocator: %s\n", flmem_text_escape(p->allocator, shown, sizeof(shown)));
 	print_profile_samples(p);
 	if (!p->unrecorded && !p->samples)
-		puts("no samples: the program has allocated too little itself; of programs that it "
-		     "starts (a shell's, timeout's) there are profiles with --follow-children");
+		print_no_samples(p);
 	if (p->no_python)
 		printf("no Python frames: %s\n", p->no_python);
 	if (p->peak_bytes)

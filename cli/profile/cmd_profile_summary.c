@@ -38,8 +38,8 @@ static void print_summary(const struct flmem_heap_profile *p, enum flmem_heap_me
 	char total[FORMAT_MAX], own[FORMAT_MAX];
 
 	if (count && rows[0].total.bytes[measure])
-		printf("%11s%8s%11s%8s  function (by %s)\n", "total", "", "own", "",
-		       flmem_heap_measure_name(measure));
+		printf("%11s%8s%11s%8s  function, its line with most (by %s)\n", "total", "", "own",
+		       "", flmem_heap_measure_name(measure));
 	else
 		printf("no function has any (by %s)\n", flmem_heap_measure_name(measure));
 	for (size_t i = 0; i < count && rows[i].total.bytes[measure]; i++) {

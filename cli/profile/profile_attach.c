@@ -137,6 +137,8 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 		print_attach_entries(r);
 }
 
+#define HINT_MAX 160
+
 #define TEXT_ROW(name, text) text,
 const char *const profile_attach_engines[] = {FLMEM_ATTACH_ENGINES(TEXT_ROW) NULL};
 #undef TEXT_ROW
@@ -193,6 +195,35 @@ static int attach_undisturbed(const struct profile_attach_options *o,
 	return rc;
 }
 
+/* The user may have named the shell or the launcher of the program. */
+static bool describe_larger_child(pid_t pid, char *out, size_t size)
+{
+	char bytes[FORMAT_MAX];
+	uint64_t resident;
+	pid_t child = flmem_profile_larger_child(pid, &resident);
+
+	if (child)
+		snprintf(out, size,
+			 "process %d, below process %d, has more memory (%s resident): to sample "
+			 "that one, attach to it",
+			 (int)child, (int)pid, format_bytes(resident, bytes));
+	return child != 0;
+}
+
+/* A refusal is one line. */
+static void name_larger_child(pid_t pid, struct flmem_error *err)
+{
+	const size_t length = strlen(err->message);
+	char hint[HINT_MAX];
+
+	if (!describe_larger_child(pid, hint, sizeof(hint)))
+		return;
+	if (err->code)
+		snprintf(err->message + length, sizeof(err->message) - length, "; %s", hint);
+	else
+		fprintf(stderr, "flmem profile attach: %s\n", hint);
+}
+
 int profile_attach_run(const struct cmd *cmd, const struct profile_attach_options *o,
 		       const struct opt_rest *rest, bool detach)
 {
@@ -209,6 +240,8 @@ int profile_attach_run(const struct cmd *cmd, const struct profile_attach_option
 		    : attach_undisturbed(o, &options, &result, &err);
 	if (rc == FLMEM_EUSAGE)
 		return cmd_fail(cmd, o->json, &err);
+	if (!detach && (!rc || rc == FLMEM_EUNSUPPORTED))
+		name_larger_child(o->pid, &err);
 	if (rc)
 		cmd_fail(cmd, false, &err);
 	if (o->json && print_attach_json(cmd, &result, detach))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/watch_profiles.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -12,13 +14,17 @@ int watch_profiles_check(const struct opt_texts *paths, struct flmem_error *err)
 {
 	char shown[PATH_SHOWN];
 
-	for (size_t i = 0; i < paths->count; i++)
+	for (size_t i = 0; i < paths->count; i++) {
+		flmem_text_escape(paths->values[i], shown, sizeof(shown));
+		if (access(paths->values[i], R_OK) < 0)
+			return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
+					       errno, "--profile: cannot read '%s'", shown);
 		if (!flmem_heap_profile_is_one(paths->values[i]))
-			return flmem_error_set(
-				err, FLMEM_EUSAGE, 0,
-				"--profile: '%s' is not a heap profile that can be read; flmem "
-				"profile attach or run makes one",
-				flmem_text_escape(paths->values[i], shown, sizeof(shown)));
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "--profile: '%s' is not a heap profile that can be "
+					       "read; flmem profile attach or run makes one",
+					       shown);
+	}
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/heap_profile.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,14 +228,52 @@ static double arena_variance(const struct flmem_heap_profile *profile, uint64_t 
 	return (double)bytes * (double)profile->arena_size;
 }
 
-bool flmem_heap_is_change(const struct flmem_heap_profile *const profiles[2],
-			  const struct flmem_heap_difference *row, enum flmem_heap_measure measure)
+static double change_variance(const struct flmem_heap_profile *const profiles[2],
+			      const struct flmem_heap_difference *row,
+			      enum flmem_heap_measure measure)
 {
-	double variance = 0,
-	       change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
+	double variance = 0;
 
 	for (size_t i = 0; i < 2; i++)
 		variance += sampling_variance(profiles[i], &row->own[i], measure) +
 			    arena_variance(profiles[i], row->arena_bytes[i]);
-	return change * change > 4 * variance;
+	return variance;
+}
+
+bool flmem_heap_is_change(const struct flmem_heap_profile *const profiles[2],
+			  const struct flmem_heap_difference *row, enum flmem_heap_measure measure)
+{
+	double change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
+
+	return change * change > 4 * change_variance(profiles, row, measure);
+}
+
+static struct flmem_u64 error_of(const struct flmem_heap_profile *const profiles[2],
+				 enum flmem_heap_measure measure, double variance)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (profiles[i]->unknown[measure])
+			return FLMEM_UNKNOWN(profiles[i]->unknown[measure]);
+	return FLMEM_KNOWN((uint64_t)fmin(ceil(sqrt(variance)), (double)(1ULL << 62)));
+}
+
+struct flmem_u64 flmem_heap_change_error(const struct flmem_heap_profile *const profiles[2],
+					 const struct flmem_heap_difference *row,
+					 enum flmem_heap_measure measure)
+{
+	return error_of(profiles, measure, change_variance(profiles, row, measure));
+}
+
+/* Stacks are sampled independently; which of them needs a new arena does not change the sum. */
+struct flmem_u64 flmem_heap_total_error(const struct flmem_heap_profile *const profiles[2],
+					enum flmem_heap_measure measure, bool arenas_only)
+{
+	double variance = 0;
+
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < profiles[i]->site_count; k++)
+			if (profiles[i]->sites[k].arenas || !arenas_only)
+				variance += sampling_variance(
+					profiles[i], &profiles[i]->sites[k].amounts, measure);
+	return error_of(profiles, measure, variance);
 }

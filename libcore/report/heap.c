@@ -2,6 +2,7 @@
 #include <flmem/heap_report.h>
 
 #include <math.h>
+#include <stdio.h>
 
 #include "report/heap_json.h"
 
@@ -164,6 +165,20 @@ char *flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 	return flmem_json_take(root);
 }
 
+static void add_total_errors(cJSON *root, const struct flmem_heap_profile *const profiles[2])
+{
+	cJSON *errors = cJSON_AddObjectToObject(root, "total_change_errors");
+	cJSON *unknown = cJSON_CreateObject();
+	char member[32];
+
+	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++) {
+		snprintf(member, sizeof(member), "%s_bytes", flmem_heap_measure_name(m));
+		flmem_json_add_value(errors, unknown, member,
+				     flmem_heap_total_error(profiles, m, false));
+	}
+	cJSON_AddItemToObject(errors, "unknown", unknown);
+}
+
 char *flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 				  enum flmem_heap_measure measure,
 				  const struct flmem_heap_comparison *comparison, size_t limit)
@@ -175,6 +190,7 @@ char *flmem_report_heap_diff_json(const struct flmem_heap_profile *const profile
 	cJSON_AddStringToObject(root, "measure", flmem_heap_measure_name(measure));
 	flmem_json_add_heap_amounts(root, "first_total", profiles[0], &profiles[0]->totals);
 	flmem_json_add_heap_amounts(root, "second_total", profiles[1], &profiles[1]->totals);
+	add_total_errors(root, profiles);
 	list = cJSON_AddArrayToObject(root, "functions");
 	for (size_t i = 0; i < comparison->count && i < limit; i++)
 		cJSON_AddItemToArray(

@@ -190,6 +190,8 @@ cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profile
 	flmem_json_add_heap_frame(object, "frame", d->no_frame ? NULL : &d->frame);
 	flmem_json_add_heap_own_frame(object, unknown, d->has_own_frame ? &d->own_frame : NULL);
 	cJSON_AddBoolToObject(object, "beyond_error", flmem_heap_is_change(profiles, d, measure));
+	flmem_json_add_value(object, unknown, "change_error_bytes",
+			     flmem_heap_change_error(profiles, d, measure));
 	flmem_json_add_heap_amounts(object, "first", profiles[0], &d->own[0]);
 	flmem_json_add_heap_amounts(object, "second", profiles[1], &d->own[1]);
 	flmem_json_add_u64(object, "first_arena_bytes", d->arena_bytes[0]);

@@ -117,8 +117,9 @@ static const struct flmem_trend_row rows[] = {
 		  .message = "memory does not return to the same level, so the job needs more the "
 			     "longer it runs; check what retains it: clear_cache off, references "
 			     "in the training code, the allocator (flmem detect reports which); "
-			     "flmem profile attach shows which code of a running Python process "
-			     "holds it",
+			     "flmem profile shows which code holds it: attach samples a running "
+			     "Python process, run starts any other program; of one that is "
+			     "sampled, read the file with flmem profile leaks",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = report_rising},
 	{.rule = {.id = "TREND-TOO-EARLY",

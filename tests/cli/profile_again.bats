@@ -173,6 +173,19 @@ os.execve("/bin/sleep", ["sleep", "1000"], {})'
 	done
 }
 
+@test "attach to a shell names the child that has the memory" {
+	local child
+	start_victim /bin/sh -c '/usr/bin/python3 -I -c "
+import time
+kept = bytearray(64 << 20)
+print(\"ready\", flush=True)
+time.sleep(1000)"; true'
+	child=$(pgrep -P "$VICTIM")
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	kill "$child"
+	assert_error 5 "has no CPython.*; process $child, below process $VICTIM, has more memory \([0-9.]+ MiB resident\): to sample that one"
+}
+
 @test "profile round refuses a copy, from which nobody reads it" {
 	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /bin/sh -c 'echo ready; exec sleep 1000'
 	wait_until 60 is_sleeping

@@ -33,7 +33,10 @@ for number in range(int(sys.argv[1])):
 	allocate_small second.prof 6
 	flmem profile diff --by allocated first.prof second.prof
 	assert_status 0
-	assert_output ' \+[0-9.]+ MiB .* of allocated: arenas of Python.s small objects'
+	assert_output ' \+[0-9.]+ MiB .* of allocated: arenas of Python.s small objects \(\+- [0-9.]+ [KM]?i?B'
+	flmem profile diff --by allocated first.prof first.prof
+	assert_output '\+0 B .*  total live \(\+- [0-9.]+ [KM]?i?B\)'
+	flmem profile diff --by allocated first.prof second.prof
 	refute_output ' (one|other) \('
 	flmem profile diff --by allocated --json first.prof second.prof
 	assert_schema profile-diff

@@ -108,7 +108,7 @@ $1
 	flmem watch --pid "$VICTIM" --report "$PAGE" --profile notes
 	assert_error 2 "'notes' is not a heap profile"
 	flmem watch --pid "$VICTIM" --report "$PAGE" --profile none
-	assert_error 2 "'none' is not a heap profile"
+	assert_error 2 "--profile: cannot read 'none': No such file"
 	[ ! -e "$PAGE" ]
 	flmem watch --pid "$VICTIM" --profile notes
 	assert_error 2 'page of --report'

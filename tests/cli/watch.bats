@@ -92,6 +92,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	start_victim watched leak 0 100 1024
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s --fail-growth 1TiB/round
 	assert_status 9
+	[[ "$output" != *climbing* ]] || assert_output 'next: at its next start, flmem profile run'
 	assert_output 'no rounds were seen: give --log'
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 300ms --fail-growth 1TiB/round
 	assert_status 9
@@ -118,9 +119,11 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 }
 
 @test "text names the process, its verdict and its growth" {
-	start_victim watched leak 0 50 1024
+	local profile=$BATS_TEST_TMPDIR/p.prof
+	start_victim "$FLMEM" profile run -o "$profile" --limit 1MiB -- "$FLMEM_VICTIMS/watched" leak 0 50 1024
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s
 	assert_status 0
+	assert_output "next: flmem profile leaks $profile shows which code holds it"
 	assert_output "process $VICTIM: RSS "
 	assert_output "process $VICTIM: climbing, confidence "
 	assert_output 'per hour \(95 %: '

@@ -493,7 +493,7 @@ static void live_memory_is_to_be_watched(void **state)
 	struct flmem_allocator_report allocator;
 	struct flmem_process_report report = make(&sample, &allocator);
 	FLMEM_AUTO(flmem_verdict_clear)
-	struct flmem_verdict native = {0}, python = {0}, older = {0};
+	struct flmem_verdict native = {0}, python = {0}, older = {0}, sampled = {0};
 
 	(void)state;
 	explain(&report, &native);
@@ -510,6 +510,11 @@ static void live_memory_is_to_be_watched(void **state)
 	assert_true(advises(&python, "flmem trim --gc --pid 4711"));
 	assert_true(advises(&python, "flmem profile attach --pid 4711 --output FILE"));
 	assert_true(advises(&python, "flmem trim --cuda --pid 4711"));
+	report.python.version = (char[]){"3.11"};
+	report.sampled_into = (char[]){"/srv/client.prof"};
+	explain(&report, &sampled);
+	assert_true(advises(&sampled, "flmem profile leaks /srv/client.prof"));
+	assert_false(advises(&sampled, "flmem profile attach --pid 4711 --output FILE"));
 }
 
 /* What is held is the largest part, if not half: only a watch shows whether it is a leak. */

@@ -117,4 +117,10 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_detach(pid_t pid,
 						    struct flmem_attach_result *ret_result,
 						    struct flmem_error *err);
 
+/*
+ * The process below `pid` that has the most resident memory, where that is more than `pid` has: a
+ * wrapper, such as a shell or mpirun, is seldom the one to sample. 0: there is none.
+ */
+FLMEM_API pid_t flmem_profile_larger_child(pid_t pid, uint64_t *ret_bytes);
+
 #endif

@@ -466,4 +466,13 @@ FLMEM_API bool flmem_heap_is_change(const struct flmem_heap_profile *const profi
 				    const struct flmem_heap_difference *row,
 				    enum flmem_heap_measure measure);
 
+/* That standard deviation of the change, in bytes. */
+FLMEM_API struct flmem_u64
+flmem_heap_change_error(const struct flmem_heap_profile *const profiles[2],
+			const struct flmem_heap_difference *row, enum flmem_heap_measure measure);
+/* The same of the change of the totals, or of all arenas of Python together: of the samples. */
+FLMEM_API struct flmem_u64
+flmem_heap_total_error(const struct flmem_heap_profile *const profiles[2],
+		       enum flmem_heap_measure measure, bool arenas_only);
+
 #endif

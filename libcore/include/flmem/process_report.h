@@ -269,6 +269,8 @@ struct flmem_process_report {
 	/* Why a trim would refuse the process now, as seen from outside; NULL: no reason seen. */
 	char *trim_refused;
 	int trim_refused_code; /* the code of that refusal, 0: none */
+	/* The profile of flmem that it writes now; "FILE": its name is odd; NULL: none is seen. */
+	char *sampled_into;
 	bool trim_is_filtered; /* seccomp filters, which only a trim or its dry run evaluates */
 };
 

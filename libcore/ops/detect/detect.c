@@ -29,6 +29,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/checks/preflight.h"
+#include "remote/sampled_file.h"
 #include "runtimes/cpython.h"
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
@@ -447,6 +448,7 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	}
 	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
 	report->cuda = read_cuda(session, process, &maps);
+	report->sampled_into = flmem_sampled_file_of(process, &maps);
 	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
 		return flmem_error_nomem(err, "cannot hold the report");
 	return 0;

@@ -155,6 +155,7 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 	flmem_settings_free(report->settings, report->setting_count);
 	free(report->command);
 	free(report->trim_refused);
+	free(report->sampled_into);
 	free(report->site);
 	free(report->python.version);
 	flmem_verdict_clear(&report->verdict);

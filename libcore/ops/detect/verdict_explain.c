@@ -419,9 +419,13 @@ static void advise_profile(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
 
-	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE &&
-	    is_attachable_python(report->python.version) && !report->trim_refused &&
-	    !report->trim_is_filtered)
+	if (explanation->verdict->kind != FLMEM_VERDICT_LIVE)
+		return;
+	if (report->sampled_into)
+		add_verdict_advice(explanation, "it is sampled already: which code's memory grows",
+				   "flmem profile leaks %s", report->sampled_into);
+	else if (is_attachable_python(report->python.version) && !report->trim_refused &&
+		 !report->trim_is_filtered)
 		add_verdict_advice(explanation, "samples which code allocates what it holds",
 				   "flmem profile attach --pid %d --output FILE", (int)report->pid);
 }

@@ -103,7 +103,9 @@ static void put_figure(struct flmem_buf *out, const struct flmem_page_subject *s
 	put_line(out, &plot, s, round_trough, "trough");
 	flmem_page_plot_end(out, &plot);
 	flmem_page_plot_key(out, "peak", "highest within the round");
-	flmem_page_plot_key(out, "trough", "lowest soon after its end");
+	flmem_page_plot_key(out, "trough",
+			    "lowest soon after its end, thus above the peak "
+			    "where memory still rose then");
 	flmem_page_plot_close(out);
 }
 

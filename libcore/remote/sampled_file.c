@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/sampled_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "preload/profile_format.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+
+/* Of its memory: the file that a process names is not opened. */
+static bool is_written_profile(const struct flmem_process *process, const struct flmem_map *map)
+{
+	struct flmem_profile_header header;
+	const unsigned written = FLMEM_MAP_SHARED | FLMEM_MAP_WRITE;
+
+	if ((map->flags & written) != written || !map->inode || map->offset ||
+	    map->end - map->start < sizeof(header) ||
+	    flmem_process_read_memory(process, map->start, &header, sizeof(header)))
+		return false;
+	return memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) == 0 &&
+	       header.phase == FLMEM_PROFILE_RUNNING;
+}
+
+/* A name that a shell, a terminal or a message could take for something else is not shown. */
+static bool has_plain_path(const char *name)
+{
+	return name[0] == '/' &&
+	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+			    "/._-+,:@%=") == strlen(name);
+}
+
+static bool has_own_mounts(const struct flmem_process *process)
+{
+	struct stat own, its;
+
+	return stat("/proc/self/ns/mnt", &own) == 0 &&
+	       fstatat(process->dirfd, "ns/mnt", &its, 0) == 0 &&
+	       (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
+}
+
+char *flmem_sampled_file_of(const struct flmem_process *process, const struct flmem_maps *maps)
+{
+	char *name = NULL;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (!is_written_profile(process, map))
+			continue;
+		if (!has_plain_path(map->name))
+			return strdup("FILE");
+		if (!has_own_mounts(process))
+			return strdup(map->name);
+		if (asprintf(&name, "/proc/%d/root%s", (int)process->pid, map->name) < 0)
+			return NULL;
+		return name;
+	}
+	return NULL;
+}
