@@ -17,7 +17,6 @@
 #include "remote/borrow_wait.h"
 #include "remote/call_return.h"
 #include "remote/chain_code.h"
-#include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/stopped_thread.h"
@@ -40,6 +39,7 @@ enum attempt {
 	ATTEMPT_DONE,
 	ATTEMPT_NEXT,	  /* the thread is elsewhere now; try another one */
 	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; try another one */
+	ATTEMPT_LATER,	  /* no thread may be borrowed now; the error says why */
 	ATTEMPT_FATAL,
 };
 
@@ -322,6 +322,7 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 	FLMEM_AUTO_PRIORITY struct flmem_priority priority = {0};
 	enum attempt attempt;
 	uint64_t start_ns = 0;
+	int rc;
 
 	if (flmem_seccomp_check_outside(borrow->view->process, candidate->tid, &calls, borrow->err))
 		return ATTEMPT_FILTERED;
@@ -330,8 +331,8 @@ static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_c
 		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
-	if (flmem_borrow_check_again(borrow))
-		return ATTEMPT_FATAL;
+	if ((rc = flmem_borrow_check_again(borrow)) != 0)
+		return rc > 0 ? ATTEMPT_LATER : ATTEMPT_FATAL;
 	if (borrow->options->observe && !borrow->dry_run)
 		borrow->options->observe(borrow->options->observer, false);
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
@@ -417,8 +418,10 @@ static int try_threads(struct flmem_borrow_state *borrow)
 		tries++;
 		flmem_error_clear(borrow->err);
 		attempt = try_thread(borrow, &found.rows[i]);
-		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_FATAL)
-			return attempt == ATTEMPT_DONE ? 0 : borrow->err->code;
+		if (attempt == ATTEMPT_FATAL)
+			return borrow->err->code;
+		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_LATER)
+			return attempt == ATTEMPT_LATER;
 		if (attempt == ATTEMPT_FILTERED)
 			filtered = *borrow->err;
 	}
@@ -439,7 +442,7 @@ static int try_loan(struct flmem_borrow_state *borrow)
 	int rc = flmem_preflight_now(borrow->view->process, borrow->err);
 
 	if (!rc)
-		rc = flmem_locks_check(borrow->view->process, &borrow->options->guard, borrow->err);
+		rc = flmem_borrow_check_locks(borrow->view->process, borrow->options, borrow->err);
 	if (rc)
 		return rc == FLMEM_EUNSAFE ? 1 : rc;
 	*borrow->result = (struct flmem_borrow_result){0};
@@ -584,7 +587,7 @@ int flmem_borrow_precheck(const struct flmem_view *view, const struct flmem_borr
 	if (!rc)
 		rc = flmem_preflight_now(view->process, err);
 	if (!rc)
-		rc = flmem_locks_check(view->process, &options->guard, err);
+		rc = flmem_borrow_check_locks(view->process, options, err);
 	if (!rc)
 		rc = find_candidates(view, &needs, &found, err);
 	if (rc)

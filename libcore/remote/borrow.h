@@ -43,8 +43,9 @@ struct flmem_spared_threads {
 typedef void flmem_borrow_observe(void *context, bool running);
 
 /*
- * Checks once more, before a thread is stopped, what its caller has checked of the process: it may
- * have changed while a thread was searched for. The code of the error ends the search.
+ * Checks once more, before a thread is stopped, what its caller has checked of the process, and
+ * renews the guard: both may have changed while a thread was searched for. The code of the error
+ * ends the search.
  */
 typedef int flmem_borrow_recheck(void *context, struct flmem_error *err);
 
@@ -54,7 +55,7 @@ struct flmem_borrow_options {
 	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
 	bool repeatable;     /* make the calls again if their results are lost */
 	bool cancels; /* calls that wait too long for one of guard.words: they hold no lock then */
-	struct flmem_guard guard;
+	const struct flmem_guard *guard; /* NULL: an empty one; a recheck may renew it */
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes;			     /* for the calls; 0: what an allocator needs */
 	pid_t only;  /* only this blocked thread; 0: the most suitable one */

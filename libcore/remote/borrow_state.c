@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "proc/process.h"
+#include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
 
 /*
@@ -114,6 +115,19 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow)
 	return rc ? flmem_preflight_explain(borrow->view->process, rc, borrow->err) : 0;
 }
 
+const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options)
+{
+	static const struct flmem_guard none;
+
+	return options->guard ? options->guard : &none;
+}
+
+int flmem_borrow_check_locks(const struct flmem_process *process,
+			     const struct flmem_borrow_options *options, struct flmem_error *err)
+{
+	return flmem_locks_check(process, flmem_borrow_guard(options), err);
+}
+
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 {
 	const struct flmem_borrow_options *options = borrow->options;
@@ -125,7 +139,11 @@ int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 	if (!rc)
 		rc = options->recheck(options->rechecker, borrow->err);
 	*options->checked_us = flmem_clock_us();
-	return rc;
+	if (rc)
+		return rc;
+	/* The guard may have been renewed. */
+	rc = flmem_borrow_check_locks(borrow->view->process, options, borrow->err);
+	return rc == FLMEM_EUNSAFE ? 1 : rc;
 }
 
 static struct timespec clock_reading(const struct flmem_borrow_state *borrow, size_t index)

@@ -65,9 +65,17 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
 
 /*
  * Has the caller check the process once more, if that was long ago: the program may have done
- * anything while a thread was searched for, or flmem was stopped.
+ * anything while a thread was searched for, or flmem was stopped. 1, with the reason, if no thread
+ * may be borrowed now.
  */
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
+
+/* Never NULL. */
+const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options);
+
+/* flmem_locks_check() with that guard. */
+int flmem_borrow_check_locks(const struct flmem_process *process,
+			     const struct flmem_borrow_options *options, struct flmem_error *err);
 
 /* Reads the results so far; parts of them, unless the thread is stopped. */
 enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);

@@ -57,7 +57,8 @@ static bool take_back(struct flmem_borrow_state *borrow, pid_t tid)
 	const struct flmem_rescue_mark mark = rescue_mark(borrow);
 
 	return may_take_back(borrow) &&
-	       flmem_rescue_abandon(tid, &borrow->options->guard, &back, &mark, &borrow->own_errno);
+	       flmem_rescue_abandon(tid, flmem_borrow_guard(borrow->options), &back, &mark,
+				    &borrow->own_errno);
 }
 
 static void rescue_signals_if_due(const struct flmem_borrow_state *borrow, pid_t tid)

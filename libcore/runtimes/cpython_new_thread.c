@@ -490,7 +490,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 	struct flmem_borrow_options options = {
 		.timeout_us = session->call->timeout_us,
 		.single_pass = true,
-		.guard = *session->call->guard,
+		.guard = session->call->guard,
 		.spared = &session->spared,
 		.recheck = session->call->recheck,
 		.rechecker = session->call->rechecker,
@@ -528,7 +528,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 	const struct flmem_borrow_options options = {
 		.timeout_us = session->call->timeout_us,
 		.single_pass = true,
-		.guard = *session->call->guard,
+		.guard = session->call->guard,
 		.spared = &session->spared,
 		.recheck = session->call->recheck,
 		.rechecker = session->call->rechecker,

@@ -228,6 +228,19 @@ teardown() {
 	alive "$VICTIM" || fail "the victim died"
 }
 
+# It would wait there as long as the program lives.
+@test "nor is one with an arena that stays locked, behind a hundred others or made while flmem waits" {
+	local state
+	requires victim:heaps/locked-arena
+	for state in first later; do
+		start_reader "$FLMEM_VICTIMS/heaps/locked-arena" "$state"
+		bounded trim --pid "$VICTIM" --no-predict --timeout 5s
+		assert_error 6 'a lock of the allocator of process [0-9]+ stays held'
+		alive "$VICTIM" || fail "the victim died"
+		stop_victims
+	done
+}
+
 @test "a program whose file was replaced by something else" {
 	local program=$BATS_TEST_TMPDIR/program content
 	requires victim:allocators/glibc-pie

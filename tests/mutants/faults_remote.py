@@ -134,7 +134,7 @@ FAULTS = (
           "restoring only a thread that is at the end of its chain",
           ("unit.test_borrow_late",)),
     Fault("allocator-locks", BORROW,
-          "rc = flmem_locks_check(borrow->view->process, &borrow->options->guard, borrow->err);", ";",
+          "rc = flmem_borrow_check_locks(borrow->view->process, borrow->options, borrow->err);", ";",
           "refusing while a lock of the allocator is held",
           ("unit.test_borrow_caller",)),
     Fault("stopped-with-the-process", BORROW,

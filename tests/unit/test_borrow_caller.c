@@ -152,11 +152,13 @@ static void what_a_hold_changes_is_undone(void **state)
 static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
 {
 	struct flmem_borrow_options options = {0};
+	struct flmem_guard guard = {0};
 	struct flmem_error err = {0};
 	struct target target;
 
 	(void)state;
-	flmem_guard_add_word(&options.guard, (uint64_t)(uintptr_t)&page->lock);
+	options.guard = &guard;
+	flmem_guard_add_word(&guard, (uint64_t)(uintptr_t)&page->lock);
 	target_open(child, &target);
 	atomic_store(&page->lock, 1);
 	assert_int_equal(borrow(&target, note_call, options, &err), FLMEM_EUNSAFE);

@@ -145,13 +145,15 @@ static int run_call(bool cancels, uint64_t timeout_us, struct flmem_borrow_resul
 		    struct flmem_error *err)
 {
 	struct flmem_borrow_options options = {.timeout_us = timeout_us, .cancels = cancels};
+	struct flmem_guard guard = {0};
 	struct flmem_chain chain = {0};
 	struct target target;
 	int rc;
 
 	await_true(page->waiter && is_blocked_in(page->waiter, SYS_read));
 	options.only = page->waiter;
-	flmem_guard_add_word(&options.guard, (uint64_t)(uintptr_t)&page->word);
+	options.guard = &guard;
+	flmem_guard_add_word(&guard, (uint64_t)(uintptr_t)&page->word);
 	target_open(child, &target);
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&wait_for_word);
 	rc = flmem_borrow_run(&target.view, &chain, &options, ret_result, err);

@@ -82,12 +82,18 @@ static void test_unreadable(void **state)
 
 static void test_too_many(void **state)
 {
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
 	struct flmem_guard guard = {0};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_GUARD_WORDS + 5U; i++)
-		flmem_guard_add_word(&guard, i);
+	words[0] = 0;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	for (size_t i = 0; i < FLMEM_GUARD_WORDS; i++)
+		flmem_guard_add_word(&guard, (uint64_t)(uintptr_t)&words[0]);
+	assert_int_equal(flmem_locks_check(&self, &guard, NULL), 0);
+	flmem_guard_add_word(&guard, (uint64_t)(uintptr_t)&words[0]);
 	assert_int_equal(guard.word_count, FLMEM_GUARD_WORDS);
+	assert_int_equal(flmem_locks_check(&self, &guard, NULL), FLMEM_EUNSAFE);
 }
 
 int main(void)

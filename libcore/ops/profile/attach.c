@@ -65,9 +65,9 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 			   const struct flmem_cpython_function *function, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result run = {0};
-	struct flmem_guard guard = {0};
+	FLMEM_AUTO_FREE struct flmem_guard *guard = calloc(1, sizeof(*guard));
 	const struct flmem_attach_options *options = &attempt->options;
-	struct flmem_target_start start = {&target->view, &target->allocators};
+	struct flmem_target_start start = {&target->view, &target->allocators, guard};
 	uint64_t checked_us = flmem_clock_us();
 	const struct flmem_cpython_call call = {
 		.recheck = flmem_target_hooks_recheck_start,
@@ -75,7 +75,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 		.checked_us = &checked_us,
 		.function = *function,
 		.syscalls = &flmem_attached_syscalls,
-		.guard = &guard,
+		.guard = guard,
 		.timeout_us =
 			options->timeout_us ? options->timeout_us : FLMEM_ATTACH_TIMEOUT_US_DEFAULT,
 		.assume_seccomp = options->assume_seccomp,
@@ -84,7 +84,9 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	uint64_t hooks_us = 0;
 	int rc;
 
-	flmem_target_guard_fill(&target->view, &target->allocators, &guard);
+	if (!guard)
+		return flmem_error_nomem(err, "cannot attach to a process");
+	flmem_target_guard_fill(&target->view, &target->allocators, guard);
 	rc = flmem_target_guard_check(&target->view, &target->allocators, err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,

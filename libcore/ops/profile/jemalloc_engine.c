@@ -33,6 +33,7 @@ struct jemalloc_engine {
 	const struct flmem_allocator *found;
 	struct flmem_attach_result *result;
 	struct flmem_borrow_options borrow;
+	struct flmem_guard guard;
 	struct flmem_syscall_list syscalls;
 	struct flmem_borrow_result run;
 	struct flmem_jemalloc_profiling state;
@@ -95,7 +96,7 @@ static int check_engine_target(struct jemalloc_engine *e, struct flmem_error *er
 	uint64_t hooks_us = 0;
 	int rc;
 
-	flmem_target_guard_fill(view, list, &e->borrow.guard);
+	flmem_target_guard_fill(view, list, &e->guard);
 	flmem_target_guard_syscalls(view, list, &e->syscalls);
 	rc = flmem_target_guard_refuse_runtimes(view, list, err);
 	if (!rc)
@@ -316,6 +317,7 @@ int flmem_jemalloc_engine_run(struct flmem_target_inspection *target,
 	e->borrow.timeout_us =
 		options->timeout_us ? options->timeout_us : FLMEM_ATTACH_TIMEOUT_US_DEFAULT;
 	e->borrow.repeatable = true;
+	e->borrow.guard = &e->guard;
 	e->borrow.syscalls = &e->syscalls;
 	e->borrow.assume_seccomp = options->assume_seccomp;
 	rc = find_serving_jemalloc(e, err);

@@ -137,14 +137,19 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 		     const struct flmem_borrow_options *how, struct flmem_allocator_report *reports,
 		     struct flmem_query_report *ret_asked)
 {
+	FLMEM_AUTO_FREE struct flmem_guard *guard = calloc(1, sizeof(*guard));
 	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,
+					       .guard = guard,
 					       .assume_seccomp = how->assume_seccomp,
 					       .repeatable = true};
 	struct flmem_query_report asked = {0};
 	struct flmem_error err = {0};
 	int refused = flmem_target_guard_refuse_runtimes(view, list, &err);
 
-	flmem_target_guard_fill(view, list, &options.guard);
+	if (guard)
+		flmem_target_guard_fill(view, list, guard);
+	else if (!refused)
+		refused = flmem_error_nomem(&err, "cannot query an allocator");
 	for (size_t i = 0; i < list->count; i++) {
 		struct flmem_syscall_list syscalls = {0};
 		const char *why;

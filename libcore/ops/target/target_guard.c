@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -132,6 +133,20 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 			 flmem_target_guard_trims(view, found))
 			guard->may_join_threads = true;
 	}
+}
+
+/* Arenas are never given back: where fewer locks are found, they could not be read. */
+int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     struct flmem_guard *guard, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct flmem_guard *now = calloc(1, sizeof(*now));
+
+	if (!now)
+		return flmem_error_nomem(err, "cannot read the locks of the allocators");
+	flmem_target_guard_fill(view, list, now);
+	if (now->word_count >= guard->word_count)
+		*guard = *now;
+	return 0;
 }
 
 int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,

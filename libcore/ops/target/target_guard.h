@@ -21,6 +21,10 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard);
 
+/* Fills it again. What the allocators hold is not lost if they cannot be read now. */
+int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     struct flmem_guard *guard, struct flmem_error *err);
+
 /*
  * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process on
  * whichever thread it runs: a new thread allocates, too, and may reuse an unused arena.

@@ -239,13 +239,15 @@ static int check_start_functions(const struct flmem_view *view,
 }
 
 static int recheck_hooks(const struct flmem_view *view, const struct flmem_allocator_list *list,
-			 bool starts_thread, struct flmem_error *err)
+			 struct flmem_guard *guard, bool starts_thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	const struct flmem_view now = {view->process, &maps, view->modules};
 	uint64_t unused;
 	int rc = flmem_maps_read(now.process, &maps, err);
 
+	if (!rc)
+		rc = flmem_target_guard_renew(&now, list, guard, err);
 	if (!rc)
 		rc = flmem_target_guard_check(&now, list, err);
 	if (!rc && starts_thread)
@@ -254,16 +256,17 @@ static int recheck_hooks(const struct flmem_view *view, const struct flmem_alloc
 }
 
 int flmem_target_hooks_recheck(const struct flmem_view *view,
-			       const struct flmem_allocator_list *list, struct flmem_error *err)
+			       const struct flmem_allocator_list *list, struct flmem_guard *guard,
+			       struct flmem_error *err)
 {
-	return recheck_hooks(view, list, false, err);
+	return recheck_hooks(view, list, guard, false, err);
 }
 
 int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err)
 {
 	const struct flmem_target_start *start = context;
 
-	return recheck_hooks(start->view, start->list, true, err);
+	return recheck_hooks(start->view, start->list, start->guard, true, err);
 }
 
 struct hooks_start {
@@ -287,7 +290,7 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 		.timeout_us = call->timeout_us,
 		.single_pass = true,
 		.repeatable = true,
-		.guard = *call->guard,
+		.guard = call->guard,
 		.syscalls = &start->syscalls,
 		.assume_seccomp = call->assume_seccomp,
 	};

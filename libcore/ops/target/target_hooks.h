@@ -41,15 +41,17 @@ int flmem_target_hooks_check_start(const struct flmem_view *view,
 /*
  * What flmem_target_guard_check() and flmem_target_hooks_check_all() read from outside, with the
  * mappings of now: what the program may have changed while flmem searched for a thread. It makes
- * no calls.
+ * no calls. Renews the guard: there may be new arenas.
  */
 int flmem_target_hooks_recheck(const struct flmem_view *view,
-			       const struct flmem_allocator_list *list, struct flmem_error *err);
+			       const struct flmem_allocator_list *list, struct flmem_guard *guard,
+			       struct flmem_error *err);
 
 /* The same where that thread starts another one; the context of the call is one of these. */
 struct flmem_target_start {
 	const struct flmem_view *view;
 	const struct flmem_allocator_list *list;
+	struct flmem_guard *guard;
 };
 
 int flmem_target_hooks_recheck_start(void *context, struct flmem_error *err);

@@ -16,6 +16,7 @@
 
 struct precheck {
 	struct flmem_borrow_options borrow;
+	struct flmem_guard guard;
 	struct flmem_syscall_list syscalls;
 };
 
@@ -40,6 +41,7 @@ int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_alloca
 	if (!precheck)
 		return flmem_error_nomem(err, "cannot check a process");
 	precheck->borrow = (struct flmem_borrow_options){.timeout_us = SEARCH_US,
+							 .guard = &precheck->guard,
 							 .syscalls = &precheck->syscalls};
 	rc = check_tracing(view->process, err);
 	if (!rc)
@@ -50,7 +52,7 @@ int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_alloca
 		rc = flmem_target_guard_check(view, list, err);
 	if (rc)
 		return rc;
-	flmem_target_guard_fill(view, list, &precheck->borrow.guard);
+	flmem_target_guard_fill(view, list, &precheck->guard);
 	flmem_target_guard_syscalls(view, list, &precheck->syscalls);
 	return flmem_borrow_precheck(view, &precheck->borrow, err);
 }

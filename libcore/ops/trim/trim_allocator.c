@@ -213,9 +213,10 @@ int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err)
 
 int flmem_trim_check_again(void *context, struct flmem_error *err)
 {
-	const struct flmem_trim_job *job = context;
+	struct flmem_trim_job *job = context;
 
-	return flmem_target_hooks_recheck(&job->target->view, &job->target->allocators, err);
+	return flmem_target_hooks_recheck(&job->target->view, &job->target->allocators, &job->guard,
+					  err);
 }
 
 /*
@@ -265,7 +266,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->target = job->target;
 	part->err = err;
 	part->borrow.timeout_us = job->timeout_us;
-	part->borrow.guard = job->guard;
+	part->borrow.guard = &job->guard;
 	part->borrow.repeatable = true;
 	part->borrow.spared = &part->spared;
 	part->borrow.observe = flmem_trim_job_observe;

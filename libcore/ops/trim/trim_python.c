@@ -177,8 +177,8 @@ static int check_python_hooks(const struct flmem_trim_job *job,
 static int run_python_code(struct python_part *part, const struct flmem_cpython_code *code,
 			   struct flmem_error *err)
 {
-	struct flmem_target_start start = {&part->job->target->view,
-					   &part->job->target->allocators};
+	struct flmem_target_start start = {&part->job->target->view, &part->job->target->allocators,
+					   &part->job->guard};
 	const struct flmem_cpython_call call = {
 		.code = *code,
 		.recheck = flmem_target_hooks_recheck_start,

@@ -28,6 +28,8 @@ void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address)
 {
 	if (guard->word_count < FLMEM_GUARD_WORDS)
 		guard->words[guard->word_count++] = address;
+	else
+		guard->has_more_words = true;
 }
 
 /* State of one search over a process. */

@@ -24,7 +24,7 @@ struct flmem_range {
 };
 
 #define FLMEM_GUARD_RANGES 32
-#define FLMEM_GUARD_WORDS  128
+#define FLMEM_GUARD_WORDS  4096 /* glibc has 8 arenas for each processor */
 
 struct flmem_guard {
 	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on its stack's top */
@@ -33,6 +33,7 @@ struct flmem_guard {
 	size_t lock_count;
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
+	bool has_more_words; /* than the table holds */
 	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
 	struct flmem_range fork;
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */
@@ -41,7 +42,7 @@ struct flmem_guard {
 /* Adds a range; ignores it if the table is full or the range is empty. */
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
 
-/* Adds a lock word; ignores it if the table is full. */
+/* Adds a lock word; if the table is full, it only notes that there are more. */
 void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
 
 struct flmem_candidate {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/locks.h"
 
-#include <string.h>
+#include <stdbool.h>
 
 #include "base/clock.h"
 #include "remote/checks/forks.h"
@@ -19,20 +19,24 @@ static bool is_lock_held(const struct flmem_process *process, uint64_t address)
 int flmem_locks_check(const struct flmem_process *process, const struct flmem_guard *guard,
 		      struct flmem_error *err)
 {
-	uint64_t held[FLMEM_GUARD_WORDS];
-	size_t count = guard->word_count;
+	bool was_free[FLMEM_GUARD_WORDS] = {false};
 
-	memcpy(held, guard->words, count * sizeof(*held));
+	if (guard->has_more_words)
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"the allocator of process %d has more than %u arenas, so flmem "
+			"does not know whether the lock of one of them stays held",
+			(int)process->pid, FLMEM_GUARD_WORDS);
 	for (unsigned look = 0; look < LOOKS; look++) {
-		size_t left = 0;
+		bool held = false;
 
 		if (look)
 			flmem_clock_sleep_us(LOOK_US);
-		for (size_t i = 0; i < count; i++)
-			if (is_lock_held(process, held[i]))
-				held[left++] = held[i];
-		count = left;
-		if (!count)
+		for (size_t i = 0; i < guard->word_count; i++) {
+			was_free[i] = was_free[i] || !is_lock_held(process, guard->words[i]);
+			held |= !was_free[i];
+		}
+		if (!held)
 			return flmem_forks_check(process, guard, err);
 	}
 	return flmem_error_set(

@@ -108,7 +108,7 @@ struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borro
 		options->timeout_us > SEARCH_US_MIN ? options->timeout_us : SEARCH_US_MIN;
 
 	return (struct flmem_candidate_needs){
-		.guard = &options->guard,
+		.guard = flmem_borrow_guard(options),
 		.gadgets = gadgets,
 		.filter = options->filter,
 		.area_bytes = area_bytes,
