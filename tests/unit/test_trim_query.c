@@ -65,7 +65,15 @@ static int plan_noted_trim(const struct flmem_view *view, const struct flmem_all
 	return 0;
 }
 
+/* This allocator is the program itself, whose threads are not inside of it. */
+static void guard_nothing(const struct flmem_view *view, const struct flmem_allocator *found,
+			  struct flmem_guard *guard)
+{
+	(void)view, (void)found, (void)guard;
+}
+
 static const struct flmem_allocator_ops waiting = {
+	.guard = guard_nothing,
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
 	.plan_trim = plan_noted_trim,
 	.plan_state = plan_waiting_state,
