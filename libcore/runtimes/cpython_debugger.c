@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "proc/process.h"
 #include "proc/task.h"
+#include "remote/checks/locks.h"
+#include "remote/checks/userfaults.h"
 #include "remote/seccomp/seccomp.h"
 #include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_script.h"
@@ -204,6 +206,17 @@ static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 	return flmem_seccomp_check_running(session->view->process, tid, &calls, err);
 }
 
+/* What is checked before a thread is borrowed: the code may call malloc_trim(), too. */
+static int check_allocators(const struct flmem_cpython_session *session, struct flmem_error *err)
+{
+	const struct flmem_cpython_call *call = session->call;
+	int rc = call->recheck ? call->recheck(call->rechecker, err) : 0;
+
+	if (!rc)
+		rc = flmem_userfaults_check(session->view->process, err);
+	return rc ? rc : flmem_locks_check(session->view->process, call->guard, err);
+}
+
 int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_cpython_thread *thread = choose_thread(session);
@@ -218,6 +231,8 @@ int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct f
 	session->result->entry = FLMEM_CPYTHON_ENTRY_DEBUGGER;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;
-	rc = check_seccomp(session, thread->tid, err);
+	rc = check_allocators(session, err);
+	if (!rc)
+		rc = check_seccomp(session, thread->tid, err);
 	return rc || session->call->dry_run ? rc : run_script(session, thread, err);
 }

@@ -24,6 +24,9 @@ LAYOUT = "libcore/runtimes/cpython_layout.c"
 TABLES = ("unit.test_cpython_table",)
 
 FAULTS = (
+    Fault("debugger-beside-locks", DEBUGGER, "rc = check_allocators(session, err);", ";",
+          "requesting no code by PEP 768 while the lock of an arena stays held",
+          ("unit.test_cpython_debugger",)),
     Fault("answer-read-once", INJECTED, "(void)read_injected_answer(session, injected);", ";",
           "reading an answer to its end", ("unit.test_cpython_answer",)),
     Fault("place-of-another-flmem", INJECTED, "memcmp(cookie, injected->cookie, sizeof(cookie)) == 0);", "1);",

@@ -41,6 +41,7 @@ struct scene {
 
 static const char *interpreter, *program, *option;
 static int ends[2];
+static bool arena_is_locked;
 
 int __wrap_flmem_thread_functions_find(const struct flmem_view *view,
 				       struct flmem_thread_functions *ret_functions,
@@ -84,6 +85,8 @@ static int call_code(struct scene *scene, const char *text, const char *code, ui
 	target_open(scene->child, &scene->target);
 	if (text == waiting)
 		await_block(scene);
+	if (arena_is_locked) /* a word that is not zero: the file's first one */
+		flmem_guard_add_word(&scene->guard, scene->target.maps.rows[0].start);
 	return flmem_cpython_call(&scene->target.view, &scene->call, &scene->result, &scene->err);
 }
 
@@ -141,6 +144,9 @@ static void check_interpreter(void)
 	check_computing();
 	check_forbidden();
 	check_refused(waiting);
+	arena_is_locked = true;
+	check_refused(computing);
+	arena_is_locked = false;
 	option = "-Xdisable-remote-debug";
 	check_refused(computing);
 }
