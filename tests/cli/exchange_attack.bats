@@ -507,7 +507,7 @@ make_traced() {
 
 @test "a folder that cannot be flushed: what was not confirmed is sent again, and nothing is published" {
 	requires strace
-	make_traced fsync:error=EIO:when=2
+	make_traced fsync:error=EIO:when=1 -P "$PWD/state/rounds/0/updates/a" -P "$PWD/state/rounds/1/model"
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	run_command "$FLMEM" exchange push "$URL" a.safetensors --client a
 	assert_status 0
