@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "series/robust.h"
 #include "series/steps.h"
+#include "series/teeth.h"
 
 /* Significance required of a trend: a watch of many rounds tests many times. */
 #define P_VALUE_MAX    0.01
@@ -38,6 +39,9 @@
 #define Z_95	       1.959963984540054
 
 #define VERDICT_ROW(name, text) [FLMEM_TREND_##name] = (text),
+static const char teeth_hide_growth[] =
+	"its rises and falls are larger than the growth that they may hide";
+
 static const char *const verdict_names[] = {FLMEM_TREND_VERDICTS(VERDICT_ROW)};
 #undef VERDICT_ROW
 
@@ -139,6 +143,11 @@ static const char *because_of(enum flmem_trend_verdict verdict, bool by_round)
 	}
 }
 
+static double least_sure(size_t count)
+{
+	return count < ENOUGH ? 0.5 : 0.05;
+}
+
 static void judge_finding(struct finding *f, double span, double evidence, bool by_round)
 {
 	const struct flmem_slope *s = &f->slope;
@@ -159,7 +168,7 @@ static void judge_finding(struct finding *f, double span, double evidence, bool 
 	} else if (f->step != 0) {
 		set_verdict(f, FLMEM_TREND_STEPPED, 1 / (1 + exp(-evidence)),
 			    "memory moved to another level and stays there");
-	} else if (within < (f->count < ENOUGH ? 0.5 : 0.05)) {
+	} else if (within < least_sure(f->count)) {
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
 			    "not enough samples yet: the noise exceeds the slope");
 	} else {
@@ -236,6 +245,75 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late)
 	return false;
 }
 
+/* The trend of the low points between rises and falls; their slope becomes that of the finding. */
+static void judge_low_points(const struct curve *c, const struct flmem_teeth *teeth,
+			     struct finding *f)
+{
+	double x[FLMEM_TEETH_MAX], hours[FLMEM_TEETH_MAX], y[FLMEM_TEETH_MAX];
+	unsigned char segment[FLMEM_TEETH_MAX] = {0};
+	struct flmem_curve lows = {.x = x, .y = y, .segment = segment, .count = teeth->count};
+	struct flmem_slope slope;
+	double span;
+
+	for (size_t i = 0; i < teeth->count; i++) {
+		x[i] = c->x[f->first + teeth->at[i]];
+		hours[i] = c->hours[f->first + teeth->at[i]];
+		y[i] = c->bytes[f->first + teeth->at[i]];
+	}
+	span = x[teeth->count - 1] - x[0];
+	flmem_robust_trend(&lows, &slope);
+	if (slope.p_value < P_VALUE_MAX && slope.low > 0 &&
+	    slope.slope * span >= fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES)) {
+		lows.x = hours;
+		f->slope = slope;
+		f->per_hour = flmem_robust_slope(&lows);
+		f->step = 0;
+		set_verdict(f, FLMEM_TREND_CLIMBING, 1 - slope.p_value,
+			    "the low points of its rises and falls keep rising");
+	} else if (surely_within(&slope, FLAT_SHARE * f->level / span) < least_sure(lows.count)) {
+		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
+	}
+}
+
+/* Of few low points: none is far from another, and at their rate memory stays at its level. */
+static bool are_low_points_level(const struct curve *c, const struct flmem_teeth *teeth,
+				 const struct finding *f)
+{
+	size_t first = f->first + teeth->at[0], last = f->first + teeth->at[teeth->count - 1];
+	double span = (c->x[c->count - 1] - c->x[f->first]) / (c->x[last] - c->x[first]);
+	double least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < teeth->count; i++) {
+		least = fmin(least, c->bytes[f->first + teeth->at[i]]);
+		most = fmax(most, c->bytes[f->first + teeth->at[i]]);
+	}
+	return (most - least) * span <= FLAT_SHARE * f->level;
+}
+
+/*
+ * Rises and falls that are larger than what counts as flat hide growth between their low points,
+ * as garbage collections every few rounds do.
+ */
+static void examine_teeth(const struct curve *c, struct finding *f)
+{
+	const double *y = c->bytes + f->first;
+	struct flmem_teeth teeth;
+	double swing;
+
+	if (f->verdict != FLMEM_TREND_FLAT)
+		return;
+	swing = flmem_teeth_swing(y, f->count);
+	if (swing <= fmax(FLAT_SHARE * f->level, MATERIAL_BYTES))
+		return;
+	flmem_teeth_find(y, f->count, swing / 2, &teeth);
+	if (!flmem_teeth_are_regular(&teeth) && !flmem_teeth_run(y, f->count))
+		return;
+	if (teeth.count >= FLMEM_TREND_POINTS_MIN)
+		judge_low_points(c, &teeth, f);
+	else if (teeth.count < 2 || !are_low_points_level(c, &teeth, f))
+		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
+}
+
 /* With so many phases that confirmed it, the share of the next ones that will (Laplace). */
 static double share_of(double phases)
 {
@@ -278,6 +356,7 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 			has_levelled_off(c, ret_finding, &part);
 	if (other)
 		*ret_finding = part;
+	examine_teeth(c, ret_finding);
 	bound_confidence(c, ret_finding);
 }
 

@@ -3,6 +3,12 @@
 from faults import Fault
 
 FAULTS = (
+    Fault("teeth-few", "libcore/series/trend.c", "else if (teeth.count < 2 ||", "else if (0 &&",
+          "few low points of a sawtooth that rise", ("unit.test_trend",)),
+    Fault("teeth-regular", "libcore/series/teeth.c", "if (teeth->at[i] - teeth->at[i - 1] != distance)", "if (1)",
+          "collections every second round", ("unit.test_trend",)),
+    Fault("teeth-runs", "libcore/series/teeth.c", "return fabs(rises - steps / 2) >=", "return fabs(rises) >=",
+          "noise that is no sawtooth", ("unit.test_trend",)),
     Fault("trend-steps-go-on", "libcore/series/trend.c", "ret_half->step > 0 && total_slope(c, ret_half) >= least",
           "ret_half->step > 0 && total_slope(c, ret_half) >= 10 * least", "steps in the later half of a watch",
           ("unit.test_trend",)),

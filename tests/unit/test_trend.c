@@ -448,6 +448,34 @@ static void a_leak_under_a_sawtooth_climbs(void **state)
 	}
 }
 
+/* Memory grows by a share of its level in all, and collections every few rounds give back. */
+static int count_teeth(enum flmem_trend_verdict verdict, size_t rounds, size_t period,
+		       double growth)
+{
+	int found = 0;
+
+	for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
+		struct history h = {.seed = seed};
+
+		make(&h, rounds, growth * LEVEL / (double)rounds, 0.002 * LEVEL);
+		for (size_t i = 0; i < rounds; i++)
+			h.points[i].bytes +=
+				(uint64_t)(0.4 * LEVEL * (double)((i + seed) % period) / 4);
+		found += measure(&h).verdict == verdict;
+	}
+	return found;
+}
+
+static void teeth_larger_than_the_growth_do_not_look_flat(void **state)
+{
+	(void)state;
+	assert_true(count_teeth(FLMEM_TREND_FLAT, 18, 5, 0.2) <= 2);
+	assert_true(count_teeth(FLMEM_TREND_FLAT, 30, 5, 0.2) <= 2);
+	assert_true(count_teeth(FLMEM_TREND_FLAT, 25, 2, 0.2) <= 2);
+	assert_true(count_teeth(FLMEM_TREND_FLAT, 30, 5, 0) >= 190);
+	assert_int_equal(count_teeth(FLMEM_TREND_CLIMBING, 30, 5, 0), 0);
+}
+
 static void points_that_stand_still_in_time_give_no_verdict(void **state)
 {
 	struct history h = {.seed = 1};
@@ -541,6 +569,7 @@ int main(void)
 		cmocka_unit_test(growth_that_is_given_back_does_not_climb),
 		cmocka_unit_test(a_sawtooth_without_rounds_is_flat),
 		cmocka_unit_test(a_leak_under_a_sawtooth_climbs),
+		cmocka_unit_test(teeth_larger_than_the_growth_do_not_look_flat),
 		cmocka_unit_test(points_that_stand_still_in_time_give_no_verdict),
 		cmocka_unit_test(extreme_numbers_are_survived),
 		cmocka_unit_test(a_forecast_divides_the_headroom_by_the_growth),

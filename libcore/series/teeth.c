@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/teeth.h"
+
+#include <math.h>
+
+#define RUNS_SURE   2.326 /* deviations: 1 % of noise is taken for runs on either side */
+#define REGULAR_MIN 4
+#define FOLLOWS	    0.7 /* the correlation of a value and the next one */
+
+double flmem_teeth_swing(const double *y, size_t count)
+{
+	double sorted[FLMEM_ROBUST_POINTS_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = y[i];
+	return flmem_robust_select(sorted, count, count - 1 - count / 10) -
+	       flmem_robust_select(sorted, count, count / 10);
+}
+
+static double next_value_correlation(const double *y, size_t count)
+{
+	double mean = 0, all = 0, next = 0;
+
+	for (size_t i = 0; i < count; i++)
+		mean += y[i] / (double)count;
+	for (size_t i = 0; i < count; i++) {
+		all += (y[i] - mean) * (y[i] - mean);
+		if (i)
+			next += (y[i] - mean) * (y[i - 1] - mean);
+	}
+	return all > 0 ? next / all : 0;
+}
+
+bool flmem_teeth_run(const double *y, size_t count)
+{
+	double rises = 0, steps = (double)count - 1;
+
+	for (size_t i = 1; i < count; i++)
+		rises += y[i] > y[i - 1] ? 1 : y[i] < y[i - 1] ? 0 : 0.5;
+	return fabs(rises - steps / 2) >= RUNS_SURE * sqrt((steps + 2) / 12) ||
+	       next_value_correlation(y, count) >= FOLLOWS;
+}
+
+void flmem_teeth_find(const double *y, size_t count, double swing, struct flmem_teeth *ret_teeth)
+{
+	size_t high = 0, low = 0;
+	bool falling = false;
+
+	ret_teeth->count = 0;
+	for (size_t i = 1; i < count; i++) {
+		if (!falling && y[i] > y[high])
+			high = i;
+		if (falling && y[i] < y[low])
+			low = i;
+		if (!falling && y[i] <= y[high] - swing) {
+			falling = true;
+			low = i;
+		} else if (falling && y[i] >= y[low] + swing) {
+			falling = false;
+			high = i;
+			if (ret_teeth->count < FLMEM_TEETH_MAX)
+				ret_teeth->at[ret_teeth->count++] = low;
+		}
+	}
+}
+
+bool flmem_teeth_are_regular(const struct flmem_teeth *teeth)
+{
+	size_t distance = teeth->count < REGULAR_MIN ? 0 : teeth->at[1] - teeth->at[0];
+
+	for (size_t i = 2; i < teeth->count && distance; i++)
+		if (teeth->at[i] - teeth->at[i - 1] != distance)
+			distance = 0;
+	return distance;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SERIES_TEETH_H
+#define FLMEM_SERIES_TEETH_H
+
+/* Rises and falls of a series: the low points of a sawtooth. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "series/robust.h"
+
+#define FLMEM_TEETH_MAX (FLMEM_ROBUST_POINTS_MAX / 2)
+
+struct flmem_teeth {
+	size_t at[FLMEM_TEETH_MAX]; /* the lowest point of each fall that a rise ended */
+	size_t count;
+};
+
+/* The range of all but the highest and the lowest tenth. */
+double flmem_teeth_swing(const double *y, size_t count);
+
+/*
+ * Whether the values rise or fall in runs, as a sawtooth does and noise does not: by the number of
+ * rises from one value to the next, whose variance in noise is (count + 1) / 12 (Moore and Wallis
+ * 1943), or by their correlation.
+ */
+bool flmem_teeth_run(const double *y, size_t count);
+
+/* Falls and rises below `swing` are noise. */
+void flmem_teeth_find(const double *y, size_t count, double swing, struct flmem_teeth *ret_teeth);
+
+/* Whether four low points or more have the same distance, as of collections every few rounds. */
+bool flmem_teeth_are_regular(const struct flmem_teeth *teeth);
+
+#endif
