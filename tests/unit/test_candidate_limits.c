@@ -108,7 +108,7 @@ static void block_on_few_words(void)
 struct scene {
 	pid_t child;
 	struct target target;
-	struct flmem_guard guard;
+	struct flmem_guard *guard; /* too large for the stack that a child inherits */
 	struct flmem_gadgets gadgets;
 	struct flmem_candidate_needs needs;
 	struct flmem_candidate row;
@@ -116,7 +116,8 @@ struct scene {
 
 static void scene_open(struct scene *scene, void (*be)(void))
 {
-	*scene = (struct scene){0};
+	*scene = (struct scene){.guard = calloc(1, sizeof(*scene->guard))};
+	assert_non_null(scene->guard);
 	atomic_store(&page->tid, 0);
 	scene->child = child_start(be);
 	assert_true(scene->child > 0);
@@ -125,7 +126,7 @@ static void scene_open(struct scene *scene, void (*be)(void))
 	target_open(scene->child, &scene->target);
 	expect_borrowed(flmem_gadgets_find(&scene->target.view, &scene->gadgets, NULL),
 			&(struct flmem_error){0});
-	scene->needs = (struct flmem_candidate_needs){.guard = &scene->guard,
+	scene->needs = (struct flmem_candidate_needs){.guard = scene->guard,
 						      .gadgets = &scene->gadgets,
 						      .only = atomic_load(&page->tid),
 						      .deadline_us = UINT64_MAX};
@@ -135,6 +136,7 @@ static void scene_close(struct scene *scene)
 {
 	target_close(&scene->target);
 	child_end(scene->child);
+	free(scene->guard);
 }
 
 /* Why the thread is rejected; NULL and its row if it is not. */
@@ -262,7 +264,7 @@ static const char *examine_words(void (*be)(void))
 	const char *rejected;
 
 	scene_open(&scene, be);
-	flmem_guard_add(scene.guard.code, &scene.guard.code_count, code, code + CODE_BYTES);
+	flmem_guard_add(scene.guard->code, &scene.guard->code_count, code, code + CODE_BYTES);
 	rejected = find(&scene);
 	scene_close(&scene);
 	return rejected;

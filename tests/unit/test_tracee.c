@@ -206,7 +206,7 @@ static void an_ignored_signal_ends_no_wait(void **state)
 
 		seize(&tracee);
 		kill(child, signals[i]);
-		/* SIGCONT also stops it; a thread that has not run on yet is mended by the release. */
+		/* SIGCONT also stops it. One that has not run on is mended by the release. */
 		if (poll_for_news(&tracee) == FLMEM_TRACEE_OTHER)
 			await_true(state_now() == 'S');
 		flmem_tracee_release(&tracee);
