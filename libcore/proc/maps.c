@@ -166,3 +166,20 @@ bool flmem_map_is_deleted(const struct flmem_map *map)
 {
 	return map->inode && flmem_text_ends(map->name, " (deleted)");
 }
+
+/* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
+static bool is_sampler_file(const char *name)
+{
+	const char *base = flmem_text_basename(name);
+
+	return flmem_text_starts(base, "libflmem-sampler") ||
+	       (flmem_text_starts(base, ".flmem-") && strstr(base, ".so"));
+}
+
+bool flmem_maps_have_sampler(const struct flmem_maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (is_sampler_file(maps->rows[i].name))
+			return true;
+	return false;
+}

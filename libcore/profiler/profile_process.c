@@ -6,7 +6,6 @@
 
 #include <flmem/text.h>
 
-#include "base/text/text.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/scan.h"
@@ -14,26 +13,13 @@
 #include "proc/time_namespace.h"
 #include "profiler/profile_file.h"
 
-/* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
-static bool is_sampler_file(const char *name)
-{
-	const char *base = flmem_text_basename(name);
-
-	return flmem_text_starts(base, "libflmem-sampler") ||
-	       (flmem_text_starts(base, ".flmem-") && strstr(base, ".so"));
-}
-
 /* A process may have executed a program without the sampler. Of one that hides it, true. */
 static bool has_sampler(const struct flmem_process *process)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 
-	if (flmem_maps_read(process, &maps, NULL) || !maps.count)
-		return true;
-	for (size_t i = 0; i < maps.count; i++)
-		if (is_sampler_file(maps.rows[i].name))
-			return true;
-	return false;
+	return flmem_maps_read(process, &maps, NULL) || !maps.count ||
+	       flmem_maps_have_sampler(&maps);
 }
 
 /* In the PID namespace of the caller. */

@@ -46,6 +46,9 @@ char *flmem_sampled_file_of(const struct flmem_process *process, const struct fl
 {
 	char *name = NULL;
 
+	/* A page of a shared mapping that nobody has touched would be made by reading it. */
+	if (!flmem_maps_have_sampler(maps))
+		return NULL;
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct flmem_map *map = &maps->rows[i];
 

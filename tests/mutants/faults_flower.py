@@ -13,7 +13,8 @@ TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
-    Fault("yaml-tag-own", TAGS, "if (!flmem_text_starts(tag, OWN))", "if (0)", "a tag that no one defines", APPFL),
+    Fault("yaml-tag-own", TAGS, "if (!flmem_text_starts(tag, OWN))\n\t\treturn true;",
+          "if (!flmem_text_starts(tag, OWN))\n\t\treturn false;", "a tag that no one defines", APPFL),
     Fault("yaml-tag-value", TAGS, "|| has_wrong_value(node, tag);", ";", "a text with the tag of a number", APPFL),
     Fault("yaml-tag-key", "libcore/documents/yaml.c", "*event->data.scalar.tag == '!')", "1)", "the tag of a key", APPFL),
     Fault("flower-false", SIMULATIONS, "return !zero && !flmem_node_is_true(node);",

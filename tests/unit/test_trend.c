@@ -471,7 +471,7 @@ static void teeth_larger_than_the_growth_do_not_look_flat(void **state)
 	(void)state;
 	assert_true(count_teeth(FLMEM_TREND_FLAT, 18, 5, 0.2) <= 2);
 	assert_true(count_teeth(FLMEM_TREND_FLAT, 30, 5, 0.2) <= 2);
-	assert_true(count_teeth(FLMEM_TREND_FLAT, 25, 2, 0.2) <= 2);
+	assert_true(count_teeth(FLMEM_TREND_FLAT, 14, 2, 0.08) <= 2);
 	assert_true(count_teeth(FLMEM_TREND_FLAT, 30, 5, 0) >= 190);
 	assert_int_equal(count_teeth(FLMEM_TREND_CLIMBING, 30, 5, 0), 0);
 }
