@@ -30,9 +30,9 @@ bounded() {
 @test "attach: a profile in a folder whose server is silent is refused, and flmem ends" {
 	setup_silent
 	bounded attach --pid "$VICTIM" -o "/proc/$VICTIM/root$MOUNT/p.prof"
-	assert_error 2 "cannot write .*mount/p.prof"
+	assert_error 7 "cannot write .*mount/p.prof"
 	bounded attach --pid "$VICTIM" --dry-run -o "/proc/$VICTIM/root$MOUNT/below/p.prof"
-	assert_error 2 "cannot write .*below/p.prof"
+	assert_error 7 "cannot write .*below/p.prof"
 	assert_sound
 	bounded attach --pid "$VICTIM" -o "/proc/$VICTIM/root/dev/shm/flmem-silent.$VICTIM"
 	assert_status 0
