@@ -50,7 +50,7 @@ FAULTS = (
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
     Fault("setup-local", "libcore/frameworks/launch/launch_containers.c", "if (!row->local && !row->unset)", "if (!row->unset)",
           "what a batch job sets without exporting it", COMMS),
-    Fault("set-replaced", SET, "if (sets.count && !is_replaced(input, option, at))", "if (sets.count)",
+    Fault("set-replaced", SET, "if (sets.count && !is_replaced(&before, at))", "if (sets.count)",
           "a second --set of one command", COMMS),
     Fault("set-other-program", SET, "return option - text > 1 && strchr(", "return option - text > 1 || strchr(",
           "--set of another program", COMMS),

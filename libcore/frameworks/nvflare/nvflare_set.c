@@ -16,14 +16,14 @@
 #define ENDS	   ";&|"
 #define NEAR	   1000
 
-static unsigned line_of_set(const char *text, const char *at)
-{
-	unsigned line = 1;
-
-	for (; text < at; text++)
-		line += *text == '\n';
-	return line;
-}
+/* What precedes a place: read once, as a file may have an option for each of its words. */
+struct set_before {
+	const struct flmem_rule_input *input;
+	const char *at;
+	const char *line, *command; /* where they begin */
+	const char *program;	    /* the last name of one, or NULL */
+	unsigned line_number;
+};
 
 static bool is_continued(const char *text, const char *newline)
 {
@@ -32,38 +32,47 @@ static bool is_continued(const char *text, const char *newline)
 		(newline[-1] == '\r' && newline - 1 > text && newline[-2] == '\\'));
 }
 
-/* The start of the command that a place is in; of words in YAML or JSON, what is right before. */
-static const char *command_start(const struct flmem_rule_input *input, const char *at)
+static bool ends_command(const char *text, const char *p)
 {
-	const char *text = input->document.text.data, *start = at;
-
-	if (input->document.root)
-		return at - text > NEAR ? at - NEAR : text;
-	while (start > text && (start[-1] != '\n' || is_continued(text, start - 1)) &&
-	       !strchr(ENDS, start[-1]))
-		start--;
-	return start;
+	return *p == '\n' ? !is_continued(text, p) : strchr(ENDS, *p) != NULL;
 }
 
-static bool is_set_in_comment(const char *text, const char *at)
+static void read_set_before(struct set_before *before, const char *to)
 {
-	while (at > text && at[-1] != '\n')
-		at--;
-	return at[strspn(at, " \t")] == '#';
+	const char *text = before->input->document.text.data;
+
+	for (; before->at < to; before->at++) {
+		if (*before->at == '\n') {
+			before->line_number++;
+			before->line = before->at + 1;
+		}
+		if (ends_command(text, before->at))
+			before->command = before->at + 1;
+		if (*before->at == *PROGRAMS && flmem_text_starts(before->at, PROGRAMS))
+			before->program = before->at;
+	}
 }
 
-/* Behind a program of NVFlare, or as the value of a variable in a file that runs one. */
-static bool is_of_program(const struct flmem_rule_input *input, const char *option)
+/* The start of the command; of words in YAML or JSON, what is right before. */
+static const char *command_start(const struct set_before *before)
 {
-	const char *text = input->document.text.data;
-	const char *start = command_start(input, option);
+	const char *text = before->input->document.text.data;
 
-	if (is_set_in_comment(text, option))
+	if (!before->input->document.root)
+		return before->command;
+	return before->at - text > NEAR ? before->at - NEAR : text;
+}
+
+/* Behind a program of NVFlare, or as the value of a variable: the file runs one. */
+static bool is_of_program(const struct set_before *before)
+{
+	const char *text = before->input->document.text.data, *option = before->at;
+
+	if (before->line[strspn(before->line, " \t")] == '#')
 		return false;
-	if (memmem(start, (size_t)(option - start), PROGRAMS, strlen(PROGRAMS)))
+	if (before->program && before->program >= command_start(before))
 		return true;
-	return option - text > 1 && strchr("\"'", option[-1]) && option[-2] == '=' &&
-	       strstr(text, PROGRAMS);
+	return option - text > 1 && strchr("\"'", option[-1]) && option[-2] == '=';
 }
 
 /* Skips what is between two words. False at the end of the command. */
@@ -72,21 +81,32 @@ static bool skip_to_set_word(const struct flmem_rule_input *input, const char **
 	const char *text = input->document.text.data;
 	const char *p = *at;
 
-	for (; *p && strchr(SEPARATORS, *p); p++)
+	for (;; p++) {
+		bool is_list_mark =
+			input->document.root && *p == '-' && p[1] && strchr(BLANKS, p[1]);
+
+		if (!*p || (!strchr(SEPARATORS, *p) && !is_list_mark))
+			break;
 		if (*p == '\n' && !input->document.root && !is_continued(text, p))
 			return false;
-	if (input->document.root && *p == '-' && strchr(BLANKS, p[1]) && p[1]) { /* of a list */
-		*at = p + 1;
-		return skip_to_set_word(input, at);
 	}
 	*at = p;
 	return *p && *p != '-' && *p != '#' && !strchr(ENDS, *p);
 }
 
+/* The place of a word, and the line of the last one, from which lines are counted on. */
+struct set_word {
+	const char *at;
+	size_t length;
+	unsigned line;
+};
+
 static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvflare_sets *sets,
-			 const char *word, size_t length)
+			 const struct set_word *found)
 {
-	const char *text = input->document.text.data, *equals = memchr(word, '=', length);
+	const char *text = input->document.text.data, *word = found->at;
+	size_t length = found->length;
+	const char *equals = memchr(word, '=', length);
 	size_t key = equals ? (size_t)(equals - word) : length;
 	struct flmem_nvflare_set *row = &sets->rows[sets->count];
 
@@ -98,7 +118,7 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 		return;
 	row->place = (struct flmem_place){.start = (size_t)(word - text),
 					  .end = (size_t)(word - text) + length,
-					  .line = line_of_set(text, word)};
+					  .line = found->line};
 	if (equals)
 		snprintf(row->value, sizeof(row->value), "%.*s", (int)(length - key - 1),
 			 equals + 1);
@@ -106,16 +126,19 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 }
 
 /* Reads the words behind the option; the last option counts, as argparse replaces the list. */
-static const char *read_words(const struct flmem_rule_input *input, const char *at,
+static const char *read_words(const struct set_before *before, const char *at,
 			      struct flmem_nvflare_sets *sets)
 {
-	while (skip_to_set_word(input, &at)) {
-		size_t length = strcspn(at, SEPARATORS ENDS);
+	struct set_word word = {.at = before->at, .line = before->line_number};
 
-		if (input->document.root && !memchr(at, '=', length))
+	while (skip_to_set_word(before->input, &at)) {
+		for (; word.at < at; word.at++)
+			word.line += *word.at == '\n';
+		word.length = strcspn(at, SEPARATORS ENDS);
+		if (before->input->document.root && !memchr(at, '=', word.length))
 			break;
-		add_set_word(input, sets, at, length);
-		at += length;
+		add_set_word(before->input, sets, &word);
+		at += word.length;
 	}
 	return at;
 }
@@ -129,28 +152,37 @@ static bool is_option(const char *text, const char *at)
 }
 
 /* Whether the command has the option once more, which replaces this one. */
-static bool is_replaced(const struct flmem_rule_input *input, const char *option, const char *at)
+static bool is_replaced(const struct set_before *before, const char *at)
 {
-	const char *next = strstr(at, OPTION);
+	const char *text = before->input->document.text.data, *next = strstr(at, OPTION);
 
-	return next && !input->document.root && is_option(input->document.text.data, next) &&
-	       command_start(input, next) == command_start(input, option);
+	if (!next || before->input->document.root || !is_option(text, next))
+		return false;
+	for (const char *p = before->at; p < next; p++)
+		if (ends_command(text, p))
+			return false;
+	return true;
 }
 
 void flmem_nvflare_sets_each(const struct flmem_rule_input *input, flmem_nvflare_sets_look *look,
 			     void *context)
 {
-	const char *text = input->document.text.data, *at = text;
+	const char *text = input->document.text.data, *at = strstr(text, OPTION);
+	bool file_has_program = at && strstr(text, PROGRAMS);
+	struct set_before before = {input, text, text, text, NULL, 1};
 
-	while (at && (at = strstr(at, OPTION))) {
+	for (; at && file_has_program; at = strstr(at, OPTION)) {
 		struct flmem_nvflare_sets sets = {0};
 		const char *option = at;
 
 		at += strlen(OPTION);
-		if (!is_option(text, option) || !is_of_program(input, option))
+		if (!is_option(text, option))
 			continue;
-		at = read_words(input, at, &sets);
-		if (sets.count && !is_replaced(input, option, at))
+		read_set_before(&before, option);
+		if (!is_of_program(&before))
+			continue;
+		at = read_words(&before, at, &sets);
+		if (sets.count && !is_replaced(&before, at))
 			look(&sets, context);
 	}
 }
