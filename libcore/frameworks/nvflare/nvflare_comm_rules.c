@@ -60,13 +60,9 @@ struct comm_check {
 static void report_set_fault(const struct comm_check *comm, const char *key, const char *detail)
 {
 	const struct flmem_nvflare_set *row = flmem_nvflare_set_find(comm->sets, key);
-	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = row ? row->value : ""};
 
-	if (!row)
-		return;
-	node.place = row->place;
-	flmem_check_report(comm->check,
-			   &(struct flmem_remark){.node = &node, .path = key, .detail = detail});
+	if (row)
+		flmem_nvflare_set_report(comm->check, row, key, detail);
 }
 
 /* Of variables only the one that is checked: the others have their turn. */
@@ -297,11 +293,9 @@ static void check_comm_retry_small(struct flmem_check *check)
 	check_comm(check, flmem_comm_find_retry_small);
 }
 
-#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define INPUTS	.inputs = {COMM_FILE, &flmem_launch_file}
-#define SINGLE                                                                   \
-	.inputs = {COMM_FILE, &flmem_launch_file, &flmem_nvflare_resources_file, \
-		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
+#define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
+#define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file}
+#define SINGLE	  .inputs = {COMM_FILE, FLMEM_NVFLARE_VARIABLE_FILES}
 #define STREAMING "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/streaming/byte_streamer.py"
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"
 #define BLOBS	  "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py"

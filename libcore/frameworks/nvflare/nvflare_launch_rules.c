@@ -383,9 +383,7 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
 #define TEMPLATE "NVFlare start script sub_start.sh"
 #define LAUNCH	 .inputs = {&flmem_launch_file}
-#define ENVS                                                          \
-	.inputs = {&flmem_launch_file, &flmem_nvflare_resources_file, \
-		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
+#define ENVS	 .inputs = {FLMEM_NVFLARE_VARIABLE_FILES}
 
 static const struct flmem_rule_row rows[] = {
 	{

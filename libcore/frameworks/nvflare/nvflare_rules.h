@@ -32,6 +32,11 @@ extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
 extern const struct flmem_input_kind flmem_nvflare_comm_file;
 
+/* Kinds of files with variables of processes: scripts, and what launchers give jobs. */
+#define FLMEM_NVFLARE_VARIABLE_FILES                                                       \
+	&flmem_launch_file, &flmem_nvflare_resources_file, &flmem_nvflare_deployment_file, \
+		&flmem_nvflare_studies_file
+
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
 extern const struct flmem_start_ops flmem_nvflare_start;

@@ -199,6 +199,16 @@ const struct flmem_nvflare_set *flmem_nvflare_set_find(const struct flmem_nvflar
 	return NULL;
 }
 
+void flmem_nvflare_set_report(struct flmem_check *check, const struct flmem_nvflare_set *row,
+			      const char *key, const char *detail)
+{
+	struct flmem_node node = {
+		.kind = FLMEM_NODE_STRING, .text = row->value, .place = row->place};
+
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &node, .path = key, .detail = detail});
+}
+
 struct flmem_comm_value flmem_nvflare_set_value(const char *text)
 {
 	static const char *const yes[] = {"yes", "true", "t", "y"};

@@ -36,6 +36,10 @@ void flmem_nvflare_sets_each(const struct flmem_rule_input *input, flmem_nvflare
 const struct flmem_nvflare_set *flmem_nvflare_set_find(const struct flmem_nvflare_sets *sets,
 						       const char *key);
 
+/* Reports a word of --set, as the value of a key; `detail` may be NULL. */
+void flmem_nvflare_set_report(struct flmem_check *check, const struct flmem_nvflare_set *row,
+			      const char *key, const char *detail);
+
 /* What parse_vars() and then int() make of a value. */
 struct flmem_comm_value flmem_nvflare_set_value(const char *text);
 

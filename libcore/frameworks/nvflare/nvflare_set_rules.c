@@ -12,16 +12,6 @@
 
 static const char *const chunk_keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 
-static void report_set_word(struct flmem_check *check, const struct flmem_nvflare_set *row,
-			    const char *key, const char *detail)
-{
-	struct flmem_node node = {
-		.kind = FLMEM_NODE_STRING, .text = row->value, .place = row->place};
-
-	flmem_check_report(check,
-			   &(struct flmem_remark){.node = &node, .path = key, .detail = detail});
-}
-
 static void find_set_chunk(const struct flmem_nvflare_sets *sets, struct flmem_check *check,
 			   bool invalid)
 {
@@ -32,7 +22,7 @@ static void find_set_chunk(const struct flmem_nvflare_sets *sets, struct flmem_c
 
 		if (row && (invalid ? value.state == FLMEM_COMM_INVALID
 				    : value.state == FLMEM_COMM_NUMBER && value.number <= 0))
-			report_set_word(check, row, chunk_keys[i], NULL);
+			flmem_nvflare_set_report(check, row, chunk_keys[i], NULL);
 	}
 }
 
@@ -53,7 +43,7 @@ static void look_ignored(const struct flmem_nvflare_sets *sets, void *context)
 		const struct flmem_nvflare_set *row = flmem_nvflare_set_find(sets, *name);
 
 		if (row)
-			report_set_word(context, row, *name, NULL);
+			flmem_nvflare_set_report(context, row, *name, NULL);
 	}
 }
 
@@ -75,13 +65,13 @@ static void look_cannot_tell(const struct flmem_nvflare_sets *sets, void *contex
 		if (has_unknown(sets, flmem_comm_keys[i].name))
 			key = flmem_comm_keys[i].name;
 	if (key) {
-		report_set_word(context, flmem_nvflare_set_find(sets, key), key, NULL);
+		flmem_nvflare_set_report(context, flmem_nvflare_set_find(sets, key), key, NULL);
 		return;
 	}
 	for (size_t i = 0; i < sets->count; i++) {
 		if (!sets->rows[i].open)
 			continue;
-		report_set_word(context, &sets->rows[i], "--set", NULL);
+		flmem_nvflare_set_report(context, &sets->rows[i], "--set", NULL);
 		return;
 	}
 }

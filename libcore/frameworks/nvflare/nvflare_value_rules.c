@@ -138,9 +138,7 @@ static void check_overrides_job(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define LAUNCH	.inputs = {&flmem_launch_file}
-#define ENVS                                                          \
-	.inputs = {&flmem_launch_file, &flmem_nvflare_resources_file, \
-		   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file}
+#define ENVS	.inputs = {FLMEM_NVFLARE_VARIABLE_FILES}
 #define CHUNK	"NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"
 #define TRAINER "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"
 

@@ -240,9 +240,8 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "neither NVFlare nor the allocator reads a variable of this "
 				    "name",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		.inputs = {&flmem_launch_file, &flmem_launch_unread_file,
-			   &flmem_nvflare_python_file, &flmem_nvflare_resources_file,
-			   &flmem_nvflare_deployment_file, &flmem_nvflare_studies_file},
+		.inputs = {FLMEM_NVFLARE_VARIABLE_FILES, &flmem_launch_unread_file,
+			   &flmem_nvflare_python_file},
 		.check = variable_unknown,
 	},
 };
