@@ -65,7 +65,8 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 			   const struct flmem_cpython_function *function, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result run = {0};
-	FLMEM_AUTO_FREE struct flmem_guard *guard = calloc(1, sizeof(*guard));
+	FLMEM_AUTO_FREE struct flmem_guard *guard =
+		flmem_target_guard_new(&target->view, &target->allocators);
 	const struct flmem_attach_options *options = &attempt->options;
 	struct flmem_target_start start = {&target->view, &target->allocators, guard};
 	uint64_t checked_us = flmem_clock_us();
@@ -86,7 +87,6 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 
 	if (!guard)
 		return flmem_error_nomem(err, "cannot attach to a process");
-	flmem_target_guard_fill(&target->view, &target->allocators, guard);
 	rc = flmem_target_guard_check(&target->view, &target->allocators, err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,

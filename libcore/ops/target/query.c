@@ -137,7 +137,7 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 		     const struct flmem_borrow_options *how, struct flmem_allocator_report *reports,
 		     struct flmem_query_report *ret_asked)
 {
-	FLMEM_AUTO_FREE struct flmem_guard *guard = calloc(1, sizeof(*guard));
+	FLMEM_AUTO_FREE struct flmem_guard *guard = flmem_target_guard_new(view, list);
 	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,
 					       .guard = guard,
 					       .assume_seccomp = how->assume_seccomp,
@@ -146,9 +146,7 @@ void flmem_query_all(const struct flmem_view *view, const struct flmem_allocator
 	struct flmem_error err = {0};
 	int refused = flmem_target_guard_refuse_runtimes(view, list, &err);
 
-	if (guard)
-		flmem_target_guard_fill(view, list, guard);
-	else if (!refused)
+	if (!guard && !refused)
 		refused = flmem_error_nomem(&err, "cannot query an allocator");
 	for (size_t i = 0; i < list->count; i++) {
 		struct flmem_syscall_list syscalls = {0};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/target/query_cuda.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -111,7 +110,7 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
 	FLMEM_AUTO_BUF struct flmem_buf code = FLMEM_BUF_INIT;
 	struct flmem_error err = {0};
-	FLMEM_AUTO_FREE struct flmem_guard *guard = calloc(1, sizeof(*guard));
+	FLMEM_AUTO_FREE struct flmem_guard *guard = flmem_target_guard_new(view, list);
 	struct flmem_target_start start = {view, list, guard};
 	uint64_t checked_us = flmem_clock_us();
 	struct flmem_cpython_call call = {
@@ -127,8 +126,6 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	flmem_cuda_code(view->modules, query_code, &code);
 	call.code = (struct flmem_cpython_code){"flmem detect", code.data, code.length};
 	asked->tried = true;
-	if (guard)
-		flmem_target_guard_fill(view, list, guard);
 	rc = code.failed || !guard ? flmem_error_nomem(&err, "cannot query CUDA")
 				   : flmem_target_guard_check(view, list, &err);
 	if (!rc)

@@ -135,15 +135,24 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 	}
 }
 
+struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
+					   const struct flmem_allocator_list *list)
+{
+	struct flmem_guard *guard = calloc(1, sizeof(*guard));
+
+	if (guard)
+		flmem_target_guard_fill(view, list, guard);
+	return guard;
+}
+
 /* Arenas are never given back: where fewer locks are found, they could not be read. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct flmem_guard *now = calloc(1, sizeof(*now));
+	FLMEM_AUTO_FREE struct flmem_guard *now = flmem_target_guard_new(view, list);
 
 	if (!now)
 		return flmem_error_nomem(err, "cannot read the locks of the allocators");
-	flmem_target_guard_fill(view, list, now);
 	if (now->word_count >= guard->word_count)
 		*guard = *now;
 	return 0;

@@ -21,6 +21,10 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard);
 
+/* A new one, which is filled; NULL: no memory. Too large for a stack. Freed by the caller. */
+struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
+					   const struct flmem_allocator_list *list);
+
 /* Fills it again. What the allocators hold is not lost if they cannot be read now. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err);
