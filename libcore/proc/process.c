@@ -233,6 +233,15 @@ static bool is_plain_file(int fd)
 	       system.f_type != DEBUGFS_MAGIC && system.f_type != TRACEFS_MAGIC;
 }
 
+bool flmem_process_shares_mounts(const struct flmem_process *process)
+{
+	struct stat own, its;
+
+	return stat("/proc/self/ns/mnt", &own) == 0 &&
+	       fstatat(process->dirfd, "ns/mnt", &its, 0) == 0 && own.st_ino == its.st_ino &&
+	       own.st_dev == its.st_dev;
+}
+
 int flmem_process_open_file(const struct flmem_process *process, const char *path)
 {
 	FLMEM_AUTO_CLOSE int root = openat(process->dirfd, "root", O_PATH | O_CLOEXEC);

@@ -83,6 +83,9 @@ int flmem_process_read(const struct flmem_process *process, const char *name,
 int flmem_process_readlink(const struct flmem_process *process, const char *name, char *ret_target,
 			   size_t size);
 
+/* Whether it is in the mount namespace of the caller. False also where that cannot be seen. */
+bool flmem_process_shares_mounts(const struct flmem_process *process);
+
 /*
  * Opens `path`, an absolute path as the process sees it, through /proc/PID/root and never outside
  * of it. Only regular files, never blocking. Returns the descriptor or a negative errno.

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/sampled_file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "preload/profile_format.h"
 #include "proc/maps.h"
@@ -33,15 +31,6 @@ static bool has_plain_path(const char *name)
 			    "/._-+,:@%=") == strlen(name);
 }
 
-static bool has_own_mounts(const struct flmem_process *process)
-{
-	struct stat own, its;
-
-	return stat("/proc/self/ns/mnt", &own) == 0 &&
-	       fstatat(process->dirfd, "ns/mnt", &its, 0) == 0 &&
-	       (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
-}
-
 char *flmem_sampled_file_of(const struct flmem_process *process, const struct flmem_maps *maps)
 {
 	char *name = NULL;
@@ -56,7 +45,7 @@ char *flmem_sampled_file_of(const struct flmem_process *process, const struct fl
 			continue;
 		if (!has_plain_path(map->name))
 			return strdup("FILE");
-		if (!has_own_mounts(process))
+		if (flmem_process_shares_mounts(process))
 			return strdup(map->name);
 		if (asprintf(&name, "/proc/%d/root%s", (int)process->pid, map->name) < 0)
 			return NULL;

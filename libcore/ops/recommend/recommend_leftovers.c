@@ -60,11 +60,9 @@ static int open_resolved(int root, const char *path)
 /* True if paths mean the same to flmem. */
 static bool sees_same_paths(const struct flmem_process *process)
 {
-	struct stat own, its;
 	char root[8];
 
-	return stat("/proc/self/ns/mnt", &own) == 0 &&
-	       fstatat(process->dirfd, "ns/mnt", &its, 0) == 0 && own.st_ino == its.st_ino &&
+	return flmem_process_shares_mounts(process) &&
 	       flmem_process_readlink(process, "root", root, sizeof(root)) == 0 &&
 	       strcmp(root, "/") == 0;
 }
