@@ -82,10 +82,11 @@ static int list_profiles(DIR *list, struct names *names, struct flmem_error *err
 	if (!names->list)
 		return flmem_error_nomem(err, "cannot list the profiles");
 	while ((entry = readdir(list))) {
-		names->denied += is_denied(dirfd(list), entry->d_name);
 		if (!is_profile_file(dirfd(list), entry->d_name) &&
-		    !is_dump_file(dirfd(list), entry->d_name))
+		    !is_dump_file(dirfd(list), entry->d_name)) {
+			names->denied += is_denied(dirfd(list), entry->d_name);
 			continue;
+		}
 		if (names->count == FLMEM_HEAP_FOLDER_MAX)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
 					       "more than %u profiles; name a folder with fewer",

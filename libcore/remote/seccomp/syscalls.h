@@ -53,28 +53,21 @@ struct flmem_syscall {
 	struct flmem_syscall_arg args[FLMEM_SYSCALL_ARGS];
 };
 
+#define FLMEM_CALL_ROW(number, text, failure) \
+	{                                     \
+		number, text, failure,        \
+		{                             \
+			{                     \
+				0             \
+			}                     \
+		}                             \
+	}
 /*
- * A call with arguments that do not matter or are unknown. One macro each, not one by the other:
- * older versions of musl define names like pread64.
+ * A call with arguments that do not matter or are unknown. Its number and name are made here:
+ * older versions of musl define names like pread64, which a further macro would replace.
  */
-#define FLMEM_CALL_PLAIN(name)                            \
-	{                                                 \
-		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
-		{                                         \
-			{                                 \
-				0                         \
-			}                                 \
-		}                                         \
-	}
-#define FLMEM_CALL_FINE(name)                          \
-	{                                              \
-		SYS_##name, #name, FLMEM_FAILURE_FINE, \
-		{                                      \
-			{                              \
-				0                      \
-			}                              \
-		}                                      \
-	}
+#define FLMEM_CALL_PLAIN(name) FLMEM_CALL_ROW(SYS_##name, #name, FLMEM_FAILURE_REFUSED)
+#define FLMEM_CALL_FINE(name)  FLMEM_CALL_ROW(SYS_##name, #name, FLMEM_FAILURE_FINE)
 
 /* The calls of one function or of one piece of code. */
 struct flmem_syscall_table {
