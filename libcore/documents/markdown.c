@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "base/text/text.h"
-#include "documents/notebook_cells.h"
+#include "documents/python/notebook_cells.h"
 
 #define FENCE_MIN    3
 #define LANGUAGE_MAX 32

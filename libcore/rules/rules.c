@@ -6,7 +6,7 @@
 
 #include "base/text/text.h"
 #include "documents/edit.h"
-#include "documents/notebook_cells.h"
+#include "documents/python/notebook_cells.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
 #define COMMENT_MAX 4096 /* bytes of a line that are searched for a comment */

@@ -2,7 +2,7 @@
 /* Documents that the server of an exchange sends: what is accepted keeps its bounds. */
 #include "exchange/valid_names.h"
 #include "fuzz.h"
-#include "ops/exchange/client_json.h"
+#include "ops/exchange/client/client_json.h"
 
 static void check_printable(const char *text)
 {

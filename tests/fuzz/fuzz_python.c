@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python of a job: every word lies in the text, behind the one before. Then the tree of calls. */
 #include "document.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,19 +2,19 @@
 """Faults in what keeps the updates of an exchange, and models that are written, whole."""
 from faults import Fault
 
-ANSWERS = "libcore/ops/exchange/answer_uploads.c"
-UPLOADS = "libcore/ops/exchange/uploads.c"
+ANSWERS = "libcore/ops/exchange/server/answer_uploads.c"
+UPLOADS = "libcore/ops/exchange/server/uploads.c"
 SOURCE = "libcore/model/source.c"
-LANES = "libcore/ops/exchange/lockstep_upload.c"
-LOCKSTEP = "libcore/ops/exchange/lockstep.c"
-COMBINE = "libcore/ops/exchange/lockstep_combine.c"
-COMBINER = "libcore/ops/exchange/round_combiner.c"
-PUBLISH = "libcore/ops/exchange/publish.c"
-TRANSFER = "libcore/ops/exchange/upload_body.c"
-PULL = "libcore/ops/exchange/client_pull.c"
-TARGET = "libcore/ops/exchange/client_target.c"
+LANES = "libcore/ops/exchange/server/lockstep_upload.c"
+LOCKSTEP = "libcore/ops/exchange/server/lockstep.c"
+COMBINE = "libcore/ops/exchange/server/lockstep_combine.c"
+COMBINER = "libcore/ops/exchange/server/round_combiner.c"
+PUBLISH = "libcore/ops/exchange/server/publish.c"
+TRANSFER = "libcore/ops/exchange/server/upload_body.c"
+PULL = "libcore/ops/exchange/client/client_pull.c"
+TARGET = "libcore/ops/exchange/client/client_target.c"
 NAMES = "libcore/model/pickle_names.c"
-WRITER = "libcore/ops/exchange/client_writer.c"
+WRITER = "libcore/ops/exchange/client/client_writer.c"
 SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
@@ -24,17 +24,17 @@ CHOOSE = "libcore/ops/aggregate/choose.c"
 RESULT = "libcore/ops/aggregate/result.c"
 CLIPPED = "libcore/aggregate/norm_clipped_mean.c"
 PASS = "libcore/ops/aggregate/run.c"
-VERIFIED = "libcore/ops/exchange/verified_round.c"
-SETTINGS = "libcore/ops/exchange/server_options.c"
+VERIFIED = "libcore/ops/exchange/server/verified_round.c"
+SETTINGS = "libcore/ops/exchange/server/server_options.c"
 CONNECTIONS = "libcore/serve/http_connections.c"
 METADATA = "libcore/exchange/metadata.c"
-UPDATE = "libcore/ops/exchange/update.c"
-SPECIAL = "libcore/ops/exchange/special_updates.c"
+UPDATE = "libcore/ops/exchange/server/update.c"
+SPECIAL = "libcore/ops/exchange/server/special_updates.c"
 LOCK = "pthread_mutex_lock(&connections->lock);"
 LATE = "\n\t/* Not before: a span that begins while this waits for the lock would be in its future. */"
 HTTP = "libcore/serve/http_server.c"
 
-ANSWER = "libcore/ops/exchange/answers.c"
+ANSWER = "libcore/ops/exchange/server/answers.c"
 SPOOL = "libcore/exchange/spool.c"
 
 FAULTS = (
@@ -117,7 +117,7 @@ FAULTS = (
           "a folder that cannot be flushed", ("cli.aggregate_leftovers/flushed",)),
     Fault("second-cn-ignored", "libcore/serve/http_identity.c", " || has_second_cn(api, parsed)", " || (0 && has_second_cn(api, parsed))",
           "no name from a certificate with two", ("cli.exchange_tls/two names",)),
-    Fault("trial-failure-passes", "libcore/ops/exchange/check_algorithm.c", "rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0",
+    Fault("trial-failure-passes", "libcore/ops/exchange/server/check_algorithm.c", "rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0",
           "rc == FLMEM_EUSAGE || (0 && is_passing_failure(rc, err)) ? rc : 0",
           "a failure of the system that decides about the algorithm", ("cli.exchange_mistakes/locks",)),
     Fault("unflushed-part-resumed", PART, "part->unflushed = true;", ";",
@@ -127,9 +127,9 @@ FAULTS = (
     Fault("drop-failure-ignored", "libcore/ops/aggregate/output.c", "return error ? flmem_part_file_report_unflushed",
           "return 0 ? flmem_part_file_report_unflushed", "a write that failed before its pages are dropped",
           ("cli.aggregate_leftovers/flushed",)),
-    Fault("unflushed-upload-kept", "libcore/ops/exchange/upload_body.c", "\t\t\tforget_unflushed(transfer);\n",
+    Fault("unflushed-upload-kept", "libcore/ops/exchange/server/upload_body.c", "\t\t\tforget_unflushed(transfer);\n",
           "\t\t\t(void)forget_unflushed;\n", "sending again what could not be flushed", ("cli.exchange_attack/flushed",)),
-    Fault("unflushed-model-kept", "libcore/ops/exchange/client_target.c",
+    Fault("unflushed-model-kept", "libcore/ops/exchange/client/client_target.c",
           "remove_part(target, true); /* the page", "; /* the page",
           "receiving a model again that could not be flushed", ("cli.exchange_attack/flushed",)),
     Fault("unseen-journal-of-others", PART, "\t\treturn report_unwritable(part, -rc, err);\n\treturn own",
@@ -241,7 +241,7 @@ FAULTS = (
           "an exchange that no tied tensors of a client end", ("cli.exchange_attack/ties other",)),
     Fault("pull-range-end", PULL, "reply->last + 1 != file->bytes", "0",
           "all of the range that a pull asks for", ("cli.exchange_client/every lie",)),
-    Fault("client-retry-after", "libcore/ops/exchange/client.c", "delay = asked > delay ? asked : delay;", "(void)asked;",
+    Fault("client-retry-after", "libcore/ops/exchange/client/client.c", "delay = asked > delay ? asked : delay;", "(void)asked;",
           "waiting as long as a server asks for", ("cli.exchange_client/all bytes of an update",)),
     Fault("model-changed-within", PUBLISH, "now->st_mtim.tv_nsec != file->status.st_mtim.tv_nsec", "0",
           "serving no initial model that changed within a second", ("cli.exchange_mistakes/changed within",)),
@@ -269,7 +269,7 @@ FAULTS = (
           "not beginning again where the rounds cannot be listed", ("cli.exchange_power/cannot be read at the start",)),
     Fault("no-memory-is-damaged", SOURCE, "*source->error = ENOMEM;", ";",
           "no memory is a failure, not a damaged archive", ("unit.test_nomem",)),
-    Fault("trial-without-reason", "libcore/ops/exchange/check_algorithm.c", "if (directory < 0)", "if (0)",
+    Fault("trial-without-reason", "libcore/ops/exchange/server/check_algorithm.c", "if (directory < 0)", "if (0)",
           "the reason for a directory that cannot be made", ("cli.exchange_mistakes/state directory on a disk",)),
     Fault("full-folder-is-usage", PULL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make the folder",
           "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make the folder",

@@ -5,13 +5,13 @@ from faults import Fault
 WRAPPERS = "libcore/frameworks/launch/launch_wrappers.c"
 SHELL = "libcore/frameworks/launch/launch_shell.c"
 
-VALUES = "libcore/frameworks/nvflare/nvflare_value_rules.c"
+VALUES = "libcore/frameworks/nvflare/rules/nvflare_value_rules.c"
 
 WRAPPED = ("unit.test_launch_wrappers",)
 
-COMM = "libcore/frameworks/nvflare/nvflare_comm_rules.c"
+COMM = "libcore/frameworks/nvflare/rules/nvflare_comm_rules.c"
 SIZES = "libcore/frameworks/nvflare/nvflare_comm.c"
-PROCESS = "libcore/frameworks/nvflare/nvflare_process_rules.c"
+PROCESS = "libcore/frameworks/nvflare/rules/nvflare_process_rules.c"
 SET = "libcore/frameworks/nvflare/nvflare_set.c"
 COMMS = ("unit.test_comm_rules",)
 
@@ -34,7 +34,7 @@ FAULTS = (
           "a message size that gRPC cannot take", ("unit.test_appfl_rules",)),
     Fault("appfl-size-tag", "libcore/frameworks/appfl/appfl_message_rules.c", "return !flmem_text_starts(text, \"!!float\");", "return false;",
           "a size that a tag makes a text", ("unit.test_appfl_rules",)),
-    Fault("yaml-key-twice", "libcore/frameworks/nvflare/nvflare_key_rules.c", "check->input->document.syntax == FLMEM_SYNTAX_YAML)\n\t\tfind_dup",
+    Fault("yaml-key-twice", "libcore/frameworks/nvflare/rules/nvflare_key_rules.c", "check->input->document.syntax == FLMEM_SYNTAX_YAML)\n\t\tfind_dup",
           "check->input->document.syntax == FLMEM_SYNTAX_HOCON)\n\t\tfind_dup", "a key that YAML has twice", ("unit.test_appfl_rules",)),
     Fault("appfl-message-name", "libcore/frameworks/appfl/appfl_message_rules.c", 'if (strstr(key, "msg") ||', 'if (',
           "max_msg_size", ("unit.test_appfl_rules",)),
@@ -42,11 +42,11 @@ FAULTS = (
           "a chunk size of 0 in the environment", ("unit.test_launch_chunks",)),
     Fault("launch-chunk-numpy", VALUES, "!flmem_launch_is(variable, FLMEM_NVFLARE_NUMPY_CHUNK)", "1",
           "a chunk size of NumPy arrays in the environment", ("unit.test_launch_chunks",)),
-    Fault("launcher-value", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "return flmem_glibc_arena_max_parse(value, &arenas);", "return true;",
+    Fault("launcher-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return flmem_glibc_arena_max_parse(value, &arenas);", "return true;",
           "a launcher with a limit of 0 arenas", COMMS),
-    Fault("launcher-shell-value", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "if (sets_in_shell(setup, names[i]) &&", "if (strstr(setup, names[i]) &&",
+    Fault("launcher-shell-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "if (sets_in_shell(setup, names[i]) &&", "if (strstr(setup, names[i]) &&",
           "lines of a shell with a limit of 0 arenas", COMMS),
-    Fault("launcher-study", "libcore/frameworks/nvflare/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
+    Fault("launcher-study", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
     Fault("setup-local", "libcore/frameworks/launch/launch_containers.c", "if (!row->local && !row->unset)", "if (!row->unset)",
           "what a batch job sets without exporting it", COMMS),
@@ -56,9 +56,9 @@ FAULTS = (
           "--set of another program", COMMS),
     Fault("set-line", SET, "if (*p == '\\n' && !input->document.root && !is_continued(text, p))", "if (0)",
           "words of the line behind --set", COMMS),
-    Fault("comm-twice", "libcore/frameworks/nvflare/nvflare_ignored_rules.c", "order < 0 || at == COMM_KIT}", "order < 0 || at != COMM_KIT}",
+    Fault("comm-twice", "libcore/frameworks/nvflare/rules/nvflare_ignored_rules.c", "order < 0 || at == COMM_KIT}", "order < 0 || at != COMM_KIT}",
           "two files for connections in a kit", COMMS),
-    Fault("kit-keys", "libcore/frameworks/nvflare/nvflare_key_rules.c", "\tif (check->kind == RESOURCES)\n", "\tif (check->kind == RESOURCES && 0)\n",
+    Fault("kit-keys", "libcore/frameworks/nvflare/rules/nvflare_key_rules.c", "\tif (check->kind == RESOURCES)\n", "\tif (check->kind == RESOURCES && 0)\n",
           "a setting of a job in a file of a site", COMMS),
     Fault("kit-file-name", "libcore/frameworks/files.c", "return flmem_text_ends(name, row->text);", "return false;",
           "a file of a kit that adds to another one", COMMS),

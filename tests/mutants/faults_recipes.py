@@ -2,15 +2,15 @@
 """Faults in what is reported about recipes that a script changes, or passes on."""
 from faults import Fault
 
-CHANGES = "libcore/frameworks/nvflare/nvflare_recipe_changes.c"
-USES = "libcore/frameworks/nvflare/nvflare_recipe_uses.c"
-NAMES = "libcore/frameworks/nvflare/nvflare_recipe_names.c"
+CHANGES = "libcore/frameworks/nvflare/recipes/nvflare_recipe_changes.c"
+USES = "libcore/frameworks/nvflare/recipes/nvflare_recipe_uses.c"
+NAMES = "libcore/frameworks/nvflare/recipes/nvflare_recipe_names.c"
 JOB_FILES = "libcore/frameworks/nvflare/nvflare_job_files.c"
 CONSTRUCTORS = "libcore/frameworks/nvflare/nvflare_constructors.c"
-IGNORED = "libcore/frameworks/nvflare/nvflare_ignored_rules.c"
-IMPORTS = "libcore/frameworks/nvflare/nvflare_import_rules.c"
+IGNORED = "libcore/frameworks/nvflare/rules/nvflare_ignored_rules.c"
+IMPORTS = "libcore/frameworks/nvflare/rules/nvflare_import_rules.c"
 
-SCOPES = "libcore/frameworks/nvflare/nvflare_recipe_scopes.c"
+SCOPES = "libcore/frameworks/nvflare/recipes/nvflare_recipe_scopes.c"
 
 RECIPES = ("unit.test_recipe_uses",)
 HIDDEN = ("unit.test_recipe_hidden",)
@@ -25,10 +25,10 @@ FAULTS = (
           "a pattern that binds the name of a recipe", ("unit.test_bound_again",)),
     Fault("recipe-words", "libcore/frameworks/nvflare/nvflare_files.c", '".simulator_run(", "server_memory_gc_rounds"', '".simulator_run("',
           "Python with settings of recipes alone", ("unit.test_bound_again",)),
-    Fault("recipe-own-name", "libcore/documents/python_names.c",
+    Fault("recipe-own-name", "libcore/documents/python/python_names.c",
           "\treturn hide_name(pass, name, &place);\n}\n\n/* One", "\treturn bind_import(pass, name, NULL, &place);\n}\n\n/* One",
           "a class that inherits from an import of its own name", ("unit.test_recipe_reach",)),
-    Fault("recipe-name-made", "libcore/documents/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
+    Fault("recipe-name-made", "libcore/documents/python/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
           "\treturn true;", "a name of an attribute that is put together", HIDDEN),
     Fault("recipe-name-called", CHANGES, "is_quoted(name.text, flmem_nvflare_recipe_methods)",
           "is_quoted(name.text, flmem_nvflare_recipe_methods) || 1",
@@ -73,10 +73,10 @@ FAULTS = (
           "NVFlare itself being replaced in sys.modules", RECIPES),
     Fault("config-ignored", IGNORED, "if (access(other, F_OK) == 0)", "if (0)",
           "a configuration beside one that NVFlare reads in its place", SUFFIXES),
-    Fault("code-kept", "libcore/documents/python_code.c", "\treturn flmem_python_is(&search->reader.word, \"exec\") ||",
+    Fault("code-kept", "libcore/documents/python/python_code.c", "\treturn flmem_python_is(&search->reader.word, \"exec\") ||",
           "\treturn 0 && flmem_python_is(&search->reader.word, \"exec\") &&",
           "exec under another name", ("unit.test_script_rules",)),
-    Fault("code-called-name", "libcore/documents/python_code.c", "(call ? at[length] == '(' :", "(call ? 0 :",
+    Fault("code-called-name", "libcore/documents/python/python_code.c", "(call ? at[length] == '(' :", "(call ? 0 :",
           "eval of a variable beside a text that calls a class", ("unit.test_script_rules",)),
     Fault("letters-likely", "libcore/frameworks/files.c", "flmem_syntax_is_python(file->syntax) && flmem_python_fold_text",
           "0 && flmem_python_fold_text", "a framework that is named in other letters", ("unit.test_appfl_rules",)),

@@ -16,8 +16,8 @@
 #include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
 #include "base/files/io.h"
-#include "ops/exchange/client_reader.h"
-#include "ops/exchange/client_writer.h"
+#include "ops/exchange/client/client_reader.h"
+#include "ops/exchange/client/client_writer.h"
 
 #define BYTES ((size_t)5000000)
 #define CHUNK ((size_t)70001)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ops/exchange/update.h"
+#include "ops/exchange/server/update.h"
 
 /* The file is the server's own: what keeps it from being read is no fault of the client. */
 static void errors_of_the_disk_refuse_no_update(void **state)

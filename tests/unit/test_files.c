@@ -13,7 +13,7 @@
 #include "frameworks/files.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 struct name_case {
 	const char *path;

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "findings.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 #include "ops/recommend/recommend_recording.h"
 #include "rules/trend_rules.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 #include "frameworks/flower/flower_simulations.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"

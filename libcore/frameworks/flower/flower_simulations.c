@@ -8,7 +8,7 @@
 #include <flmem/parse.h>
 
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 
 /* run_simulation() takes names with hyphens, too: _replace_keys() in run_simulation.py. */
 static const struct flmem_node *node_spelled(const struct flmem_node *map, const char *name)

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/notebook_cells.h"
+#include "documents/python/notebook_cells.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"

@@ -4,7 +4,7 @@
 
 /* What Python starts: the commands of its calls, and its texts that are commands. */
 
-#include "documents/python.h"
+#include "documents/python/python.h"
 #include "frameworks/launch/launch_search.h"
 
 #define FLMEM_LAUNCH_CALL_MAX	  4096

@@ -2,7 +2,7 @@
 /* Code about a framework that Python runs by exec() or eval(): what it sets is not known. */
 #include <string.h>
 
-#include "documents/python_code.h"
+#include "documents/python/python_code.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"
 

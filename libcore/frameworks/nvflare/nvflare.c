@@ -10,8 +10,8 @@
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 #include "frameworks/nvflare/nvflare_comm.h"
-#include "frameworks/nvflare/nvflare_rules.h"
-#include "frameworks/nvflare/nvflare_troubles.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
+#include "frameworks/nvflare/troubles/nvflare_troubles.h"
 #include "proc/command.h"
 #include "proc/process.h"
 

@@ -5,9 +5,9 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
-#include "frameworks/nvflare/nvflare_recipes.h"
+#include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define CLASS_NAMES_MAX 32U
 #define PATTERN_MAX	64U /* words of a "case" */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 enum flmem_nvflare_part {
 	FLMEM_NVFLARE_CONTROLLER,     /* runs on the server */

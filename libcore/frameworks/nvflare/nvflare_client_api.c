@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #define SEARCHES_MAX 256

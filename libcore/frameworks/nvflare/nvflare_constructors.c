@@ -5,9 +5,9 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/python.h"
+#include "documents/python/python.h"
 #include "frameworks/nvflare/nvflare_classes.h"
-#include "frameworks/nvflare/nvflare_recipes.h"
+#include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 /* Whether a dotted name is that of a class with settings, or of a part that makes its objects. */
 static bool is_constructor(const char *path, bool whole)

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
-#include "frameworks/nvflare/nvflare_launch_rules.h"
+#include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
 /* What of a command that runs Python is not checked; NULL: nothing. */
 static const char *python_run_by(const struct flmem_check *check, const char *words)

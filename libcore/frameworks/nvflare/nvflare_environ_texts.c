@@ -10,7 +10,7 @@
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/nvflare_classes.h"
-#include "frameworks/nvflare/nvflare_launch_rules.h"
+#include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
 #define TEXT_MAX     16384 /* of a text that is examined */
 #define REPORTED_MAX 16

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/text/text.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 #define META "meta"
 

@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/python.h"
-#include "frameworks/nvflare/nvflare_recipes.h"
+#include "documents/python/python.h"
+#include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define LEVELS_MAX   64U
 #define WORDS_MAX    64U /* behind a name, up to the mode of open() */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/nvflare/nvflare_launch_rules.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_launch_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 /* Only tensors that are offloaded need the directory of temporary files. */
 static bool is_needed(const struct flmem_check *check, const struct flmem_launch_variable *row)

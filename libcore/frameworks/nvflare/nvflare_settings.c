@@ -6,7 +6,7 @@
 
 #include <flmem/process_report.h>
 
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 #include "runtimes/cpython_int.h"
 
 #define SERVER	FLMEM_BIT(FLMEM_ROLE_SERVER)

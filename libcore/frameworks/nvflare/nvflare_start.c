@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 #define SERVER "nvflare.private.fed.app.server.server_train"
 #define CLIENT "nvflare.private.fed.app.client.client_train"

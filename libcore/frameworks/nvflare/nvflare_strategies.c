@@ -5,7 +5,7 @@
  * concurrent clients, glibc keeps more than the results themselves. Counts as measured in
  * docs/guides/planning.md.
  */
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
 
 #include <inttypes.h>
 

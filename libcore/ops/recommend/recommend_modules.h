@@ -4,7 +4,7 @@
 
 /* Modules beside a script, through which it may import a framework. */
 
-#include "documents/python_links.h"
+#include "documents/python/python_links.h"
 #include "frameworks/files.h"
 
 #define FLMEM_RECOMMEND_MODULES_MAX 32 /* of one file, with those that they import from */

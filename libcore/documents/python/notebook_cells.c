@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/python/notebook_cells.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "documents/python/python_calls.h"
+#include "documents/python/python_letters.h"
+
+#define QUOTES	"\"\"\""
+#define COMMAND "_os.system(r" QUOTES /* names that no cell has */
+#define UNREAD	"_flmem.unread(r" QUOTES
+#define WRITTEN " # " /* then the line of the cell */
+
+static int notebook_nomem(struct flmem_notebook *notebook)
+{
+	return notebook->cursor->code = flmem_error_nomem(notebook->cursor->err,
+							  "cannot hold the code of the notebook");
+}
+
+void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor)
+{
+	*notebook = (struct flmem_notebook){.cursor = cursor};
+	flmem_buf_init(&notebook->code);
+}
+
+void flmem_notebook_clear(struct flmem_notebook *notebook)
+{
+	flmem_buf_clear(&notebook->code);
+	free(notebook->parts);
+	free(notebook->lines);
+}
+
+/* Cells whose first line is one of these magic commands hold Python. */
+static bool is_python_cell(const char *code)
+{
+	static const char *const magics[] = {
+		"time",	   "timeit",  "capture", "prun",      "python3", "python",  "px",
+		"ipytest", "memit",   "wandb",	 "scalene",   "debug",	 "heat",    "pypy3",
+		"pypy",	   "python2", "lprun",	 "snakeviz",  "local",	 "spark",   "cython",
+		"mprun",   "skip",    "autopx",	 "writefile", "file",	 "pyspark",
+	};
+	const char *p = code + strspn(code, " \t\r\n");
+	size_t length;
+
+	if (strncmp(p, "%%", 2) != 0)
+		return true;
+	p += 2;
+	length = strcspn(p, " \t\r\n");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++) {
+		if (strlen(magics[i]) != length || strncmp(p, magics[i], length) != 0)
+			continue;
+		if (!flmem_text_ends(magics[i], "file"))
+			return true;
+		p += strcspn(p, "\r\n");
+		return strncmp(p - 3, ".py", 3) == 0;
+	}
+	return false;
+}
+
+/* The end of NAME in "%%writefile NAME", without the folders in front of it. */
+static void written_name(const char *line, size_t length, char name[64])
+{
+	size_t start;
+
+	while (length && strchr(" \t\"'", line[length - 1]))
+		length--;
+	for (start = length; start && !strchr(" \t/\"'", line[start - 1]);)
+		start--;
+	snprintf(name, 64, "%.*s", (int)(length - start), line + start);
+}
+
+static bool has_any_suffix(const char *name, const char *const *suffixes)
+{
+	while (*suffixes && !flmem_text_ends(name, *suffixes))
+		suffixes++;
+	return *suffixes;
+}
+
+/* Whether "%%writefile NAME" writes a file with commands, whose lines are read as some. */
+static bool writes_commands(const char *line, size_t length)
+{
+	static const char *const suffixes[] = {".sh",	   ".bash",    ".yml", ".yaml", ".slurm",
+					       ".sbatch",  ".service", ".pbs", ".env",	".zsh",
+					       ".crontab", ".lsf",     NULL};
+	static const char *const names[] = {"Dockerfile", "Containerfile", "Makefile", "Procfile",
+					    NULL};
+	char name[64];
+
+	written_name(line, length, name);
+	return has_any_suffix(name, suffixes) || flmem_text_is_one_of(name, names);
+}
+
+/* Whether it writes one with settings, which is not read. */
+static bool writes_settings(const char *code)
+{
+	static const char *const suffixes[] = {".json", ".toml", ".conf", ".ini",
+					       ".cfg",	".j2",	 ".tmpl", NULL};
+	char name[64];
+
+	code += strspn(code, " \t\r\n");
+	written_name(code, strcspn(code, "\r\n"), name);
+	return (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
+	       has_any_suffix(name, suffixes);
+}
+
+static bool is_shell_cell(const char *code)
+{
+	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
+	size_t line;
+
+	code += strspn(code, " \t\r\n");
+	line = strcspn(code, "\r\n");
+	if (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file"))
+		return writes_commands(code, line);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
+		if (flmem_text_starts(code, magics[i]))
+			return true;
+	return false;
+}
+
+static int add_cell_line(struct flmem_notebook *notebook, unsigned line)
+{
+	unsigned *grown = notebook->lines;
+
+	if (!(notebook->line_count & (notebook->line_count - 1)))
+		grown = reallocarray(grown, notebook->line_count ? notebook->line_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return notebook_nomem(notebook);
+	notebook->lines = grown;
+	grown[notebook->line_count++] = line;
+	return 0;
+}
+
+/* Whether a line begins with a magic command; `*ret_rest` is what follows it. */
+static bool begins_with(const char *line, const char *magic, const char **ret_rest)
+{
+	size_t length = strlen(magic);
+
+	*ret_rest = line + length;
+	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
+}
+
+/* Text within a raw string, which quotes may not end. */
+static void add_raw(struct flmem_buf *code, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		bool ends = length - i >= 3 && strncmp(text + i, QUOTES, 3) == 0;
+
+		flmem_buf_putc(code, ends ? '\'' : text[i]);
+	}
+	if (length && strchr("\"\\", text[length - 1]))
+		flmem_buf_putc(code, ' ');
+}
+
+/* Whether the line goes on in the next one; then without the mark of that. */
+static bool drop_continuation(const char *line, size_t *length)
+{
+	size_t end = *length;
+
+	while (end && strchr(" \t\r", line[end - 1]))
+		end--;
+	if (!end || line[end - 1] != '\\')
+		return false;
+	*length = end - 1;
+	return true;
+}
+
+/* The next line of a command, up to its last one. */
+static void continue_command(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	notebook->continues = drop_continuation(line, &length);
+	add_raw(&notebook->code, line, length);
+	if (!notebook->continues)
+		flmem_buf_puts(&notebook->code, QUOTES ")");
+}
+
+/* A command of the shell, as Python would start it. */
+static void add_command(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	if (!length)
+		return;
+	flmem_buf_puts(&notebook->code, "import os as _os; " COMMAND);
+	continue_command(notebook, line, length);
+}
+
+/* %run and the like run other files in this process; %sx and %pip are commands. */
+static bool add_outer(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	struct flmem_buf *code = &notebook->code;
+	static const char *const files[] = {"%run", "%load", "%loadpy"};
+	static const char *const commands[] = {"%sx", "%system"}, *const tools[] = {"%pip",
+										    "%conda"};
+	const char *rest;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
+		if (begins_with(line, files[i], &rest)) {
+			flmem_buf_printf(code,
+					 "import runpy as _runpy; _runpy.run_path(file)" WRITTEN
+					 "%.*s",
+					 (int)length, line);
+			return true;
+		}
+	if (length >= 7 && strncmp(line, "%dotenv", 7) == 0 &&
+	    (length == 7 || strchr(" \t\r", line[7]))) {
+		flmem_buf_printf(code,
+				 "import dotenv as _dotenv; _dotenv.load_dotenv()" WRITTEN "%.*s",
+				 (int)length, line);
+		return true;
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		if (begins_with(line, commands[i], &rest)) {
+			add_command(notebook, rest, length - (size_t)(rest - line));
+			return true;
+		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tools); i++)
+		if (begins_with(line, tools[i], &rest)) {
+			add_command(notebook, line + 1, length - 1);
+			return true;
+		}
+	return false;
+}
+
+/* %env NAME=VALUE, where $OTHER and {other} in the value are Python's. */
+static void add_environment(struct flmem_buf *code, const char *line, size_t length)
+{
+	const char *end = line + length, *equals;
+
+	line += strspn(line, " \t");
+	equals = line + strcspn(line, "=\n ");
+	if (equals >= end || memchr(line, '\'', (size_t)(equals - line)))
+		return;
+	flmem_buf_printf(code, "import os as _os; _os.environ['%.*s'] = ", (int)(equals - line),
+			 line);
+	for (equals++; equals < end && strchr(" \t", *equals);)
+		equals++;
+	if (memchr(equals, '$', (size_t)(end - equals)) ||
+	    memchr(equals, '{', (size_t)(end - equals))) {
+		flmem_buf_puts(code, "value");
+		return;
+	}
+	flmem_buf_puts(code, "r" QUOTES);
+	add_raw(code, equals, (size_t)(end - equals));
+	flmem_buf_puts(code, QUOTES);
+}
+
+/* %time, %prun and the like run Python; %env sets a variable of the process. */
+static void add_magic(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
+	const char *rest;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
+		if (begins_with(line, runs[i], &rest)) {
+			flmem_buf_append(&notebook->code, rest, length - (size_t)(rest - line));
+			return;
+		}
+	if (add_outer(notebook, line, length))
+		return;
+	if (begins_with(line, "%env", &rest) || begins_with(line, "%set_env", &rest))
+		add_environment(&notebook->code, rest, length - (size_t)(rest - line));
+}
+
+/* One line of a cell, of which IPython runs some itself. */
+static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	size_t blanks = strspn(line, " \t");
+	size_t named =
+		strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789 \t");
+	char kind;
+
+	/* "output = !command" */
+	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
+		blanks = named + 1 + strspn(line + named + 1, " \t");
+	if (blanks > length)
+		blanks = length;
+	/* In a string the line is text. */
+	kind = notebook->quote || blanks == length ? '\0' : line[blanks];
+	if (notebook->unread) {
+		if (!notebook->continues)
+			flmem_buf_puts(&notebook->code, "import _flmem; " UNREAD);
+		notebook->continues = true;
+		add_raw(&notebook->code, line, length);
+	} else if (notebook->continues) {
+		continue_command(notebook, line, length);
+	} else if (notebook->shell && kind && kind != '%') {
+		add_command(notebook, line + blanks, length - blanks);
+	} else if (kind == '!') {
+		blanks += line[blanks + 1] == '!'; /* "!!command" */
+		add_command(notebook, line + blanks + 1, length - blanks - 1);
+	} else if (kind == '%') {
+		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
+		add_magic(notebook, line + blanks, length - blanks);
+	} else {
+		flmem_buf_append(&notebook->code, line, length);
+	}
+}
+
+bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first)
+{
+	notebook->shell = is_shell_cell(first);
+	notebook->unread = writes_settings(first);
+	return notebook->shell || notebook->unread || is_python_cell(first);
+}
+
+static bool is_three(const char *text, const char *end, char quote)
+{
+	return end - text >= 3 && text[0] == quote && text[1] == quote && text[2] == quote;
+}
+
+/* From behind a single quote to behind the one that ends the string, or to the end of the line. */
+static const char *skip_single(const char *at, const char *end, char quote)
+{
+	for (; at < end && *at != '\n'; at++)
+		if (*at == quote)
+			return at + 1;
+		else if (*at == '\\' && at + 1 < end)
+			at++;
+	return at;
+}
+
+static const char *skip_cell_comment(const char *at, const char *end)
+{
+	const char *newline = memchr(at, '\n', (size_t)(end - at));
+
+	return newline ? newline : end;
+}
+
+/* Keeps track of strings that go over several lines, in the code from an offset on. */
+static void note_quotes(struct flmem_notebook *notebook, size_t from)
+{
+	const char *at = notebook->code.data ? notebook->code.data + from : NULL;
+	const char *end = at ? notebook->code.data + notebook->code.length : NULL;
+
+	while (at < end) {
+		char c = *at, open = notebook->quote;
+
+		if (c == '\\') {
+			at += at + 1 < end ? 2 : 1;
+		} else if (strchr("\"'", c) && c && is_three(at, end, open ? open : c)) {
+			notebook->quote = open ? '\0' : c;
+			at += 3;
+		} else if (!open && c == '#') {
+			at = skip_cell_comment(at, end);
+		} else if (!open && (c == '"' || c == '\'')) {
+			at = skip_single(at + 1, end, c);
+		} else {
+			at++;
+		}
+	}
+}
+
+static bool is_at_line_start(const struct flmem_buf *code)
+{
+	return !code->length || code->data[code->length - 1] == '\n' ||
+	       !code->data[code->length - 1];
+}
+
+int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, size_t length,
+			    unsigned line)
+{
+	const char *end = text + length;
+	int rc = 0;
+
+	while (text < end && !rc) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		size_t count = (size_t)((newline ? newline : end) - text);
+		size_t before = notebook->code.length;
+
+		if (is_at_line_start(&notebook->code)) {
+			rc = add_cell_line(notebook, line);
+			add_line(notebook, text, count);
+		} else {
+			flmem_buf_append(&notebook->code, text, count);
+		}
+		note_quotes(notebook, before);
+		text += count;
+		if (newline) {
+			flmem_buf_putc(&notebook->code, '\n');
+			text++;
+		}
+	}
+	return rc;
+}
+
+int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
+{
+	struct flmem_python_part *grown = notebook->parts;
+
+	if (!(notebook->part_count & (notebook->part_count - 1)))
+		grown = reallocarray(grown, notebook->part_count ? notebook->part_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return notebook_nomem(notebook);
+	notebook->parts = grown;
+	notebook->quote = '\0';
+	grown[notebook->part_count++] = (struct flmem_python_part){
+		.at = notebook->code.length, .line = (unsigned)notebook->line_count + 1};
+	return 0;
+}
+
+void flmem_notebook_end_cell(struct flmem_notebook *notebook)
+{
+	if (notebook->continues)
+		flmem_buf_puts(&notebook->code, QUOTES ")");
+	notebook->continues = false;
+	flmem_buf_putc(&notebook->code, '\0');
+}
+
+static unsigned line_of(const struct flmem_notebook *notebook, unsigned line)
+{
+	return line && line <= notebook->line_count ? notebook->lines[line - 1] : line;
+}
+
+static void translate_lines(const struct flmem_notebook *notebook, struct flmem_node *node)
+{
+	node->place.line = line_of(notebook, node->place.line);
+	node->key_place.line = line_of(notebook, node->key_place.line);
+	for (struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		translate_lines(notebook, n);
+}
+
+/* Rules search the text of all cells, which have been read one by one up to here. */
+static void join_cells(struct flmem_buf *text)
+{
+	for (size_t i = 0; i < text->length; i++)
+		if (!text->data[i])
+			text->data[i] = '\n';
+}
+
+int flmem_notebook_read_cells(struct flmem_notebook *notebook)
+{
+	struct flmem_document *document = notebook->cursor->document;
+	struct flmem_cursor cursor = {.line = 1, .err = notebook->cursor->err};
+	struct flmem_python_source source = {.parts = notebook->parts,
+					     .count = notebook->part_count};
+	int rc;
+
+	flmem_buf_putc(&notebook->code, '\0');
+	if (notebook->code.failed)
+		return notebook_nomem(notebook);
+	flmem_buf_clear(&document->text);
+	document->text = notebook->code;
+	flmem_buf_init(&notebook->code);
+	cursor.document = document;
+	source.text = cursor.text = document->text.data;
+	cursor.length = document->text.length;
+	rc = flmem_python_check_ends(&cursor, &source);
+	if (!rc) {
+		flmem_python_fold_letters(document->text.data, &source);
+		rc = flmem_python_calls_read(&cursor, &source);
+	}
+	document->bad_line = line_of(notebook, document->bad_line);
+	if (!rc && document->root)
+		translate_lines(notebook, document->root);
+	join_cells(&document->text);
+	return rc;
+}
+
+/* Up to the end of the line, or of the string that the text is in. */
+static struct flmem_place line_at(const char *text, size_t start, const char *end)
+{
+	const char *found = strstr(text + start, end);
+	struct flmem_place place = {.start = start,
+				    .end = found ? (size_t)(found - text)
+						 : start + strlen(text + start)};
+
+	while (place.start < place.end && strchr(" \t\n", text[place.start]))
+		place.start++;
+	while (place.end > place.start && strchr(" \t\r\n", text[place.end - 1]))
+		place.end--;
+	return place;
+}
+
+bool flmem_notebook_written(const struct flmem_document *document, const struct flmem_place *place,
+			    struct flmem_place *ret_written)
+{
+	static const char *const others[] = {"_runpy.", "_dotenv."};
+	const char *text = document->text.data, *at = text + place->start;
+
+	if (document->syntax != FLMEM_SYNTAX_NOTEBOOK)
+		return false;
+	if (flmem_text_starts(at, COMMAND)) {
+		*ret_written = line_at(text, place->start + strlen(COMMAND), QUOTES);
+		return true;
+	}
+	if (flmem_text_starts(at, UNREAD)) {
+		*ret_written = line_at(text, place->start + strlen(UNREAD), "\n");
+		return true;
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++) {
+		const char *mark = flmem_text_starts(at, others[i]) ? strstr(at, WRITTEN) : NULL;
+
+		if (!mark)
+			continue;
+		*ret_written = line_at(text, (size_t)(mark - text) + strlen(WRITTEN), "\n");
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_PYTHON_ENTRIES_H
+#define FLMEM_DOCUMENTS_PYTHON_ENTRIES_H
+
+#include "documents/build.h"
+#include "documents/python/python.h"
+
+/* Adds the list "entries" of python_calls.h to the root, if it has any. FLMEM_EUSAGE at a limit. */
+int flmem_python_entries_read(struct flmem_cursor *cursor, struct flmem_node *root,
+			      const struct flmem_python_source *source);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/python/python_values.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
+
+#define AHEAD_MAX 256 /* words; keeps the time in proportion to the length of the text */
+
+bool flmem_python_is_value(const struct flmem_python_reader *reader,
+			   const struct flmem_python_word *before, char bracket)
+{
+	static const char *const before_values[] = {"return", "else", "yield", "or", "and"};
+	bool outer = !reader->python.brackets && flmem_python_ends(&reader->word);
+
+	if (flmem_python_is(before, "="))
+		return bracket || !outer; /* a whole assignment is another name for it */
+	if (flmem_python_is(before, ":"))
+		return bracket == '{';
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before_values); i++)
+		if (flmem_python_is(before, before_values[i]))
+			return true;
+	if (flmem_python_is(before, ","))
+		return !bracket || strchr("([{", bracket);
+	return bracket && strchr("([{", bracket) &&
+	       (flmem_python_is(before, "(") || flmem_python_is(before, "[") ||
+		flmem_python_is(before, "{"));
+}
+
+size_t flmem_python_lambda_colon(const struct flmem_python_reader *reader)
+{
+	struct flmem_python_reader ahead = *reader;
+	int brackets = reader->python.brackets;
+
+	for (size_t i = 0; i < AHEAD_MAX && !flmem_python_ends(&ahead.word); i++) {
+		if (ahead.python.brackets <= brackets && flmem_python_is(&ahead.word, ":"))
+			return ahead.word.place.start;
+		flmem_python_advance(&ahead);
+	}
+	return SIZE_MAX;
+}
+
+size_t flmem_python_item_equals(const struct flmem_python_reader *reader)
+{
+	struct flmem_python_reader ahead = *reader;
+	size_t i;
+
+	for (i = 0; i < AHEAD_MAX && ahead.python.brackets; i++) {
+		if (flmem_python_ends(&ahead.word))
+			return SIZE_MAX;
+		flmem_python_advance(&ahead);
+	}
+	flmem_python_advance(&ahead); /* the "]" */
+	return flmem_python_is(&ahead.word, "=") ? ahead.word.place.start : SIZE_MAX;
+}
+
+bool flmem_python_is_dictionary_call(struct flmem_python_reader reader)
+{
+	return flmem_python_accept(&reader, "dict") && flmem_python_is(&reader.word, "(");
+}
+
+bool flmem_python_is_map(struct flmem_python_reader reader)
+{
+	if (!flmem_python_accept(&reader, "{"))
+		return false;
+	if (flmem_python_is(&reader.word, "}"))
+		return true;
+	if (flmem_python_accept(&reader, "*"))
+		return flmem_python_is(&reader.word, "*");
+	if (reader.word.kind != FLMEM_PYTHON_STRING)
+		return false;
+	flmem_python_advance(&reader);
+	return flmem_python_is(&reader.word, ":");
+}
+
+bool flmem_python_is_generic(const struct flmem_python_word *word)
+{
+	static const char *const names[] = {
+		"Optional", "Union",	"List",	    "Type", "Dict",  "Tuple", "Set",  "Any",
+		"Callable", "Iterable", "Sequence", "list", "tuple", "type",  "dict", NULL};
+
+	return flmem_python_is_any(word, names);
+}
+
+bool flmem_python_is_type_test(const char *name)
+{
+	static const char *const names[] = {"isinstance", "issubclass", "cast", NULL};
+
+	return flmem_text_is_one_of(name, names);
+}

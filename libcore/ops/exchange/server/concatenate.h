@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_CONCATENATE_H
+#define FLMEM_OPS_EXCHANGE_CONCATENATE_H
+
+/* One upload from parts that were sent in parallel (tus: concatenation). */
+
+#include "ops/exchange/server/server_state.h"
+
+/*
+ * Assembles the parts, which are removed, and answers. The bytes are copied within the file system,
+ * which shares them where it can.
+ */
+void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_request *request,
+				struct flmem_upload_record *record,
+				const struct flmem_tus_concat *concat);
+
+/*
+ * The upload of a record, made if there is none; NULL if it was refused. With the lock, which is
+ * released meanwhile.
+ */
+struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
+					 struct flmem_http_request *request,
+					 struct flmem_upload_record *record);
+
+#endif

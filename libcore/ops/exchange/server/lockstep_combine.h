@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_LOCKSTEP_COMBINE_H
+#define FLMEM_OPS_EXCHANGE_LOCKSTEP_COMBINE_H
+
+/* The aggregation of lockstep: it reads the windows of memory that requests fill. */
+
+#include "ops/exchange/server/server_state.h"
+
+/* Combines the updates of the round. Without the lock, on the thread of the aggregation. */
+int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_request *request,
+			   struct flmem_aggregate_result *ret_result, struct flmem_error *err);
+
+#endif

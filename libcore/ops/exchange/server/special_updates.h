@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_EXCHANGE_SPECIAL_UPDATES_H
+#define FLMEM_OPS_EXCHANGE_SPECIAL_UPDATES_H
+
+/*
+ * Updates with a NaN or an infinity are left out when the round is combined. So many that too few
+ * would be left for the algorithm end the exchange: those are refused. Updates are read for that
+ * only where it depends on them.
+ */
+
+#include "ops/exchange/server/server_state.h"
+
+/*
+ * Whether the update may count: 0, with what is known of its values, or FLMEM_EUSAGE with the
+ * tensor that has one. With the lock, which it releases while it reads updates.
+ */
+int flmem_special_judge(struct flmem_exchange *x, const char *path,
+			enum flmem_update_values *ret_values, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/exchange/server/upload_body.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes/crc32c.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "exchange/base64.h"
+#include "exchange/digest.h"
+#include "ops/exchange/server/update.h"
+#include "ops/exchange/server/uploads.h"
+
+#define US_PER_SECOND UINT64_C(1000000)
+#define WRITE_BYTES   (UINT64_C(4) << 20)
+/* Records of TLS are at most 16 KiB: so many bytes are written at once. */
+#define GATHER_BYTES ((size_t)128 << 10)
+
+struct flmem_upload_transfer {
+	struct flmem_exchange *x;
+	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
+	int fd;
+	uint64_t begin, at, length; /* of the upload */
+	uint64_t started;	    /* up to here the kernel was asked to write */
+	uint64_t flushed;	    /* up to here it has */
+	uint32_t crc32c;
+	uint32_t crc32c_before; /* of the upload, up to `begin` */
+	char *gathered; /* bytes in front of `at` that are not written; NULL: none were small */
+	size_t gathered_bytes;
+	bool creates, has_checksum, ended;
+	struct flmem_tus_checksum checksum;
+	struct flmem_digest digest;
+	unsigned failure; /* HTTP status; the rest of the body is ignored */
+	int error;	  /* errno of it */
+};
+
+static bool open_transfer(struct flmem_upload_transfer *transfer,
+			  const struct flmem_transfer_start *start, struct flmem_error *err)
+{
+	if (start->checksum) {
+		transfer->has_checksum = true;
+		transfer->checksum = *start->checksum;
+		/* That of the journal serves for it. */
+		if (start->checksum->kind != FLMEM_DIGEST_CRC32C &&
+		    flmem_digest_begin(&transfer->digest, start->checksum->kind, err))
+			return false;
+	}
+	transfer->fd = flmem_uploads_open(transfer->x, transfer->id);
+	if (transfer->fd < 0)
+		flmem_error_set(err, FLMEM_EFAILED, -transfer->fd, "cannot open the upload");
+	return transfer->fd >= 0;
+}
+
+struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
+						   struct flmem_http_request *request,
+						   const struct flmem_transfer_start *start)
+{
+	struct flmem_upload_transfer *transfer = calloc(1, sizeof(*transfer));
+	struct flmem_error err = {.message = "no memory"};
+
+	if (transfer) {
+		*transfer = (struct flmem_upload_transfer){
+			.x = x,
+			.fd = -1,
+			.begin = start->offset,
+			.at = start->offset,
+			.started = start->offset,
+			.flushed = start->flushed,
+			.length = start->length,
+			.creates = start->creates,
+			.digest = {.kind = FLMEM_DIGEST_NONE},
+		};
+		memcpy(transfer->id, start->id, sizeof(transfer->id));
+		if (open_transfer(transfer, start, &err)) {
+			flmem_http_request_set(request, transfer);
+			return transfer;
+		}
+		flmem_digest_end(&transfer->digest, NULL);
+		free(transfer);
+	}
+	flmem_uploads_let(x, start->id, request);
+	if (flmem_upload_is_gone(x, start->id))
+		flmem_exchange_refuse_gone(request);
+	else
+		flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
+	return NULL;
+}
+
+static int write_bytes(int fd, const char *bytes, size_t length, uint64_t at)
+{
+	while (length) {
+		ssize_t written = pwrite(fd, bytes, length, (off_t)at);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written < 0 ? errno : EIO;
+		bytes += written;
+		at += (uint64_t)written;
+		length -= (size_t)written;
+	}
+	return 0;
+}
+
+/* Writes and sums up what is in front of `at`. */
+static void write_summed(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
+{
+	transfer->error =
+		length ? write_bytes(transfer->fd, bytes, length, transfer->at - length) : 0;
+	if (transfer->error) {
+		transfer->failure = flmem_exchange_disk_status(transfer->error);
+		return;
+	}
+	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
+	flmem_digest_add(&transfer->digest, bytes, length);
+}
+
+static void write_gathered(struct flmem_upload_transfer *transfer)
+{
+	size_t length = transfer->gathered_bytes;
+
+	transfer->gathered_bytes = 0;
+	if (!transfer->failure)
+		write_summed(transfer, transfer->gathered, length);
+}
+
+/* Small pieces are gathered; false if this one is not. */
+static bool gather_piece(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
+{
+	if (length > GATHER_BYTES / 2)
+		return false;
+	if (!transfer->gathered)
+		transfer->gathered = malloc(GATHER_BYTES);
+	if (!transfer->gathered)
+		return false;
+	memcpy(transfer->gathered + transfer->gathered_bytes, bytes, length);
+	transfer->gathered_bytes += length;
+	transfer->at += length;
+	if (transfer->gathered_bytes > GATHER_BYTES / 2)
+		write_gathered(transfer);
+	return true;
+}
+
+/* So that the flush at the end has little to do. */
+static void start_writing(struct flmem_upload_transfer *transfer, uint64_t least)
+{
+	uint64_t bytes = transfer->at - transfer->started;
+
+	if (bytes < least)
+		return;
+	sync_file_range(transfer->fd, (off_t)transfer->started, (off_t)bytes,
+			SYNC_FILE_RANGE_WRITE);
+	transfer->started = transfer->at;
+}
+
+bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
+{
+	uint64_t most = transfer->x->options->max_request_bytes ?: UINT64_MAX;
+
+	if (transfer->failure)
+		return true;
+	if (length > transfer->length - transfer->at ||
+	    length > most - (transfer->at - transfer->begin)) {
+		transfer->failure = 413;
+		return true;
+	}
+	if (!gather_piece(transfer, bytes, length)) {
+		write_gathered(transfer);
+		transfer->at += length;
+		if (!transfer->failure)
+			write_summed(transfer, bytes, length);
+	}
+	start_writing(transfer, WRITE_BYTES);
+	return true;
+}
+
+static bool has_right_checksum(struct flmem_upload_transfer *transfer)
+{
+	unsigned char value[FLMEM_DIGEST_MAX];
+	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = transfer->crc32c};
+
+	flmem_digest_end(transfer->checksum.kind == FLMEM_DIGEST_CRC32C ? &crc : &transfer->digest,
+			 value);
+	return memcmp(value, transfer->checksum.value,
+		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
+}
+
+/*
+ * After a failed flush the kernel takes what it could not write for written: another flush would
+ * confirm bytes that only the page cache has.
+ */
+static void forget_unflushed(const struct flmem_upload_transfer *transfer)
+{
+	const struct flmem_upload_commit none = {0};
+
+	if (transfer->flushed < transfer->begin)
+		flmem_uploads_take_back(transfer->x, transfer->id, &none);
+}
+
+/*
+ * Bytes first, then the record of them: both survive the end of this process. A power failure may
+ * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
+ * errno.
+ */
+static int commit_bytes(struct flmem_upload_transfer *transfer)
+{
+	const struct flmem_upload_commit commit = {transfer->at, transfer->crc32c};
+	bool last = transfer->at == transfer->length;
+	int rc;
+
+	if (transfer->at == transfer->begin)
+		return 0;
+	start_writing(transfer, 1);
+	if (last || transfer->at - transfer->flushed >= FLMEM_UPLOAD_UNFLUSHED_MAX) {
+		if (fdatasync(transfer->fd) < 0) {
+			rc = errno;
+			forget_unflushed(transfer);
+			return rc;
+		}
+		transfer->flushed = transfer->at;
+	}
+	rc = flmem_uploads_journal(transfer->x, transfer->id, &commit, last);
+	return -rc;
+}
+
+/* Makes what is on the disk known; false if the upload or its round is gone. */
+static bool publish_offset(struct flmem_upload_transfer *transfer)
+{
+	struct flmem_exchange *x = transfer->x;
+	struct flmem_upload *upload;
+	bool current;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, transfer->id);
+	current = upload && upload->record.metadata.round == x->round &&
+		  x->phase == FLMEM_PHASE_COLLECTING;
+	if (upload) {
+		upload->commits += transfer->at > transfer->begin;
+		upload->offset = transfer->at;
+		upload->flushed = transfer->flushed;
+		transfer->crc32c_before = upload->crc32c;
+		upload->crc32c = flmem_crc32c_join(upload->crc32c, transfer->crc32c,
+						   transfer->at - transfer->begin);
+		upload->touched_us = flmem_clock_us();
+	}
+	x->counters.received_bytes += transfer->at - transfer->begin;
+	pthread_mutex_unlock(&x->lock);
+	return current;
+}
+
+/* A client that continues compares it with its own file. */
+static void fill_checksum(const struct flmem_upload *upload, struct flmem_http_answer *answer)
+{
+	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = upload->crc32c};
+	unsigned char value[FLMEM_DIGEST_MAX];
+	char encoded[FLMEM_BASE64_ROOM(sizeof(value))];
+
+	flmem_digest_end(&crc, value);
+	flmem_base64_print(value, flmem_digest_bytes(FLMEM_DIGEST_CRC32C), encoded);
+	flmem_http_answer_field(answer, FLMEM_TUS_CHECKSUM, "crc32c %s", encoded);
+}
+
+void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_upload *upload,
+			 bool creates, struct flmem_http_answer *answer)
+{
+	uint64_t passed_us = flmem_clock_us() - upload->touched_us;
+	uint64_t left_us = x->expire_us > passed_us ? x->expire_us - passed_us : 0;
+	time_t at = time(NULL) + (time_t)(left_us / US_PER_SECOND);
+	char expires[64];
+	struct tm utc;
+
+	flmem_http_answer_field(answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
+	flmem_http_answer_field(answer, FLMEM_TUS_OFFSET, "%" PRIu64, upload->offset);
+	if (!x->lockstep)
+		fill_checksum(upload, answer);
+	flmem_http_answer_field(answer, "Cache-Control", "no-store");
+	/* Names of days and months are English: the library never sets a locale. */
+	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
+	    strftime(expires, sizeof(expires), "%a, %d %b %Y %H:%M:%S GMT", &utc))
+		flmem_http_answer_field(answer, FLMEM_TUS_EXPIRES, "%s", expires);
+	if (creates)
+		flmem_http_answer_field(answer, "Location", FLMEM_EXCHANGE_UPLOADS_PATH "/%s",
+					upload->id);
+}
+
+static void refuse_transfer(struct flmem_upload_transfer *transfer,
+			    struct flmem_http_request *request)
+{
+	struct flmem_exchange *x = transfer->x;
+
+	if (transfer->failure == 413)
+		flmem_exchange_refuse(request, 413, NULL,
+				      "the body exceeds the length of the upload, or the largest "
+				      "request");
+	else
+		flmem_exchange_refuse(request, transfer->failure, NULL,
+				      "the server cannot write the upload: %s; try again later",
+				      strerror(transfer->error));
+	if (transfer->failure == 507)
+		flmem_exchange_log(x, &(struct flmem_exchange_note){
+					      .event = "disk-full",
+					      .warning = true,
+					      .round = x->round,
+				      });
+}
+
+void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *request,
+			   const char *id, bool creates)
+{
+	struct flmem_http_answer answer = {.status = creates ? 201 : 204};
+	const struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
+	if (upload)
+		flmem_transfer_fill(x, upload, creates, &answer);
+	pthread_mutex_unlock(&x->lock);
+	if (upload)
+		flmem_http_request_answer(request, &answer);
+	else
+		flmem_exchange_refuse_gone(request);
+}
+
+/* The upload is complete. What cannot be kept or checked now is not confirmed. */
+static unsigned finish_transfer(struct flmem_upload_transfer *transfer, struct flmem_error *err)
+{
+	const struct flmem_upload_commit before = {transfer->begin, transfer->crc32c_before};
+	unsigned status = flmem_update_finish(transfer->x, transfer->id, err);
+
+	if (status >= 500)
+		flmem_uploads_take_back(transfer->x, transfer->id, &before);
+	return status;
+}
+
+static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_error err = {0};
+	unsigned status;
+
+	transfer->error = commit_bytes(transfer);
+	if (transfer->error && !flmem_upload_is_gone(transfer->x, transfer->id)) {
+		transfer->failure = flmem_exchange_disk_status(transfer->error);
+		refuse_transfer(transfer, request);
+		return;
+	}
+	if (transfer->error || !publish_offset(transfer)) {
+		flmem_exchange_refuse_gone(request);
+		return;
+	}
+	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
+	if (status >= 500 && flmem_upload_is_gone(transfer->x, transfer->id))
+		flmem_exchange_refuse_gone(request);
+	else if (status)
+		flmem_exchange_refuse(request, status,
+				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
+				      err.message);
+	else
+		flmem_transfer_answer(transfer->x, request, transfer->id, transfer->creates);
+}
+
+void flmem_transfer_end(struct flmem_upload_transfer *transfer, struct flmem_http_request *request)
+{
+	struct flmem_exchange *x = transfer->x;
+
+	transfer->ended = true;
+	write_gathered(transfer);
+	if (transfer->failure) {
+		refuse_transfer(transfer, request);
+	} else if (transfer->has_checksum && !has_right_checksum(transfer)) {
+		flmem_exchange_refuse(request, FLMEM_STATUS_CHECKSUM, NULL,
+				      "the body does not have the checksum of Upload-Checksum; "
+				      "nothing of it was kept");
+		pthread_mutex_lock(&x->lock);
+		x->counters.checksum_errors++;
+		pthread_mutex_unlock(&x->lock);
+	} else {
+		end_checked(transfer, request);
+	}
+	flmem_uploads_let(x, transfer->id, request);
+}
+
+void flmem_transfer_free(struct flmem_upload_transfer *transfer)
+{
+	if (!transfer)
+		return;
+	/* Cut off: without a checksum what arrived is as good as a whole body. */
+	if (!transfer->ended) {
+		write_gathered(transfer);
+		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
+		    publish_offset(transfer) && transfer->at == transfer->length)
+			finish_transfer(transfer, NULL);
+		flmem_uploads_let(transfer->x, transfer->id, NULL);
+	}
+	flmem_digest_end(&transfer->digest, NULL);
+	flmem_cleanup_close(&transfer->fd);
+	free(transfer->gathered);
+	free(transfer);
+}
