@@ -128,10 +128,10 @@ assert sum(s.samples for s in p.sites.values()) > 1000'
 assert sorted(s.samples for s in p.sites.values())[-2] > 60, [s.samples for s in p.sites.values()]'
 }
 
-@test "2,000 threads come and go" {
-	sample --interval 16K -- threads 2000
+@test "10,000 threads come and go" {
+	sample --interval 16K -- threads 10000
 	assert_sampled 7
-	look 'assert 100 < len(p.threads) <= 2001
+	look 'assert 100 < len(p.threads) <= 10001
 assert not p.dropped["threads_full"]'
 }
 
