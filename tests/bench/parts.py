@@ -328,6 +328,6 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "disk": diskways.disk,
        "fetch": fetching.fetch, "exchange": exchanging.exchange, "recover": recovering.recover,
        "transfer": transferring.transfer,
-       "sample": sampling.sample, "profilers": profilers.compare,
+       "sample": sampling.sample, "sample-heaps": sampling.sample_heaps, "profilers": profilers.compare,
        "read-profile": reading.read, "truth": truth.truth,
        "large": large.large, "small-tensors": large.small_tensors}

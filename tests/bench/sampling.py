@@ -19,6 +19,8 @@ TORCH_ROUNDS = 160  # 5 s
 WAYS = ("plain", "sampled", "often", "asleep", "listening")
 PREPARED = {"asleep": "--profile-ready", "listening": "--profile-socket"}
 STARTS = 200
+HEAPS_MIB = (0, 64, 1024)
+PAIRS = 40  # millions of malloc and free in the C loop
 OFTEN = "8KiB"  # 64 times as many samples as by default
 SMALL_OBJECTS = """
 import time
@@ -130,6 +132,30 @@ def sample(bench):
             yield _cost(f"{name}: cost of a dormant sampler with its socket", plain, listening, 1)
             yield _per_sample(name, sampled, often, more)
             yield _share(name, plain, sampled, often, count / more)
+
+
+def sample_heaps(bench):
+    """The cost of sampling beside small and large heaps; with many samples that are live, as those of a large heap."""
+    order = random.Random(1)
+    with tempfile.TemporaryDirectory() as folder:
+        run = [bench.flmem, "profile", "run", "--force", "-o", os.path.join(folder, "profile"), "--limit", "256MiB"]
+        for name, interval in (("default interval", []), (OFTEN, ["--interval", OFTEN])):
+            stage.progress(f"sample-heaps: {name}")
+            spent = {(mib, way): [] for mib in HEAPS_MIB for way in ("plain", "sampled")}
+            for _ in range(bench.count(ROUNDS)):
+                for mib in order.sample(HEAPS_MIB, len(HEAPS_MIB)):
+                    words = [bench.tools.torture, "8", str(PAIRS // 8), str(mib)]
+                    spent[mib, "plain"].append(_spent_ms(words))
+                    spent[mib, "sampled"].append(_spent_ms(run + interval + ["--"] + words))
+            ns = {mib: [(b - a) / PAIRS for a, b in zip(spent[mib, "plain"], spent[mib, "sampled"])] for mib in HEAPS_MIB}
+            for mib in HEAPS_MIB:
+                yield figures.of_values(f"{name}, beside {mib} MiB: a malloc and free", ns[mib], unit="ns")
+            alone, beside = ns[HEAPS_MIB[0]], ns[HEAPS_MIB[-1]]
+            what = f"{name}, beside {HEAPS_MIB[-1]} MiB to beside none"
+            if interval:
+                yield figures.of_values(what, [b / a for a, b in zip(alone, beside)], unit="x", limit=1.5)
+            else:  # too little for a ratio
+                yield figures.difference(what, beside, alone, unit="ns", limit=1)
 
 
 def _starts(bench, prepared):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does nothing but malloc() and free(): torture THREADS MILLIONS. Each thread replaces blocks of 16
- * to 527 bytes at random places of a table. Prints the processor time of all threads in us.
+ * Does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT]. Each thread replaces blocks of
+ * 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks that stay. Prints the
+ * processor time of all threads in us.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 
 #define BLOCKS 1024
+#define KEPT_BYTES 272 /* the mean of the others */
 
 static size_t turns;
 
@@ -34,22 +36,42 @@ static void *torture(void *context)
 	return NULL;
 }
 
+static void torture_keep(size_t mib)
+{
+	for (size_t i = 0; i < (mib << 20) / KEPT_BYTES; i++) {
+		char *block = malloc(KEPT_BYTES);
+
+		if (!block)
+			exit(1);
+		*block = 1;
+	}
+}
+
+static unsigned long long torture_spent_us(void)
+{
+	struct timespec spent;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+	return (unsigned long long)spent.tv_sec * 1000000 +
+	       (unsigned long long)spent.tv_nsec / 1000;
+}
+
 int main(int argc, char **argv)
 {
 	size_t count = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned long long begin;
 	pthread_t threads[64];
-	struct timespec spent;
 
 	if (count < 1 || count > 64)
 		return 2;
 	turns = strtoul(argv[2], NULL, 10) * 1000000;
+	torture_keep(argc > 3 ? strtoul(argv[3], NULL, 10) : 0);
+	begin = torture_spent_us();
 	for (size_t i = 0; i < count; i++)
 		if (pthread_create(&threads[i], NULL, torture, (void *)(i + 1)))
 			return 1;
 	for (size_t i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-	printf("%llu\n", (unsigned long long)spent.tv_sec * 1000000 +
-				 (unsigned long long)spent.tv_nsec / 1000);
+	printf("%llu\n", torture_spent_us() - begin);
 	return 0;
 }
