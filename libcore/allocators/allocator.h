@@ -48,6 +48,12 @@ struct flmem_heap_limits {
 	uint64_t budget_us; /* afterwards the rest is estimated from a sample */
 };
 
+/* How much the check of a heap may cost. */
+struct flmem_check_limits {
+	uint64_t budget_us; /* of processor time */
+	bool swaps_in;	    /* what is swapped out is read as well */
+};
+
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
 	/* Parts of the names of its libraries; in any other file it is linked statically. */
@@ -81,10 +87,10 @@ struct flmem_allocator_ops {
 		      struct flmem_guard *guard);
 	/*
 	 * FLMEM_EUNSAFE when the calls of plan_trim would reach heap corruption that can be
-	 * detected from outside within the budget. NULL: not checked.
+	 * detected from outside within the limits. NULL: not checked.
 	 */
 	int (*check)(const struct flmem_view *view, const struct flmem_allocator *found,
-		     uint64_t budget_us, struct flmem_error *err);
+		     const struct flmem_check_limits *limits, struct flmem_error *err);
 	/*
 	 * FLMEM_EUNSUPPORTED if the program has given the allocator a function (a hook) that the
 	 * calls would run on the borrowed thread, which may hold a lock that the hook takes. Reads

@@ -23,6 +23,7 @@ struct scan_request {
 #define SCAN_IOCTL	_IOWR('f', 16, struct scan_request)
 #define PAGE_IS_FILE	(UINT64_C(1) << 2) /* or shared memory: anything but anonymous */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 3)
+#define PAGE_IS_SWAPPED (UINT64_C(1) << 4)
 #define PAGE_IS_PFNZERO (UINT64_C(1) << 5)
 #define PAGE_IS_HUGE	(UINT64_C(1) << 6)
 
@@ -34,17 +35,24 @@ struct scan_request {
 #define REGIONS 512
 #define ENTRIES 2048
 
-/* Which pages are wanted: those with all bits of `mask` set, but the bits of `inverted` clear. */
+/*
+ * Which pages are wanted: those with all bits of `mask` set, but the bits of `inverted` clear, and
+ * one of `any`.
+ */
 struct page_filter {
 	uint64_t mask, inverted;
 	uint64_t entry; /* the same in bits of a pagemap entry, as far as it has them */
+	uint64_t any, entry_any;
 };
 
 static const struct page_filter resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
-					    ENTRY_PRESENT};
+					    ENTRY_PRESENT, 0, 0};
+static const struct page_filter kept = {PAGE_IS_PFNZERO, PAGE_IS_PFNZERO, 0,
+					PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+					ENTRY_PRESENT | ENTRY_SWAP};
 static const struct page_filter of_file = {PAGE_IS_PRESENT | PAGE_IS_FILE, 0,
-					   ENTRY_PRESENT | ENTRY_FILE};
-static const struct page_filter huge = {PAGE_IS_HUGE, 0, 0};
+					   ENTRY_PRESENT | ENTRY_FILE, 0, 0};
+static const struct page_filter huge = {PAGE_IS_HUGE, 0, 0, 0, 0};
 
 uint64_t flmem_page_bytes(void)
 {
@@ -90,7 +98,8 @@ static int scan_ranges(int pagemap, const struct page_filter *filter, uint64_t s
 			.region_count = count_regions(start, end),
 			.category_inverted = filter->inverted,
 			.category_mask = filter->mask,
-			.return_mask = filter->mask & ~filter->inverted,
+			.category_anyof_mask = filter->any,
+			.return_mask = (filter->mask & ~filter->inverted) | filter->any,
 		};
 		int found = ioctl(pagemap, FLMEM_IOCTL_REQUEST(SCAN_IOCTL), &request);
 
@@ -125,6 +134,12 @@ static ssize_t read_pagemap_entries(int pagemap, uint64_t start, uint64_t end, u
 	return got < (ssize_t)sizeof(*entries) ? -ESRCH : got / (ssize_t)sizeof(*entries);
 }
 
+static bool is_wanted_entry(const struct page_filter *filter, uint64_t entry)
+{
+	return (entry & filter->entry) == filter->entry &&
+	       (!filter->entry_any || entry & filter->entry_any);
+}
+
 static int read_ranges(int pagemap, const struct page_filter *filter, uint64_t start, uint64_t end,
 		       flmem_pages_visit *visit, void *context)
 {
@@ -138,13 +153,13 @@ static int read_ranges(int pagemap, const struct page_filter *filter, uint64_t s
 		if (count < 0)
 			return (int)count;
 		for (ssize_t i = 0; i < count; i++, start += page) {
-			bool present = (entries[i] & filter->entry) == filter->entry;
+			bool wanted = is_wanted_entry(filter, entries[i]);
 
-			if (present && !in_run)
+			if (wanted && !in_run)
 				run = start;
-			else if (!present && in_run)
+			else if (!wanted && in_run)
 				visit(context, run, start);
-			in_run = present;
+			in_run = wanted;
 		}
 	}
 	if (in_run)
@@ -172,6 +187,12 @@ int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context)
 {
 	return visit_ranges(pages, &resident, start, end, visit, context);
+}
+
+int flmem_pages_each_kept(struct flmem_pages *pages, uint64_t start, uint64_t end,
+			  flmem_pages_visit *visit, void *context)
+{
+	return visit_ranges(pages, &kept, start, end, visit, context);
 }
 
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,

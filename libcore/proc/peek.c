@@ -26,6 +26,7 @@ struct flmem_peek {
 	struct flmem_peek_source source;
 	struct flmem_process const *process;
 	struct flmem_pages pages;
+	bool swaps_in;
 	struct window windows[WINDOWS];
 	unsigned oldest;	/* the window to be replaced next */
 	struct window *current; /* the window last used, or being filled */
@@ -72,6 +73,14 @@ static int visit_live(void *context, uint64_t start, uint64_t end, flmem_pages_v
 	return flmem_pages_each(&peek->pages, start, end, visit, visit_context);
 }
 
+static int visit_live_kept(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+			   void *visit_context)
+{
+	struct flmem_peek *peek = context;
+
+	return flmem_pages_each_kept(&peek->pages, start, end, visit, visit_context);
+}
+
 static int read_live(void *context, const struct iovec *local, const struct iovec *remote,
 		     size_t count)
 {
@@ -111,6 +120,7 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 	const struct flmem_peek_source source = {
 		.page_bytes = flmem_page_bytes(),
 		.each = visit_live,
+		.each_kept = visit_live_kept,
 		.read = read_live,
 		.swapped = is_swapped_live,
 	};
@@ -131,6 +141,17 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek)
 {
 	return peek->source.page_bytes;
+}
+
+void flmem_peek_swap_in(struct flmem_peek *peek)
+{
+	peek->swaps_in = peek->source.each_kept != NULL;
+	flmem_peek_forget(peek);
+}
+
+bool flmem_peek_swaps_in(const struct flmem_peek *peek)
+{
+	return peek->swaps_in;
 }
 
 void flmem_peek_forget(struct flmem_peek *peek)
@@ -162,7 +183,8 @@ static void fill_peek_window(struct flmem_peek *peek, uint64_t start, uint64_t e
 	window->start = start;
 	window->end = end;
 	memset(window->bits, 0, sizeof(window->bits));
-	if (peek->source.each(peek->source.context, start, end, mark_resident, peek))
+	if ((peek->swaps_in ? peek->source.each_kept : peek->source.each)(
+		    peek->source.context, start, end, mark_resident, peek))
 		memset(window->bits, 0, sizeof(window->bits));
 }
 
@@ -358,9 +380,10 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	if (!flmem_peek_is_resident(peek, page))
 		return NULL;
 	/*
-	 * A miss next to the last one: a list in address order, so read the following pages, too.
+	 * A miss next to the last one: a list in address order, so read the following pages, too,
+	 * but swap in no page that is not needed.
 	 */
-	*ret_code = near ? load_pages(peek, group, GROUP_PAGES) : -EAGAIN;
+	*ret_code = near && !peek->swaps_in ? load_pages(peek, group, GROUP_PAGES) : -EAGAIN;
 	peek->last_group = group;
 	if (*ret_code)
 		*ret_code = load_pages(peek, page, 1);

@@ -32,6 +32,9 @@ struct flmem_peek_source {
 	/* As flmem_pages_each(). */
 	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		    void *visit_context);
+	/* The same with pages that are swapped out; NULL: none is. */
+	int (*each_kept)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+			 void *visit_context);
 	/* Reads all parts, or returns a negative errno; each part is within resident pages. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
 		    size_t count);
@@ -57,6 +60,13 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 #define FLMEM_AUTO_PEEK FLMEM_AUTO(flmem_cleanup_peek)
 
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
+
+/*
+ * From now on pages that are swapped out count as resident: reading one swaps it in. For what the
+ * calls of a trim read in any case.
+ */
+void flmem_peek_swap_in(struct flmem_peek *peek);
+bool flmem_peek_swaps_in(const struct flmem_peek *peek);
 
 /* Drops the cache, so that the next reads query the target again. */
 void flmem_peek_forget(struct flmem_peek *peek);

@@ -241,6 +241,15 @@ teardown() {
 	done
 }
 
+# Neither in the page tables nor swapped out, so it is not read.
+@test "nor is one with an arena that is not in memory" {
+	requires victim:heaps/locked-arena
+	start_reader "$FLMEM_VICTIMS/heaps/locked-arena" absent
+	bounded trim --pid "$VICTIM" --no-predict --timeout 2s
+	assert_error 6 "whether a lock of the allocator .* stays held: malloc's data was not found"
+	alive "$VICTIM" || fail "the victim died"
+}
+
 @test "a program whose file was replaced by something else" {
 	local program=$BATS_TEST_TMPDIR/program content
 	requires victim:allocators/glibc-pie

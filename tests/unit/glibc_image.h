@@ -32,6 +32,7 @@ struct glibc_image {
 	uint64_t absent[IMAGE_AREAS];  /* bit per page */
 	uint64_t swapped[IMAGE_AREAS]; /* those of them that the kernel has swapped out */
 	unsigned touched; /* pages of the heap that the program touches between two queries */
+	bool kept;	  /* those that are swapped out were asked for */
 	bool changing;	  /* main_arena does, between any two queries */
 	struct flmem_map maps[IMAGE_AREAS];
 	struct flmem_maps list;
@@ -274,6 +275,24 @@ static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_
 	return 0;
 }
 
+static inline int image_each_kept(void *context, uint64_t start, uint64_t end,
+				  flmem_pages_visit *visit, void *visit_context)
+{
+	struct glibc_image *image = context;
+
+	image->kept = true;
+	for (unsigned area = 0; area < IMAGE_AREAS; area++)
+		for (uint64_t page = 0; page < IMAGE_PAGES; page++) {
+			const uint64_t at = image_start[area] + page * IMAGE_PAGE;
+
+			if (at >= start && at < end &&
+			    (image_is_present(image, area, page) ||
+			     image->swapped[area] >> page & 1))
+				visit(visit_context, at, at + IMAGE_PAGE);
+		}
+	return 0;
+}
+
 static inline bool image_is_swapped(void *context, uint64_t address)
 {
 	const struct glibc_image *image = context;
@@ -303,9 +322,13 @@ static inline int image_read(void *context, const struct iovec *local, const str
 		    remote[i].iov_len > image_start[area] + IMAGE_USED - from)
 			abort();
 		for (uint64_t at = from & ~(uint64_t)(IMAGE_PAGE - 1);
-		     at < from + remote[i].iov_len; at += IMAGE_PAGE)
-			if (!image_is_present(image, area, (at - image_start[area]) / IMAGE_PAGE))
+		     at < from + remote[i].iov_len; at += IMAGE_PAGE) {
+			const uint64_t page = (at - image_start[area]) / IMAGE_PAGE;
+
+			if (!image_is_present(image, area, page) &&
+			    !(image->kept && image->swapped[area] >> page & 1))
 				abort();
+		}
 		memcpy(local[i].iov_base, image->areas[area] + (from - image_start[area]),
 		       local[i].iov_len);
 	}
@@ -317,6 +340,7 @@ static inline struct flmem_peek *image_peek(struct glibc_image *image)
 	const struct flmem_peek_source source = {
 		.page_bytes = IMAGE_PAGE,
 		.each = image_each,
+		.each_kept = image_each_kept,
 		.read = image_read,
 		.swapped = image_is_swapped,
 		.context = image,

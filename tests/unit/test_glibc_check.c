@@ -246,6 +246,63 @@ static void what_is_swapped_out_or_locked_is_no_damage(void **state)
 	free(listed.image);
 }
 
+static bool look_behind_swap(struct glibc_image *image, struct flmem_glibc_damage *damage)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);
+	const struct flmem_glibc_space space = image_space(image, image->layout->minor, peek);
+
+	*damage = (struct flmem_glibc_damage){0};
+	flmem_peek_swap_in(peek);
+	return flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_CHECKS, damage);
+}
+
+/* Where a trim follows, which would read it as well. */
+static void what_is_swapped_out_is_read_before_a_trim(void **state)
+{
+	struct listed listed = make(flmem_glibc_layouts);
+	struct glibc_image *image = listed.image;
+	const uint64_t page = UINT64_C(1) << (listed.offset[1] / IMAGE_PAGE);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	image->absent[IMAGE_BRK] = image->absent[IMAGE_HEAP] = UINT64_MAX;
+	image->absent[IMAGE_DATA] = UINT64_MAX;
+	memcpy(image->swapped, image->absent, sizeof(image->swapped));
+	assert_false(look(image, &damage));
+	assert_false(look_behind_swap(image, &damage));
+	image_put(image, IMAGE_BRK, listed.offset[1] + 24, 0x1000);
+	assert_true(look_behind_swap(image, &damage));
+	assert_string_equal(damage.what, "its back pointer does not match the list");
+	/* Neither in memory nor swapped out: malloc_trim would follow a pointer of zero. */
+	image->swapped[IMAGE_BRK] &= ~page;
+	assert_true(look_behind_swap(image, &damage));
+	assert_string_equal(damage.what, "its memory was discarded");
+	free(image);
+}
+
+/* What is not resident reads as zeroes, as the lists do before the first call to malloc. */
+static void lists_that_are_swapped_out_are_not_unused(void **state)
+{
+	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
+	struct glibc_image *image = image_new(layout);
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);
+	const struct flmem_glibc_space space = image_space(image, layout->minor, peek);
+	const uint64_t next = layout->bins + FLMEM_GLIBC_FROM_BINS_NEXT;
+	const uint64_t at = IMAGE_PAGE - next; /* the lists end with a page */
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	const char *why;
+
+	(void)state;
+	memset(image->areas[IMAGE_DATA], 0, IMAGE_PARAMS_AT);
+	image_put(image, IMAGE_DATA, IMAGE_PAGE, image_start[IMAGE_DATA] + at);
+	image->absent[IMAGE_DATA] = 1;
+	assert_true(flmem_glibc_find(&space, &glibc, &why));
+	assert_int_equal(glibc.arena_count, 0);
+	image->swapped[IMAGE_DATA] = 1;
+	assert_false(flmem_glibc_find(&space, &glibc, &why));
+	free(image);
+}
+
 static void arenas_that_form_no_ring_are_damage(void **state)
 {
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
@@ -459,6 +516,8 @@ int main(void)
 		cmocka_unit_test(a_bin_that_ends_elsewhere_is_damage),
 		cmocka_unit_test(a_fastbin_without_end_or_of_other_sizes_is_damage),
 		cmocka_unit_test(what_is_swapped_out_or_locked_is_no_damage),
+		cmocka_unit_test(what_is_swapped_out_is_read_before_a_trim),
+		cmocka_unit_test(lists_that_are_swapped_out_are_not_unused),
 		cmocka_unit_test(arenas_that_form_no_ring_are_damage),
 		cmocka_unit_test(what_changes_is_no_damage),
 		cmocka_unit_test(a_busy_machine_hides_no_damage),

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -73,11 +74,16 @@ static void test_unreadable(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
 	struct flmem_guard guard = {0};
+	struct flmem_error err = {0};
 
 	(void)state;
 	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
 	flmem_guard_add_word(&guard, 8);
-	assert_int_equal(flmem_locks_check(&self, &guard, NULL), 0);
+	assert_int_equal(flmem_locks_check(&self, &guard, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "its memory cannot be read"));
+	guard = (struct flmem_guard){.unread = "nobody knows them"};
+	assert_int_equal(flmem_locks_check(&self, &guard, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, guard.unread));
 }
 
 static void test_too_many(void **state)

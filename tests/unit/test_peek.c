@@ -268,6 +268,37 @@ static void sees_changes_when_told_to(void **state)
 	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 1), -ENODATA);
 }
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
+
+/* A guard page has an entry in the place of one for swap. */
+static void pages_that_are_swapped_out_count_as_kept(void **state)
+{
+	struct fixture *f = *state;
+	char *guard = f->bytes + 3 * f->page;
+	uint64_t bytes, byte;
+
+	if (madvise(guard, f->page, MADV_GUARD_INSTALL)) {
+		print_message("SKIP: needs guard pages (Linux 6.13)\n");
+		return;
+	}
+	for (unsigned old = 0; old < 2; old++) {
+		f->pages.old_kernel = old;
+		bytes = 0;
+		assert_int_equal(flmem_pages_each_kept(&f->pages, f->area, f->area + 4 * f->page,
+						       add, &bytes),
+				 0);
+		/* The older way counts zero pages, too. */
+		assert_int_equal(bytes, (2 + old) * f->page);
+	}
+	assert_int_equal(flmem_peek_read(f->peek, f->area + 3 * f->page, &byte, 8), -ENODATA);
+	flmem_peek_swap_in(f->peek);
+	assert_int_equal(flmem_peek_read(f->peek, f->area + 3 * f->page, &byte, 8), -EFAULT);
+	assert_int_equal(flmem_peek_read(f->peek, f->area + 2 * f->page, &byte, 8), -ENODATA);
+	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 8), 0);
+}
+
 static void survives_absurd_addresses(void **state)
 {
 	struct fixture *f = *state;
@@ -302,6 +333,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(sees_changes_when_told_to, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pages_that_are_swapped_out_count_as_kept, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(survives_absurd_addresses, set_up, tear_down),
 	};
 

@@ -8,12 +8,15 @@
 #include "allocators/module_search.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "elf/image.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "proc/status.h"
 
-#define LOCKED_LITTLE 64		  /* error of at most 1/PRECISION of the resident bytes */
+#define LOCKED_LITTLE 64 /* error of at most 1/PRECISION of the resident bytes */
+#define FIND_LOOKS    8U
+#define FIND_PAUSE_US 1000U
 #define USUAL_MAX     (UINT64_C(1) << 20) /* multiple of the usual effort */
 
 /*
@@ -75,18 +78,53 @@ static int open_space(const struct flmem_view *view, const struct flmem_allocato
 	return 0;
 }
 
+/*
+ * A thread that changes a list hides the arena for that moment, and a page that is swapped out the
+ * arena in it.
+ */
+static bool find_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			bool swaps_in, struct flmem_glibc *ret_glibc, const char **ret_why)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_glibc_space space;
+
+	*ret_why = "access to its page map is denied";
+	if (open_space(view, found, &peek, &space, NULL))
+		return false;
+	for (unsigned look = 0; look < FIND_LOOKS; look++) {
+		if (look)
+			flmem_clock_sleep_us(FIND_PAUSE_US);
+		if (look && swaps_in)
+			flmem_peek_swap_in(peek);
+		else
+			flmem_peek_forget(peek);
+		if (flmem_glibc_find(&space, ret_glibc, ret_why))
+			return true;
+	}
+	return false;
+}
+
+static bool has_swapped(const struct flmem_process *process)
+{
+	struct flmem_status status;
+
+	return !flmem_status_read(process, &status, NULL) && flmem_u64_or(status.swap_bytes, 1);
+}
+
 /* malloc_trim takes the lock of each arena in turn; it is the first word of the arena. */
 static void guard_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			 struct flmem_guard *guard)
 {
-	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
-	struct flmem_glibc_space space;
 	const char *why;
 
-	if (!found->serves_malloc || open_space(view, found, &peek, &space, NULL) ||
-	    !flmem_glibc_find(&space, &glibc, &why))
+	if (!found->serves_malloc)
 		return;
+	if (!find_arenas(view, found, !guard->is_for_report, &glibc, &why)) {
+		if (!guard->is_for_report || !has_swapped(view->process))
+			guard->unread = why;
+		return;
+	}
 	for (size_t i = 0; i < glibc.arena_count; i++)
 		flmem_guard_add_word(guard, glibc.arenas[i]);
 }
@@ -145,39 +183,41 @@ static struct flmem_glibc_effort choose_effort(uint64_t budget_us)
 
 /* `*ret_damaged` is false where an error is returned, which means that nothing was checked. */
 static int find_damage(const struct flmem_view *view, const struct flmem_allocator *found,
-		       uint64_t budget_us, bool *ret_damaged, struct flmem_glibc_damage *ret_damage,
-		       struct flmem_error *err)
+		       const struct flmem_check_limits *limits, bool *ret_damaged,
+		       struct flmem_glibc_damage *ret_damage, struct flmem_error *err)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
 	int rc = open_space(view, found, &peek, &space, err);
 
-	*ret_damaged =
-		!rc && flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_CHECKS, ret_damage);
+	if (!rc && limits->swaps_in)
+		flmem_peek_swap_in(peek);
+	*ret_damaged = !rc && flmem_glibc_is_damaged(&space, limits->budget_us, FLMEM_GLIBC_CHECKS,
+						     ret_damage);
 	return rc;
 }
 
 /* An arena grows into memory that could not be written when the mappings were read. */
 static int find_damage_now(const struct flmem_view *view, const struct flmem_allocator *found,
-			   uint64_t budget_us, bool *ret_damaged,
+			   const struct flmem_check_limits *limits, bool *ret_damaged,
 			   struct flmem_glibc_damage *ret_damage, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	const struct flmem_view now = {view->process, &maps, view->modules};
-	int rc = find_damage(view, found, budget_us, ret_damaged, ret_damage, err);
+	int rc = find_damage(view, found, limits, ret_damaged, ret_damage, err);
 
 	if (rc || !*ret_damaged || !ret_damage->is_protected ||
 	    flmem_maps_read(view->process, &maps, NULL))
 		return rc;
-	return find_damage(&now, found, budget_us, ret_damaged, ret_damage, err);
+	return find_damage(&now, found, limits, ret_damaged, ret_damage, err);
 }
 
 static int check_heap(const struct flmem_view *view, const struct flmem_allocator *found,
-		      uint64_t budget_us, struct flmem_error *err)
+		      const struct flmem_check_limits *limits, struct flmem_error *err)
 {
 	struct flmem_glibc_damage damage;
 	bool damaged;
-	int rc = find_damage_now(view, found, budget_us, &damaged, &damage, err);
+	int rc = find_damage_now(view, found, limits, &damaged, &damage, err);
 
 	if (rc || !damaged)
 		return rc;

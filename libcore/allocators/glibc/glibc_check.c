@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/glibc/glibc_check.h"
 
+#include <errno.h>
+
 #include "allocators/glibc/glibc_links.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -20,6 +22,7 @@ struct list_check {
 	unsigned checks;
 	bool late;			/* not all lists were seen */
 	bool waited;			/* late without having used the budget */
+	bool unread;			/* an arena could not be read */
 	const struct flmem_map *usable; /* the mapping that was used last */
 	struct flmem_glibc_damage *damage;
 };
@@ -79,19 +82,35 @@ static bool report_protected(struct list_check *check, uint64_t address)
 	return true;
 }
 
-/* A swapped page exists, but how its list continues is unknown. */
+/*
+ * A swapped page exists, but how its list continues is unknown, unless it was read. An anonymous
+ * page that is neither in memory nor swapped out is one of zeroes, as after MADV_DONTNEED.
+ */
+static const char *explain_unread(const struct list_check *check, uint64_t chunk, int rc,
+				  uint64_t address)
+{
+	const struct flmem_map *map = flmem_maps_find(check->space->maps, address);
+
+	if (!map)
+		return address == chunk ? "this address is not mapped"
+					: "its size reaches past mapped memory";
+	if (rc == -ENODATA)
+		return flmem_peek_swaps_in(check->space->peek) && !map->inode
+			       ? "its memory was discarded"
+			       : NULL;
+	return rc == -EFAULT || rc == -EIO ? "its memory cannot be read" : NULL;
+}
+
 static bool judge_link(struct list_check *check, uint64_t chunk, int rc,
 		       const struct flmem_glibc_link *link)
 {
+	const char *wrong;
+
 	if (report_protected(check, chunk) ||
 	    (!rc && !link->wrong && report_protected(check, chunk + link->size)))
 		return true;
-	if (rc)
-		return !flmem_maps_find(check->space->maps, link->word) &&
-		       report_damage(check, chunk, link->word,
-				     link->word == chunk ? "this address is not mapped"
-							 : "its size reaches past mapped memory");
-	return link->wrong && report_damage(check, chunk, link->word, link->wrong);
+	wrong = rc ? explain_unread(check, chunk, rc, link->word) : link->wrong;
+	return wrong && report_damage(check, chunk, link->word, wrong);
 }
 
 static bool check_bin(struct list_check *check, uint64_t head)
@@ -159,8 +178,9 @@ static bool check_glibc_arenas(struct list_check *check, size_t *index)
 
 		if (is_check_late(check))
 			return false;
-		if (flmem_glibc_arena_read(check->space, check->glibc, *index, &arena) &&
-		    !arena.locked && check_glibc_arena(check, &arena))
+		if (!flmem_glibc_arena_read(check->space, check->glibc, *index, &arena))
+			check->unread = flmem_peek_swaps_in(check->space->peek);
+		else if (!arena.locked && check_glibc_arena(check, &arena))
 			return true;
 	}
 	return false;
@@ -238,7 +258,7 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 	start_budget(&check, check.budget_ns); /* of the lists: their arenas are found before */
 	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
 		damaged = is_damage_stable(&check, i);
-	if (!damaged && check.waited) {
+	if (!damaged && (check.waited || check.unread)) {
 		damage = (struct flmem_glibc_damage){.is_unseen = true};
 		damaged = true;
 	}

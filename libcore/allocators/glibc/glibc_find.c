@@ -148,6 +148,21 @@ static bool is_possible_row(const struct flmem_glibc_space *space,
 	return space->minor < 0 || row == flmem_glibc_layout_of(space->minor);
 }
 
+/*
+ * Before the first call to malloc all lists are zero, but the ring is already closed. What is
+ * swapped out reads as zeroes, too.
+ */
+static bool is_unused(const struct main_arena_search *search, const uint64_t *words,
+		      uint64_t address, uint64_t arena)
+{
+	const uint64_t last = address + (BINS_WORDS - 1) * sizeof(*words);
+
+	return words[NEXT_WORD] == arena && !words[0] &&
+	       memcmp(words, words + 1, (BINS_WORDS - 1) * sizeof(*words)) == 0 &&
+	       !flmem_peek_is_swapped(search->space->peek, address) &&
+	       !flmem_peek_is_swapped(search->space->peek, last);
+}
+
 static bool try_bins(struct main_arena_search *search, const struct flmem_glibc_piece *piece,
 		     size_t at)
 {
@@ -164,12 +179,7 @@ static bool try_bins(struct main_arena_search *search, const struct flmem_glibc_
 		search->bins = row->bins;
 		if (used && follow_ring(search, address - row->bins, row->bins))
 			return true;
-		/*
-		 * Before the first call to malloc all lists are zero, but the ring is already
-		 * closed.
-		 */
-		if (!used && words[NEXT_WORD] == address - row->bins && !words[0] &&
-		    memcmp(words, words + 1, (BINS_WORDS - 1) * sizeof(*words)) == 0)
+		if (!used && is_unused(search, words, address, address - row->bins))
 			search->unused = true;
 	}
 	search->bins = 0;

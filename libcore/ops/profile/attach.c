@@ -87,7 +87,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 
 	if (!guard)
 		return flmem_error_nomem(err, "cannot attach to a process");
-	rc = flmem_target_guard_check(&target->view, &target->allocators, err);
+	rc = flmem_target_guard_check(&target->view, &target->allocators, true, err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,
 						    &hooks_us, err);

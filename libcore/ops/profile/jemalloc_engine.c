@@ -100,7 +100,7 @@ static int check_engine_target(struct jemalloc_engine *e, struct flmem_error *er
 	flmem_target_guard_syscalls(view, list, &e->syscalls);
 	rc = flmem_target_guard_refuse_runtimes(view, list, err);
 	if (!rc)
-		rc = flmem_target_guard_check(view, list, err);
+		rc = flmem_target_guard_check(view, list, true, err);
 	if (!rc)
 		rc = flmem_target_hooks_check_all(
 			view, list, e->options->dry_run ? NULL : &e->borrow, &hooks_us, err);

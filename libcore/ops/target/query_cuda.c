@@ -127,7 +127,7 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 	call.code = (struct flmem_cpython_code){"flmem detect", code.data, code.length};
 	asked->tried = true;
 	rc = code.failed || !guard ? flmem_error_nomem(&err, "cannot query CUDA")
-				   : flmem_target_guard_check(view, list, &err);
+				   : flmem_target_guard_check(view, list, true, &err);
 	if (!rc)
 		rc = flmem_target_hooks_check_start(view, list, &call, &asked->stopped_us, &err);
 	if (!rc)

@@ -145,29 +145,34 @@ struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
 	return guard;
 }
 
-/* Arenas are never given back: where fewer locks are found, they could not be read. */
+/* Arenas are never given back: where fewer locks are found, they could not be read now. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct flmem_guard *now = flmem_target_guard_new(view, list);
+	FLMEM_AUTO_FREE struct flmem_guard *now = calloc(1, sizeof(*now));
 
 	if (!now)
 		return flmem_error_nomem(err, "cannot read the locks of the allocators");
+	now->is_for_report = guard->is_for_report;
+	flmem_target_guard_fill(view, list, now);
 	if (now->word_count >= guard->word_count)
 		*guard = *now;
+	else
+		guard->unread = now->unread ? now->unread : "not all of them were found again";
 	return 0;
 }
 
 int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
-			     struct flmem_error *err)
+			     bool swaps_in, struct flmem_error *err)
 {
+	const struct flmem_check_limits limits = {.budget_us = CHECK_US, .swaps_in = swaps_in};
 	int rc = 0;
 
 	for (size_t i = 0; i < list->count && !rc; i++) {
 		const struct flmem_allocator *found = &list->rows[i];
 
 		if (found->ops->check && flmem_target_guard_trims(view, found))
-			rc = found->ops->check(view, found, CHECK_US, err);
+			rc = found->ops->check(view, found, &limits, err);
 	}
 	return rc;
 }

@@ -25,16 +25,17 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
 					   const struct flmem_allocator_list *list);
 
-/* Fills it again. What the allocators hold is not lost if they cannot be read now. */
+/* Fills it again. Locks that cannot be read now stay in it, with the reason in `unread`. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err);
 
 /*
  * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process on
- * whichever thread it runs: a new thread allocates, too, and may reuse an unused arena.
+ * whichever thread it runs: a new thread allocates, too, and may reuse an unused arena. `swaps_in`:
+ * what is swapped out is read, too.
  */
 int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
-			     struct flmem_error *err);
+			     bool swaps_in, struct flmem_error *err);
 
 /*
  * True if the allocator matters for the process. glibc is mapped in nearly every process and is

@@ -249,7 +249,7 @@ static int recheck_hooks(const struct flmem_view *view, const struct flmem_alloc
 	if (!rc)
 		rc = flmem_target_guard_renew(&now, list, guard, err);
 	if (!rc)
-		rc = flmem_target_guard_check(&now, list, err);
+		rc = flmem_target_guard_check(&now, list, !guard->is_for_report, err);
 	if (!rc && starts_thread)
 		rc = check_start_functions(&now, list, err);
 	return rc ? rc : flmem_target_hooks_check_all(&now, list, NULL, &unused, err);

@@ -49,9 +49,10 @@ int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_alloca
 	if (!rc)
 		rc = flmem_target_hooks_check_all(view, list, NULL, &stopped_us, err);
 	if (!rc)
-		rc = flmem_target_guard_check(view, list, err);
+		rc = flmem_target_guard_check(view, list, false, err);
 	if (rc)
 		return rc;
+	precheck->guard.is_for_report = true;
 	flmem_target_guard_fill(view, list, &precheck->guard);
 	flmem_target_guard_syscalls(view, list, &precheck->syscalls);
 	return flmem_borrow_precheck(view, &precheck->borrow, err);

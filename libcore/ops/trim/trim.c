@@ -229,7 +229,7 @@ static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	int rc = flmem_target_inspection_renew(job->target, err);
 
-	job->guard = (struct flmem_guard){0};
+	job->guard = (struct flmem_guard){.is_for_report = job->options->dry_run};
 	if (!rc)
 		flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
 	return rc;
@@ -403,6 +403,7 @@ static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem
 		rc = await_libraries(job, err);
 	if (rc)
 		return rc;
+	job->guard.is_for_report = job->options->dry_run;
 	flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
 	job->result->rss_before_bytes = read_rss(job);
 	rc = run_trim_parts(job, err);

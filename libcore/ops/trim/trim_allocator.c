@@ -208,7 +208,8 @@ static void fill_trim_note(const struct allocator_part *part, const struct flmem
 int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	job->checked_us = flmem_clock_us();
-	return flmem_target_guard_check(&job->target->view, &job->target->allocators, err);
+	return flmem_target_guard_check(&job->target->view, &job->target->allocators,
+					!job->options->dry_run, err);
 }
 
 int flmem_trim_check_again(void *context, struct flmem_error *err)

@@ -34,6 +34,8 @@ struct flmem_guard {
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
 	bool has_more_words; /* than the table holds */
+	const char *unread;  /* static: why the locks of an allocator are unknown, or NULL */
+	bool is_for_report;  /* set by the caller: what is swapped out stays so, and is no reason */
 	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
 	struct flmem_range fork;
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/locks.h"
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
@@ -9,18 +10,31 @@
 #define LOOKS	16U
 #define LOOK_US 250U
 
-static bool is_lock_held(const struct flmem_process *process, uint64_t address)
+static bool is_lock_free(const struct flmem_process *process, uint64_t address, bool *was_unread)
 {
 	uint32_t word;
+	int rc = flmem_process_read_memory(process, address, &word, sizeof(word));
 
-	return flmem_process_read_memory(process, address, &word, sizeof(word)) == 0 && word;
+	*was_unread |= rc && rc != -ESRCH;
+	return rc == -ESRCH || (!rc && !word);
+}
+
+static int refuse_unread(const struct flmem_process *process, const char *why,
+			 struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "flmem does not know whether a lock of the allocator of process %d "
+			       "stays held: %s; try again",
+			       (int)process->pid, why);
 }
 
 int flmem_locks_check(const struct flmem_process *process, const struct flmem_guard *guard,
 		      struct flmem_error *err)
 {
-	bool was_free[FLMEM_GUARD_WORDS] = {false};
+	bool was_free[FLMEM_GUARD_WORDS] = {false}, was_unread = false;
 
+	if (guard->unread)
+		return refuse_unread(process, guard->unread, err);
 	if (guard->has_more_words)
 		return flmem_error_set(
 			err, FLMEM_EUNSAFE, 0,
@@ -33,12 +47,15 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 		if (look)
 			flmem_clock_sleep_us(LOOK_US);
 		for (size_t i = 0; i < guard->word_count; i++) {
-			was_free[i] = was_free[i] || !is_lock_held(process, guard->words[i]);
+			was_free[i] =
+				was_free[i] || is_lock_free(process, guard->words[i], &was_unread);
 			held |= !was_free[i];
 		}
 		if (!held)
 			return flmem_forks_check(process, guard, err);
 	}
+	if (was_unread)
+		return refuse_unread(process, "its memory cannot be read", err);
 	return flmem_error_set(
 		err, FLMEM_EUNSAFE, 0,
 		"a lock of the allocator of process %d stays held: its holder is stuck in a call "
