@@ -45,12 +45,25 @@ __attribute__((format(printf, 1, 0))) static char *print_whole(const char *forma
 	return text && asprintf(&whole, "%s%s", text, cause) >= 0 ? whole : NULL;
 }
 
+/* Where it is the same whatever was opened. */
+static const char *limit_advice(int sys_errno)
+{
+	switch (sys_errno) {
+	case EMFILE:
+		return "; raise the limit of the process (ulimit -n)";
+	case ENFILE:
+		return "; raise that of the system (fs.file-max)";
+	default:
+		return "";
+	}
+}
+
 __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem_error *err,
 								    int code, int sys_errno,
 								    const char *format,
 								    va_list args)
 {
-	char text[128], cause[sizeof(text) + 2] = "";
+	char text[128], cause[sizeof(text) + 64] = "";
 	size_t room, length;
 	va_list again;
 
@@ -59,8 +72,8 @@ __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem
 	err->code = code;
 	err->sys_errno = sys_errno;
 	if (sys_errno)
-		snprintf(cause, sizeof(cause), ": %s",
-			 flmem_errno_text(sys_errno, text, sizeof(text)));
+		snprintf(cause, sizeof(cause), ": %s%s",
+			 flmem_errno_text(sys_errno, text, sizeof(text)), limit_advice(sys_errno));
 	room = sizeof(err->message) - strlen(cause);
 	va_copy(again, args);
 	length = (size_t)vsnprintf(err->message, room, format, args);

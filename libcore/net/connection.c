@@ -312,9 +312,8 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the certificate of the server of '%s' is not trusted (%s); %s",
 				name, flmem_text_escape(why, shown, sizeof(shown)),
-				flmem_curl_is_host_name(why)
-					? "use a host name of the certificate in the address"
-					: "name the certificate of its authority with --ca");
+				flmem_curl_certificate_advice(
+					why, "name the certificate of its authority with --ca"));
 	else if (sent->result == CURLE_SSL_CERTPROBLEM)
 		flmem_error_set(
 			err, FLMEM_EUSAGE, 0,

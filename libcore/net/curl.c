@@ -99,9 +99,16 @@ void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe)
 	pthread_sigmask(SIG_SETMASK, &sigpipe->before, NULL);
 }
 
-bool flmem_curl_is_host_name(const char *text)
+/* The texts of OpenSSL, and of GnuTLS where it names the cause. */
+const char *flmem_curl_certificate_advice(const char *text, const char *unknown_authority)
 {
-	return strstr(text, "does not match") || strstr(text, "subject name");
+	if (strstr(text, "does not match") || strstr(text, "subject name"))
+		return "use a host name of the certificate in the address";
+	if (strstr(text, "has expired") || strstr(text, "expiration date"))
+		return "the server, or its authority, needs a new one, if the clock here is right";
+	if (strstr(text, "not yet valid") || strstr(text, "not activated"))
+		return "wait until it is valid, or correct the clock here";
+	return unknown_authority;
 }
 
 bool flmem_curl_is_transient(CURLcode code)

@@ -74,8 +74,8 @@ void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe);
 /* Whether a request that failed in this way may succeed later. */
 bool flmem_curl_is_transient(CURLcode code);
 
-/* Whether a refused certificate is that of another host: words of OpenSSL and GnuTLS. */
-bool flmem_curl_is_host_name(const char *text);
+/* What to do about a certificate that was refused; the last argument if the text has no cause. */
+const char *flmem_curl_certificate_advice(const char *text, const char *unknown_authority);
 
 /* Authorities to trust: `cacert`, else what OpenSSL's own variable names, which libcurl ignores. */
 const char *flmem_curl_authorities(const char *cacert);

@@ -255,12 +255,12 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 				"the server of '%s' sends more than %u bytes with a redirect", name,
 				REDIRECT_MAX);
 	else if (transfer->result == CURLE_PEER_FAILED_VERIFICATION)
-		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the certificate of the server of '%s' is not trusted (%s); %s",
-				name, flmem_text_escape(why, shown, sizeof(shown)),
-				flmem_curl_is_host_name(why)
-					? "use a host name of the certificate in the address"
-					: "name the certificate of its authority with --cacert");
+		flmem_error_set(
+			err, FLMEM_EFAILED, 0,
+			"the certificate of the server of '%s' is not trusted (%s); %s", name,
+			flmem_text_escape(why, shown, sizeof(shown)),
+			flmem_curl_certificate_advice(
+				why, "name the certificate of its authority with --cacert"));
 	else
 		flmem_error_set(err, FLMEM_EFAILED, 0, "cannot read '%s': %s%s", name,
 				flmem_text_escape(why, shown, sizeof(shown)),

@@ -207,15 +207,20 @@ has_no_spool() {
 	assert_model "$(cat served)" a.safetensors b.safetensors
 }
 
-@test "once the round has begun, a file of another name is refused, and the one that counts is named" {
-	serve --model g.safetensors --clients 2 --mode lockstep
+@test "once the round has begun, its deadline does, and a file of another name is refused" {
+	local opened
+	serve --model g.safetensors --clients 2 --mode lockstep --deadline 100s
+	opened=$(<state/rounds/0/opened)
 	cp a.safetensors old.safetensors
 	create a old.safetensors
 	head -c 1000 old.safetensors >chunk
 	patch 0 chunk
 	assert_code 204
+	[ "$(<state/rounds/0/opened)" = "$opened" ]
 	"$FLMEM" exchange push -q "$URL" b.safetensors -c b 3>&- &
 	await has_line server.log 'round 0: fusing'
+	# Data beyond the windows can only be sent now: all have the time of the deadline for them.
+	[ "$(<state/rounds/0/opened)" != "$opened" ]
 	run_command "$FLMEM" exchange push "$URL" b.safetensors -c a --retries 0
 	assert_error 2 "with 'old.safetensors' of 'a'"
 	run_command "$FLMEM" exchange push "$URL" b.safetensors -c c --retries 0

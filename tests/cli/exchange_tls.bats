@@ -154,11 +154,39 @@ make_certificate() {
 	assert_code 204
 }
 
-@test "a server whose certificate has expired" {
+# A certificate for the years from 2090 on.
+make_early_certificate() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \
+		-keyout early.key -out early.csr 2>/dev/null
+	: >index
+	echo 01 >serial
+	printf '%s\n' '[ca]' default_ca=d '[d]' database=index new_certs_dir=. serial=serial policy=p \
+		default_md=sha256 '[p]' commonName=supplied >ca.conf
+	openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -in early.csr -extfile extensions \
+		-startdate 20900101000000Z -enddate 20910101000000Z -out early.pem 2>/dev/null
+}
+
+@test "a server whose certificate has expired, or is not valid yet: the authority is not blamed" {
+	local name why
 	make_certificate ca old localhost -1
-	serve --model g.safetensors --clients 1 --tls-cert old.pem --tls-key old.key
-	flmem exchange push "$URL" a.safetensors --client c --ca ca.pem --retries 1
-	assert_error 7 'has expired'
+	make_early_certificate
+	for name in old early; do
+		serve --model g.safetensors --clients 1 --tls-cert $name.pem --tls-key $name.key
+		why=$([ $name = old ] && echo 'has expired.*needs a new one' || echo 'not yet valid.*the clock')
+		flmem exchange push "$URL" a.safetensors --client c --ca ca.pem --retries 1
+		assert_error 7 "$why"
+		[[ $stderr != *--ca* ]]
+		flmem aggregate inspect "$URL/v1/rounds/0/model/g.safetensors" --cacert ca.pem --retries 1
+		assert_error 7 "$why"
+		[[ $stderr != *--cacert* ]]
+		PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command /usr/bin/python3 -B -c '
+from flmem import exchange
+import sys
+exchange.Client(sys.argv[1], client="c", cafile=sys.argv[2]).status()' "$URL" ca.pem
+		assert_stderr "$why"
+		kill_server
+		rm -r state
+	done
 }
 
 @test "an address of other hosts needs TLS, or the option for it" {

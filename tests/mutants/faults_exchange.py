@@ -275,5 +275,11 @@ FAULTS = (
           "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make the folder",
           "a full disk is a failure", ("cli.exchange_power/full disk does not take",)),
     Fault("deadline-not-renewed", LOCKSTEP, "flmem_combiner_renew_deadline(x);", ";",
-          "time for what is beyond the windows", ("cli.exchange_lockstep/larger than their window",)),
+          "time for what is beyond the windows", ("cli.exchange_lockstep/larger than their window", "cli.exchange_lockstep/once the round has begun")),
+    Fault("folder-fails-as-moved", "libcore/base/files/file_place.c", "if (rc && flmem_io_open_code(-rc) == FLMEM_EFAILED)", "if (0)",
+          "a folder that cannot be opened now was not moved", ("cli.failing_disks/one file", "cli.failing_disks/a client")),
+    Fault("unread-is-other-file", PUBLISH, "if (fd < 0 && flmem_io_open_code(-fd) != FLMEM_EUSAGE)", "if (0)",
+          "a published model that cannot be read now is not another one", ("cli.exchange_power/cannot be read at the start",)),
+    Fault("expired-blames-authority", "libcore/net/curl.c", 'if (strstr(text, "has expired")', 'if (0 && strstr(text, "has expired")',
+          "the advice for a certificate that has expired", ("cli.exchange_tls/not valid yet",)),
 )

@@ -42,11 +42,14 @@ int flmem_file_place_check(const struct flmem_file_place *place, struct flmem_er
 {
 	struct flmem_file_place now = FLMEM_FILE_PLACE_INIT;
 	struct stat there, here;
-	bool same = flmem_file_place_open(place->path, &now) == 0 &&
-		    fstat(now.directory, &there) == 0 && fstat(place->directory, &here) == 0 &&
-		    flmem_file_is_same(&there, &here);
+	int rc = flmem_file_place_open(place->path, &now);
+	bool same = !rc && fstat(now.directory, &there) == 0 &&
+		    fstat(place->directory, &here) == 0 && flmem_file_is_same(&there, &here);
 
 	flmem_file_place_close(&now);
+	if (rc && flmem_io_open_code(-rc) == FLMEM_EFAILED)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot find the folder of '%s'",
+				       place->path);
 	return same ? 0
 		    : flmem_error_set(err, FLMEM_EFAILED, 0,
 				      "the folder of '%s' was moved, replaced or closed to this "

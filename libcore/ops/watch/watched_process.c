@@ -145,9 +145,7 @@ static int open_files(struct flmem_watched_process *watched, uint64_t start_time
 		return rc;
 	flmem_process_unpin(&watched->process);
 	if (descriptors_left(watched->process.dirfd) <= SPARE_DESCRIPTORS)
-		return flmem_error_set(err, FLMEM_EFAILED, EMFILE,
-				       "cannot follow process %d: too many open files; raise the "
-				       "limit (ulimit -n)",
+		return flmem_error_set(err, FLMEM_EFAILED, EMFILE, "cannot follow process %d",
 				       (int)watched->id.pid);
 	watched->statm = open_counters(watched);
 	if (watched->statm < 0)

@@ -21,6 +21,12 @@ _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
 _AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is no failure
 _TOKEN = re.compile(r"[!-~]+")
+_OF_CERTIFICATE = {  # X509_V_ERR_...: OpenSSL's x509_vfy.h
+    9: "; wait until it is valid, or correct the clock here",
+    10: "; the server, or its authority, needs a new one, if the clock here is right",
+    62: "; use a host name of the certificate in the address",
+    64: "; use an address of the certificate",
+}
 
 _logger = logging.getLogger("flmem.exchange")
 
@@ -169,7 +175,9 @@ class Connection:
             return self._exchange(method, path, headers or {}, body, wait_s)
         except (ssl.SSLCertVerificationError, UnicodeError) as problem:
             self.close()
-            raise ExchangeError(f"{self.name}: {printable(problem)}") from problem
+            code = getattr(problem, "verify_code", None)
+            advice = _OF_CERTIFICATE.get(code, "; name its authority with cafile") if code else ""
+            raise ExchangeError(f"{self.name}: {printable(problem)}{advice}") from problem
         except (OSError, http.client.HTTPException) as problem:
             self.close()
             raise TransientError(f"a request to {self.name} failed: {printable(problem) or type(problem).__name__}") \

@@ -111,6 +111,9 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 		return flmem_error_set(err, flmem_io_open_code(errno), errno,
 				       "cannot make the folder '%s'", output);
 	pull->directory = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (pull->directory < 0 && flmem_io_open_code(errno) == FLMEM_EFAILED)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot open the folder '%s'",
+				       output);
 	if (pull->directory < 0)
 		return flmem_error_set(err, flmem_io_open_code(errno), errno,
 				       "round %llu has %zu files; '%s' is not a folder for them",
@@ -300,9 +303,14 @@ static int check_output_place(const struct pull_session *pull, struct flmem_erro
 
 	if (pull->directory < 0)
 		return flmem_file_place_check(&pull->place, err);
-	if (stat(pull->request->output, &there) == 0 && fstat(pull->directory, &here) == 0 &&
-	    flmem_file_is_same(&there, &here))
+	if (stat(pull->request->output, &there) < 0 || fstat(pull->directory, &here) < 0) {
+		if (flmem_io_open_code(errno) == FLMEM_EFAILED)
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "cannot find the folder '%s'",
+					       pull->request->output);
+	} else if (flmem_file_is_same(&there, &here)) {
 		return 0;
+	}
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the folder '%s' was moved, replaced or closed to this user while "
 			       "the model was received; run the command again",

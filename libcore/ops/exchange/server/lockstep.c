@@ -205,6 +205,8 @@ static bool gather_updates(struct flmem_exchange *x)
 	}
 	x->counters.updates += x->update_count;
 	x->gathered = true;
+	/* What is beyond their windows can only be sent now. */
+	flmem_combiner_renew_deadline(x);
 	flmem_exchange_wake(x);
 	return true;
 }
@@ -363,11 +365,8 @@ bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error 
 	FLMEM_AUTO_BUF struct flmem_buf names = FLMEM_BUF_INIT;
 	size_t joined = count_joined(x);
 
-	if (!x->gathered && joined >= x->quorum && gather_updates(x)) {
-		/* What is beyond their windows can only be sent now. */
-		flmem_combiner_renew_deadline(x);
+	if (!x->gathered && joined >= x->quorum && gather_updates(x))
 		return false;
-	}
 	if (!x->gathered) {
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"round %" PRIu64 " had %zu of %" PRIu64 " clients at its deadline; "

@@ -214,6 +214,10 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 
 		if (file->generated)
 			continue;
+		if (stat(file->path, &now) < 0 && flmem_io_open_code(errno) == FLMEM_EFAILED)
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "cannot examine the initial model '%s'",
+					       flmem_text_basename(file->path));
 		if (stat(file->path, &now) < 0 ||
 		    is_changed_source(x, flmem_text_basename(file->path), &now))
 			return flmem_error_set(
@@ -473,6 +477,10 @@ static int check_published(const struct flmem_exchange *x, const struct flmem_pu
 		FLMEM_AUTO_CLOSE int fd = open_model_file(x, published->round, file->name);
 		struct stat status;
 
+		if (fd < 0 && flmem_io_open_code(-fd) != FLMEM_EUSAGE)
+			return flmem_error_set(err, FLMEM_EFAILED, -fd,
+					       "cannot read '%s/rounds/%" PRIu64 "/model/%s'",
+					       x->spool.path, published->round, file->name);
 		if (fd < 0 || fstat(fd, &status) < 0 || (uint64_t)status.st_size != file->bytes)
 			return flmem_error_set(err, FLMEM_EFAILED, fd < 0 ? -fd : 0,
 					       "'%s/rounds/%" PRIu64

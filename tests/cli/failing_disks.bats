@@ -1,0 +1,38 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bats file_tags=unsanitised
+# flmem aggregate, and both sides of flmem exchange, where single calls fail: a full disk, a quota, a
+# damaged disk, no descriptors. Some of the calls; `make soak` has all (tests/soak/failing_disks.py).
+
+load helpers
+
+# failing SCENARIO ARGS
+failing() {
+	cd "$BATS_TEST_TMPDIR" || return
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/failing_calls.py" "$FLMEM" \
+		"$FLMEM_VICTIMS/sampled/fail_calls.so" "$@"
+	assert_status 0
+}
+
+@test "one file" {
+	failing mean --every 3
+	failing mean --kinds unread,descriptors
+}
+
+@test "shards, and an algorithm with a state" {
+	failing shards --every 11
+	failing state --every 9
+}
+
+@test "a client" {
+	failing pull --every 7 --kinds full,damaged,unread,descriptors
+	failing pull-folder --every 13 --kinds damaged,descriptors
+}
+
+@test "a server" {
+	failing staged --every 17 --first 7 --kinds full,damaged
+}
+
+@test "a server in lockstep" {
+	failing lockstep --every 23 --first 13 --kinds damaged
+}
