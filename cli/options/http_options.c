@@ -44,7 +44,7 @@ static int read_header_file(struct http_request *request, const char *path, stru
 	int rc;
 
 	if (!file)
-		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot read the headers in '%s'", path);
 	rc = read_lines(request, file, err);
 	if (!rc && ferror(file))

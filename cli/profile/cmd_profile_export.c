@@ -44,13 +44,6 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static int export_error_code(bool opened, int error)
-{
-	if (opened)
-		return FLMEM_EFAILED;
-	return error == EACCES || error == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE;
-}
-
 /* The file did not exist before. */
 static int write_export_file(const char *path, const char *bytes, size_t length,
 			     struct flmem_error *err)
@@ -74,8 +67,8 @@ static int write_export_file(const char *path, const char *bytes, size_t length,
 		error = done ? errno : error;
 		unlink(path);
 	}
-	return flmem_error_set(err, export_error_code(opened, error), error, "cannot write '%s'",
-			       shown);
+	return flmem_error_set(err, opened ? FLMEM_EFAILED : flmem_code_of_open(error), error,
+			       "cannot write '%s'", shown);
 }
 
 static int export_profile(const struct export_options *o, const struct flmem_heap_profile *p,

@@ -17,8 +17,8 @@ int watch_profiles_check(const struct opt_texts *paths, struct flmem_error *err)
 	for (size_t i = 0; i < paths->count; i++) {
 		flmem_text_escape(paths->values[i], shown, sizeof(shown));
 		if (access(paths->values[i], R_OK) < 0)
-			return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
-					       errno, "--profile: cannot read '%s'", shown);
+			return flmem_error_set(err, flmem_code_of_open(errno), errno,
+					       "--profile: cannot read '%s'", shown);
 		if (!flmem_heap_profile_is_one(paths->values[i]))
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
 					       "--profile: '%s' is not a heap profile that can be "

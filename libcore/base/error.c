@@ -127,6 +127,17 @@ void flmem_error_clear(struct flmem_error *err)
 		*err = (struct flmem_error){0};
 }
 
+int flmem_code_of_open(int sys_errno)
+{
+	static const int failures[] = {EMFILE, ENFILE, ENOSPC,	  EDQUOT,   EIO,
+				       ENOMEM, ESTALE, ETIMEDOUT, ENOTCONN, EINTR};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(failures); i++)
+		if (sys_errno == failures[i])
+			return FLMEM_EFAILED;
+	return sys_errno == EACCES || sys_errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE;
+}
+
 int flmem_code_exit_status(int code)
 {
 	for (size_t i = 0; i < CODE_COUNT; i++)

@@ -147,7 +147,7 @@ int flmem_credentials_read(const char *path, bool tokens, struct flmem_credentia
 	int rc;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'",
 				       path);
 	if (tokens && S_ISREG(status.st_mode) && (status.st_mode & S_IROTH))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -155,7 +155,7 @@ int flmem_credentials_read(const char *path, bool tokens, struct flmem_credentia
 				       path);
 	rc = flmem_io_read_pipe(fd, FILE_MAX, &text);
 	if (rc || text.failed)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot read '%s'", path);
 	rc = flmem_credentials_parse(text.data, path, tokens, credentials, err);
 	explicit_bzero(text.data, text.length);
 	if (!rc && !credentials->count)

@@ -60,13 +60,13 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 
 	spool.made = mkdir(path, 0700) == 0;
 	if (!spool.made && errno != EEXIST)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot make the directory '%s'", path);
 	spool.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (spool.root >= 0)
 		spool.path = realpath(path, NULL);
 	if (!spool.path) {
-		rc = flmem_error_set(err, flmem_io_open_code(errno), errno,
+		rc = flmem_error_set(err, flmem_code_of_open(errno), errno,
 				     "cannot open the directory '%s'", path);
 		flmem_spool_undo(&spool);
 		flmem_spool_close(&spool);

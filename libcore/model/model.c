@@ -55,7 +55,7 @@ static int add_file(int dirfd, const char *name, const char *path, struct flmem_
 	struct stat status;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'",
 				       path);
 	if (!S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
@@ -123,7 +123,7 @@ static int add_folder(const char *folder, struct flmem_tensors *tensors, struct 
 	int rc = 0;
 
 	if (!dir)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'",
 				       folder);
 	if (faccessat(dirfd(dir), INDEX, F_OK, 0) == 0)
 		return add_indexed(dirfd(dir), folder, tensors, err);
@@ -147,7 +147,7 @@ static int measure_model(const char *what, const struct flmem_dtype *dtype,
 		return 0;
 	}
 	if (stat(what, &status) < 0)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "'%s' is neither the name of a known model nor a file",
 				       what);
 	tensors->counted = tensors->listed = true;

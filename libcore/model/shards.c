@@ -152,7 +152,7 @@ int flmem_shards_read(int dirfd, const char *folder, struct flmem_shards *ret_sh
 				       &ret_shards->text);
 
 	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc,
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
 				       "cannot read '%s/" FLMEM_SHARDS_INDEX "'", folder);
 	flmem_buf_printf(&index, "%s/" FLMEM_SHARDS_INDEX, folder);
 	if (index.failed)

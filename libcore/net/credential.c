@@ -14,7 +14,7 @@ int flmem_credential_check(const char *path, struct flmem_error *err)
 		why = errno;
 	else if (path && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
 		why = EISDIR;
-	return why ? flmem_error_set(err, why == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, why,
+	return why ? flmem_error_set(err, flmem_code_of_open(why), why,
 				     "cannot read the certificate or key '%s'", path)
 		   : 0;
 }

@@ -274,7 +274,7 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 	int rc;
 
 	if (!list)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot read the folder '%s'; name one with profiles", path);
 	rc = list_profiles(list, &names, err);
 	if (!rc)

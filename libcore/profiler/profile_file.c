@@ -180,7 +180,7 @@ int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_fil
 		flmem_text_escape(path, shown, sizeof(shown));
 		if (rc == -EINVAL)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a file", shown);
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc,
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
 				       "cannot open the profile '%s'", shown);
 	}
 	file.size = (uint64_t)status.st_size;

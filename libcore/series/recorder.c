@@ -133,9 +133,8 @@ int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is a symbolic link; name its target", path);
 	if (fd < 0)
-		return flmem_error_set(
-			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-			"cannot record to '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
+				       "cannot record to '%s'", path);
 	rc = prepare_recording_file(fd, path, &size, err);
 	if (rc)
 		return rc;

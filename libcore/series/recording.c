@@ -76,9 +76,8 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 
 	r.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (r.fd < 0)
-		return flmem_error_set(
-			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-			"cannot read the recording '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
+				       "cannot read the recording '%s'", path);
 	if (fstat(r.fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (!flmem_buf_reserve(&r.bytes, WINDOW))

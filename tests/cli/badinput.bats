@@ -186,3 +186,22 @@ refuses_number() {
 	refuses_number --rounds exchange serve --model "$BATS_TEST_TMPDIR/model" \
 		--state "$BATS_TEST_TMPDIR/state" --clients 2 --rounds 1000001
 }
+
+@test "what may not be read or written is not permitted (4), whichever command needs it" {
+	requires root setpriv
+	local -a nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups "$FLMEM")
+	"${nobody[@]}" --version || skip "nobody may not run $FLMEM"
+	local closed=$BATS_TEST_TMPDIR/closed shards=$BATS_TEST_TMPDIR/shards
+	chmod go+x "$BATS_RUN_TMPDIR" "${BATS_TEST_TMPDIR%/*}" "$BATS_TEST_TMPDIR"
+	mkdir -m 700 "$closed"
+	mkdir -m 777 "$shards"
+	install -m 600 /dev/null "$shards/model.safetensors.index.json"
+	run_command "${nobody[@]}" start --role client --supervise --workspace "$closed" -- true
+	assert_error 4 "cannot use the workspace '$closed': Permission denied"
+	run_command "${nobody[@]}" aggregate inspect "$shards"
+	assert_error 4 "cannot read '$shards/model.safetensors.index.json': Permission denied"
+	run_command "${nobody[@]}" watch --pid 1 --profile "$closed/a" --report "$shards/page"
+	assert_error 4 "cannot read '$closed/a': Permission denied"
+	run_command "${nobody[@]}" watch --pid 1 --log "$closed/log"
+	assert_error 4 "cannot read the log '$closed/log': Permission denied"
+}

@@ -19,7 +19,7 @@ SHARDS = "libcore/ops/aggregate/output_shards.c"
 SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
 CALL = "libcore/ops/aggregate/aggregate.c"
-IO = "libcore/base/files/io.c"
+ERROR = "libcore/base/error.c"
 CHOOSE = "libcore/ops/aggregate/choose.c"
 RESULT = "libcore/ops/aggregate/result.c"
 CLIPPED = "libcore/aggregate/norm_clipped_mean.c"
@@ -40,7 +40,7 @@ SPOOL = "libcore/exchange/spool.c"
 FAULTS = (
     Fault("spool-lock-guessed", SPOOL, "if (errno == EWOULDBLOCK)", "if (1)", "the reason for a directory that cannot be locked",
           ("cli.exchange_mistakes/locks",)),
-    Fault("full-spool-is-usage", SPOOL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make",
+    Fault("full-spool-is-usage", SPOOL, "flmem_code_of_open(errno), errno,\n\t\t\t\t       \"cannot make",
           "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make", "the exit status of a server on a full disk", ("cli.exchange_mistakes/locks",)),
     Fault("quota-is-500", ANSWER, " || sys_errno == EDQUOT", "", "507 for a quota that is used up", ("cli.exchange_attack/quota",)),
     Fault("part-name-unchecked", PART, "if (!has_its_name(part))\n\t\treturn flmem_part_file_report_lost",
@@ -193,8 +193,11 @@ FAULTS = (
           "a writer that has renamed its part, but not its folder", ("cli.aggregate_concurrent/shards",)),
     Fault("no-locks-is-another", PART, "if (sys_errno == EWOULDBLOCK)", "if (1)",
           "file systems without locks", ("cli.aggregate_concurrent/without locks",)),
-    Fault("lack-is-usage", IO, "if (sys_errno == failures[i])", "if (0 && sys_errno == failures[i])",
+    Fault("lack-is-usage", ERROR, "if (sys_errno == failures[i])", "if (0 && sys_errno == failures[i])",
           "failures of the system as such", ("cli.aggregate_shards/too few descriptors",)),
+    Fault("denied-is-usage", ERROR, "sys_errno == EACCES || sys_errno == EPERM ? FLMEM_EPERM",
+          "0 && sys_errno == EACCES ? FLMEM_EPERM",
+          "the status of what may not be read", ("cli.badinput/whichever command needs",)),
     Fault("overtaken-round", CALL, "rc = flmem_state_check(&call->state, err);", "(void)flmem_state_check;",
           "the state of a round that another process has just written", ("cli.aggregate_concurrent/overtaken",)),
     Fault("infinite-median", CLIPPED, "if (isinf(norm))", "if (0)",
@@ -271,7 +274,7 @@ FAULTS = (
           "no memory is a failure, not a damaged archive", ("unit.test_nomem",)),
     Fault("trial-without-reason", "libcore/ops/exchange/server/check_algorithm.c", "if (directory < 0)", "if (0)",
           "the reason for a directory that cannot be made", ("cli.exchange_mistakes/state directory on a disk",)),
-    Fault("full-folder-is-usage", PULL, "flmem_io_open_code(errno), errno,\n\t\t\t\t       \"cannot make the folder",
+    Fault("full-folder-is-usage", PULL, "flmem_code_of_open(errno), errno,\n\t\t\t\t       \"cannot make the folder",
           "FLMEM_EUSAGE, errno,\n\t\t\t\t       \"cannot make the folder",
           "a full disk is a failure", ("cli.exchange_power/full disk does not take",)),
     Fault("deadline-not-renewed", LOCKSTEP, "flmem_combiner_renew_deadline(x);", ";",

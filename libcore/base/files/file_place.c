@@ -246,7 +246,7 @@ int flmem_file_place_write(const struct flmem_file_place *place, const void *byt
 		return rc;
 	rc = flmem_temporary_create(place->directory, mode, &new);
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 				       place->path);
 	rc = flmem_io_write_all(new.fd, bytes, length);
 	if (!rc && fsync(new.fd) < 0)

@@ -149,18 +149,7 @@ int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode
 	int rc = flmem_file_place_open(path, &place);
 
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 				       path);
 	return flmem_file_place_write(&place, bytes, length, mode, replace, err);
-}
-
-int flmem_io_open_code(int sys_errno)
-{
-	static const int failures[] = {EMFILE, ENFILE, ENOSPC,	  EDQUOT,   EIO,
-				       ENOMEM, ESTALE, ETIMEDOUT, ENOTCONN, EINTR};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(failures); i++)
-		if (sys_errno == failures[i])
-			return FLMEM_EFAILED;
-	return sys_errno == EACCES || sys_errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE;
 }

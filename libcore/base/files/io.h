@@ -42,12 +42,6 @@ int flmem_io_reopen(int fd, int flags);
 DIR *flmem_io_open_dir(int dirfd, const char *path);
 
 /*
- * The code for a file that could not be opened or made: FLMEM_EPERM, FLMEM_EFAILED where the system
- * lacks something that it may have later, FLMEM_EUSAGE for a name that does not fit.
- */
-int flmem_io_open_code(int sys_errno);
-
-/*
  * What a user other than root may still write to the file system of `fd`; UINT64_MAX where 64 bits
  * do not hold it. Returns 0, or a negative errno.
  */

@@ -72,6 +72,12 @@ FLMEM_API int flmem_error_prefix(struct flmem_error *err, int code, const char *
 /* Clears a handled error. */
 FLMEM_API void flmem_error_clear(struct flmem_error *err);
 
+/*
+ * The code for a file that could not be opened or made: FLMEM_EPERM, FLMEM_EFAILED where the system
+ * lacks something that it may have later, FLMEM_EUSAGE for a name that does not fit.
+ */
+FLMEM_API int flmem_code_of_open(int sys_errno);
+
 /* Exit status of a code (0 for 0). Unknown codes have that of FLMEM_EFAILED. */
 FLMEM_API int flmem_code_exit_status(int code);
 

@@ -193,6 +193,6 @@ int flmem_aggregate_weights_read(const char *path, const char *const *inputs, si
 	int rc = flmem_io_read_named(path, COUNTS_BYTES_MAX, &text);
 
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot read '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot read '%s'", path);
 	return flmem_counts_parse(path, &text, inputs, count, ret_weights, err);
 }

@@ -149,7 +149,7 @@ static int take_offsets(struct flmem_input *input, const struct flmem_layout *la
 
 static int report_unreadable(const char *path, struct flmem_error *err)
 {
-	return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'", path);
+	return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'", path);
 }
 
 /* Adds the tensors of the next file of several to the list. */

@@ -324,7 +324,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	if (mkdir(shards->unfinished, 0777) == 0)
 		return 0;
 	if (errno != EEXIST)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot make '%s'",
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot make '%s'",
 				       shards->unfinished);
 	if (asprintf(&journal, "%s" FLMEM_PART_FILE_JOURNAL_SUFFIX, shards->index_path) < 0) {
 		journal = NULL;

@@ -109,7 +109,7 @@ void flmem_part_file_clear(struct flmem_part_file *part)
 static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 			     struct flmem_error *err)
 {
-	return flmem_error_set(err, flmem_io_open_code(sys_errno), sys_errno,
+	return flmem_error_set(err, flmem_code_of_open(sys_errno), sys_errno,
 			       "cannot write '%s.part'", part->place.path);
 }
 
@@ -268,7 +268,7 @@ int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *e
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"cannot write '%s': its directory does not exist; create it first", path);
-	return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'", path);
+	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'", path);
 }
 
 int flmem_part_file_open(struct flmem_part_file *part, const char *path, struct flmem_error *err)

@@ -179,7 +179,7 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno, "cannot read '%s'",
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'",
 				       state->path);
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,

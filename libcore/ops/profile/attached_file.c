@@ -50,7 +50,7 @@ struct profile_work {
 
 static int refuse_attached_place(struct profile_work *work, int error)
 {
-	return flmem_error_set(&work->err, flmem_io_open_code(error), error,
+	return flmem_error_set(&work->err, flmem_code_of_open(error), error,
 			       "cannot write '%s' as the user of the process; choose a directory "
 			       "in which it may create files",
 			       work->path);
@@ -279,7 +279,7 @@ static void cleanup_profile_work(struct profile_work **work)
 /* Whatever it is about: one that the user named may be of a server that is silent. */
 static int refuse_output(const char *output, int rc, struct flmem_error *err)
 {
-	return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'", output);
+	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'", output);
 }
 
 static int open_profile_place(const struct flmem_process *process,

@@ -196,7 +196,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	bool exists;
 
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 				       request->output);
 	exists = fstatat(place.directory, place.name, &old, AT_SYMLINK_NOFOLLOW) == 0;
 	rc = flmem_profile_name_check(exists ? &old : NULL, request->output, request->force, err);
@@ -212,7 +212,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	flmem_profile_command_fill(argv, &header);
 	rc = flmem_temporary_create(place.directory, 0600, &new);
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 				       request->output);
 	rc = flmem_profile_file_fill(new.fd, &header, true, request->output, err);
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
@@ -354,7 +354,7 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 
 	fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDWR | O_CLOEXEC, &status);
 	if (fd < 0)
-		return flmem_error_set(err, flmem_io_open_code(-fd), -fd, "cannot open '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(-fd), -fd, "cannot open '%s'", path);
 	if (!flmem_io_read_at(fd, 0, &header, sizeof(header)) ||
 	    memcmp(header.magic, FLMEM_PROFILE_MAGIC, sizeof(header.magic)) != 0 ||
 	    header.version != FLMEM_PROFILE_VERSION || header.order != FLMEM_PROFILE_ORDER)

@@ -43,13 +43,6 @@ static struct flmem_file_identity identity_of(const struct stat *status)
 	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
 }
 
-static int code_of(int sys_errno)
-{
-	if (sys_errno == EACCES)
-		return FLMEM_EPERM;
-	return sys_errno == ENOMEM ? FLMEM_EFAILED : FLMEM_EUSAGE;
-}
-
 static int read_input_text(const char *path, struct flmem_buf *text,
 			   struct flmem_read_file *ret_read, struct flmem_error *why)
 {
@@ -63,8 +56,8 @@ static int read_input_text(const char *path, struct flmem_buf *text,
 	if (fd == -EINVAL)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, "not a regular file");
 	if (fd < 0 || fstat(place.directory, &folder) < 0)
-		return flmem_error_set(why, code_of(fd < 0 ? -fd : 0), fd < 0 ? -fd : errno,
-				       "cannot be read");
+		return flmem_error_set(why, flmem_code_of_open(fd < 0 ? -fd : 0),
+				       fd < 0 ? -fd : errno, "cannot be read");
 	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
 	if (rc && rc != -EFBIG) /* the reader rejects larger files */
 		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");

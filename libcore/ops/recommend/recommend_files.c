@@ -40,8 +40,7 @@ static int add_problem(struct file_search *search, const char *path, int sys_err
 {
 	struct flmem_error why = {0};
 
-	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
-			text);
+	flmem_error_set(&why, flmem_code_of_open(sys_errno), sys_errno, "%s", text);
 	return flmem_recommendations_add_problem(search->found, path, 0, &why)
 		       ? 0
 		       : files_nomem(search->err);

@@ -70,7 +70,7 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 {
 	struct flmem_error why = {0};
 
-	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
+	flmem_error_set(&why, flmem_code_of_open(sys_errno), sys_errno, "%s",
 			sys_errno ? "cannot be read" : FLMEM_RECOMMEND_NO_RULES);
 	return flmem_recommendations_hold_problem(found, path, 0, &why, err);
 }

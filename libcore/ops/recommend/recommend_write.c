@@ -81,7 +81,7 @@ static int open_error(const struct rewriting *w, int rc, struct flmem_error *err
 	case EROFS:
 		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; not written", file);
 	default:
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot open '%s'", file);
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot open '%s'", file);
 	}
 }
 
@@ -232,7 +232,7 @@ int flmem_correction_write(const struct flmem_correction *correction, char **ret
 	int rc = flmem_file_place_open(correction->file, &w.place);
 
 	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot open '%s'",
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot open '%s'",
 				       correction->file);
 	rc = open_old(&w, err);
 	if (!rc)

@@ -69,8 +69,9 @@ static int read_pid(const struct flmem_control *control, const char *name, pid_t
 	if (fd == -ELOOP || fd == -EINVAL)
 		return report_doubt(control, FLMEM_EFAILED, name, "is not a regular file", err);
 	if (fd < 0)
-		return report_doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
-				    "cannot be read", err);
+		return report_doubt(control,
+				    fd == -EACCES || fd == -EPERM ? FLMEM_EPERM : FLMEM_EFAILED,
+				    name, "cannot be read", err);
 	if (flmem_io_read_all(fd, 64, &text))
 		return 0;
 	text.data[strcspn(text.data, " \t\r\n")] = '\0';
@@ -229,7 +230,8 @@ static int open_workspace(struct flmem_control *control, struct flmem_error *err
 	control->directory_fd = open(control->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (control->directory_fd >= 0)
 		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot use the workspace '%s'",
+	return flmem_error_set(err, flmem_code_of_open(errno), errno,
+			       "cannot use the workspace '%s'",
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
 }
 

@@ -49,15 +49,14 @@ int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, stru
 	if (!log.path || !log.line)
 		return flmem_error_nomem(err, "cannot follow '%s'", path);
 	rc = open_log_file(&log);
-	if (rc == -EACCES || rc == -EPERM)
-		return flmem_error_set(err, FLMEM_EPERM, -rc, "cannot read the log '%s'", path);
 	if (rc == -EINVAL)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"the log '%s' is not a regular file; name the file that the job writes",
 			path);
 	if (rc && rc != -ENOENT)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read the log '%s'", path);
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
+				       "cannot read the log '%s'", path);
 	if (!rc) {
 		off_t end = lseek(log.fd, 0, SEEK_END);
 

@@ -174,7 +174,7 @@ static int check_page_folder(const char *path, struct flmem_error *err)
 
 	if (copy && access(dirname(copy), W_OK | X_OK) == 0)
 		return 0;
-	return flmem_error_set(err, flmem_io_open_code(errno), errno,
+	return flmem_error_set(err, flmem_code_of_open(errno), errno,
 			       "cannot write to the directory of '%s'",
 			       flmem_text_escape(path, shown, sizeof(shown)));
 }

@@ -65,7 +65,7 @@ static int read_token(struct flmem_exchange_client *client, struct flmem_error *
 	int rc = flmem_io_read_named(path, TOKEN_MAX, &text);
 
 	if (rc)
-		return flmem_error_set(err, flmem_io_open_code(-rc), -rc,
+		return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
 				       "cannot read the token in '%s'", path);
 	text.data[strcspn(text.data, "\r\n")] = '\0';
 	if (!is_token_line(text.data))

@@ -44,7 +44,7 @@ static int report_open(const struct flmem_push_file *file, int rc, struct flmem_
 	flmem_text_escape(file->path, shown, sizeof(shown));
 	if (rc == -EINVAL)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", shown);
-	return flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot read '%s'", shown);
+	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot read '%s'", shown);
 }
 
 static bool is_changed(const struct flmem_push_file *file)

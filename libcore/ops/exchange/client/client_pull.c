@@ -103,19 +103,19 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 		return 0;
 	if (pull->index.count == 1 && !flmem_text_ends(output, "/")) {
 		rc = flmem_file_place_open(output, &pull->place);
-		return rc ? flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot write '%s'",
+		return rc ? flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 					    output)
 			  : 0;
 	}
 	if (mkdir(output, 0777) && errno != EEXIST)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot make the folder '%s'", output);
 	pull->directory = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (pull->directory < 0 && flmem_io_open_code(errno) == FLMEM_EFAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot open the folder '%s'",
 				       output);
 	if (pull->directory < 0)
-		return flmem_error_set(err, flmem_io_open_code(errno), errno,
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "round %llu has %zu files; '%s' is not a folder for them",
 				       (unsigned long long)pull->index.round, pull->index.count,
 				       output);

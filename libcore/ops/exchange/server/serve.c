@@ -170,7 +170,7 @@ static int read_pem(const char *path, struct flmem_buf *text, struct flmem_error
 {
 	int rc = path ? flmem_io_read_named(path, PEM_MAX, text) : 0;
 
-	return rc ? flmem_error_set(err, flmem_io_open_code(-rc), -rc, "cannot read '%s'", path)
+	return rc ? flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot read '%s'", path)
 		  : 0;
 }
 
