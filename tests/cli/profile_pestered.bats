@@ -44,6 +44,12 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	pester unmapping
 }
 
+# bats test_tags=unsanitised
+@test "the stack that malloc is called on is not aligned as the ABI asks for" {
+	! sanitized || skip "the functions of AddressSanitizer need it"
+	pester misaligned --follow-children --native
+}
+
 @test "a profile that is cut while the program runs does not kill it" {
 	pester truncate
 	[ "$(stat -c %s "$PROFILE")" = 0 ]

@@ -367,6 +367,61 @@ static void mode_refused(void)
 	survived = 1;
 }
 
+#ifdef __x86_64__
+/* The function's address and its arguments; its stack ends at an odd multiple of 8 bytes. */
+extern void *call_misaligned(void *function, ...);
+__asm__(".text\n.globl call_misaligned\n.type call_misaligned, @function\n"
+	"call_misaligned:\n\tpushq %rbp\n\tmovq %rsp, %rbp\n\tandq $-16, %rsp\n"
+	"\tsubq $8, %rsp\n\tmovq %rdi, %rax\n\tmovq %rsi, %rdi\n\tmovq %rdx, %rsi\n"
+	"\tmovq %rcx, %rdx\n\tmovq %r8, %rcx\n\tcall *%rax\n\tleave\n\tret\n"
+	".size call_misaligned, . - call_misaligned\n");
+
+/* By the ABI the stack is aligned at each call. Few calls of the C library's malloc() need that. */
+static void *run_misaligned(void *context)
+{
+	const size_t length = 1 << 20;
+	void *block, *other = NULL, *mapping;
+
+	free(malloc(1)); /* the first one of a thread is such a call */
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		block = call_misaligned((void *)malloc, (size_t)BLOCK + i);
+		block = call_misaligned((void *)realloc, block, (size_t)2 * BLOCK);
+		call_misaligned((void *)posix_memalign, &other, (size_t)64, (size_t)BLOCK);
+		call_misaligned((void *)free, block);
+		call_misaligned((void *)free, other);
+		call_misaligned((void *)free, call_misaligned((void *)calloc, (size_t)2, length));
+		mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
+		mapping = call_misaligned((void *)mremap, mapping, length, 2 * length,
+					  (size_t)MREMAP_MAYMOVE);
+		call_misaligned((void *)munmap, mapping, 2 * length);
+	}
+	return context;
+}
+#else
+static void *run_misaligned(void *context)
+{
+	return context;
+}
+#endif
+
+/* Also where a thread and a child have not been sampled yet. */
+static void mode_misaligned(void)
+{
+	pthread_t thread;
+	pid_t child = fork();
+
+	if (child == 0) {
+		run_misaligned(NULL);
+		_exit(0);
+	}
+	wait_for(child);
+	if (pthread_create(&thread, NULL, run_misaligned, NULL))
+		fail("thread");
+	pthread_join(thread, NULL);
+	run_misaligned(NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*function)(void);
@@ -376,6 +431,7 @@ static const struct {
 	{"small-stack", mode_small_stack}, {"refused", mode_refused},
 	{"unmapping", mode_unmapping},	   {"scrambled", mode_scrambled},
 	{"replaced", mode_replaced},	   {"cancel-first", mode_cancel_first},
+	{"misaligned", mode_misaligned},
 };
 
 int main(int argc, char **argv)
