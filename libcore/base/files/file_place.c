@@ -47,7 +47,7 @@ int flmem_file_place_check(const struct flmem_file_place *place, struct flmem_er
 		    fstat(place->directory, &here) == 0 && flmem_file_is_same(&there, &here);
 
 	flmem_file_place_close(&now);
-	if (rc && flmem_io_open_code(-rc) == FLMEM_EFAILED)
+	if (rc && flmem_code_of_open(-rc) == FLMEM_EFAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot find the folder of '%s'",
 				       place->path);
 	return same ? 0

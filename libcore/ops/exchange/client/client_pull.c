@@ -111,7 +111,7 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot make the folder '%s'", output);
 	pull->directory = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (pull->directory < 0 && flmem_io_open_code(errno) == FLMEM_EFAILED)
+	if (pull->directory < 0 && flmem_code_of_open(errno) == FLMEM_EFAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot open the folder '%s'",
 				       output);
 	if (pull->directory < 0)
@@ -304,7 +304,7 @@ static int check_output_place(const struct pull_session *pull, struct flmem_erro
 	if (pull->directory < 0)
 		return flmem_file_place_check(&pull->place, err);
 	if (stat(pull->request->output, &there) < 0 || fstat(pull->directory, &here) < 0) {
-		if (flmem_io_open_code(errno) == FLMEM_EFAILED)
+		if (flmem_code_of_open(errno) == FLMEM_EFAILED)
 			return flmem_error_set(err, FLMEM_EFAILED, errno,
 					       "cannot find the folder '%s'",
 					       pull->request->output);

@@ -214,7 +214,7 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 
 		if (file->generated)
 			continue;
-		if (stat(file->path, &now) < 0 && flmem_io_open_code(errno) == FLMEM_EFAILED)
+		if (stat(file->path, &now) < 0 && flmem_code_of_open(errno) == FLMEM_EFAILED)
 			return flmem_error_set(err, FLMEM_EFAILED, errno,
 					       "cannot examine the initial model '%s'",
 					       flmem_text_basename(file->path));
@@ -477,7 +477,7 @@ static int check_published(const struct flmem_exchange *x, const struct flmem_pu
 		FLMEM_AUTO_CLOSE int fd = open_model_file(x, published->round, file->name);
 		struct stat status;
 
-		if (fd < 0 && flmem_io_open_code(-fd) != FLMEM_EUSAGE)
+		if (fd < 0 && flmem_code_of_open(-fd) != FLMEM_EUSAGE)
 			return flmem_error_set(err, FLMEM_EFAILED, -fd,
 					       "cannot read '%s/rounds/%" PRIu64 "/model/%s'",
 					       x->spool.path, published->round, file->name);
