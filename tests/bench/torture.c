@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT]. Each thread replaces
- * blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks that stay. Prints
- * the processor time of the threads in us.
+ * blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks that stay.
+ * Prints the processor time of the threads in us.
  */
 #include <pthread.h>
 #include <stdint.h>
