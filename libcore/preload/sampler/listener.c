@@ -295,7 +295,8 @@ static int listen_at_place(void)
 	return fd;
 }
 
-static int open_listener(void)
+/* Not inlined: what it needs once would stay on the stack of the thread. */
+__attribute__((noinline)) static int open_listener(void)
 {
 	if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
 		set_stage(FLMEM_SAMPLER_SOCKET_NO_TABLE, errno);
