@@ -19,6 +19,8 @@
 #include "proc/stat.h"
 #include "proc/status.h"
 
+#define LISTS_MAX 8U
+
 static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 {
 	if (tasks->count == *capacity) {
@@ -34,24 +36,65 @@ static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 	return 0;
 }
 
-int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
+/* Whether one of the first `count` is this thread; often that at `*next`. */
+static bool is_task_known(const struct flmem_tasks *tasks, size_t count, pid_t tid, size_t *next)
 {
-	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	for (size_t i = 0; i < count; i++) {
+		const size_t at = (*next + i) % count;
+
+		if (tasks->ids[at] != tid)
+			continue;
+		*next = at + 1;
+		return true;
+	}
+	return false;
+}
+
+/* Adds the threads that are not known yet; 1 if there are any. */
+static int list_tasks(const struct flmem_process *process, struct flmem_tasks *tasks,
+		      size_t *capacity)
+{
 	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "task");
-	size_t capacity = 0;
+	const size_t known = tasks->count;
+	size_t next = 0;
 	pid_t tid;
 
 	if (!dir)
 		return -errno;
-	for (const struct dirent *entry; tasks.count < FLMEM_TASKS_MAX && (entry = readdir(dir));) {
+	while (tasks->count < FLMEM_TASKS_MAX) {
+		const struct dirent *entry = (errno = 0, readdir(dir));
 		int rc;
 
-		if (flmem_parse_pid(entry->d_name, &tid, NULL))
+		if (!entry && errno)
+			return errno == ENOENT ? -ESRCH : -errno;
+		if (!entry)
+			break;
+		if (flmem_parse_pid(entry->d_name, &tid, NULL) ||
+		    is_task_known(tasks, known, tid, &next))
 			continue;
-		rc = add_task(&tasks, &capacity, tid);
+		rc = add_task(tasks, capacity, tid);
 		if (rc)
 			return rc;
 	}
+	return tasks->count > known;
+}
+
+/*
+ * A thread that ends while the kernel lists the threads ends that part of the list, and the next
+ * part begins one thread too late (next_tid() and first_tid() in fs/proc/base.c): a list may lack
+ * one that lives on. So they are listed again until no thread is new; of a program that always
+ * starts some, a few lists together have to do.
+ */
+int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	size_t capacity = 0;
+	int rc = 1;
+
+	for (unsigned i = 0; i < LISTS_MAX && rc > 0; i++)
+		rc = list_tasks(process, &tasks, &capacity);
+	if (rc < 0)
+		return rc;
 	*ret_tasks = tasks;
 	tasks = (struct flmem_tasks){0};
 	return 0;

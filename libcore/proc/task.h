@@ -4,6 +4,7 @@
 
 /* The threads of a process and their states, read without stopping any of them. */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +20,20 @@ struct flmem_tasks {
 /* Limit on the number of listed threads. */
 #define FLMEM_TASKS_MAX 4096U
 
-/* Negative errno on failure. */
+/*
+ * Negative errno on failure. None that lives on meanwhile is missing, but some that are listed may
+ * have ended.
+ */
 int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
 void flmem_tasks_clear(struct flmem_tasks *tasks);
 
 #define FLMEM_AUTO_TASKS FLMEM_AUTO(flmem_tasks_clear)
+
+/* Whether an error of what is read of a thread is that it has ended. */
+static inline bool flmem_task_has_ended(int negative_errno)
+{
+	return negative_errno == -ESRCH || negative_errno == -ENOENT;
+}
 
 /* Threads with their ids as seen by this process, and as seen by the target. */
 struct flmem_task_ids {

@@ -32,9 +32,6 @@ struct attributes {
 #define SHARE_USUAL	20 /* of nice 0 */
 #define SHARE_REAL_TIME 41
 
-/* Reading the groups of thousands of threads takes longer than a trim. */
-#define GROUPED_MAX 64U
-
 static bool read_attributes(pid_t tid, struct attributes *ret_attributes)
 {
 	return syscall(SYS_sched_getattr, tid, ret_attributes, sizeof(*ret_attributes), 0) == 0;
@@ -61,7 +58,7 @@ static bool has_better(const struct flmem_process *process, int share)
 
 	if (share >= SHARE_USUAL)
 		return false;
-	if (flmem_tasks_read(process, &tasks))
+	if (flmem_tasks_read(process, &tasks) || tasks.count >= FLMEM_TASKS_MAX)
 		return true;
 	for (size_t i = 0; i < tasks.count; i++)
 		if (read_attributes(tasks.ids[i], &other) && processor_share_of(&other) > share)
@@ -92,8 +89,16 @@ static const char *refuse_real_time(const struct flmem_process *process,
 	return NULL;
 }
 
-/* Empty where the kernel has no control groups. False when the thread has ended. */
-static bool read_groups(const struct flmem_process *process, pid_t tid, struct flmem_buf *groups)
+static bool is_task_there(const struct flmem_process *process, pid_t tid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "task/%d", (int)tid);
+	return faccessat(process->dirfd, name, F_OK, 0) == 0;
+}
+
+/* Empty where the kernel has no control groups. Negative errno on failure. */
+static int read_groups(const struct flmem_process *process, pid_t tid, struct flmem_buf *groups)
 {
 	char name[40];
 	int rc;
@@ -102,24 +107,29 @@ static bool read_groups(const struct flmem_process *process, pid_t tid, struct f
 	flmem_buf_reset(groups);
 	flmem_buf_puts(groups, "");
 	rc = flmem_process_read(process, name, groups);
-	return (!rc || rc == -ENOENT) && !groups->failed;
+	if (rc == -ENOENT && is_task_there(process, tid))
+		rc = 0;
+	return !rc && groups->failed ? -ENOMEM : rc;
 }
 
-/* False when the threads cannot be listed. One that has ended meanwhile is left out. */
-static bool read_first_groups(const struct flmem_process *process, struct flmem_task_groups *groups)
+/* False when not all can be read. A thread that has ended meanwhile is left out. */
+static bool read_all_groups(const struct flmem_process *process, struct flmem_task_groups *groups)
 {
 	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 	bool found = false;
 
-	if (flmem_tasks_read(process, &tasks))
+	if (flmem_tasks_read(process, &tasks) || tasks.count >= FLMEM_TASKS_MAX)
 		return false;
-	for (size_t i = 0; i < tasks.count && i < GROUPED_MAX && !groups->differ; i++) {
-		if (!found)
-			found = read_groups(process, tasks.ids[i], &groups->first);
-		else
-			groups->differ = read_groups(process, tasks.ids[i], &other) &&
-					 strcmp(groups->first.data, other.data) != 0;
+	for (size_t i = 0; i < tasks.count && !groups->differ; i++) {
+		int rc = read_groups(process, tasks.ids[i], found ? &other : &groups->first);
+
+		if (flmem_task_has_ended(rc))
+			continue;
+		if (rc)
+			return false;
+		groups->differ = found && strcmp(groups->first.data, other.data) != 0;
+		found = true;
 	}
 	groups->is_read = found;
 	return found;
@@ -135,9 +145,9 @@ static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
 {
 	FLMEM_AUTO_BUF struct flmem_buf own = FLMEM_BUF_INIT;
 
-	if (!read_groups(process, tid, &own))
+	if (read_groups(process, tid, &own))
 		return true;
-	if (!groups->is_read && !read_first_groups(process, groups))
+	if (!groups->is_read && !read_all_groups(process, groups))
 		return true;
 	return groups->differ || strcmp(own.data, groups->first.data) != 0;
 }

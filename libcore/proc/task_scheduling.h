@@ -16,7 +16,7 @@
 
 struct flmem_process;
 
-/* Control groups of the first threads of a process, read once for all that are compared. */
+/* Control groups of the threads of a process, read once for all that are compared. */
 struct flmem_task_groups {
 	struct flmem_buf first; /* of one of them */
 	bool is_read;
@@ -35,8 +35,8 @@ void flmem_task_groups_clear(struct flmem_task_groups *groups);
 /*
  * NULL if calls may be made on this thread, else why not (static): it has a lower priority than
  * another thread and than a usual one, it is a real-time thread in a process whose first thread is
- * none, one whose processor time is limited, it is in another control group than one of the first
- * threads, or its policy cannot be read. The first call fills `groups`; what changes later is seen
+ * none, one whose processor time is limited, it is in another control group than another thread, or
+ * its policy cannot be read. The first call fills `groups`; what changes later is seen
  * with new ones.
  */
 const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid,

@@ -223,7 +223,7 @@ FAULTS = (
     Fault("profile-in-place-of-a-device", PREPARE,
           "if (!flmem_file_is_replaceable(old))", "if (0)",
           "replacing only files", ("cli.profile_force/what is no file",)),
-    Fault("socket-filtered-threads", SOCKET_ORDERS, "if (flmem_u64_or(status.seccomp_mode, 1))", "if (0)",
+    Fault("socket-filtered-threads", SOCKET_ORDERS, "if (rc || flmem_u64_or(status.seccomp_mode, 1))", "if (0)",
           "sending no order where filters may kill for it", ("cli.profile_socket/seccomp filters",)),
     Fault("socket-silent-client", LISTENER, "#define CLIENT_WAIT_US 500000", "#define CLIENT_WAIT_US 0",
           "serving others while a client says nothing", ("cli.profile_socket/say nothing",), slow=True),

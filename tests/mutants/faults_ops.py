@@ -51,7 +51,8 @@ FAULTS = (
           "return 0", "a free block whose page the program has discarded",
           ("unit.test_glibc_check",)),
     Fault("unused-and-swapped", "libcore/allocators/glibc/glibc_find.c",
-          "!flmem_peek_is_swapped(search->space->peek, address) &&", "1 &&",
+          "!flmem_peek_is_swapped(search->space->peek, address) &&\n\t       "
+          "!flmem_peek_is_swapped(search->space->peek, last);", "1;\n\t(void)last;",
           "lists that are swapped out, taken for those of an unused malloc",
           ("unit.test_glibc_check",)),
     Fault("checked-again-each-try", "libcore/remote/borrow_state.c",

@@ -60,7 +60,7 @@ FAULTS = (
           "\tif (flmem_attempt_is_lost())\n\t\treturn -ETIMEDOUT;\n", "",
           "writing nothing for a caller that has given up", ("unit.test_attempt",)),
     Fault("seccomp-of-other-threads", SECCOMP,
-          "if (read_seccomp_state(process, tasks.ids[i], &other) ||", "if (1 ||",
+          "if (flmem_task_has_ended(rc) ||\n\t\t    (!rc && other", "if (1 ||\n\t\t    (!rc && other",
           "code of the program under the filters that it always met",
           ("unit.test_seccomp_thread",)),
     Fault("seccomp-filters-not-counted", SECCOMP,

@@ -264,7 +264,7 @@ static const char *examine_words(void (*be)(void))
 	const char *rejected;
 
 	scene_open(&scene, be);
-	flmem_guard_add(scene.guard->code, &scene.guard->code_count, code, code + CODE_BYTES);
+	flmem_guard_add_code(scene.guard, code, code + CODE_BYTES);
 	rejected = find(&scene);
 	scene_close(&scene);
 	return rejected;

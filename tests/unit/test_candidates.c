@@ -351,9 +351,9 @@ static void locks_of_allocators_are_seen(void **state)
 	struct flmem_guard guard = {0};
 
 	(void)state;
-	flmem_guard_add(guard.locks, &guard.lock_count, word + 4, word + 64);
+	flmem_guard_add_locks(&guard, word + 4, word + 64);
 	assert_null(examine(true, wait_for_word, &guard));
-	flmem_guard_add(guard.locks, &guard.lock_count, word - 8, word + 4);
+	flmem_guard_add_locks(&guard, word - 8, word + 4);
 	assert_string_equal(examine(true, wait_for_word, &guard), ALLOCATOR);
 }
 
@@ -390,10 +390,10 @@ static void code_of_allocators_is_seen(void **state)
 
 	(void)state;
 	assert_null(examine(true, back_off, &guard));
-	flmem_guard_add(guard.code, &guard.code_count, code, code + 512);
+	flmem_guard_add_code(&guard, code, code + 512);
 	assert_string_equal(examine(true, back_off, &guard), ALLOCATOR);
 	assert_string_equal(examine(true, sleep_longer, &guard), ALLOCATOR);
-	flmem_guard_add(whole.code, &whole.code_count, library, library + 64);
+	flmem_guard_add_code(&whole, library, library + 64);
 	assert_string_equal(examine(true, sleep_longer, &whole), ALLOCATOR);
 	assert_string_equal(examine(true, sleep_too_long, NULL),
 			    "is in a long relative sleep, whose timeout would restart");
@@ -509,7 +509,7 @@ static const char *examine_with(void (*function)(void), void (*code)(void), uint
 	uint64_t start = (uint64_t)(uintptr_t)code;
 	struct flmem_guard guard = {0};
 
-	flmem_guard_add(guard.code, &guard.code_count, start, start + size);
+	flmem_guard_add_code(&guard, start, start + size);
 	return examine(true, function, &guard);
 }
 
@@ -526,9 +526,8 @@ static void frames_of_allocators_are_seen_in_any_wait(void **state)
 	assert_string_equal(examine_with(sleep_on_old_words, call_inside, CALL_BYTES), ALLOCATOR);
 	assert_string_equal(examine_with(block_on_stub, call_stub, STUB_CALL_BYTES), ALLOCATOR);
 	/* Of a library that calls its own function through a stub. */
-	flmem_guard_add(own.code, &own.code_count, stub, stub + STUB_CALL_BYTES);
-	flmem_guard_add(own.code, &own.code_count, (uint64_t)(uintptr_t)getppid,
-			(uint64_t)(uintptr_t)getppid + 1);
+	flmem_guard_add_code(&own, stub, stub + STUB_CALL_BYTES);
+	flmem_guard_add_code(&own, (uint64_t)(uintptr_t)getppid, (uint64_t)(uintptr_t)getppid + 1);
 	assert_null(examine(true, block_on_stub, &own));
 	/* The code of an allocator that is built in is unknown. */
 	assert_null(examine(true, join_one, NULL));

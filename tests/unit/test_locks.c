@@ -102,12 +102,37 @@ static void test_too_many(void **state)
 	assert_int_equal(flmem_locks_check(&self, &guard, NULL), FLMEM_EUNSAFE);
 }
 
+static void test_too_many_ranges(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct flmem_guard guard = {0};
+	struct flmem_error err = {0};
+	uint64_t at = 4096;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	flmem_guard_add_code(&guard, at, at);
+	assert_int_equal(guard.code_count, 0);
+	/* Neighbours are one. */
+	for (size_t i = 0; i < 2 * FLMEM_GUARD_RANGES; i++, at += 4096)
+		flmem_guard_add_code(&guard, at, at + 4096);
+	assert_int_equal(guard.code_count, 1);
+	assert_int_equal(guard.code[0].end, at);
+	for (size_t i = 0; i < FLMEM_GUARD_RANGES; i++, at += 8192)
+		flmem_guard_add_locks(&guard, at, at + 4096);
+	assert_int_equal(flmem_locks_check(&self, &guard, NULL), 0);
+	flmem_guard_add_locks(&guard, at, at + 4096);
+	assert_int_equal(guard.lock_count, FLMEM_GUARD_RANGES);
+	assert_int_equal(flmem_locks_check(&self, &guard, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "in more than 32 mappings"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_free),  cmocka_unit_test(test_held_all_the_time),
 		cmocka_unit_test(test_passes_on), cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_many),  cmocka_unit_test(test_too_many_ranges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,10 +234,10 @@ static void threads_in_different_groups_are_refused(void **state)
 	groups = NULL;
 }
 
-/* The groups of the first threads are read; of those behind only those of the thread itself. */
-static void a_late_thread_is_compared_with_the_first(void **state)
+/* However many threads there are before it. */
+static void a_late_thread_is_compared_with_all(void **state)
 {
-	static const struct row late = {"late", be_usual, be_usual, NULL, APART};
+	static const struct row late = {"late", be_usual, be_usual, APART, APART};
 
 	(void)state;
 	further_threads = 64;
@@ -245,6 +245,30 @@ static void a_late_thread_is_compared_with_the_first(void **state)
 	assert_true(run_row(&late));
 	groups = NULL;
 	further_threads = 0;
+}
+
+static void a_thread_that_moves_later_is_compared_as_well(void **state)
+{
+	struct flmem_task_groups seen = FLMEM_TASK_GROUPS_INIT;
+	struct target target;
+	const char *reason;
+	pid_t child;
+
+	(void)state;
+	current = &rows[0];
+	atomic_store(&page->thread, 0);
+	child = child_start(be_child);
+	await_true(atomic_load(&page->thread));
+	target_open(child, &target);
+	assert_null(flmem_task_scheduling_refuses(&target.process, child, &seen));
+	groups = "3:cpu:/flmem-test\n0::/\n";
+	reason = flmem_task_scheduling_refuses(&target.process, atomic_load(&page->thread), &seen);
+	assert_non_null(reason);
+	assert_non_null(strstr(reason, APART));
+	groups = NULL;
+	flmem_task_groups_clear(&seen);
+	target_close(&target);
+	child_end(child);
 }
 
 static void a_thread_that_has_ended_is_refused(void **state)
@@ -275,7 +299,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(priorities_are_compared),
 		cmocka_unit_test(threads_in_different_groups_are_refused),
-		cmocka_unit_test(a_late_thread_is_compared_with_the_first),
+		cmocka_unit_test(a_late_thread_is_compared_with_all),
+		cmocka_unit_test(a_thread_that_moves_later_is_compared_as_well),
 		cmocka_unit_test(a_thread_that_has_ended_is_refused),
 	};
 

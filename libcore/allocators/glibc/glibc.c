@@ -144,7 +144,7 @@ static void guard_allocator(const struct flmem_view *view, const struct flmem_al
 
 		if (map->end > found->module->start && map->start < found->module->end &&
 		    map->flags & FLMEM_MAP_WRITE)
-			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+			flmem_guard_add_locks(guard, map->start, map->end);
 	}
 }
 

@@ -58,9 +58,11 @@ int flmem_attached_threads_check(const struct flmem_process *process, struct flm
 	if (rc)
 		return flmem_process_error(process, rc, "threads", err);
 	for (size_t i = 0; i < tasks.count; i++) {
-		/* One that has ended meanwhile allocates nothing. */
-		if (flmem_status_read_thread(process, tasks.ids[i], &status))
+		rc = flmem_status_read_thread(process, tasks.ids[i], &status);
+		if (flmem_task_has_ended(rc)) /* it allocates nothing */
 			continue;
+		if (rc)
+			return flmem_process_error(process, rc, "read the threads", err);
 		if (!has_same_filters(&first, &status))
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,

@@ -43,9 +43,11 @@ static int check_socket_filters(const struct socket_orders *orders, struct flmem
 	if (flmem_tasks_read(&orders->process, &tasks))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "its threads cannot be read");
 	for (size_t i = 0; i < tasks.count; i++) {
-		if (flmem_status_read_thread(&orders->process, tasks.ids[i], &status))
-			continue; /* it has ended */
-		if (flmem_u64_or(status.seccomp_mode, 1))
+		int rc = flmem_status_read_thread(&orders->process, tasks.ids[i], &status);
+
+		if (flmem_task_has_ended(rc))
+			continue;
+		if (rc || flmem_u64_or(status.seccomp_mode, 1))
 			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 					       "thread %d has seccomp filters, which may kill for "
 					       "what the socket does (--assume-seccomp)",

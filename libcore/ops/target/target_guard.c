@@ -86,9 +86,9 @@ static void guard_module(const struct flmem_maps *maps, const struct flmem_modul
 		if (map->end <= module->start || map->start >= module->end)
 			continue;
 		if (map->flags & FLMEM_MAP_EXEC)
-			flmem_guard_add(guard->code, &guard->code_count, map->start, map->end);
+			flmem_guard_add_code(guard, map->start, map->end);
 		if (map->flags & FLMEM_MAP_WRITE)
-			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+			flmem_guard_add_locks(guard, map->start, map->end);
 	}
 }
 

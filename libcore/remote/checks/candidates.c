@@ -18,10 +18,26 @@
 
 #define LATE "could not be examined in time"
 
-void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
+/* False if the table is full. One that continues the last range is a part of it. */
+static bool add_guard_range(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {
-	if (*count < FLMEM_GUARD_RANGES && start < end)
+	if (*count && ranges[*count - 1].end == start && start < end)
+		ranges[*count - 1].end = end;
+	else if (start < end && *count == FLMEM_GUARD_RANGES)
+		return false;
+	else if (start < end)
 		ranges[(*count)++] = (struct flmem_range){start, end};
+	return true;
+}
+
+void flmem_guard_add_code(struct flmem_guard *guard, uint64_t start, uint64_t end)
+{
+	guard->has_more_ranges |= !add_guard_range(guard->code, &guard->code_count, start, end);
+}
+
+void flmem_guard_add_locks(struct flmem_guard *guard, uint64_t start, uint64_t end)
+{
+	guard->has_more_ranges |= !add_guard_range(guard->locks, &guard->lock_count, start, end);
 }
 
 void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address)

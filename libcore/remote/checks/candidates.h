@@ -33,16 +33,17 @@ struct flmem_guard {
 	size_t lock_count;
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
-	bool has_more_words; /* than the table holds */
-	const char *unread;  /* static: why the locks of an allocator are unknown, or NULL */
-	bool is_for_report;  /* set by the caller: what is swapped out stays so, and is no reason */
+	bool has_more_words, has_more_ranges; /* than the tables hold */
+	const char *unread; /* static: why the locks of an allocator are unknown, or NULL */
+	bool is_for_report; /* set by the caller: what is swapped out stays so, and is no reason */
 	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
 	struct flmem_range fork;
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */
 };
 
-/* Adds a range; ignores it if the table is full or the range is empty. */
-void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
+/* Add a range; if the table is full, they only note that there are more. */
+void flmem_guard_add_code(struct flmem_guard *guard, uint64_t start, uint64_t end);
+void flmem_guard_add_locks(struct flmem_guard *guard, uint64_t start, uint64_t end);
 
 /* Adds a lock word; if the table is full, it only notes that there are more. */
 void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);

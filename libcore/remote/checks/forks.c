@@ -58,18 +58,28 @@ static bool is_inside_fork(const struct flmem_process *process, const struct flm
 			   pid_t tid)
 {
 	struct flmem_task_wait wait;
+	int rc = flmem_task_read_wait(process, tid, &wait);
 
-	return flmem_task_read_wait(process, tid, &wait) == 1 &&
-	       flmem_forks_is_inside(process, guard->fork, wait.sp);
+	if (rc < 0)
+		return !flmem_task_has_ended(rc);
+	/* A thread of the kernel has no stack that could be read. */
+	return rc && flmem_forks_is_inside(process, guard->fork, wait.sp) &&
+	       !flmem_task_is_kernels(process, tid);
 }
 
 int flmem_forks_check(const struct flmem_process *process, const struct flmem_guard *guard,
 		      struct flmem_error *err)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	int rc;
 
-	if (guard->fork.start >= guard->fork.end || flmem_tasks_read(process, &tasks))
-		return 0; /* if it has ended, the next step reports that */
+	if (guard->fork.start >= guard->fork.end)
+		return 0;
+	rc = flmem_tasks_read(process, &tasks);
+	if (flmem_task_has_ended(rc))
+		return 0; /* the next step reports that */
+	if (rc)
+		return flmem_process_error(process, rc, "list the threads", err);
 	for (size_t i = 0; i < tasks.count; i++)
 		if (is_inside_fork(process, guard, tasks.ids[i]))
 			return flmem_error_set(

@@ -124,7 +124,7 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 
 struct handlers_search {
 	const struct flmem_view *view;
-	struct flmem_maps now; /* read for the first thread that is newer than the view */
+	struct flmem_maps now; /* read for a thread that is newer than the view */
 	struct flmem_handler_search frames;
 	pid_t own; /* the caller has stopped it */
 };
@@ -133,24 +133,32 @@ static const struct flmem_map *find_stack(struct handlers_search *search, uint64
 {
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
-	if (!stack && !search->now.count)
-		(void)flmem_maps_read(search->view->process, &search->now, NULL);
-	return stack ? stack : flmem_maps_find(&search->now, sp);
+	if (!stack)
+		stack = flmem_maps_find(&search->now, sp);
+	if (stack)
+		return stack;
+	flmem_maps_clear(&search->now);
+	(void)flmem_maps_read(search->view->process, &search->now, NULL);
+	return flmem_maps_find(&search->now, sp);
 }
 
 /*
  * A frame on the stack may be left over from a handler that has returned. The frame of a running
  * handler will unblock a signal that is blocked now: its own, unless it uses SA_NODEFER or waits
- * with another mask.
+ * with another mask. Threads of the kernel have no stack in the process.
  */
-static bool waits_in_handler(struct handlers_search *search, const struct flmem_task_wait *wait,
-			     uint64_t blocked)
+static bool waits_in_handler(struct handlers_search *search, pid_t tid,
+			     const struct flmem_task_wait *wait, uint64_t blocked)
 {
-	const struct flmem_map *stack = find_stack(search, wait->sp);
+	const struct flmem_map *stack;
 
 	search->frames.blocked = wait->number == SYS_rt_sigsuspend ? UINT64_MAX : blocked;
-	return stack && search->frames.blocked &&
-	       flmem_handlers_on_stack(&search->frames, wait->sp, stack->end);
+	if (!search->frames.blocked)
+		return false;
+	stack = find_stack(search, wait->sp);
+	if (!stack)
+		return !flmem_task_is_kernels(search->view->process, tid);
+	return flmem_handlers_on_stack(&search->frames, wait->sp, stack->end);
 }
 
 /*
@@ -193,11 +201,6 @@ enum handling {
 	HANDLING_SIGNAL,
 };
 
-static bool has_ended(int negative_errno)
-{
-	return negative_errno == -ESRCH || negative_errno == -ENOENT;
-}
-
 static enum handling check_thread(struct handlers_search *search, pid_t tid)
 {
 	const struct flmem_process *process = search->view->process;
@@ -211,7 +214,7 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	 */
 	rc = flmem_status_read_thread(process, tid, &status);
 	if (rc) /* what cannot be read may be anywhere */
-		return has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
+		return flmem_task_has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
 	if (tid != search->own && flmem_status_is_stopped(&status))
 		return HANDLING_SIGNAL;
 	caught = flmem_u64_or(status.sig_caught, 0);
@@ -228,9 +231,9 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 	if (rc == 0)
 		return caught & blocked ? HANDLING_PERHAPS : HANDLING_NOTHING;
 	if (rc < 0)
-		return has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
-	return waits_in_handler(search, &wait, caught & blocked) ? HANDLING_SIGNAL
-								 : HANDLING_NOTHING;
+		return flmem_task_has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
+	return waits_in_handler(search, tid, &wait, caught & blocked) ? HANDLING_SIGNAL
+								      : HANDLING_NOTHING;
 }
 
 /* A thread that computed when it was read, and blocks a signal as a handler does. */
@@ -328,7 +331,7 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 	int rc;
 
 	rc = flmem_tasks_read(view->process, &tasks);
-	if (has_ended(rc))
+	if (flmem_task_has_ended(rc))
 		return 0; /* the next step reports that */
 	if (rc || tasks.count >= FLMEM_TASKS_MAX)
 		return FLMEM_HANDLERS_UNREAD;

@@ -25,9 +25,10 @@ static bool has_several_threads(const struct flmem_process *process)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 	size_t threads = 0;
+	int rc = flmem_tasks_read(process, &tasks);
 
-	if (flmem_tasks_read(process, &tasks))
-		return false;
+	if (rc)
+		return !flmem_task_has_ended(rc); /* what cannot be read may be anything */
 	for (size_t i = 0; i < tasks.count && threads < 2; i++)
 		threads += !flmem_task_is_kernels(process, tasks.ids[i]);
 	return threads > 1;
@@ -49,7 +50,7 @@ static bool is_of_namespace(const struct flmem_modules *modules, const struct fl
 	return !modules->has_link_map || module->lookup_rank >= 0;
 }
 
-/* False if one of these modules has the variable and it is 0 or cannot be read. */
+/* False if one of these modules has the variable and it is 0. */
 static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *found)
 {
 	uint64_t address;
@@ -62,7 +63,7 @@ static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *
 		    !flmem_module_symbol_any(module, "__libc_single_threaded", &address))
 			continue;
 		*found = true;
-		if (flmem_process_read_memory(view->process, address, &value, sizeof(value)) ||
+		if (!flmem_process_read_memory(view->process, address, &value, sizeof(value)) &&
 		    !value)
 			return false;
 	}
@@ -91,14 +92,16 @@ static bool has_same_memory(pid_t one, pid_t other)
 /*
  * True if another process runs in the same memory (clone() with CLONE_VM and without
  * CLONE_THREAD). The kernel does not link such processes, so all are compared: the parent may have
- * ended. One that may not be traced counts as another memory.
+ * ended. One that may not be traced counts as another memory. True where none can be listed.
  */
 static bool shares_memory(const struct flmem_process *process)
 {
 	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(AT_FDCWD, "/proc");
 	pid_t pid;
 
-	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+	if (!dir)
+		return true;
+	for (const struct dirent *entry; (entry = readdir(dir));)
 		if (flmem_parse_pid(entry->d_name, &pid, NULL) == 0 &&
 		    has_same_memory(process->pid, pid))
 			return true;

@@ -35,6 +35,12 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 
 	if (guard->unread)
 		return refuse_unread(process, guard->unread, err);
+	if (guard->has_more_ranges)
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"the allocators of process %d have code or data in more than %u mappings, "
+			"so flmem does not know whether a thread is inside one of them",
+			(int)process->pid, FLMEM_GUARD_RANGES);
 	if (guard->has_more_words)
 		return flmem_error_set(
 			err, FLMEM_EUNSAFE, 0,

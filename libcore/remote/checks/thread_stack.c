@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/checks/thread_stack.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -105,11 +106,13 @@ bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint
 		end = sp + FRAMES_BYTES;
 	for (uint64_t at = sp; at < end;) {
 		uint64_t length = PAGE - at % PAGE;
+		int rc;
 
 		if (length > end - at)
 			length = end - at;
-		if (flmem_process_read_memory(process, at, words, length))
-			return false;
+		rc = flmem_process_read_memory(process, at, words, length);
+		if (rc) /* a guard page, which the mappings may not show, is the end of a stack */
+			return rc != -EFAULT || at == sp;
 		for (size_t i = 0; i < length / sizeof(*words); i++)
 			if (is_word(context, words[i], at + i * sizeof(*words) - sp))
 				return true;

@@ -26,7 +26,7 @@ uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, boo
 
 /*
  * True if is_word() is, for one of the words from `sp` to `end`, of which 64 KiB are searched, as
- * far as they can be read without a gap. `depth`: bytes from `sp`.
+ * far as they can be read without a gap. `depth`: bytes from `sp`. Also where none can be read.
  */
 bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint64_t end,
 			  bool (*is_word)(void *context, uint64_t word, uint64_t depth),

@@ -143,14 +143,16 @@ static int check_others(const struct flmem_process *process, const struct filter
 			const struct seccomp_state *own)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	int rc = flmem_tasks_read(process, &tasks);
 
-	if (flmem_tasks_read(process, &tasks))
-		return 0; /* it has ended, or the next step reports the reason */
+	if (rc)
+		return flmem_process_error(process, rc, "list the threads", in->err);
 	for (size_t i = 0; i < tasks.count; i++) {
-		struct seccomp_state other;
+		struct seccomp_state other = {0};
 
-		if (read_seccomp_state(process, tasks.ids[i], &other) ||
-		    (other.mode == own->mode && other.filters == own->filters))
+		rc = read_seccomp_state(process, tasks.ids[i], &other);
+		if (flmem_task_has_ended(rc) ||
+		    (!rc && other.mode == own->mode && other.filters == own->filters))
 			continue;
 		return flmem_error_set(
 			in->err, FLMEM_EUNSUPPORTED, 0,
@@ -168,11 +170,13 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 	const struct filter_check in = {
 		.pid = process->pid, .tid = tid, .calls = calls, .err = err};
 	struct seccomp_state state;
+	int rc = read_seccomp_state(process, tid, &state);
 	const char *why;
 
-	/* A thread that cannot be read has ended; stopping it will show that. */
-	if (read_seccomp_state(process, tid, &state) || !state.mode)
-		return 0;
+	if (flmem_task_has_ended(rc) || (!rc && !state.mode))
+		return 0; /* stopping it will show that it has ended */
+	if (rc)
+		return flmem_process_error(process, rc, "read the filters of a thread", err);
 	if (state.mode != SECCOMP_MODE_FILTER)
 		return refuse_mode(&in);
 	if (calls->assume)
