@@ -48,8 +48,16 @@ void flmem_document_clear(struct flmem_document *document)
 		document->blocks = next;
 	}
 	flmem_buf_clear(&document->text);
+	free(document->lines);
+	document->lines = NULL;
+	document->line_count = 0;
 	document->root = NULL;
 	document->node_count = 0;
+}
+
+unsigned flmem_document_line(const struct flmem_document *document, unsigned line)
+{
+	return line && line <= document->line_count ? document->lines[line - 1] : line;
 }
 
 void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size)

@@ -82,6 +82,8 @@ struct flmem_document {
 	unsigned bad_line; /* where reading failed; 0: no certain line */
 	bool shown; /* of Markdown: code that readers see, and that nothing runs from there */
 	struct flmem_document_block *blocks;
+	unsigned *lines; /* of a notebook or Markdown: in the file, by line of the text; or NULL */
+	size_t line_count;
 };
 
 /*
@@ -94,6 +96,9 @@ int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
 			struct flmem_document *ret_document, struct flmem_error *err);
 
 void flmem_document_clear(struct flmem_document *document);
+
+/* The line in the file of one of the text, which is a part of the file where that is a notebook. */
+unsigned flmem_document_line(const struct flmem_document *document, unsigned line);
 
 #define FLMEM_AUTO_DOCUMENT FLMEM_AUTO(flmem_document_clear)
 

@@ -179,9 +179,7 @@ static int add_code_block(struct markdown *markdown, const struct fence *fence)
 			rc = add_block_line(markdown, fence, prompts);
 	if (*markdown->at)
 		next_line(markdown);
-	if (read)
-		flmem_notebook_end_cell(notebook);
-	return rc;
+	return rc || !read ? rc : flmem_notebook_end_cell(notebook);
 }
 
 /* "---", by which a header begins. */

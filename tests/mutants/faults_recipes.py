@@ -80,4 +80,12 @@ FAULTS = (
           "eval of a variable beside a text that calls a class", ("unit.test_script_rules",)),
     Fault("letters-likely", "libcore/frameworks/files.c", "flmem_syntax_is_python(file->syntax) && flmem_python_fold_text",
           "0 && flmem_python_fold_text", "a framework that is named in other letters", ("unit.test_appfl_rules",)),
+    Fault("notebook-lines", "libcore/documents/notebook_cells.c", "\tdocument->line_count = notebook->line_count;\n", "",
+          "the line of a notebook's file", RECIPES),
+    Fault("quadratic-annotation", "libcore/documents/python_names.c", "\tif (reader->word.place.start < pass->equals_from ||\n",
+          "\tif (1 ||\n", "searching each statement once for its assignment", ("unit.test_recommend_time",)),
+    Fault("quadratic-fields", "libcore/documents/python_fields.c", "\tif (before->at > python.at && before->at <= start) {", "\tif (0) {",
+          "counting the lines of a string with fields once", ("unit.test_recommend_time",)),
+    Fault("endless-stages", "libcore/frameworks/launch/launch_script.c", "launches->cut |= scan->stages == STAGES_MAX;",
+          "(void)STAGES_MAX;", "a limit to the stages of a Dockerfile", ("unit.test_launch_texts",)),
 )

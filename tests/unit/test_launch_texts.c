@@ -261,6 +261,24 @@ static void long_pipes_take_time_in_proportion(void **state)
 	assert_true(row_is_right("run.sh", &(struct row){UNSET, text.data, 1, NULL}));
 }
 
+/* For each stage the text before it is searched, of the first ones only. */
+static void of_many_stages_not_all_are_read(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct row row = {UNCLEAR, NULL, 0, NULL};
+
+	(void)state;
+	for (int i = 0; i < 64; i++)
+		flmem_buf_puts(&text, "FROM x\n");
+	flmem_buf_puts(&text, "ENV MALLOC_ARENA_MAX=2\nCMD " CLIENT);
+	row.text = text.data;
+	assert_true(row_is_right("Dockerfile", &row));
+	flmem_buf_puts(&text, "FROM x\nCMD " CLIENT);
+	assert_false(text.failed);
+	row = (struct row){UNCLEAR, text.data, 1, "not all of the file was read"};
+	assert_true(row_is_right("Dockerfile", &row));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -268,6 +286,7 @@ int main(void)
 		cmocka_unit_test(entry_points_have_their_arguments),
 		cmocka_unit_test(parts_that_run_at_another_time_set_nothing),
 		cmocka_unit_test(long_pipes_take_time_in_proportion),
+		cmocka_unit_test(of_many_stages_not_all_are_read),
 	};
 
 	return cmocka_run_group_tests_name("launch_texts", tests, NULL, NULL);

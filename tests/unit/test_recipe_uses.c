@@ -258,6 +258,7 @@ static void cells_of_notebooks_are_one_script(void **state)
 	(void)state;
 	check_script("job.ipynb", notebook, NULL, &found);
 	assert_int_equal(findings_of(&found, "NVF-PARTS-ELSEWHERE", &last), 2);
+	assert_int_equal(last->line, 9);
 	flmem_recommendations_clear(&found);
 }
 

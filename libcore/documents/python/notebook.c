@@ -61,8 +61,7 @@ static int add_cell(struct flmem_notebook *notebook, const struct flmem_node *ce
 		if (flmem_node_string(n))
 			rc = flmem_notebook_add_text(notebook, n->text, strlen(n->text),
 						     n->place.line);
-	flmem_notebook_end_cell(notebook);
-	return rc;
+	return rc ? rc : flmem_notebook_end_cell(notebook);
 }
 
 static int add_cells(struct flmem_notebook *notebook, const struct flmem_node *list, bool shell)

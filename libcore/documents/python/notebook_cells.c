@@ -402,25 +402,29 @@ int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
 	return 0;
 }
 
-void flmem_notebook_end_cell(struct flmem_notebook *notebook)
+/* The NUL becomes the end of a line: of an empty one where the code has ended its last. */
+int flmem_notebook_end_cell(struct flmem_notebook *notebook)
 {
+	const struct flmem_buf *code = &notebook->code;
+	size_t start = notebook->parts[notebook->part_count - 1].at;
+	size_t count = notebook->line_count;
+	int rc = 0;
+
 	if (notebook->continues)
 		flmem_buf_puts(&notebook->code, QUOTES ")");
 	notebook->continues = false;
+	if (code->length == start || (!code->failed && code->data[code->length - 1] == '\n'))
+		rc = add_cell_line(notebook, count ? notebook->lines[count - 1] : 1);
 	flmem_buf_putc(&notebook->code, '\0');
+	return rc;
 }
 
-static unsigned line_of(const struct flmem_notebook *notebook, unsigned line)
+static void translate_lines(const struct flmem_document *document, struct flmem_node *node)
 {
-	return line && line <= notebook->line_count ? notebook->lines[line - 1] : line;
-}
-
-static void translate_lines(const struct flmem_notebook *notebook, struct flmem_node *node)
-{
-	node->place.line = line_of(notebook, node->place.line);
-	node->key_place.line = line_of(notebook, node->key_place.line);
+	node->place.line = flmem_document_line(document, node->place.line);
+	node->key_place.line = flmem_document_line(document, node->key_place.line);
 	for (struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
-		translate_lines(notebook, n);
+		translate_lines(document, n);
 }
 
 /* Rules search the text of all cells, which have been read one by one up to here. */
@@ -445,6 +449,9 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	flmem_buf_clear(&document->text);
 	document->text = notebook->code;
 	flmem_buf_init(&notebook->code);
+	document->lines = notebook->lines;
+	document->line_count = notebook->line_count;
+	notebook->lines = NULL;
 	cursor.document = document;
 	source.text = cursor.text = document->text.data;
 	cursor.length = document->text.length;
@@ -453,9 +460,9 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 		flmem_python_fold_letters(document->text.data, &source);
 		rc = flmem_python_calls_read(&cursor, &source);
 	}
-	document->bad_line = line_of(notebook, document->bad_line);
+	document->bad_line = flmem_document_line(document, document->bad_line);
 	if (!rc && document->root)
-		translate_lines(notebook, document->root);
+		translate_lines(document, document->root);
 	join_cells(&document->text);
 	return rc;
 }

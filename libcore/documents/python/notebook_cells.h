@@ -40,7 +40,7 @@ int flmem_notebook_begin_cell(struct flmem_notebook *notebook);
 int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, size_t length,
 			    unsigned line);
 
-void flmem_notebook_end_cell(struct flmem_notebook *notebook);
+int flmem_notebook_end_cell(struct flmem_notebook *notebook);
 
 /* Reads the cells into the cursor's document, whose text they become. */
 int flmem_notebook_read_cells(struct flmem_notebook *notebook);

@@ -62,11 +62,30 @@ static void go_to_offset(struct flmem_python *python, size_t at)
 		}
 }
 
+/* Lines are counted on from where the reader is in the field before, if there is one. */
+static void go_to_field(struct flmem_python_reader *reader, const struct flmem_python *before,
+			const struct flmem_python_word *string, size_t start)
+{
+	struct flmem_python python = {.text = before->text,
+				      .at = string->place.start,
+				      .line_start = string->place.start + 1 - string->place.column,
+				      .line = string->place.line};
+
+	if (before->at > python.at && before->at <= start) {
+		python.at = before->at;
+		python.line = before->line;
+		python.line_start = before->line_start;
+	}
+	go_to_offset(&python, start);
+	*reader = (struct flmem_python_reader){.python = python};
+}
+
 bool flmem_python_field_next(const struct flmem_python *python,
 			     const struct flmem_python_word *string, size_t *at,
 			     struct flmem_python_reader *ret_reader)
 {
 	const char *text = python->text;
+	const struct flmem_python before = *at ? ret_reader->python : *python;
 	size_t start = *at ? *at : string->place.start, end = content_end(string);
 
 	while (start < end && (text[start] != '{' || text[start + 1] == '{'))
@@ -74,12 +93,7 @@ bool flmem_python_field_next(const struct flmem_python *python,
 	if (start >= end)
 		return false;
 	*at = field_end(text, start, end);
-	*ret_reader = (struct flmem_python_reader){
-		.python = {.text = text,
-			   .at = string->place.start,
-			   .line_start = string->place.start + 1 - string->place.column,
-			   .line = string->place.line}};
-	go_to_offset(&ret_reader->python, start);
+	go_to_field(ret_reader, &before, string, start);
 	flmem_python_advance(ret_reader);
 	ret_reader->python.limit = *at;
 	flmem_python_advance(ret_reader);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "documents/python_fields.h"
+
 #define NUMBER_MAX 64
 
 /* Whole numbers and fractions; 1e3j and what does not fit into 64 bits are expressions. */
@@ -48,7 +50,7 @@ static bool read_string(struct flmem_cursor *cursor, const struct flmem_python_w
 
 	if (length >= 6 && p[0] == p[1] && p[1] == p[2])
 		quotes = 3;
-	if (strcspn(word->text, "fFtT") < prefix || length < 2 * quotes)
+	if (flmem_python_has_fields(word) || length < 2 * quotes)
 		return false;
 	node->kind = FLMEM_NODE_STRING;
 	node->text = flmem_cursor_keep(cursor, p + quotes, length - 2 * quotes);

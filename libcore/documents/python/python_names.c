@@ -15,6 +15,9 @@ struct names_pass {
 	struct flmem_python_reader reader;
 	const struct flmem_python_names *names; /* of the pass before, or NULL */
 	struct flmem_python_bindings *found;
+	/* The "=" of a statement, or its end, for all words from an offset on. */
+	struct flmem_python_reader equals;
+	size_t equals_from;
 };
 
 void flmem_python_names_clear(struct flmem_python_names *names)
@@ -267,6 +270,14 @@ static int bind_value(struct names_pass *pass, struct flmem_python_reader *reade
 	return hide_name(pass, name, place);
 }
 
+static void go_to_equals(struct names_pass *pass)
+{
+	pass->equals = pass->reader;
+	pass->equals_from = pass->reader.word.place.start;
+	while (!flmem_python_ends(&pass->equals.word) && !flmem_python_is(&pass->equals.word, "="))
+		flmem_python_advance(&pass->equals);
+}
+
 /* name = a.b, which makes the name another one for it; any other value hides an import. */
 static int read_assignment(struct names_pass *pass)
 {
@@ -278,9 +289,10 @@ static int read_assignment(struct names_pass *pass)
 	if (!flmem_python_is(&reader->word, ":"))
 		return bind_value(pass, reader, name, &place);
 	/* "name: type = value", or "else: name = value", which is read again as such. */
-	ahead = *reader;
-	while (!flmem_python_ends(&ahead.word) && !flmem_python_is(&ahead.word, "="))
-		flmem_python_advance(&ahead);
+	if (reader->word.place.start < pass->equals_from ||
+	    reader->word.place.start > pass->equals.word.place.start)
+		go_to_equals(pass);
+	ahead = pass->equals;
 	return bind_value(pass, &ahead, name, &place);
 }
 
@@ -299,6 +311,7 @@ static int run_pass(struct names_pass *pass, const struct flmem_python_source *s
 
 	for (size_t i = 0; i < source->count && !rc; i++) {
 		flmem_python_start(&pass->reader, source, i);
+		pass->equals_from = SIZE_MAX;
 		while (pass->reader.word.kind != FLMEM_PYTHON_END && !rc)
 			rc = read(pass);
 	}

@@ -306,18 +306,6 @@ bool flmem_launch_is_library_method(const struct flmem_node *root, const char *n
 	return n;
 }
 
-unsigned flmem_launch_notebook_line(const struct flmem_node *root, size_t at)
-{
-	static const char *const lists[] = {"calls", "methods", "items", "keys"};
-	const struct flmem_node *last = NULL;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (const struct flmem_node *n = first_of(root, lists[i]); n; n = n->next)
-			if (n->place.start <= at && (!last || n->place.start > last->place.start))
-				last = n;
-	return last ? last->place.line : 1;
-}
-
 static bool has_variable_at(const struct flmem_launches *launches, size_t start)
 {
 	for (size_t i = 0; i < launches->variable_count; i++)
@@ -459,9 +447,7 @@ static void note_text(struct flmem_launch_texts *texts)
 			return;
 		launch.framework = (*f)->framework;
 		launch.role = program->role;
-		if (texts->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-			launch.place.line = flmem_launch_notebook_line(texts->input->document.root,
-								       launch.place.start);
+		launch.place.line = flmem_document_line(&texts->input->document, launch.place.line);
 		texts->stop = flmem_launch_add(launches, &launch) < 0;
 		return;
 	}

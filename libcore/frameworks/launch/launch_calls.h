@@ -51,9 +51,6 @@ bool flmem_launch_is_unread_text(const struct flmem_node *call);
 /* Reads what Python starts, with the variables that it sets for that. */
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches);
 
-/* The line of a notebook that holds an offset of its code, by what was read of that. */
-unsigned flmem_launch_notebook_line(const struct flmem_node *root, size_t at);
-
 /*
  * Reports exec() and eval() of what may be code about the framework: of a text with one of `words`
  * or with a name that is imported from `package`, or of what is known only when the script runs.

@@ -58,8 +58,7 @@ static void report_code_use(struct flmem_check *check, const struct flmem_python
 
 	if (literal)
 		node.place = use->text.place;
-	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line = flmem_launch_notebook_line(check->subject, node.place.start);
+	node.place.line = flmem_document_line(&check->input->document, node.place.line);
 	flmem_check_report(
 		check,
 		&(struct flmem_remark){

@@ -126,6 +126,7 @@ struct flmem_launch_scan {
 	bool line_runs;			 /* a command of the line is a shell */
 	const char *heredoc_drops;	 /* the `dropper` of what reads them */
 	struct flmem_launch_entry entry; /* of a Dockerfile, for its CMD */
+	unsigned stages;		 /* of it, up to here */
 	struct flmem_launch_command commands[FLMEM_LAUNCH_COMMANDS];
 	size_t command_count;
 };

@@ -8,6 +8,8 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
+#define STAGES_MAX 64 /* of a Dockerfile; for each one the text before it is searched */
+
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
 {
 	for (; count && scan->text[scan->at]; count--) {
@@ -515,8 +517,10 @@ static void note_stage(struct flmem_launch_scan *scan, const char *image)
 	char again[FLMEM_LAUNCH_WORD_MAX + 4];
 	const char *again_at;
 
+	launches->cut |= scan->stages == STAGES_MAX;
+	scan->stages += scan->stages < STAGES_MAX;
 	snprintf(again, sizeof(again), "AS %s", image);
-	again_at = strcasestr(scan->text, again);
+	again_at = launches->cut ? NULL : strcasestr(scan->text, again);
 	if (again_at && again_at < scan->text + scan->line_start)
 		return;
 	launches->variable_count = scan->now.first = 0;

@@ -14,11 +14,20 @@
 
 #define TEXT_MAX     16384 /* of a text that is examined */
 #define REPORTED_MAX 16
+#define AROUND_MAX   32
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
+/* The calls of a list that a place is in; places are asked for in the order of the text. */
+struct calls_around {
+	const struct flmem_node *next; /* the first behind the place */
+	const struct flmem_node *open[AROUND_MAX];
+	size_t count;
+};
+
 struct environ_texts {
 	struct flmem_check *check;
+	struct calls_around around[2];
 	bool starts; /* the script starts programs: its dictionaries are reported */
 	size_t reported;
 };
@@ -61,24 +70,46 @@ static bool names_listed_variable(const struct flmem_launch_texts *texts, const 
 	       memmem(ahead.word.text, ahead.word.place.end - ahead.word.place.start, "value", 5);
 }
 
-/* Whether the text is in a call that has been reported. */
-static bool is_in_reported(const struct flmem_check *check, size_t at, unsigned line)
+static void go_to_place(struct calls_around *around, size_t at)
 {
-	static const char *const lists[] = {"calls", "methods"};
+	while (around->next && around->next->place.start <= at) {
+		const struct flmem_node *call = around->next;
+
+		while (around->count && around->open[around->count - 1]->place.end <= at)
+			around->count--;
+		if (around->count < AROUND_MAX)
+			around->open[around->count++] = call;
+		around->next = call->next;
+	}
+}
+
+/* Whether a call was reported by the rule, in its lines up to this one. */
+static bool is_reported_call(const struct flmem_check *check, const struct flmem_node *call,
+			     unsigned line)
+{
 	const struct flmem_recommendations *found = check->found;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
-		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
-		     n = n->next) {
-			if (at < n->place.start || at >= n->place.end)
-				continue;
-			for (size_t k = 0; k < found->finding_count; k++)
-				if (found->findings[k].rule == &check->row->rule &&
-				    found->findings[k].line >= n->place.line &&
-				    found->findings[k].line <= line &&
-				    !strcmp(found->findings[k].file, check->input->file))
-					return true;
-		}
+	for (size_t k = 0; k < found->finding_count; k++)
+		if (found->findings[k].rule == &check->row->rule &&
+		    found->findings[k].line >= call->place.line &&
+		    found->findings[k].line <= line &&
+		    !strcmp(found->findings[k].file, check->input->file))
+			return true;
+	return false;
+}
+
+/* Whether the text is in a call that has been reported. */
+static bool is_in_reported(struct environ_texts *own, size_t at, unsigned line)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(own->around); i++) {
+		const struct calls_around *around = &own->around[i];
+
+		go_to_place(&own->around[i], at);
+		for (size_t k = 0; k < around->count; k++)
+			if (at < around->open[k]->place.end &&
+			    is_reported_call(own->check, around->open[k], line))
+				return true;
+	}
 	return false;
 }
 
@@ -89,10 +120,8 @@ static void report_script_text(struct flmem_launch_texts *texts, const char *pat
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = word->place};
 	struct environ_texts *own = texts->data;
 
-	if (texts->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line =
-			flmem_launch_notebook_line(own->check->subject, word->place.start);
-	if (is_in_reported(own->check, word->place.start, node.place.line) ||
+	node.place.line = flmem_document_line(&texts->input->document, word->place.line);
+	if (is_in_reported(own, word->place.start, node.place.line) ||
 	    flmem_launch_is_only_named(&texts->input->document, word->place.start))
 		return;
 	texts->stop = ++own->reported >= REPORTED_MAX;
@@ -140,6 +169,8 @@ static void check_environ_text(struct flmem_launch_texts *texts)
 void flmem_nvflare_check_texts(struct flmem_check *check)
 {
 	struct environ_texts own = {.check = check,
+				    .around = {{.next = flmem_nvflare_first(check, "calls")},
+					       {.next = flmem_nvflare_first(check, "methods")}},
 				    .starts = flmem_launch_has_start(check->subject)};
 	struct flmem_launch_texts texts = {
 		.input = check->input, .note = check_environ_text, .data = &own};

@@ -137,8 +137,7 @@ static void report_job(struct flmem_check *check, const struct flmem_python_word
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = word->place};
 
-	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line = flmem_launch_notebook_line(check->subject, word->place.start);
+	node.place.line = flmem_document_line(&check->input->document, word->place.line);
 	flmem_check_report(check,
 			   &(struct flmem_remark){.node = &node,
 						  .path = "job",

@@ -49,13 +49,18 @@ static bool is_of_allocator(const char *name)
 }
 
 /* After os.exec() the new program has what was set before. */
-static bool executes_another(const struct flmem_check *check)
+static void compute_executes(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	while (n && !flmem_text_starts(flmem_nvflare_path_text(n), "os.exec"))
 		n = n->next;
-	return n;
+	ret_value->number = n != NULL;
+}
+
+static bool executes_another(const struct flmem_check *check)
+{
+	return flmem_check_once(check, compute_executes).number;
 }
 
 /* Whether a call starts a process of a federation, or may, that gets what this one has set. */

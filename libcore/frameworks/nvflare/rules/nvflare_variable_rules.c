@@ -167,8 +167,7 @@ static void report_misspelt_variable(struct flmem_check *check, const struct tok
 					    .line = line}};
 	char detail[96];
 
-	if (check->input->document.syntax == FLMEM_SYNTAX_NOTEBOOK)
-		node.place.line = flmem_launch_notebook_line(check->subject, token->start);
+	node.place.line = flmem_document_line(&check->input->document, line);
 	snprintf(detail, sizeof(detail), "did you mean %s", meant);
 	flmem_check_report(check, &(struct flmem_remark){
 					  .node = &node, .path = "environment", .detail = detail});
