@@ -88,4 +88,6 @@ FAULTS = (
           "counting the lines of a string with fields once", ("unit.test_recommend_time",)),
     Fault("endless-stages", "libcore/frameworks/launch/launch_script.c", "launches->cut |= scan->stages == STAGES_MAX;",
           "(void)STAGES_MAX;", "a limit to the stages of a Dockerfile", ("unit.test_launch_texts",)),
+    Fault("setting-attribute", "libcore/frameworks/nvflare/nvflare_script_rules.c", "*text == '_' ? text + 1 : text", "text",
+          "the attribute that holds a setting of a part of a job", ("unit.test_script_rules",)),
 )

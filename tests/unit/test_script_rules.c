@@ -46,6 +46,10 @@ static const struct row rows[] = {
 	 .line = 5, .says = "known only when the script runs", .severity = INFO},
 	{"NVF-SETTING-ASSIGNED", PT "r = R()\nr.__dict__['cuda_empty_cache'] = 0\nr.x['y'] = 1\n",
 	 .hits = 1, .line = 3, .says = "cannot tell", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "e._memory_gc_rounds = 0\nsetattr(e, '_memory_gc_rounds', 0)\n"
+	    "vars(e).update(_cuda_empty_cache=1)\nvars(e)['_memory_gc_rounds'] = 0\n",
+	 .hits = 4},
 	{"NVF-SETTING-ASSIGNED", PT "n = 'memory_gc_rounds'\nsetattr(r, n, 0)\n", .hits = 1,
 	 .line = 3, .says = "cannot tell", .severity = INFO},
 	{"NVF-SETTING-ASSIGNED", PT "n = 'memory'\nsetattr(r, n, 0)\nR(cuda_empty_cache=0)\n",

@@ -173,10 +173,24 @@ static void config_cannot_tell(struct flmem_check *check)
 				check, &(struct flmem_remark){.node = item, .path = item->text});
 }
 
+/* Also "_memory_gc_rounds": an exported job has the arguments from attributes of both names. */
+static bool names_setting(const char *text)
+{
+	return flmem_text_is_one_of(*text == '_' ? text + 1 : text, flmem_nvflare_names);
+}
+
+static const struct flmem_node *attribute_of(const struct flmem_node *map, const char *setting)
+{
+	const struct flmem_node *node = flmem_node_get(map, setting);
+	char attribute[64];
+
+	snprintf(attribute, sizeof(attribute), "_%s", setting);
+	return node ? node : flmem_node_get(map, attribute);
+}
+
 static void report_assigned(struct flmem_check *check, const struct flmem_node *name)
 {
-	if (name && name->kind == FLMEM_NODE_STRING &&
-	    flmem_text_is_one_of(name->text, flmem_nvflare_names))
+	if (name && name->kind == FLMEM_NODE_STRING && names_setting(name->text))
 		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = name->text});
 }
 
@@ -221,10 +235,10 @@ static void report_update(struct flmem_check *check, const struct flmem_node *ca
 	if (open)
 		flmem_check_report(check, &(struct flmem_remark){.node = open, .path = "__dict__"});
 	for (const char *const *name = flmem_nvflare_names; *name; name++) {
-		const struct flmem_node *node = flmem_node_get(args, *name);
+		const struct flmem_node *node = attribute_of(args, *name);
 
 		if (!node)
-			node = flmem_node_get(map, *name);
+			node = attribute_of(map, *name);
 		if (node)
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = node, .path = *name});
@@ -282,7 +296,7 @@ static bool writes_json(const struct flmem_check *check)
 
 static void report_entry(struct flmem_check *check, const struct flmem_node *key, bool attributes)
 {
-	if (key->kind == FLMEM_NODE_STRING && flmem_text_is_one_of(key->text, flmem_nvflare_names))
+	if (key->kind == FLMEM_NODE_STRING && names_setting(key->text))
 		flmem_check_report(
 			check, &(struct flmem_remark){
 				       .node = key,
@@ -410,7 +424,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "a memory setting that is assigned to an attribute, except "
-				 "of self, to an entry of __dict__ or vars(), or to any entry in a "
+				 "of self, also with \"_\" before its name, to an entry of "
+				 "__dict__ or vars(), or to any entry in a "
 				 "script that writes JSON; an attribute "
 				 "whose name is a variable, in a script that has the name of a "
 				 "setting as a string or of an object that is called recipe; "
