@@ -100,6 +100,9 @@ static const char *lost_children_reason(const struct flmem_profile_header *h,
 		return NULL;
 	if (h->child_error == EEXIST)
 		return keep_header_text(p, "its file exists and is of another process");
+	if (h->child_error == ENOSPC)
+		return keep_header_text(p, "No space left on device (a tenth of it, at most 4 GiB, "
+					   "is left to the program)");
 	return keep_header_text(p, flmem_errno_text((int)h->child_error, text, sizeof(text)));
 }
 

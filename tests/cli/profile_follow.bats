@@ -27,6 +27,18 @@ follow() {
 	[ "$(find place -name 'p.*' | wc -l)" -ge 1 ]
 }
 
+@test "--follow-children: profiles of children leave the program a part of the disk" {
+	requires root unshare
+	cd "$BATS_TEST_TMPDIR"
+	run_command unshare -m bash -c '
+		mkdir disk && mount -t tmpfs -o size=12M tmpfs disk || exit 77
+		"$FLMEM" profile run --limit 2M --interval 1 --follow-children -o disk/p -- bash -c "
+			for i in 1 2 3 4 5 6 7; do (true; a=\$BASHPID; b=\$a\$a\$a); done
+			head -c 1M /dev/zero >disk/checkpoint"' -- 3>&-
+	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
+	assert_status 0
+}
+
 @test "--follow-children: what a daemon writes to a standard output that is closed is not in a profile" {
 	requires victim:sampled/closed
 	run_command "$FLMEM" profile run -o "$BATS_TEST_TMPDIR/p" --limit 1MiB --follow-children -- \

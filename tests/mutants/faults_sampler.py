@@ -31,6 +31,8 @@ UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
+    Fault("sampled-spare-disk", CHILD, "if (!leaves_room(", "if (0 && !leaves_room(",
+          "leaving the program a part of the disk", ("cli.profile_follow/a part of the disk",)),
     Fault("sampled-unseen-unloading", MAPPED, "if (!range.identity ||", "if (1 || !range.identity ||",
           "noticing that another library is where the C library has unloaded one", UNSEEN),
     Fault("sampled-child-round", CHILD, "header->round = FLMEM_PROFILE_ROUND_NONE;", ";",

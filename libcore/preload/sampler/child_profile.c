@@ -10,12 +10,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/sampler/hold.h"
 #include "preload/sampler/lifetime.h"
 #include "preload/sampler/sampler.h"
+
+/* Of the disk, for the program: a tenth, or less of a large one. */
+#define SPARE_PART 10U
+#define SPARE_MAX  (UINT64_C(4) << 30)
 
 /* FILE.PID. */
 static bool name_child_file(char *out, size_t size)
@@ -101,6 +106,19 @@ static int open_same_child_folder(void)
 	return -1;
 }
 
+/* A program may start more children than the disk has room for, and needs some of that itself. */
+static bool leaves_room(int folder, uint64_t size)
+{
+	struct statfs disk;
+	uint64_t left, spare;
+
+	if (syscall(SYS_fstatfs, folder, &disk) < 0)
+		return true;
+	left = (uint64_t)disk.f_bavail * (uint64_t)disk.f_bsize;
+	spare = (uint64_t)disk.f_blocks * (uint64_t)disk.f_bsize / SPARE_PART;
+	return left >= size && left - size >= (spare < SPARE_MAX ? spare : SPARE_MAX);
+}
+
 static int create_child_file(int folder, const char *name)
 {
 	struct flmem_profile_header *header = &sampler_life.header;
@@ -109,6 +127,10 @@ static int create_child_file(int folder, const char *name)
 	*header = sampler_life.inherited;
 	if (!sampler_may_write(header->file_size)) {
 		errno = EFBIG;
+		return -1;
+	}
+	if (!leaves_room(folder, header->file_size)) {
+		errno = ENOSPC;
 		return -1;
 	}
 	fd = sampler_open_profile(folder, name, O_CREAT | O_EXCL);
