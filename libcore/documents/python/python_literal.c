@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "documents/python_fields.h"
+#include "documents/python/python_fields.h"
 
 #define NUMBER_MAX 64
 
