@@ -16,6 +16,7 @@
 
 #define RECIPE "from nvflare.app_opt.pt.recipes.fedavg import FedAvgRecipe\n"
 #define TIMES  8
+#define TRIES  3
 
 struct shape {
 	const char *file, *head, *repeated, *tail;
@@ -64,24 +65,33 @@ static double seconds_to_check(const struct tree *tree, const struct shape *shap
 	return processor_seconds() - start;
 }
 
+/* Less than three times as long as that many small ones; a processor has bad moments. */
+static bool is_in_proportion(const struct tree *tree, const struct shape *shape)
+{
+	double small = 0, large;
+
+	write_shape(tree, shape, shape->bytes);
+	for (int k = 0; k < TIMES; k++)
+		small += seconds_to_check(tree, shape);
+	write_shape(tree, shape, TIMES * shape->bytes);
+	large = seconds_to_check(tree, shape);
+	if (large < 3 * small)
+		return true;
+	print_error("%s: %.3f s for all, %.3f s in eight parts\n", shape->file, large, small);
+	return false;
+}
+
 static void long_inputs_take_time_in_proportion(void **state)
 {
 	const struct tree *tree = *state;
 	size_t wrong = 0;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(shapes); i++) {
-		double small = 0, large;
+		bool right = false;
 
-		write_shape(tree, &shapes[i], shapes[i].bytes);
-		for (int k = 0; k < TIMES; k++)
-			small += seconds_to_check(tree, &shapes[i]);
-		write_shape(tree, &shapes[i], TIMES * shapes[i].bytes);
-		large = seconds_to_check(tree, &shapes[i]);
-		if (large < 3 * small)
-			continue;
-		print_error("%s: %.3f s for all, %.3f s in eight parts\n", shapes[i].file, large,
-			    small);
-		wrong++;
+		for (int k = 0; !right && k < TRIES; k++)
+			right = is_in_proportion(tree, &shapes[i]);
+		wrong += !right;
 	}
 	assert_int_equal(wrong, 0);
 }
