@@ -367,7 +367,7 @@ serve_quorum() {
 @test "parts that were sent in parallel" {
 	serve --model g.safetensors --clients 1 --settle 8s
 	split -n 3 a.safetensors part-
-	parts=
+	local last parts=
 	for part in part-a?; do
 		request POST /v1/uploads -H "Upload-Concat: partial" \
 			-H "Upload-Length: $(stat -c %s "$part")" -H "Upload-Metadata: client Yw=="
@@ -382,6 +382,17 @@ serve_quorum() {
 	}
 	final
 	assert_code 409 'not a complete part'
+	last=$LOCATION
+	# An update that is refused has its reason.
+	make_model other.safetensors 3 49999
+	request POST /v1/uploads -H "Upload-Concat: partial" \
+		-H "Upload-Length: $(stat -c %s other.safetensors)" -H "Upload-Metadata: client Yw=="
+	LOCATION=$(header Location)
+	patch 0 other.safetensors
+	request POST /v1/uploads -H "Upload-Concat: final;$URL$LOCATION" \
+		-H "Upload-Metadata: client Yw==,round MA==,filename YQ=="
+	assert_code 422 'layer.weight'
+	LOCATION=$last
 	patch 0 part-ac
 	final
 	assert_code 201

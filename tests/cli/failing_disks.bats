@@ -33,6 +33,11 @@ failing() {
 	failing staged --every 17 --first 7 --kinds full,damaged
 }
 
+@test "a server that cannot take an update back, and one that starts again with an update that it has confirmed" {
+	failing staged --kinds stays-full --match 'sync /state/(uploads|rounds/0/updates/.)$' --every 2
+	failing restart --kinds dead --match 'rounds/0' --every 2
+}
+
 @test "a server in lockstep" {
 	failing lockstep --every 23 --first 13 --kinds damaged
 }

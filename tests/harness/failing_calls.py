@@ -4,12 +4,14 @@ Disks that fail: each call of flmem aggregate and flmem exchange that writes fai
 quota, a damaged one), or it and all that follow. Nothing may hang, and what failed has a reason; then the
 same command without the fault has the right bytes, and what had been confirmed is there.
 
-usage: failing_calls.py FLMEM LIBRARY SCENARIO [--every N] [--first N] [--kind NAME] [--call N]
+usage: failing_calls.py FLMEM LIBRARY SCENARIO [--every N] [--first N] [--kinds NAMES] [--match TEXT]
 """
 import argparse
 import errno
 import filecmp
+import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +34,7 @@ KINDS = {  # errno, and more of the environment
 READING = {
     "unread": (errno.EIO, {"FAIL_READS": "1"}),
     "descriptors": (errno.EMFILE, {"FAIL_OPENS": "1"}),
+    "dead": (errno.EIO, {"FAIL_ALL": "1", "FAIL_ON": "1"}),
 }
 
 
@@ -208,6 +211,22 @@ def is_same(path, want):
         all(is_same(os.path.join(path, name), os.path.join(want, name)) for name in names)
 
 
+def restart(case):
+    """The disk of a server that starts again, with an update that it has confirmed."""
+    os.mkdir("disk")
+    options = ["--model", "../initial.safetensors", "--rounds", "1"]
+    server = Server(case, options, False)
+    push_all(case, server, (), 1, done := {("b", 0)})
+    server.kill()
+    server = Server(case, options, True)
+    server.kill()
+    if not server.url:
+        case.check_text(server.process.returncode, server.text())
+    done.remove(("b", 0))
+    continue_exchange(case, options, 1, (), done)
+    compare("disk/state/rounds/1/model/initial.safetensors", "../want-mean-1")
+
+
 def compare(path, want):
     assert path and os.path.exists(path), f"no {path}"
     assert is_same(path, want), f"other bytes: {path}"
@@ -263,6 +282,7 @@ SCENARIOS = {
     "digests": lambda case: serve(case, "staged", pushes=("--sha256",)),
     "optimizer": lambda case: serve(case, "staged", 2, ADAM, ("--chunk", "100KiB")),
     "rounds": lambda case: serve(case, "staged", 3),
+    "restart": restart,
     "lockstep": lambda case: serve(case, "lockstep", pushes=("--chunk", "64KiB")),
     "lockstep-rounds": lambda case: serve(case, "lockstep", 2),
     "pull": lambda case: pull(case, "initial.safetensors", "got"),
@@ -315,14 +335,22 @@ def try_case(chosen, kind, number):
         except (AssertionError, subprocess.TimeoutExpired) as caught:
             problem = caught
         failed = case.failed()
-        if chosen.list and not number:
-            print("\n".join(" ".join(line) for line in case.log()))
+        if not number:
+            chosen.calls = case.log()
         os.chdir(before)
     if problem:
         print(f"{chosen.scenario}, {kind}, call {number} ({failed}): {problem}", flush=True)
     elif failed and hasattr(case, "silent"):
         chosen.quiet.setdefault(" ".join(failed.split()[1:])[:60], 0)
     return None if not failed and not problem else not problem
+
+
+def matching(chosen, kind):
+    """The numbers of the calls that fail, each in its turn; more than there are."""
+    if not chosen.match:
+        return itertools.count(chosen.first, chosen.every)
+    assert try_case(chosen, kind, 0) is None, "without a fault"
+    return [int(line[0]) for line in chosen.calls if re.search(chosen.match, " ".join(line[1:]))][::chosen.every]
 
 
 def main():
@@ -332,7 +360,7 @@ def main():
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--call", type=int)
+    parser.add_argument("--match", help="only calls like this: a regular expression of name and file")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--say", action="store_true")
     parser.add_argument("--kinds", default=",".join(KINDS))
@@ -344,13 +372,14 @@ def main():
         os.chdir(folder)
         prepare(chosen.flmem)
         assert try_case(chosen, "full", 0) is None, "without a fault"
+        if chosen.list:
+            print("\n".join(" ".join(line) for line in chosen.calls))
         for kind in chosen.kinds.split(","):
-            number = chosen.call or chosen.first
-            while (good := try_case(chosen, kind, number)) is not None:
-                tried, bad = tried + 1, bad + (not good)
-                if chosen.call:
+            for number in matching(chosen, kind):
+                good = try_case(chosen, kind, number)
+                if good is None:
                     break
-                number += chosen.every
+                tried, bad = tried + 1, bad + (not good)
         os.chdir("/")
     for name in chosen.quiet:
         print("no failure:", name)

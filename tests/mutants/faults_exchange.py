@@ -283,6 +283,12 @@ FAULTS = (
           "a folder that cannot be opened now was not moved", ("cli.failing_disks/one file", "cli.failing_disks/a client")),
     Fault("unread-is-other-file", PUBLISH, "if (fd < 0 && flmem_code_of_open(-fd) != FLMEM_EUSAGE)", "if (0)",
           "a published model that cannot be read now is not another one", ("cli.exchange_power/cannot be read at the start",)),
+    Fault("confirmed-taken-back", UPDATE, "|| !x->server)", "|| 0)", "what was confirmed stays where the server cannot check it",
+          ("cli.failing_disks/starts again",)),
+    Fault("full-disk-is-over", TRANSFER, "status >= 500 && !flmem_update_can_pass(&err) &&", "status >= 500 &&",
+          "the reason for an update that the disk does not keep", ("cli.failing_disks/starts again",)),
+    Fault("refused-parts-are-over", "libcore/ops/exchange/concatenate.c", "(!status || (status", "(1 || (status",
+          "the reason for an update of parts that is refused", ("cli.exchange/sent in parallel",)),
     Fault("expired-blames-authority", "libcore/net/curl.c", 'if (strstr(text, "has expired")', 'if (0 && strstr(text, "has expired")',
           "the advice for a certificate that has expired", ("cli.exchange_tls/not valid yet",)),
 )

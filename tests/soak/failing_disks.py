@@ -15,9 +15,9 @@ sys.path.insert(0, ROOT)
 
 from harness import command  # noqa: E402
 
-SCENARIOS = ("mean", "npz", "shards", "state", "pull", "pull-folder", "staged", "digests", "rounds", "optimizer", "lockstep",
-             "lockstep-rounds")
-KINDS = "full,quota,damaged,stays-full,stays-damaged,unread,descriptors"
+SCENARIOS = ("mean", "npz", "shards", "state", "pull", "pull-folder", "staged", "digests", "rounds", "optimizer", "restart",
+             "lockstep", "lockstep-rounds")
+KINDS = "full,quota,damaged,stays-full,stays-damaged,unread,descriptors,dead"
 
 
 def main():

@@ -5,8 +5,8 @@
  * $FAIL_ERRNO, and with $FAIL_ON all that follow. What a failed flush should have written is lost
  * (zeros), as when the kernel drops the pages. With $FAIL_SHORT the call before writes half only.
  * With $FAIL_READS calls that open and read files count in their place, with $FAIL_OPENS those that
- * open or create one. Each call is one line of $FAIL_LOG: its number, '!' if it failed, its name,
- * its file.
+ * open or create one, with $FAIL_ALL all of these. Each call is one line of $FAIL_LOG: its number,
+ * '!' if it failed, its name, its file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -86,6 +86,8 @@ enum kind {
 
 static int chosen_kinds(void)
 {
+	if (getenv("FAIL_ALL"))
+		return WRITES | READS | OPENS;
 	return getenv("FAIL_READS") ? READS : getenv("FAIL_OPENS") ? OPENS : WRITES;
 }
 

@@ -136,8 +136,9 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	pthread_mutex_unlock(&x->lock);
 	if (!error)
 		status = flmem_update_finish(x, id, &err);
-	/* Its parts are gone, so the client begins again. */
-	gone = flmem_upload_is_gone(x, id);
+	/* Its parts are gone, so the client begins again; without a reason by another request. */
+	gone = flmem_upload_is_gone(x, id) &&
+	       (!status || (status >= 500 && !flmem_update_can_pass(&err)));
 	if (status >= 500)
 		remove_final(x, id);
 	if (gone)

@@ -219,7 +219,10 @@ static int place_file(struct flmem_exchange *x, struct flmem_upload *upload, int
 	return 0;
 }
 
-/* Back among the uploads; removed if that is not possible, since it would seem to be complete. */
+/*
+ * Back among the uploads; removed if that is not possible, since it would seem to be complete.
+ * What an earlier server has confirmed stays where it is: this one does not start.
+ */
 static unsigned displace_file(struct flmem_exchange *x, const char *id,
 			      const struct flmem_upload_record *record, int client)
 {
@@ -229,7 +232,7 @@ static unsigned displace_file(struct flmem_exchange *x, const char *id,
 	struct flmem_upload *upload = flmem_uploads_find(x, id);
 	char name[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".data")];
 
-	if (!upload || !upload->placed)
+	if (!upload || !upload->placed || !x->server)
 		return 503;
 	client = client < 0 ? own : client;
 	snprintf(name, sizeof(name), "%s.data", id);

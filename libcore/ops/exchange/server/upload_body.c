@@ -354,7 +354,9 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 		return;
 	}
 	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
-	if (status >= 500 && flmem_upload_is_gone(transfer->x, transfer->id))
+	/* One that the disk did not keep is sent again. */
+	if (status >= 500 && !flmem_update_can_pass(&err) &&
+	    flmem_upload_is_gone(transfer->x, transfer->id))
 		flmem_exchange_refuse_gone(request);
 	else if (status)
 		flmem_exchange_refuse(request, status,
