@@ -84,4 +84,8 @@ FAULTS = (
           "a boolean of YAML that Compose takes for a text", WRAPPED),
     Fault("yaml-tag", "libcore/documents/yaml.c", "|| (tag && flmem_text_is_one_of(tag, tags));", ";",
           "a tag of YAML", ("unit.test_document",)),
+    Fault("set-text-part", SET, "\tif (equals && is_part_of_text(input, word + length))", "\tif (equals && 0 && is_part_of_text(input, word))",
+          "a value of --set that a script puts together", COMMS),
+    Fault("set-text-prefix", SET, "\t\tif (is_in_python(input) && p > *at)\n", "\t\tif (0)\n",
+          "a word of --set that is a string with fields", COMMS),
 )

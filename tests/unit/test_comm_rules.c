@@ -14,12 +14,20 @@
 #define POD_SET(words)                                                              \
 	"kind: Pod\nspec:\n  containers:\n  - name: a\n    args:\n    - -m\n    - " \
 	"nvflare.private.fed.app.client.client_train\n    - --set\n    - " words "\n"
+#define CLIENT_RUN "python3 -m nvflare.private.fed.app.client.client_train -m ws"
+#define LIST(words)                                            \
+	"import subprocess\nsubprocess.run(['python3', '-m', " \
+	"'nvflare.private.fed.app.client.client_train', " words "])\n"
+#define CELL_SET(words)                                                                      \
+	"{\"cells\": [{\"cell_type\": \"code\", \"source\": [\"!" CLIENT_RUN " --set " words \
+	"\"]}], \"metadata\": {}, \"nbformat\": 4, \"nbformat_minor\": 5}\n"
 #define STUDY	    "local/study_runtime.yaml"
 #define STUDIES(of) "format_version: 2\nstudies:\n  " of "\n"
 #define ENV_ZERO    "NVF-ENV-CHUNK-ZERO"
 #define ENV_INVALID "NVF-ENV-CHUNK-INVALID"
 #define SET_ZERO    "NVF-SET-CHUNK-ZERO"
 #define SET_INVALID "NVF-SET-CHUNK-INVALID"
+#define SET_OPEN    "NVF-SET-CANNOT-TELL"
 
 #define LOST "NVF-LAUNCHER-ENV-LOST"
 #define LAUNCHER(name, args)                                                \
@@ -88,6 +96,24 @@ static const struct {
 	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=1.5"), 0, .version = NULL},
 	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=inf"), 1, .version = NULL},
 	{"run.sh", SET_INVALID, OPTION("tensor_download_chunk_size=$N"), 0, .version = NULL},
+	{"run.py", SET_ZERO, LIST("'--set', 'uid=a', 'np_download_chunk_size=0'"), 1,
+	 .version = NULL},
+	{"run.py", SET_ZERO, LIST("'--set', \"uid=a\",\n 'np_download_chunk_size=0', '-m', 'x'"), 1,
+	 .version = NULL},
+	{"run.py", SET_ZERO,
+	 "import os\nos.system('" CLIENT_RUN " --set np_download_chunk_size=0')\n", 1,
+	 .version = NULL},
+	{"run.ipynb", SET_ZERO, CELL_SET("np_download_chunk_size=0"), 1, .version = NULL},
+	{"run.ipynb", SET_ZERO, CELL_SET("np_download_chunk_size=9"), 0, .version = NULL},
+	{"run.py", SET_INVALID, LIST("'--set', 'np_download_chunk_size=2M'"), 1, .version = NULL},
+	{"run.py", SET_INVALID, LIST("'--set', 'np_download_chunk_size=' + n"), 0, .version = NULL},
+	{"run.py", SET_OPEN, LIST("'--set', 'np_download_chunk_size=' + n"), 1, .version = NULL},
+	{"run.py", SET_OPEN, LIST("'--set', 'np_download_chunk_size=' '2'"), 1, .version = NULL},
+	{"run.py", SET_OPEN, LIST("'--set', f'np_download_chunk_size={n}'"), 1, .version = NULL},
+	{"run.py", SET_OPEN, LIST("'--set', 'np_download_chunk_size=%d' % n"), 1, .version = NULL},
+	{"run.py", SET_ZERO, "# " CLIENT_RUN " --set np_download_chunk_size=0\n" LIST("'x'"), 0,
+	 .version = NULL},
+	{"run.py", "NVF-COMM-ZERO", LIST("'--set', 'max_message_size=0'"), 1, .version = NULL},
 	{"run.sh", "NVF-SET-IGNORED", OPTION("memory_gc_rounds=1 cuda_empty_cache=true"), 2,
 	 .version = NULL},
 	{"run.sh", "NVF-SET-IGNORED", OPTION("secure_train=true org=b config_folder=config"), 0,

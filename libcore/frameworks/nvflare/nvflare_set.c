@@ -75,6 +75,29 @@ static bool is_of_program(const struct set_before *before)
 	return option - text > 1 && strchr("\"'", option[-1]) && option[-2] == '=';
 }
 
+static bool is_in_python(const struct flmem_rule_input *input)
+{
+	return flmem_syntax_is_python(input->document.syntax);
+}
+
+/* The letters before a string of Python: f"...", rb'...'. */
+static size_t prefix_length(const char *p)
+{
+	size_t length = strspn(p, "fFrRbBuUtT");
+
+	return length && length <= 2 && strchr("\"'", p[length]) ? length : 0;
+}
+
+/* In Python, whether a word ends a string that is only a part of the value: 'KEY=' + value. */
+static bool is_part_of_text(const struct flmem_rule_input *input, const char *end)
+{
+	if (!is_in_python(input) || !*end || !strchr("\"'", *end))
+		return false;
+	end += end[1] == *end && end[2] == *end ? 3 : 1;
+	end += strspn(end, BLANKS);
+	return *end && (strchr("+%.\"'", *end) || prefix_length(end));
+}
+
 /* Skips what is between two words. False at the end of the command. */
 static bool skip_to_set_word(const struct flmem_rule_input *input, const char **at)
 {
@@ -85,6 +108,8 @@ static bool skip_to_set_word(const struct flmem_rule_input *input, const char **
 		bool is_list_mark =
 			input->document.root && *p == '-' && p[1] && strchr(BLANKS, p[1]);
 
+		if (is_in_python(input) && p > *at)
+			p += prefix_length(p);
 		if (!*p || (!strchr(SEPARATORS, *p) && !is_list_mark))
 			break;
 		if (*p == '\n' && !input->document.root && !is_continued(text, p))
@@ -116,10 +141,13 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 	row->open = memchr(word, '$', key);
 	if (!equals && !row->open)
 		return;
-	row->place = (struct flmem_place){.start = (size_t)(word - text),
-					  .end = (size_t)(word - text) + length,
-					  .line = found->line};
-	if (equals)
+	row->place =
+		(struct flmem_place){.start = (size_t)(word - text),
+				     .end = (size_t)(word - text) + length,
+				     .line = flmem_document_line(&input->document, found->line)};
+	if (equals && is_part_of_text(input, word + length))
+		snprintf(row->value, sizeof(row->value), "${}");
+	else if (equals)
 		snprintf(row->value, sizeof(row->value), "%.*s", (int)(length - key - 1),
 			 equals + 1);
 	sets->count++;

@@ -249,7 +249,8 @@ static void check_comm(struct flmem_check *check, flmem_comm_look *look)
 		check_comm_file(check, look);
 		return;
 	}
-	flmem_launch_check_variables_with(check, check_comm_variable, &look);
+	if (check->kind != &flmem_nvflare_python_file)
+		flmem_launch_check_variables_with(check, check_comm_variable, &look);
 	flmem_nvflare_sets_each(check->input, check_comm_sets, &request);
 }
 
@@ -294,7 +295,7 @@ static void check_comm_retry_small(struct flmem_check *check)
 }
 
 #define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
-#define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file}
+#define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file, &flmem_nvflare_python_file}
 #define SINGLE	  .inputs = {COMM_FILE, FLMEM_NVFLARE_VARIABLE_FILES}
 #define STREAMING "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/streaming/byte_streamer.py"
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"

@@ -97,9 +97,11 @@ static void check_cannot_tell(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define INPUTS	.inputs = {&flmem_launch_file, &flmem_launch_unread_file}
-#define SOURCE	"NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/utils/config_service.py"
-#define CHUNKS	"tensor_download_chunk_size or np_download_chunk_size"
+#define INPUTS                                                                                \
+	.inputs = {&flmem_launch_file, &flmem_launch_unread_file, &flmem_nvflare_python_file, \
+		   &flmem_nvflare_module_file}
+#define SOURCE "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/utils/config_service.py"
+#define CHUNKS "tensor_download_chunk_size or np_download_chunk_size"
 
 static const struct flmem_rule_row rows[] = {
 	{
