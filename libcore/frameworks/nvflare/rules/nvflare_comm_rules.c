@@ -296,7 +296,7 @@ static void check_comm_retry_small(struct flmem_check *check)
 
 #define NVFLARE	  .framework = FLMEM_FRAMEWORK_NVFLARE
 #define INPUTS	  .inputs = {COMM_FILE, &flmem_launch_file, &flmem_nvflare_python_file}
-#define SINGLE	  .inputs = {COMM_FILE, FLMEM_NVFLARE_VARIABLE_FILES}
+#define SINGLE	  .inputs = {COMM_FILE, FLMEM_NVFLARE_VARIABLE_FILES, &flmem_nvflare_python_file}
 #define STREAMING "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/streaming/byte_streamer.py"
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"
 #define BLOBS	  "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py"
