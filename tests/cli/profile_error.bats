@@ -11,9 +11,9 @@ setup() {
 @test "the standard error of each line is that of its estimate, over 200 lines of blocks of two sizes" {
 	python -c '
 for i in range(100):
-    print(f"kept{i} = [bytearray(4095) for _ in range(256)]")
+    print(f"kept{i} = [(bytearray(4095), bytearray(16383))[0] for _ in range(256)]")
 for i in range(100):
-    print(f"more{i} = [bytearray(65535) for _ in range(16)]")
+    print(f"more{i} = [(bytearray(40959), bytearray(4096 * (k % 7)))[0] for k in range(32)]")
 print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
 	# A program that ends frees all of it.
 	echo 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)' >>"$BATS_TEST_TMPDIR/lines.py"
@@ -25,15 +25,15 @@ print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
 import json, math, sys
 rows = [r for r in json.load(sys.stdin)["lines"] if r["frame"] and r["frame"]["file"].endswith("lines.py")
         and r["own"]["live_bytes"]]  # a comprehension has a row of its own function, whose caller may have one, too
-exact = 1 << 20
 def error(row):
     return row["own_live_error_bytes"]
-for first in 1, 101:
+for first, exact in (1, 1 << 20), (101, 40960 * 32):
     z = [(r["own"]["live_bytes"] - exact) / error(r) for r in rows if first <= r["frame"]["line"] < first + 100]
     assert len(z) >= 98, len(z)
     within = sum(abs(x) <= 2 for x in z) / len(z)
     mean = math.sqrt(sum(x * x for x in z) / len(z))
-    assert within >= 0.85 and 0.75 <= mean <= 1.5, (within, mean)
+    # What a line keeps without others in between is more exact than samples that do not know of each other.
+    assert within >= 0.9 and 0.4 <= mean <= 1.5, (within, mean)
 large = [r for r in rows if r["frame"]["line"] == 201]
 assert error(large[0]) == 0 and large[0]["own"]["live_bytes"] >= 64 << 20, large' <<<"$output"
 	flmem profile table "$PROFILE"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the sampler that need no other process: arithmetic, safe reads, tables of CPython. */
-#include <fenv.h>
-#include <math.h>
+/* Parts of the sampler that need no other process: safe reads, tables of CPython. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,72 +13,11 @@
 #include "cpython_table_315.h"
 #include "preload/sampler/python_frames.h"
 
-#define DRAWS	1000000
 #define CERTAIN (4 * SAMPLER_PAGE)
 
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
 __thread struct sampler_thread sampler_thread;
-
-/* Seeded, so the same every time: 1e6 exponential draws have a mean within 0.1 % per sigma. */
-static void test_gaps_are_exponential(void **state)
-{
-	uint64_t random = 42, above = 0;
-	double sum = 0;
-
-	(void)state;
-	for (int i = 0; i < DRAWS; i++) {
-		uint64_t gap = sampler_draw_gap(&random, 1 << 19);
-
-		sum += (double)gap;
-		above += gap > 1 << 19;
-	}
-	assert_true(fabs(sum / DRAWS / (1 << 19) - 1) < 0.005);
-	assert_true(fabs((double)above / DRAWS - exp(-1)) < 0.003);
-}
-
-static void test_weights_are_those_of_the_formula(void **state)
-{
-	(void)state;
-	for (uint64_t size = 1; size < UINT64_C(1) << 40; size = size * 3 / 2 + 1) {
-		double chance = -expm1(-(double)size / (1 << 19));
-		uint64_t bytes, count;
-
-		sampler_weigh(size, 1 << 19, &bytes, &count);
-		assert_true(fabs((double)bytes - (double)size / chance) <=
-			    1 + 1e-9 * (double)bytes);
-		assert_true(fabs((double)count - FLMEM_PROFILE_COUNT_UNIT / chance) <=
-			    1 + 1e-9 * (double)count);
-	}
-}
-
-/* A program may let each inexact result raise SIGFPE, round up, and read the flags afterwards. */
-static void test_the_floating_point_environment_stays(void **state)
-{
-	uint64_t random = 42, bytes, count, gap, bytes_up, count_up;
-
-	(void)state;
-	gap = sampler_draw_gap(&random, 1000);
-	sampler_weigh(77, 1000, &bytes, &count);
-	random = 42;
-	assert_int_equal(fesetround(FE_UPWARD), 0);
-	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
-	(void)feenableexcept(FE_ALL_EXCEPT);
-	assert_int_equal(sampler_draw_gap(&random, 1000), gap);
-	sampler_weigh(77, 1000, &bytes_up, &count_up);
-	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
-	/* Some processors raise none. */
-	(void)fedisableexcept(FE_ALL_EXCEPT);
-	assert_int_equal(fegetround(), FE_UPWARD);
-	fesetround(FE_TONEAREST);
-	assert_int_equal(bytes_up, bytes);
-	assert_int_equal(count_up, count);
-	/* Nor are flags raised in the environment that most programs have. */
-	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
-	sampler_draw_gap(&random, 1000);
-	sampler_weigh(77, 1000, &bytes, &count);
-	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
-}
 
 /* Pages: one with 'a', none, one without access. */
 static char *make_pages(void)
@@ -451,7 +388,8 @@ static void test_line_tables_of_anything(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		for (size_t j = 0; j < sizeof(content); j++)
-			content[j] = (unsigned char)sampler_draw_gap(&random, 1000);
+			content[j] =
+				(unsigned char)((random = random * 6364136223846793005 + 1) >> 56);
 		for (int kind = SAMPLER_LINES_LNOTAB; kind <= SAMPLER_LINES_LOCATIONS; kind++)
 			line_of((enum sampler_lines)kind, content, (size_t)i % sizeof(content),
 				(uint64_t)i % 300);
@@ -558,9 +496,6 @@ static void test_content_of_code(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gaps_are_exponential),
-		cmocka_unit_test(test_weights_are_those_of_the_formula),
-		cmocka_unit_test(test_the_floating_point_environment_stays),
 		cmocka_unit_test(test_memory_that_is_not_there),
 		cmocka_unit_test(test_lines_of_the_last_sample),
 		cmocka_unit_test(test_what_is_the_own_stack),

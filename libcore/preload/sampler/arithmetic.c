@@ -3,6 +3,12 @@
 /*
  * Random gaps between samples, and the weights that make sums of samples unbiased. No libm.
  *
+ * What a thread allocates is one row of bytes, divided into parts of `interval` bytes. One byte of
+ * each part, drawn evenly, is its point, and a block with a point in it is sampled. The chance of
+ * that follows from where the block lies. Points of a Poisson process are as many for small blocks,
+ * but sums differ more: here neighbours exclude each other, and a block that fills a part is sure
+ * to be sampled. Points of different parts are independent: no period of the program meets them.
+ *
  * malloc() computes with whole numbers. So the program may have it called with any rounding, with
  * exceptions that raise SIGFPE (feenableexcept()), and reads the flags of its own operations after
  * it: what is computed here has an environment of its own, as feholdexcept() makes one.
@@ -10,7 +16,7 @@
 
 #include "preload/sampler/sampler.h"
 
-#define LN2 0.69314718055994530942
+#define GAP_FACTOR UINT64_C(2685821657736338717)
 
 /* Whatever computes in between is not inlined, so that none of it is moved out. */
 #define COMPUTES __attribute__((noinline))
@@ -75,84 +81,69 @@ static uint64_t next_gap_random(uint64_t *state)
 	x ^= x << 25;
 	x ^= x >> 27;
 	*state = x;
-	return x * UINT64_C(2685821657736338717);
+	return x * GAP_FACTOR;
 }
 
-/* Natural logarithm of a whole number from 1 to 2^53: exponent, then the series of atanh. */
-static double log_of_whole(uint64_t value)
+/* Evenly from 0 to interval - 1. */
+static uint64_t point_of(uint64_t number, uint64_t interval)
 {
-	int exponent = 63 - __builtin_clzll(value);
-	double m = (double)value / (double)(UINT64_C(1) << exponent); /* 1 to 2 */
-	double z, square, term, sum = 0;
+	__extension__ typedef unsigned __int128 wide;
 
-	if (m > 1.41421356237309505) {
-		m /= 2;
-		exponent++;
+	return (uint64_t)((wide)number * interval >> 64);
+}
+
+static uint64_t draw_point(uint64_t *random, uint64_t interval)
+{
+	return point_of(next_gap_random(random), interval);
+}
+
+uint64_t sampler_last_point(uint64_t random, uint64_t interval)
+{
+	return point_of(random * GAP_FACTOR, interval);
+}
+
+uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uint64_t next)
+{
+	uint64_t passed, point;
+
+	if (end < interval)
+		return interval - end + draw_point(random, next);
+	/* The block has gone on into other parts; the point of the last one may lie in it, too. */
+	passed = (end - interval) % next;
+	point = draw_point(random, next);
+	return point >= passed ? point - passed : next - passed + draw_point(random, next);
+}
+
+/* Of at least one point, where each of the three is what lies in one part. */
+static double chance_of(const uint64_t bytes[3], uint64_t interval)
+{
+	double chance = 0;
+
+	for (int i = 0; i < 3; i++) {
+		if (bytes[i] >= interval)
+			return 1;
+		chance += (double)bytes[i] / (double)interval * (1 - chance);
 	}
-	z = (m - 1) / (m + 1);
-	square = z * z;
-	term = z;
-	for (int i = 1; i < 22; i += 2) {
-		sum += term / i;
-		term *= square;
-	}
-	return 2 * sum + exponent * LN2;
+	return chance;
 }
 
-/* exp(-x) for x from 0 to 40: a series for x / 64, then six squarings. */
-static double exp_of_negative(double x)
+static COMPUTES void weigh_sample(uint64_t size, uint64_t end, uint64_t interval,
+				  uint64_t *ret_bytes, uint64_t *ret_count)
 {
-	double y = -x / 64, term = 1, sum = 1;
-
-	for (int i = 1; i < 12; i++) {
-		term *= y / i;
-		sum += term;
-	}
-	for (int i = 0; i < 6; i++)
-		sum *= sum;
-	return sum;
-}
-
-static COMPUTES void draw_gap(uint64_t *random, uint64_t interval, uint64_t *ret_gap)
-{
-	uint64_t number = (next_gap_random(random) >> 11) + 1; /* 1 to 2^53 */
-	double gap = (53 * LN2 - log_of_whole(number)) * (double)interval;
-
-	*ret_gap = (uint64_t)gap;
-}
-
-uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval)
-{
-	uint64_t before = enter_arithmetic(), gap;
-
-	draw_gap(random, interval, &gap);
-	leave_arithmetic(before);
-	return gap;
-}
-
-/* 1 - exp(-x), also where x is small and the difference would lose all digits. */
-static double chance_of(double x)
-{
-	if (x > 40)
-		return 1;
-	if (x < 0.05)
-		return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
-	return 1 - exp_of_negative(x);
-}
-
-static COMPUTES void weigh_sample(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
-				  uint64_t *ret_count)
-{
-	double chance = chance_of((double)size / (double)interval);
+	uint64_t before = size > end ? size - end : 0;
+	uint64_t behind = end > interval ? end - interval : 0;
+	const uint64_t bytes[3] = {before, size - before - behind, behind};
+	double chance = chance_of(bytes, interval);
 
 	*ret_bytes = (uint64_t)((double)size / chance + 0.5);
 	*ret_count = (uint64_t)(FLMEM_PROFILE_COUNT_UNIT / chance + 0.5);
 }
 
-void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes, uint64_t *ret_count)
+void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,
+		   uint64_t *ret_count)
 {
 	uint64_t before = enter_arithmetic();
 
-	weigh_sample(size, interval, ret_bytes, ret_count);
+	weigh_sample(size, end, interval, ret_bytes, ret_count);
 	leave_arithmetic(before);
 }

@@ -30,10 +30,32 @@ static void set_distance(struct sampler_thread *thread, uint64_t bytes)
 	thread->rest = bytes - thread->remaining;
 }
 
-static void draw_distance(struct sampler_thread *thread)
+static void draw_distance(struct sampler_thread *thread, uint64_t end)
 {
-	thread->interval = sampler_pace_interval();
-	set_distance(thread, sampler_draw_gap(&thread->random, thread->interval));
+	uint64_t next = sampler_pace_interval();
+
+	set_distance(thread, sampler_draw_gap(&thread->random, end, thread->interval, next));
+	thread->interval = next;
+}
+
+/*
+ * Where the block of a sample that is due ends, from the start of the part of its point. What a
+ * signal handler has allocated since then does not count.
+ */
+static uint64_t end_of_block(const struct sampler_thread *thread, uint64_t size)
+{
+	uint64_t passed = -(thread->remaining + thread->rest); /* back from below zero */
+
+	return sampler_last_point(thread->random, thread->interval) +
+	       (passed < size ? passed : size);
+}
+
+static void weigh_block(struct sampler_thread *thread, struct flmem_profile_live *live)
+{
+	uint64_t end = end_of_block(thread, live->size);
+
+	sampler_weigh(live->size, end, thread->interval, &live->weight_bytes, &live->weight_count);
+	draw_distance(thread, end);
 }
 
 /* Where `remaining` has passed zero: whether all of the distance has been covered. */
@@ -65,7 +87,8 @@ static void begin_thread(struct sampler_thread *thread)
 	    (long)sizeof(thread->random))
 		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
 	thread->random |= 1;
-	draw_distance(thread);
+	thread->interval = 0;
+	draw_distance(thread, 0);
 	thread->record = FLMEM_PROFILE_NONE;
 	thread->pid = sampler_process();
 	thread->epoch = sampler_control.epoch;
@@ -118,8 +141,7 @@ static bool lose_on_small_stack(struct sampler_thread *thread, size_t size)
 
 	if (sampler_stack_has_room())
 		return false;
-	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
-	draw_distance(thread);
+	weigh_block(thread, &live);
 	lose_sample(&live, FLMEM_PROFILE_DROP_SMALL_STACK);
 	return true;
 }
@@ -231,8 +253,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	struct sampler_pace pace = sampler_pace_begin();
 	int saved = errno;
 
-	sampler_weigh(size, thread->interval, &live.weight_bytes, &live.weight_count);
-	draw_distance(thread);
+	weigh_block(thread, &live);
 	if (!sampler_enter()) {
 		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
 		sampler_release();

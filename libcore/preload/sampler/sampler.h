@@ -24,7 +24,7 @@ struct sampler_thread {
 	uint64_t remaining; /* bytes until it is asked for; wraps around below zero */
 	uint64_t rest;	    /* bytes from there to the next sample */
 	uint64_t random;
-	uint64_t interval; /* that the distance to it was drawn with */
+	uint64_t interval; /* of the part with the next sample */
 	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
 	uintptr_t stack_low, stack_top;
 	struct sampler_copies *lines; /* NULL: what a sample reads stays mapped */
@@ -352,10 +352,16 @@ HIDDEN uint64_t sampler_pace_interval(void);
 HIDDEN struct sampler_pace sampler_pace_begin(void);
 HIDDEN void sampler_pace_end(const struct sampler_pace *pace);
 
-/* arithmetic.c */
-HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t interval);
+/*
+ * arithmetic.c. `end`: how far the last sampled block reached from the start of the part in which
+ * it had its point. Returns the bytes from there to the next point; the parts from the next one on
+ * have `next` bytes each. All 0 but `next`: the first point of a thread.
+ */
+HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uint64_t next);
+/* In its part, of the point that was drawn last. */
+HIDDEN uint64_t sampler_last_point(uint64_t random, uint64_t interval);
 /* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
-HIDDEN void sampler_weigh(uint64_t size, uint64_t interval, uint64_t *ret_bytes,
+HIDDEN void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,
 			  uint64_t *ret_count);
 
 /* safe_reads.c: false where not all of it can be read. */

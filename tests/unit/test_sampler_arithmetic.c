@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arithmetic of the sampler: where its samples are, and what they stand for. */
+#include <fenv.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "preload/sampler/sampler.h"
+
+#define DRAWS 1000000
+
+/* What a thread counts down, as in record.c. */
+struct row {
+	uint64_t random, remaining, interval, bytes, count;
+};
+
+/* Whether the next block of the row is sampled, which is then added up. */
+static bool sample_next(struct row *row, uint64_t size)
+{
+	uint64_t end, bytes, count;
+
+	if (size <= row->remaining) {
+		row->remaining -= size;
+		return false;
+	}
+	end = sampler_last_point(row->random, row->interval) + size - row->remaining;
+	sampler_weigh(size, end, row->interval, &bytes, &count);
+	row->remaining = sampler_draw_gap(&row->random, end, row->interval, row->interval);
+	row->bytes += bytes;
+	row->count += count;
+	return true;
+}
+
+static struct row begin_row(uint64_t seed, uint64_t interval)
+{
+	struct row row = {.random = seed, .interval = interval};
+
+	row.remaining = sampler_draw_gap(&row.random, 0, 0, interval);
+	return row;
+}
+
+/* Seeded, so the same every time. A period that is that of the parts meets no pattern. */
+static void test_sums_are_unbiased_for_each_size(void **state)
+{
+	static const uint64_t sizes[] = {37, 963, 400, 1000, 1500, 100, 2000, 8000};
+	enum {
+		SIZES = sizeof(sizes) / sizeof(sizes[0])
+	};
+	struct row row = begin_row(42, 1000);
+	double bytes[SIZES] = {0}, count[SIZES] = {0};
+
+	(void)state;
+	for (int i = 0; i < DRAWS; i++) {
+		int which = i % SIZES;
+
+		row.bytes = row.count = 0;
+		if (sample_next(&row, sizes[which])) {
+			bytes[which] += (double)row.bytes;
+			count[which] += (double)row.count;
+		} else {
+			assert_true(sizes[which] < 2000);
+		}
+	}
+	for (int i = 0; i < SIZES; i++) {
+		double exact = (double)DRAWS / SIZES;
+
+		assert_true(fabs(bytes[i] / exact / (double)sizes[i] - 1) < 0.03);
+		assert_true(fabs(count[i] / exact / FLMEM_PROFILE_COUNT_UNIT - 1) < 0.03);
+		if (sizes[i] >= 2000)
+			assert_true(bytes[i] == exact * (double)sizes[i]);
+	}
+}
+
+/* What one place keeps without others in between is off by its first and last part at most. */
+static void test_a_row_of_small_blocks_is_nearly_exact(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed < 200; seed++) {
+		struct row row = begin_row(seed, 1 << 19);
+
+		for (int i = 0; i < 6400; i++)
+			(void)sample_next(&row, 10240);
+		assert_true(fabs((double)row.bytes - 65536000.0) < 2 * (1 << 19));
+	}
+}
+
+static void test_each_byte_has_its_sample(void **state)
+{
+	struct row row = begin_row(7, 1);
+
+	(void)state;
+	for (uint64_t size = 1; size < 100; size++)
+		assert_true(sample_next(&row, size));
+	assert_int_equal(row.bytes, 99 * 100 / 2);
+	assert_int_equal(row.count, 99 * FLMEM_PROFILE_COUNT_UNIT);
+}
+
+/* A program may let each inexact result raise SIGFPE, round up, and read the flags afterwards. */
+static void test_the_floating_point_environment_stays(void **state)
+{
+	uint64_t random = 42, bytes, count, gap, bytes_up, count_up;
+
+	(void)state;
+	gap = sampler_draw_gap(&random, 0, 0, 1000);
+	sampler_weigh(77, 70, 1000, &bytes, &count);
+	random = 42;
+	assert_int_equal(fesetround(FE_UPWARD), 0);
+	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+	(void)feenableexcept(FE_ALL_EXCEPT);
+	assert_int_equal(sampler_draw_gap(&random, 0, 0, 1000), gap);
+	sampler_weigh(77, 70, 1000, &bytes_up, &count_up);
+	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+	/* Some processors raise none. */
+	(void)fedisableexcept(FE_ALL_EXCEPT);
+	assert_int_equal(fegetround(), FE_UPWARD);
+	fesetround(FE_TONEAREST);
+	assert_int_equal(bytes_up, bytes);
+	assert_int_equal(count_up, count);
+	/* Nor are flags raised in the environment that most programs have. */
+	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+	sampler_draw_gap(&random, 70, 1000, 1000);
+	sampler_weigh(77, 70, 1000, &bytes, &count);
+	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sums_are_unbiased_for_each_size),
+		cmocka_unit_test(test_a_row_of_small_blocks_is_nearly_exact),
+		cmocka_unit_test(test_each_byte_has_its_sample),
+		cmocka_unit_test(test_the_floating_point_environment_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
