@@ -63,6 +63,19 @@ char *flmem_report_heap_summary_json(const struct flmem_heap_profile *profile,
 	return flmem_json_take(root);
 }
 
+void flmem_json_fill_heap_site(cJSON *row, const struct flmem_heap_profile *profile,
+			       const struct flmem_heap_site *site)
+{
+	cJSON *unknown = cJSON_CreateObject();
+
+	cJSON_AddBoolToObject(row, "arenas", site->arenas);
+	flmem_json_add_heap_amounts(row, "amounts", profile, &site->amounts);
+	flmem_json_add_value(row, unknown, "live_error_bytes",
+			     flmem_heap_live_error(profile, site->live_variance));
+	flmem_json_add_value(row, unknown, "oldest_us", site->oldest_us);
+	cJSON_AddItemToObject(row, "unknown", unknown);
+}
+
 static void add_sites(cJSON *root, const struct flmem_heap_profile *profile, const uint32_t *sites,
 		      size_t count)
 {
@@ -70,26 +83,29 @@ static void add_sites(cJSON *root, const struct flmem_heap_profile *profile, con
 
 	for (size_t i = 0; i < count; i++) {
 		const struct flmem_heap_site *site = &profile->sites[sites[i]];
-		cJSON *row = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
+		cJSON *row = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(list, row);
 		flmem_json_add_heap_stack(row, profile, site->node);
-		cJSON_AddBoolToObject(row, "arenas", site->arenas);
-		flmem_json_add_heap_amounts(row, "amounts", profile, &site->amounts);
-		flmem_json_add_value(row, unknown, "live_error_bytes",
-				     flmem_heap_live_error(profile, site->live_variance));
-		flmem_json_add_value(row, unknown, "oldest_us", site->oldest_us);
-		cJSON_AddItemToObject(row, "unknown", unknown);
+		flmem_json_fill_heap_site(row, profile, site);
 	}
+}
+
+cJSON *flmem_json_heap_table(const struct flmem_heap_profile *profile,
+			     enum flmem_heap_measure measure, const struct flmem_heap_table *table)
+{
+	cJSON *root = open_heap_report("profile-table", profile, measure);
+
+	add_rows(root, "lines", profile, table->rows, table->row_count);
+	return root;
 }
 
 char *flmem_report_heap_table_json(const struct flmem_heap_profile *profile,
 				   enum flmem_heap_measure measure,
 				   const struct flmem_heap_table *table)
 {
-	cJSON *root = open_heap_report("profile-table", profile, measure);
+	cJSON *root = flmem_json_heap_table(profile, measure, table);
 
-	add_rows(root, "lines", profile, table->rows, table->row_count);
 	add_sites(root, profile, table->sites, table->site_count);
 	return flmem_json_take(root);
 }

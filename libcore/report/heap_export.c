@@ -140,19 +140,6 @@ static bool put_speedscope(struct flmem_buf *out, const struct flmem_heap_profil
 	return true;
 }
 
-static bool put_heap_json(struct flmem_buf *out, const struct flmem_heap_profile *p,
-			  enum flmem_heap_measure measure)
-{
-	FLMEM_AUTO_FREE uint32_t *sites = flmem_heap_largest_sites(p, measure);
-	const struct flmem_heap_table table = {.sites = sites, .site_count = p->site_count};
-	FLMEM_AUTO_FREE char *text =
-		sites ? flmem_report_heap_table_json(p, measure, &table) : NULL;
-
-	if (text)
-		flmem_buf_puts(out, text);
-	return text != NULL;
-}
-
 static const struct {
 	bool (*put)(struct flmem_buf *out, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure measure);
@@ -160,7 +147,7 @@ static const struct {
 	[FLMEM_HEAP_FORMAT_PPROF] = {flmem_pprof_put},
 	[FLMEM_HEAP_FORMAT_COLLAPSED] = {put_collapsed},
 	[FLMEM_HEAP_FORMAT_SPEEDSCOPE] = {put_speedscope},
-	[FLMEM_HEAP_FORMAT_JSON] = {put_heap_json},
+	[FLMEM_HEAP_FORMAT_JSON] = {flmem_heap_json_put},
 };
 
 int flmem_heap_export(const struct flmem_heap_profile *profile, enum flmem_heap_format format,

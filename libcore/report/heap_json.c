@@ -200,15 +200,20 @@ cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profile
 	return object;
 }
 
+cJSON *flmem_json_heap_frame_object(const struct flmem_heap_profile *profile, uint32_t frame)
+{
+	cJSON *row = cJSON_CreateObject();
+
+	fill_frame_json(row, &profile->frames[frame]);
+	return row;
+}
+
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
 			       uint32_t node)
 {
 	cJSON *list = cJSON_AddArrayToObject(object, "stack");
 
-	for (; node; node = profile->nodes[node].parent) {
-		cJSON *row = cJSON_CreateObject();
-
-		cJSON_AddItemToArray(list, row);
-		fill_frame_json(row, &profile->frames[profile->nodes[node].frame]);
-	}
+	for (; node; node = profile->nodes[node].parent)
+		cJSON_AddItemToArray(
+			list, flmem_json_heap_frame_object(profile, profile->nodes[node].frame));
 }

@@ -4,8 +4,9 @@
 
 /* Parts of heap profiles as JSON that several reports share. */
 
-#include <flmem/heap_profile.h>
+#include <flmem/heap_report.h>
 
+#include "base/text/buf.h"
 #include "report/json.h"
 
 /* "profile": what the file says about itself. */
@@ -37,5 +38,20 @@ cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profile
 /* "stack": the frames of a node, innermost first. */
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
 			       uint32_t node);
+
+/* One frame of a stack. */
+cJSON *flmem_json_heap_frame_object(const struct flmem_heap_profile *profile, uint32_t frame);
+
+/* Of a site, all but its stack. */
+void flmem_json_fill_heap_site(cJSON *row, const struct flmem_heap_profile *profile,
+			       const struct flmem_heap_site *site);
+
+/* The document of `profile table` without its sites, which are its last member. */
+cJSON *flmem_json_heap_table(const struct flmem_heap_profile *profile,
+			     enum flmem_heap_measure measure, const struct flmem_heap_table *table);
+
+/* That document with all sites, as text. False: memory is out. */
+bool flmem_heap_json_put(struct flmem_buf *out, const struct flmem_heap_profile *profile,
+			 enum flmem_heap_measure measure);
 
 #endif

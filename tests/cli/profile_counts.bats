@@ -261,3 +261,25 @@ for round in range(8):
 	look 'assert p.allocator == sys.argv[2], p.allocator
 assert {s.kind for s in p.sites.values()} <= {1}, p.sites' "$PROFILE" "$program"
 }
+
+# bats test_tags=unsanitised
+@test "all stacks as JSON: each has all of its frames, and the memory is that of the text" {
+	! sanitized || skip "AddressSanitizer keeps memory that was freed"
+	"$FLMEM" profile run -o "$PROFILE" --limit 8MiB --interval 1 -- python -c '
+def call(depth):
+    kept = [bytearray(600), bytearray(600)]
+    return call(depth - 1) if depth else kept
+
+call(240)'
+	run_command python -c '
+import json, resource, subprocess, sys
+out = open("stacks.json", "w")
+subprocess.run(sys.argv[1:], stdout=out, check=True)
+taken = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+size = out.seek(0, 2)
+sites = json.load(open("stacks.json"))["sites"]
+deepest = max(len(site["stack"]) for site in sites)
+assert deepest > 240 and size > 4 << 20, (deepest, size)
+assert taken < size + (10 << 20), (taken, size)' "$FLMEM" profile export --format json "$PROFILE"
+	assert_status 0
+}
