@@ -287,7 +287,7 @@ FAULTS = (
           ("cli.failing_disks/starts again",)),
     Fault("full-disk-is-over", TRANSFER, "status >= 500 && !flmem_update_can_pass(&err) &&", "status >= 500 &&",
           "the reason for an update that the disk does not keep", ("cli.failing_disks/starts again",)),
-    Fault("refused-parts-are-over", "libcore/ops/exchange/concatenate.c", "(!status || (status", "(1 || (status",
+    Fault("refused-parts-are-over", "libcore/ops/exchange/server/concatenate.c", "(!status || (status", "(1 || (status",
           "the reason for an update of parts that is refused", ("cli.exchange/sent in parallel",)),
     Fault("expired-blames-authority", "libcore/net/curl.c", 'if (strstr(text, "has expired")', 'if (0 && strstr(text, "has expired")',
           "the advice for a certificate that has expired", ("cli.exchange_tls/not valid yet",)),
