@@ -265,6 +265,7 @@ assert {s.kind for s in p.sites.values()} <= {1}, p.sites' "$PROFILE" "$program"
 # bats test_tags=unsanitised
 @test "all stacks as JSON: each has all of its frames, and the memory is that of the text" {
 	! sanitized || skip "AddressSanitizer keeps memory that was freed"
+	cd "$BATS_TEST_TMPDIR"
 	"$FLMEM" profile run -o "$PROFILE" --limit 8MiB --interval 1 -- python -c '
 def call(depth):
     kept = [bytearray(600), bytearray(600)]
