@@ -94,8 +94,8 @@ struct flmem_allocator_ops {
 	/*
 	 * FLMEM_EUNSUPPORTED if the program has given the allocator a function (a hook) that the
 	 * calls would run on the borrowed thread, which may hold a lock that the hook takes. Reads
-	 * from outside; what cannot be read counts as no hook. NULL: it has no hooks, or only calls
-	 * show them.
+	 * from outside; FLMEM_EUNSAFE if it is known where a hook is, but that cannot be read.
+	 * NULL: it has no hooks, or only calls show them.
 	 */
 	int (*check_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
 			   struct flmem_error *err);

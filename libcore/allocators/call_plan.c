@@ -44,12 +44,23 @@ int flmem_call_plan_refuse_hook(const struct flmem_view *view, const struct flme
 			       flmem_allocator_name(found->ops->kind));
 }
 
+int flmem_call_plan_refuse_unread(const struct flmem_view *view,
+				  const struct flmem_allocator *found, const char *hook,
+				  struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "whether process %d has set %s of %s cannot be read, and flmem's "
+			       "calls could run that function of the program; try again",
+			       (int)view->process->pid, hook,
+			       flmem_allocator_name(found->ops->kind));
+}
+
 bool flmem_call_plan_has_registered(const struct flmem_view *view)
 {
 	struct flmem_status status;
 
-	return !flmem_status_read(view->process, &status, NULL) && !status.pinned_bytes.unknown &&
-	       status.pinned_bytes.value;
+	return flmem_status_read(view->process, &status, NULL) ||
+	       flmem_u64_or(status.pinned_bytes, 0);
 }
 
 int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char *how,

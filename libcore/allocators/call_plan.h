@@ -24,7 +24,12 @@ int flmem_call_plan_call(const struct flmem_allocator *found, const char *name, 
 int flmem_call_plan_refuse_hook(const struct flmem_view *view, const struct flmem_allocator *found,
 				const char *hook, struct flmem_error *err);
 
-/* The kernel counts memory that is registered with a device (VmPin). */
+/* FLMEM_EUNSAFE: the memory that shows whether it has set `hook` cannot be read. */
+int flmem_call_plan_refuse_unread(const struct flmem_view *view,
+				  const struct flmem_allocator *found, const char *hook,
+				  struct flmem_error *err);
+
+/* The kernel counts memory that is registered with a device (VmPin), or cannot be asked. */
 bool flmem_call_plan_has_registered(const struct flmem_view *view);
 
 /*

@@ -152,17 +152,17 @@ static bool find_deferred_free(const struct flmem_module *module, uint64_t *ret_
 static int check_mimalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 				struct flmem_error *err)
 {
+	static const char hook[] = "a function (mi_register_deferred_free)";
 	uint64_t address, function;
 
 	if (flmem_call_plan_has_registered(view))
 		return flmem_call_plan_refuse_registered(
 			view, "its mimalloc may be set to keep freed memory", err);
-	if (!find_deferred_free(found->module, &address) ||
-	    flmem_process_read_memory(view->process, address, &function, sizeof(function)) ||
-	    !function)
+	if (!find_deferred_free(found->module, &address))
 		return 0;
-	return flmem_call_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)",
-					   err);
+	if (flmem_process_read_memory(view->process, address, &function, sizeof(function)))
+		return flmem_call_plan_refuse_unread(view, found, hook, err);
+	return function ? flmem_call_plan_refuse_hook(view, found, hook, err) : 0;
 }
 
 /*

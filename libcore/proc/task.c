@@ -364,7 +364,7 @@ bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid)
 	if (function)
 		return is_one_of(function, freezer);
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return root >= 0 && flmem_cgroups_freeze(root, process);
+	return root < 0 || flmem_cgroups_freeze(root, process);
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_entry_points.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/process.h"
+#include "proc/status.h"
 #include "proc/task.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/userfaults.h"
@@ -137,9 +139,10 @@ static int request_script(const struct flmem_cpython_session *session,
 	return 0;
 }
 
-static int withdraw_script(const struct flmem_cpython_session *session,
-			   const struct flmem_cpython_thread *thread,
-			   const struct flmem_cpython_script *script, struct flmem_error *err)
+/* True if the interpreter has not taken it; it may just be doing so. */
+static bool take_back_request(const struct flmem_cpython_session *session,
+			      const struct flmem_cpython_thread *thread,
+			      const struct flmem_cpython_script *script)
 {
 	const struct flmem_cpython_layout *layout = &session->place.layout;
 	const int32_t none = 0;
@@ -151,6 +154,15 @@ static int withdraw_script(const struct flmem_cpython_session *session,
 						   layout->debugger_pending,
 					   &none, sizeof(none));
 	flmem_clock_sleep_us(OPENING_US);
+	return waits;
+}
+
+static int withdraw_script(const struct flmem_cpython_session *session,
+			   const struct flmem_cpython_thread *thread,
+			   const struct flmem_cpython_script *script, struct flmem_error *err)
+{
+	bool waits = take_back_request(session, thread, script);
+
 	return flmem_error_set(
 		err, FLMEM_EFAILED, 0, "%s within %llu ms for thread %d of process %d%s",
 		waits ? "the code has not begun" : "the code has not ended",
@@ -161,20 +173,86 @@ static int withdraw_script(const struct flmem_cpython_session *session,
 			"it");
 }
 
+/* What is checked before a thread is borrowed: the code may call malloc_trim(), too. */
+static int check_allocators(const struct flmem_cpython_session *session, struct flmem_error *err)
+{
+	const struct flmem_cpython_call *call = session->call;
+	int rc = call->recheck ? call->recheck(call->rechecker, err) : 0;
+
+	if (!rc)
+		rc = flmem_userfaults_check(session->view->process, err);
+	return rc ? rc : flmem_locks_check(session->view->process, call->guard, err);
+}
+
+/* A request that the interpreter has not taken yet, and what was so when it was made. */
+struct waiting_request {
+	const struct flmem_cpython_session *session;
+	const struct flmem_cpython_thread *thread;
+	const struct flmem_cpython_script *script;
+	struct flmem_status status;
+	bool is_unsafe; /* now, so it has to be withdrawn */
+};
+
+static bool has_other_filters(const struct waiting_request *request)
+{
+	const struct flmem_status *before = &request->status;
+	struct flmem_status now;
+
+	return flmem_status_read_thread(request->session->view->process, request->thread->tid,
+					&now) ||
+	       flmem_u64_or(now.seccomp_mode, 0) != flmem_u64_or(before->seccomp_mode, 0) ||
+	       flmem_u64_or(now.seccomp_filters, 0) != flmem_u64_or(before->seccomp_filters, 0);
+}
+
+/* It may wait for as long as the main thread computes in C. */
+static int check_waiting_request(void *context, struct flmem_error *err)
+{
+	struct waiting_request *request = context;
+	int rc;
+
+	if (!is_pending_here(request->session, request->thread->state, request->script))
+		return 0;
+	rc = check_allocators(request->session, err);
+	if (!rc && has_other_filters(request))
+		rc = flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				     "thread %d of process %d has set a seccomp filter meanwhile",
+				     (int)request->thread->tid,
+				     (int)request->session->view->process->pid);
+	request->is_unsafe = rc;
+	return rc;
+}
+
+/* The interpreter may have taken it at the same moment, so it is not made again. */
+static int withdraw_unsafe(const struct waiting_request *request, struct flmem_error *err)
+{
+	bool waits = take_back_request(request->session, request->thread, request->script);
+
+	return flmem_error_prefix(err, FLMEM_EFAILED, "%s",
+				  waits ? "the request for code was withdrawn"
+					: "the code runs, though it became unsafe");
+}
+
 static int run_script(struct flmem_cpython_session *session,
 		      const struct flmem_cpython_thread *thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_INJECTED struct flmem_cpython_injected injected = {
 		.text = FLMEM_BUF_INIT};
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct waiting_request request = {.session = session, .thread = thread, .script = &script};
 	int rc = flmem_cpython_injected_write(session, &injected, err);
 
+	injected.check = check_waiting_request;
+	injected.checker = &request;
+	if (!rc && flmem_status_read_thread(session->view->process, thread->tid, &request.status))
+		rc = flmem_process_error(session->view->process, -ESRCH, "read the threads", err);
 	if (!rc)
 		rc = write_script(session, &injected, &script, err);
 	if (!rc)
 		rc = request_script(session, thread, &script, err);
 	if (!rc)
 		rc = flmem_cpython_injected_await(session, &injected, err);
+	if (request.is_unsafe)
+		return withdraw_unsafe(&request, err);
 	if (rc == FLMEM_EFAILED)
 		return withdraw_script(session, thread, &script, err);
 	flmem_cpython_injected_erase(session, &injected);
@@ -204,17 +282,6 @@ static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 	};
 
 	return flmem_seccomp_check_running(session->view->process, tid, &calls, err);
-}
-
-/* What is checked before a thread is borrowed: the code may call malloc_trim(), too. */
-static int check_allocators(const struct flmem_cpython_session *session, struct flmem_error *err)
-{
-	const struct flmem_cpython_call *call = session->call;
-	int rc = call->recheck ? call->recheck(call->rechecker, err) : 0;
-
-	if (!rc)
-		rc = flmem_userfaults_check(session->view->process, err);
-	return rc ? rc : flmem_locks_check(session->view->process, call->guard, err);
 }
 
 int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct flmem_error *err)

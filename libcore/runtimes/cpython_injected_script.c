@@ -13,6 +13,7 @@
 #define POLL_LONG_US 2000U
 #define LONG_US	     100000U
 #define END_US	     200000U
+#define CHECK_US     100000U /* between two checks while an answer is awaited */
 
 /* The answer begins with the cookie, at the offset of the head's `done`. */
 #define HEAD offsetof(struct flmem_padding_head, done)
@@ -140,7 +141,8 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,
 				 struct flmem_error *err)
 {
-	uint64_t start = flmem_clock_us(), spent = 0;
+	uint64_t start = flmem_clock_us(), spent = 0, check_us = CHECK_US;
+	int rc;
 
 	while (!read_injected_answer(session, injected)) {
 		spent = flmem_clock_us() - start;
@@ -151,6 +153,12 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 		if (spent > session->call->timeout_us)
 			return flmem_error_set(err, FLMEM_EFAILED, 0, "no answer within %llu ms",
 					       (unsigned long long)(spent / 1000U));
+		if (spent > check_us && injected->check) {
+			rc = injected->check(injected->checker, err);
+			if (rc)
+				return rc;
+			check_us = flmem_clock_us() - start + CHECK_US;
+		}
 		flmem_clock_sleep_us(spent < LONG_US ? POLL_US : POLL_LONG_US);
 	}
 	spent = flmem_clock_us() - start;

@@ -18,6 +18,9 @@ struct flmem_cpython_injected {
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
 	struct flmem_buf text;	   /* the source */
 	struct flmem_tasks before; /* the threads of the process when it was written */
+	/* Called again and again while the answer is awaited; not 0 ends that. NULL: nothing. */
+	int (*check)(void *context, struct flmem_error *err);
+	void *checker;
 };
 
 /*
@@ -29,7 +32,7 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 
 /*
  * Waits for the answer and stores it in session->result, then briefly for the end of its thread.
- * FLMEM_EFAILED: no answer in time.
+ * FLMEM_EFAILED: no answer in time. Or the result of `check`.
  */
 int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,

@@ -183,6 +183,19 @@ int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpy
 	return 0;
 }
 
+int flmem_cpython_main_gil_read(const struct flmem_view *view,
+				const struct flmem_cpython_place *place,
+				struct flmem_cpython_gil *ret_gil, struct flmem_error *err)
+{
+	uint64_t interpreter;
+
+	if (!read_state_word(view, place->runtime + place->layout.interpreters_main,
+			     &interpreter) ||
+	    !interpreter)
+		return report_unreadable_state(view, "it has no main interpreter", err);
+	return flmem_cpython_gil_read(view, place, interpreter, ret_gil, err);
+}
+
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err)

@@ -84,6 +84,11 @@ int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpy
 			   uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
 			   struct flmem_error *err);
 
+/* The same for the main interpreter, however fast its threads come and go. */
+int flmem_cpython_main_gil_read(const struct flmem_view *view,
+				const struct flmem_cpython_place *place,
+				struct flmem_cpython_gil *ret_gil, struct flmem_error *err);
+
 /* Reads only whether it is finalising; the codes as above. */
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_waiters.h"
 
-#include "base/cleanup.h"
-
 static bool accepts_others(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
 			   const char **ret_reason)
 {
@@ -18,16 +16,16 @@ static bool accepts_others(void *context, const struct flmem_candidate *candidat
 bool flmem_cpython_waiters_find(const struct flmem_view *view,
 				struct flmem_cpython_waiters *ret_waiters)
 {
-	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
 	struct flmem_cpython_place place;
+	struct flmem_cpython_gil gil;
 	struct flmem_cpython python;
 
 	if (!flmem_cpython_find(view, &python) ||
 	    flmem_cpython_locate(view, &python, &place, NULL) ||
-	    flmem_cpython_state_read(view, &place, &state, NULL))
+	    flmem_cpython_main_gil_read(view, &place, &gil, NULL))
 		return false;
 	*ret_waiters = (struct flmem_cpython_waiters){
-		.gil = state.gil,
+		.gil = gil,
 		.filter = {.accepts = accepts_others, .context = ret_waiters},
 	};
 	return true;

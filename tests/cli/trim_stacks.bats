@@ -110,9 +110,14 @@ collect_beside_a_lonely_fork() {
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
 	start_victim "$PYTHON" -uc '
 import ctypes, os, sys
+if len(sys.argv) > 3: # io_uring_setup(): a thread of the kernel submits (IORING_SETUP_SQPOLL)
+    params = ctypes.create_string_buffer(120)
+    params[8] = 2
+    if ctypes.CDLL(None).syscall(425, 8, params) < 0:
+        sys.exit("no io_uring here")
 descriptor = os.open(sys.argv[2], os.O_RDWR)
 print("child", ctypes.CDLL(sys.argv[1]).fork_after(descriptor), flush=True)
-os.read(descriptor, 1)' "$FLMEM_VICTIMS/interpreter/forking_alone.so" "$INPUT"
+os.read(descriptor, 1)' "$FLMEM_VICTIMS/interpreter/forking_alone.so" "$INPUT" "$@"
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ] || fail "$output"
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"is inside fork(), or "* ]] || fail "$output"
@@ -128,4 +133,14 @@ os.read(descriptor, 1)' "$FLMEM_VICTIMS/interpreter/forking_alone.so" "$INPUT"
 @test "no thread is started while a program without threads runs handlers of fork()" {
 	requires victim:interpreter/forking_alone.so
 	each_python collect_beside_a_lonely_fork
+}
+
+@test "nor where the kernel has one in it" {
+	requires victim:interpreter/forking_alone.so /usr/bin/python3
+	/usr/bin/python3 -c 'import ctypes, sys
+params = ctypes.create_string_buffer(120)
+params[8] = 2
+sys.exit(ctypes.CDLL(None).syscall(425, 8, params) < 0)' || skip "needs io_uring"
+	PYTHON=/usr/bin/python3
+	collect_beside_a_lonely_fork io_uring
 }

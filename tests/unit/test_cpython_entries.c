@@ -9,6 +9,7 @@
 #include "runtimes/cpython_entry_points.h"
 #include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_script.h"
+#include "runtimes/cpython_waiters.h"
 
 #define INTERPRETER	"/usr/bin/python3"
 #define TIMEOUT_US	20000000U
@@ -17,7 +18,7 @@
 #define DEBUGGER_SCRIPT 0x20U
 
 /* What flmem reads seems to be so. */
-static bool seems_finalizing, seems_held, seems_handed_on;
+static bool seems_finalizing, seems_held, seems_handed_on, seems_changing;
 static const char *directory = "/tmp"; /* of a script that is not written */
 
 int __real_flmem_cpython_state_read(const struct flmem_view *view,
@@ -30,7 +31,8 @@ int __wrap_flmem_cpython_state_read(const struct flmem_view *view,
 				    const struct flmem_cpython_place *place,
 				    struct flmem_cpython_state *ret_state, struct flmem_error *err)
 {
-	int rc = __real_flmem_cpython_state_read(view, place, ret_state, err);
+	int rc = seems_changing ? FLMEM_EUNSAFE
+				: __real_flmem_cpython_state_read(view, place, ret_state, err);
 
 	if (!rc && seems_finalizing)
 		ret_state->finalizing = true;
@@ -94,9 +96,11 @@ int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *sess
 					const struct flmem_cpython_injected *injected,
 					struct flmem_error *err)
 {
+	int rc = injected->check(injected->checker, err);
+
 	(void)session;
-	(void)injected;
-	(void)err;
+	if (rc)
+		return rc;
 	if (asked_after)
 		request_as_another();
 	return answer;
@@ -220,6 +224,34 @@ static void a_stopped_process_is_refused_as_stopped(void **state)
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	if (!strstr(err.message, "is stopped; continue it first"))
 		fail_msg("%s", err.message);
+}
+
+/* Its lock is known nevertheless: who waits for it is not borrowed for a trim. */
+static void threads_that_come_and_go_hide_no_lock(void **state)
+{
+	struct flmem_cpython_waiters waiters;
+	struct target target;
+	pid_t child;
+	char byte;
+	bool found;
+
+	(void)state;
+	if (access(INTERPRETER, X_OK)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+	assert_int_equal(pipe(ends), 0);
+	child = child_start(be_python);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	pipe_close(ends);
+	target_open(child, &target);
+	seems_changing = true;
+	found = flmem_cpython_waiters_find(&target.view, &waiters);
+	seems_changing = false;
+	target_close(&target);
+	child_end(child);
+	assert_true(found);
+	assert_true(waiters.gil.start && waiters.gil.start < waiters.gil.end);
 }
 
 /* The debugger's interface of a thread state that is made up. */
@@ -388,6 +420,36 @@ static void a_request_that_is_not_carried_out_in_time_is_withdrawn(void **state)
 		fail_msg("%s", err.message);
 }
 
+/* After the checks before the request. */
+static int become_unsafe(void *context, struct flmem_error *err)
+{
+	unsigned *checks = context;
+
+	return (*checks)++ ? flmem_error_set(err, FLMEM_EUNSAFE, 0, "it has become so") : 0;
+}
+
+static void a_request_that_becomes_unsafe_is_withdrawn(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	unsigned checks = 0;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	scene.call.recheck = become_unsafe;
+	scene.call.rechecker = &checks;
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	end(&scene);
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_int_equal(checks, 2);
+	assert_string_equal(shared->path, "/tmp/script.py");
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	if (!strstr(err.message, "the request for code was withdrawn: it has become so"))
+		fail_msg("%s", err.message);
+}
+
 static void another_interpreter_is_not_asked(void **state)
 {
 	struct flmem_error err = {0};
@@ -428,11 +490,13 @@ int main(void)
 		cmocka_unit_test(a_lock_that_is_held_in_c_code_is_not_waited_for),
 		cmocka_unit_test(a_lock_that_another_thread_has_by_now_is_released),
 		cmocka_unit_test(a_stopped_process_is_refused_as_stopped),
+		cmocka_unit_test(threads_that_come_and_go_hide_no_lock),
 		cmocka_unit_test(a_request_releases_no_lock),
 		cmocka_unit_test(the_request_of_another_debugger_stays),
 		cmocka_unit_test(so_does_one_that_comes_while_the_script_is_written),
 		cmocka_unit_test(so_does_one_that_comes_after_the_script_was_taken),
 		cmocka_unit_test(a_request_that_is_not_carried_out_in_time_is_withdrawn),
+		cmocka_unit_test(a_request_that_becomes_unsafe_is_withdrawn),
 		cmocka_unit_test(another_interpreter_is_not_asked),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
 	};

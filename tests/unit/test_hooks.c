@@ -48,6 +48,42 @@ static void be_hooked(void)
 	execl(HOOKED, HOOKED, current->where, (char *)NULL);
 }
 
+static bool is_unreadable;
+
+int __real_flmem_process_read_memory(const struct flmem_process *process, uint64_t address,
+				     void *out, size_t length);
+int __wrap_flmem_process_read_memory(const struct flmem_process *process, uint64_t address,
+				     void *out, size_t length);
+int __wrap_flmem_process_read_memory(const struct flmem_process *process, uint64_t address,
+				     void *out, size_t length)
+{
+	return is_unreadable ? -EFAULT
+			     : __real_flmem_process_read_memory(process, address, out, length);
+}
+
+static void expect_unread(int rc, int expected, const struct flmem_error *err)
+{
+	if (rc != expected || !strstr(err->message, "cannot be read"))
+		fail_msg("%d: %s", rc, err->message);
+}
+
+/* Where it is known where a hook is; and the code of the C library. */
+static void check_unreadable(const struct target *target, const struct flmem_allocator_list *list,
+			     const struct flmem_allocator *found)
+{
+	struct flmem_error err = {0};
+	uint64_t stopped_us = 0;
+	int rc;
+
+	is_unreadable = true;
+	rc = found->ops->check_hooks(&target->view, found, &err);
+	expect_unread(rc, FLMEM_EUNSAFE, &err);
+	flmem_error_clear(&err);
+	rc = flmem_target_hooks_check(&target->view, list, found, NULL, &stopped_us, &err);
+	expect_unread(rc, FLMEM_EUNSUPPORTED, &err);
+	is_unreadable = false;
+}
+
 static void check(pid_t child)
 {
 	struct flmem_allocator_list list = {0};
@@ -71,6 +107,8 @@ static void check(pid_t child)
 				 current->reason ? FLMEM_EUNSUPPORTED : 0);
 		if (current->reason && !strstr(err.message, current->reason))
 			fail_msg("%s", err.message);
+		if (current->reason)
+			check_unreadable(&target, &list, found);
 	}
 	assert_int_equal(seen, 1);
 	target_close(&target);

@@ -10,6 +10,7 @@
 #include "remote/checks/forks.h"
 #include "remote/checks/handlers.h"
 #include "remote/checks/libc_threads.h"
+#include "remote/checks/noted_stack.h"
 #include "remote/checks/thread_stack.h"
 #include "remote/gadgets.h"
 #include "remote/seccomp/seccomp.h"
@@ -154,6 +155,31 @@ static void a_state_that_cannot_be_read_may_have_filters(void **state)
 	assert_int_equal(flmem_seccomp_check_outside(&target->process, child, &calls, NULL), 0);
 }
 
+/* Guard pages that the mappings do not show are next to the block (glibc 2.42). */
+static void the_begin_of_a_stack_is_read_between_guard_pages(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	const size_t page = 4096, length = 8 * page;
+	char *bytes =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t start = (uint64_t)(uintptr_t)bytes, block = start + 4 * page + 1024;
+	const struct flmem_map stack = {.start = start, .end = start + length};
+	const uint64_t note[] = {start + page, 4 * page, page};
+
+	(void)state;
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	memcpy(bytes + 4 * page + 2048, note, sizeof(note));
+	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_int_equal(mprotect(bytes + 5 * page, page, PROT_NONE), 0);
+	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_int_equal(mprotect(bytes + 3 * page, page, PROT_NONE), 0);
+	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_int_equal(mprotect(bytes + 4 * page, page, PROT_NONE), 0);
+	assert_true(flmem_noted_stack_start(&self, &stack, block) == UINT64_MAX);
+	munmap(bytes, length);
+}
+
 static int open_page(void **state)
 {
 	(void)state;
@@ -169,6 +195,7 @@ int main(void)
 		TEST(a_thread_that_cannot_be_read_may_be_inside_fork),
 		TEST(threads_that_cannot_be_listed_may_be_several),
 		TEST(a_state_that_cannot_be_read_may_have_filters),
+		cmocka_unit_test(the_begin_of_a_stack_is_read_between_guard_pages),
 	};
 
 	return cmocka_run_group_tests_name("unread", tests, open_page, NULL);

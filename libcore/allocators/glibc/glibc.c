@@ -257,11 +257,12 @@ static int check_morecore_hooks(const struct flmem_view *view, const struct flme
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(hooks); i++) {
 		uint64_t address, function;
 
-		if (minor > 0 && minor <= LAST_HOOKS_MINOR &&
-		    flmem_module_symbol_any(found->module, hooks[i], &address) &&
-		    !flmem_process_read_memory(view->process, address, &function,
-					       sizeof(function)) &&
-		    function && flmem_modules_find(view->modules, function) != found->module)
+		if (minor <= 0 || minor > LAST_HOOKS_MINOR ||
+		    !flmem_module_symbol_any(found->module, hooks[i], &address))
+			continue;
+		if (flmem_process_read_memory(view->process, address, &function, sizeof(function)))
+			return flmem_call_plan_refuse_unread(view, found, hooks[i], err);
+		if (function && flmem_modules_find(view->modules, function) != found->module)
 			return flmem_call_plan_refuse_hook(view, found, hooks[i], err);
 	}
 	return 0;

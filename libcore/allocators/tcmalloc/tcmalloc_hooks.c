@@ -78,18 +78,42 @@ static bool is_own_class(const struct flmem_view *view, const struct flmem_alloc
 	return false;
 }
 
+enum owner {
+	OWNER_TCMALLOC,
+	OWNER_PROGRAM,
+	OWNER_UNREAD,
+};
+
 /*
- * True if the pointer at this address leads to an object of a class of the program: its first word
- * is the address of its class's functions. NULL until the first use.
+ * Whose class the object is of to which the pointer at this address leads: its first word is the
+ * address of its class's functions. NULL until the first use.
  */
-static bool is_programs_object(const struct flmem_view *view, const struct flmem_allocator *found,
-			       uint64_t at, const char *const *names)
+static enum owner owner_of_object(const struct flmem_view *view,
+				  const struct flmem_allocator *found, uint64_t at,
+				  const char *const *names)
 {
 	uint64_t object, functions;
 
-	return !flmem_process_read_memory(view->process, at, &object, sizeof(object)) && object &&
-	       !flmem_process_read_memory(view->process, object, &functions, sizeof(functions)) &&
-	       !is_own_class(view, found, functions, names);
+	if (flmem_process_read_memory(view->process, at, &object, sizeof(object)) ||
+	    (object &&
+	     flmem_process_read_memory(view->process, object, &functions, sizeof(functions))))
+		return OWNER_UNREAD;
+	return object && !is_own_class(view, found, functions, names) ? OWNER_PROGRAM
+								      : OWNER_TCMALLOC;
+}
+
+static int check_object_owner(const struct flmem_view *view, const struct flmem_allocator *found,
+			      enum owner owner, const char *hook, struct flmem_error *err)
+{
+	switch (owner) {
+	case OWNER_TCMALLOC:
+		return 0;
+	case OWNER_PROGRAM:
+		return flmem_call_plan_refuse_hook(view, found, hook, err);
+	case OWNER_UNREAD:
+		break;
+	}
+	return flmem_call_plan_refuse_unread(view, found, hook, err);
 }
 
 static bool find_x86_variable(const unsigned char *code, uint64_t at,
@@ -133,30 +157,35 @@ static bool find_variable(const struct flmem_allocator *found, const char *funct
  * Every call goes through the object that MallocExtension::instance() returns, which a program may
  * replace by one of its own class (MallocExtension::Register()).
  */
-static bool has_own_extension(const struct flmem_view *view, const struct flmem_allocator *found)
+static enum owner owner_of_extension(const struct flmem_view *view,
+				     const struct flmem_allocator *found)
 {
 	uint64_t at;
 
-	return find_variable(found, "_ZN15MallocExtension8instanceEv", &load, &at) &&
-	       is_programs_object(view, found, at, extensions);
+	return find_variable(found, "_ZN15MallocExtension8instanceEv", &load, &at)
+		       ? owner_of_object(view, found, at, extensions)
+		       : OWNER_TCMALLOC;
 }
 
 /*
  * Memory for new metadata comes from an object of the program if it has set one
  * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override(); src/system-alloc.cc).
  */
-static bool has_own_system_allocator(const struct flmem_view *view,
-				     const struct flmem_allocator *found)
+static enum owner owner_of_system_allocator(const struct flmem_view *view,
+					    const struct flmem_allocator *found)
 {
 	uint64_t at;
 
-	return flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at) &&
-	       is_programs_object(view, found, at, system_allocators);
+	return flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at)
+		       ? owner_of_object(view, found, at, system_allocators)
+		       : OWNER_TCMALLOC;
 }
 
 int flmem_tcmalloc_check_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 			       struct flmem_error *err)
 {
+	int rc;
+
 	if (flmem_call_plan_has_registered(view) && may_keep_all_memory(view, found))
 		return flmem_call_plan_refuse_registered(
 			view,
@@ -164,13 +193,11 @@ int flmem_tcmalloc_check_hooks(const struct flmem_view *view, const struct flmem
 			err);
 	if (found->variant != FLMEM_TCMALLOC_GPERFTOOLS)
 		return 0;
-	if (has_own_extension(view, found))
-		return flmem_call_plan_refuse_hook(view, found,
-						   "an extension (MallocExtension::Register)", err);
-	if (has_own_system_allocator(view, found))
-		return flmem_call_plan_refuse_hook(view, found, "a system allocator (SysAllocator)",
-						   err);
-	return 0;
+	rc = check_object_owner(view, found, owner_of_extension(view, found),
+				"an extension (MallocExtension::Register)", err);
+	return rc ? rc
+		  : check_object_owner(view, found, owner_of_system_allocator(view, found),
+				       "a system allocator (SysAllocator)", err);
 }
 
 /* HookList of src/malloc_hook-inl.h: seven functions and the one of MallocHook::SetNewHook(). */
@@ -179,13 +206,17 @@ struct hook_list {
 	uint64_t functions[8];
 };
 
-static bool has_own_function(const struct flmem_view *view, const struct flmem_allocator *found,
-			     const struct hook_list *list)
+static enum owner owner_of_list(const struct flmem_view *view, const struct flmem_allocator *found,
+				uint64_t at)
 {
-	for (size_t i = 0; list->end && i < FLMEM_ARRAY_SIZE(list->functions); i++)
-		if (list->functions[i] && !is_library_function(view, found, list->functions[i]))
-			return true;
-	return false;
+	struct hook_list list;
+
+	if (flmem_process_read_memory(view->process, at, &list, sizeof(list)))
+		return OWNER_UNREAD;
+	for (size_t i = 0; list.end && i < FLMEM_ARRAY_SIZE(list.functions); i++)
+		if (list.functions[i] && !is_library_function(view, found, list.functions[i]))
+			return OWNER_PROGRAM;
+	return OWNER_TCMALLOC;
 }
 
 /* The address of a list: by its symbol, or from the code of a function that uses it. */
@@ -209,15 +240,14 @@ static bool find_hook_list(const struct flmem_allocator *found, bool frees, uint
 int flmem_tcmalloc_check_malloc_hooks(const struct flmem_view *view,
 				      const struct flmem_allocator *found, struct flmem_error *err)
 {
-	struct hook_list list;
 	uint64_t at;
+	int rc = 0;
 
-	for (int frees = 0; frees < 2 && found->variant == FLMEM_TCMALLOC_GPERFTOOLS; frees++)
-		if (find_hook_list(found, frees, &at) &&
-		    !flmem_process_read_memory(view->process, at, &list, sizeof(list)) &&
-		    has_own_function(view, found, &list))
-			return flmem_call_plan_refuse_hook(
-				view, found,
+	for (int frees = 0; frees < 2 && !rc && found->variant == FLMEM_TCMALLOC_GPERFTOOLS;
+	     frees++)
+		if (find_hook_list(found, frees, &at))
+			rc = check_object_owner(
+				view, found, owner_of_list(view, found, at),
 				frees ? "MallocHook_AddDeleteHook" : "MallocHook_AddNewHook", err);
-	return 0;
+	return rc;
 }

@@ -30,8 +30,8 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 	return image && flmem_image_find_dynamic(image, name, &symbol) &&
 	       flmem_image_read_address(image, symbol.value, built, sizeof(built)) &&
 	       flmem_module_address(library, symbol.value, &address) &&
-	       !flmem_process_read_memory(view->process, address, now, sizeof(now)) &&
-	       memcmp(built, now, sizeof(now)) != 0;
+	       (flmem_process_read_memory(view->process, address, now, sizeof(now)) ||
+		memcmp(built, now, sizeof(now)) != 0);
 }
 
 /*
@@ -61,7 +61,8 @@ static int check_replaced_code(const struct flmem_view *view, const struct flmem
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,
 				"the code of %s() in the C library of process %d has been "
-				"replaced by other code, which a borrowed thread must not run",
+				"replaced by other code, which a borrowed thread must not run, or "
+				"cannot be read",
 				names[i], (int)view->process->pid);
 	return 0;
 }

@@ -13,7 +13,6 @@
 #include "proc/files/mounts.h"
 #include "proc/process.h"
 
-#define MOUNTS_MAX     32
 #define REMEMBERED_MAX 1024
 #define LEVELS_MAX     256
 #define FILE_MAX       ((size_t)64 << 10)
@@ -67,7 +66,7 @@ struct remembered {
 struct flmem_cgroups {
 	int rootfd;
 	const char *controller; /* of version 1 */
-	struct mount mounts[MOUNTS_MAX];
+	struct mount *mounts;
 	size_t mount_count;
 	struct remembered *known;
 	size_t known_count;
@@ -89,20 +88,22 @@ static bool has_item(const char *list, const char *item)
 
 static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 {
-	struct mount *mount = &cgroups->mounts[cgroups->mount_count];
 	struct flmem_mount found;
+	struct mount *mount;
+	int version;
 
-	if (cgroups->mount_count == MOUNTS_MAX || !flmem_mount_split(line, &found) ||
-	    !found.source || found.root[0] != '/' ||
+	if (!flmem_mount_split(line, &found) || !found.source || found.root[0] != '/' ||
 	    (strcmp(found.type, "cgroup2") != 0 && strcmp(found.type, "cgroup") != 0))
 		return 0;
-	mount->version = strcmp(found.type, "cgroup2") == 0 ? V2 : V1;
-	if (mount->version == V1 &&
-	    !(found.options && has_item(found.options, cgroups->controller)))
+	version = strcmp(found.type, "cgroup2") == 0 ? V2 : V1;
+	if (version == V1 && !(found.options && has_item(found.options, cgroups->controller)))
 		return 0;
-	mount->root = strdup(found.root);
-	mount->point = strdup(found.point + 1);
-	cgroups->mount_count++;
+	mount = reallocarray(cgroups->mounts, cgroups->mount_count + 1, sizeof(*mount));
+	if (!mount)
+		return -ENOMEM;
+	cgroups->mounts = mount;
+	mount += cgroups->mount_count++;
+	*mount = (struct mount){version, strdup(found.root), strdup(found.point + 1)};
 	return mount->root && mount->point ? 0 : -ENOMEM;
 }
 
@@ -158,6 +159,7 @@ void flmem_cgroups_free(struct flmem_cgroups *cgroups)
 	}
 	for (size_t i = 0; i < cgroups->known_count; i++)
 		free(cgroups->known[i].directory);
+	free(cgroups->mounts);
 	free(cgroups->known);
 	if (cgroups->rootfd >= 0)
 		close(cgroups->rootfd);
@@ -496,7 +498,7 @@ bool flmem_cgroup_climb(int group, struct flmem_buf *above)
 	return above->length < LEVELS_MAX * sizeof("..") && is_group(group, above);
 }
 
-/* A group without the controller limits nothing. */
+/* A group without the controller limits nothing; one whose tasks cannot be read has none left. */
 static uint64_t find_tasks_left(int group)
 {
 	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
@@ -507,7 +509,7 @@ static uint64_t find_tasks_left(int group)
 		const uint64_t used = flmem_cgroup_number_above(group, &above, "pids.current");
 		const uint64_t left = used < most ? most - used : 0;
 
-		if (most != UINT64_MAX && used != UINT64_MAX && left < least)
+		if (most != UINT64_MAX && left < least)
 			least = left;
 	}
 	return least;
@@ -519,7 +521,7 @@ uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *proces
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (open_controller(rootfd, "pids", &cgroups, NULL) || !cgroups)
-		return UINT64_MAX;
+		return 0; /* their mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory < 0 && place.unified < 0)
 		return UINT64_MAX;
@@ -542,7 +544,7 @@ bool flmem_cgroups_freeze(int rootfd, const struct flmem_process *process)
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
-		return false;
+		return true; /* their mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	return place.unified >= 0 && find_freezing_group(place.unified);
 }

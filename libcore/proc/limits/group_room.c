@@ -83,8 +83,10 @@ static uint64_t find_room(int group, const struct flmem_buf *above,
 	uint64_t needed;
 
 	most = high < most ? high : most;
-	if (most == UINT64_MAX || used == UINT64_MAX)
+	if (most == UINT64_MAX)
 		return most;
+	if (used == UINT64_MAX) /* it cannot be read */
+		return 0;
 	needed = read_droppable(group, above, version);
 	needed = used > needed ? used - needed : 0;
 	return needed < most ? most - needed : 0;
@@ -110,7 +112,7 @@ uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process, 
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
-		return UINT64_MAX;
+		return 0; /* their mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory >= 0)
 		return find_least_room(place.memory, &version);
@@ -124,7 +126,7 @@ int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, 
 			   const char *how, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const uint64_t left = root < 0 ? UINT64_MAX : flmem_group_room_left(root, process, true);
+	const uint64_t left = root < 0 ? 0 : flmem_group_room_left(root, process, true);
 
 	if (left >= bytes)
 		return 0;

@@ -289,15 +289,18 @@ static bool has_host_fewer_tasks(uint64_t limit)
 	return at && parse_word(at + 1, &all) && all < limit && limit - all > SPARE_TASKS;
 }
 
-/* How many threads the limit of the user (RLIMIT_NPROC) leaves; UINT64_MAX: enough, or no limit. */
+/* How many threads the limit of the user (RLIMIT_NPROC) leaves; 0 if that cannot be read. */
 static uint64_t user_tasks_left(const struct flmem_process *process, uint32_t *ret_user)
 {
 	struct flmem_status status;
 	uint64_t limit, count;
 
-	if (!flmem_headroom_limit(process, "Max processes", &limit) || limit == UINT64_MAX ||
-	    has_host_fewer_tasks(limit) || flmem_status_read(process, &status, NULL) ||
-	    !status.uid.known || may_start_any_number(process, &status))
+	*ret_user = 0;
+	if (!flmem_headroom_limit(process, "Max processes", &limit) ||
+	    flmem_status_read(process, &status, NULL))
+		return 0;
+	if (limit == UINT64_MAX || has_host_fewer_tasks(limit) || !status.uid.known ||
+	    may_start_any_number(process, &status))
 		return UINT64_MAX;
 	*ret_user = status.uid.real;
 	count = count_tasks_of_user(status.uid.real);
@@ -307,7 +310,7 @@ static uint64_t user_tasks_left(const struct flmem_process *process, uint32_t *r
 int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	uint64_t left = root < 0 ? UINT64_MAX : flmem_cgroups_tasks_left(root, process);
+	uint64_t left = root < 0 ? 0 : flmem_cgroups_tasks_left(root, process);
 	uint32_t user = 0;
 
 	if (left > SPARE_TASKS) {

@@ -126,6 +126,9 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 		return 0;
 	if (rc < 0)
 		return rc;
+	/* Such as one of io_uring. */
+	if (rc && !row->at.sp && flmem_task_is_kernels(search->view->process, tid))
+		return 0;
 	found->threads++;
 	if (rc == 0) {
 		found->running++;

@@ -7,6 +7,7 @@
 /* Longer than the control block of any version; it is above its address, or below (aarch64). */
 #define BLOCK_BYTES 4096U
 #define BLOCK_WORDS (2 * BLOCK_BYTES / sizeof(uint64_t))
+#define PAGE	    4096U /* the smallest page size; larger pages are read in parts */
 
 /*
  * Three words of glibc's struct pthread (nptl/descr.h): the lowest address of the stack with its
@@ -21,21 +22,48 @@ static bool is_note(const uint64_t *words, const struct flmem_map *stack, uint64
 	       guard < block - lowest && lowest + guard >= stack->start;
 }
 
+/* Words around a control block. */
+struct noted_words {
+	uint64_t words[BLOCK_WORDS];
+	size_t first, end; /* those that were read */
+};
+
+/* Guard pages of neighbours that the mappings do not show may be next to the block. */
+static bool read_noted_words(const struct flmem_process *process, uint64_t from, uint64_t to,
+			     uint64_t block, struct noted_words *around)
+{
+	uint64_t begin = from, end = from;
+
+	for (uint64_t at = from, next; at < to; at = next) {
+		next = at - at % PAGE + PAGE < to ? at - at % PAGE + PAGE : to;
+		if (flmem_process_read_memory(process, at,
+					      around->words + (at - from) / sizeof(uint64_t),
+					      next - at) == 0)
+			end = next;
+		else if (at > block)
+			break;
+		else
+			begin = end = next;
+	}
+	around->first = (size_t)(begin - from) / sizeof(uint64_t);
+	around->end = (size_t)(end - from) / sizeof(uint64_t);
+	return begin <= block && block < end;
+}
+
 /* Two neighbours may share a mapping without guard pages, which does not show where one ends. */
 uint64_t flmem_noted_stack_start(const struct flmem_process *process, const struct flmem_map *stack,
 				 uint64_t block)
 {
-	uint64_t words[BLOCK_WORDS];
+	struct noted_words around;
 	uint64_t from = block - stack->start < BLOCK_BYTES ? stack->start : block - BLOCK_BYTES;
 	uint64_t to = stack->end - block < BLOCK_BYTES ? stack->end : block + BLOCK_BYTES;
-	size_t count;
 
 	from = (from + 7) & ~UINT64_C(7);
-	count = (size_t)(to - from) / sizeof(*words);
-	if (flmem_process_read_memory(process, from, words, count * sizeof(*words)))
-		return 0;
-	for (size_t i = 0; i + 3 <= count; i++)
-		if (is_note(words + i, stack, block))
-			return words[i] + words[i + 2];
+	to &= ~UINT64_C(7);
+	if (from >= to || !read_noted_words(process, from, to, block, &around))
+		return UINT64_MAX;
+	for (size_t i = around.first; i + 3 <= around.end; i++)
+		if (is_note(around.words + i, stack, block))
+			return around.words[i] + around.words[i + 2];
 	return 0;
 }

@@ -10,7 +10,8 @@
 #include "proc/process.h"
 
 /*
- * The lowest address that a thread may use, which is above its guard pages; 0 if it is not noted.
+ * The lowest address that a thread may use, which is above its guard pages; 0 if it is not noted,
+ * UINT64_MAX if the control block cannot be read.
  * `block`: the address of its control block, in `stack`.
  */
 uint64_t flmem_noted_stack_start(const struct flmem_process *process, const struct flmem_map *stack,

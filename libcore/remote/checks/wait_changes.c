@@ -127,11 +127,11 @@ static bool read_open_flags(const struct flmem_process *process, pid_t tid, uint
 	return flags;
 }
 
-static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
+static bool may_not_block(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	uint64_t flags;
 
-	return read_open_flags(process, tid, descriptor, &flags) && flags & O_NONBLOCK;
+	return !read_open_flags(process, tid, descriptor, &flags) || flags & O_NONBLOCK;
 }
 
 /*
@@ -141,9 +141,10 @@ static bool is_nonblocking(const struct flmem_process *process, pid_t tid, uint6
 const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t tid,
 				    uint64_t descriptor, const struct statx *file)
 {
-	uint64_t flags = 0;
+	uint64_t flags;
 
-	(void)read_open_flags(process, tid, descriptor, &flags);
+	if (!read_open_flags(process, tid, descriptor, &flags))
+		return "waits on a descriptor that cannot be examined";
 	if (is_never_waited_for(file))
 		return "is reading from a descriptor that was replaced since";
 	if ((flags & O_ACCMODE) == O_WRONLY || flags & O_PATH)
@@ -163,8 +164,8 @@ bool flmem_wait_polls_too_many(const struct flmem_process *process,
 #ifdef SYS_poll
 	polls = polls || at->number == SYS_poll;
 #endif
-	return polls && flmem_headroom_limit(process, "Max open files", &limit) &&
-	       (uint32_t)at->args[1] > limit;
+	return polls && (!flmem_headroom_limit(process, "Max open files", &limit) ||
+			 (uint32_t)at->args[1] > limit);
 }
 
 /* True also if the process may not be asked. */
@@ -250,7 +251,7 @@ static const char *refuse_children(const struct flmem_process *process, pid_t ti
 {
 	if (at->number == SYS_waitid && (int)at->args[0] == WAITS_FOR_PIDFD &&
 	    (!is_descriptor_open(process, tid, at->args[1]) ||
-	     is_nonblocking(process, tid, at->args[1])))
+	     may_not_block(process, tid, at->args[1])))
 		return "waits for a child by a descriptor that changed since";
 	return flmem_wait_children_changed(process, tid, at);
 }
