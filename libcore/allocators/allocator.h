@@ -162,6 +162,7 @@ extern const struct flmem_allocator_ops *const flmem_allocators[]; /* ends in NU
 struct flmem_allocator_list {
 	struct flmem_allocator rows[FLMEM_ALLOCATORS_MAX];
 	size_t count;
+	bool is_cut; /* there are more */
 };
 
 /*

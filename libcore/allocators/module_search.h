@@ -89,7 +89,8 @@ struct flmem_recognition {
 	bool main, deep, has_markers, has_rows;
 	uint32_t markers;
 	size_t count;
-	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` are not valid */
+	struct flmem_allocator
+		rows[FLMEM_ALLOCATORS_MAX]; /* `module` and `serves_malloc` are not valid */
 };
 
 /* What is kept with the image of the module, at first empty; NULL: unreadable or no memory. */

@@ -60,8 +60,10 @@ static struct flmem_allocator *add_allocator(struct flmem_allocator_list *list,
 {
 	struct flmem_allocator *row = &list->rows[list->count];
 
-	if (list->count == FLMEM_ARRAY_SIZE(list->rows))
+	if (list->count == FLMEM_ARRAY_SIZE(list->rows)) {
+		list->is_cut = true;
 		return NULL;
+	}
 	*row = *found;
 	row->module = module;
 	row->serves_malloc = false;

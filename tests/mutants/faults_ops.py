@@ -34,6 +34,8 @@ FAULTS = (
           ("cli.hostile/arena that stays locked",), slow=True),
     Fault("more-locks", "libcore/remote/checks/candidates.c", "guard->has_more_words = true;", ";",
           "refusing where not all locks of arenas are known", ("unit.test_locks",)),
+    Fault("allocators-cut", GUARD, "if (list->is_cut)", "if (0)",
+          "refusing a process with more allocators than are known", ("unit.test_target_guard",)),
     Fault("arenas-not-found", GLIBC, "guard->unread = why;", ";",
           "refusing where the arenas of malloc were not found", ("unit.test_glibc_guard",)),
     Fault("arenas-swapped-out", GLIBC, "if (look && swaps_in)", "if (0)",

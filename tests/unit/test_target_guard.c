@@ -37,12 +37,16 @@ static void an_allocators_code_and_locks_are_guarded(void **state)
 	list.rows[0].module = &module;
 	list.rows[0].linkage = FLMEM_LINKAGE_SHARED;
 	flmem_target_guard_fill(&view, &list, &guard);
+	assert_null(guard.unread);
 	assert_int_equal(guard.code_count, 1);
 	assert_int_equal(guard.code[0].start, 0x4000);
 	assert_int_equal(guard.code[0].end, 0x6000);
 	assert_int_equal(guard.lock_count, 1);
 	assert_int_equal(guard.locks[0].start, 0x6000);
 	assert_int_equal(guard.locks[0].end, 0x7000);
+	list.is_cut = true; /* what the others guard is unknown */
+	flmem_target_guard_fill(&view, &list, &guard);
+	assert_non_null(guard.unread);
 }
 
 static uint64_t room_left;

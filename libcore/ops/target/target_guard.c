@@ -121,6 +121,8 @@ static void guard_fork(const struct flmem_view *view, const struct flmem_allocat
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard)
 {
+	if (list->is_cut)
+		guard->unread = "it has more allocators than flmem knows";
 	for (size_t i = 0; i < list->count; i++) {
 		const struct flmem_allocator *found = &list->rows[i];
 
