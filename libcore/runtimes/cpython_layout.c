@@ -27,7 +27,8 @@ static const struct {
 	struct flmem_cpython_layout layout;
 } rows[] = {
 	{8,
-	 {.finalizing = 16,
+	 {.initialized = 12,
+	  .finalizing = 16,
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 1152,
@@ -46,7 +47,8 @@ static const struct {
 	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{9,
-	 {.finalizing = 16,
+	 {.initialized = 12,
+	  .finalizing = 16,
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 352,
@@ -64,7 +66,8 @@ static const struct {
 	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{10,
-	 {.finalizing = 16,
+	 {.initialized = 12,
+	  .finalizing = 16,
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 352,
@@ -82,7 +85,8 @@ static const struct {
 	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{11,
-	 {.finalizing = 24,
+	 {.initialized = 16,
+	  .finalizing = 24,
 	  .interpreters_head = 40,
 	  .interpreters_main = 48,
 	  .runtime_gil = 360,
@@ -100,7 +104,8 @@ static const struct {
 	  .thread_exception = 96,
 	  NO_DEBUGGER}},
 	{12,
-	 {.finalizing = 24,
+	 {.initialized = 16,
+	  .finalizing = 24,
 	  .interpreters_head = 40,
 	  .interpreters_main = 48,
 	  .runtime_gil = NONE,
@@ -272,6 +277,10 @@ static bool read_offsets(const uint64_t *words, const struct places *at,
 	    !read_offset(words, at->native, thread_size, &layout->thread_pointer) ||
 	    !read_offset(words, at->native + 1, thread_size, &layout->thread_native_id))
 		return false;
+	if (layout->finalizing < sizeof(uint64_t))
+		return false;
+	/* The last of five ints before it, with their padding. */
+	layout->initialized = layout->finalizing - (uint32_t)sizeof(uint64_t);
 	/* struct pyinterpreters: head, main, next_id; then the main thread. */
 	layout->interpreters_main = layout->interpreters_head + 8;
 	layout->main_thread = layout->interpreters_head + 24;

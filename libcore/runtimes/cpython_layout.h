@@ -17,6 +17,7 @@
 struct flmem_cpython_layout {
 	bool free_threaded;
 	/* in _PyRuntime */
+	uint32_t initialized;	    /* int, 1 from its initialisation to its end; 0: not read */
 	uint32_t finalizing;	    /* pointer, NULL until the interpreter begins to end */
 	uint32_t interpreters_head; /* the newest */
 	uint32_t interpreters_main;

@@ -100,7 +100,7 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 	(void)pointer;
 	if (flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL) ||
 	    finalizing)
-		*ret_reason = "belongs to an interpreter that is finalising";
+		*ret_reason = "belongs to an interpreter that is finalising or not initialised";
 	else if (flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, NULL))
 		*ret_reason = "belongs to a process that could end for lack of memory";
 	else

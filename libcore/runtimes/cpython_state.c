@@ -196,6 +196,16 @@ int flmem_cpython_main_gil_read(const struct flmem_view *view,
 	return flmem_cpython_gil_read(view, place, interpreter, ret_gil, err);
 }
 
+/* Until then one thread fills it, and a second one would find it half made. */
+static bool is_initialised(const struct flmem_view *view, const struct flmem_cpython_place *place)
+{
+	int32_t initialised = 0;
+
+	return !place->layout.initialized ||
+	       (read_int(view, place->runtime + place->layout.initialized, &initialised) &&
+		initialised);
+}
+
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err)
@@ -204,7 +214,7 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
 
 	if (!read_state_word(view, place->runtime + place->layout.finalizing, &finalizing))
 		return report_unreadable_state(view, "its state cannot be read", err);
-	*ret_finalizing = finalizing != 0;
+	*ret_finalizing = finalizing || !is_initialised(view, place);
 	return 0;
 }
 
@@ -321,7 +331,8 @@ static enum fault read_state_once(const struct state_reading *in)
 			     &state->main_interpreter) ||
 	    !read_state_word(in->view, runtime + layout->main_thread, &state->main_pointer))
 		return FAULT_NONSENSE;
-	if (!head || !state->main_interpreter)
+	if (!head || !state->main_interpreter ||
+	    (!finalizing && !is_initialised(in->view, in->place)))
 		return FAULT_ABSENT;
 	state->finalizing = finalizing != 0;
 	fault = read_interpreters(in, head);

@@ -89,7 +89,7 @@ int flmem_cpython_main_gil_read(const struct flmem_view *view,
 				const struct flmem_cpython_place *place,
 				struct flmem_cpython_gil *ret_gil, struct flmem_error *err);
 
-/* Reads only whether it is finalising; the codes as above. */
+/* Reads only whether it is finalising, or not initialised; the codes as above. */
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err);

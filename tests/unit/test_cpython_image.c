@@ -32,6 +32,7 @@ struct fake_interpreter {
 struct fake_runtime {
 	uint64_t finalizing, head, main, main_thread;
 	uint64_t gil[FLMEM_CPYTHON_GIL_SIZE / sizeof(uint64_t)];
+	int32_t initialized;
 };
 
 static struct fake_runtime runtime;
@@ -40,6 +41,7 @@ static struct fake_thread threads[2][THREADS];
 static struct flmem_process process = FLMEM_PROCESS_INIT;
 
 static const struct flmem_cpython_layout layout = {
+	.initialized = offsetof(struct fake_runtime, initialized),
 	.finalizing = offsetof(struct fake_runtime, finalizing),
 	.interpreters_head = offsetof(struct fake_runtime, head),
 	.interpreters_main = offsetof(struct fake_runtime, main),
@@ -95,6 +97,7 @@ static void link_all(void)
 		.head = address_of(&interpreters[0]),
 		.main = address_of(&interpreters[1]),
 		.main_thread = threads[1][2].pointer,
+		.initialized = 1,
 	};
 	set_locked(1, &threads[1][0]);
 }
@@ -228,6 +231,25 @@ static void an_end_that_has_begun_is_seen(void **state)
 	runtime.finalizing = address_of(&threads[1][0]);
 	assert_int_equal(flmem_cpython_finalizing_read(&view, &place, &finalizing, NULL), 0);
 	assert_true(finalizing);
+	assert_int_equal(read_state(&found), 0);
+	assert_true(found.finalizing);
+}
+
+/* One thread fills it until then. */
+static void an_interpreter_that_is_being_made_is_not_entered(void **state)
+{
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
+	const struct flmem_view view = {.process = &process};
+	const struct flmem_cpython_place place = {layout, address_of(&runtime)};
+	bool finalizing = false;
+
+	(void)state;
+	runtime.initialized = 0;
+	assert_int_equal(flmem_cpython_finalizing_read(&view, &place, &finalizing, NULL), 0);
+	assert_true(finalizing);
+	assert_int_equal(read_state(&found), FLMEM_EUNSAFE);
+	/* Its end takes that back as well, and is called so. */
+	runtime.finalizing = address_of(&threads[1][0]);
 	assert_int_equal(read_state(&found), 0);
 	assert_true(found.finalizing);
 }
@@ -366,6 +388,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(lists_that_change_are_temporary, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_end_that_has_begun_is_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_interpreter_that_is_being_made_is_not_entered,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_interpreter_without_the_lock_is_refused, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_table_of_another_version_than_the_file_is_refused,
