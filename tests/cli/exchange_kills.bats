@@ -63,6 +63,20 @@ teardown() {
 		[ "$CODE" -eq 0 ]
 		assert_model state/rounds/1/model/g.safetensors a.safetensors b.safetensors
 	done
+	# A copy that was made meanwhile may have the journal as it was before the part was begun.
+	rm -r state/rounds/1
+	mkdir -p state/rounds/1/model # with the umask of the setup
+	: >state/rounds/1/model/g.safetensors.part.journal
+	head -c 5000 a.safetensors >state/rounds/1/model/g.safetensors.part
+	mkdir state/rounds/0/updates
+	for client in a b; do
+		mkdir "state/rounds/0/updates/$client"
+		cp "$client.safetensors" "state/rounds/0/updates/$client"
+	done
+	serve --model g.safetensors --clients 2
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model state/rounds/1/model/g.safetensors a.safetensors b.safetensors
 }
 
 @test "a kill while an optimizer makes its step" {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <flmem/parse.h>
@@ -232,6 +233,24 @@ static void note_skipped(struct flmem_exchange *x, const struct flmem_aggregate_
 					      });
 }
 
+/*
+ * A part whose journal lists nothing, as a copy of a state directory has it that was made while a
+ * server worked: an aggregation would refuse it as a file of others, which this folder has none of.
+ */
+static void remove_unlisted_part(const struct flmem_exchange *x, int model)
+{
+	char part[sizeof(x->model_name) + sizeof(".part")], journal[sizeof(part) + 8];
+	struct stat status;
+
+	snprintf(part, sizeof(part), "%s.part", x->model_name);
+	snprintf(journal, sizeof(journal), "%s.journal", part);
+	if (fstatat(model, journal, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status.st_size
+								       : errno != ENOENT)
+		return;
+	flmem_spool_remove(model, part);
+	flmem_spool_remove(model, journal);
+}
+
 /* Where the next model will be: empty, but for what an unfinished aggregation left. */
 static int prepare_round(struct flmem_exchange *x, const struct flmem_algorithm *algorithm,
 			 struct flmem_error *err)
@@ -248,6 +267,8 @@ static int prepare_round(struct flmem_exchange *x, const struct flmem_algorithm 
 		flmem_spool_remove(next, "model");
 	else if (!rc)
 		rc = model = flmem_spool_open_directory(next, "model");
+	if (model >= 0)
+		remove_unlisted_part(x, model);
 	if (rc < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
 				       "cannot make '%s/rounds/%" PRIu64 "'", x->spool.path,
