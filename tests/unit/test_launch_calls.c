@@ -12,6 +12,11 @@
 #define ENVIRON "NVF-ENVIRON-CANNOT-TELL"
 #define OS	"import os, subprocess, shlex, asyncio\n"
 
+#define LINES(lines)                                                                       \
+	"{\"cells\": [{\"cell_type\": \"code\", \"source\": [" lines "]}], \"metadata\": " \
+	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}"
+#define CODE(code) \
+	"import nvflare, subprocess, sys\nsubprocess.run([sys.executable, '-uc', " code "])\n"
 #define NOTEBOOK(code)                                                                      \
 	"{\"cells\": [{\"cell_type\": \"code\", \"source\": \"" code "\"}], \"metadata\": " \
 	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}"
@@ -202,6 +207,17 @@ static const struct file_row late_rows[] = {
 	 {LATE, NOTEBOOK("%set_env MALLOC_ARENA_MAX=2\\n!nvflare simulator j"), 0, NULL}},
 	{"a.ipynb", {ENVIRON, NOTEBOOK("%env MALLOC_ARENA_MAX=2\\n!nvflare simulator j"), 1, NULL}},
 	{"a.ipynb", {LATE, NOTEBOOK("import nvflare\\n%env MALLOC_ARENA_MAX=2"), 1, NULL}},
+	{"a.ipynb", {ENVIRON, NOTEBOOK("%time !nvflare simulator j"), 1, NULL}},
+	{"a.ipynb", {ENVIRON, NOTEBOOK("%timeit -n 1 -r1 !nvflare simulator j"), 1, NULL}},
+	{"a.ipynb", {ENVIRON, NOTEBOOK("%%time\\n%%bash\\nnvflare simulator j"), 1, NULL}},
+	{"a.ipynb", {ENVIRON, LINES("\"\\n\", \"%%bash\\n\", \"nvflare simulator j\""), 1, NULL}},
+	{"a.ipynb", {ENVIRON, NOTEBOOK("!python3 -c 'from nvflare import x; FedJob()'"), 1, NULL}},
+	{"a.py", {ENVIRON, CODE("'from nvflare.recipe import SimEnv; r(SimEnv())'"), 1, NULL}},
+	{"a.py", {ENVIRON, "code = 'r(SimEnv())'\n" CODE("code"), 1, NULL}},
+	{"a.py",
+	 {ENVIRON,
+	  "import nvflare, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1)'])\n",
+	  0, NULL}},
 	{"a.ipynb",
 	 {LATE,
 	  NOTEBOOK("from nvflare.recipe import SimEnv\\n%env MALLOC_ARENA_MAX=2\\nSimEnv(2)\\n"

@@ -247,17 +247,37 @@ static void add_environment(struct flmem_buf *code, const char *line, size_t len
 	flmem_buf_puts(code, QUOTES);
 }
 
+/* "-n1 !command" behind %time; NULL: it is no line that IPython runs itself. */
+static const char *inner_line(const char *rest, const char *end)
+{
+	rest += strspn(rest, " \t");
+	while (rest < end && *rest == '-') {
+		rest += strcspn(rest, " \t\n");
+		rest += strspn(rest, " \t0123456789");
+	}
+	return rest < end && strchr("!%", *rest) ? rest : NULL;
+}
+
+static void add_line(struct flmem_notebook *notebook, const char *line, size_t length);
+
 /* %time, %prun and the like run Python; %env sets a variable of the process. */
 static void add_magic(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
-	const char *rest;
+	const char *rest, *inner;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
 		if (begins_with(line, runs[i], &rest)) {
-			flmem_buf_append(&notebook->code, rest, length - (size_t)(rest - line));
+			inner = inner_line(rest, line + length);
+			if (inner)
+				add_line(notebook, inner, length - (size_t)(inner - line));
+			else
+				flmem_buf_append(&notebook->code, rest,
+						 length - (size_t)(rest - line));
 			return;
 		}
+	/* "%%bash" in a cell of %%time. */
+	notebook->shell |= is_shell_cell(line);
 	if (add_outer(notebook, line, length))
 		return;
 	if (begins_with(line, "%env", &rest) || begins_with(line, "%set_env", &rest))

@@ -166,7 +166,8 @@ static enum flmem_framework simulated_by(const char *code, const char *text)
 
 bool flmem_launch_is_code(const char *text)
 {
-	return strstr(text, "python") && (simulated_by(text, text) || makes_job(text));
+	return (strstr(text, "python") || strstr(text, "sys.executable")) &&
+	       (simulated_by(text, text) || makes_job(text));
 }
 
 bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,

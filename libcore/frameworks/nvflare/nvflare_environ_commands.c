@@ -45,6 +45,36 @@ bool flmem_nvflare_edits_job(const char *line)
 	return false;
 }
 
+/* Whether the words have "-c" or "-uc" of Python. */
+static bool has_code_option(const char *words)
+{
+	for (const char *at = words; (at = strstr(at, " -"));) {
+		at += 2;
+		at += strspn(at, "bBdEiIOPqsSuvx");
+		if (flmem_text_starts(at, "c "))
+			return true;
+	}
+	return false;
+}
+
+/* python3 -c CODE, which makes a job or runs a simulator; a variable may be any code of the file. */
+static bool runs_code(const struct flmem_check *check, const struct flmem_node *call,
+		      const char *words)
+{
+	const char *text = check->input->document.text.data;
+	FLMEM_AUTO_FREE char *source =
+		strndup(text + call->place.start, call->place.end - call->place.start);
+	const char *end = source && has_code_option(words) ? strstr(source, "c\",") : NULL;
+
+	if (!source || !has_code_option(words))
+		return false;
+	if (!end)
+		end = strstr(source, "c',");
+	if (end && !strchr("\"'", end[3 + strspn(end + 3, " \t\r\n")]))
+		return flmem_launch_is_code(text);
+	return flmem_launch_is_code(source);
+}
+
 /* What a call starts that has to be checked by itself; NULL: nothing that is known. */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
@@ -58,6 +88,8 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 		return NULL;
 	if (flmem_launch_program_in(FLMEM_FRAMEWORK_NVFLARE, text, words))
 		return "the script starts NVFlare, or sets variables, by a command";
+	if (runs_code(check, call, words))
+		return "the script runs code that makes a job by a command";
 	return python_run_by(check, words);
 }
 
