@@ -88,8 +88,6 @@ FAULTS = (
           "a value of --set that a script puts together", COMMS),
     Fault("set-text-prefix", SET, "\t\tif (is_in_python(input) && p > *at)\n", "\t\tif (0)\n",
           "a word of --set that is a string with fields", COMMS),
-    Fault("cell-blank-lines", "libcore/documents/notebook.c", "while (first && !first[strspn(", "while (0 && !first[strspn(",
-          "blank lines before a magic command of a cell", ("unit.test_launch_calls",)),
     Fault("cell-in-time", "libcore/documents/notebook_cells.c", "\tnotebook->shell |= is_shell_cell(line);\n", "",
           "a cell of the shell in one of %%time", ("unit.test_launch_calls",)),
     Fault("code-of-variable", "libcore/frameworks/nvflare/nvflare_environ_commands.c", "\t\treturn flmem_launch_is_code(text);\n", "\t\treturn false;\n",

@@ -16,7 +16,7 @@
 	"{\"cells\": [{\"cell_type\": \"code\", \"source\": [" lines "]}], \"metadata\": " \
 	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}"
 #define CODE(code) \
-	"import nvflare, subprocess, sys\nsubprocess.run([sys.executable, '-uc', " code "])\n"
+	"import nvflare, subprocess, sys\nsubprocess.run([sys.executable, '-c', " code "])\n"
 #define NOTEBOOK(code)                                                                      \
 	"{\"cells\": [{\"cell_type\": \"code\", \"source\": \"" code "\"}], \"metadata\": " \
 	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}"

@@ -37,18 +37,6 @@ static const char *language_of(const struct flmem_node *root)
 		    : flmem_node_string(FLMEM_NODE_DIG(root, "metadata", "kernelspec", "language"));
 }
 
-/* IPython passes blank lines over before a magic command that is for the whole cell. */
-static const char *first_line(const struct flmem_node *lines)
-{
-	const char *first = flmem_node_string(lines);
-
-	while (first && !first[strspn(first, " \t\r\n")] && lines->next) {
-		lines = lines->next;
-		first = flmem_node_string(lines);
-	}
-	return first;
-}
-
 /* The source of a cell is a string, or a list of lines. */
 static int add_cell(struct flmem_notebook *notebook, const struct flmem_node *cell, bool shell)
 {
@@ -61,7 +49,7 @@ static int add_cell(struct flmem_notebook *notebook, const struct flmem_node *ce
 	if (!type || strcmp(type, "code") != 0)
 		return 0;
 	if (!first)
-		first = first_line(n);
+		first = flmem_node_string(n);
 	if (!first || !flmem_notebook_is_read(notebook, first))
 		return 0;
 	notebook->shell |= shell || is_shell_name(language);

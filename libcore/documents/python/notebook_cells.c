@@ -276,7 +276,7 @@ static void add_magic(struct flmem_notebook *notebook, const char *line, size_t 
 						 length - (size_t)(rest - line));
 			return;
 		}
-	/* "%%bash" in a cell of %%time. */
+	/* "%%bash" behind blank lines, or in a cell of %%time. */
 	notebook->shell |= is_shell_cell(line);
 	if (add_outer(notebook, line, length))
 		return;

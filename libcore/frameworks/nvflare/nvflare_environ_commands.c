@@ -57,7 +57,7 @@ static bool has_code_option(const char *words)
 	return false;
 }
 
-/* python3 -c CODE, which makes a job or runs a simulator; a variable may be any code of the file. */
+/* python3 -c CODE that makes a job or runs a simulator; a variable may be any code of the file. */
 static bool runs_code(const struct flmem_check *check, const struct flmem_node *call,
 		      const char *words)
 {
