@@ -41,27 +41,36 @@ bool flmem_teeth_run(const double *y, size_t count)
 	       next_value_correlation(y, count) >= FOLLOWS;
 }
 
+bool flmem_tooth_add(struct flmem_tooth *tooth, double value, size_t at)
+{
+	if (!tooth->begun || (!tooth->falling && value > tooth->high))
+		tooth->high = value;
+	tooth->begun = true;
+	if (tooth->falling && value < tooth->low) {
+		tooth->low = value;
+		tooth->low_at = at;
+	}
+	if (!tooth->falling && value <= tooth->high - tooth->swing) {
+		tooth->falling = true;
+		tooth->low = value;
+		tooth->low_at = at;
+	} else if (tooth->falling && value >= tooth->low + tooth->swing) {
+		tooth->falling = false;
+		tooth->high = value;
+		tooth->ended = tooth->low_at;
+		return true;
+	}
+	return false;
+}
+
 void flmem_teeth_find(const double *y, size_t count, double swing, struct flmem_teeth *ret_teeth)
 {
-	size_t high = 0, low = 0;
-	bool falling = false;
+	struct flmem_tooth tooth = {.swing = swing};
 
 	ret_teeth->count = 0;
-	for (size_t i = 1; i < count; i++) {
-		if (!falling && y[i] > y[high])
-			high = i;
-		if (falling && y[i] < y[low])
-			low = i;
-		if (!falling && y[i] <= y[high] - swing) {
-			falling = true;
-			low = i;
-		} else if (falling && y[i] >= y[low] + swing) {
-			falling = false;
-			high = i;
-			if (ret_teeth->count < FLMEM_TEETH_MAX)
-				ret_teeth->at[ret_teeth->count++] = low;
-		}
-	}
+	for (size_t i = 0; i < count; i++)
+		if (flmem_tooth_add(&tooth, y[i], i) && ret_teeth->count < FLMEM_TEETH_MAX)
+			ret_teeth->at[ret_teeth->count++] = tooth.ended;
 }
 
 bool flmem_teeth_are_regular(const struct flmem_teeth *teeth)

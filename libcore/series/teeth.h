@@ -26,7 +26,18 @@ double flmem_teeth_swing(const double *y, size_t count);
  */
 bool flmem_teeth_run(const double *y, size_t count);
 
-/* Falls and rises below `swing` are noise. */
+/* The search for low points, value by value; falls and rises below `swing` are noise. */
+struct flmem_tooth {
+	double swing;
+	double high, low;
+	size_t low_at;
+	bool begun, falling;
+	size_t ended; /* the last low point */
+};
+
+/* Whether a rise has ended at this value, so that `ended` is a low point. */
+bool flmem_tooth_add(struct flmem_tooth *tooth, double value, size_t at);
+
 void flmem_teeth_find(const double *y, size_t count, double swing, struct flmem_teeth *ret_teeth);
 
 /* Whether four low points or more have the same distance, as of collections every few rounds. */

@@ -393,6 +393,65 @@ static void examine_two_scales(const struct curve *c, struct finding *ret_findin
 		*ret_finding = second;
 }
 
+/* The last measured points, as they are. */
+static void take_last(const struct flmem_trend_point *points, size_t count,
+		      double y[FLMEM_ROBUST_POINTS_MAX])
+{
+	for (size_t i = 0; i < FLMEM_ROBUST_POINTS_MAX; i++)
+		y[i] = (double)points[count - FLMEM_ROBUST_POINTS_MAX + i].bytes;
+}
+
+/* The low points of all measured ones: each point is the lowest of a group of them. */
+static void find_all_lows(const struct flmem_trend_point *points, size_t count, double swing,
+			  struct curve *c)
+{
+	struct flmem_tooth tooth = {.swing = swing};
+	size_t found = 0, group;
+
+	for (size_t i = 0; i < count; i++)
+		found += flmem_tooth_add(&tooth, (double)points[i].bytes, i);
+	group = (found + FLMEM_TEETH_MAX - 1) / FLMEM_TEETH_MAX;
+	tooth = (struct flmem_tooth){.swing = swing};
+	for (size_t i = 0, k = 0; i < count; i++) {
+		if (!flmem_tooth_add(&tooth, (double)points[i].bytes, i))
+			continue;
+		if (k++ % group == 0)
+			c->bytes[c->count++] = INFINITY;
+		if ((double)points[tooth.ended].bytes >= c->bytes[c->count - 1])
+			continue;
+		c->bytes[c->count - 1] = (double)points[tooth.ended].bytes;
+		c->hours[c->count - 1] =
+			(double)(points[tooth.ended].at_us - points[0].at_us) / 3.6e9;
+		c->rounds[c->count - 1] = (double)(points[tooth.ended].round - points[0].round);
+		c->x[c->count - 1] = c->by_round ? c->rounds[c->count - 1] : c->hours[c->count - 1];
+	}
+}
+
+/* Teeth that thinning has averaged, or made others of (of 7 points by averages of 2). */
+static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t count,
+				  struct finding *f)
+{
+	struct curve lows = {.by_round = true, .group = 1};
+	struct flmem_teeth all = {.count = 0};
+	double y[FLMEM_ROBUST_POINTS_MAX], swing;
+
+	if (f->verdict != FLMEM_TREND_FLAT || count <= FLMEM_ROBUST_POINTS_MAX)
+		return;
+	take_last(points, count, y);
+	swing = flmem_teeth_swing(y, FLMEM_ROBUST_POINTS_MAX);
+	if (swing <= fmax(FLAT_SHARE * f->level, MATERIAL_BYTES) ||
+	    !flmem_teeth_run(y, FLMEM_ROBUST_POINTS_MAX))
+		return;
+	find_all_lows(points, count, swing / 2, &lows);
+	while (all.count < lows.count) {
+		all.at[all.count] = all.count;
+		all.count++;
+	}
+	f->first = 0;
+	if (all.count >= FLMEM_TREND_POINTS_MIN)
+		judge_low_points(&lows, &all, f);
+}
+
 static struct flmem_i64 round_to_i64(double value)
 {
 	/* 2^62: far beyond any memory, and exact as a double. */
@@ -432,10 +491,12 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	thin_points(points, count, by_round, &c);
 	if (c.x[c.count - 1] <= c.x[0])
 		return;
-	if (by_round)
+	if (by_round) {
 		examine_parts(&c, &f);
-	else
+		examine_thinned_teeth(points, count, &f);
+	} else {
 		examine_two_scales(&c, &f);
+	}
 	ret_trend->verdict = f.verdict;
 	ret_trend->reason = f.reason;
 	ret_trend->confidence = f.confidence;

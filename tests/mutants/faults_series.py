@@ -12,4 +12,8 @@ FAULTS = (
     Fault("trend-steps-go-on", "libcore/series/trend.c", "ret_half->step > 0 && total_slope(c, ret_half) >= least",
           "ret_half->step > 0 && total_slope(c, ret_half) >= 10 * least", "steps in the later half of a watch",
           ("unit.test_trend",)),
+    Fault("teeth-of-many-rounds", "libcore/series/trend.c", "\t\texamine_thinned_teeth(points, count, &f);", "\t\t(void)examine_thinned_teeth;",
+          "growth below teeth that thinning averages", ("unit.test_trend_sweep",)),
+    Fault("teeth-lowest-of-group", "libcore/series/trend.c", ">= c->bytes[c->count - 1])\n\t\t\tcontinue;", "< c->bytes[c->count - 1])\n\t\t\tcontinue;",
+          "the lowest of a group of low points", ("unit.test_trend_sweep",)),
 )
