@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <flmem/detect.h>
 #include <flmem/text.h>
 
 #include "print/format.h"
@@ -168,28 +167,26 @@ static void print_forecast(const struct flmem_watch_result *r)
 	putchar('\n');
 }
 
-/* What climbs is to be found in the code; of a process that is still there. */
 static void print_next_step(const struct flmem_watch_result *r)
 {
-	const struct flmem_detect_options options = {.skip_heap = true};
-	struct flmem_process_report report = {0};
-
-	if (r->trend.verdict != FLMEM_TREND_CLIMBING || r->ended)
-		return;
-	if (flmem_detect_process(r->process.pid, &options, &report, NULL))
-		report = (struct flmem_process_report){.python.unknown = "it has ended"};
-	if (report.sampled_into)
+	switch (r->next) {
+	case FLMEM_WATCH_NEXT_LEAKS:
 		printf("  next: flmem profile leaks %s shows which code holds it; the process is "
 		       "sampled already\n",
-		       report.sampled_into);
-	else if (!report.python.version && !report.python.unknown)
+		       r->sampled_into);
+		break;
+	case FLMEM_WATCH_NEXT_RUN:
 		puts("  next: at its next start, flmem profile run -o FILE -- COMMAND shows which "
 		     "code holds it");
-	else
+		break;
+	case FLMEM_WATCH_NEXT_ATTACH:
 		printf("  next: flmem profile attach --pid %d --output FILE shows which code of a "
 		       "Python program holds it\n",
 		       (int)r->process.pid);
-	flmem_process_report_clear(&report);
+		break;
+	default:
+		break;
+	}
 }
 
 static void print_actions(const struct flmem_watch_actions *a)

@@ -21,6 +21,7 @@ void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
 	for (size_t i = 0; i < summary->count; i++) {
 		free(summary->results[i].process.command);
 		free(summary->results[i].process.site);
+		free(summary->results[i].sampled_into);
 	}
 	free(summary->results);
 	*summary = (struct flmem_watch_summary){0};

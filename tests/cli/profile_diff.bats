@@ -81,7 +81,9 @@ assert at + 1 == len(lines) or "own line" not in lines[at + 1], lines'
 	flmem profile diff --json 4.prof 40.prof
 	assert_schema profile-diff
 	examine 'import json, sys
-rows = {r["frame"]["function"]: r for r in json.load(sys.stdin)["functions"] if r["frame"]}
+diff = json.load(sys.stdin)
+rows = {r["frame"]["function"]: r for r in diff["functions"] if r["frame"]}
+assert diff["total_change_errors"]["peak_bytes"] >= rows["ones"]["change_error_bytes"] > 0, diff
 assert rows["ones"]["own_frame"]["line"] == 5 and rows["ones"]["beyond_error"], rows["ones"]
 assert rows["model"]["own_frame"]["line"] == 6, rows["model"]'
 	mkdir all && mv 4.prof 40.prof all/

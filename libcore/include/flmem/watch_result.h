@@ -111,6 +111,14 @@ struct flmem_watch_actions {
 	uint64_t every_rounds;	 /* latest value; 0: no action yet */
 };
 
+/* What shows which code holds the memory of a process that climbs. */
+enum flmem_watch_next {
+	FLMEM_WATCH_NEXT_NONE,	 /* it does not climb, has ended, or is one of a recording */
+	FLMEM_WATCH_NEXT_ATTACH, /* a profile, from now on */
+	FLMEM_WATCH_NEXT_LEAKS,	 /* the profile that there is */
+	FLMEM_WATCH_NEXT_RUN,	 /* a profile from its next start on: it has no Python */
+};
+
 /* Result of a watch for one process. */
 struct flmem_watch_result {
 	struct flmem_watch_process process;
@@ -131,8 +139,10 @@ struct flmem_watch_result {
 	struct flmem_pressure
 		pressure_rise; /* increase of its counters since the process is watched */
 	struct flmem_watch_actions actions;
-	const char *findings[2]; /* static: exceeded limits of the options; NULL: none */
-	const char *undecided;	 /* static: why the limit of growth cannot be judged; or NULL */
+	const char *findings[2];    /* static: exceeded limits of the options; NULL: none */
+	const char *undecided;	    /* static: why the limit of growth cannot be judged; or NULL */
+	enum flmem_watch_next next; /* known at the end of a watch of live processes */
+	char *sampled_into;	    /* the profile of NEXT_LEAKS; NULL with the others */
 };
 
 struct flmem_watch_summary {

@@ -10,6 +10,7 @@
 #include "frameworks/framework.h"
 #include "ops/watch/auto_trim.h"
 #include "ops/watch/exec_follow.h"
+#include "ops/watch/next_step.h"
 #include "ops/watch/pressures.h"
 #include "ops/watch/round_logs.h"
 #include "ops/watch/watch_snapshot.h"
@@ -477,5 +478,9 @@ int flmem_watch(const struct flmem_watch_options *options,
 		finish_trims(&w);
 	if (!rc)
 		check_logs(&w, true);
-	return rc ? rc : flmem_watch_state_finish(&w.watch_state, true, ret_summary, err);
+	if (!rc)
+		rc = flmem_watch_state_finish(&w.watch_state, true, ret_summary, err);
+	for (size_t i = 0; !rc && i < ret_summary->count; i++)
+		flmem_next_step_find(&ret_summary->results[i]);
+	return rc;
 }

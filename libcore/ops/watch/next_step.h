@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_NEXT_STEP_H
+#define FLMEM_OPS_WATCH_NEXT_STEP_H
+
+/* What to do about a process that climbs. */
+
+#include <flmem/watch_result.h>
+
+/* Fills `next` and `sampled_into`, from a look at the process now. */
+void flmem_next_step_find(struct flmem_watch_result *result);
+
+#endif
