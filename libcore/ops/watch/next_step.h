@@ -6,7 +6,7 @@
 
 #include <flmem/watch_result.h>
 
-/* Fills `next` and `sampled_into`, from a look at the process now. */
+/* Fills `next` and `sampled_into`, as the process is now. */
 void flmem_next_step_find(struct flmem_watch_result *result);
 
 #endif
