@@ -87,7 +87,8 @@ struct flmem_sampler_entries {
 	X(NO_DIRECTORY, "the process could not make the directory for it")               \
 	X(FOREIGN_DIRECTORY, "the directory for it belongs to somebody else, or others " \
 			     "may enter it")                                             \
-	X(NO_SOCKET, "the process could not make it")
+	X(NO_SOCKET, "the process could not make it")                                    \
+	X(NOT_ALONE, "the process has another sampler, as that of flmem profile run")
 
 enum flmem_sampler_socket_stage {
 #define FLMEM_SAMPLER_ROW(identifier, why) FLMEM_SAMPLER_SOCKET_##identifier,

@@ -541,3 +541,10 @@ print(*re.findall("\"gc.collect\".*?\"thread\":\\s*([0-9]+)", sys.stdin.read(), 
 	flmem start --role client --profile-socket --dry-run -- true
 	assert_error 2 '--profile-socket cannot be combined'
 }
+
+@test "a program of profile run below start --profile-socket is not said to be not sampled" {
+	start_attachable "$FLMEM" start --profile-socket --role client -- "$FLMEM" profile run -o "$PROFILE" --
+	run_command "$FLMEM" profile detach --pid "$VICTIM"
+	assert_status 0
+	assert_output "process $VICTIM: no longer sampled"
+}

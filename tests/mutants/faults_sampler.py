@@ -31,6 +31,8 @@ UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
+    Fault("sampled-not-alone", "libcore/preload/sampler/objects.c", "search.count == 1", "search.count >= 1",
+          "leaving orders to the sampler of profile run", ("cli.profile_socket/below start",)),
     Fault("profile-json-frame", "libcore/report/heap_export_json.c", "\tif (!*text)\n", "\tif (1)\n",
           "making the text of a frame once", ("cli.profile_counts/memory is that of the text",)),
     Fault("sampled-spare-disk", CHILD, "if (!leaves_room(", "if (0 && !leaves_room(",

@@ -66,6 +66,8 @@ HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
 HIDDEN void *sampler_look_up(void *scope, const char *name);
 /* The first definition, of the sampler too. */
 HIDDEN uintptr_t sampler_first_definition(const char *name);
+/* No other library has the sampler's own names: `profile run` preloads one that samples at once. */
+HIDDEN bool sampler_is_alone(void);
 /* Whether the program calls the functions of the sampler already, since it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);
 

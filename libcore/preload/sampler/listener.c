@@ -468,7 +468,10 @@ __attribute__((constructor)) static void prepare_listener(void)
 	flmem_sampler_socket.process = sampler_process();
 	if (!asked)
 		return;
-	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
+	/* Orders would go to the one, and the state would be that of the other. */
+	if (!sampler_is_alone())
+		set_stage(FLMEM_SAMPLER_SOCKET_NOT_ALONE, 0);
+	else if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
 	    (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) == 0 && !sampler_may_be_filtered()))
 		start_listener();
 	else

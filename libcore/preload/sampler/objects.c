@@ -278,6 +278,14 @@ uintptr_t sampler_first_definition(const char *name)
 	return search.found;
 }
 
+bool sampler_is_alone(void)
+{
+	struct search search = {.name = FLMEM_SAMPLER_ORDER_SYMBOL, .own_too = true};
+
+	dl_iterate_phdr(search_object, &search);
+	return search.count == 1;
+}
+
 /* A program may have a malloc() of its own, and still call the mmap() of the sampler. */
 bool sampler_is_interposed(void)
 {
