@@ -109,3 +109,12 @@ assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "abov
 		"$FLMEM_VICTIMS/sampled/asking.so"
 	assert_status 0
 }
+
+# bats test_tags=unsanitised
+@test "a program with an allocator of its own: reallocarray() and free_sized() get none of another one" {
+	! sanitized || skip "AddressSanitizer has these functions itself"
+	requires victim:pestered/own_allocator
+	run_command "$FLMEM" profile run --limit 1MiB -o "$PROFILE" -- "$FLMEM_VICTIMS/pestered/own_allocator"
+	assert_status 0
+	[ "$output" = survived ]
+}

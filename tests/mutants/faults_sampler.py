@@ -31,6 +31,10 @@ UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
+    Fault("sampled-own-reallocarray", HOOKS, "if (sampler_next.reallocarray)", "if (0)",
+          "blocks of the program's own allocator in reallocarray()", ("cli.profile_pestered/an allocator of its own",)),
+    Fault("sampled-own-free-sized", HOOKS, "if (sampler_next.program_free)", "if (0)",
+          "blocks of the program's own allocator in free_sized()", ("cli.profile_pestered/an allocator of its own",)),
     Fault("sampled-not-alone", "libcore/preload/sampler/objects.c", "search.count == 1", "search.count >= 1",
           "leaving orders to the sampler of profile run", ("cli.profile_socket/below start",)),
     Fault("profile-json-frame", "libcore/report/heap_export_json.c", "\tif (!*text)\n", "\tif (1)\n",

@@ -101,6 +101,14 @@ EXPORT void free(void *address)
 		sampler_next.free(address);
 }
 
+static SLOW void free_unsized(void *address)
+{
+	if (sampler_next.program_free)
+		sampler_next.program_free(address);
+	else
+		sampler_next.free(address);
+}
+
 EXPORT void free_sized(void *address, size_t size)
 {
 	if (is_special(address) && !forget_block(address))
@@ -108,7 +116,7 @@ EXPORT void free_sized(void *address, size_t size)
 	if (sampler_next.free_sized)
 		sampler_next.free_sized(address, size);
 	else
-		sampler_next.free(address);
+		free_unsized(address);
 }
 
 EXPORT void free_aligned_sized(void *address, size_t alignment, size_t size)
@@ -118,7 +126,7 @@ EXPORT void free_aligned_sized(void *address, size_t alignment, size_t size)
 	if (sampler_next.free_aligned_sized)
 		sampler_next.free_aligned_sized(address, alignment, size);
 	else
-		sampler_next.free(address);
+		free_unsized(address);
 }
 
 /* The old block leaves the table first: another thread may get its address at once. */
@@ -161,6 +169,9 @@ EXPORT void *reallocarray(void *address, size_t count, size_t size)
 	size_t bytes;
 	void *new;
 
+	sampler_hooks_resolve();
+	if (sampler_next.reallocarray)
+		return sampler_next.reallocarray(address, count, size);
 	if (__builtin_mul_overflow(count, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;

@@ -45,6 +45,12 @@ struct sampler_next {
 	int (*munmap)(void *, size_t);
 	void *(*mremap)(void *, size_t, size_t, int, ...);
 	int (*dlclose)(void *);
+	/*
+	 * Where the program has a realloc() or free() of its own, else NULL: reallocarray() of the
+	 * C library calls the one; the other is what free_sized() has to call if there is no next.
+	 */
+	void *(*reallocarray)(void *, size_t, size_t);
+	void (*program_free)(void *);
 	uintptr_t owner_start, owner_end; /* of the code that malloc() is in */
 };
 

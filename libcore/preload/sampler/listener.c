@@ -472,7 +472,8 @@ __attribute__((constructor)) static void prepare_listener(void)
 	if (!sampler_is_alone())
 		set_stage(FLMEM_SAMPLER_SOCKET_NOT_ALONE, 0);
 	else if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
-	    (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) == 0 && !sampler_may_be_filtered()))
+		 (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) == 0 &&
+		  !sampler_may_be_filtered()))
 		start_listener();
 	else
 		set_stage(FLMEM_SAMPLER_SOCKET_FILTERED, 0);

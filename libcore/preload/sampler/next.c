@@ -170,6 +170,17 @@ static const struct {
 #undef SAMPLER_ROW
 };
 
+/* A program may have an allocator of its own, whose blocks are not those of the next one. */
+static void find_own_allocator(struct sampler_next *found)
+{
+	uintptr_t own_free = sampler_first_definition("free");
+
+	if (sampler_first_definition("realloc") != (uintptr_t)sampler_own_realloc)
+		find_next("reallocarray", &found->reallocarray);
+	if (own_free && own_free != (uintptr_t)sampler_own_free)
+		memcpy(&found->program_free, &own_free, sizeof(own_free));
+}
+
 void sampler_hooks_resolve(void)
 {
 	struct sampler_next found = sampler_next;
@@ -182,6 +193,8 @@ void sampler_hooks_resolve(void)
 		find_next(next_rows[i].name, (char *)&found + next_rows[i].offset);
 	find_next("dlopen", &sampler_next_dlopen);
 	find_next("dlsym", &sampler_next_dlsym);
+	if (!is_loaded)
+		find_own_allocator(&found);
 	sampler_next = found;
 	done = true;
 	is_resolving = false;
