@@ -88,7 +88,7 @@ FAULTS = (
           "a value of --set that a script puts together", COMMS),
     Fault("set-text-prefix", SET, "\t\tif (is_in_python(input) && p > *at)\n", "\t\tif (0)\n",
           "a word of --set that is a string with fields", COMMS),
-    Fault("cell-in-time", "libcore/documents/notebook_cells.c", "\tnotebook->shell |= is_shell_cell(line);\n", "",
+    Fault("cell-in-time", "libcore/documents/python/notebook_cells.c", "\tnotebook->shell |= is_shell_cell(line);\n", "",
           "a cell of the shell in one of %%time", ("unit.test_launch_calls",)),
     Fault("code-of-variable", "libcore/frameworks/nvflare/nvflare_environ_commands.c", "\t\treturn flmem_launch_is_code(text);\n", "\t\treturn false;\n",
           "code for python3 -c in a variable", ("unit.test_launch_calls",)),
