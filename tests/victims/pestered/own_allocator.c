@@ -54,7 +54,7 @@ int main(void)
 	char *text = malloc(100);
 	unsigned before;
 
-	strcpy(text, "survived");
+	snprintf(text, 100, "survived");
 	for (size_t i = 0; i < ROUNDS; i++)
 		text = reallocarray(text, 50, 2 + i % 9);
 	before = freed;
