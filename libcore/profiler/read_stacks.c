@@ -219,6 +219,14 @@ bool flmem_profile_reader_push_node(struct flmem_profile_reader *reader, uint32_
 	return true;
 }
 
+/* It allocates for its caller, as malloc() does, which has no frame either. */
+static bool is_operator_new(const struct flmem_heap_frame *frame)
+{
+	return !frame->python && frame->function &&
+	       (strcmp(frame->function, "operator new") == 0 ||
+		strcmp(frame->function, "operator new[]") == 0);
+}
+
 /*
  * Parents come before their children, which also excludes cycles. A node without one belongs to the
  * root; one without a frame stands for its parent.
@@ -239,6 +247,9 @@ static bool add_profile_node(void *context, uint32_t index, const void *record)
 	}
 	depth[index] = depth[above];
 	reader->node_map[index] = reader->node_map[above];
+	if (frame && above != FLMEM_PROFILE_ROOT &&
+	    is_operator_new(&reader->profile->frames[frame - 1]))
+		return true;
 	if (!frame || depth[above] >= FLMEM_PROFILE_DEPTH) {
 		reader->profile->skipped++;
 		return true;

@@ -108,3 +108,15 @@ assert not p.dropped["unmixed"], p.dropped'
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/linked" 3>&-
 	look 'assert [len(p.stack(s.node)) for s in p.sites.values() if s.allocated_bytes == 123457] == [1]'
 }
+
+@test "operator new has no frame, as malloc has none: its caller is the line that allocates" {
+	python -c 'import ctypes; ctypes.CDLL("libstdc++.so.6")' || skip "libstdc++ is not installed"
+	"$FLMEM" profile run -o "$PROFILE" --limit 1MiB --native -- /usr/bin/python3 -I -c '
+import ctypes
+new = ctypes.CDLL("libstdc++.so.6")._Znwm
+new.argtypes, new.restype = [ctypes.c_size_t], ctypes.c_void_p
+kept = [new(8 << 20) for _ in range(4)]' 3>&-
+	flmem profile table --stack native "$PROFILE"
+	assert_output ' 32 MiB +32 MiB .* libffi\.so'
+	refute_output 'operator new'
+}
