@@ -542,7 +542,9 @@ print(*re.findall("\"gc.collect\".*?\"thread\":\\s*([0-9]+)", sys.stdin.read(), 
 	assert_error 2 '--profile-socket cannot be combined'
 }
 
+# bats test_tags=unsanitised
 @test "a program of profile run below start --profile-socket is not said to be not sampled" {
+	! sanitized || skip "AddressSanitizer has to be loaded first"
 	start_attachable "$FLMEM" start --profile-socket --role client -- "$FLMEM" profile run -o "$PROFILE" --
 	run_command "$FLMEM" profile detach --pid "$VICTIM"
 	assert_status 0
