@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "profiler/frames.h"
 #include "profiler/index_set.h"
+#include "profiler/module_files.h"
 #include "profiler/read_private.h"
 
 static bool add_profile_module(void *context, uint32_t index, const void *record)
@@ -119,24 +120,35 @@ static bool add_frame(void *context, uint32_t index, const void *record)
 	return true;
 }
 
-/* Numbers of frames, those of each module together: counting sort. */
+/* By files: ends[i] is where the frames of file i end. Those without a module are left out. */
+static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *files, size_t *ends,
+			  struct flmem_heap_frame **sorted)
+{
+	struct flmem_heap_profile *p = reader->profile;
+
+	for (size_t i = 0; i < p->frame_count; i++)
+		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
+			ends[files[reader->module_of[i]] + 1]++;
+	for (size_t i = 0; i < reader->module_count; i++)
+		ends[i + 1] += ends[i];
+	/* ends[i] is where the frames of file i begin, and after this where they end. */
+	for (size_t i = 0; i < p->frame_count; i++)
+		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
+			sorted[ends[files[reader->module_of[i]]]++] = &p->frames[i];
+}
+
 static bool resolve_all(struct flmem_profile_reader *reader)
 {
 	struct flmem_heap_profile *p = reader->profile;
+	FLMEM_AUTO_FREE uint32_t *files =
+		flmem_heap_module_files(reader->modules, reader->module_count);
 	FLMEM_AUTO_FREE size_t *ends = calloc(reader->module_count + 1, sizeof(*ends));
 	FLMEM_AUTO_FREE struct flmem_heap_frame **sorted =
 		calloc(p->frame_count + 1, sizeof(struct flmem_heap_frame *));
-	bool whole = ends && sorted;
+	bool whole = files && ends && sorted;
 
-	for (size_t i = 0; whole && i < p->frame_count; i++)
-		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
-			ends[reader->module_of[i] + 1]++;
-	for (size_t i = 0; whole && i < reader->module_count; i++)
-		ends[i + 1] += ends[i];
-	/* ends[i] is where the frames of module i begin, and after this where they end. */
-	for (size_t i = 0; whole && i < p->frame_count; i++)
-		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
-			sorted[ends[reader->module_of[i]]++] = &p->frames[i];
+	if (whole)
+		sort_by_files(reader, files, ends, sorted);
 	for (size_t i = 0, first = 0; whole && i < reader->module_count; first = ends[i++])
 		if (ends[i] > first)
 			whole = flmem_heap_symbols_resolve(&reader->modules[i], sorted + first,

@@ -405,4 +405,6 @@ FAULTS = (
           "a program of another C library that start makes ready", ("cli.profile_again/of another C library",)),
     Fault("sampled-already", "libcore/ops/detect/verdict_explain.c", "if (report->sampled_into)", "if (0)",
           "advice for what is sampled already", ("unit.test_verdict",)),
+    Fault("files-read-again", "libcore/profiler/module_files.c", "first[i] = flmem_index_set_take(&set, &key, i);",
+          "first[i] = i;", "one look at the symbols of a file that is mapped again", ("unit.test_module_files",)),
 )
