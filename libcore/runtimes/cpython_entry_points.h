@@ -15,8 +15,9 @@ struct flmem_cpython_session {
 	struct flmem_cpython_result *result;
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
-	struct flmem_cpython_state state;	/* as it was when the entry point was chosen */
-	unsigned threads_started;		/* started so far; all unusable */
+	struct flmem_cpython_state state; /* as it was when the entry point was chosen */
+	unsigned threads_started;	  /* started so far; all unusable */
+	size_t calls_locked; /* returned calls of the new thread once it holds the lock */
 	char unusable[FLMEM_ERROR_MESSAGE_MAX]; /* why the last of them was */
 	bool cannot_start;			/* through the functions of the C library */
 	struct flmem_spared_threads spared;	/* in all tries */

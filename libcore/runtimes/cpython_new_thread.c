@@ -129,6 +129,35 @@ static void plan_stop(const struct flmem_cpython_session *session,
 	call->data_args = 1U;
 }
 
+static bool stops_unless_initialised(const struct flmem_cpython_session *session,
+				     const struct functions *functions)
+{
+	return !functions->create && functions->thread.copy && session->place.layout.initialized;
+}
+
+/*
+ * Stops the thread for good unless the interpreter is initialised: one that a program has ended,
+ * and perhaps makes again, must not be entered. Of the number, which is 1 then, bytes are copied up
+ * to the first zero, so that the second one opens the lock; of 0 only one is, before the lock.
+ */
+static void plan_stop_unless_initialised(const struct flmem_cpython_session *session,
+					 const struct functions *functions,
+					 struct flmem_chain *chain)
+{
+	static const unsigned char held[8 + LOCK_SIZE] = {[8] = 1};
+	uint64_t lock = flmem_chain_put(chain, held, sizeof(held)) + 8;
+	struct flmem_call *call = flmem_chain_add(chain, "memccpy", functions->thread.copy);
+
+	call->args[0] = lock - 1;
+	call->args[1] = session->place.runtime + session->place.layout.initialized;
+	call->args[2] = 0;
+	call->args[3] = 2;
+	call->data_args = 1U;
+	call = flmem_chain_add(chain, "lock", functions->thread.lock);
+	call->args[0] = lock;
+	call->data_args = 1U;
+}
+
 /*
  * Since 3.14 finalisation turns away only the threads that have a state when it begins. So
  * PyThreadState_New() creates the state, then the interpreter must not be finalising: what begins
@@ -146,6 +175,8 @@ static void plan_lock(const struct flmem_cpython_session *session,
 			session->state.main_interpreter;
 		plan_stop(session, functions, chain);
 	}
+	if (stops_unless_initialised(session, functions))
+		plan_stop_unless_initialised(session, functions, chain);
 	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
 }
 
@@ -157,25 +188,19 @@ static void plan_release(const struct functions *functions, struct flmem_chain *
 	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
 }
 
-static void plan_calls(const struct flmem_cpython_session *session,
-		       const struct functions *functions, const struct flmem_new_thread *thread,
-		       struct flmem_chain *chain)
+static void plan_calls(struct flmem_cpython_session *session, const struct functions *functions,
+		       const struct flmem_new_thread *thread, struct flmem_chain *chain)
 {
 	struct flmem_call *run;
 
 	plan_lock(session, functions, chain);
+	session->calls_locked = chain->count;
 	run = flmem_chain_add(chain, "PyRun_SimpleString", functions->run);
 	run->args[0] = FLMEM_CPYTHON_ANSWER_MAX;
 	run->area_args = 1U;
 	run->has_mask = true;
 	run->mask = thread->signal_mask;
 	plan_release(functions, chain);
-}
-
-/* Number of returned calls once the interpreter's lock is held: those of plan_lock(). */
-static size_t count_calls_locked(const struct flmem_cpython_session *session)
-{
-	return session->place.layout.creates_state ? 4 : 1;
 }
 
 /* The place of the answer, then the source. */
@@ -230,7 +255,7 @@ static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpyt
 static void copy_times(const struct flmem_cpython_session *session,
 		       const struct flmem_borrow_result *run)
 {
-	size_t locked = count_calls_locked(session);
+	size_t locked = session->calls_locked;
 
 	if (!run->complete)
 		return;
@@ -292,7 +317,7 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
 	flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL);
-	if (run->returned < count_calls_locked(session) && !session->call->function.address)
+	if (run->returned < session->calls_locked && !session->call->function.address)
 		return finalizing ? explain_finalizing(session, run, err)
 				  : explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,

@@ -383,6 +383,32 @@ static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
 	end(&scene);
 }
 
+/* As if it ended after the check: a number that is not 0 begins with such a byte. */
+static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **state)
+{
+	uint32_t number = 0, offset = 0;
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	for (; (!number || number & 0xff) && offset < 65536; offset += sizeof(number))
+		assert_int_equal(flmem_process_read_memory(&scene.target.process,
+							   scene.session.place.runtime + offset,
+							   &number, sizeof(number)),
+				 0);
+	if (!number || number & 0xff || scene.session.place.layout.creates_state) {
+		print_message("SKIP: no such number, or a Python that makes a state first\n");
+	} else {
+		scene.session.place.layout.initialized = offset - (uint32_t)sizeof(number);
+		scene.call.timeout_us = 300000;
+		assert_int_equal(enter(&scene), FLMEM_EFAILED);
+		assert_false(scene.result.complete);
+		assert_null(scene.result.answer.output);
+		assert_true(is_child_there(&scene));
+	}
+	end(&scene);
+}
+
 static void without_an_answer_nothing_is_certain(void **state)
 {
 	struct scene scene;
@@ -417,6 +443,7 @@ int main(void)
 		cmocka_unit_test(a_dry_run_starts_nothing),
 		cmocka_unit_test(threads_that_flmem_is_late_for_count),
 		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
+		cmocka_unit_test(an_interpreter_that_ended_after_the_check_stops_the_thread),
 		cmocka_unit_test(without_an_answer_nothing_is_certain),
 		cmocka_unit_test(no_more_threads_are_started_than_a_few),
 		cmocka_unit_test(a_computing_thread_starts_one),
