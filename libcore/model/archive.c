@@ -43,6 +43,14 @@ static bool agrees_with_zip64(uint64_t small, uint64_t large)
 	return small == LARGE || small == large;
 }
 
+/* As PyTorch requires, and Python of the disks. */
+static bool is_of_one_disk(const char *locator, const char *record)
+{
+	return !flmem_read_little(locator + 4, 4) && flmem_read_little(locator + 16, 4) <= 1 &&
+	       !flmem_read_little(record + 16, 8) &&
+	       flmem_read_little(record + 24, 8) == flmem_read_little(record + 32, 8);
+}
+
 /*
  * Reads the 64-bit record of the directory. `at` is the offset of the end record, and then of what
  * ends the directory: this record, if there is one. False if it is damaged, absent although
@@ -60,7 +68,7 @@ static bool find_large(const struct flmem_source *source, uint64_t *at, struct d
 		return !needed;
 	begin = flmem_read_little(locator + 8, 8);
 	if (begin > *at || !flmem_source_read_at(source, begin, record, sizeof(record)) ||
-	    flmem_read_little(record, 4) != END64_MARK ||
+	    flmem_read_little(record, 4) != END64_MARK || !is_of_one_disk(locator, record) ||
 	    !agrees_with_zip64(directory->bytes, flmem_read_little(record + 40, 8)) ||
 	    !agrees_with_zip64(directory->offset, flmem_read_little(record + 48, 8)))
 		return false;

@@ -49,6 +49,11 @@ def directories():
         large = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, 1, 1, *change)
         put("differs.npz", one[:-22] + large + locator + end)
         refused("64-bit directory", "-o", "other", "differs.npz")
+    for disks, counts, last in (((1, 0), (1, 1), (0, 1)), ((0, 1 << 28), (1, 1), (0, 1)), ((0, 0), (1, 2), (0, 1)),
+                                ((0, 0), (1, 1), (1, 1)), ((0, 0), (1, 1), (0, 2))):
+        large = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, *disks, *counts, size, offset)
+        put("differs.npz", one[:-22] + large + struct.pack("<IIQI", 0x07064b50, last[0], len(one) - 22, last[1]) + end)
+        refused("64-bit directory", "-o", "other", "differs.npz")
     assert not os.path.exists("other")
 
 

@@ -283,6 +283,8 @@ FAULTS = (
           "a folder that cannot be opened now was not moved", ("cli.failing_disks/one file", "cli.failing_disks/a client")),
     Fault("unread-is-other-file", PUBLISH, "if (fd < 0 && flmem_code_of_open(-fd) != FLMEM_EUSAGE)", "if (0)",
           "a published model that cannot be read now is not another one", ("cli.exchange_power/cannot be read at the start",)),
+    Fault("archive-of-many-disks", "libcore/model/archive.c", "|| !is_of_one_disk(locator, record) ||", "||",
+          "refusing archives that other readers refuse", ("cli.aggregate_traps/two directories",)),
     Fault("unlisted-part-stays", COMBINER, "if (model >= 0)\n\t\tremove_unlisted_part", "if (0)\n\t\tremove_unlisted_part",
           "copies of a state that were made while a server worked", ("cli.exchange_kills/moment of combining",)),
     Fault("confirmed-taken-back", UPDATE, "|| !x->server)", "|| 0)", "what was confirmed stays where the server cannot check it",
