@@ -77,6 +77,17 @@ static int find_largest(const struct flmem_heap_profile *profile, enum flmem_hea
 	return 0;
 }
 
+/* What holds the peak only because it grows needs no other advice. */
+static bool is_growth(const struct flmem_heap_finding *held,
+		      const struct flmem_heap_finding *findings, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (findings[i].kind == FLMEM_HEAP_FINDING_GROWS &&
+		    findings[i].frame == held->frame && findings[i].bytes >= held->bytes / 4 * 3)
+			return true;
+	return false;
+}
+
 int flmem_heap_findings(const struct flmem_heap_profile *profile,
 			struct flmem_heap_finding ret_findings[FLMEM_HEAP_FINDINGS_MAX],
 			size_t *ret_count, struct flmem_error *err)
@@ -96,7 +107,9 @@ int flmem_heap_findings(const struct flmem_heap_profile *profile,
 		struct flmem_heap_finding finding = {.kind = tests[i].kind};
 
 		rc = find_largest(profile, tests[i].measure, tests[i].least, &finding, err);
-		if (!rc && finding.share > 0)
+		if (!rc && finding.share > 0 &&
+		    !(finding.kind == FLMEM_HEAP_FINDING_HOLDS &&
+		      is_growth(&finding, ret_findings, count)))
 			ret_findings[count++] = finding;
 	}
 	*ret_count = count;

@@ -62,3 +62,12 @@ one, whole = json.load(sys.stdin), json.load(open(sys.argv[1]))
 assert 0 < one["lines"][0]["own_live_error_bytes"] < whole["lines"][0]["own_live_error_bytes"]' \
 		"$BATS_TEST_TMPDIR/all" <<<"$output"
 }
+
+@test "recommend reports a profile that it cannot read" {
+	{
+		printf 'FLMEMHP\0'
+		head -c 10000 /dev/zero
+	} >"$BATS_TEST_TMPDIR/garbled.prof"
+	flmem recommend "$BATS_TEST_TMPDIR/garbled.prof"
+	assert_error 2 'garbled.prof'
+}
