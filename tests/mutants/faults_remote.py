@@ -84,9 +84,10 @@ FAULTS = (
           ("cli.trim_adjacent/ends right above",)),
     Fault("own-stack-anywhere", STOPPED,
           "if (!stack || block <= candidate->at.sp || block >= stack->end ||\n"
-          "\t    !flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block))",
-          "if (block <= candidate->at.sp)",
-          "the control block being in the same mapping as the stack",
+          "\t    !flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block))\n\t\treturn foreign;\n"
+          "\tstart = flmem_noted_stack_start(borrow->view->process, stack, block);\n",
+          "if (block <= candidate->at.sp)\n\t\treturn foreign;\n\tstart = 0;\n",
+          "the control block being in the same mapping as the stack, or above the noted start of it",
           ("unit.test_borrow_refused",)),
     Fault("filter-not-asked-again", STOPPED,
           "else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))",
