@@ -55,17 +55,18 @@ static uint64_t hash_file(uint64_t seed, const struct flmem_heap_module *module,
 	return flmem_fnv_mix(hash, &file->inode, sizeof(file->inode));
 }
 
-static void examine_files(const struct flmem_heap_module *modules, size_t count,
-			  struct module_file *files)
+static void examine_files(const struct flmem_heap_module *modules, const size_t *frames,
+			  size_t count, struct module_file *files)
 {
 	struct stat status;
 
 	for (size_t i = 0; i < count; i++)
-		if (modules[i].path && stat(modules[i].path, &status) == 0)
+		if (frames[i] && modules[i].path && stat(modules[i].path, &status) == 0)
 			files[i] = (struct module_file){status.st_dev, status.st_ino};
 }
 
-uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, size_t count)
+uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, const size_t *frames,
+				  size_t count)
 {
 	FLMEM_AUTO_FREE struct module_file *files = calloc(count + 1, sizeof(*files));
 	FLMEM_AUTO_FREE uint32_t *first = calloc(count + 1, sizeof(*first));
@@ -74,7 +75,7 @@ uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, size_
 	flmem_index_set_init(&set);
 	if (!files || !first)
 		return NULL;
-	examine_files(modules, count, files);
+	examine_files(modules, frames, count, files);
 	for (uint32_t i = 0; i < count; i++) {
 		struct module_search search = {modules, files, i};
 		const struct flmem_index_key key = {hash_file(set.seed, &modules[i], &files[i]),

@@ -11,8 +11,10 @@
 
 /*
  * For each module the index of the first one with its file and build-id, itself if there is none
- * before it. NULL: memory is out. The caller frees it.
+ * before it. Only files of modules with `frames` are examined. NULL: memory is out. The caller
+ * frees it.
  */
-uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, size_t count);
+uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, const size_t *frames,
+				  size_t count);
 
 #endif

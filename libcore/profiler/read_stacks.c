@@ -121,14 +121,13 @@ static bool add_frame(void *context, uint32_t index, const void *record)
 }
 
 /* By files: ends[i] is where the frames of file i end. Those without a module are left out. */
-static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *files, size_t *ends,
-			  struct flmem_heap_frame **sorted)
+static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *files,
+			  const size_t *counts, size_t *ends, struct flmem_heap_frame **sorted)
 {
 	struct flmem_heap_profile *p = reader->profile;
 
-	for (size_t i = 0; i < p->frame_count; i++)
-		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
-			ends[files[reader->module_of[i]] + 1]++;
+	for (size_t i = 0; i < reader->module_count; i++)
+		ends[files[i] + 1] += counts[i];
 	for (size_t i = 0; i < reader->module_count; i++)
 		ends[i + 1] += ends[i];
 	/* ends[i] is where the frames of file i begin, and after this where they end. */
@@ -137,18 +136,31 @@ static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *f
 			sorted[ends[files[reader->module_of[i]]]++] = &p->frames[i];
 }
 
+/* How many frames each module has. NULL: memory is out. */
+static size_t *count_module_frames(const struct flmem_profile_reader *reader)
+{
+	size_t *counts = calloc(reader->module_count + 1, sizeof(*counts));
+
+	for (size_t i = 0; counts && i < reader->profile->frame_count; i++)
+		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
+			counts[reader->module_of[i]]++;
+	return counts;
+}
+
 static bool resolve_all(struct flmem_profile_reader *reader)
 {
 	struct flmem_heap_profile *p = reader->profile;
+	FLMEM_AUTO_FREE size_t *counts = count_module_frames(reader);
 	FLMEM_AUTO_FREE uint32_t *files =
-		flmem_heap_module_files(reader->modules, reader->module_count);
+		counts ? flmem_heap_module_files(reader->modules, counts, reader->module_count)
+		       : NULL;
 	FLMEM_AUTO_FREE size_t *ends = calloc(reader->module_count + 1, sizeof(*ends));
 	FLMEM_AUTO_FREE struct flmem_heap_frame **sorted =
 		calloc(p->frame_count + 1, sizeof(struct flmem_heap_frame *));
 	bool whole = files && ends && sorted;
 
 	if (whole)
-		sort_by_files(reader, files, ends, sorted);
+		sort_by_files(reader, files, counts, ends, sorted);
 	for (size_t i = 0, first = 0; whole && i < reader->module_count; first = ends[i++])
 		if (ends[i] > first)
 			whole = flmem_heap_symbols_resolve(&reader->modules[i], sorted + first,

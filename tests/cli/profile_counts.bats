@@ -272,7 +272,8 @@ def call(depth):
     return call(depth - 1) if depth else kept
 
 call(240)'
-	run_command python -c '
+	# The peak of a child begins at the memory of its parent: one that has imported little.
+	run_command /usr/bin/python3 -I -c '
 import json, resource, subprocess, sys
 out = open("stacks.json", "w")
 subprocess.run(sys.argv[1:], stdout=out, check=True)

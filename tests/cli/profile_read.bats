@@ -118,8 +118,12 @@ assert 9 << 20 <= keep[0]["own"]["allocated_bytes"] < 10 << 20, keep
 assert keep[0]["own"]["freed_bytes"] == 0'
 	flmem profile table --round 3 leak.prof
 	assert_output ' - +[0-9.]+ MiB +[0-9.]+ (B|KiB|MiB) +[0-9.]+ (B|KiB|MiB)  work'
+	[ -z "$stderr" ] || fail "$stderr"
 	flmem profile table --round 3 --by peak leak.prof
 	assert_error 2 '--by peak cannot be answered: .*peak of a round'
+	flmem profile table --round 6..80 leak.prof
+	assert_status 0
+	[ "$stderr" = 'flmem: the file has the rounds 0 to 7 only' ] || fail "$stderr"
 	flmem profile table --round 77..80 leak.prof
 	assert_error 2 "'leak.prof' has the rounds 0 to 7 only"
 	flmem profile run --interval 64K -o "$PROFILE" -- /usr/bin/python3 -I -c 'import ctypes

@@ -28,8 +28,12 @@ static void modules_of_one_file_are_one(void **state)
 		{.path = path, .build_id_size = 2, .build_id = {1, 3}},
 		{.path = path, .build_id_size = 2, .build_id = {1, 2}},
 		{.path = NULL},
+		{.path = link_path},
+		{.path = link_path},
 	};
-	static const uint32_t first[] = {0, 1, 0, 0, 4, 5, 6, 5, 8, 4, 6};
+	/* The last two have no frames: their file is not examined. */
+	static const size_t frames[FLMEM_ARRAY_SIZE(modules)] = {1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+	static const uint32_t first[] = {0, 1, 0, 0, 4, 5, 6, 5, 8, 4, 6, 11, 11};
 	FLMEM_AUTO_FREE uint32_t *found = NULL;
 
 	tree_puts(tree, "library.so", "code");
@@ -39,7 +43,7 @@ static void modules_of_one_file_are_one(void **state)
 	snprintf(other_path, sizeof(other_path), "%s/other.so", tree->path);
 	snprintf(gone, sizeof(gone), "%s/gone.so", tree->path);
 	assert_int_equal(link(path, link_path), 0);
-	found = flmem_heap_module_files(modules, FLMEM_ARRAY_SIZE(modules));
+	found = flmem_heap_module_files(modules, frames, FLMEM_ARRAY_SIZE(modules));
 	assert_non_null(found);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(first); i++)
 		assert_int_equal(found[i], first[i]);
@@ -47,7 +51,7 @@ static void modules_of_one_file_are_one(void **state)
 
 static void a_profile_without_modules_has_no_files(void **state)
 {
-	FLMEM_AUTO_FREE uint32_t *found = flmem_heap_module_files(NULL, 0);
+	FLMEM_AUTO_FREE uint32_t *found = flmem_heap_module_files(NULL, NULL, 0);
 
 	(void)state;
 	assert_non_null(found);

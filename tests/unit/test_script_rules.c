@@ -29,6 +29,10 @@ static const struct row rows[] = {
 	 "import gc\nimport nvflare\ngc.set_threshold(700)\ngc.collect()\n"
 	 "x.disable()\n",
 	 .hits = 0},
+	{"NVF-COLLECTOR-OFF",
+	 "import gc\nimport nvflare\ngc.set_threshold(100000000, 50)\n"
+	 "gc.set_threshold(50000)\n",
+	 .hits = 1, .line = 3, .severity = WARNING},
 	{"NVF-ALLOCATOR-CANNOT-TELL",
 	 "import ctypes\nimport nvflare\nlibc = ctypes.CDLL('libc.so.6')\nlibc.mallopt(-8, 1)\n"
 	 "ctypes.CDLL(None).mallopt(-8, 1)\n",

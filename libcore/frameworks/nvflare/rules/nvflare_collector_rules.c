@@ -6,6 +6,9 @@
 
 #include "base/text/text.h"
 
+/* New objects until a collection; Python's own limits are 700 to 5000. */
+#define HARDLY_EVER 1000000
+
 static bool is_call_of(const struct flmem_node *call, const char *path)
 {
 	const char *own = flmem_node_string(flmem_node_get(call, "path"));
@@ -37,7 +40,7 @@ static void report_collector(struct flmem_check *check, const struct flmem_node 
 							 .detail = doubt});
 }
 
-/* gc.set_threshold(0) disables it, too. */
+/* gc.set_threshold(0) disables it, too, and a large one nearly. */
 static void report_threshold(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");
@@ -49,7 +52,7 @@ static void report_threshold(struct flmem_check *check, const struct flmem_node 
 	if (flmem_node_is_kind(first, FLMEM_NODE_EXPRESSION))
 		report_collector(check, first, "gc.set_threshold",
 				 "cannot tell: the value is known only when the script runs");
-	else if (first && flmem_node_integer(first, &number) && !number)
+	else if (first && flmem_node_integer(first, &number) && (!number || number >= HARDLY_EVER))
 		report_collector(check, first, "gc.set_threshold", NULL);
 }
 
@@ -102,9 +105,9 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-COLLECTOR-OFF",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
-			 .condition = "gc.disable(), or gc.set_threshold() with 0; for information "
-				      "with a variable, or beside gc.enable() or gc.collect(); "
-				      "gc.freeze(), for information",
+			 .condition = "gc.disable(), or gc.set_threshold() with 0 or a million and "
+				      "more; for information with a variable, or beside "
+				      "gc.enable() or gc.collect(); gc.freeze(), for information",
 			 .message = "objects that refer to each other, and tensors that they hold, "
 				    "stay in memory until something calls gc.collect(); NVFlare "
 				    "does so only every memory_gc_rounds",
