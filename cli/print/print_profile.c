@@ -75,17 +75,10 @@ static void print_unseen_calls(const struct flmem_heap_profile *p)
 /* Of those that were asked for, which would look as if they had allocated nothing. */
 static void print_absent_rounds(const struct flmem_heap_profile *p)
 {
-	uint64_t first = UINT64_MAX, last = 0;
+	uint64_t first, last;
 
-	for (size_t i = 0; i < p->round_count; i++) {
-		const uint64_t number = p->rounds[i].number.value;
-
-		if (p->rounds[i].number.unknown)
-			continue;
-		first = number < first ? number : first;
-		last = number > last ? number : last;
-	}
-	if (p->by_round && first <= last && (first > p->first_round || last < p->last_round))
+	if (p->by_round && flmem_heap_rounds_span(p, &first, &last) &&
+	    (first > p->first_round || last < p->last_round))
 		fprintf(stderr, "flmem: the file has the rounds %" PRIu64 " to %" PRIu64 " only\n",
 			first, last);
 }

@@ -314,6 +314,16 @@ bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
 	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
+size_t flmem_tasks_count_own(const struct flmem_process *process, const struct flmem_tasks *tasks,
+			     size_t most)
+{
+	size_t own = 0;
+
+	for (size_t i = 0; i < tasks->count && own < most; i++)
+		own += !flmem_task_is_kernels(process, tasks->ids[i]);
+	return own;
+}
+
 /*
  * The function of the kernel in which the thread waits; NULL where the kernel does not show it.
  * Before Linux 5.16, wchan has no names on x86-64 unless the kernel is built with frame pointers

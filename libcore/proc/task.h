@@ -85,6 +85,10 @@ int flmem_task_processor(const struct flmem_process *process, pid_t tid);
 /* True for a thread of the kernel in the process (io_uring, vhost): it runs no program code. */
 bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
 
+/* How many are not the kernel's; counted up to `most`. */
+size_t flmem_tasks_count_own(const struct flmem_process *process, const struct flmem_tasks *tasks,
+			     size_t most);
+
 /*
  * True for a blocked thread whose system call another process makes for it (seccomp user
  * notification), where the kernel shows that.

@@ -81,25 +81,36 @@ static bool is_round_selected(const struct flmem_heap_profile *p, uint32_t round
 	       p->rounds[round].number.value <= p->last_round;
 }
 
+bool flmem_heap_rounds_span(const struct flmem_heap_profile *profile, uint64_t *ret_first,
+			    uint64_t *ret_last)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+
+	for (uint32_t i = 0; i < profile->round_count; i++) {
+		const uint64_t number = profile->rounds[i].number.value;
+
+		if (profile->rounds[i].number.unknown)
+			continue;
+		first = number < first ? number : first;
+		last = number > last ? number : last;
+	}
+	*ret_first = first;
+	*ret_last = last;
+	return first <= last;
+}
+
 /* Fails if no round is selected; `ret_complete`: sites are known for all that are. */
 static int check_rounds(const struct flmem_heap_profile *p, bool *ret_complete,
 			struct flmem_error *err)
 {
-	uint64_t least = UINT64_MAX, most = 0;
-	bool any = false, known = false;
+	uint64_t least, most;
+	bool any = false, known = flmem_heap_rounds_span(p, &least, &most);
 	char shown[256];
 
 	*ret_complete = true;
 	for (uint32_t i = 0; i < p->round_count; i++) {
-		const struct flmem_heap_round *round = &p->rounds[i];
-
-		if (round->number.unknown)
-			continue;
-		known = true;
-		least = round->number.value < least ? round->number.value : least;
-		most = round->number.value > most ? round->number.value : most;
 		any |= is_round_selected(p, i);
-		*ret_complete &= !is_round_selected(p, i) || round->has_sites;
+		*ret_complete &= !is_round_selected(p, i) || p->rounds[i].has_sites;
 	}
 	if (any)
 		return 0;

@@ -322,16 +322,6 @@ struct lender_check {
 	struct flmem_range fork;
 };
 
-static size_t count_own_threads(const struct flmem_process *process,
-				const struct flmem_tasks *tasks)
-{
-	size_t own = 0;
-
-	for (size_t i = 0; i < tasks->count && own < 2; i++)
-		own += !flmem_task_is_kernels(process, tasks->ids[i]);
-	return own;
-}
-
 /*
  * A computing thread may have stopped others by a signal, inside the allocator, until it resumes
  * them. Blocked threads are checked when they are found; this one is stopped while the others are
@@ -409,7 +399,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 		rc = flmem_gadgets_find(view, &gadgets, err);
 	if (rc)
 		return rc;
-	check.threads = count_own_threads(view->process, &before);
+	check.threads = flmem_tasks_count_own(view->process, &before, 2);
 	check.fork = flmem_forks_function(view);
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);

@@ -111,7 +111,7 @@ assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "abov
 }
 
 # bats test_tags=unsanitised
-@test "a program with an allocator of its own: reallocarray() and free_sized() get none of another one" {
+@test "a program with an allocator of its own: reallocarray() and free_sized() get its blocks only" {
 	! sanitized || skip "AddressSanitizer has these functions itself"
 	requires victim:pestered/own_allocator
 	run_command "$FLMEM" profile run --limit 1MiB -o "$PROFILE" -- "$FLMEM_VICTIMS/pestered/own_allocator"

@@ -261,7 +261,7 @@ FAULTS = (
           "refusing a thread whose control group may hold it up", SCHEDULINGS),
     Fault("groups-not-own", SCHEDULING, "groups->differ || strcmp(own.data, groups->first.data) != 0;",
           "groups->differ;", "comparing the groups of a thread behind the first ones", SCHEDULINGS),
-    Fault("threads-of-the-kernel", "libcore/remote/new_thread.c",
+    Fault("threads-of-the-kernel", "libcore/proc/task.c",
           "own += !flmem_task_is_kernels(process, tasks->ids[i]);", "own++;",
           "starting no thread for a program without threads that is inside fork()",
           ("cli.trim_stacks/kernel has one",)),

@@ -62,12 +62,15 @@ static bool runs_code(const struct flmem_check *check, const struct flmem_node *
 		      const char *words)
 {
 	const char *text = check->input->document.text.data;
-	FLMEM_AUTO_FREE char *source =
-		strndup(text + call->place.start, call->place.end - call->place.start);
-	const char *end = source && has_code_option(words) ? strstr(source, "c\",") : NULL;
+	FLMEM_AUTO_FREE char *source = NULL;
+	const char *end;
 
-	if (!source || !has_code_option(words))
+	if (!has_code_option(words))
 		return false;
+	source = strndup(text + call->place.start, call->place.end - call->place.start);
+	if (!source)
+		return false;
+	end = strstr(source, "c\",");
 	if (!end)
 		end = strstr(source, "c',");
 	if (end && !strchr("\"'", end[3 + strspn(end + 3, " \t\r\n")]))

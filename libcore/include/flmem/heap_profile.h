@@ -258,6 +258,10 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_r
 						       struct flmem_heap_profile **ret_profile,
 						       struct flmem_error *err);
 
+/* The smallest and the largest number of a round in it, selected or not; false: it has none. */
+FLMEM_API bool flmem_heap_rounds_span(const struct flmem_heap_profile *profile, uint64_t *ret_first,
+				      uint64_t *ret_last);
+
 /*
  * NULL, or why no amount of any measure is known: the file was cut before them. What else it has is
  * there. Static.

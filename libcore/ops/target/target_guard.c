@@ -137,26 +137,32 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 	}
 }
 
-struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
-					   const struct flmem_allocator_list *list)
+static struct flmem_guard *make_guard(const struct flmem_view *view,
+				      const struct flmem_allocator_list *list, bool is_for_report)
 {
 	struct flmem_guard *guard = calloc(1, sizeof(*guard));
 
-	if (guard)
-		flmem_target_guard_fill(view, list, guard);
+	if (!guard)
+		return NULL;
+	guard->is_for_report = is_for_report;
+	flmem_target_guard_fill(view, list, guard);
 	return guard;
+}
+
+struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
+					   const struct flmem_allocator_list *list)
+{
+	return make_guard(view, list, false);
 }
 
 /* Arenas are never given back: where fewer locks are found, they could not be read now. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct flmem_guard *now = calloc(1, sizeof(*now));
+	FLMEM_AUTO_FREE struct flmem_guard *now = make_guard(view, list, guard->is_for_report);
 
 	if (!now)
 		return flmem_error_nomem(err, "cannot read the locks of the allocators");
-	now->is_for_report = guard->is_for_report;
-	flmem_target_guard_fill(view, list, now);
 	if (now->word_count >= guard->word_count)
 		*guard = *now;
 	else

@@ -122,7 +122,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 
 	*row = (struct flmem_candidate){0};
 	rc = flmem_task_read_wait(search->view->process, tid, &row->at);
-	if (rc == -ESRCH || rc == -ENOENT)
+	if (flmem_task_has_ended(rc))
 		return 0;
 	if (rc < 0)
 		return rc;

@@ -24,14 +24,11 @@
 static bool has_several_threads(const struct flmem_process *process)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	size_t threads = 0;
 	int rc = flmem_tasks_read(process, &tasks);
 
 	if (rc)
 		return !flmem_task_has_ended(rc); /* what cannot be read may be anything */
-	for (size_t i = 0; i < tasks.count && threads < 2; i++)
-		threads += !flmem_task_is_kernels(process, tasks.ids[i]);
-	return threads > 1;
+	return flmem_tasks_count_own(process, &tasks, 2) > 1;
 }
 
 static bool is_libc(const struct flmem_module *module)

@@ -211,15 +211,16 @@ int flmem_published_check_base(const struct flmem_exchange *x, struct flmem_erro
 	for (size_t i = 0; i < x->model.file_count && !x->round; i++) {
 		const struct flmem_input_file *file = &x->model.files[i];
 		struct stat now;
+		bool is_there;
 
 		if (file->generated)
 			continue;
-		if (stat(file->path, &now) < 0 && flmem_code_of_open(errno) == FLMEM_EFAILED)
+		is_there = stat(file->path, &now) == 0;
+		if (!is_there && flmem_code_of_open(errno) == FLMEM_EFAILED)
 			return flmem_error_set(err, FLMEM_EFAILED, errno,
 					       "cannot examine the initial model '%s'",
 					       flmem_text_basename(file->path));
-		if (stat(file->path, &now) < 0 ||
-		    is_changed_source(x, flmem_text_basename(file->path), &now))
+		if (!is_there || is_changed_source(x, flmem_text_basename(file->path), &now))
 			return flmem_error_set(
 				err, FLMEM_EFAILED, 0,
 				"the initial model '%s' changed while it was served; "

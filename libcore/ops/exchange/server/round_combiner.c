@@ -235,7 +235,7 @@ static void note_skipped(struct flmem_exchange *x, const struct flmem_aggregate_
 
 /*
  * A part whose journal lists nothing, as a copy of a state directory has it that was made while a
- * server worked: an aggregation would refuse it as a file of others, which this folder has none of.
+ * server worked: an aggregation would refuse it as a file of others, which no round's folder has.
  */
 static void remove_unlisted_part(const struct flmem_exchange *x, int model)
 {
