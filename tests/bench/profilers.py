@@ -16,7 +16,8 @@ import stage
 from figures import MIB, MS
 
 ROUNDS = 15
-TORCH_ROUNDS = 40  # 1.3 s
+TURNS = 40  # some 1.3 s
+NUMPY_TURNS = 180  # 3 s
 LONGEST_S = 60  # a program that takes longer in a profiler is not measured there
 MEMRAY = "memray==1.20.0"
 # Twelve sites, each with a block that is larger than several intervals.
@@ -100,9 +101,9 @@ def _program(before, words, script):
 
 
 def _loops(folder):
-    for name, code, module in (("small objects", sampling.SMALL_OBJECTS, None),
-                               ("NumPy", sampling.NUMPY, "numpy"),
-                               ("PyTorch", sampling.torch_loop(TORCH_ROUNDS), "torch")):
+    for name, code, module in (("small objects", sampling.whole(sampling.SMALL_OBJECTS, TURNS), None),
+                               ("NumPy", sampling.whole(sampling.NUMPY, NUMPY_TURNS), "numpy"),
+                               ("PyTorch", sampling.whole(sampling.TORCH, TURNS), "torch")):
         if module and subprocess.run([stage.PYTHON, "-c", f"import {module}"], check=False,
                                      stderr=subprocess.DEVNULL).returncode:
             stage.progress(f"profilers: {name} is NOT MEASURED: {module} is not there")

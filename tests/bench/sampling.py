@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 What the sampler of `flmem profile run` costs a program: loops that allocate, with and without it in
-turn, by the processor time of the loop itself (its start is not in it).
+turn, by the processor time of the loops themselves (their start is not in it).
 """
 import json
 import os
@@ -12,39 +12,38 @@ import time
 
 import figures
 import stage
+import turns
 from figures import MS
+from harness import report
 
 ROUNDS = 15
-TORCH_ROUNDS = 160  # 5 s
-WAYS = ("plain", "sampled", "often", "asleep", "listening")
+TURNS = 150
 PREPARED = {"asleep": "--profile-ready", "listening": "--profile-socket"}
 STARTS = 200
 HEAPS_MIB = (0, 64, 1024)
 PAIRS = 40  # millions of malloc and free in the C loop
 OFTEN = "8KiB"  # 64 times as many samples as by default
+# Each defines turn(), some 20 ms.
 SMALL_OBJECTS = """
-import time
-begin = time.process_time()
-rows = []
-for i in range(2700000):
-    rows.append((i, str(i)))
-    if len(rows) > 1000:
-        rows = []
-print(int((time.process_time() - begin) * 1e6))
+def turn():
+    rows = []
+    for i in range(60000):
+        rows.append((i, str(i)))
+        if len(rows) > 1000:
+            rows = []
 """
 NUMPY = """
-import time, numpy
-begin = time.process_time()
-for _ in range(1080000):
-    a = numpy.empty(2000)
-    a[:] = 1
-    b = a * 0.5 + 1
-print(int((time.process_time() - begin) * 1e6))
+import numpy
+def turn():
+    for _ in range(6000):
+        a = numpy.empty(2000)
+        a[:] = 1
+        b = a * 0.5 + 1
 """
 # Where glibc gives memory of large tensors back and takes it again depends on the layout of the heap: runs alone had
 # 108,000 to 189,000 page faults, which differ by more than samples cost. Fixed thresholds leave 2,000.
 TORCH = """
-import ctypes, time, torch
+import ctypes, torch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, 1 << 30)
 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
@@ -53,8 +52,7 @@ torch.manual_seed(1)
 net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(),
                           torch.nn.Linear(16 * 30 * 30, 10))
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
-begin = time.process_time()
-for _ in range(ROUNDS):
+def turn():
     updates = []
     for client in range(2):
         for batch in range(4):
@@ -64,25 +62,39 @@ for _ in range(ROUNDS):
             optimizer.step()
         updates.append({k: v.clone() for k, v in net.state_dict().items()})
     net.load_state_dict({k: sum(u[k] for u in updates) / 2 for k in updates[0]})
-print(int((time.process_time() - begin) * 1e6))
+"""
+TURN_BY_TURN = """
+import sys, time
+for _ in sys.stdin:
+    begin = time.process_time_ns()
+    turn()
+    print((time.process_time_ns() - begin) // 1000, flush=True)
+"""
+WHOLE = """
+import time
+begin = time.process_time_ns()
+for _ in range(TURNS):
+    turn()
+print((time.process_time_ns() - begin) // 1000)
 """
 
 
-def torch_loop(rounds):
-    return TORCH.replace("ROUNDS", str(rounds))
+def whole(code, turns):
+    """A program that makes so many turns and prints their processor time in us."""
+    return code + WHOLE.replace("TURNS", str(turns))
 
 
 def _loops(bench):
-    """(name, command, limit in percent)"""
-    yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "5"], 15
-    yield "Python, small objects", [stage.PYTHON, "-c", SMALL_OBJECTS], 2
+    """(name, command that makes turns, limit in percent, if it has one thread)"""
+    yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "0.1", "0", "turns"], 15, False
+    yield "Python, small objects", [stage.PYTHON, "-c", SMALL_OBJECTS + TURN_BY_TURN], 2, True
     for name, module, code in (("NumPy, arrays of 16 KB", "numpy", NUMPY),
-                               ("PyTorch, training and averaging", "torch", torch_loop(TORCH_ROUNDS))):
+                               ("PyTorch, training and averaging", "torch", TORCH)):
         if subprocess.run([stage.PYTHON, "-c", f"import {module}"], stderr=subprocess.DEVNULL,
                           check=False).returncode:
             stage.progress(f"sample: not measured, as {module} is not there: {name}")
             continue
-        yield name, [stage.PYTHON, "-c", code], 2
+        yield name, [stage.PYTHON, "-c", code + TURN_BY_TURN], 2, True
 
 
 def _spent_ms(words):
@@ -104,34 +116,34 @@ def _samples(bench, profile):
 
 
 def sample(bench):
-    """Each loop plain, sampled, sampled more often, and with a dormant sampler, each round in another order."""
-    order = random.Random(1)
+    """
+    Each loop in turn with itself sampled, sampled more often, and with a dormant sampler. A program that runs half of the
+    time may spend twice the share of its own time in samples that the sampler's limit allows, which is per second.
+    """
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
         run = [bench.flmem, "profile", "run", "--force", "-o", profile]
         prepared = {way: _prepared(bench, option) for way, option in PREPARED.items()}
         yield from _starts(bench, prepared)
-        for name, words, limit in _loops(bench):
+        for name, words, limit, pinned in _loops(bench):
             stage.progress(f"sample: {name}")
-            spent, count, more = {way: [] for way in WAYS}, 0, 0
-            commands = {"plain": words, "sampled": run + ["--"] + words,
-                        "often": run + ["--interval", OFTEN, "--"] + words}
-            commands.update({way: prefix + words for way, prefix in prepared.items()})
-            for _ in range(bench.count(ROUNDS)):
-                for way in order.sample(WAYS, len(WAYS)):
-                    spent[way].append(_spent_ms(commands[way]))
-                    if way == "sampled":
-                        count = _samples(bench, profile)
-                    elif way == "often":
-                        more = _samples(bench, profile)
-            plain, sampled, often, asleep, listening = (spent[way] for way in WAYS)
-            more -= count
-            yield figures.of_values(f"{name}, alone", plain)
-            yield _cost(f"{name}: cost of sampling", plain, sampled, limit)
-            yield _cost(f"{name}: cost of a dormant sampler", plain, asleep, 1)
-            yield _cost(f"{name}: cost of a dormant sampler with its socket", plain, listening, 1)
-            yield _per_sample(name, sampled, often, more)
-            yield _share(name, plain, sampled, often, count / more)
+            ways = {"sampled": run + ["--"], "often": run + ["--interval", OFTEN, "--"], "alone again": []}
+            ways.update(prepared)
+            took, more, samples = [], {way: [] for way in ways}, {"sampled": [], "often": []}
+            for number in range(bench.count(ROUNDS)):
+                for way, prefix in ways.items():
+                    processor = number % os.cpu_count() if pinned else None
+                    us, part, made = turns.compare(words, prefix + words, TURNS, processor)
+                    took.append(us)
+                    more[way].append(100 * part)
+                    if way in samples:
+                        samples[way].append(_samples(bench, profile) / made)
+            yield figures.of_values(f"{name}, a turn alone", [us / MS for us in took])
+            yield _more(f"{name}: alone again", more["alone again"], None)
+            yield _more(f"{name}: cost of sampling", more["sampled"], limit)
+            yield _more(f"{name}: cost of a dormant sampler", more["asleep"], 1)
+            yield _more(f"{name}: cost of a dormant sampler with its socket", more["listening"], 1)
+            yield from _per_sample(name, report.median(took), more["often"], samples)
 
 
 def sample_heaps(bench):
@@ -172,17 +184,13 @@ def _starts(bench, prepared):
         yield figures.of_values(f"env and true, {name}", values)
 
 
-def _cost(what, plain, other, limit):
-    """The median of the pairs: both ran within a second."""
-    return figures.of_values(what, [100 * (b / a - 1) for a, b in zip(plain, other)], unit="%",
-                             limit=limit)
+def _more(what, values, limit):
+    return figures.of_values(what, values, unit="%", limit=limit)
 
 
-def _per_sample(name, sampled, often, more):
-    return figures.of_values(f"{name}: one sample", [(b - a) * MS / more for a, b in zip(sampled, often)], unit="us")
-
-
-def _share(name, plain, sampled, often, factor):
-    """What the samples at the default interval take, from the cost of many: that of few is below a machine's noise."""
-    return figures.of_values(f"{name}: all samples, from the cost of one",
-                             [100 * (c - b) * factor / a for a, b, c in zip(plain, sampled, often)], unit="%")
+def _per_sample(name, turn_us, often, samples):
+    """What a sample takes, and all of them at the default interval: that of few is below a machine's noise."""
+    one = [part / 100 * turn_us / count for part, count in zip(often, samples["often"])]
+    yield figures.of_values(f"{name}: one sample", one, unit="us")
+    yield figures.of_values(f"{name}: all samples, from the cost of one",
+                            [100 * us * count / turn_us for us, count in zip(one, samples["sampled"])], unit="%")

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT]. Each thread replaces
- * blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks that stay.
- * Prints the processor time of the threads in us.
+ * Does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT [turns]]. Each thread
+ * replaces blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks
+ * that stay. Prints the processor time of the threads in us; with "turns" once for each line read.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,14 @@
 #define BLOCKS	   1024
 #define KEPT_BYTES 272 /* the mean of the others */
 
-static size_t turns;
+static size_t pairs; /* of each thread */
 
 static void *torture(void *context)
 {
 	uint64_t random = (uintptr_t)context * 2654435761U + 1;
 	void *blocks[BLOCKS] = {0};
 
-	for (size_t i = 0; i < turns; i++) {
+	for (size_t i = 0; i < pairs; i++) {
 		void **block;
 
 		random ^= random << 13;
@@ -56,22 +57,33 @@ static unsigned long long torture_spent_us(void)
 	       (unsigned long long)spent.tv_nsec / 1000;
 }
 
-int main(int argc, char **argv)
+static bool torture_turn(size_t count)
 {
-	size_t count = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
-	unsigned long long begin;
+	unsigned long long begin = torture_spent_us();
 	pthread_t threads[64];
 
-	if (count < 1 || count > 64)
-		return 2;
-	turns = strtoul(argv[2], NULL, 10) * 1000000;
-	torture_keep(argc > 3 ? strtoul(argv[3], NULL, 10) : 0);
-	begin = torture_spent_us();
 	for (size_t i = 0; i < count; i++)
 		if (pthread_create(&threads[i], NULL, torture, (void *)(i + 1)))
-			return 1;
+			return false;
 	for (size_t i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 	printf("%llu\n", torture_spent_us() - begin);
+	return fflush(stdout) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	size_t count = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	char line[16];
+
+	if (count < 1 || count > 64)
+		return 2;
+	pairs = (size_t)(strtod(argv[2], NULL) * 1e6);
+	torture_keep(argc > 3 ? strtoul(argv[3], NULL, 10) : 0);
+	if (argc < 5)
+		return torture_turn(count) ? 0 : 1;
+	while (fgets(line, sizeof(line), stdin))
+		if (!torture_turn(count))
+			return 1;
 	return 0;
 }
