@@ -119,7 +119,7 @@ time.sleep(1000)' "$1"
 	local call options
 	requires root
 	[ "$(status_field self Seccomp)" = 0 ] || skip "the tests run under a seccomp filter: no filter can be read"
-	for call in 27:mincore 131:sigaltstack 310:process_vm_readv; do
+	for call in 27:mincore 131:sigaltstack 311:process_vm_writev; do
 		for options in '' --assume-seccomp; do
 			start_confined "${call%:*}"
 			# shellcheck disable=SC2086 # of one word or of none

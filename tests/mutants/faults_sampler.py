@@ -13,6 +13,7 @@ MAPPED = "libcore/preload/sampler/mapped_file.c"
 TABLES = "libcore/preload/sampler/tables.c"
 LIVE = "libcore/preload/sampler/live.c"
 MEMORY = "libcore/preload/sampler/safe_reads.c"
+LINES = "libcore/preload/sampler/copied_lines.c"
 PYTHON = "libcore/preload/sampler/python_frames.c"
 LAYOUT = "libcore/preload/sampler/python_layout.c"
 STACK = "libcore/preload/sampler/stack.c"
@@ -329,7 +330,7 @@ FAULTS = (
           "leaving out what the interpreter does before __init__()", STACKS),
     Fault("sample-python-position", LAYOUT, ".frame = 39,", ".frame = 31,",
           "reading the frames of a new release where it says they are", PLACES),
-    Fault("sample-other-type", PYTHON, "get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type", "0",
+    Fault("sample-other-type", PYTHON, "object && get_pointer(object, SAMPLER_TYPE_OFFSET) == python.code_type", "object",
           "taking nothing else for code", ANYWHERE),
     Fault("sample-code-replaced", PYTHON, "a->content == b->content", "true",
           "noticing that other code is at the same address", ANYWHERE),
@@ -341,6 +342,17 @@ FAULTS = (
           "believing where a data stack is once that was seen to be right", ANYWHERE),
     Fault("sample-certain-end", MEMORY, "address < end && length <= end - address", "address < end && length",
           "asking for what reaches beyond memory that is there", ANYWHERE),
+    Fault("sample-line-alias", LINES, "return lines->place[i];", "return 0;",
+          "a place of its own for each copied line", ("unit.test_sampler_lines",)),
+    Fault("sample-line-room", LINES, "lines->place_count + lines->wanted_count < SAMPLER_LINES ? lines->place_count",
+          "lines->place_count < SAMPLER_LINES ? lines->place_count",
+          "leaving room for the lines that are wanted", ("unit.test_sampler_lines",)),
+    Fault("sample-line-cut", LINES, "n < copied ? state : SAMPLER_LINE_STALE", "state",
+          "using no line that was not copied", ("unit.test_sampler_lines",)),
+    Fault("sample-line-wanted", LINES, "lines->state[i] <= SAMPLER_LINE_WANTED || ", "",
+          "using no line before it is copied", ("unit.test_sampler_lines",)),
+    Fault("sample-line-own-process", MEMORY, "long pid = syscall(SYS_getpid);", "long pid = sampler_thread.pid;",
+          "copying into no process but its own", ("unit.test_sampler_lines",)),
     Fault("sample-page-unasked", MEMORY, "if (!ask_kernel(page))\n\t\treturn false;", "",
           "asking whether a page is there", ANYWHERE),
     Fault("sample-page-remembered", RECORD, "sampler_memory_refresh();", "",

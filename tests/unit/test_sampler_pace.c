@@ -60,7 +60,7 @@ static void test_a_long_sample_that_searched(void **state)
 	assert_int_equal(pace_of(10, 2), 0);
 	assert_int_equal(pace_of(100, 1), 1);
 	assert_int_equal(pace_of(100, 2), 2);
-	assert_int_equal(pace_of(100, 9), 3);
+	assert_int_equal(pace_of(100, 9), 4);
 }
 
 int main(void)

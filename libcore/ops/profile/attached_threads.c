@@ -22,7 +22,7 @@ static const struct flmem_syscall sampler_rows[] = {
 	FLMEM_CALL_FINE(newfstatat),	  FLMEM_CALL_FINE(mmap),
 	FLMEM_CALL_FINE(munmap),	  FLMEM_CALL_FINE(mprotect),
 	FLMEM_CALL_FINE(madvise),	  FLMEM_CALL_FINE(mincore),
-	FLMEM_CALL_FINE(mremap),	  FLMEM_CALL_FINE(process_vm_readv),
+	FLMEM_CALL_FINE(mremap),	  FLMEM_CALL_FINE(process_vm_writev),
 	FLMEM_CALL_FINE(rt_sigprocmask),  FLMEM_CALL_FINE(sigaltstack),
 	FLMEM_CALL_FINE(gettid),	  FLMEM_CALL_FINE(getpid),
 	FLMEM_CALL_FINE(getppid),	  FLMEM_CALL_FINE(geteuid),

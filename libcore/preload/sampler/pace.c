@@ -11,12 +11,12 @@
 #include "preload/sampler/sampler.h"
 
 #define WINDOW_NS   UINT64_C(128000000)
-#define DOUBLED_MAX 3U /* a sample is counted as so many bytes at the peak */
+#define DOUBLED_MAX 4U /* a sample is counted as so many bytes at the peak */
 /* Parts of a window: above the first there are fewer samples, below the second more again. */
 #define MUCH   UINT64_C(150)
 #define LITTLE UINT64_C(600)
 /* A thread that has lost its processor in a sample has not taken the time itself. */
-#define LONGEST_NS UINT64_C(50000)
+#define LONGEST_NS UINT64_C(150000)
 #define SEARCH_NS  UINT64_C(20000) /* ... except where it had to search for that long */
 
 static uint64_t read_ns(void)

@@ -20,6 +20,7 @@
 #define FRAMES_MAX     (4 * FLMEM_PROFILE_DEPTH)
 #define CHUNK_HEAD     24U /* previous, size, top */
 #define CHUNK_MAX      (UINT64_C(1) << 30)
+#define STACK_NEAR     4096U /* of the data stack, that is copied in advance */
 #define OWNED_BY_STACK 3 /* enum _frameowner: functions, generators and frame objects are below */
 #define TAG_MASK       ((uintptr_t)7) /* of a reference, since 3.14 */
 
@@ -208,13 +209,21 @@ static uint64_t find_content(struct sampler_scratch *scratch, const char *object
 	return version ? version : sampler_python_content(&python, code, &scratch->file);
 }
 
+static const char *see_code(struct sampler_scratch *scratch, uintptr_t code)
+{
+	const char *object = sampler_see(code, scratch->spans[1], python.code_span);
+
+	return object && get_pointer(object, SAMPLER_TYPE_OFFSET) == python.code_type ? object
+										      : NULL;
+}
+
 /* What a frame of the profile depends on; the key of the table of those that are known. */
 static bool read_code_key(struct sampler_scratch *scratch, uintptr_t code, uint64_t offset,
 			  struct sampler_code *ret_code)
 {
-	const char *object = sampler_see(code, scratch->spans[1], python.code_span);
+	const char *object = see_code(scratch, code);
 
-	if (!object || get_pointer(object, SAMPLER_TYPE_OFFSET) != python.code_type)
+	if (!object)
 		return false;
 	*ret_code = (struct sampler_code){
 		.code = code,
@@ -443,15 +452,69 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 	set_stack_chunk(0, 0);
 }
 
+/* Frames of functions lie one behind the other in the newest part of the data stack, since 3.11. */
+static void gather_stack(uintptr_t thread, uintptr_t frame)
+{
+	uintptr_t chunk, from = frame - STACK_NEAR;
+
+	if (python.thread_chunk == SAMPLER_NO_OFFSET ||
+	    !read_pointer(thread + python.thread_chunk, &chunk) || frame <= chunk ||
+	    frame - chunk > CHUNK_MAX)
+		return;
+	if (frame - chunk < STACK_NEAR)
+		from = chunk;
+	sampler_copies_want(from, frame - from + python.frame_span);
+	sampler_copies_fetch();
+}
+
+static void want_code(struct sampler_scratch *scratch, uintptr_t code)
+{
+	(void)scratch;
+	sampler_copies_want(code, python.code_span);
+}
+
+static void want_content(struct sampler_scratch *scratch, uintptr_t code)
+{
+	const char *object = see_code(scratch, code);
+
+	if (!object ||
+	    (scratch->has_versions && (uint32_t)get_pointer(object, python.code_version)))
+		return;
+	sampler_python_want_content(get_pointer(object, python.code_name),
+				    get_pointer(object, python.code_file),
+				    get_pointer(object, python.code_lines));
+}
+
+/* Each call of the kernel takes longer than what it copies: what frames lead to comes by one. */
+static void gather_codes(struct sampler_scratch *scratch, uintptr_t at,
+			 void (*want)(struct sampler_scratch *, uintptr_t code))
+{
+	for (unsigned i = 0; at && i < FLMEM_PROFILE_DEPTH; i++) {
+		const char *frame = sampler_see(at, scratch->spans[0], python.frame_span);
+
+		if (!frame)
+			break;
+		at = get_pointer(frame, python.frame_previous);
+		if (!is_internal_frame(frame))
+			want(scratch, get_pointer(frame, python.frame_code) & ~TAG_MASK);
+	}
+	sampler_copies_fetch();
+}
+
 static void walk_unlocked(struct sampler_scratch *scratch)
 {
-	uintptr_t thread;
+	uintptr_t thread, frame;
 
 	sampler_copies_begin(&scratch->lines);
 	thread = find_own_state();
 	scratch->has_versions = has_versions(thread);
-	if (thread)
-		walk_frames(scratch, thread, read_innermost(thread));
+	if (thread) {
+		frame = read_innermost(thread);
+		gather_stack(thread, frame);
+		gather_codes(scratch, frame, want_code);
+		gather_codes(scratch, frame, want_content);
+		walk_frames(scratch, thread, frame);
+	}
 	sampler_copies_end();
 }
 

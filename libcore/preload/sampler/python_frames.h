@@ -49,6 +49,9 @@ HIDDEN uint32_t sampler_python_line(const struct sampler_python *python, uintptr
 HIDDEN uint64_t sampler_python_content(const struct sampler_python *python,
 				       const struct sampler_code *code, struct sampler_file *known);
 
+/* Wants copies of what that reads, for sampler_copies_fetch(). */
+HIDDEN void sampler_python_want_content(uintptr_t name, uintptr_t file, uintptr_t lines);
+
 /* UTF-8 of a str, at most FLMEM_PROFILE_STRING_MAX bytes; -1: not readable. */
 HIDDEN long sampler_python_text(const struct sampler_python *python, uintptr_t text, char *out);
 

@@ -191,6 +191,13 @@ uint64_t sampler_python_content(const struct sampler_python *python,
 	return hash ? hash : 1;
 }
 
+void sampler_python_want_content(uintptr_t name, uintptr_t file, uintptr_t lines)
+{
+	sampler_copies_want(name + LENGTH_OFFSET, sizeof(struct sized));
+	sampler_copies_want(file + LENGTH_OFFSET, sizeof(struct sized));
+	sampler_copies_want(lines + LENGTH_OFFSET, sizeof(struct sized));
+}
+
 struct line_table {
 	uintptr_t bytes;
 	size_t length, at;

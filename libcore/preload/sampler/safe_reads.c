@@ -2,9 +2,9 @@
 /*
  * Reading memory that may not be there, without a fault.
  *
- * What another thread may unmap at any time is copied by the kernel: process_vm_readv() of the
- * process itself fails where there is nothing. It takes a microsecond, so the lines that the last
- * sample needed are copied by one call, in advance. Where a sandbox forbids it, nothing is read.
+ * What another thread may unmap at any time is copied by the kernel: process_vm_writev() of the
+ * process to itself fails where there is nothing (copied_lines.c). Where a sandbox forbids it,
+ * nothing is read.
  *
  * What cannot go while the thread is in the sampler is read in place: its own stack, and what
  * belongs to its Python frames while it holds the interpreter's lock. Only whether there is such
@@ -54,7 +54,7 @@ bool sampler_file_is_whole(void)
 }
 
 /* Half of the address space is the kernel's; nothing of a program is in the first page. */
-static bool is_possible(uintptr_t address, size_t length)
+bool sampler_can_be(uintptr_t address, size_t length)
 {
 	return address >= SAMPLER_PAGE && !(address >> 47) && length <= (1U << 20);
 }
@@ -112,78 +112,28 @@ static bool are_pages_there(uintptr_t address, size_t length)
 
 static bool can_be_read(uintptr_t address, size_t length)
 {
-	return is_possible(address, length) &&
+	return sampler_can_be(address, length) &&
 	       (is_certain(address, length) || are_pages_there(address, length));
 }
 
-/* How many bytes were copied. */
-static size_t copy_by_kernel(const struct iovec *to, const struct iovec *from, size_t count)
+/*
+ * The kernel is asked for the process: a child may know only its parent's number, which others may
+ * have by now.
+ */
+size_t sampler_copy(void *out, const struct iovec *from, size_t count, size_t length)
 {
-	ssize_t copied =
-		syscall(SYS_process_vm_readv, (long)sampler_thread.pid, to, count, from, count, 0L);
+	struct iovec to = {out, length};
+	long pid = syscall(SYS_getpid);
+	ssize_t copied = syscall(SYS_process_vm_writev, pid, from, count, &to, 1L, 0L);
 
 	return copied < 0 ? 0 : (size_t)copied;
 }
 
 bool sampler_read(uintptr_t address, void *out, size_t length)
 {
-	struct iovec from = {(void *)address, length}, to = {out, length};
+	struct iovec from = {(void *)address, length};
 
-	return is_possible(address, length) && copy_by_kernel(&to, &from, 1) == length;
-}
-
-/* What the last sample with this buffer used is likely to be used again. */
-void sampler_copies_begin(struct sampler_copies *lines)
-{
-	size_t count = 0, copied;
-
-	for (uint32_t i = 0; i < SAMPLER_LINES; i++) {
-		if (lines->state[i] == 2) {
-			lines->from[count] = (struct iovec){(void *)lines->at[i], SAMPLER_LINE};
-			lines->to[count++] = (struct iovec){lines->bytes[i], SAMPLER_LINE};
-		}
-		lines->state[i] = 0;
-	}
-	copied = count ? copy_by_kernel(lines->to, lines->from, count) / SAMPLER_LINE : 0;
-	for (size_t i = 0; i < copied; i++)
-		lines->state[(uintptr_t)lines->from[i].iov_base / SAMPLER_LINE % SAMPLER_LINES] = 1;
-	sampler_thread.lines = lines;
-}
-
-void sampler_copies_end(void)
-{
-	sampler_thread.lines = NULL;
-}
-
-/* The line that has the address, or NULL. */
-static const char *find_copied_line(struct sampler_copies *lines, uintptr_t address)
-{
-	uintptr_t at = address & ~(uintptr_t)(SAMPLER_LINE - 1);
-	uint32_t i = (uint32_t)(at / SAMPLER_LINE % SAMPLER_LINES);
-
-	if (!lines->state[i] || lines->at[i] != at) {
-		lines->state[i] = 0;
-		lines->at[i] = at;
-		if (!sampler_read(at, lines->bytes[i], SAMPLER_LINE))
-			return NULL;
-	}
-	lines->state[i] = 2;
-	return lines->bytes[i];
-}
-
-static bool read_copied(struct sampler_copies *lines, uintptr_t address, void *out, size_t length)
-{
-	for (size_t done = 0, part; done < length; done += part) {
-		size_t offset = (address + done) % SAMPLER_LINE;
-		const char *line = find_copied_line(lines, address + done);
-
-		part = SAMPLER_LINE - offset < length - done ? SAMPLER_LINE - offset
-							     : length - done;
-		if (!line)
-			return false;
-		memcpy((char *)out + done, line + offset, part);
-	}
-	return true;
+	return sampler_can_be(address, length) && sampler_copy(out, &from, 1, length) == length;
 }
 
 bool sampler_read_often(uintptr_t address, void *out, size_t length)
@@ -191,7 +141,8 @@ bool sampler_read_often(uintptr_t address, void *out, size_t length)
 	struct sampler_copies *lines = sampler_thread.lines;
 
 	if (lines)
-		return is_possible(address, length) && read_copied(lines, address, out, length);
+		return sampler_can_be(address, length) &&
+		       sampler_lines_read(lines, address, out, length);
 	if (!can_be_read(address, length))
 		return false;
 	memcpy(out, (const void *)address, length);

@@ -52,18 +52,32 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_WAYS	    4U	  /* places in these two where an address may be */
 #define SAMPLER_RANGES	    512U  /* of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
-#define SAMPLER_EVALUATIONS 16U	  /* parts of the interpreter's evaluation function */
-#define SAMPLER_NATIVES	    512U  /* frames of a mixed stack that are left, at most */
-#define SAMPLER_LINE	    1024U /* bytes that are copied at once */
-#define SAMPLER_LINES	    64U
-#define SAMPLER_SPAN_MAX    256U /* bytes of a frame or a code object of Python that are read */
+#define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
+#define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
+#define SAMPLER_LINE	    256U /* bytes; of memory that is copied */
+#define SAMPLER_LINES	    256U
+#define SAMPLER_BLOCK	    1024U /* within a page; read where nobody has wanted its lines */
+#define SAMPLER_LINE_WAYS   4U	  /* lines that have copies of the same addresses */
+#define SAMPLER_SPAN_MAX    256U  /* bytes of a frame or a code object of Python that are read */
+
+enum sampler_line {
+	SAMPLER_LINE_STALE, /* of an earlier sample */
+	SAMPLER_LINE_WANTED,
+	SAMPLER_LINE_GATHERED, /* it was wanted, and is there */
+	SAMPLER_LINE_AGAIN,    /* there, since the last sample used it */
+	SAMPLER_LINE_USED,     /* there, and likely to be used by the next sample */
+};
 
 /* Copies of memory that others may unmap. */
 struct sampler_copies {
 	uintptr_t at[SAMPLER_LINES];
-	uint8_t state[SAMPLER_LINES]; /* of this sample: 0 stale, 1 fresh, 2 fresh and used */
-	char bytes[SAMPLER_LINES][SAMPLER_LINE];
-	struct iovec from[SAMPLER_LINES], to[SAMPLER_LINES];
+	uint8_t state[SAMPLER_LINES]; /* enum sampler_line */
+	uint8_t place[SAMPLER_LINES]; /* in `bytes`, of a line that is there */
+	uint32_t place_count;
+	uint32_t wanted_count;
+	uint8_t wanted[SAMPLER_LINES];
+	struct iovec from[SAMPLER_LINES];
+	char bytes[SAMPLER_LINES + 1][SAMPLER_LINE]; /* the last one: where there is no room */
 };
 
 /* What a str has, while a sample is taken; a hash of 0: not known. */
@@ -370,8 +384,19 @@ HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
 HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
 /* Where it is, or a copy of it in `room`; NULL: it cannot be read. */
 HIDDEN const char *sampler_see(uintptr_t address, char *room, size_t length);
+/* Half of the address space is the kernel's; nothing of a program is in the first page. */
+HIDDEN bool sampler_can_be(uintptr_t address, size_t length);
+/* To `out`, without a gap; how many bytes: up to the first part that is not there. */
+HIDDEN size_t sampler_copy(void *out, const struct iovec *from, size_t count, size_t length);
+
+/* copied_lines.c: around a sample that reads memory which may go. */
 HIDDEN void sampler_copies_begin(struct sampler_copies *lines);
 HIDDEN void sampler_copies_end(void);
+/* Copies what was wanted since then by one call; in a sample that reads in place nothing is. */
+HIDDEN void sampler_copies_want(uintptr_t address, size_t length);
+HIDDEN void sampler_copies_fetch(void);
+HIDDEN bool sampler_lines_read(struct sampler_copies *lines, uintptr_t address, void *out,
+			       size_t length);
 /* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
 /* Finds the bounds of the thread's stack out, where it is not far from what is known of it. */
