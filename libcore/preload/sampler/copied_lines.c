@@ -125,6 +125,13 @@ static const char *find_present_line(struct sampler_copies *lines, uintptr_t at)
 	return lines->bytes[lines->place[i]];
 }
 
+bool sampler_copies_have(uintptr_t address)
+{
+	struct sampler_copies *lines = sampler_thread.lines;
+
+	return lines && find_present_line(lines, address & ~(uintptr_t)(SAMPLER_LINE - 1));
+}
+
 /* With its neighbours, which a stack needs next. */
 static void fetch_block(struct sampler_copies *lines, uintptr_t at)
 {

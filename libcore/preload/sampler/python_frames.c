@@ -452,12 +452,15 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 	set_stack_chunk(0, 0);
 }
 
-/* Frames of functions lie one behind the other in the newest part of the data stack, since 3.11. */
+/*
+ * Frames of functions lie one behind the other in the newest part of the data stack, since 3.11.
+ * Where the last sample was in the same function, its frames are there already.
+ */
 static void gather_stack(uintptr_t thread, uintptr_t frame)
 {
 	uintptr_t chunk, from = frame - STACK_NEAR;
 
-	if (python.thread_chunk == SAMPLER_NO_OFFSET ||
+	if (python.thread_chunk == SAMPLER_NO_OFFSET || sampler_copies_have(frame) ||
 	    !read_pointer(thread + python.thread_chunk, &chunk) || frame <= chunk ||
 	    frame - chunk > CHUNK_MAX)
 		return;

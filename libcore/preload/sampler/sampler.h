@@ -395,6 +395,7 @@ HIDDEN void sampler_copies_end(void);
 /* Copies what was wanted since then by one call; in a sample that reads in place nothing is. */
 HIDDEN void sampler_copies_want(uintptr_t address, size_t length);
 HIDDEN void sampler_copies_fetch(void);
+HIDDEN bool sampler_copies_have(uintptr_t address);
 HIDDEN bool sampler_lines_read(struct sampler_copies *lines, uintptr_t address, void *out,
 			       size_t length);
 /* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
