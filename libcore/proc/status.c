@@ -67,6 +67,7 @@ static const struct field fields[] = {
 	{"nonvoluntary_ctxt_switches", FIELD_NUMBER,
 	 offsetof(struct flmem_status, involuntary_switches)},
 	{"THP_enabled", FIELD_NUMBER, offsetof(struct flmem_status, thp_enabled)},
+	{"CoreDumping", FIELD_NUMBER, offsetof(struct flmem_status, core_dumping)},
 	{"x86_Thread_features", FIELD_FEATURES, offsetof(struct flmem_status, shadow_stack)},
 };
 

@@ -56,14 +56,20 @@ struct flmem_status {
 	struct flmem_u64 sig_caught;
 	struct flmem_u64 voluntary_switches; /* of the thread, from running to waiting */
 	struct flmem_u64 involuntary_switches;
-	struct flmem_u64 thp_enabled; /* 0: switched off by prctl or the exec'd program */
-	bool shadow_stack;	      /* x86_Thread_features names shstk */
+	struct flmem_u64 thp_enabled;  /* 0: switched off by prctl or the exec'd program */
+	struct flmem_u64 core_dumping; /* 1: a signal has ended it, its core is being written */
+	bool shadow_stack;	       /* x86_Thread_features names shstk */
 };
 
 /* By a signal or by a tracer. */
 static inline bool flmem_status_is_stopped(const struct flmem_status *status)
 {
 	return status->state == 'T' || status->state == 't';
+}
+
+static inline bool flmem_status_is_dumping(const struct flmem_status *status)
+{
+	return !status->core_dumping.unknown && status->core_dumping.value;
 }
 
 /* Reads and parses; FLMEM_ENOPROC when the process is gone. */

@@ -30,9 +30,20 @@ static long send_request(flmem_ptrace_request what, pid_t tid, long data)
 	return ptrace(what, tid, NULL, (void *)data);
 }
 
+/*
+ * An interrupt would end the writing of a core dump into a pipe, for a program that keeps them, or
+ * to a file system in user space: the core would be cut (pipe_write() in the kernel's fs/pipe.c).
+ */
+static bool is_dumping(pid_t leader)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(leader, &status) == 0 && flmem_status_is_dumping(&status);
+}
+
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
-	if (flmem_attempt_is_lost())
+	if (flmem_attempt_is_lost() || is_dumping(leader))
 		return -ESRCH;
 	if (!flmem_interrupts_may_hold())
 		return -EAGAIN;

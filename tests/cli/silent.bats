@@ -55,6 +55,20 @@ threading.Event().wait()'
 	done
 }
 
+# An interrupt of the thread that writes it would end the dump, and the process.
+@test "trim: a process whose core dump is still being written" {
+	start_silent dump
+	kill -SEGV "$SILENT"
+	wait_until 60 grep -q '^CoreDumping:.*1' "/proc/$SILENT/status"
+	bounded detect --pid "$SILENT" --json
+	assert_status 0
+	bounded trim --pid "$SILENT"
+	assert_error 3 "process $SILENT is ending: .*core dump is being written"
+	bounded trim --pid "$SILENT" --dry-run
+	assert_error 3 "process $SILENT is ending: .*core dump is being written"
+	grep -q '^CoreDumping:.*1' "/proc/$SILENT/status"
+}
+
 @test "detect: others are reported beside one that does not answer" {
 	start_silent list-missing
 	start_healthy

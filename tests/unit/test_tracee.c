@@ -42,6 +42,21 @@ bool __wrap_flmem_attempt_is_lost(void)
 	return ++asked >= lost_at && lost_at;
 }
 
+static bool is_dumping;
+
+int __real_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
+int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
+
+/* A dump that lasts needs a file system which does not answer (tests/cli/silent.bats). */
+int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
+{
+	int rc = __real_flmem_status_read_number(number, ret_status);
+
+	if (is_dumping && number == child)
+		ret_status->core_dumping.value = 1;
+	return rc;
+}
+
 static void handle(int number)
 {
 	(void)number;
@@ -359,6 +374,20 @@ static void a_lost_attempt_seizes_nothing(void **state)
 	assert_int_equal(page->interrupted, 0);
 }
 
+/* The dump may have begun since the process was checked. */
+static void a_process_that_dumps_core_is_not_seized(void **state)
+{
+	struct flmem_tracee tracee = {0};
+	struct flmem_status status;
+
+	(void)state;
+	is_dumping = true;
+	assert_int_equal(flmem_tracee_seize(&tracee, child, child), -ESRCH);
+	is_dumping = false;
+	read_status(&status);
+	assert_int_equal(status.tracer.value, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +407,8 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_lost_attempt_seizes_nothing, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(a_process_that_dumps_core_is_not_seized,
+						start_child, end_child),
 		cmocka_unit_test_setup_teardown(another_program_is_told, start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_told, start_child,
 						end_child),

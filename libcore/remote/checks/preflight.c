@@ -221,6 +221,11 @@ static int check_now(const struct flmem_process *process, bool is_traceable,
 		return rc;
 	if (has_thread_ended(target.state))
 		return refuse_ended(process, err);
+	if (flmem_status_is_dumping(&target))
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "process %d is ending: a signal has ended it, and its core "
+				       "dump is being written",
+				       (int)process->pid);
 	if (is_traceable && !target.tracer.unknown && target.tracer.value)
 		return refuse_traced(process, &target, err);
 	if (flmem_status_is_stopped(&target))

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -148,6 +149,18 @@ static void exec_fuse(void)
 		usleep(1000);
 }
 
+/* A core is dumped where nothing is answered, but that the dump was interrupted. */
+static void dump_fuse(void)
+{
+	const struct silent_fuse how = {.gives_up = true};
+	const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
+
+	silent_fuse_mount(directory, &how);
+	if (chdir(directory) || setrlimit(RLIMIT_CORE, &any))
+		silent_give_up("a core to be dumped");
+	silent_fuse_hush();
+}
+
 static int run_around(char **argv)
 {
 	const struct silent_fuse how = {0};
@@ -169,6 +182,7 @@ int main(int argc, char **argv)
 		{"list-fuse-async", list_fuse_async},
 		{"module", module},
 		{"exec", exec_fuse},
+		{"dump", dump_fuse},
 	};
 
 	if (argc > 3 && strcmp(argv[1], "around") == 0)

@@ -6,8 +6,9 @@
 
 /* How the file system behaves; it never answers a read. */
 struct silent_fuse {
-	bool async;  /* reads are sent in the background, and may be killed while they wait */
-	bool opened; /* answers what opens a file until it is set to be silent */
+	bool async;    /* reads are sent in the background, and may be killed while they wait */
+	bool gives_up; /* a request ends with EINTR where who waits for it was interrupted */
+	bool opened;   /* answers what opens a file until it is set to be silent */
 };
 
 /*

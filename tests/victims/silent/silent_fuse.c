@@ -71,8 +71,9 @@ static void answer_init(int fd, uint64_t unique, bool async)
 }
 
 /* Names are asked for again at each use, so that a silent server can block who opens the file. */
-static void serve_one(int fd, const struct fuse_in_header *in, bool async)
+static void serve_one(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
 {
+	const struct fuse_interrupt_in *interrupt = (const void *)(in + 1);
 	struct fuse_entry_out entry = {.nodeid = FILE_NODE, .attr = attributes(FILE_NODE)};
 	struct fuse_attr_out attr = {.attr = attributes(in->nodeid)};
 	struct fuse_open_out opened = {.open_flags = FOPEN_KEEP_CACHE};
@@ -81,7 +82,9 @@ static void serve_one(int fd, const struct fuse_in_header *in, bool async)
 	if (in->opcode == FUSE_FLUSH || in->opcode == FUSE_RELEASE)
 		answer(fd, in->unique, 0, NULL, 0);
 	else if (in->opcode == FUSE_INIT)
-		answer_init(fd, in->unique, async);
+		answer_init(fd, in->unique, how->async);
+	else if (in->opcode == FUSE_INTERRUPT && how->gives_up)
+		answer(fd, interrupt->unique, EINTR, NULL, 0);
 	else if (in->opcode == FUSE_READ || atomic_load(hushed))
 		return;
 	else if (in->opcode == FUSE_LOOKUP)
@@ -94,7 +97,7 @@ static void serve_one(int fd, const struct fuse_in_header *in, bool async)
 		answer(fd, in->unique, ENOSYS, NULL, 0);
 }
 
-__attribute__((noreturn)) static void serve(int fd, bool async)
+__attribute__((noreturn)) static void serve(int fd, const struct silent_fuse *how)
 {
 	static unsigned char request[65536];
 
@@ -105,7 +108,7 @@ __attribute__((noreturn)) static void serve(int fd, bool async)
 			continue;
 		if (got < (ssize_t)sizeof(struct fuse_in_header))
 			_exit(0);
-		serve_one(fd, (const struct fuse_in_header *)(const void *)request, async);
+		serve_one(fd, (const struct fuse_in_header *)(const void *)request, how);
 	}
 }
 
@@ -150,7 +153,7 @@ void silent_fuse_mount(const char *directory, const struct silent_fuse *how)
 		if (getppid() != parent)
 			_exit(0);
 		signal(SIGTERM, SIG_IGN);
-		serve(fd, how->async);
+		serve(fd, how);
 	}
 	close(fd);
 }
