@@ -19,10 +19,13 @@
 #define END64_MARK    0x06064b50U
 #define ENTRY_MARK    0x02014b50U
 #define LARGE	      0xffffffffU
+#define SMALL	      0xffffU
 #define EXTRA_SIZES   1U /* header of the field with sizes of 64 bits */
+#define NO_LARGE      "its 64-bit directory cannot be found"
+#define MANY_DISKS    "it is split over several disks: join its parts first (zip -s 0)"
 
 struct directory {
-	uint64_t offset, bytes;
+	uint64_t offset, bytes, entries;
 };
 
 void flmem_archive_clear(struct flmem_archive *archive)
@@ -38,9 +41,9 @@ static int damaged_archive(const char *path, const char *why, struct flmem_error
 }
 
 /* Some readers prefer the 64-bit record, others take it only for a mark in the one of 32 bits. */
-static bool agrees_with_zip64(uint64_t small, uint64_t large)
+static bool agrees_with_zip64(uint64_t small, uint64_t mark, uint64_t large)
 {
-	return small == LARGE || small == large;
+	return small == mark || small == large;
 }
 
 /* As PyTorch requires, and Python of the disks. */
@@ -51,12 +54,22 @@ static bool is_of_one_disk(const char *locator, const char *record)
 	       flmem_read_little(record + 24, 8) == flmem_read_little(record + 32, 8);
 }
 
+/* As above, of the record without 64 bits; `mark` stands for a number in the one of 64 bits. */
+static bool ends_on_one_disk(const char *end, uint64_t mark)
+{
+	uint64_t disk = flmem_read_little(end + 4, 2), first = flmem_read_little(end + 6, 2);
+
+	return (!disk || disk == mark) && (!first || first == mark) &&
+	       flmem_read_little(end + 8, 2) == flmem_read_little(end + 10, 2);
+}
+
 /*
- * Reads the 64-bit record of the directory. `at` is the offset of the end record, and then of what
- * ends the directory: this record, if there is one. False if it is damaged, absent although
- * needed, or differs from the end record.
+ * Reads the 64-bit record of the directory. `at` is the offset of the end record `small`, and then
+ * of what ends the directory: the 64-bit record, if there is one. Returns what is wrong: it is
+ * damaged, absent although needed, or differs from the end record.
  */
-static bool find_large(const struct flmem_source *source, uint64_t *at, struct directory *directory)
+static const char *find_large(const struct flmem_source *source, const char *small, uint64_t *at,
+			      struct directory *directory)
 {
 	bool needed = directory->bytes == LARGE || directory->offset == LARGE;
 	char locator[LOCATOR_BYTES], record[END64_BYTES];
@@ -65,17 +78,22 @@ static bool find_large(const struct flmem_source *source, uint64_t *at, struct d
 	if (*at < LOCATOR_BYTES ||
 	    !flmem_source_read_at(source, *at - LOCATOR_BYTES, locator, sizeof(locator)) ||
 	    flmem_read_little(locator, 4) != LOCATOR_MARK)
-		return !needed;
+		return needed ? NO_LARGE : ends_on_one_disk(small, 0) ? NULL : MANY_DISKS;
 	begin = flmem_read_little(locator + 8, 8);
 	if (begin > *at || !flmem_source_read_at(source, begin, record, sizeof(record)) ||
-	    flmem_read_little(record, 4) != END64_MARK || !is_of_one_disk(locator, record) ||
-	    !agrees_with_zip64(directory->bytes, flmem_read_little(record + 40, 8)) ||
-	    !agrees_with_zip64(directory->offset, flmem_read_little(record + 48, 8)))
-		return false;
+	    flmem_read_little(record, 4) != END64_MARK)
+		return NO_LARGE;
+	if (!is_of_one_disk(locator, record) || !ends_on_one_disk(small, SMALL))
+		return MANY_DISKS;
+	if (!agrees_with_zip64(directory->entries, SMALL, flmem_read_little(record + 32, 8)) ||
+	    !agrees_with_zip64(directory->bytes, LARGE, flmem_read_little(record + 40, 8)) ||
+	    !agrees_with_zip64(directory->offset, LARGE, flmem_read_little(record + 48, 8)))
+		return NO_LARGE;
+	directory->entries = flmem_read_little(record + 32, 8);
 	directory->bytes = flmem_read_little(record + 40, 8);
 	directory->offset = flmem_read_little(record + 48, 8);
 	*at = begin;
-	return true;
+	return NULL;
 }
 
 /* False without an end record: not an archive. */
@@ -146,6 +164,7 @@ static size_t read_directory_record(const char *record, size_t left,
 	extra = (size_t)flmem_read_little(record + 30, 2);
 	length = ENTRY_BYTES + name + extra + (size_t)flmem_read_little(record + 32, 2);
 	if (length > left || !read_sizes(record, name, extra, entry) ||
+	    flmem_read_little(record + 34, 2) /* the disk that it begins on */ ||
 	    memchr(record + ENTRY_BYTES, '\0', name))
 		return 0;
 	entry->flags = (unsigned)flmem_read_little(record + 8, 2);
@@ -220,15 +239,16 @@ static int find_directory(const struct flmem_source *source, const char *path, u
 			  struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf tail = FLMEM_BUF_INIT;
+	const char *why;
 
 	*ret_end = 0;
 	if (!find_archive_end(source, file_bytes, &tail, ret_end))
 		return 0;
+	ret_directory->entries = flmem_read_little(tail.data + 10, 2);
 	ret_directory->bytes = flmem_read_little(tail.data + 12, 4);
 	ret_directory->offset = flmem_read_little(tail.data + 16, 4);
-	if (!find_large(source, ret_end, ret_directory))
-		return damaged_archive(path, "its 64-bit directory cannot be found", err);
-	return 0;
+	why = find_large(source, tail.data, ret_end, ret_directory);
+	return why ? damaged_archive(path, why, err) : 0;
 }
 
 int flmem_archive_list(const struct flmem_source *source, const char *path,
@@ -250,6 +270,8 @@ int flmem_archive_list(const struct flmem_source *source, const char *path,
 	archive.end = directory.offset;
 	if (!rc)
 		rc = read_records(path, &bytes, &archive, err);
+	if (!rc && archive.count != directory.entries)
+		rc = damaged_archive(path, "its end record has another number of entries", err);
 	if (rc)
 		return rc;
 	*ret_archive = archive;

@@ -53,8 +53,23 @@ def directories():
                                 ((0, 0), (1, 1), (1, 1)), ((0, 0), (1, 1), (0, 2))):
         large = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, *disks, *counts, size, offset)
         put("differs.npz", one[:-22] + large + struct.pack("<IIQI", 0x07064b50, last[0], len(one) - 22, last[1]) + end)
-        refused("64-bit directory", "-o", "other", "differs.npz")
+        refused("split over several disks", "-o", "other", "differs.npz")
+    parts(one, offset)
     assert not os.path.exists("other")
+
+
+def parts(one, directory):
+    """Parts of an archive that is split, and counts of entries of which PyTorch takes the first ones only."""
+    def changed(text, at, form, *values):
+        put("part.npz", one[:at] + struct.pack(form, *values) + one[at + struct.calcsize(form):])
+        refused(text, "-o", "other", "part.npz")
+
+    end = len(one) - 22
+    for numbers in ((1, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1), (65535, 65535, 1, 1), (0, 0, 0, 1), (0, 0, 1, 2)):
+        changed("split over several disks: join its parts", end + 4, "<4H", *numbers)
+    for count in (0, 2, 65535):
+        changed("another number of entries", end + 8, "<HH", count, count)
+    changed("its directory is damaged", directory + 34, "<H", 1)
 
 
 def metadata():

@@ -311,12 +311,17 @@ static const char *put_archive(const struct folder *folder, size_t hole,
 			       const struct flmem_buf *directory)
 {
 	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
+	unsigned entries = 0;
 
 	for (size_t i = 0; i < hole; i++)
 		flmem_buf_putc(&bytes, 'x');
 	flmem_buf_append(&bytes, directory->data, directory->length);
+	for (size_t i = 0; i + 4 <= directory->length; i++)
+		entries += !memcmp(directory->data + i, "PK\1\2", 4);
 	put_number(&bytes, 0x06054b50, 4);
-	put_number(&bytes, 0, 8);
+	put_number(&bytes, 0, 4);
+	put_number(&bytes, entries, 2);
+	put_number(&bytes, entries, 2);
 	put_number(&bytes, directory->length, 4);
 	put_number(&bytes, hole, 4);
 	put_number(&bytes, 0, 2);
