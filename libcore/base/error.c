@@ -53,6 +53,8 @@ static const char *limit_advice(int sys_errno)
 		return "; raise the limit of the process (ulimit -n)";
 	case ENFILE:
 		return "; raise that of the system (fs.file-max)";
+	case EIO:
+		return "; check the disk and the kernel log (dmesg)";
 	default:
 		return "";
 	}

@@ -70,6 +70,7 @@ class Case:
         assert status in (7, 2, 4, 8), f"status {status}: {text}"
         causes = [os.strerror(self.error)] + (["507", "500", "503", "a request to"] if "push of" in text or "wait for" in text else [])
         assert any(cause in text for cause in causes), text
+        assert os.strerror(errno.EIO) not in text or "check the disk" in text, text
 
     def run(self, *words, faulty=False, cwd="disk"):
         done = subprocess.run([self.flmem, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -22,6 +22,9 @@ static void a_message_carries_its_errno(void **state)
 	assert_int_equal(err.code, FLMEM_EPERM);
 	assert_int_equal(err.sys_errno, EACCES);
 	assert_string_equal(err.message, "cannot open 'x': Permission denied");
+	flmem_error_set(&err, FLMEM_EFAILED, EIO, "cannot read 'x'");
+	assert_string_equal(err.message, "cannot read 'x': Input/output error; check the disk and "
+					 "the kernel log (dmesg)");
 }
 
 static void a_failed_allocation_is_a_failure_with_enomem(void **state)
