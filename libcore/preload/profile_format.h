@@ -18,8 +18,8 @@
  * capacity of its section.
  *
  * Bytes and counts are unbiased estimates: a sampled allocation of `size` bytes stands for
- * size / p bytes and 1 / p allocations, p = 1 - exp(-size / interval). Counts are in units of
- * 1 / FLMEM_PROFILE_COUNT_UNIT allocation. Times are milliseconds since `start_realtime_ms`.
+ * size / p bytes and 1 / p allocations, where p is the chance of being sampled. Counts are in units
+ * of 1 / FLMEM_PROFILE_COUNT_UNIT allocation. Times are milliseconds since `start_realtime_ms`.
  */
 
 #include <stdint.h>
@@ -129,7 +129,7 @@ enum flmem_profile_section_index {
 	FLMEM_PROFILE_SECTION_SLOTS = 16,
 };
 
-/* Bits of flmem_profile_header.flags, chosen by the one who starts the process. */
+/* Bits of flmem_profile_header.flags, chosen by the one who starts the process but for the last. */
 enum {
 	FLMEM_PROFILE_NATIVE = 1, /* native frames also inside and between Python frames */
 	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
@@ -140,6 +140,8 @@ enum {
 	 * fork(). Times do not show it: a process may execute the program long after its start.
 	 */
 	FLMEM_PROFILE_LATE = 16,
+	/* Set by the sampler: one point in each interval, where older ones drew a Poisson process. */
+	FLMEM_PROFILE_STRATIFIED = 32,
 };
 
 struct flmem_profile_section {

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "profiler/frames.h"
 #include "profiler/index_set.h"
+#include "profiler/sampling_error.h"
 
 struct pairing {
 	struct flmem_index_set set;
@@ -121,6 +122,7 @@ static bool add_side(struct pairing *pairing, const struct side *side,
 		pairing->rows[index].frame = *frame;
 	pairing->rows[index].own[side->number] = row->own;
 	pairing->rows[index].arena_bytes[side->number] = row->arena_bytes;
+	pairing->rows[index].variance[side->number] = row->variance;
 	put_own_frame(side, row, &pairing->rows[index]);
 	return true;
 }
@@ -197,31 +199,6 @@ void flmem_heap_comparison_clear(struct flmem_heap_comparison *comparison)
 	*comparison = (struct flmem_heap_comparison){0};
 }
 
-/* The measure that has the number of these allocations; that of the peak is not known. */
-static enum flmem_heap_measure counted_measure(enum flmem_heap_measure measure)
-{
-	return measure == FLMEM_HEAP_PEAK ? FLMEM_HEAP_ALLOCATED : measure;
-}
-
-/*
- * No less than the variance of samples of so many bytes. Blocks of one size of x intervals have
- * bytes * interval * x / (e^x - 1), here with the first terms of the series. Of blocks of several
- * sizes only the mean is known: for large x, the tangent of the curve is above every mixture. More
- * blocks than there are only raise the bound.
- */
-static double sampling_variance(const struct flmem_heap_profile *profile,
-				const struct flmem_heap_amounts *amounts,
-				enum flmem_heap_measure measure)
-{
-	double interval = (double)profile->interval_now_bytes;
-	double bytes = (double)amounts->bytes[measure];
-	double count = (double)amounts->count[counted_measure(measure)];
-	double x = count > 0 && interval > 0 ? bytes / count / interval : 0;
-	double share = x > 1.6 ? 0.67 / x : 1 / (1 + x / 2 + x * x / 6 + x * x * x / 24);
-
-	return bytes * interval * share;
-}
-
 /* It is chance which of the lines that make small objects needs a new arena: a Poisson process. */
 static double arena_variance(const struct flmem_heap_profile *profile, uint64_t bytes)
 {
@@ -229,14 +206,12 @@ static double arena_variance(const struct flmem_heap_profile *profile, uint64_t 
 }
 
 static double change_variance(const struct flmem_heap_profile *const profiles[2],
-			      const struct flmem_heap_difference *row,
-			      enum flmem_heap_measure measure)
+			      const struct flmem_heap_difference *row)
 {
 	double variance = 0;
 
 	for (size_t i = 0; i < 2; i++)
-		variance += sampling_variance(profiles[i], &row->own[i], measure) +
-			    arena_variance(profiles[i], row->arena_bytes[i]);
+		variance += row->variance[i] + arena_variance(profiles[i], row->arena_bytes[i]);
 	return variance;
 }
 
@@ -245,7 +220,7 @@ bool flmem_heap_is_change(const struct flmem_heap_profile *const profiles[2],
 {
 	double change = (double)row->own[0].bytes[measure] - (double)row->own[1].bytes[measure];
 
-	return change * change > 4 * change_variance(profiles, row, measure);
+	return change * change > 4 * change_variance(profiles, row);
 }
 
 static struct flmem_u64 error_of(const struct flmem_heap_profile *const profiles[2],
@@ -261,19 +236,23 @@ struct flmem_u64 flmem_heap_change_error(const struct flmem_heap_profile *const 
 					 const struct flmem_heap_difference *row,
 					 enum flmem_heap_measure measure)
 {
-	return error_of(profiles, measure, change_variance(profiles, row, measure));
+	return error_of(profiles, measure, change_variance(profiles, row));
 }
 
-/* Stacks are sampled independently; which of them needs a new arena does not change the sum. */
+/* Which stack needs a new arena does not change the sum. */
 struct flmem_u64 flmem_heap_total_error(const struct flmem_heap_profile *const profiles[2],
 					enum flmem_heap_measure measure, bool arenas_only)
 {
 	double variance = 0;
 
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++) {
+		struct flmem_heap_sampled_sum sum = {0};
+
 		for (size_t k = 0; k < profiles[i]->site_count; k++)
 			if (profiles[i]->sites[k].arenas || !arenas_only)
-				variance += sampling_variance(
-					profiles[i], &profiles[i]->sites[k].amounts, measure);
+				flmem_heap_sum_add(profiles[i], &profiles[i]->sites[k], measure,
+						   &sum);
+		variance += flmem_heap_sum_variance(profiles[i], &sum);
+	}
 	return error_of(profiles, measure, variance);
 }

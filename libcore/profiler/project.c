@@ -96,6 +96,8 @@ static void merge_sites(struct flmem_heap_profile *p, const uint32_t *map, uint3
 			p->sites[count++] = site;
 		} else {
 			flmem_amounts_add(&p->sites[*at].amounts, &site.amounts);
+			p->sites[*at].count_variance += site.count_variance;
+			p->sites[*at].twice += site.twice;
 		}
 		site_map[i] = *at;
 	}

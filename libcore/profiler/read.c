@@ -205,6 +205,9 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->interval_bytes = h->interval_bytes;
 	p->interval_full_bytes = h->interval_now_bytes;
 	p->interval_now_bytes = largest_interval(h);
+	p->stratified = h->flags & FLMEM_PROFILE_STRATIFIED;
+	if (!h->dropped[FLMEM_PROFILE_DROP_THREADS_FULL])
+		p->threads = flmem_profile_file_count(file, FLMEM_PROFILE_SECTION_THREADS);
 	p->samples = h->totals.samples;
 	p->peak_bytes = h->totals.peak_bytes;
 	p->peak_at_us = flmem_profile_reader_us(h->peak_ms);
@@ -278,6 +281,9 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	if (rc)
 		return rc;
 	flmem_heap_order(p);
+	for (size_t i = 0; i < p->site_count; i++)
+		p->whole_bytes = flmem_amount_sum(p->whole_bytes,
+						  p->sites[i].amounts.bytes[FLMEM_HEAP_ALLOCATED]);
 	p->restarted_rounds = count_restarts(p);
 	rc = request->by_round
 		     ? flmem_heap_select_rounds(p, request->first_round, request->last_round, err)

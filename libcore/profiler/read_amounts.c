@@ -5,6 +5,7 @@
 #include "base/text/text.h"
 #include "profiler/amounts.h"
 #include "profiler/read_private.h"
+#include "profiler/sampling_error.h"
 
 #define SIZE_ACCURACY 1000
 
@@ -58,6 +59,17 @@ static bool is_arena_site(const struct flmem_heap_profile *p, const struct flmem
 	       fabs(bytes - expected) < bytes / SIZE_ACCURACY && is_called_by_python(p, node);
 }
 
+/* Sums over samples, so those of several sites add up. */
+static void fill_sample_counts(const struct flmem_heap_profile *p,
+			       const struct flmem_profile_totals *t, struct flmem_heap_site *site)
+{
+	double samples = (double)t->samples;
+	double count = (double)t->allocated_count / FLMEM_PROFILE_COUNT_UNIT;
+
+	site->count_variance = flmem_sampling_variance_of_count(samples, count);
+	site->twice = fmax(0, (double)t->allocated_bytes / (double)p->interval_now_bytes - samples);
+}
+
 /* A site whose stack is missing still counts, at the root. */
 static bool add_site(void *context, uint32_t index, const void *record)
 {
@@ -80,6 +92,7 @@ static bool add_site(void *context, uint32_t index, const void *record)
 						   ? "the file was cut before what is live"
 						   : "nothing of it is live"),
 	};
+	fill_sample_counts(p, &from->totals, &p->sites[p->site_count]);
 	fill_amounts(&reader->file->header, from, &p->sites[p->site_count++].amounts);
 	reader->site_map[index] = (uint32_t)p->site_count;
 	return true;

@@ -10,6 +10,7 @@
 #include "profiler/children.h"
 #include "profiler/frames.h"
 #include "profiler/index_set.h"
+#include "profiler/sampling_error.h"
 
 /* Rows under construction. The first is that of stacks without frames. */
 struct table {
@@ -19,8 +20,9 @@ struct table {
 	enum flmem_heap_measure measure;
 	struct flmem_heap_row *rows;
 	size_t count;
-	uint32_t *row_of; /* by frame */
-	uint64_t *parts;  /* by frame: its part of the total of its row */
+	uint32_t *row_of;		     /* by frame */
+	uint64_t *parts;		     /* by frame: its part of the total of its row */
+	struct flmem_heap_sampled_sum *sums; /* by row */
 };
 
 struct row_wanted {
@@ -90,10 +92,13 @@ static void add_own_amounts(struct table *table)
 
 		flmem_amounts_add(&table->rows[row].own, &site->amounts);
 		table->rows[row].live_variance += site->live_variance;
+		flmem_heap_sum_add(table->profile, site, table->measure, &table->sums[row]);
 		if (site->arenas)
 			table->rows[row].arena_bytes = flmem_amount_sum(
 				table->rows[row].arena_bytes, site->amounts.bytes[table->measure]);
 	}
+	for (size_t i = 0; i < table->count; i++)
+		table->rows[i].variance = flmem_heap_sum_variance(table->profile, &table->sums[i]);
 	table->rows[0].total = table->rows[0].own;
 }
 
@@ -234,6 +239,8 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 		calloc(profile->frame_count + 1, sizeof(*rows));
 	FLMEM_AUTO_FREE uint32_t *row_of = calloc(profile->frame_count + 1, sizeof(*row_of));
 	FLMEM_AUTO_FREE uint64_t *parts = calloc(profile->frame_count + 1, sizeof(*parts));
+	FLMEM_AUTO_FREE struct flmem_heap_sampled_sum *sums =
+		calloc(profile->frame_count + 1, sizeof(*sums));
 	struct table table = {
 		.profile = profile,
 		.key = key,
@@ -242,10 +249,11 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 		.rows = rows,
 		.row_of = row_of,
 		.parts = parts,
+		.sums = sums,
 	};
 	struct row_order order = {measure};
 
-	if (!rows || !row_of || !parts || !group_frames(&table))
+	if (!rows || !row_of || !parts || !sums || !group_frames(&table))
 		return flmem_error_nomem(err, "cannot make a table of '%s'", profile->path);
 	add_own_amounts(&table);
 	if (!add_totals(&table) || !choose_own_frames(&table))

@@ -8,6 +8,7 @@ CHILD = "libcore/preload/sampler/child_profile.c"
 RECORD = "libcore/preload/sampler/record.c"
 TOTALS = "libcore/preload/sampler/totals.c"
 ARITHMETIC = "libcore/preload/sampler/arithmetic.c"
+ERROR = "libcore/profiler/sampling_error.c"
 MAPPINGS = "libcore/preload/sampler/mappings.c"
 MAPPED = "libcore/preload/sampler/mapped_file.c"
 TABLES = "libcore/preload/sampler/tables.c"
@@ -83,9 +84,18 @@ FAULTS = (
     Fault("growth-holds", "libcore/profiler/heap_findings.c", "findings[i].frame == held->frame &&", "0 &&",
           "one finding for a line that holds the peak since it grows",
           ("cli.profile_read/where a library allocates, the own line",)),
-    Fault("diff-total-error", "libcore/profiler/compare_profiles.c", "variance += sampling_variance(\n\t\t\t\t\tprofiles",
-          "variance = sampling_variance(\n\t\t\t\t\tprofiles", "errors of totals from all stacks",
-          ("cli.profile_diff/own line where a library",)),
+    Fault("diff-total-error", ERROR, "sum->variance += site_variance", "sum->variance = site_variance",
+          "errors of totals from all stacks", ("unit.test_sampler_errors",)),
+    Fault("error-of-threads", ERROR, "return unfilled + filled", "return filled",
+          "the last interval of each thread in errors", ("unit.test_sampler_errors",)),
+    Fault("error-on-borders", ERROR, "+ fmax(part->twice, 0)", "", "blocks across two intervals in errors",
+          ("unit.test_sampler_errors",)),
+    Fault("error-of-unsure", ERROR, "return samples * 4 * unsure", "return samples * unsure / 4",
+          "errors of blocks below two intervals", ("unit.test_sampler_errors",)),
+    Fault("error-of-few", ERROR, "return variance + square;", "return variance;", "errors of few samples",
+          ("unit.test_sampler_errors",)),
+    Fault("stratified-mark", "libcore/preload/sampler/lifetime.c", "header->flags |= FLMEM_PROFILE_STRATIFIED;", ";",
+          "errors of one point in each interval for what the sampler writes", ("cli.profile_diff/own line where a library",)),
     Fault("larger-child", "libcore/ops/profile/larger_child.c", "found = scan.rows[i].pid;", "found = 0;",
           "naming the child of a launcher that has the memory", ("cli.profile_again/names the child",)),
     Fault("watch-next-step", "libcore/ops/watch/next_step.c", "if (report.sampled_into)", "if (0 && report.sampled_into)",

@@ -83,6 +83,8 @@ struct flmem_heap_site {
 	struct flmem_heap_amounts amounts;
 	struct flmem_u64 oldest_us; /* age of the oldest live allocation */
 	double live_variance;	    /* of its live bytes; see flmem_heap_live_error() */
+	double count_variance;	    /* of all samples, from their number; in intervals squared */
+	double twice;		    /* how many points met a block that had one already */
 };
 
 /* The state of the process at one time. */
@@ -169,6 +171,9 @@ struct flmem_heap_profile {
 	uint64_t interval_full_bytes;
 	/* At most; larger than that at times, where samples would have taken much time. */
 	uint64_t interval_now_bytes;
+	bool stratified;      /* one point in each interval; false: a Poisson process */
+	uint64_t threads;     /* that have samples; 0: unknown */
+	uint64_t whole_bytes; /* allocated, of all rounds, selected or not */
 	uint64_t samples;
 	uint64_t peak_bytes, peak_at_us; /* of the process */
 	enum flmem_heap_stacks stacks;
@@ -340,6 +345,7 @@ struct flmem_heap_row {
 	uint32_t own_frame;
 	uint64_t arena_bytes; /* what of `own` is arenas, of the measure */
 	double live_variance; /* of the live bytes of `own` */
+	double variance;      /* of `own`, of the measure */
 };
 
 /*
@@ -437,6 +443,7 @@ struct flmem_heap_difference {
 	bool own_elsewhere; /* that is another function */
 	struct flmem_heap_amounts own[2];
 	uint64_t arena_bytes[2]; /* what of them is arenas, of the measure */
+	double variance[2];	 /* of their samples, of the measure */
 };
 
 struct flmem_heap_comparison {

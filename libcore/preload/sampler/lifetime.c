@@ -221,6 +221,7 @@ static void begin_header(struct flmem_profile_header *header)
 	header->start_boottime_ms = clock_read_ns(CLOCK_BOOTTIME) / 1000000;
 	header->timeline_period_ms = FIRST_PERIOD_MS;
 	header->interval_now_bytes = header->interval_bytes;
+	header->flags |= FLMEM_PROFILE_STRATIFIED;
 	header->paced = 0;
 	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* the root */
 	header->peak_epoch = 1;
