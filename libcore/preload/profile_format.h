@@ -140,7 +140,7 @@ enum {
 	 * fork(). Times do not show it: a process may execute the program long after its start.
 	 */
 	FLMEM_PROFILE_LATE = 16,
-	/* Set by the sampler: one point in each interval, where older ones drew a Poisson process. */
+	/* Set by the sampler: one point in each interval; older ones drew a Poisson process. */
 	FLMEM_PROFILE_STRATIFIED = 32,
 };
 

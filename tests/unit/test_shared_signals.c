@@ -28,6 +28,8 @@ static bool main_gets_processor;
 static unsigned checks;
 
 int __real_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
+static bool is_holding; /* which reads a status, too */
+
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
 /* As if the main thread got a processor after its mask was read for the first time. */
@@ -35,7 +37,7 @@ int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_statu
 {
 	int rc = __real_flmem_status_read_number(number, ret_status);
 
-	if (!checks++ && main_gets_processor) {
+	if (!is_holding && !checks++ && main_gets_processor) {
 		kill(atomic_load(&page->vfork_child), SIGKILL);
 		await_true(atomic_load(&page->handler));
 	}
@@ -125,8 +127,11 @@ static int end_child(void **state)
 
 static void hold(pid_t tid, struct flmem_tracee *tracee)
 {
-	int rc = flmem_tracee_seize(tracee, tid, child);
+	int rc;
 
+	is_holding = true;
+	rc = flmem_tracee_seize(tracee, tid, child);
+	is_holding = false;
 	if (rc == -EPERM) {
 		print_message("SKIP: threads may not be traced here\n");
 		skip();
