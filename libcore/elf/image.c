@@ -19,6 +19,17 @@ uint64_t flmem_image_size(const struct flmem_image *image)
 	return image->size;
 }
 
+bool flmem_image_has_changed(const struct flmem_image *image)
+{
+	struct stat status;
+
+	if (image->source.read)
+		return false;
+	return fstat(image->fd, &status) < 0 || (uint64_t)status.st_size != image->size ||
+	       status.st_ctim.tv_sec != image->changed.tv_sec ||
+	       status.st_ctim.tv_nsec != image->changed.tv_nsec;
+}
+
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length)
 {
 	if (offset > image->size || length > image->size - offset)
@@ -215,6 +226,7 @@ static int open_fd(struct flmem_image *image, struct flmem_error *err)
 	if (!S_ISREG(status.st_mode) || status.st_size < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "not a regular file");
 	image->size = (uint64_t)status.st_size;
+	image->changed = status.st_ctim;
 	return read_tables(image, err);
 }
 

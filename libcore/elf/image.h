@@ -138,6 +138,9 @@ uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_
 bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
 			   uint64_t *ret_address);
 
+/* Whether its file was written to, or its status changed, since it was opened. */
+bool flmem_image_has_changed(const struct flmem_image *image);
+
 /* Length of the file. */
 uint64_t flmem_image_size(const struct flmem_image *image);
 

@@ -16,15 +16,15 @@ struct image_entry {
 	const char *why;		   /* static; why, for the process that tried to open it */
 	const struct flmem_modules *owner; /* whose memory the image reads; NULL: it reads a file */
 	pid_t tried_by;
-	uint64_t last_use;
-	uint16_t next; /* next in the bucket */
+	uint64_t last_use, load; /* `load`: whose file was compared */
+	uint16_t next;		 /* next in the bucket */
 };
 
 struct flmem_image_cache {
 	struct image_entry entries[ENTRIES];
 	uint16_t buckets[BUCKETS];
 	uint16_t count;
-	uint64_t clock;
+	uint64_t clock, loads;
 };
 
 struct flmem_image_cache *flmem_image_cache_new(void)
@@ -135,6 +135,26 @@ static void open_entry(struct image_entry *entry, const struct flmem_module *mod
 	}
 }
 
+/*
+ * A file that was overwritten, as by cp, keeps its inode. It is checked once for each list of
+ * modules: what runs by now may have been started from another content.
+ */
+static void drop_if_changed(struct image_entry *entry, const struct flmem_module *module)
+{
+	if (entry->load == module->owner->load)
+		return;
+	entry->load = module->owner->load;
+	if (!entry->image || !flmem_image_has_changed(entry->image))
+		return;
+	flmem_image_free(FLMEM_TAKE(entry->image));
+	entry->tried_by = 0;
+}
+
+uint64_t flmem_image_cache_begin(struct flmem_image_cache *cache)
+{
+	return ++cache->loads;
+}
+
 /* The emptied entries stay in the list until they are the oldest. */
 void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules)
 {
@@ -162,6 +182,7 @@ struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 		}
 	}
 	entry->last_use = ++cache->clock;
+	drop_if_changed(entry, module);
 	/* A file that cannot be opened through one process may open through another. */
 	if (!entry->image && entry->tried_by != module->owner->process->pid)
 		open_entry(entry, module);

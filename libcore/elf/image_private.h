@@ -6,6 +6,8 @@
 
 #include <elf.h>
 
+#include <time.h>
+
 #include "elf/image.h"
 
 #define IMAGE_HEAD_SIZE	  4096U
@@ -37,6 +39,7 @@ struct flmem_image {
 	struct flmem_image_source source; /* its `read` is NULL for a file */
 	int fd;
 	uint64_t size;
+	struct timespec changed; /* of the file, its content or its status */
 	Elf64_Ehdr header;
 	Elf64_Phdr loads[IMAGE_LOADS_MAX];
 	size_t load_count;

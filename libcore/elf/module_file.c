@@ -12,19 +12,40 @@
 
 #include "elf/modules_private.h"
 
-#define COMPARED_BYTES 1024U /* ELF header, program headers, and usually the build id */
+/*
+ * ELF header, program headers, and usually the build id; without one, compilers of another version
+ * give the same headers to other code, but hardly the same symbols.
+ */
+#define HEAD_BYTES  65536U
+#define STEP_BYTES  8192U
+#define LEAST_BYTES 1024U
+
+static bool is_mapped_at(const struct flmem_module *module, int fd, const struct flmem_map *head,
+			 size_t offset)
+{
+	const struct flmem_process *process = module->owner->process;
+	const size_t length = head->end - head->start - offset;
+	unsigned char mapped[STEP_BYTES], stored[STEP_BYTES];
+	ssize_t got =
+		pread(fd, stored, length < sizeof(stored) ? length : sizeof(stored), (off_t)offset);
+
+	if (got < (ssize_t)(offset ? 0 : LEAST_BYTES))
+		return false;
+	return !flmem_process_read_memory(process, head->start + offset, mapped, (size_t)got) &&
+	       memcmp(mapped, stored, (size_t)got) == 0;
+}
 
 /* Whether the file begins with the bytes that the process has mapped. */
 static bool has_same_head(const struct flmem_module *module, int fd)
 {
-	const struct flmem_process *process = module->owner->process;
 	const struct flmem_map *head = flmem_maps_find(module->owner->maps, module->start);
-	unsigned char mapped[COMPARED_BYTES], stored[COMPARED_BYTES];
 
-	return head && head->offset == 0 && head->flags & FLMEM_MAP_READ &&
-	       !flmem_process_read_memory(process, head->start, mapped, sizeof(mapped)) &&
-	       pread(fd, stored, sizeof(stored), 0) == (ssize_t)sizeof(stored) &&
-	       memcmp(mapped, stored, sizeof(mapped)) == 0;
+	if (!head || head->offset || !(head->flags & FLMEM_MAP_READ))
+		return false;
+	for (size_t at = 0; at < HEAD_BYTES && at < head->end - head->start; at += STEP_BYTES)
+		if (!is_mapped_at(module, fd, head, at))
+			return false;
+	return true;
 }
 
 /*

@@ -176,6 +176,7 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 	size_t count = count_runs(maps);
 
 	*modules = (struct flmem_modules){.process = process, .maps = maps, .cache = cache};
+	modules->load = cache ? flmem_image_cache_begin(cache) : 0;
 	modules->rows = calloc(count + 1, sizeof(*modules->rows));
 	modules->by_rank = calloc(count + 1, sizeof(*modules->by_rank));
 	read_root(modules);

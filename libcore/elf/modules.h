@@ -57,6 +57,7 @@ struct flmem_modules {
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
 	struct flmem_image_cache *cache;
+	uint64_t load;	       /* which list of the cache this is */
 	uint64_t headers;      /* where the kernel mapped the program headers (AT_PHDR), or 0 */
 	uint64_t header_count; /* AT_PHNUM */
 	char *root; /* the process's root as this process sees it; "" when it is the same */

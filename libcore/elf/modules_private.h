@@ -16,6 +16,9 @@ int flmem_module_open_file(const struct flmem_module *module, const char **ret_w
  */
 int flmem_module_open_memory(const struct flmem_module *module, struct flmem_image **ret_image);
 
+/* Names a list of modules that is about to be loaded. */
+uint64_t flmem_image_cache_begin(struct flmem_image_cache *cache);
+
 /* Closes the images that read the memory of these modules. */
 void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules);
 

@@ -320,6 +320,7 @@ struct lender_check {
 	const struct flmem_candidate_filter *filter;
 	size_t threads; /* without those of the kernel, which know nothing of the C library */
 	struct flmem_range fork;
+	bool knows_fork;
 };
 
 /*
@@ -343,7 +344,8 @@ static bool forks_without_locks(const struct lender_check *check,
 				const struct flmem_candidate *candidate)
 {
 	return check->threads == 1 &&
-	       flmem_forks_is_inside(check->view->process, check->fork, candidate->at.sp);
+	       (!check->knows_fork ||
+		flmem_forks_is_inside(check->view->process, check->fork, candidate->at.sp));
 }
 
 /*
@@ -361,7 +363,8 @@ static bool may_start_thread(void *context, const struct flmem_candidate *candid
 			"waits for a word on its own stack, as setuid() does with a lock held";
 	else if (forks_without_locks(check, candidate))
 		*ret_reason =
-			"is inside fork(), or an earlier one has left its address on the stack";
+			"is inside fork(), or an earlier one has left its address on the stack, "
+			"or fork() is not found";
 	else if (may_hold_others(check, candidate))
 		*ret_reason = "may wait for a thread that is inside a signal handler, or stopped";
 	else
@@ -400,7 +403,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	check.threads = flmem_tasks_count_own(view->process, &before, 2);
-	check.fork = flmem_forks_function(view);
+	check.knows_fork = flmem_forks_function(view, &check.fork);
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);

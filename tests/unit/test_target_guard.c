@@ -106,6 +106,7 @@ static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
 	list.rows[0].ops = &ops;
 	list.rows[0].linkage = FLMEM_LINKAGE_STATIC;
 	flmem_target_guard_fill(&view, &list, &guard);
+	assert_non_null(guard.unread); /* where fork() is */
 	assert_true(guard.may_join_threads);
 	guard.may_join_threads = false;
 	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* has no threads */

@@ -110,8 +110,9 @@ static void a_stack_without_a_mapping_may_be_that_of_a_handler(void **state)
 static void a_thread_that_cannot_be_read_may_be_inside_fork(void **state)
 {
 	const struct target *target = *state;
-	const struct flmem_guard guard = {.fork = flmem_forks_function(&target->view)};
+	struct flmem_guard guard = {0};
 
+	assert_true(flmem_forks_function(&target->view, &guard.fork));
 	assert_true(guard.fork.start < guard.fork.end);
 	assert_int_equal(flmem_forks_check(&target->process, &guard, NULL), 0);
 	unread.tasks = -EMFILE;

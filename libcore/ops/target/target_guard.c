@@ -114,8 +114,9 @@ static bool may_fork_with_locks(const struct flmem_view *view, const struct flme
 static void guard_fork(const struct flmem_view *view, const struct flmem_allocator *found,
 		       struct flmem_guard *guard)
 {
-	if (may_fork_with_locks(view, found) && flmem_target_guard_trims(view, found))
-		guard->fork = flmem_forks_function(view);
+	if (may_fork_with_locks(view, found) && flmem_target_guard_trims(view, found) &&
+	    !flmem_forks_function(view, &guard->fork))
+		guard->unread = "fork(), whose handlers may hold it, is not found";
 }
 
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,

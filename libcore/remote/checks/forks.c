@@ -31,18 +31,34 @@ static bool is_fork_frame(void *context, uint64_t word, uint64_t depth)
 	       flmem_call_before(search->process, address, &target) != FLMEM_CALL_NONE;
 }
 
-struct flmem_range flmem_forks_function(const struct flmem_view *view)
+/* A static program whose symbols are there has what it calls, and no other function. */
+static bool lacks_it(const struct flmem_view *view, struct flmem_image *image)
+{
+	uint64_t address, size;
+
+	return !view->modules->has_link_map &&
+	       flmem_image_find_section(image, ".symtab", &address, &size);
+}
+
+bool flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork)
 {
 	bool is_glibc;
-	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
+	const struct flmem_module *library = view->modules->has_link_map
+						     ? flmem_libc_module(view->modules, &is_glibc)
+						     : flmem_modules_main(view->modules);
 	struct flmem_image *image = library ? flmem_module_image(library, NULL) : NULL;
 	struct flmem_symbol symbol;
 	uint64_t start;
 
-	if (!image || !flmem_image_find_dynamic(image, "fork", &symbol) ||
-	    !flmem_module_address(library, symbol.value, &start))
-		return (struct flmem_range){0};
-	return (struct flmem_range){start, start + symbol.size};
+	*ret_fork = (struct flmem_range){0};
+	if (!image)
+		return false;
+	if (!flmem_image_find_any(image, "fork", &symbol))
+		return lacks_it(view, image);
+	if (!symbol.size || !flmem_module_address(library, symbol.value, &start))
+		return false;
+	*ret_fork = (struct flmem_range){start, start + symbol.size};
+	return true;
 }
 
 bool flmem_forks_is_inside(const struct flmem_process *process, struct flmem_range fork,

@@ -16,8 +16,11 @@
 #include "proc/process.h"
 #include "remote/checks/candidates.h"
 
-/* Addresses of fork() of the C library; empty if it is not found. */
-struct flmem_range flmem_forks_function(const struct flmem_view *view);
+/*
+ * Addresses of fork() of the C library; empty in a static program that has none. False if it is
+ * unknown where it is.
+ */
+bool flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork);
 
 /* True if a return address of `fork` is on the stack above `sp`, perhaps left by an earlier one. */
 bool flmem_forks_is_inside(const struct flmem_process *process, struct flmem_range fork,
