@@ -305,6 +305,13 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 			       (int)run->tid);
 }
 
+/* In the last call before PyGILState_Ensure(); the interpreter may be initialised again by now. */
+static bool was_stopped(const struct flmem_cpython_session *session,
+			const struct flmem_borrow_result *run)
+{
+	return session->calls_locked > 2 && run->returned + 2 == session->calls_locked;
+}
+
 /* Explains the state of injected code that has not ended. */
 static int explain_late_code(const struct flmem_cpython_session *session,
 			     const struct flmem_borrow_result *run, struct flmem_error *err)
@@ -318,8 +325,9 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 			       &gil, NULL);
 	flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL);
 	if (run->returned < session->calls_locked && !session->call->function.address)
-		return finalizing ? explain_finalizing(session, run, err)
-				  : explain_unlocked(session, &gil, run, err);
+		return finalizing || was_stopped(session, run)
+			       ? explain_finalizing(session, run, err)
+			       : explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not ended within %llu ms; it runs on in thread %d of "
 			       "process %d, which %s",

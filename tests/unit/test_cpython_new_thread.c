@@ -402,6 +402,8 @@ static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **st
 		scene.session.place.layout.initialized = offset - (uint32_t)sizeof(number);
 		scene.call.timeout_us = 300000;
 		assert_int_equal(enter(&scene), FLMEM_EFAILED);
+		if (!strstr(scene.err.message, "began to end, so the code does not run"))
+			fail_msg("%s", scene.err.message);
 		assert_false(scene.result.complete);
 		assert_null(scene.result.answer.output);
 		assert_true(is_child_there(&scene));
