@@ -18,6 +18,7 @@
 /* What reading lists, states and waits gives; 0: what it gives without this. */
 static struct {
 	int tasks, status, wait;
+	unsigned statuses; /* how many states are read before */
 	uint64_t sp;
 } unread;
 
@@ -37,8 +38,10 @@ int __wrap_flmem_status_read_thread(const struct flmem_process *process, pid_t t
 int __wrap_flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 				    struct flmem_status *ret_status)
 {
-	return unread.status ? unread.status
-			     : __real_flmem_status_read_thread(process, tid, ret_status);
+	if (unread.status && !unread.statuses)
+		return unread.status;
+	unread.statuses -= unread.statuses > 0;
+	return __real_flmem_status_read_thread(process, tid, ret_status);
 }
 
 int __real_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
@@ -81,7 +84,7 @@ static int open_target(void **state)
 	static struct target target;
 
 	unread.tasks = unread.status = unread.wait = 0;
-	unread.sp = 0;
+	unread.sp = unread.statuses = 0;
 	*ready = false;
 	start_child(be_blocked);
 	await_true(*ready && is_blocked_in(child, SYS_pause));
@@ -152,7 +155,11 @@ static void a_state_that_cannot_be_read_may_have_filters(void **state)
 	assert_int_equal(flmem_seccomp_check_outside(&target->process, child, &calls, NULL),
 			 FLMEM_EFAILED);
 	assert_int_equal(flmem_attached_threads_check(&target->process, NULL), FLMEM_EFAILED);
+	unread.statuses = 1;
+	assert_int_equal(flmem_attached_threads_check(&target->process, NULL), FLMEM_EFAILED);
 	unread.status = -ESRCH;
+	unread.statuses = 1; /* another thread than the first one */
+	assert_int_equal(flmem_attached_threads_check(&target->process, NULL), 0);
 	assert_int_equal(flmem_seccomp_check_outside(&target->process, child, &calls, NULL), 0);
 }
 
