@@ -11,6 +11,7 @@
 #include <flmem/watch.h>
 
 #include "cmd.h"
+#include "corrections.h"
 #include "options/role_options.h"
 #include "options/targets.h"
 #include "plan_options.h"
@@ -219,6 +220,8 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 		return 0;
 	if (flmem_recommendations_count(found, limit))
 		return flmem_code_exit_status(FLMEM_EFINDINGS);
+	if (found->held_plan.strategy && !found->held_plan.limits)
+		return flmem_code_exit_status(FLMEM_EUNDECIDED);
 	return lacks_growth(found, limit) ? flmem_code_exit_status(FLMEM_EUNDECIDED) : 0;
 }
 
@@ -334,14 +337,18 @@ static void report_python(const struct flmem_recommendations *found)
 			flmem_text_counted(left, "proposed value", count, sizeof(count)));
 }
 
-static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
-		       const struct opt_rest *rest)
+static int check_paths_with(const struct cmd *cmd, const struct recommend_options *o,
+			    const struct opt_rest *rest, const struct plan_made *made)
 {
-	const struct flmem_recommend_options how = check_recommend_options(o);
+	struct flmem_recommend_options how = check_recommend_options(o);
 	struct flmem_recommendations found = {0};
 	struct flmem_error err = {0};
 	int status;
 
+	if (made) {
+		how.plan = &made->plan;
+		how.plan_framework = made->request.framework;
+	}
 	if (flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how, &found,
 			    &err))
 		return cmd_fail(cmd, o->json, &err);
@@ -352,6 +359,12 @@ static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
+static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
+		       const struct opt_rest *rest)
+{
+	return check_paths_with(cmd, o, rest, NULL);
+}
+
 static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corrections)
 {
 	int status = 0;
@@ -359,31 +372,6 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 	for (size_t i = 0; i < corrections->count && !status; i++)
 		status = put_recommend_text(cmd, flmem_correction_diff(&corrections->rows[i]));
 	return status;
-}
-
-/* Writes all files that can be written. Returns 0, the common failure, or partly done. */
-static int write_corrections(const struct cmd *cmd, const struct flmem_corrections *corrections)
-{
-	struct cmd_codes codes = {0};
-
-	for (size_t i = 0; i < corrections->count; i++) {
-		const struct flmem_correction *correction = &corrections->rows[i];
-		struct flmem_error err = {0};
-		char *backup = NULL, file[4096], old[4096], count[FLMEM_TEXT_COUNTED_MAX];
-		int rc = flmem_correction_write(correction, &backup, &err);
-
-		cmd_codes_add(&codes, rc);
-		if (rc) {
-			cmd_fail(cmd, false, &err);
-			continue;
-		}
-		fprintf(stderr, "flmem recommend: %s written to %s, old file kept as %s\n",
-			flmem_text_counted(correction->changes, "value", count, sizeof(count)),
-			flmem_text_escape(correction->file, file, sizeof(file)),
-			flmem_text_escape(backup, old, sizeof(old)));
-		free(backup);
-	}
-	return flmem_code_exit_status(cmd_codes_combine(&codes));
 }
 
 /*
@@ -401,7 +389,7 @@ static int correct_files(const struct cmd *cmd, const struct recommend_options *
 	if (flmem_recommend_correct((const char *const *)rest->values, (size_t)rest->count, &how,
 				    &corrections, &err))
 		return cmd_fail(cmd, o->json, &err);
-	status = o->diff ? put_diff(cmd, &corrections) : write_corrections(cmd, &corrections);
+	status = o->diff ? put_diff(cmd, &corrections) : corrections_write(cmd, &corrections);
 	flmem_corrections_clear(&corrections);
 	left = check_paths(cmd, o, rest);
 	return status ? status : left;
@@ -461,18 +449,41 @@ static int check_processes(const struct cmd *cmd, const struct recommend_options
 	return cmd_fail(cmd, o->json, &err);
 }
 
+/* Holds the memory limits in the files against the plan. */
+static int check_planned(const struct cmd *cmd, const struct recommend_options *o,
+			 const struct opt_rest *rest)
+{
+	struct plan_made made = {0};
+	struct flmem_error err = {0};
+	int status;
+
+	if (plan_make(&o->plan, o->role.framework, &made, &err))
+		status = cmd_fail(cmd, o->json, &err);
+	else
+		status = check_paths_with(cmd, o, rest, &made);
+	if (!status && !made.plan.strategies[made.plan.chosen].fits)
+		status = flmem_code_exit_status(FLMEM_EFINDINGS);
+	plan_made_clear(&made);
+	return status;
+}
+
 static int make_plan(const struct cmd *cmd, const struct recommend_options *o,
 		     const struct opt_rest *rest)
 {
 	struct flmem_error err = {0};
 
-	if (rest->count || targets_given(&o->targets) || o->role.role || o->diff || o->fix ||
-	    o->troubleshoot || (o->format && !o->json && strcmp(o->format, "text") != 0))
+	if (targets_given(&o->targets) || o->role.role || o->diff || o->fix || o->troubleshoot)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"a plan cannot be combined with paths, --role, --diff, --fix, "
-				"--troubleshoot or a --format of findings");
+				"a plan cannot be combined with processes, --role, --diff, --fix "
+				"or --troubleshoot");
+	else if (!rest->count && o->format && !o->json && strcmp(o->format, "text") != 0)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"a plan without paths cannot be combined with a --format of "
+				"findings");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
+	if (rest->count)
+		return check_planned(cmd, o, rest);
 	return plan_run(cmd, &o->plan, o->role.framework, o->json);
 }
 
@@ -532,6 +543,8 @@ static const char *const examples[] = {
 	"why the kernel killed a process: the last kill in the log",
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"memory needs of server and clients, and a matching configuration",
+	"flmem recommend kit jobs/fedavg --model ./llm --clients 4 --fail-on error",
+	"whether the memory limits of a kit and a job hold what the model needs",
 	NULL,
 };
 
@@ -567,7 +580,11 @@ const struct cmd cmd_recommend = {
 		"evidence.\n\n"
 		"With --model or --params it plans the memory of a job: the peak of the server and "
 		"of each client in every step of a round, chunk and message sizes, and a "
-		"configuration to paste.",
+		"configuration to paste. With paths, the findings include the memory limits that "
+		"these files set (Compose, Kubernetes, docker run, Slurm, systemd, resource_spec "
+		"of NVFlare's jobs, its launchers in startup kits) and that are below those peaks; "
+		"where no limit could be held against the plan, --fail-on ends with 9 if nothing "
+		"else is found.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct recommend_options),

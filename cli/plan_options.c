@@ -151,10 +151,14 @@ static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *r
 	return 0;
 }
 
-int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json)
+int plan_make(const struct plan_options *options, const char *framework, struct plan_made *ret_made,
+	      struct flmem_error *err)
 {
-	struct flmem_plan_request request = {
+	struct plan_made *made = ret_made;
+	int rc = 0;
+
+	made->request = (struct flmem_plan_request){
+		.model = &made->model,
 		.framework = FLMEM_FRAMEWORK_NVFLARE +
 			     opt_choice_index(role_framework_choices, framework, 0),
 		.clients = options->clients,
@@ -163,22 +167,29 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 		.filter = options->filter,
 		.optimizer = opt_choice_index(plan_optimizer_choices, options->optimizer, 0),
 	};
-	struct flmem_model model = {0};
-	struct flmem_plan plan = {0};
-	struct flmem_error err = {0};
-	int status, rc = 0;
-
-	request.model = &model;
 	if (!options->clients)
-		rc = flmem_error_set(&err, FLMEM_EUSAGE, 0, "a plan needs --clients");
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "a plan needs --clients");
 	if (!rc)
-		rc = read_model(options, &model, &err);
-	if (!rc)
-		rc = flmem_plan_make(&request, &plan, &err);
-	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
-	if (!rc && !status && !plan.strategies[plan.chosen].fits)
+		rc = read_model(options, &made->model, err);
+	return rc ? rc : flmem_plan_make(&made->request, &made->plan, err);
+}
+
+void plan_made_clear(struct plan_made *made)
+{
+	flmem_plan_clear(&made->plan);
+	flmem_model_clear(&made->model);
+}
+
+int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
+	     bool json)
+{
+	struct plan_made made = {0};
+	struct flmem_error err = {0};
+	int rc = plan_make(options, framework, &made, &err), status;
+
+	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &made.request, &made.plan, json);
+	if (!rc && !status && !made.plan.strategies[made.plan.chosen].fits)
 		status = flmem_code_exit_status(FLMEM_EFINDINGS);
-	flmem_plan_clear(&plan);
-	flmem_model_clear(&model);
+	plan_made_clear(&made);
 	return status;
 }

@@ -31,6 +31,19 @@ bool plan_is_wanted(const struct plan_options *options);
 /* A given option that needs a model, or NULL. */
 const char *plan_stray_option(const struct plan_options *options);
 
+/* A plan with what it refers to. */
+struct plan_made {
+	struct flmem_plan_request request;
+	struct flmem_model model;
+	struct flmem_plan plan;
+};
+
+/* Makes the plan; `framework` NULL means nvflare. Clear the result also after an error. */
+int plan_make(const struct plan_options *options, const char *framework, struct plan_made *ret_made,
+	      struct flmem_error *err);
+
+void plan_made_clear(struct plan_made *made);
+
 /*
  * Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status: that
  * of findings where the plan does not fit the node.

@@ -63,6 +63,21 @@ static void print_counts(const struct flmem_recommendations *found, FILE *out)
 	fputc('\n', out);
 }
 
+static void print_held_plan(const struct flmem_held_plan *plan, FILE *out)
+{
+	char server[FLMEM_TEXT_BYTES_MAX], client[FLMEM_TEXT_BYTES_MAX];
+	char count[FLMEM_TEXT_COUNTED_MAX];
+
+	fprintf(out, "%s held against the plan: server %s, each client %s",
+		flmem_text_counted(plan->limits, "memory limit", count, sizeof(count)),
+		flmem_text_bytes(plan->server_peak_bytes, server, sizeof(server)),
+		flmem_text_bytes(plan->client_peak_bytes, client, sizeof(client)));
+	if (plan->simulator_bytes)
+		fprintf(out, ", simulator at most %s",
+			flmem_text_bytes(plan->simulator_bytes, server, sizeof(server)));
+	fprintf(out, " (strategy '%s')\n", plan->strategy);
+}
+
 void print_recommendations(const struct flmem_recommendations *found, FILE *out)
 {
 	const char *file = NULL;
@@ -78,6 +93,8 @@ void print_recommendations(const struct flmem_recommendations *found, FILE *out)
 		print_finding(finding, out);
 	}
 	print_counts(found, out);
+	if (found->held_plan.strategy)
+		print_held_plan(&found->held_plan, out);
 }
 
 void print_role(const struct flmem_settings *settings, FILE *out)

@@ -89,6 +89,18 @@ static void add_step_json(cJSON *list, const struct flmem_trouble_evaluation *ev
 		add_step(steps, &evaluation->steps[i]);
 }
 
+static void add_held_plan(cJSON *root, const struct flmem_held_plan *plan)
+{
+	cJSON *object = cJSON_AddObjectToObject(root, "held_plan");
+
+	cJSON_AddStringToObject(object, "strategy", plan->strategy);
+	flmem_json_add_u64(object, "server_peak_bytes", plan->server_peak_bytes);
+	flmem_json_add_u64(object, "client_peak_bytes", plan->client_peak_bytes);
+	if (plan->simulator_bytes)
+		flmem_json_add_u64(object, "simulator_bytes", plan->simulator_bytes);
+	flmem_json_add_u64(object, "limits", plan->limits);
+}
+
 static cJSON *make_report(const struct flmem_recommendations *found)
 {
 	cJSON *root = flmem_json_report("recommend");
@@ -97,6 +109,8 @@ static cJSON *make_report(const struct flmem_recommendations *found)
 	add_counts(root, found);
 	flmem_json_add_u64(root, "silenced", found->silenced_count);
 	flmem_json_add_findings(root, found);
+	if (found->held_plan.strategy)
+		add_held_plan(root, &found->held_plan);
 	return root;
 }
 

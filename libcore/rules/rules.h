@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <flmem/finding.h>
 
@@ -51,6 +52,16 @@ struct flmem_rule_input {
 	struct flmem_document document;
 };
 
+/* The memory that a plan predicts, against which limits in files are held. */
+struct flmem_plan_peaks {
+	enum flmem_framework framework;
+	const char *strategy;	 /* the one that the plan chose */
+	uint64_t server, client; /* of each process */
+	const char *lower;	 /* the one with the lowest peak of the server */
+	uint64_t lower_server, lower_client;
+	uint64_t simulator; /* of the server and all clients at once; 0: none is planned */
+};
+
 /* Files that are read together: those of one job, or of one folder. */
 struct flmem_bundle {
 	const struct flmem_rule_input *inputs;
@@ -59,6 +70,7 @@ struct flmem_bundle {
 	const struct flmem_rule_input *others;
 	size_t other_count;
 	bool passes_shown; /* code that is only shown is not checked: it sets nothing for others */
+	const struct flmem_plan_peaks *peaks; /* NULL: without a plan */
 };
 
 struct flmem_check;

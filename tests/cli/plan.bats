@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The exit status of plans (recommend --model, --params); what they contain is in recommend.bats.
 
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 load helpers
 
 @test "a plan that does not fit the given node has the status of findings" {
@@ -17,4 +18,96 @@ load helpers
 	assert_output 'does not fit a node'
 	flmem recommend --params 8B --framework appfl --clients 4 --fail-on error
 	assert_status 0
+}
+
+limits() { # of containers, docker run, a batch job, a unit and a job, 2B parameters and 4 clients
+	mkdir -p kit/job/app/config
+	cp "$FLMEM_TESTS"/fixtures/jobs/fedavg-tuned/app/config/* kit/job/app/config
+	cat >kit/compose.yaml <<-'END'
+		services:
+		  server:
+		    mem_limit: 4g
+		    command: python3 -m nvflare.private.fed.app.server.server_train -m /workspace
+		  site-1:
+		    command: [python3, -m, nvflare.private.fed.app.client.client_train, -m, /workspace]
+		    deploy: {resources: {limits: {memory: "${MEMORY:-8g}"}}}
+		  site-2:
+		    command: [python3, -m, nvflare.private.fed.app.client.client_train, -m, /workspace]
+		    deploy: {resources: {limits: {memory: 22gb}}}
+		  database: {image: redis, mem_limit: 1g}
+	END
+	cat >kit/pod.yaml <<-'END'
+		kind: Pod
+		spec:
+		  containers:
+		    - command: [/bin/bash, -c, /workspace/site-1/startup/sub_start.sh]
+		      resources: {limits: {memory: 30G}}
+	END
+	cat >kit/docker.sh <<-'END'
+		#!/bin/bash
+		docker run -d -m 6g $IMAGE /bin/bash -c \
+			"python -u -m nvflare.private.fed.app.server.server_train -m /workspace"
+		docker run -d --memory="99g" $IMAGE /bin/bash -c \
+			"python -u -m nvflare.private.fed.app.server.server_train -m /workspace"
+		docker run $IMAGE python -m nvflare.private.fed.app.server.server_train -m /workspace
+	END
+	cat >kit/run.slurm <<-'END'
+		#!/bin/bash
+		#SBATCH --mem=16G
+		srun python3 -m nvflare.private.fed.app.client.client_train -m /workspace
+	END
+	cat >kit/flare.service <<-'END'
+		[Service]
+		ExecStart=/usr/bin/python3 -m nvflare.private.fed.app.server.server_train -m /workspace
+		MemoryMax=60G
+	END
+	cat >kit/job/meta.json <<-'END'
+		{"name": "x", "resource_spec": {
+		"@default": {"memory": "8Gi"},
+		"server": {"memory": "200Gi"},
+		"site-2": {"k8s": {"memory": "32Gi"}}},
+		"launcher_spec": {"site-1": {"slurm": {"mem_per_node": 4096}}}}
+	END
+}
+
+finding_at() { # FILE LINE RULE SEVERITY PROPOSED
+	jq -e --arg file "kit/$1" --arg rule "$3" --arg severity "$4" --arg proposed "$5" \
+		--argjson line "$2" '.findings[] | select(.file == $file and .line == $line and
+		.rule == $rule and .severity == $severity and (.proposed // "") == $proposed)' \
+		<<<"$output" >/dev/null || fail "no $3 in $1:$2"
+}
+
+@test "memory limits in files are held against a plan" {
+	cd "$BATS_TEST_TMPDIR"
+	limits
+	flmem recommend kit --params 2B --clients 4 --json
+	assert_status 0
+	assert_schema recommend
+	finding_at compose.yaml 3 PLAN-LIMIT-LOW error 82g
+	finding_at compose.yaml 7 PLAN-LIMIT-UNCLEAR info ''
+	finding_at compose.yaml 10 PLAN-LIMIT-LOW warning 24g
+	finding_at pod.yaml 5 PLAN-LIMIT-UNCLEAR info ''
+	finding_at docker.sh 2 PLAN-LIMIT-LOW error 82g
+	finding_at run.slurm 2 PLAN-LIMIT-LOW error 24G
+	finding_at flare.service 3 PLAN-LIMIT-LOW error 82G
+	finding_at job/meta.json 2 NVF-LIMIT-LOW error 24Gi
+	finding_at job/meta.json 5 NVF-LIMIT-LOW error 24576
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 9 ]
+	[ "$(jq .held_plan.limits <<<"$output")" = 10 ]
+	flmem recommend kit --params 1M --clients 4 --fail-on error --format github
+	assert_status 0
+	refute_output 'PLAN-LIMIT-LOW'
+}
+
+@test "a check that held no limit against the plan has not passed" {
+	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4 --fail-on error
+	assert_status 9
+	assert_stderr 'no memory limit was held against the plan'
+	assert_output '0 memory limits held against the plan: server 73.7 GiB, each client 21.3 GiB'
+	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4
+	assert_status 0
+	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B
+	assert_error 2 'needs --clients'
+	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4 --fix
+	assert_error 2 'cannot be combined with processes, --role, --diff, --fix'
 }

@@ -431,8 +431,6 @@ with open("m.safetensors", "wb") as f:
 	assert_error 2 '--clients needs --model'
 	flmem recommend --model llama-3.1-8b --params 7 --clients 2
 	assert_error 2 'exclude each other'
-	flmem recommend --model llama-3.1-8b --clients 2 "$JOBS"
-	assert_error 2 'cannot be combined with paths'
 	flmem recommend --model /nonexistent --clients 2
 	assert_error 2 'neither the name of a known model'
 	flmem recommend --model llama-3.1-8b --dtype fp33 --clients 2

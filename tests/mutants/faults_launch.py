@@ -15,7 +15,19 @@ PROCESS = "libcore/frameworks/nvflare/rules/nvflare_process_rules.c"
 SET = "libcore/frameworks/nvflare/nvflare_set.c"
 COMMS = ("unit.test_comm_rules",)
 
+LIMITS = "libcore/frameworks/limits.c"
+CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
+PLANS = ("cli.plan",)
+
 FAULTS = (
+    Fault("limit-usable", LIMITS, "known && usable < limit->need.least", "known && bytes < limit->need.least",
+          "a limit that leaves less than a tenth", PLANS),
+    Fault("limit-most", LIMITS, "known && usable >= limit->need.most", "known",
+          "a limit that suffices for one role of two", PLANS),
+    Fault("limit-decimal", LIMITS, "unit[0] && unit[1] != 'i';", "0;", "a limit in powers of 1000", ("unit.test_limits",)),
+    Fault("limit-default", "libcore/frameworks/nvflare/rules/nvflare_limit_rules.c", "if (server ||", "if (",
+          "a default of all sites beside that of the server", PLANS),
+    Fault("limit-module", CONTAINERS, "strchr(\"0123456789$\\\"\", text[word->start]);", "true;", "-m of Python behind docker run", PLANS),
     Fault("comm-zero", SIZES, "{FLMEM_COMM_CHUNK, 1}", "{FLMEM_COMM_CHUNK, 0}", "a chunk of 0", COMMS),
     Fault("comm-stalls", SIZES, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
           "a window below what is acknowledged", COMMS),

@@ -110,6 +110,14 @@ struct flmem_trainer_facts {
 	size_t cuda_count;		/* of these: with cuda_empty_cache */
 };
 
+/* A plan against which the memory limits in files were held. */
+struct flmem_held_plan {
+	const char *strategy; /* static; NULL: none was given */
+	uint64_t server_peak_bytes, client_peak_bytes;
+	uint64_t simulator_bytes; /* 0: it is not for a simulator */
+	size_t limits;		  /* of which it is decided whether they hold its peaks */
+};
+
 struct flmem_recommendations {
 	struct flmem_finding *findings; /* by file and line */
 	size_t finding_count;
@@ -119,6 +127,7 @@ struct flmem_recommendations {
 	size_t process_count;  /* of these */
 	size_t left_out_count; /* findings beyond the maximum of 10,000; a problem reports them */
 	size_t silenced_count; /* findings silenced by a comment or .flmem-recommend.yaml */
+	struct flmem_held_plan held_plan;
 	/* memory_gc_rounds in force in the checked NVFlare jobs; unknown if they differ. */
 	struct flmem_u64 server_gc_rounds, client_gc_rounds;
 	/* 1: in force in all checked jobs that set it; 0: not in all. */

@@ -18,6 +18,7 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/finding.h>
+#include <flmem/plan.h>
 #include <flmem/watch_result.h>
 
 /* The i-th rule of the table; NULL after the last. */
@@ -33,6 +34,12 @@ struct flmem_recommend_options {
 	 */
 	bool search_leftovers;
 	bool leftovers_of_host; /* also of frameworks of which no process was found */
+	/*
+	 * For files: a plan, and the framework that it is for. Memory limits in the files are held
+	 * against its peaks; that there is none is a problem, FLMEM_EUNDECIDED. NULL: none.
+	 */
+	const struct flmem_plan *plan;
+	enum flmem_framework plan_framework;
 	/*
 	 * Reads a recording for flmem_recommend(), as flmem_watch_replay() does. NULL: a recording
 	 * among the paths is a problem in the result.

@@ -14,12 +14,14 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
+#include "frameworks/limits.h"
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_heap.h"
 #include "ops/recommend/recommend_module_rules.h"
 #include "ops/recommend/recommend_modules.h"
 #include "ops/recommend/recommend_oom.h"
+#include "ops/recommend/recommend_plan.h"
 #include "ops/recommend/recommend_recording.h"
 #include "ops/recommend/recommend_release.h"
 #include "ops/recommend/recommend_silence.h"
@@ -35,6 +37,7 @@ struct job {
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
 	struct flmem_importing_scripts *scripts;
+	const struct flmem_plan_peaks *peaks; /* NULL: without a plan */
 	struct flmem_read_file last_read;
 };
 
@@ -382,7 +385,9 @@ static int run_rules(const struct flmem_bundle *bundle, const struct flmem_versi
 		for (const struct flmem_rule_table *const *t = (*f)->rules; t && *t && !rc; t++)
 			rc = flmem_rules_run(*t, bundle, &own, found, err);
 	}
-	return rc;
+	return rc || !bundle->peaks
+		       ? rc
+		       : flmem_rules_run(&flmem_limit_rules, bundle, release, found, err);
 }
 
 static int read_and_check(struct job *job, const struct flmem_version_number *release,
@@ -405,7 +410,8 @@ static int read_and_check(struct job *job, const struct flmem_version_number *re
 	bundle = (struct flmem_bundle){.inputs = job->inputs,
 				       .count = job->read,
 				       .others = job->others,
-				       .other_count = job->other_count};
+				       .other_count = job->other_count,
+				       .peaks = job->peaks};
 	job->found->file_count += job->read;
 	return run_rules(&bundle, release, job->found, err);
 }
@@ -475,17 +481,18 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 
 /* Jobs first: launch files are checked against the settings of the jobs. */
 static int check_found_files(const struct flmem_found_files *files,
-			     const struct flmem_version_number *release,
-			     struct flmem_corrections *texts, struct flmem_recommendations *found,
+			     const struct flmem_version_number *release, struct job each,
 			     struct flmem_error *err)
 {
 	FLMEM_AUTO_IMPORTING_SCRIPTS struct flmem_importing_scripts scripts = {0};
-	struct job each = {.found = found, .texts = texts, .scripts = &scripts};
-	int rc = check_groups(files, true, release, &each, err);
+	int rc;
+
+	each.scripts = &scripts;
+	rc = check_groups(files, true, release, &each, err);
 
 	if (!rc)
 		rc = check_groups(files, false, release, &each, err);
-	return rc ? rc : flmem_recommend_module_rules(files, &scripts, release, found, err);
+	return rc ? rc : flmem_recommend_module_rules(files, &scripts, release, each.found, err);
 }
 
 /* After the jobs, which define how often the processes clean up. */
@@ -537,21 +544,30 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
 	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
 	struct flmem_version_number release = {0};
+	struct flmem_plan_peaks peaks;
+	struct job each = {.found = &found, .texts = texts};
 	int rc = 0;
 
 	flmem_recommendations_init(&found);
+	if (options && options->plan) {
+		peaks = flmem_recommend_peaks(options->plan, options->plan_framework);
+		each.peaks = &peaks;
+		flmem_recommend_hold_plan(&peaks, &found);
+	}
 	if (options && options->framework_version)
 		rc = flmem_version_number_parse(options->framework_version, &release, err);
 	if (!rc)
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
-		rc = check_found_files(&files, &release, texts, &found, err);
+		rc = check_found_files(&files, &release, each, err);
 	if (!rc && !texts) /* records have nothing to correct */
 		rc = check_records(&files, options, &release, &found, err);
 	if (!rc)
 		rc = report_left_out(&found, err);
 	if (!rc)
 		rc = flmem_found_files_report_idle(&files, paths, count, &found, err);
+	if (!rc && each.peaks && found.file_count)
+		rc = flmem_recommend_no_limit(paths[0], &found, err);
 	if (!rc)
 		rc = flmem_silences_read(paths, count, &found, &silences, err);
 	if (rc)

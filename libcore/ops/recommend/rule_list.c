@@ -2,6 +2,7 @@
 #include <flmem/recommend.h>
 
 #include "frameworks/framework.h"
+#include "frameworks/limits.h"
 #include "rules/heap_rules.h"
 #include "rules/heap_site_rules.h"
 #include "rules/live_rules.h"
@@ -64,6 +65,9 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = framework_rule(*f, &index);
+	if (!rule && index < flmem_limit_rules.count)
+		return &flmem_limit_rules.rows[index].rule;
+	index -= rule ? 0 : flmem_limit_rules.count;
 	if (!rule)
 		rule = live_rule(&index);
 	for (f = flmem_frameworks; *f && !rule; f++)

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_CORRECTIONS_H
+#define FLMEM_CLI_CORRECTIONS_H
+
+/* The files of recommend --fix. */
+
+#include <flmem/recommend.h>
+
+#include "cmd.h"
+
+/* Writes all files that can be written. Returns 0, the common failure, or partly done. */
+int corrections_write(const struct cmd *cmd, const struct flmem_corrections *corrections);
+
+#endif

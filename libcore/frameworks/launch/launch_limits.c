@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory limits of what scripts, units, Compose and Kubernetes files start. */
+#include "frameworks/limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "frameworks/launch/launch_search.h"
+
+/* Levels of a document; deeper ones hold no container. */
+#define DEPTH_MAX 32
+
+struct search {
+	struct flmem_check *check;
+	const struct flmem_launches *launches;
+	enum flmem_limit_outcome outcome;
+};
+
+static bool is_planned(const struct search *search, size_t launch)
+{
+	return search->launches->launches[launch].framework ==
+	       search->check->bundle->peaks->framework;
+}
+
+/* Whether a part of a node starts at this place of the text. */
+static bool holds_launch(const struct flmem_node *node, size_t start)
+{
+	if (node->place.start == start)
+		return true;
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		if (holds_launch(n, start))
+			return true;
+	return false;
+}
+
+/* Long-running programs only pass messages if others run the apps for them. */
+static bool runs_apps_elsewhere(const struct flmem_node *node)
+{
+	const char *text = flmem_node_string(node);
+
+	if (text && (strcmp(text, "process") == 0 || strstr(text, "isolation process") ||
+		     strstr(text, "isolation=process")))
+		return true;
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		if (runs_apps_elsewhere(n))
+			return true;
+	return false;
+}
+
+/* What several processes below one limit need; `count` is how many there are before this one. */
+static void add_need(struct flmem_limit_need *need, const struct flmem_limit_need *more,
+		     size_t count)
+{
+	if (!count) {
+		*need = *more;
+		return;
+	}
+	if (more->least > need->least)
+		*need = *more;
+	need->most = UINT64_MAX;
+	need->doubt = "several processes share it";
+}
+
+/* False if the container starts no process of the planned framework. */
+static bool find_container_need(const struct search *search, const struct flmem_node *map,
+				struct flmem_limit_need *ret_need)
+{
+	const struct flmem_launches *launches = search->launches;
+	size_t count = 0;
+
+	for (size_t i = 0; i < launches->launch_count; i++) {
+		const struct flmem_limit_need own = flmem_limit_need_of(
+			search->check->bundle->peaks, launches->launches[i].role);
+
+		if (is_planned(search, i) && holds_launch(map, launches->launches[i].place.start))
+			add_need(ret_need, &own, count++);
+	}
+	if (count && runs_apps_elsewhere(map)) {
+		ret_need->least = 0;
+		ret_need->most = UINT64_MAX;
+		ret_need->doubt = "processes started apart from it run the apps";
+	}
+	return count;
+}
+
+static void hold_container(const struct search *search, const struct flmem_node *map,
+			   const struct flmem_node *value, enum flmem_limit_style style)
+{
+	struct flmem_limit limit = {.node = value, .style = style};
+
+	if (!value || (value->kind != FLMEM_NODE_STRING && value->kind != FLMEM_NODE_INTEGER &&
+		       value->kind != FLMEM_NODE_REAL))
+		return;
+	limit.text = value->text;
+	if (find_container_need(search, map, &limit.need))
+		flmem_limit_hold(search->check, search->outcome, &limit);
+}
+
+/*
+ * A service of Compose, or a container of a pod. The outermost map is none: that of a Helm chart
+ * is about a parent process, whose jobs are pods apart from it.
+ */
+static void hold_containers(const struct search *search, const struct flmem_node *node,
+			    unsigned depth)
+{
+	if (node->kind == FLMEM_NODE_MAP && node->parent) {
+		hold_container(search, node, flmem_node_get(node, "mem_limit"), FLMEM_LIMIT_DOCKER);
+		hold_container(search, node,
+			       FLMEM_NODE_DIG(node, "deploy", "resources", "limits", "memory"),
+			       FLMEM_LIMIT_DOCKER);
+		hold_container(search, node, FLMEM_NODE_DIG(node, "resources", "limits", "memory"),
+			       FLMEM_LIMIT_KUBERNETES);
+	}
+	for (const struct flmem_node *n = node->first; n && n->parent == node && depth < DEPTH_MAX;
+	     n = n->next)
+		hold_containers(search, n, depth + 1);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\\';
+}
+
+/* The command of several lines, joined by a backslash, around a place of the text. */
+static struct flmem_place command_around(const char *text, size_t at)
+{
+	struct flmem_place command = {.start = at, .end = at};
+
+	while (command.start && (text[command.start - 1] != '\n' ||
+				 (command.start > 1 && text[command.start - 2] == '\\')))
+		command.start--;
+	while (text[command.end] &&
+	       (text[command.end] != '\n' || (command.end && text[command.end - 1] == '\\')))
+		command.end++;
+	return command;
+}
+
+/* The next word from `*at` on, before `end`; false behind the last. */
+static bool next_command_word(const char *text, size_t end, size_t *at,
+			      struct flmem_place *ret_word)
+{
+	while (*at < end && is_blank(text[*at]))
+		++*at;
+	ret_word->start = *at;
+	while (*at < end && !is_blank(text[*at]))
+		++*at;
+	ret_word->end = *at;
+	return ret_word->end > ret_word->start;
+}
+
+static bool is_command_word(const char *text, const struct flmem_place *word, const char *name)
+{
+	return word->end - word->start == strlen(name) &&
+	       strncmp(text + word->start, name, strlen(name)) == 0;
+}
+
+static bool starts_word(const char *text, const struct flmem_place *word, const char *start)
+{
+	return word->end - word->start >= strlen(start) &&
+	       strncmp(text + word->start, start, strlen(start)) == 0;
+}
+
+/* "--mem=8G", "--mem 8G": makes `word` the place of the value. */
+static bool find_option_value(const char *text, size_t end, size_t at, const char *option,
+			      struct flmem_place *word)
+{
+	if (is_command_word(text, word, option))
+		return next_command_word(text, end, &at, word);
+	if (!starts_word(text, word, option) || text[word->start + strlen(option)] != '=')
+		return false;
+	word->start += strlen(option) + 1;
+	return true;
+}
+
+/* The short -m of docker is that of Python, too, behind which is the name of a module. */
+static bool find_docker_value(const char *text, size_t end, size_t at, struct flmem_place *word)
+{
+	if (find_option_value(text, end, at, "--memory", word))
+		return true;
+	return find_option_value(text, end, at, "-m", word) &&
+	       strchr("0123456789$\"", text[word->start]);
+}
+
+/* The option of docker run, podman run or srun in a command; false without one. */
+static bool find_command_limit(const char *text, const struct flmem_place *command,
+			       struct flmem_place *ret_value, enum flmem_limit_style *ret_style)
+{
+	bool docker = false, run = false, slurm = false;
+	struct flmem_place word;
+
+	for (size_t at = command->start; next_command_word(text, command->end, &at, &word);) {
+		*ret_value = word;
+		if (docker && run && find_docker_value(text, command->end, at, ret_value)) {
+			*ret_style = FLMEM_LIMIT_DOCKER;
+			return true;
+		}
+		if (slurm && find_option_value(text, command->end, at, "--mem", ret_value)) {
+			*ret_style = FLMEM_LIMIT_SLURM;
+			return true;
+		}
+		docker |= is_command_word(text, &word, "docker") ||
+			  is_command_word(text, &word, "podman");
+		run |= docker && is_command_word(text, &word, "run");
+		slurm |= is_command_word(text, &word, "srun");
+	}
+	return false;
+}
+
+static unsigned line_of(const char *text, size_t at)
+{
+	unsigned line = 1;
+
+	for (size_t i = 0; i < at; i++)
+		line += text[i] == '\n';
+	return line;
+}
+
+static void hold_text(const struct search *search, const char *path, struct flmem_place value,
+		      enum flmem_limit_style style, const struct flmem_limit_need *need)
+{
+	const char *text = search->check->input->document.text.data;
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = ""};
+	char copy[64];
+
+	if (strchr("\"'", text[value.start]) && value.end - value.start > 2) {
+		value.start++;
+		value.end--;
+	}
+	value.line = line_of(text, value.start);
+	node.place = value;
+	snprintf(copy, sizeof(copy), "%.*s", (int)(value.end - value.start), text + value.start);
+	flmem_limit_hold(
+		search->check, search->outcome,
+		&(struct flmem_limit){
+			.node = &node, .path = path, .text = copy, .style = style, .need = *need});
+}
+
+/* A directive of a batch script, whose last one counts, or a line of a unit. */
+static bool find_file_limit(const char *text, struct flmem_place *ret_value,
+			    enum flmem_limit_style *ret_style)
+{
+	static const char *const options[] = {"--mem", "--mem-per-cpu", "--mem-per-gpu"};
+	static const char unit[] = "MemoryMax=";
+	bool found = false;
+
+	for (size_t start = 0, end; text[start]; start = end + (text[end] == '\n')) {
+		size_t at = start;
+		struct flmem_place word;
+
+		end = start + strcspn(text + start, "\n");
+		if (strncmp(text + start, unit, strlen(unit)) == 0) {
+			*ret_value =
+				(struct flmem_place){.start = start + strlen(unit), .end = end};
+			*ret_style = FLMEM_LIMIT_SYSTEMD;
+			found = true;
+		}
+		if (strncmp(text + start, "#SBATCH", 7) != 0)
+			continue;
+		while (next_command_word(text, end, &at, &word))
+			for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++)
+				if (find_option_value(text, end, at, options[i], &word)) {
+					/* of one processor: what it gives is not known */
+					word.start = i ? start : word.start;
+					*ret_value = word;
+					*ret_style = FLMEM_LIMIT_SLURM;
+					found = true;
+				}
+	}
+	return found;
+}
+
+/* Commands of a script that have a limit, and a limit of the file for all others. */
+static void hold_script(const struct search *search)
+{
+	const char *text = search->check->input->document.text.data;
+	const struct flmem_plan_peaks *peaks = search->check->bundle->peaks;
+	struct flmem_limit_need all = {0};
+	enum flmem_limit_style style;
+	struct flmem_place value;
+	size_t others = 0;
+
+	for (size_t i = 0; i < search->launches->launch_count; i++) {
+		const struct flmem_launch *launch = &search->launches->launches[i];
+		const struct flmem_limit_need own = flmem_limit_need_of(peaks, launch->role);
+		const struct flmem_place command = command_around(text, launch->place.start);
+
+		if (!is_planned(search, i))
+			continue;
+		if (find_command_limit(text, &command, &value, &style))
+			hold_text(search,
+				  style == FLMEM_LIMIT_SLURM ? "srun --mem" : "run --memory", value,
+				  style, &own);
+		else
+			add_need(&all, &own, others++);
+	}
+	if (others && find_file_limit(text, &value, &style))
+		hold_text(search, style == FLMEM_LIMIT_SLURM ? "#SBATCH --mem" : "MemoryMax", value,
+			  style, &all);
+}
+
+static void hold_limits(struct flmem_check *check, enum flmem_limit_outcome outcome)
+{
+	struct flmem_launches launches;
+	const struct search search = {check, &launches, outcome};
+
+	if (!check->bundle->peaks)
+		return;
+	flmem_launches_read(check->input, &launches);
+	if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN)
+		hold_script(&search);
+	else if (check->subject)
+		hold_containers(&search, check->subject, 0);
+}
+
+static void limit_low(struct flmem_check *check)
+{
+	hold_limits(check, FLMEM_LIMIT_LOW);
+}
+
+static void limit_unclear(struct flmem_check *check)
+{
+	hold_limits(check, FLMEM_LIMIT_UNCLEAR);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "PLAN-LIMIT-LOW",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .condition = "with --model or --params: a memory limit of a service of "
+				      "Compose, a container of Kubernetes, docker run, a batch job "
+				      "of Slurm, srun or a unit of systemd below the peak that the "
+				      "plan predicts for what runs in it; a warning if less than a "
+				      "tenth of the limit is left",
+			 .message = FLMEM_LIMIT_LOW_MESSAGE,
+			 .source = "docs/guides/planning.md; control groups v2, memory.max"},
+		.inputs = {&flmem_launch_file},
+		.check = limit_low,
+	},
+	{
+		.rule = {.id = "PLAN-LIMIT-UNCLEAR",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .condition = "with --model or --params: such a limit whose value is a "
+				      "variable or per processor, that several processes share, or "
+				      "that is for a process whose role is not known",
+			 .message = FLMEM_LIMIT_UNCLEAR_MESSAGE,
+			 .source = "docs/guides/planning.md"},
+		.inputs = {&flmem_launch_file},
+		.check = limit_unclear,
+	},
+};
+
+const struct flmem_rule_table flmem_limit_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory limits of jobs: resource_spec and launcher_spec of their meta file, and the container
+ * settings of the launcher in a startup kit (utils/job_launcher_utils.py and
+ * app_opt/job_launcher of 2.9.0).
+ */
+#include <string.h>
+
+#include "base/text/text.h"
+#include "frameworks/limits.h"
+#include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/rules/nvflare_rules.h"
+
+struct job_limits {
+	struct flmem_check *check;
+	enum flmem_limit_outcome outcome;
+};
+
+static void hold_node(const struct job_limits *limits, const struct flmem_node *value,
+		      enum flmem_limit_style style, const struct flmem_limit_need *need)
+{
+	if (!value || (value->kind != FLMEM_NODE_STRING && value->kind != FLMEM_NODE_INTEGER))
+		return;
+	flmem_limit_hold(
+		limits->check, limits->outcome,
+		&(struct flmem_limit){
+			.node = value, .text = value->text, .style = style, .need = *need});
+}
+
+/* What the launchers of Docker, Kubernetes and Slurm read for a site. */
+static void hold_site(const struct job_limits *limits, const struct flmem_node *site,
+		      const struct flmem_limit_need *need)
+{
+	hold_node(limits, flmem_node_get(site, "memory"), FLMEM_LIMIT_KUBERNETES, need);
+	hold_node(limits, FLMEM_NODE_DIG(site, "docker", "mem_limit"), FLMEM_LIMIT_DOCKER, need);
+	hold_node(limits, FLMEM_NODE_DIG(site, "k8s", "memory"), FLMEM_LIMIT_KUBERNETES, need);
+	hold_node(limits, FLMEM_NODE_DIG(site, "slurm", "mem_per_node"), FLMEM_LIMIT_MEBIBYTES,
+		  need);
+}
+
+/* The default is for the server, too, unless that has a value. */
+static struct flmem_limit_need need_of_default(const struct flmem_plan_peaks *peaks, bool server)
+{
+	if (server || peaks->client >= peaks->server)
+		return flmem_limit_need_of(peaks, FLMEM_ROLE_CLIENT);
+	return flmem_limit_need_of(peaks, FLMEM_ROLE_SERVER);
+}
+
+static void hold_sites(const struct job_limits *limits, const struct flmem_node *sites,
+		       const char *fallback)
+{
+	const struct flmem_plan_peaks *peaks = limits->check->bundle->peaks;
+	bool server = flmem_node_get(sites, "server") != NULL;
+
+	if (!flmem_node_is_kind(sites, FLMEM_NODE_MAP))
+		return;
+	for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next) {
+		struct flmem_limit_need need = flmem_limit_need_of(
+			peaks, n->key && strcmp(n->key, "server") == 0 ? FLMEM_ROLE_SERVER
+								       : FLMEM_ROLE_CLIENT);
+
+		if (n->key && strcmp(n->key, fallback) == 0)
+			need = need_of_default(peaks, server);
+		hold_site(limits, n, &need);
+	}
+}
+
+static void hold_job(const struct job_limits *limits)
+{
+	const struct flmem_node *job = limits->check->subject;
+
+	hold_sites(limits, flmem_node_get(job, "resource_spec"), "@default");
+	hold_sites(limits, flmem_node_get(job, "launcher_spec"), "default");
+}
+
+/* The settings of containers that the site or one of its studies has for all jobs. */
+static void hold_kit(const struct job_limits *limits)
+{
+	const struct flmem_node *root = limits->check->subject, *n;
+	const struct flmem_plan_peaks *peaks = limits->check->bundle->peaks;
+	struct flmem_limit_need need = flmem_limit_need_of(peaks, FLMEM_ROLE_NONE);
+
+	hold_node(limits,
+		  FLMEM_NODE_DIG(root, "job_launcher", "default_job_container_kwargs", "mem_limit"),
+		  FLMEM_LIMIT_DOCKER, &need);
+	for (n = flmem_node_first(flmem_node_get(root, "studies")); n; n = n->next)
+		hold_node(limits, FLMEM_NODE_DIG(n, "docker_kwargs", "mem_limit"),
+			  FLMEM_LIMIT_DOCKER, &need);
+	for (n = flmem_node_first(flmem_node_get(root, "components")); n; n = n->next) {
+		const char *path = flmem_node_string(flmem_nvflare_path(n));
+
+		if (!path || !strstr(path, "docker_launcher."))
+			continue;
+		need = flmem_limit_need_of(peaks, strstr(path, ".Server")   ? FLMEM_ROLE_SERVER
+						  : strstr(path, ".Client") ? FLMEM_ROLE_CLIENT
+									    : FLMEM_ROLE_NONE);
+		hold_node(limits,
+			  FLMEM_NODE_DIG(n, "args", "default_job_container_kwargs", "mem_limit"),
+			  FLMEM_LIMIT_DOCKER, &need);
+	}
+}
+
+static void hold_job_limits(struct flmem_check *check, enum flmem_limit_outcome outcome)
+{
+	const struct job_limits limits = {check, outcome};
+
+	if (!check->bundle->peaks || check->bundle->peaks->framework != FLMEM_FRAMEWORK_NVFLARE)
+		return;
+	if (check->kind == &flmem_nvflare_meta_file)
+		hold_job(&limits);
+	else
+		hold_kit(&limits);
+}
+
+static void job_limit_low(struct flmem_check *check)
+{
+	hold_job_limits(check, FLMEM_LIMIT_LOW);
+}
+
+static void job_limit_unclear(struct flmem_check *check)
+{
+	hold_job_limits(check, FLMEM_LIMIT_UNCLEAR);
+}
+
+#define FILES                                                                       \
+	{                                                                           \
+		&flmem_nvflare_meta_file, &flmem_nvflare_resources_file,            \
+			&flmem_nvflare_deployment_file, &flmem_nvflare_studies_file \
+	}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-LIMIT-LOW",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .condition =
+				 "with --model or --params: a memory limit in resource_spec or "
+				 "launcher_spec of a job, or in the container settings of a kit's "
+				 "launcher or study, below the peak that the plan predicts for the "
+				 "server or a client; a warning if less than a tenth of the limit "
+				 "is left",
+			 .message = FLMEM_LIMIT_LOW_MESSAGE,
+			 .source = "docs/guides/planning.md; NVFlare 2.9.0, "
+				   "utils/job_launcher_utils.py"},
+		.inputs = FILES,
+		.check = job_limit_low,
+	},
+	{
+		.rule = {.id = "NVF-LIMIT-UNCLEAR",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .condition = "with --model or --params: such a limit in another form, or "
+				      "one of which it is not known whether a server or a client "
+				      "has it",
+			 .message = FLMEM_LIMIT_UNCLEAR_MESSAGE,
+			 .source = "NVFlare 2.9.0, utils/job_launcher_utils.py"},
+		.inputs = FILES,
+		.check = job_limit_unclear,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_limit_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
