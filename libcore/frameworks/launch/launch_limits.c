@@ -162,7 +162,7 @@ static bool starts_word(const char *text, const struct flmem_place *word, const 
 }
 
 /* "--mem=8G", "--mem 8G": makes `word` the place of the value. */
-static bool find_option_value(const char *text, size_t end, size_t at, const char *option,
+static bool find_limit_option(const char *text, size_t end, size_t at, const char *option,
 			      struct flmem_place *word)
 {
 	if (is_command_word(text, word, option))
@@ -176,9 +176,9 @@ static bool find_option_value(const char *text, size_t end, size_t at, const cha
 /* The short -m of docker is that of Python, too, behind which is the name of a module. */
 static bool find_docker_value(const char *text, size_t end, size_t at, struct flmem_place *word)
 {
-	if (find_option_value(text, end, at, "--memory", word))
+	if (find_limit_option(text, end, at, "--memory", word))
 		return true;
-	return find_option_value(text, end, at, "-m", word) &&
+	return find_limit_option(text, end, at, "-m", word) &&
 	       strchr("0123456789$\"", text[word->start]);
 }
 
@@ -195,7 +195,7 @@ static bool find_command_limit(const char *text, const struct flmem_place *comma
 			*ret_style = FLMEM_LIMIT_DOCKER;
 			return true;
 		}
-		if (slurm && find_option_value(text, command->end, at, "--mem", ret_value)) {
+		if (slurm && find_limit_option(text, command->end, at, "--mem", ret_value)) {
 			*ret_style = FLMEM_LIMIT_SLURM;
 			return true;
 		}
@@ -259,7 +259,7 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 			continue;
 		while (next_command_word(text, end, &at, &word))
 			for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++)
-				if (find_option_value(text, end, at, options[i], &word)) {
+				if (find_limit_option(text, end, at, options[i], &word)) {
 					/* of one processor: what it gives is not known */
 					word.start = i ? start : word.start;
 					*ret_value = word;
