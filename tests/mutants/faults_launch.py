@@ -20,6 +20,8 @@ CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
 PLANS = ("cli.plan",)
 
 FAULTS = (
+    Fault("marks-searched-again", "libcore/frameworks/launch/launch_search.c", "if (kept->marks != program->marks)",
+          "if (1)", "the marks of a script searched for each word", ("unit.test_recommend_time",)),
     Fault("limit-usable", LIMITS, "known && usable < limit->need.least", "known && bytes < limit->need.least",
           "a limit that leaves less than a tenth", PLANS),
     Fault("limit-most", LIMITS, "known && usable >= limit->need.most", "known",

@@ -29,6 +29,9 @@ static const struct shape shapes[] = {
 	{"brackets.py", RECIPE "a = ", "f(", "\n", 2000},
 	{"lambda.py", RECIPE "a = ", "lambda: ", "1\n", 2000},
 	{"late.py", RECIPE "import os\n", "os.environ['MALLOC_ARENA_MAX'] = '2'\n", "", 3000},
+	{"marks.sh", "#!/bin/sh\nflower-superlink\n", "cd startup; ./start.sh\n", "", 4000},
+	{"marks-of-texts.sh", "#!/bin/sh\nflower-superlink\n",
+	 "bash -c 'cd startup && ./start.sh'\n", "", 4000},
 	{"fields.py", RECIPE "a = f'", "{f(a)} ", "'\n", 4000},
 };
 

@@ -283,7 +283,8 @@ static void read_workflow_words(const struct flmem_node *map, struct flmem_launc
 	size_t count = FLMEM_ARRAY_SIZE(keys) - !is_workflow_step(map);
 
 	for (size_t i = 0; i < count; i++) {
-		struct flmem_launches inner = {.text = launches->text, .depth = launches->depth};
+		struct flmem_launches inner = {
+			.marks = launches->marks, .text = launches->text, .depth = launches->depth};
 		const struct flmem_node *words = flmem_node_get(map, keys[i]);
 
 		read_command_words(words, &inner, -1);
@@ -413,7 +414,8 @@ const char flmem_launch_by_others[] =
 __attribute__((noinline)) static void read_other_command(const struct flmem_node *node,
 							 struct flmem_launches *launches)
 {
-	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth};
+	struct flmem_launches inner = {
+		.marks = launches->marks, .text = launches->text, .depth = launches->depth};
 
 	read_command_words(node, &inner, -1);
 	if (inner.launch_count)
@@ -473,7 +475,7 @@ static void read_other_commands(const struct flmem_node *node, struct flmem_laun
 		if (is_of_naming(n))
 			continue;
 		if (text && !is_only_name(n, text) &&
-		    (flmem_launch_is_likely_in(launches->text, text) ||
+		    (flmem_launch_is_likely_for(launches, text) ||
 		     (strstr(text, ".py") && is_command_key(n))))
 			read_other_command(n, launches);
 		read_other_commands(n, launches);

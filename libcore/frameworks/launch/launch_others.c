@@ -107,7 +107,7 @@ void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 		return;
 	if (alias && equals)
 		text = equals + 1;
-	if (flmem_launch_is_likely_in(scan->launches->text, text) && begins_as_command(text))
+	if (flmem_launch_is_likely_for(scan->launches, text) && begins_as_command(text))
 		flmem_launch_add_doubt(scan->launches, &word->place, flmem_launch_by_others);
 }
 

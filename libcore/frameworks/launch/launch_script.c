@@ -168,7 +168,7 @@ static bool is_program(const struct flmem_launch_program *program,
 	if (program->of && !flmem_text_starts(scan->now.earlier, program->of))
 		return false;
 	if (path && is_in_folder(program->word, scan->folder, base) &&
-	    flmem_launch_has_mark(scan->launches->text, program))
+	    flmem_launch_marks(scan->launches, program))
 		return true;
 	return length >= own && strncmp(name + length - own, program->word, own) == 0 &&
 	       (length == own || name[length - own - 1] == '/');

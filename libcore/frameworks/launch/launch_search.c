@@ -40,7 +40,8 @@ static bool mentions_folder(const char *text, const char *word)
 
 	if (!*name || !strchr(name, '.') || !strstr(text, name + 1))
 		return false;
-	for (const char *at = text; (at = memmem(at, strlen(at), word, length)); at++)
+	for (const char *at = text, *end = text + strlen(text);
+	     (at = memmem(at, (size_t)(end - at), word, length)); at++)
 		if ((at == text || strchr(before, at[-1])) && strchr(after, at[length]))
 			return true;
 	return false;
@@ -55,9 +56,23 @@ bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *
 	return !mark || *mark;
 }
 
-/* A program of two words counts if they are one after the other. */
+bool flmem_launch_marks(struct flmem_launches *launches, const struct flmem_launch_program *program)
+{
+	struct flmem_launch_marks *kept = &launches->marks;
+
+	if (!program->marks)
+		return true;
+	if (kept->marks != program->marks)
+		*kept = (struct flmem_launch_marks){
+			.marks = program->marks,
+			.found = flmem_launch_has_mark(launches->text, program)};
+	return kept->found;
+}
+
+/* A program of two words counts if they are one after the other. `launches` are of the text, or NULL. */
 static bool mentions_program(const char *text, const char *part,
-			     const struct flmem_launch_program *program)
+			     const struct flmem_launch_program *program,
+			     struct flmem_launches *launches)
 {
 	bool folder = false;
 
@@ -71,7 +86,10 @@ static bool mentions_program(const char *text, const char *part,
 	/* The text is searched last: it is the whole file, and the part one of many. */
 	if (program->of && !strstr(text, program->of))
 		return false;
-	return !folder || flmem_launch_has_mark(text, program);
+	if (!folder)
+		return true;
+	return launches ? flmem_launch_marks(launches, program)
+			: flmem_launch_has_mark(text, program);
 }
 
 const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework framework,
@@ -80,20 +98,31 @@ const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework 
 	const struct flmem_framework_ops *own = flmem_framework_ops_of(framework);
 
 	for (const struct flmem_launch_program *p = own ? own->programs : NULL; p && p->word; p++)
-		if (mentions_program(text, part, p))
+		if (mentions_program(text, part, p, NULL))
 			return p;
 	return NULL;
 }
 
-bool flmem_launch_is_likely_in(const char *text, const char *part)
+static bool mentions_any_program(const char *text, const char *part,
+				 struct flmem_launches *launches)
 {
 	struct flmem_launch_programs at = {0};
 	const struct flmem_launch_program *p;
 
 	while ((p = flmem_launch_program_next(&at)))
-		if (mentions_program(text, part, p))
+		if (mentions_program(text, part, p, launches))
 			return true;
 	return false;
+}
+
+bool flmem_launch_is_likely_in(const char *text, const char *part)
+{
+	return mentions_any_program(text, part, NULL);
+}
+
+bool flmem_launch_is_likely_for(struct flmem_launches *launches, const char *part)
+{
+	return mentions_any_program(launches->text, part, launches);
 }
 
 bool flmem_launch_is_likely(const char *text)

@@ -113,7 +113,14 @@ enum flmem_launch_reach {
 	FLMEM_LAUNCH_ALWAYS,
 };
 
+/* Whether the whole file has a mark of a table, which is searched once and not for each word. */
+struct flmem_launch_marks {
+	const char *const *marks; /* NULL: none was searched */
+	bool found;
+};
+
 struct flmem_launches {
+	struct flmem_launch_marks marks; /* of `text` */
 	const char *text; /* the whole file, of which some is read; NULL: all that is read first */
 	struct flmem_launch launches[FLMEM_LAUNCHES_MAX];
 	size_t launch_count;
@@ -169,6 +176,9 @@ bool flmem_launch_is_split(const char *text);
 /* The same of a part of a text, which may show elsewhere what it is about. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
 
+/* The same of a part of the text of the launches. */
+bool flmem_launch_is_likely_for(struct flmem_launches *launches, const char *part);
+
 /* The program of a framework that a part of a text starts; NULL: none. */
 const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework framework,
 							   const char *text, const char *part);
@@ -178,6 +188,9 @@ bool flmem_launch_sets_for_others(const struct flmem_buf *text);
 
 /* Whether a text may enter the folder of the program: it has one of the marks. */
 bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *program);
+/* The same of the text of the launches. */
+bool flmem_launch_marks(struct flmem_launches *launches,
+			const struct flmem_launch_program *program);
 
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name);
 

@@ -66,9 +66,10 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch)
 {
-	struct flmem_launches inner = {.text = launches->text, .depth = launches->depth + 1};
+	struct flmem_launches inner = {
+		.marks = launches->marks, .text = launches->text, .depth = launches->depth + 1};
 
-	if (!flmem_launch_is_likely_in(launches->text, text->text) && !strstr(text->text, ".py") &&
+	if (!flmem_launch_is_likely_for(launches, text->text) && !strstr(text->text, ".py") &&
 	    !strstr(text->text, " -m ") && !flmem_launch_is_code(text->text))
 		return false;
 	if (inner.depth > FLMEM_LAUNCH_DEPTH_MAX) {
@@ -216,7 +217,7 @@ static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_la
 /* A text that starts something, of which flmem does not know what runs it. */
 static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
-	bool starts = flmem_launch_is_likely_in(scan->launches->text, word->text);
+	bool starts = flmem_launch_is_likely_for(scan->launches, word->text);
 	bool written = scan->shell &&
 		       (strcmp(scan->now.command, "echo") == 0 ||
 			strcmp(scan->now.command, "printf") == 0) &&
@@ -455,7 +456,7 @@ static void keep_command(struct flmem_launch_scan *scan, const struct flmem_laun
 	const char *value = name + name_length + 1, *end = scan->text + word->place.end;
 	const char *text = word->text + name_length + 1;
 	struct flmem_launch_command *command = find_command(scan, name, name_length);
-	bool starts = has_verbs(text) || flmem_launch_is_likely_in(scan->launches->text, text);
+	bool starts = has_verbs(text) || flmem_launch_is_likely_for(scan->launches, text);
 
 	if (!starts && command && *text != '$')
 		command->name_length = 0;
