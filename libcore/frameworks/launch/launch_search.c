@@ -69,7 +69,10 @@ bool flmem_launch_marks(struct flmem_launches *launches, const struct flmem_laun
 	return kept->found;
 }
 
-/* A program of two words counts if they are one after the other. `launches` are of the text, or NULL. */
+/*
+ * A program of two words counts if they are one after the other. `launches` are those of the text,
+ * or NULL.
+ */
 static bool mentions_program(const char *text, const char *part,
 			     const struct flmem_launch_program *program,
 			     struct flmem_launches *launches)
