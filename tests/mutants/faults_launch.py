@@ -20,6 +20,10 @@ CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
 PLANS = ("cli.plan",)
 
 FAULTS = (
+    Fault("alias-magic-option", "libcore/documents/python/notebook_aliases.c", "if (**at != '-')", "if (1)",
+          "an option of alias_magic", ("unit.test_script_rules",)),
+    Fault("alias-of-programs", "libcore/documents/python/notebook_aliases.c", "aliases->programs = true;", ";",
+          "programs that are commands of a cell", ("unit.test_script_rules",)),
     Fault("marks-searched-again", "libcore/frameworks/launch/launch_search.c", "if (kept->marks != program->marks)",
           "if (1)", "the marks of a script searched for each word", ("unit.test_recommend_time",)),
     Fault("limit-usable", LIMITS, "known && usable < limit->need.least", "known && bytes < limit->need.least",

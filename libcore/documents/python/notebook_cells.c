@@ -260,8 +260,22 @@ static const char *inner_line(const char *rest, const char *end)
 
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length);
 
+/* %alias NAME COMMAND: what runs when a line begins with the name. */
+static bool add_alias(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	const char *rest, *end = line + length;
+
+	if (!begins_with(line, "%alias", &rest))
+		return false;
+	rest += strspn(rest, " \t");
+	rest += strcspn(rest, " \t\n");
+	if (rest < end)
+		add_command(notebook, rest, (size_t)(end - rest));
+	return true;
+}
+
 /* %time, %prun and the like run Python; %env sets a variable of the process. */
-static void add_magic(struct flmem_notebook *notebook, const char *line, size_t length)
+static void add_known_magic(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
 	const char *rest, *inner;
@@ -278,10 +292,37 @@ static void add_magic(struct flmem_notebook *notebook, const char *line, size_t 
 		}
 	/* "%%bash" behind blank lines, or in a cell of %%time. */
 	notebook->shell |= is_shell_cell(line);
-	if (add_outer(notebook, line, length))
+	if (add_outer(notebook, line, length) || add_alias(notebook, line, length))
 		return;
 	if (begins_with(line, "%env", &rest) || begins_with(line, "%set_env", &rest))
 		add_environment(&notebook->code, rest, length - (size_t)(rest - line));
+	else if (notebook->aliases.programs && flmem_notebook_is_program(line + 1, length - 1))
+		add_command(notebook, line + 1, length - 1);
+}
+
+/* A line with the magic command that its name stands for. */
+static void put_unaliased(const char *line, size_t length, const char *other, struct flmem_buf *out)
+{
+	size_t name = strspn(line, "%"), rest = strcspn(line, " \t\r\n");
+
+	flmem_buf_printf(out, "%.*s%s", (int)name, line, other);
+	if (rest < length)
+		flmem_buf_append(out, line + rest, length - rest);
+}
+
+static void add_magic(struct flmem_notebook *notebook, const char *line, size_t length)
+{
+	const char *other = flmem_notebook_alias_of(&notebook->aliases, line);
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	if (flmem_notebook_alias_note(&notebook->aliases, line, length))
+		return;
+	if (other)
+		put_unaliased(line, length, other, &text);
+	if (text.length)
+		add_known_magic(notebook, text.data, text.length);
+	else
+		add_known_magic(notebook, line, length);
 }
 
 /* One line of a cell, of which IPython runs some itself. */
@@ -314,6 +355,9 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 	} else if (kind == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
 		add_magic(notebook, line + blanks, length - blanks);
+	} else if (kind && notebook->aliases.programs &&
+		   flmem_notebook_is_program(line + blanks, length - blanks)) {
+		add_command(notebook, line + blanks, length - blanks);
 	} else {
 		flmem_buf_append(&notebook->code, line, length);
 	}
@@ -321,6 +365,16 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 
 bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first)
 {
+	const char *magic = first + strspn(first, " \t\r\n");
+	const char *other = flmem_text_starts(magic, "%%")
+				    ? flmem_notebook_alias_of(&notebook->aliases, magic)
+				    : NULL;
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	if (other)
+		put_unaliased(magic, strlen(magic), other, &text);
+	if (text.length)
+		first = text.data;
 	notebook->shell = is_shell_cell(first);
 	notebook->unread = writes_settings(first);
 	return notebook->shell || notebook->unread || is_python_cell(first);

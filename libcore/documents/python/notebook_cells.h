@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "documents/build.h"
+#include "documents/python/notebook_aliases.h"
 #include "documents/python/python.h"
 
 struct flmem_notebook {
@@ -22,7 +23,8 @@ struct flmem_notebook {
 	bool shell;	/* the cell is one for the shell */
 	bool unread;	/* it writes a file of settings, which is one string to the reader */
 	bool continues; /* its last line is a command that goes on in the next one */
-	char quote;	/* of a string in three quotes that the code ends in, or NUL */
+	struct flmem_notebook_aliases aliases;
+	char quote; /* of a string in three quotes that the code ends in, or NUL */
 };
 
 void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor);

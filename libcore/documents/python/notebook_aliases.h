@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_PYTHON_NOTEBOOK_ALIASES_H
+#define FLMEM_DOCUMENTS_PYTHON_NOTEBOOK_ALIASES_H
+
+/* Names that a notebook gives to magic commands, and programs that it makes commands of a cell. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FLMEM_NOTEBOOK_ALIASES	   8
+#define FLMEM_NOTEBOOK_ALIAS_BYTES 32
+
+struct flmem_notebook_aliases {
+	/* %alias_magic NAME OTHER; of more the first ones */
+	struct {
+		char name[FLMEM_NOTEBOOK_ALIAS_BYTES], other[FLMEM_NOTEBOOK_ALIAS_BYTES];
+	} rows[FLMEM_NOTEBOOK_ALIASES];
+	size_t count;
+	bool programs; /* %rehashx: each program in PATH is a command of a cell */
+};
+
+/* Notes %alias_magic and %rehashx; false: the line is another one. */
+bool flmem_notebook_alias_note(struct flmem_notebook_aliases *aliases, const char *line,
+			       size_t length);
+
+/* The magic command that "%NAME" or "%%NAME" at the start of a line stands for; NULL: itself. */
+const char *flmem_notebook_alias_of(const struct flmem_notebook_aliases *aliases, const char *line);
+
+/* "PROGRAM WORD", which is no Python. */
+bool flmem_notebook_is_program(const char *line, size_t length);
+
+#endif
