@@ -20,6 +20,8 @@ CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
 PLANS = ("cli.plan",)
 
 FAULTS = (
+    Fault("text-behind", "libcore/frameworks/nvflare/nvflare_environ_texts.c", "length > TEXT_MAX && i <", "0 && i <",
+          "the rest of a long text", ("unit.test_script_rules",)),
     Fault("alias-magic-option", "libcore/documents/python/notebook_aliases.c", "if (**at != '-')", "if (1)",
           "an option of alias_magic", ("unit.test_script_rules",)),
     Fault("alias-of-programs", "libcore/documents/python/notebook_aliases.c", "aliases->programs = true;", ";",

@@ -384,7 +384,7 @@ static const struct {
 	{"%alias sim nvflare simulator job\\nsim", OPEN, 1},
 	{"%alias_magic sh system\\n%sh nvflare simulator job", OPEN, 1},
 	{"%alias_magic sh system\\n%shell nvflare simulator job", OPEN, 0},
-	{"%alias_magic -l load run\\n%load job.py", "NVF-IMPORTED-BY-NAME", 1},
+	{"%alias_magic -l go run\\n%go job.py", "NVF-IMPORTED-BY-NAME", 1},
 	{"%alias_magic t timeit\\nfrom nvflare.recipe.fedavg import FedAvgRecipe\\n%t "
 	 "FedAvgRecipe(**x)",
 	 "NVF-CANNOT-TELL", 1},
@@ -432,6 +432,27 @@ static void commands_of_notebooks_are_read(void **state)
 	}
 }
 
+/* What is behind the part of a text that is read is a finding where it may matter. */
+static void long_texts_are_not_passed_over(void **state)
+{
+	static const char *const ends[] = {"nvflare simulator job", "export MALLOC_ARENA_MAX=x",
+					   "echo done"};
+	static char text[20000];
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ends); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+
+		snprintf(text, sizeof(text),
+			 "from nvflare.recipe import FedAvgRecipe\nscript = '''%018000d\n%s\n'''\n",
+			 0, ends[i]);
+		check_script("job.py", text, NULL, &found);
+		assert_int_equal(findings_of(&found, OPEN, &last), i < 2);
+		flmem_recommendations_clear(&found);
+	}
+}
+
 /* Hydra makes objects of maps; what the command line overrides is not in the file. */
 static void classes_that_yaml_names_are_findings(void **state)
 {
@@ -474,6 +495,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
 		cmocka_unit_test(commands_of_notebooks_are_read),
+		cmocka_unit_test(long_texts_are_not_passed_over),
 		cmocka_unit_test(classes_that_yaml_names_are_findings),
 	};
 

@@ -148,6 +148,20 @@ static void check_key(struct flmem_launch_texts *texts)
 		report_script_text(texts, name, "what gets it is known only when the script runs");
 }
 
+/* Whether the part of a long text that is not examined mentions what the rules are about. */
+static bool mentions_behind(const struct flmem_python_word *word)
+{
+	static const char *const words[] = {"nvflare", "startup/", FLMEM_LAUNCH_ARENA_MAX,
+					    FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_TUNABLES};
+	size_t length = word->place.end - word->place.start;
+	const size_t start = TEXT_MAX - 64; /* a word may be on both sides */
+
+	for (size_t i = 0; length > TEXT_MAX && i < FLMEM_ARRAY_SIZE(words); i++)
+		if (memmem(word->text + start, length - start, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
 static void check_environ_text(struct flmem_launch_texts *texts)
 {
 	char text[TEXT_MAX];
@@ -164,6 +178,10 @@ static void check_environ_text(struct flmem_launch_texts *texts)
 	else if (flmem_launch_text_program(texts, FLMEM_FRAMEWORK_NVFLARE))
 		report_script_text(texts, "command",
 				   "a text of the script is a command that starts NVFlare");
+	else if (mentions_behind(&texts->reader.word))
+		report_script_text(texts, "environment",
+				   "only the first 16 KiB of this text are read, and the rest "
+				   "mentions NVFlare or an allocator");
 }
 
 void flmem_nvflare_check_texts(struct flmem_check *check)
