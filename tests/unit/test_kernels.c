@@ -13,6 +13,7 @@
 
 #include "aggregate/combine.h"
 #include "base/cleanup.h"
+#include "ops/aggregate/find_special.h"
 
 #define COUNT 4099U /* no multiple of a vector */
 
@@ -85,6 +86,30 @@ static void every_number_of_a_small_type_is_stored_as_it_was_loaded(void **state
 			kernels->store[e](&x, &to, 1);
 			if (!isnan(x) && e != FLMEM_ELEMENT_BOOL)
 				assert_int_equal(to, bits);
+		}
+	}
+}
+
+/* Infinities and NaNs of every type, as the kernels have them, in every place of a word. */
+static void special_elements_are_found_without_kernels(void **state)
+{
+	(void)state;
+	for (int e = 0; flmem_element_is_real((enum flmem_element)e); e++) {
+		size_t bytes = flmem_element_bytes((enum flmem_element)e);
+
+		for (unsigned i = 0; i < 200000; i++) {
+			const size_t count = 1 + i % 11;
+			uint64_t bits =
+				bytes > 2 && i % 3 == 0 ? UINT64_MAX << (i % 64) : random_bits();
+			char elements[11 * sizeof(bits)] = {0};
+			double x;
+
+			bits = bytes > 2 ? bits : i / 11;
+			memcpy(elements + i % count * bytes, &bits, bytes);
+			portable()->load[e](&bits, &x, 1);
+			if (flmem_elements_have_special((enum flmem_element)e, elements,
+							count * bytes) == isfinite(x))
+				fail_msg("type %d, %a", e, x);
 		}
 	}
 }
@@ -420,6 +445,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_number_of_a_small_type_is_stored_as_it_was_loaded),
+		cmocka_unit_test(special_elements_are_found_without_kernels),
 		cmocka_unit_test(doubles_are_rounded_to_the_nearest_even),
 		cmocka_unit_test(whole_numbers_are_rounded_and_limited),
 		cmocka_unit_test(dividing_has_the_bits_of_the_operator),

@@ -1,62 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/aggregate/find_special.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
 #define PIECE_BYTES ((uint64_t)64 << 10)
+/* From here on two threads: whoever waits for the answer leaves a processor free. */
+#define SHARED_BYTES ((uint64_t)8 << 20)
+#define NO_TENSOR    SIZE_MAX
+
+#define EIGHTS(byte) ((byte)*UINT64_C(0x0101010101010101))
+#define HALVES(half) ((half)*UINT64_C(0x0001000100010001))
+#define WORDS(word)  ((word)*UINT64_C(0x0000000100000001))
+
+/*
+ * Of a type, for as many elements as 64 bits have: the bits that are all set in a NaN and an
+ * infinity and in nothing else, and the lowest of these. Its sum with such bits reaches the sign.
+ */
+static const struct {
+	uint64_t bits, lowest;
+} specials[] = {
+	[FLMEM_ELEMENT_F16] = {HALVES(0x7c00U), HALVES(0x0400U)},
+	[FLMEM_ELEMENT_BF16] = {HALVES(0x7f80U), HALVES(0x0080U)},
+	[FLMEM_ELEMENT_F32] = {WORDS(0x7f800000U), WORDS(0x00800000U)},
+	[FLMEM_ELEMENT_F64] = {UINT64_C(0x7ff) << 52, UINT64_C(1) << 52},
+	[FLMEM_ELEMENT_F8_E4M3] = {EIGHTS(0x7fU), EIGHTS(0x01U)}, /* without infinities */
+	[FLMEM_ELEMENT_F8_E5M2] = {EIGHTS(0x7cU), EIGHTS(0x04U)},
+};
+
+/* The sign of an element is the bit above its exponent. */
+static uint64_t signs_of(enum flmem_element element)
+{
+	uint64_t bits = specials[element].bits;
+
+	return (bits + specials[element].lowest) & ~bits;
+}
+
+/* In vectors, also where the compiler would not make any of a loop. */
+typedef uint64_t word_pair __attribute__((vector_size(16)));
+
+bool flmem_elements_have_special(enum flmem_element element, const char *from, size_t bytes)
+{
+	const uint64_t bits = specials[element].bits, lowest = specials[element].lowest;
+	word_pair one, other, sums_of_one = {0}, sums_of_other = {0};
+	uint64_t sums, word;
+
+	for (; bytes >= 2 * sizeof(one); bytes -= 2 * sizeof(one), from += 2 * sizeof(one)) {
+		memcpy(&one, from, sizeof(one));
+		memcpy(&other, from + sizeof(one), sizeof(other));
+		sums_of_one |= (one & bits) + lowest;
+		sums_of_other |= (other & bits) + lowest;
+	}
+	sums_of_one |= sums_of_other;
+	sums = sums_of_one[0] | sums_of_one[1];
+	for (; bytes >= sizeof(word); bytes -= sizeof(word), from += sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		sums |= (word & bits) + lowest;
+	}
+	word = 0;
+	memcpy(&word, from, bytes);
+	return (sums | ((word & bits) + lowest)) & signs_of(element);
+}
 
 struct special_search {
 	const struct flmem_input *input;
 	const struct flmem_layout *layout;
-	char *piece;
-	double *row; /* elements of a piece */
+	pthread_mutex_t lock;
+	size_t tensor; /* of the next piece */
+	uint64_t done; /* of that tensor */
+	size_t found;  /* the first tensor that has one, or NO_TENSOR */
+	int rc;
+	struct flmem_error why;
 };
 
-static int search_tensor(const struct special_search *search, size_t tensor, bool *ret_found,
-			 struct flmem_error *err)
+struct search_piece {
+	size_t tensor;
+	uint64_t at, bytes;
+};
+
+/* The next piece; false if there is none, or it does not matter any more. */
+static bool take_piece(struct special_search *search, struct search_piece *ret_piece)
 {
-	const struct flmem_kernels *kernels = flmem_kernels_best();
-	enum flmem_element element = search->layout->elements[tensor];
-	uint64_t at = search->layout->begins[tensor];
-	uint64_t end = at + search->layout->order[tensor]->bytes, bytes;
+	const struct flmem_layout *layout = search->layout;
+	bool taken = false;
 
-	*ret_found = false;
-	for (; at < end && !*ret_found; at += bytes) {
-		size_t count;
-		int rc;
+	pthread_mutex_lock(&search->lock);
+	while (!taken && !search->rc && search->found == NO_TENSOR &&
+	       search->tensor < layout->list.count) {
+		size_t tensor = search->tensor;
+		uint64_t left = layout->order[tensor]->bytes - search->done;
 
-		bytes = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
-		count = (size_t)bytes / flmem_element_bytes(element);
-		rc = flmem_input_read(search->input, search->layout, at, at + bytes, search->piece,
-				      err);
-		if (rc)
-			return rc;
-		kernels->load[element](search->piece, search->row, count);
-		*ret_found = !kernels->finite(search->row, count);
+		taken = left && flmem_element_is_real(layout->elements[tensor]);
+		if (!taken) {
+			search->tensor++;
+			search->done = 0;
+			continue;
+		}
+		*ret_piece = (struct search_piece){
+			.tensor = tensor,
+			.at = layout->begins[tensor] + search->done,
+			.bytes = left < PIECE_BYTES ? left : PIECE_BYTES,
+		};
+		search->done += ret_piece->bytes;
 	}
-	return 0;
+	pthread_mutex_unlock(&search->lock);
+	return taken;
+}
+
+static void note_piece(struct special_search *search, size_t tensor, int rc,
+		       const struct flmem_error *why)
+{
+	pthread_mutex_lock(&search->lock);
+	if (rc) {
+		search->rc = rc;
+		search->why = *why;
+	} else if (tensor < search->found) {
+		search->found = tensor;
+	}
+	pthread_mutex_unlock(&search->lock);
+}
+
+static void *search_pieces(void *context)
+{
+	struct special_search *search = context;
+	FLMEM_AUTO_FREE char *bytes = malloc(PIECE_BYTES);
+	struct search_piece piece;
+	struct flmem_error why = {0};
+
+	if (!bytes) {
+		int rc = flmem_error_nomem(&why, "cannot check '%s'", search->input->path);
+
+		note_piece(search, 0, rc, &why);
+		return NULL;
+	}
+	while (take_piece(search, &piece)) {
+		int rc = flmem_input_read(search->input, search->layout, piece.at,
+					  piece.at + piece.bytes, bytes, &why);
+
+		if (rc || flmem_elements_have_special(search->layout->elements[piece.tensor], bytes,
+						      (size_t)piece.bytes))
+			note_piece(search, piece.tensor, rc, &why);
+	}
+	return NULL;
 }
 
 int flmem_input_find_special(const struct flmem_input *input, const struct flmem_layout *layout,
 			     const struct flmem_tensor **ret_tensor, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *piece = malloc(PIECE_BYTES);
-	FLMEM_AUTO_FREE double *row = calloc(PIECE_BYTES, sizeof(*row));
-	const struct special_search search = {input, layout, piece, row};
-	bool found = false;
-	int rc = 0;
+	struct special_search search = {
+		.input = input,
+		.layout = layout,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.found = NO_TENSOR,
+	};
+	pthread_t helper;
+	bool helped = flmem_layout_bytes(layout) >= SHARED_BYTES &&
+		      flmem_thread_start(&helper, search_pieces, &search) == 0;
 
-	*ret_tensor = NULL;
-	if (!piece || !row)
-		return flmem_error_nomem(err, "cannot check '%s'", input->path);
-	for (size_t i = 0; i < layout->list.count && !found && !rc; i++) {
-		if (!flmem_element_is_real(layout->elements[i]))
-			continue;
-		rc = search_tensor(&search, i, &found, err);
-		if (found)
-			*ret_tensor = layout->order[i];
-	}
-	return rc;
+	search_pieces(&search);
+	if (helped)
+		pthread_join(helper, NULL);
+	pthread_mutex_destroy(&search.lock);
+	*ret_tensor = search.found == NO_TENSOR ? NULL : layout->order[search.found];
+	if (search.rc && err)
+		*err = search.why;
+	return search.rc;
 }

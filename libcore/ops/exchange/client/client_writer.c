@@ -11,17 +11,33 @@
 
 #include "base/thread.h"
 
-#define BLOCK_BYTES ((size_t)1 << 20)
+#define RING_BYTES  ((size_t)4 << 20)
+#define BLOCK_BYTES ((size_t)1 << 20) /* at most at once: room comes back early */
+
+/* One of the two threads; what is in the ring is used up when both have passed it. */
+struct ring_reader {
+	struct flmem_pull_writer *writer;
+	pthread_t thread;
+	bool started;
+	int (*take)(struct flmem_pull_writer *writer, const char *bytes, size_t length);
+	uint64_t passed; /* bytes */
+};
+
+enum {
+	WRITES,
+	DIGESTS,
+	READERS
+};
 
 struct flmem_pull_writer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_t thread;
 	int fd;
-	uint64_t at;
+	uint64_t at; /* only the thread that writes uses it */
 	struct flmem_digest *digest;
-	char *filling, *writing;
-	size_t filled;
+	char *ring;
+	uint64_t added; /* bytes */
+	struct ring_reader readers[READERS];
 	bool ending;
 	int error;
 };
@@ -36,15 +52,15 @@ static bool is_part_cut(const struct flmem_pull_writer *writer)
 }
 
 /* An errno. */
-static int put_received(const struct flmem_pull_writer *writer, size_t length)
+static int write_received(struct flmem_pull_writer *writer, const char *bytes, size_t length)
 {
 	size_t put = 0;
 
 	if (is_part_cut(writer))
 		return FLMEM_PULL_PART_CUT;
 	while (writer->fd >= 0 && put < length) {
-		ssize_t some = pwrite(writer->fd, writer->writing + put, length - put,
-				      (off_t)(writer->at + put));
+		ssize_t some =
+			pwrite(writer->fd, bytes + put, length - put, (off_t)(writer->at + put));
 
 		if (some < 0 && errno == EINTR)
 			continue;
@@ -52,51 +68,86 @@ static int put_received(const struct flmem_pull_writer *writer, size_t length)
 			return some < 0 ? errno : EIO;
 		put += (size_t)some;
 	}
-	flmem_digest_add(writer->digest, writer->writing, length);
+	writer->at += length;
+	return 0;
+}
+
+static int digest_received(struct flmem_pull_writer *writer, const char *bytes, size_t length)
+{
+	flmem_digest_add(writer->digest, bytes, length);
 	return 0;
 }
 
 /* With the lock, which is released meanwhile. */
-static void take_received(struct flmem_pull_writer *writer)
+static void take_received(struct ring_reader *reader)
 {
-	char *block = writer->filling;
-	size_t length = writer->filled;
+	struct flmem_pull_writer *writer = reader->writer;
+	size_t begin = reader->passed % RING_BYTES;
+	uint64_t length = writer->added - reader->passed;
 	int error;
 
-	writer->filling = writer->writing;
-	writer->writing = block;
-	writer->filled = 0;
-	pthread_cond_signal(&writer->changed);
+	if (length > BLOCK_BYTES)
+		length = BLOCK_BYTES;
+	if (length > RING_BYTES - begin)
+		length = RING_BYTES - begin;
 	pthread_mutex_unlock(&writer->lock);
-	error = put_received(writer, length);
+	error = reader->take(writer, writer->ring + begin, (size_t)length);
 	pthread_mutex_lock(&writer->lock);
-	writer->at += length;
-	writer->error = error;
+	reader->passed += length;
+	if (error)
+		writer->error = error;
+	pthread_cond_broadcast(&writer->changed);
 }
 
-static void *run_pull_writer(void *context)
+static void *run_ring_reader(void *context)
 {
-	struct flmem_pull_writer *writer = context;
+	struct ring_reader *reader = context;
+	struct flmem_pull_writer *writer = reader->writer;
 
 	pthread_mutex_lock(&writer->lock);
-	while (!writer->error && (writer->filled || !writer->ending)) {
-		if (writer->filled)
-			take_received(writer);
+	while (!writer->error && (reader->passed < writer->added || !writer->ending)) {
+		if (reader->passed < writer->added)
+			take_received(reader);
 		else
 			pthread_cond_wait(&writer->changed, &writer->lock);
 	}
-	pthread_cond_signal(&writer->changed);
 	pthread_mutex_unlock(&writer->lock);
 	return NULL;
+}
+
+static void end_readers(struct flmem_pull_writer *writer)
+{
+	pthread_mutex_lock(&writer->lock);
+	writer->ending = true;
+	pthread_cond_broadcast(&writer->changed);
+	pthread_mutex_unlock(&writer->lock);
+	for (unsigned i = 0; i < READERS; i++)
+		if (writer->readers[i].started)
+			pthread_join(writer->readers[i].thread, NULL);
 }
 
 static void free_writer(struct flmem_pull_writer *writer)
 {
 	pthread_cond_destroy(&writer->changed);
 	pthread_mutex_destroy(&writer->lock);
-	free(writer->filling);
-	free(writer->writing);
+	free(writer->ring);
 	free(writer);
+}
+
+/* An errno. */
+static int start_readers(struct flmem_pull_writer *writer)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < READERS && !error; i++) {
+		struct ring_reader *reader = &writer->readers[i];
+
+		reader->writer = writer;
+		reader->take = i == WRITES ? write_received : digest_received;
+		error = flmem_thread_start(&reader->thread, run_ring_reader, reader);
+		reader->started = !error;
+	}
+	return error;
 }
 
 int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
@@ -111,20 +162,28 @@ int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 		.fd = fd,
 		.at = at,
 		.digest = digest,
-		.filling = malloc(BLOCK_BYTES),
-		.writing = malloc(BLOCK_BYTES),
+		.ring = malloc(RING_BYTES),
 	};
 	pthread_mutex_init(&writer->lock, NULL);
 	pthread_cond_init(&writer->changed, NULL);
-	error = writer->filling && writer->writing
-			? flmem_thread_start(&writer->thread, run_pull_writer, writer)
-			: ENOMEM;
+	error = writer->ring ? start_readers(writer) : ENOMEM;
 	if (error) {
+		end_readers(writer);
 		free_writer(writer);
 		return flmem_error_set(err, FLMEM_EFAILED, error, "cannot receive a model");
 	}
 	*ret_writer = writer;
 	return 0;
+}
+
+/* With the lock: bytes of the ring that both threads have passed. */
+static size_t ring_room(const struct flmem_pull_writer *writer)
+{
+	uint64_t passed = writer->readers[WRITES].passed;
+
+	if (writer->readers[DIGESTS].passed < passed)
+		passed = writer->readers[DIGESTS].passed;
+	return RING_BYTES - (size_t)(writer->added - passed);
 }
 
 int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, size_t length)
@@ -133,17 +192,22 @@ int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, s
 
 	pthread_mutex_lock(&writer->lock);
 	while (length && !writer->error) {
-		size_t room = BLOCK_BYTES - writer->filled, some = length < room ? length : room;
+		size_t room = ring_room(writer), end = writer->added % RING_BYTES, some = length;
 
 		if (!room) {
 			pthread_cond_wait(&writer->changed, &writer->lock);
 			continue;
 		}
-		memcpy(writer->filling + writer->filled, bytes, some);
-		writer->filled += some;
+		some = some < room ? some : room;
+		some = some < RING_BYTES - end ? some : RING_BYTES - end;
+		/* Nobody else uses that part of the ring. */
+		pthread_mutex_unlock(&writer->lock);
+		memcpy(writer->ring + end, bytes, some);
+		pthread_mutex_lock(&writer->lock);
+		writer->added += some;
 		bytes += some;
 		length -= some;
-		pthread_cond_signal(&writer->changed);
+		pthread_cond_broadcast(&writer->changed);
 	}
 	error = writer->error;
 	pthread_mutex_unlock(&writer->lock);
@@ -156,11 +220,7 @@ int flmem_pull_writer_close(struct flmem_pull_writer *writer)
 
 	if (!writer)
 		return 0;
-	pthread_mutex_lock(&writer->lock);
-	writer->ending = true;
-	pthread_cond_signal(&writer->changed);
-	pthread_mutex_unlock(&writer->lock);
-	pthread_join(writer->thread, NULL);
+	end_readers(writer);
 	error = writer->error;
 	free_writer(writer);
 	return error;

@@ -3,8 +3,8 @@
 #define FLMEM_EXCHANGE_CLIENT_WRITER_H
 
 /*
- * Writes and digests what is received, in a thread of its own: all that arrived while it was busy
- * at once. Without a file it digests only. Memory is two blocks.
+ * Writes what is received and digests it, in a thread each: up to a block of what arrived while it
+ * was busy at once. Without a file it digests only. Memory is a ring of 4 MiB.
  */
 
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 struct flmem_pull_writer;
 
-/* `fd` (-1: none) and `digest` are the thread's until flmem_pull_writer_close(). */
+/* `fd` (-1: none) and `digest` are the threads' until flmem_pull_writer_close(). */
 int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 			   struct flmem_pull_writer **ret_writer, struct flmem_error *err);
 

@@ -326,7 +326,11 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 {
 	struct flmem_tus_checksum checksum;
 	bool has_checksum, has_body = is_body_type(request);
-	struct flmem_transfer_start start = {.creates = true, .length = record->length};
+	struct flmem_transfer_start start = {
+		.creates = true,
+		.length = record->length,
+		.finite = record->metadata.files == 1,
+	};
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	struct flmem_upload *upload;
 
@@ -447,6 +451,7 @@ static void begin_patch(struct flmem_exchange *x, struct flmem_http_request *req
 		.offset = upload->offset,
 		.flushed = upload->flushed,
 		.length = upload->record.length,
+		.finite = upload->record.metadata.files == 1 && upload->finite == upload->offset,
 		.checksum = checksum,
 	};
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];

@@ -36,6 +36,7 @@ struct flmem_upload {
 	uint64_t offset;  /* committed */
 	uint64_t flushed; /* of it: on the disk for certain */
 	uint32_t crc32c;  /* of what is committed */
+	uint64_t finite;  /* of it: found to be so while it arrived, see finite_stream.h */
 	uint64_t commits; /* records in the journal */
 	bool placed;	  /* complete, and at its place in the update */
 	bool checking;	  /* its update is compared with the model, or it is assembled */

@@ -9,14 +9,24 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/find_special.h"
 
-static int read_values(const struct flmem_exchange *x, const char *path, struct flmem_error *err)
+/* Whether that is how flmem_finite_stream_add() has read it. */
+static bool has_order_of_stream(const struct flmem_input *update, const struct flmem_layout *layout)
+{
+	return update->file_count == 1 && update->kind.format == FLMEM_FORMAT_SAFETENSORS &&
+	       !update->offsets &&
+	       (uint64_t)update->files[0].status.st_size ==
+		       update->data_offset + flmem_layout_bytes(layout);
+}
+
+static int read_values(const struct flmem_exchange *x, const char *path, bool finite,
+		       struct flmem_error *err)
 {
 	struct flmem_input update = {.key = x->options->aggregate.key};
 	const struct flmem_tensor *tensor = NULL;
 	char shown[100];
 	int rc = flmem_input_open(path, NULL, &x->layout, &update, err);
 
-	if (!rc)
+	if (!rc && !(finite && has_order_of_stream(&update, &x->layout)))
 		rc = flmem_input_find_special(&update, &x->layout, &tensor, err);
 	flmem_inputs_clear(&update, 1);
 	if (rc || !tensor)
@@ -65,7 +75,7 @@ static bool read_another(struct flmem_exchange *x)
 		return false;
 	memcpy(client, update->client, sizeof(client));
 	pthread_mutex_unlock(&x->lock);
-	rc = read_values(x, path, NULL);
+	rc = read_values(x, path, false, NULL);
 	pthread_mutex_lock(&x->lock);
 	update = find_unread(x, client); /* others may have ended the round meanwhile */
 	if (update)
@@ -73,7 +83,7 @@ static bool read_another(struct flmem_exchange *x)
 	return true;
 }
 
-int flmem_special_judge(struct flmem_exchange *x, const char *path,
+int flmem_special_judge(struct flmem_exchange *x, const char *path, bool finite,
 			enum flmem_update_values *ret_values, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
@@ -83,7 +93,7 @@ int flmem_special_judge(struct flmem_exchange *x, const char *path,
 	if (x->options->aggregate.nan != FLMEM_NAN_SKIP_CLIENT || can_spare_one(x))
 		return 0;
 	pthread_mutex_unlock(&x->lock);
-	rc = read_values(x, path, &why);
+	rc = read_values(x, path, finite, &why);
 	pthread_mutex_lock(&x->lock);
 	*ret_values = rc ? FLMEM_VALUES_SPECIAL : FLMEM_VALUES_FINITE;
 	if (rc == FLMEM_EUSAGE)

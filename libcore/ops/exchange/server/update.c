@@ -317,11 +317,14 @@ static unsigned take_update(struct flmem_exchange *x, const char *id,
 				      .path = update_path(x, record)};
 	int rc = update.path ? flmem_update_check(x, update.path, err)
 			     : flmem_error_nomem(err, "cannot check it");
+	const struct flmem_upload *upload;
 	unsigned status;
 
 	pthread_mutex_lock(&x->lock);
+	upload = flmem_uploads_find(x, id);
 	if (!rc)
-		rc = flmem_special_judge(x, update.path, &update.values, err);
+		rc = flmem_special_judge(x, update.path, upload && upload->finite == record->length,
+					 &update.values, err);
 	if (!rc) {
 		status = accept_update(x, key, update, err);
 	} else if (update.values == FLMEM_VALUES_SPECIAL && x->recovering) {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "exchange/base64.h"
 #include "exchange/digest.h"
+#include "ops/exchange/server/finite_stream.h"
 #include "ops/exchange/server/update.h"
 #include "ops/exchange/server/uploads.h"
 
@@ -36,6 +37,7 @@ struct flmem_upload_transfer {
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
 	struct flmem_digest digest;
+	struct flmem_finite_stream values;
 	unsigned failure; /* HTTP status; the rest of the body is ignored */
 	int error;	  /* errno of it */
 };
@@ -77,6 +79,9 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 			.digest = {.kind = FLMEM_DIGEST_NONE},
 		};
 		memcpy(transfer->id, start->id, sizeof(transfer->id));
+		if (start->finite && x->options->aggregate.nan == FLMEM_NAN_SKIP_CLIENT)
+			flmem_finite_stream_begin(&transfer->values, &x->layout, start->offset,
+						  start->length);
 		if (open_transfer(transfer, start, &err)) {
 			flmem_http_request_set(request, transfer);
 			return transfer;
@@ -119,6 +124,7 @@ static void write_summed(struct flmem_upload_transfer *transfer, const char *byt
 	}
 	transfer->crc32c = flmem_crc32c(transfer->crc32c, bytes, length);
 	flmem_digest_add(&transfer->digest, bytes, length);
+	flmem_finite_stream_add(&transfer->values, bytes, length);
 }
 
 static void write_gathered(struct flmem_upload_transfer *transfer)
@@ -244,6 +250,7 @@ static bool publish_offset(struct flmem_upload_transfer *transfer)
 		upload->commits += transfer->at > transfer->begin;
 		upload->offset = transfer->at;
 		upload->flushed = transfer->flushed;
+		upload->finite = flmem_finite_stream_end(&transfer->values) ? transfer->at : 0;
 		transfer->crc32c_before = upload->crc32c;
 		upload->crc32c = flmem_crc32c_join(upload->crc32c, transfer->crc32c,
 						   transfer->at - transfer->begin);

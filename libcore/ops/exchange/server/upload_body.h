@@ -10,6 +10,7 @@ struct flmem_transfer_start {
 	const char *id; /* of an upload that this request has seized */
 	uint64_t offset, length;
 	uint64_t flushed;			   /* of what is committed: on the disk */
+	bool finite;				   /* so is what is committed */
 	bool creates;				   /* answered 201 with a location */
 	const struct flmem_tus_checksum *checksum; /* or NULL */
 };
