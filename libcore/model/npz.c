@@ -151,6 +151,8 @@ static int read_npy_header(const struct flmem_source *source, struct npz *npz, c
 		return bad_array(npz, "has a header that is too long");
 	if (!flmem_source_read_at(source, entry->offset + 8 + size, text, (size_t)length))
 		return bad_array(npz, "has a header that cannot be read");
+	if (memchr(text, '\0', (size_t)length))
+		return bad_array(npz, "has no valid header");
 	text[length] = '\0';
 	*ret_begin = 8 + size + length;
 	return 0;

@@ -207,6 +207,7 @@ int flmem_pickle_persistent(struct flmem_pickle *pickle)
 	key = pickle_argument(pickle, &tuple, 2, FLMEM_PICKLE_STRING);
 	count = pickle_argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
 	if (!kind || !flmem_pickle_is_text(pickle, kind, "storage") || !type || !key || !count ||
+	    !pickle_argument(pickle, &tuple, 3, FLMEM_PICKLE_STRING) /* a device */ ||
 	    !names[type->number].stored || count->number < 0 ||
 	    flmem_pickle_element(pickle, &tuple, 5))
 		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");

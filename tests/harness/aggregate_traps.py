@@ -96,7 +96,8 @@ def calls():
     broken = [start + end, start + b"\x89" + end, start + b"N" + hooks + end, start + b"K\x01" + hooks + end,
               number.replace(b"\x89", b"\x88"), parameter + plain + end, parameter + plain + b"\x88" + end,
               parameter + plain + b"N" + hooks + end, parameter + plain + b"\x88" + hooks + b"N" + end,
-              parameter + number + b"\x88" + hooks + end, plain.replace(b"tQ", b"NtQ")]
+              parameter + number + b"\x88" + hooks + end, plain.replace(b"tQ", b"NtQ"),
+              plain.replace(checkpoints.text("cpu"), b"K\x01"), plain.replace(checkpoints.text("cpu"), b"N")]
     for tensor in sound + broken:
         pickle = checkpoints.finish(checkpoints.dictionary([("w", tensor)]))
         put("in.pt", checkpoints.archive([{"name": "m/data.pkl", "data": pickle}, {"name": "m/data/0", "data": bytes(8)}]))
@@ -194,7 +195,7 @@ def arrays():
     """Headers and names that NumPy reads otherwise, or not at all."""
     for shape, text in (("(2,)", None), ("(2,1)", None), ("(2)", "has no valid header"),
                         ("(2 )", "has no valid header"), ("(,)", "has no valid header"),
-                        ("(02,)", "has no valid header")):
+                        ("(2,)}\n\0", "has no valid header"), ("(02,)", "has no valid header")):
         header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
         header += " " * (117 - len(header)) + "\n"
         array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + bytes(8)
