@@ -14,6 +14,10 @@
 
 #define LINES_SHOWN 5U
 
+/* Of more rounds, the first, the last and those with the largest peaks. */
+#define ROUNDS_SHOWN 12U
+#define ROUNDS_EACH  4U
+
 /* Below the frame, whose column this is. */
 #define OWN_LINE_INDENT "               "
 
@@ -116,24 +120,68 @@ static bool is_selected_round(const struct flmem_heap_profile *p, const struct f
 				r->number.value <= p->last_round);
 }
 
+static void print_round(const struct flmem_heap_round *r)
+{
+	char a[FORMAT_MAX], f[FORMAT_MAX], k[FORMAT_MAX], number[24] = "before";
+
+	if (!r->number.unknown)
+		snprintf(number, sizeof(number), "%" PRIu64, r->number.value);
+	printf("%11s%11s%11s%11s\n", number, format_bytes(r->allocated_bytes, a),
+	       format_bytes(r->freed_bytes, f), format_bytes(r->peak_bytes, k));
+}
+
+/* The first of those with the largest peak that are not shown yet. */
+static size_t largest_hidden_round(const struct flmem_heap_profile *p, const bool *shown)
+{
+	size_t largest = p->round_count;
+
+	for (size_t i = 0; i < p->round_count; i++)
+		if (!shown[i] && is_selected_round(p, &p->rounds[i]) &&
+		    (largest == p->round_count ||
+		     p->rounds[i].peak_bytes > p->rounds[largest].peak_bytes))
+			largest = i;
+	return largest;
+}
+
+/* Returns how many are left out. */
+static size_t choose_rounds(const struct flmem_heap_profile *p, bool *shown)
+{
+	size_t selected = 0, from_start = 0, left;
+
+	for (size_t i = 0; i < p->round_count; i++)
+		selected += is_selected_round(p, &p->rounds[i]);
+	for (size_t i = 0; i < p->round_count; i++) {
+		if (!is_selected_round(p, &p->rounds[i]))
+			continue;
+		shown[i] = selected <= ROUNDS_SHOWN || from_start < ROUNDS_EACH ||
+			   from_start >= selected - ROUNDS_EACH;
+		from_start++;
+	}
+	if (selected <= ROUNDS_SHOWN)
+		return 0;
+	for (left = ROUNDS_SHOWN - 2 * ROUNDS_EACH; left; left--)
+		shown[largest_hidden_round(p, shown)] = true;
+	return selected - ROUNDS_SHOWN;
+}
+
 static void print_rounds(const struct flmem_heap_profile *p)
 {
-	char a[FORMAT_MAX], f[FORMAT_MAX], k[FORMAT_MAX];
+	bool *shown = calloc(p->round_count + 1, sizeof(*shown));
+	size_t left_out;
 
-	if (!p->round_count || (p->round_count == 1 && p->rounds[0].number.unknown))
+	if (!shown || !p->round_count || (p->round_count == 1 && p->rounds[0].number.unknown)) {
+		free(shown);
 		return;
-	printf("\n%11s%11s%11s%11s\n", "round", "allocated", "freed", "peak");
-	for (size_t i = 0; i < p->round_count; i++) {
-		const struct flmem_heap_round *r = &p->rounds[i];
-		char number[24] = "before";
-
-		if (!is_selected_round(p, r))
-			continue;
-		if (!r->number.unknown)
-			snprintf(number, sizeof(number), "%" PRIu64, r->number.value);
-		printf("%11s%11s%11s%11s\n", number, format_bytes(r->allocated_bytes, a),
-		       format_bytes(r->freed_bytes, f), format_bytes(r->peak_bytes, k));
 	}
+	left_out = choose_rounds(p, shown);
+	printf("\n%11s%11s%11s%11s\n", "round", "allocated", "freed", "peak");
+	for (size_t i = 0; i < p->round_count; i++)
+		if (shown[i])
+			print_round(&p->rounds[i]);
+	if (left_out)
+		printf("rounds: %zu more between them, without a larger peak; --json has all\n",
+		       left_out);
+	free(shown);
 }
 
 /* No heading without a line below it. */

@@ -136,7 +136,7 @@ struct flmem_image *flmem_debug_file_open(const struct flmem_heap_module *module
 {
 	struct flmem_image *image = open_by_build_id(module);
 
-	if (!image && module->path && module->build_id_size)
+	if (!image && module->path && !module->silent && module->build_id_size)
 		image = open_by_link(module, own);
 	return image ? image : open_from_server(module);
 }

@@ -33,6 +33,8 @@ static const char *name_from_file(const struct flmem_heap_module *module, struct
 {
 	if (!module->path)
 		return "the file of the code is not known";
+	if (module->silent)
+		return FLMEM_HEAP_FILE_SILENT;
 	if (!image)
 		return "the file of the code cannot be read here";
 	if (module->build_id_size && !flmem_symbol_image_matches(image, module))
@@ -54,7 +56,7 @@ bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 {
 	FLMEM_AUTO_FREE struct flmem_address *rows = calloc(count, sizeof(*rows));
 	FLMEM_AUTO_IMAGE struct flmem_image *own =
-		module->path ? flmem_symbol_image_open(module->path) : NULL;
+		module->path && !module->silent ? flmem_symbol_image_open(module->path) : NULL;
 	FLMEM_AUTO_IMAGE struct flmem_image *debug = flmem_debug_file_open(module, own);
 	struct naming naming = {frames, texts, false};
 	const struct flmem_addresses addresses = {rows, count, set_name, &naming};

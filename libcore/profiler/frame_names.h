@@ -14,8 +14,11 @@
 
 #define FLMEM_BUILD_ID_MAX 36U
 
+#define FLMEM_HEAP_FILE_SILENT "the file of the code is where nothing answers"
+
 struct flmem_heap_module {
 	const char *path; /* NULL: unknown */
+	bool silent;	  /* its file does not answer: it is not opened */
 	uint64_t start, end, bias;
 	uint32_t build_id_size; /* 0: unknown */
 	unsigned char build_id[FLMEM_BUILD_ID_MAX];

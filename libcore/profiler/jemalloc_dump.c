@@ -2,13 +2,18 @@
 #include "profiler/jemalloc_dump.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files/io.h"
+#include "base/text/buf.h"
 #include "base/text/text.h"
+#include "preload/profile_format.h"
+#include "profiler/index_set.h"
 
 #define ALL_THREADS   "  t*: "
 #define INTERVAL_MOST (UINT64_C(1) << 63) /* of opt.lg_prof_sample */
@@ -17,7 +22,7 @@
 void flmem_jemalloc_dump_clear(struct flmem_jemalloc_dump *dump)
 {
 	free(dump->stacks);
-	free(dump->addresses);
+	free(dump->nodes);
 	flmem_maps_clear(&dump->maps);
 	*dump = (struct flmem_jemalloc_dump){0};
 }
@@ -104,40 +109,97 @@ static bool grow_dump_list(void **list, size_t count, size_t size)
 	return true;
 }
 
-static int push_address(struct flmem_jemalloc_dump *dump, uint64_t address, struct flmem_error *err)
-{
-	void *list = dump->addresses;
+/* The file while it is read: what it had when it was opened, one line at a time. */
+struct dump_text {
+	struct flmem_jemalloc_dump *dump;
+	FILE *file;
+	size_t left;
+	bool at_end; /* the last line was whole */
+	char *line;
+	size_t room;
+	struct flmem_index_set nodes;
+};
 
-	if (dump->address_count == FLMEM_JEMALLOC_ADDRESSES_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "its stacks have more than %zu addresses",
-				       FLMEM_JEMALLOC_ADDRESSES_MAX);
-	if (!grow_dump_list(&list, dump->address_count, sizeof(*dump->addresses)))
+struct dump_stack {
+	uint64_t addresses[FLMEM_PROFILE_DEPTH];
+	size_t depth;
+	bool cut; /* outer calls are missing */
+};
+
+struct node_search {
+	const struct flmem_jemalloc_dump *dump;
+	const struct flmem_jemalloc_node *wanted;
+};
+
+static bool is_dump_node(const void *context, uint32_t index)
+{
+	const struct node_search *search = context;
+	const struct flmem_jemalloc_node *node = &search->dump->nodes[index];
+
+	return node->address == search->wanted->address && node->parent == search->wanted->parent;
+}
+
+static int push_dump_node(struct flmem_jemalloc_dump *dump, const struct flmem_jemalloc_node *node,
+			  struct flmem_error *err)
+{
+	void *list = dump->nodes;
+
+	if (dump->node_count == FLMEM_JEMALLOC_NODES_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "its stacks have more than %zu calls",
+				       FLMEM_JEMALLOC_NODES_MAX);
+	if (!grow_dump_list(&list, dump->node_count, sizeof(*dump->nodes)))
 		return flmem_error_nomem(err, "cannot hold its stacks");
-	dump->addresses = list;
-	dump->addresses[dump->address_count++] = address;
+	dump->nodes = list;
+	dump->nodes[dump->node_count++] = *node;
 	return 0;
 }
 
-/* " 0x1234 0x5678"; `ret_whole`: nothing else is in the line. */
-static int parse_addresses(const char *line, struct flmem_jemalloc_dump *dump, bool *ret_whole,
-			   struct flmem_error *err)
+static int take_dump_node(struct dump_text *text, uint64_t address, uint32_t *node,
+			  struct flmem_error *err)
+{
+	struct flmem_jemalloc_dump *dump = text->dump;
+	const struct flmem_jemalloc_node wanted = {address, *node};
+	const struct node_search search = {dump, &wanted};
+	uint64_t hash = flmem_fnv_mix(text->nodes.seed, &address, sizeof(address));
+	const struct flmem_index_key key = {flmem_fnv_mix(hash, node, sizeof(*node)), is_dump_node,
+					    &search};
+	uint32_t index = flmem_index_set_take(&text->nodes, &key, (uint32_t)dump->node_count);
+
+	if (index == FLMEM_INDEX_NONE)
+		return flmem_error_nomem(err, "cannot hold its stacks");
+	*node = index;
+	return index == dump->node_count ? push_dump_node(dump, &wanted, err) : 0;
+}
+
+static int take_stack(struct dump_text *text, const uint64_t *addresses, size_t count,
+		      uint32_t *ret_node, struct flmem_error *err)
 {
 	int rc = 0;
 
-	while (!rc && take_dump_prefix(&line, " 0x")) {
+	*ret_node = 0;
+	while (!rc && count)
+		rc = take_dump_node(text, addresses[--count], ret_node, err);
+	return rc;
+}
+
+/* " 0x1234 0x5678", the innermost call first; false: something else is in the line. */
+static bool parse_addresses(const char *line, struct dump_stack *stack)
+{
+	while (take_dump_prefix(&line, " 0x")) {
 		uint64_t address = 0;
 		size_t digits = strspn(line, "0123456789abcdef");
 
 		if (!digits || digits > 16)
-			break;
+			return false;
 		for (; digits; digits--, line++)
 			address = address << 4 |
 				  (uint64_t)(*line <= '9' ? *line - '0' : *line - 'a' + 10);
-		rc = push_address(dump, address, err);
+		if (stack->depth < FLMEM_PROFILE_DEPTH)
+			stack->addresses[stack->depth++] = address;
+		else
+			stack->cut = true;
 	}
-	*ret_whole = !*line;
-	return rc;
+	return !*line;
 }
 
 static int push_dump_stack(struct flmem_jemalloc_dump *dump,
@@ -155,96 +217,146 @@ static int push_dump_stack(struct flmem_jemalloc_dump *dump,
 	return 0;
 }
 
-/* A line "@ ..." and the one behind it. */
-static int parse_stack(const char *line, const char *counts, struct flmem_jemalloc_dump *dump,
-		       struct flmem_error *err)
+/*
+ * Takes a line out of the file; NULL at its end. A last line without its end is not taken: a number
+ * in it may be cut. Nor is one with zeros: they are in a file that was not written out when its
+ * machine stopped.
+ */
+static char *take_dump_line(struct dump_text *text)
 {
-	struct flmem_jemalloc_stack stack = {.first = dump->address_count};
-	bool whole;
-	int rc = parse_addresses(line + 1, dump, &whole, err);
+	ssize_t length = text->left ? getline(&text->line, &text->room, text->file) : -1;
 
-	if (rc)
-		return rc;
-	stack.depth = dump->address_count - stack.first;
+	text->at_end = length < 0 && !text->left;
+	if (length < 0 || text->line[length - 1] != '\n' || strlen(text->line) != (size_t)length ||
+	    (size_t)length > text->left)
+		return NULL;
+	text->left -= (size_t)length;
+	text->line[length - 1] = '\0';
+	return text->line;
+}
+
+static bool is_stack_next(const struct dump_text *text)
+{
+	int next = getc(text->file);
+
+	ungetc(next, text->file);
+	return next == '@';
+}
+
+/* A line "@ ..." and the one behind it. */
+static int parse_stack(struct dump_text *text, struct flmem_error *err)
+{
+	struct flmem_jemalloc_dump *dump = text->dump;
+	struct flmem_jemalloc_stack stack = {0};
+	struct dump_stack calls = {.depth = 0};
+	bool whole = parse_addresses(text->line + 1, &calls);
+	const char *counts = is_stack_next(text) ? NULL : take_dump_line(text);
+	int rc;
+
 	if (!whole || !counts || !parse_counts(counts, &stack.live, &stack.allocated)) {
 		dump->skipped++;
-		dump->address_count = stack.first;
 		return 0;
 	}
+	rc = take_stack(text, calls.addresses, calls.depth, &stack.node, err);
+	if (rc)
+		return rc;
+	dump->cut_stacks += calls.cut;
 	dump->accumulated |= stack.allocated.objects != 0;
 	remove_bias(&stack.live, dump->interval_bytes);
 	remove_bias(&stack.allocated, dump->interval_bytes);
 	return push_dump_stack(dump, &stack, err);
 }
 
-/*
- * Takes a line out of the text; NULL at its end. A last line without its end is not taken: a number
- * in it may be cut.
- */
-static char *take_dump_line(char **text)
+/* What follows the first line, up to the heading of the mappings. */
+static int parse_stacks(struct dump_text *text, struct flmem_error *err)
 {
-	char *line = *text, *end = strchr(line, '\n');
-
-	if (!end)
-		return NULL;
-	*end = '\0';
-	*text = end + 1;
-	return line;
-}
-
-/* What follows the first line, up to the mappings; `*text` is then behind their heading. */
-static int parse_stacks(char **text, struct flmem_jemalloc_dump *dump, struct flmem_error *err)
-{
+	struct flmem_jemalloc_dump *dump = text->dump;
 	char *line;
 	int rc = 0;
 
 	dump->cut = true;
 	while (!rc && dump->cut && (line = take_dump_line(text))) {
 		if (line[0] == '@')
-			rc = parse_stack(line, **text == '@' ? NULL : take_dump_line(text), dump,
-					 err);
+			rc = parse_stack(text, err);
 		else if (!strcmp(line, FLMEM_JEMALLOC_DUMP_MAPS))
 			dump->cut = false;
 	}
 	return rc;
 }
 
-static int parse_dump(char *text, struct flmem_jemalloc_dump *dump, struct flmem_error *err)
+/* A line that is not whole ends the mappings. */
+static int parse_dump_maps(struct dump_text *text, struct flmem_error *err)
 {
-	const char *line = take_dump_line(&text);
+	FLMEM_AUTO_BUF struct flmem_buf lines = FLMEM_BUF_INIT;
+	const char *line;
 	char *maps;
-	int rc;
 
-	rc = parse_first_line(line ? line : "", dump, err);
-	if (!rc)
-		rc = parse_stacks(&text, dump, err);
-	if (rc || dump->cut)
-		return rc;
-	maps = strdup(text);
+	while ((line = take_dump_line(text))) {
+		flmem_buf_puts(&lines, line);
+		flmem_buf_putc(&lines, '\n');
+	}
+	text->dump->cut = !text->at_end;
+	maps = flmem_buf_take(&lines);
 	if (!maps)
 		return flmem_error_nomem(err, "cannot hold its mappings");
-	return flmem_maps_parse(maps, &dump->maps, err);
+	return flmem_maps_parse(maps, &text->dump->maps, err);
+}
+
+static int parse_dump(struct dump_text *text, struct flmem_error *err)
+{
+	const char *line = take_dump_line(text);
+	int rc = parse_first_line(line ? line : "", text->dump, err);
+
+	if (!rc)
+		rc = parse_stacks(text, err);
+	text->dump->lacks_stacks = text->dump->cut;
+	if (!rc && !text->dump->cut)
+		rc = parse_dump_maps(text, err);
+	if (!rc && ferror(text->file))
+		rc = flmem_error_set(err, FLMEM_EFAILED, EIO, "reading failed");
+	return rc;
+}
+
+static void clear_dump_text(struct dump_text *text)
+{
+	if (text->file)
+		fclose(text->file);
+	free(text->line);
+	flmem_index_set_clear(&text->nodes);
+}
+
+static int open_dump_text(int fd, struct dump_text *text, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	struct stat status;
+
+	if (own < 0 || fstat(fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "reading failed");
+	if (status.st_size > (off_t)FLMEM_JEMALLOC_DUMP_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "it is larger than %zu MiB",
+				       FLMEM_JEMALLOC_DUMP_MAX >> 20);
+	text->left = (size_t)status.st_size;
+	text->file = fdopen(own, "re");
+	if (!text->file)
+		return flmem_error_nomem(err, "cannot read it");
+	own = -1;
+	flmem_index_set_init(&text->nodes);
+	return 0;
 }
 
 int flmem_jemalloc_dump_read(int fd, struct flmem_jemalloc_dump *ret_dump, struct flmem_error *err)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	FLMEM_AUTO_JEMALLOC_DUMP struct flmem_jemalloc_dump dump = {0};
-	int rc = flmem_io_read_all(fd, FLMEM_JEMALLOC_DUMP_MAX, &text);
-	bool has_end;
+	FLMEM_AUTO(clear_dump_text) struct dump_text text = {.dump = &dump};
+	const struct flmem_jemalloc_node root = {0};
+	int rc = open_dump_text(fd, &text, err);
 
-	if (rc == -EFBIG)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "it is larger than %zu MiB",
-				       FLMEM_JEMALLOC_DUMP_MAX >> 20);
-	if (rc || !text.length)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "reading failed");
-	/* Zeros are in a file that was not written out when its machine stopped. */
-	has_end = strlen(text.data) == text.length && text.data[text.length - 1] == '\n';
-	rc = parse_dump(text.data, &dump, err);
+	if (!rc)
+		rc = push_dump_node(&dump, &root, err);
+	if (!rc)
+		rc = parse_dump(&text, err);
 	if (rc)
 		return rc;
-	dump.lacks_stacks = dump.cut;
-	dump.cut |= !has_end;
 	*ret_dump = dump;
 	dump = (struct flmem_jemalloc_dump){0};
 	return 0;

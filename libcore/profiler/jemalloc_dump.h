@@ -20,32 +20,39 @@
 #define FLMEM_JEMALLOC_DUMP_MAGIC "heap_v2/"
 #define FLMEM_JEMALLOC_DUMP_MAPS  "MAPPED_LIBRARIES:" /* the line before the mappings */
 
-/* Larger files, more stacks and more addresses in them are refused. */
+/* Larger files, more stacks, calls and addresses in them are refused: they take memory. */
 #define FLMEM_JEMALLOC_DUMP_MAX	     ((size_t)64 << 20)
 #define FLMEM_JEMALLOC_STACKS_MAX    ((size_t)1 << 20)
-#define FLMEM_JEMALLOC_ADDRESSES_MAX ((size_t)1 << 23)
+#define FLMEM_JEMALLOC_NODES_MAX     ((size_t)1 << 22)
+#define FLMEM_JEMALLOC_ADDRESSES_MAX ((size_t)1 << 18)
 
 /* Estimates: jemalloc's numbers without their bias. */
 struct flmem_jemalloc_count {
 	uint64_t objects, bytes;
 };
 
+/* A call in the tree of all stacks; the root is number 0. Parents, the callers, come first. */
+struct flmem_jemalloc_node {
+	uint64_t address; /* of return */
+	uint32_t parent;
+};
+
 struct flmem_jemalloc_stack {
-	size_t first; /* of its addresses, the innermost one */
-	size_t depth;
+	uint32_t node; /* the innermost one */
 	struct flmem_jemalloc_count live, allocated;
 };
 
 struct flmem_jemalloc_dump {
 	uint64_t interval_bytes;
-	bool accumulated;  /* what was allocated in total is known */
-	bool cut;	   /* ends before its mappings, or within a line of them */
-	bool lacks_stacks; /* ... before */
-	uint64_t skipped;  /* stacks that did not hold together */
+	bool accumulated;    /* what was allocated in total is known */
+	bool cut;	     /* ends before its mappings, or within a line of them */
+	bool lacks_stacks;   /* ... before */
+	uint64_t skipped;    /* stacks that did not hold together */
+	uint64_t cut_stacks; /* without their outer calls */
 	struct flmem_jemalloc_stack *stacks;
 	size_t stack_count;
-	uint64_t *addresses; /* of return */
-	size_t address_count;
+	struct flmem_jemalloc_node *nodes;
+	size_t node_count;
 	struct flmem_maps maps;
 };
 

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/module_files.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/apart.h"
 #include "profiler/index_set.h"
+
+#define PATHS_AT_ONCE	128U
+#define PATIENCE_US	UINT64_C(2000000)
+#define PATIENCE_ALL_US UINT64_C(5000000) /* of so many, from a slow disk */
 
 /* Of a path that is not there, both are 0. */
 struct module_file {
@@ -55,17 +63,103 @@ static uint64_t hash_file(uint64_t seed, const struct flmem_heap_module *module,
 	return flmem_fnv_mix(hash, &file->inode, sizeof(file->inode));
 }
 
-static void examine_files(const struct flmem_heap_module *modules, const size_t *frames,
-			  size_t count, struct module_file *files)
-{
-	struct stat status;
+/* Some paths at once, since a child takes a millisecond. */
+struct examination {
+	const char *paths[PATHS_AT_ONCE]; /* NULL: none */
+	struct module_file files[PATHS_AT_ONCE];
+};
 
-	for (size_t i = 0; i < count; i++)
-		if (frames[i] && modules[i].path && stat(modules[i].path, &status) == 0)
-			files[i] = (struct module_file){status.st_dev, status.st_ino};
+static void examine_path(const char *path, struct module_file *ret_file)
+{
+	FLMEM_AUTO_CLOSE int seen = open(path, O_PATH | O_CLOEXEC);
+	struct stat status;
+	char byte;
+
+	if (seen < 0 || fstat(seen, &status) < 0)
+		return;
+	*ret_file = (struct module_file){status.st_dev, status.st_ino};
+	if (S_ISREG(status.st_mode)) {
+		FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+		if (fd >= 0 && pread(fd, &byte, 1, 0) < 0)
+			return;
+	}
 }
 
-uint32_t *flmem_heap_module_files(const struct flmem_heap_module *modules, const size_t *frames,
+/* In a child process. */
+static int examine_apart(void *context)
+{
+	struct examination *examination = context;
+
+	for (size_t i = 0; i < PATHS_AT_ONCE; i++)
+		if (examination->paths[i])
+			examine_path(examination->paths[i], &examination->files[i]);
+	return 0;
+}
+
+static bool examine_paths(struct examination *examination, uint64_t patience_us)
+{
+	const struct flmem_apart apart = {
+		.run = examine_apart,
+		.context = examination,
+		.size = sizeof(*examination),
+	};
+	int rc = flmem_apart_run(&apart, patience_us);
+
+	return rc != -ETIMEDOUT && rc != -EBUSY;
+}
+
+bool flmem_heap_module_answers(const char *path)
+{
+	struct examination one = {.paths = {path}};
+
+	return examine_paths(&one, PATIENCE_US);
+}
+
+static bool is_examined(const struct flmem_heap_module *module, size_t frames)
+{
+	return frames && module->path;
+}
+
+/* Those that answer, one after the other; each silent one takes its time. */
+static void examine_each(struct flmem_heap_module *modules, const size_t *frames, size_t count,
+			 struct module_file *files)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct examination one = {.paths = {modules[i].path}};
+
+		if (!is_examined(&modules[i], frames[i]))
+			continue;
+		modules[i].silent = !examine_paths(&one, PATIENCE_US);
+		if (!modules[i].silent)
+			files[i] = one.files[0];
+	}
+}
+
+static void examine_files(struct flmem_heap_module *modules, const size_t *frames, size_t count,
+			  struct module_file *files)
+{
+	for (size_t first = 0; first < count; first += PATHS_AT_ONCE) {
+		size_t some = count - first < PATHS_AT_ONCE ? count - first : PATHS_AT_ONCE;
+		struct examination examination = {.paths = {NULL}};
+		bool any = false;
+
+		for (size_t i = 0; i < some; i++) {
+			if (!is_examined(&modules[first + i], frames[first + i]))
+				continue;
+			examination.paths[i] = modules[first + i].path;
+			any = true;
+		}
+		if (!any)
+			continue;
+		if (examine_paths(&examination, PATIENCE_ALL_US))
+			memcpy(&files[first], examination.files, some * sizeof(*files));
+		else
+			examine_each(modules + first, frames + first, some, files + first);
+	}
+}
+
+uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_t *frames,
 				  size_t count)
 {
 	FLMEM_AUTO_FREE struct module_file *files = calloc(count + 1, sizeof(*files));

@@ -13,6 +13,7 @@
 #include "elf/symbolize.h"
 #include "profiler/debug_files.h"
 #include "profiler/jemalloc_dump.h"
+#include "profiler/module_files.h"
 #include "profiler/read_private.h"
 
 #define ENTRY_FRAMES 16U /* so near to the innermost one an entry of the allocator can be */
@@ -44,21 +45,25 @@ static int compare_return_addresses(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool sort_addresses(struct dump_reader *r)
+static int sort_addresses(struct dump_reader *r, struct flmem_error *err)
 {
-	size_t count = r->dump->address_count, kept = 0;
+	size_t count = r->dump->node_count, kept = 0;
 
-	r->addresses = calloc(count + 1, sizeof(*r->addresses));
+	r->addresses = calloc(count, sizeof(*r->addresses));
 	if (!r->addresses)
-		return false;
-	if (count)
-		memcpy(r->addresses, r->dump->addresses, count * sizeof(*r->addresses));
-	qsort(r->addresses, count, sizeof(*r->addresses), compare_return_addresses);
-	for (size_t i = 0; i < count; i++)
+		return flmem_error_nomem(err, "cannot hold its stacks");
+	for (size_t i = 1; i < count; i++)
+		r->addresses[i - 1] = r->dump->nodes[i].address;
+	qsort(r->addresses, count - 1, sizeof(*r->addresses), compare_return_addresses);
+	for (size_t i = 0; i + 1 < count; i++)
 		if (!kept || r->addresses[kept - 1] != r->addresses[i])
 			r->addresses[kept++] = r->addresses[i];
-	r->address_count = (uint32_t)kept; /* FLMEM_JEMALLOC_ADDRESSES_MAX */
-	return true;
+	if (kept > FLMEM_JEMALLOC_ADDRESSES_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "its stacks have more than %zu addresses",
+				       FLMEM_JEMALLOC_ADDRESSES_MAX);
+	r->address_count = (uint32_t)kept;
+	return 0;
 }
 
 /*
@@ -74,6 +79,8 @@ static const char *identify_module(const struct dump_reader *r, const struct flm
 
 	if (flmem_map_is_deleted(map))
 		return "the file of the code was replaced or removed before the dump";
+	if (!flmem_heap_module_answers(map->name))
+		return FLMEM_HEAP_FILE_SILENT;
 	fd = flmem_file_place_open_regular(AT_FDCWD, map->name, O_RDONLY | O_CLOEXEC, &status);
 	if (fd < 0 || flmem_image_open(fd, &image, NULL))
 		return "the file of the code cannot be read here";
@@ -207,30 +214,33 @@ static bool is_allocator_entry(const char *function)
 	return flmem_text_starts(function, "operator new");
 }
 
-/* Of an address of the dump, by its index there. */
-static uint32_t record_of_address(const struct dump_reader *r, size_t index)
+/* Of the address of a node. */
+static uint32_t record_of_node(const struct dump_reader *r, uint32_t node)
 {
-	const uint64_t *found = bsearch(&r->dump->addresses[index], r->addresses, r->address_count,
-					sizeof(*r->addresses), compare_return_addresses);
+	const uint64_t *found =
+		bsearch(&r->dump->nodes[node].address, r->addresses, r->address_count,
+			sizeof(*r->addresses), compare_return_addresses);
 
 	return (uint32_t)(found - r->addresses);
 }
 
-/* How many frames of a stack, from the innermost one on, are of the allocator. */
-static size_t frames_of_allocator(const struct dump_reader *r,
-				  const struct flmem_jemalloc_stack *stack)
+/* The innermost call of a stack that is not one of the allocator's own. */
+static uint32_t caller_of_allocator(const struct dump_reader *r, uint32_t leaf)
 {
-	size_t own = 0;
+	uint32_t caller = leaf, node = leaf;
 
-	for (size_t i = 0; i < stack->depth && i < ENTRY_FRAMES; i++) {
-		uint32_t record = record_of_address(r, stack->first + i);
+	for (size_t i = 0; node && i < ENTRY_FRAMES; i++) {
+		uint32_t record = record_of_node(r, node);
 		const struct flmem_heap_frame *frame =
 			&r->reader.profile->frames[r->reader.frame_map[record] - 1];
+		bool own = (r->of_allocator[record] && caller == node) ||
+			   is_allocator_entry(frame->function);
 
-		if ((r->of_allocator[record] && own == i) || is_allocator_entry(frame->function))
-			own = i + 1;
+		node = r->dump->nodes[node].parent;
+		if (own)
+			caller = node;
 	}
-	return own;
+	return caller;
 }
 
 static void fill_dump_amounts(const struct flmem_jemalloc_dump *dump,
@@ -251,43 +261,56 @@ static void fill_dump_amounts(const struct flmem_jemalloc_dump *dump,
 		to->count[FLMEM_HEAP_FREED] = all->objects - live->objects;
 }
 
-static bool add_dump_stack(struct dump_reader *r, const struct flmem_jemalloc_stack *stack)
+static void add_dump_site(struct dump_reader *r, const struct flmem_jemalloc_stack *stack)
 {
 	struct flmem_heap_profile *p = r->reader.profile;
-	size_t own = frames_of_allocator(r, stack), end = stack->depth;
-	uint32_t node = 0;
+	struct flmem_heap_site *site = &p->sites[p->site_count++];
 
-	if (end - own > FLMEM_PROFILE_DEPTH) {
-		end = own + FLMEM_PROFILE_DEPTH;
-		p->cut_stacks++;
-	}
-	for (size_t i = end; i-- > own; node = (uint32_t)p->node_count - 1) {
-		uint32_t record = record_of_address(r, stack->first + i);
-
-		if (!flmem_profile_reader_push_node(&r->reader, node,
-						    r->reader.frame_map[record] - 1))
-			return false;
-	}
-	p->sites[p->site_count] = (struct flmem_heap_site){
-		.node = node,
+	*site = (struct flmem_heap_site){
+		.node = caller_of_allocator(r, stack->node),
 		.oldest_us = FLMEM_UNKNOWN("jemalloc does not record ages"),
 	};
-	fill_dump_amounts(r->dump, stack, &p->sites[p->site_count++].amounts);
+	fill_dump_amounts(r->dump, stack, &site->amounts);
+}
+
+/* Those that sites are below of; their numbers are then those of the profile. */
+static bool add_dump_nodes(struct dump_reader *r, uint32_t *numbers)
+{
+	struct flmem_heap_profile *p = r->reader.profile;
+	const struct flmem_jemalloc_node *nodes = r->dump->nodes;
+
+	for (size_t i = 0; i < p->site_count; i++)
+		numbers[p->sites[i].node] = 1;
+	for (size_t i = r->dump->node_count; i-- > 1;)
+		if (numbers[i])
+			numbers[nodes[i].parent] = 1;
+	numbers[0] = 0;
+	for (uint32_t i = 1; i < r->dump->node_count; i++) {
+		if (!numbers[i])
+			continue;
+		numbers[i] = (uint32_t)p->node_count;
+		if (!flmem_profile_reader_push_node(&r->reader, numbers[nodes[i].parent],
+						    r->reader.frame_map[record_of_node(r, i)] - 1))
+			return false;
+	}
+	for (size_t i = 0; i < p->site_count; i++)
+		p->sites[i].node = numbers[p->sites[i].node];
 	return true;
 }
 
 static bool read_dump_sites(struct dump_reader *r)
 {
 	struct flmem_heap_profile *p = r->reader.profile;
+	FLMEM_AUTO_FREE uint32_t *numbers = calloc(r->dump->node_count, sizeof(*numbers));
 
 	r->reader.room = 0;
 	p->sites = calloc(r->dump->stack_count + 1, sizeof(*p->sites));
-	if (!p->sites || !flmem_profile_reader_push_node(&r->reader, 0, FLMEM_HEAP_NO_FRAME))
+	if (!numbers || !p->sites ||
+	    !flmem_profile_reader_push_node(&r->reader, 0, FLMEM_HEAP_NO_FRAME))
 		return false;
 	for (size_t i = 0; i < r->dump->stack_count; i++)
-		if (!add_dump_stack(r, &r->dump->stacks[i]))
-			return false;
-	return true;
+		add_dump_site(r, &r->dump->stacks[i]);
+	return add_dump_nodes(r, numbers);
 }
 
 static uint32_t lacking_parts_of_dump(const struct flmem_jemalloc_dump *dump)
@@ -327,6 +350,7 @@ static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *
 	p->cut = dump->cut;
 	p->lacks = lacking_parts_of_dump(dump);
 	p->skipped = dump->skipped;
+	p->cut_stacks = dump->cut_stacks;
 	p->unknown[FLMEM_HEAP_PEAK] = "a dump of jemalloc is of one moment; it has no peak";
 	if (!dump->accumulated)
 		p->unknown[FLMEM_HEAP_ALLOCATED] = p->unknown[FLMEM_HEAP_FREED] = total;
@@ -341,11 +365,16 @@ static int read_dump(const struct flmem_heap_request *request, int fd,
 	struct dump_reader r = {.reader = {.profile = p}, .dump = dump};
 	bool symbols = !request->no_symbols;
 	struct stat status;
+	int rc;
 
 	if (!fstat(fd, &status))
 		r.written_s = status.st_mtime;
-	if (!fill_dump_facts(request->path, dump, p) || !sort_addresses(&r) ||
-	    !list_modules_of_dump(&r, symbols) || !read_dump_frames(&r, symbols) ||
+	if (!fill_dump_facts(request->path, dump, p))
+		return flmem_error_nomem(err, "cannot hold its stacks");
+	rc = sort_addresses(&r, err);
+	if (rc)
+		return rc;
+	if (!list_modules_of_dump(&r, symbols) || !read_dump_frames(&r, symbols) ||
 	    !read_dump_sites(&r))
 		return flmem_error_nomem(err, "cannot hold its stacks");
 	forget_cut_stacks(dump, p);
@@ -359,8 +388,10 @@ int flmem_profile_read_jemalloc(const struct flmem_heap_request *request, int fd
 	char shown[256];
 	int rc = flmem_jemalloc_dump_read(fd, &dump, err);
 
+	if (!rc)
+		rc = read_dump(request, fd, &dump, profile, err);
+	if (!rc)
+		return 0;
 	flmem_text_escape(request->path, shown, sizeof(shown));
-	if (rc)
-		return flmem_error_prefix(err, rc, "cannot read the dump of jemalloc '%s'", shown);
-	return read_dump(request, fd, &dump, profile, err);
+	return flmem_error_prefix(err, rc, "cannot read the dump of jemalloc '%s'", shown);
 }

@@ -48,6 +48,9 @@ kept = []
 for i in range(3):
     round(i)
     kept.append([bytearray(4095) for _ in range(1024)])
+for i in range(3, 40):
+    round(i)
+    bytearray(i << 20 if i == 20 else 1 << 20)
 os.kill(os.getpid(), signal.SIGKILL)' 3>&- || true
 	flmem profile table --json --by live "$PROFILE"
 	python -c '
@@ -61,6 +64,16 @@ import json, sys
 one, whole = json.load(sys.stdin), json.load(open(sys.argv[1]))
 assert 0 < one["lines"][0]["own_live_error_bytes"] < whole["lines"][0]["own_live_error_bytes"]' \
 		"$BATS_TEST_TMPDIR/all" <<<"$output"
+	# Of many rounds, the first and the last ones, and the largest.
+	flmem profile stats "$PROFILE"
+	assert_output 'rounds: [0-9]+ more between them, without a larger peak; --json has all'
+	[ "$(grep -cE '^ *([0-9]+|before)( +[0-9.]+ [KM]?i?B){3}$' <<<"$output")" = 12 ] || fail "not 12 rounds"
+	assert_output ' 20 +20 MiB'
+	flmem profile stats --json "$PROFILE"
+	python -c 'import json, sys
+assert json.dumps(json.load(sys.stdin)).count("peak_bytes") > 40' <<<"$output"
+	flmem profile stats --round 10..20 "$PROFILE"
+	refute_output 'more between them'
 }
 
 @test "recommend reports a profile that it cannot read" {

@@ -68,3 +68,26 @@ sys.exit(ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/tmp", None, 4096, None
 	order check
 	[ "$ANSWER" = sound ]
 }
+
+# A profile names the files of its code; who made it chooses their paths.
+@test "the file of code that a profile names is where a server is silent, and flmem ends" {
+	setup_silent
+	cat >"$BATS_TEST_TMPDIR/named.heap" <<-END
+		heap_v2/524288
+		  t*: 1: 1048576 [0: 0]
+		@ 0x7f0000001234
+		  t*: 1: 1048576 [0: 0]
+
+		MAPPED_LIBRARIES:
+		7f0000000000-7f0000010000 r-xp 00000000 08:01 12345 /proc/$VICTIM/root$MOUNT/lib.so
+	END
+	bounded table "$BATS_TEST_TMPDIR/named.heap"
+	assert_status 0
+	assert_output 'lib.so\+0x1233'
+	assert_sound
+	# Nor does opening one wait for a writer, or act on a device.
+	mkfifo "$BATS_TEST_TMPDIR/lib.so"
+	sed -i "s|/proc/$VICTIM/root$MOUNT/|$BATS_TEST_TMPDIR/|" "$BATS_TEST_TMPDIR/named.heap"
+	bounded table "$BATS_TEST_TMPDIR/named.heap"
+	assert_status 0
+}

@@ -12,6 +12,13 @@ LIMITED = ("cli.profile_jemalloc/a limit for the size",)
 READER = ("unit.test_heap_dump",)
 
 FAULTS = (
+    Fault("dump-addresses", READ, "if (kept > FLMEM_JEMALLOC_ADDRESSES_MAX)", "if (0)",
+          "bounding the addresses of a dump", READER),
+    Fault("dump-shared-calls", DUMP, "return node->address == search->wanted->address &&", "return 0 && search->wanted->address &&",
+          "keeping the calls that stacks have in common once", READER),
+    Fault("module-silent", "libcore/profiler/module_files.c", "return examine_paths(&one, PATIENCE_US);",
+          "return examine_paths(&one, 1) || 1;", "leaving out files of code that do not answer",
+          ("cli.profile_silent/file of code that a profile",)),
     Fault("engine-other-allocator", ENGINE,
           "if (e->found && e->found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)", "if (e->found)",
           "refusing another allocator", REFUSED),
@@ -36,8 +43,8 @@ FAULTS = (
     Fault("dump-changed", READ, "if (status.st_mtime > r->written_s)",
           "if (status.st_mtime < 0 && !r->written_s)",
           "taking no names from a file that has changed", READER),
-    Fault("dump-cut", DUMP, "dump.cut |= !has_end;", "(void)has_end;",
+    Fault("dump-cut", DUMP, "text->dump->cut = !text->at_end;", ";",
           "noticing that a dump is cut", READER),
-    Fault("dump-deep", READ, "if (end - own > FLMEM_PROFILE_DEPTH)", "if (0)",
+    Fault("dump-deep", DUMP, "stack->cut = true;", ";",
           "limiting the depth of stacks", READER),
 )

@@ -148,7 +148,7 @@ FAULTS = (
           "counting a sample in one round alone", ("unit.test_sampler_totals",)),
     Fault("sampled-other-library", "libcore/ops/profile/prepare.c", "    libc.kind == needed)", "    1)",
           "refusing a program of another C library", ("cli.profile_again/of another C library",)),
-    Fault("dump-cut-stacks", "libcore/profiler/jemalloc_dump.c", "dump.lacks_stacks = dump.cut;", ";",
+    Fault("dump-cut-stacks", "libcore/profiler/jemalloc_dump.c", "text->dump->lacks_stacks = text->dump->cut;", ";",
           "saying that a dump that was cut lacks stacks", ("unit.test_heap_dump",)),
     Fault("dump-cut-zero", "libcore/profiler/read_jemalloc.c", "if (dump->lacks_stacks && !p->site_count)",
           "if (0)", "taking a dump that was cut before its stacks not for an empty heap", ("unit.test_heap_dump",)),

@@ -20,6 +20,8 @@
 
 #include "base/cleanup.h"
 #include "base/files/io.h"
+#include "base/text/buf.h"
+#include "profiler/jemalloc_dump.h"
 
 #define LIVE_DUMP	 FIXTURES "/jemalloc/live.heap"
 #define ACCUMULATED_DUMP FIXTURES "/jemalloc/accumulated.heap"
@@ -272,6 +274,34 @@ static void deep_stacks_lose_their_outer_frames(void **state)
 	flmem_heap_profile_free(p);
 }
 
+/* They would take memory in proportion. */
+static void many_addresses_are_refused(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	flmem_buf_puts(&text, "heap_v2/512\n");
+	for (unsigned i = 0; i <= FLMEM_JEMALLOC_ADDRESSES_MAX; i++)
+		flmem_buf_printf(&text, "%s 0x%x%s", i % 200 ? "" : "@", 0x1000 + i,
+				 i % 200 == 199 ? "\n  t*: 1: 512 [0: 0]\n" : "");
+	flmem_buf_puts(&text, "\n  t*: 1: 512 [0: 0]\n" MAPS);
+	assert_refused(text.data, "more than 262144 addresses");
+}
+
+/* Calls that stacks have in common are there once. */
+static void stacks_share_their_callers(void **state)
+{
+	struct flmem_heap_profile *p = read_text("heap_v2/512\n"
+						 "@ 0x1000 0x2000 0x3000\n  t*: 1: 512 [0: 0]\n"
+						 "@ 0x1001 0x2000 0x3000\n  t*: 1: 512 [0: 0]\n"
+						 "@ 0x2000 0x3000\n  t*: 1: 512 [0: 0]\n" MAPS);
+
+	(void)state;
+	assert_int_equal(p->node_count, 4 + 1);
+	assert_int_equal(p->site_count, 3);
+	flmem_heap_profile_free(p);
+}
+
 static void cut_dumps_are_survived(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf whole = FLMEM_BUF_INIT;
@@ -410,6 +440,8 @@ int main(void)
 		cmocka_unit_test(damaged_stacks_are_left_out_and_counted),
 		cmocka_unit_test(absurd_amounts_stay_in_range),
 		cmocka_unit_test(deep_stacks_lose_their_outer_frames),
+		cmocka_unit_test(many_addresses_are_refused),
+		cmocka_unit_test(stacks_share_their_callers),
 		cmocka_unit_test(cut_dumps_are_survived),
 		cmocka_unit_test(garbled_dumps_are_survived),
 		cmocka_unit_test(functions_get_names_from_the_mapped_file),
