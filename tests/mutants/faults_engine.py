@@ -14,8 +14,6 @@ READER = ("unit.test_heap_dump",)
 FAULTS = (
     Fault("dump-addresses", READ, "if (kept > FLMEM_JEMALLOC_ADDRESSES_MAX)", "if (0)",
           "bounding the addresses of a dump", READER),
-    Fault("dump-shared-calls", DUMP, "return node->address == search->wanted->address &&", "return 0 && search->wanted->address &&",
-          "keeping the calls that stacks have in common once", READER),
     Fault("module-silent", "libcore/profiler/module_files.c", "return examine_paths(&one, PATIENCE_US);",
           "return examine_paths(&one, 1) || 1;", "leaving out files of code that do not answer",
           ("cli.profile_silent/file of code that a profile",)),

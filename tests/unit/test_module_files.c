@@ -16,7 +16,7 @@ static void modules_of_one_file_are_one(void **state)
 {
 	const struct tree *tree = *state;
 	char path[128], link_path[128], other_path[128], gone[128];
-	const struct flmem_heap_module modules[] = {
+	struct flmem_heap_module modules[] = {
 		{.path = path},
 		{.path = other_path},
 		{.path = path, .bias = 4096},
