@@ -17,7 +17,7 @@ from figures import MS
 from harness import report
 
 ROUNDS = 15
-TURNS = 150
+TURNS = 60
 PREPARED = {"asleep": "--profile-ready", "listening": "--profile-socket"}
 STARTS = 200
 HEAPS_MIB = (0, 64, 1024)
