@@ -455,14 +455,18 @@ static int check_planned(const struct cmd *cmd, const struct recommend_options *
 {
 	struct plan_made made = {0};
 	struct flmem_error err = {0};
+	char node[FLMEM_TEXT_BYTES_MAX];
 	int status;
 
 	if (plan_make(&o->plan, o->role.framework, &made, &err))
 		status = cmd_fail(cmd, o->json, &err);
 	else
 		status = check_paths_with(cmd, o, rest, &made);
-	if (!status && !made.plan.strategies[made.plan.chosen].fits)
-		status = flmem_code_exit_status(FLMEM_EFINDINGS);
+	if (!status && !made.plan.strategies[made.plan.chosen].fits) {
+		flmem_error_set(&err, FLMEM_EFINDINGS, 0, "the plan does not fit a node of %s",
+				flmem_text_bytes(o->plan.node_bytes, node, sizeof(node)));
+		status = cmd_fail(cmd, false, &err);
+	}
 	plan_made_clear(&made);
 	return status;
 }

@@ -97,6 +97,9 @@ finding_at() { # FILE LINE RULE SEVERITY PROPOSED
 	flmem recommend kit --params 1M --clients 4 --fail-on error --format github
 	assert_status 0
 	refute_output 'PLAN-LIMIT-LOW'
+	flmem recommend kit --params 2B --clients 4 --node-memory 8G
+	assert_status 1
+	assert_stderr 'the plan does not fit a node of 8 GiB'
 }
 
 @test "a check that held no limit against the plan has not passed" {
