@@ -38,6 +38,8 @@
 #define CONFIDENCE_MAX 0.999
 #define Z_95	       1.959963984540054
 
+static const char falls_back_in_steps[] = "memory grows and falls back in steps";
+
 #define VERDICT_ROW(name, text) [FLMEM_TREND_##name] = (text),
 static const char teeth_hide_growth[] =
 	"its rises and falls are larger than the growth that they may hide";
@@ -157,8 +159,7 @@ static void judge_finding(struct finding *f, double span, double evidence, bool 
 	if (s->p_value < P_VALUE_MAX && fabs(s->slope) * span >= material &&
 	    (s->low > 0 || s->high < 0)) {
 		if (falls_back(f, span))
-			set_verdict(f, FLMEM_TREND_FLAT, 0.5,
-				    "memory grows and falls back in steps");
+			set_verdict(f, FLMEM_TREND_FLAT, 0.5, falls_back_in_steps);
 		else if (s->slope > 0)
 			set_verdict(f, FLMEM_TREND_CLIMBING, 1 - s->p_value,
 				    because_of(FLMEM_TREND_CLIMBING, by_round));
@@ -174,6 +175,31 @@ static void judge_finding(struct finding *f, double span, double evidence, bool 
 	} else {
 		set_verdict(f, FLMEM_TREND_FLAT, within, because_of(FLMEM_TREND_FLAT, by_round));
 	}
+}
+
+/* No lower and no higher than before the fall: what rises are the teeth of a sawtooth. */
+static bool is_same_tooth(const double *y, const struct flmem_steps *steps, const struct finding *f,
+			  size_t fall)
+{
+	double low[2] = {INFINITY, INFINITY}, high[2] = {0, 0};
+
+	for (size_t i = 0; i < f->count; i++) {
+		bool after = steps->segment[i] > fall;
+
+		low[after] = fmin(low[after], y[i]);
+		high[after] = fmax(high[after], y[i]);
+	}
+	return low[1] <= low[0] + FLAT_SHARE * f->level &&
+	       high[1] <= high[0] + FLAT_SHARE * f->level;
+}
+
+static bool returns_to_level(const double *y, const struct flmem_steps *steps,
+			     const struct finding *f)
+{
+	for (size_t i = 0; i < steps->count; i++)
+		if (steps->height[i] < 0 && is_same_tooth(y, steps, f, i))
+			return true;
+	return false;
 }
 
 static void examine_stretch(const struct curve *c, size_t first, struct finding *ret_finding)
@@ -200,6 +226,8 @@ static void examine_stretch(const struct curve *c, size_t first, struct finding 
 	if (by_round)
 		f.per_hour = flmem_robust_slope(&curve);
 	judge_finding(&f, x[f.count - 1] - x[0], steps.evidence, by_round);
+	if (f.verdict == FLMEM_TREND_CLIMBING && returns_to_level(y, &steps, &f))
+		set_verdict(&f, FLMEM_TREND_FLAT, 0.5, falls_back_in_steps);
 	*ret_finding = f;
 }
 

@@ -5,6 +5,10 @@ from faults import Fault
 FAULTS = (
     Fault("teeth-few", "libcore/series/trend.c", "else if (teeth.count < 2 ||", "else if (0 &&",
           "few low points of a sawtooth that rise", ("unit.test_trend",)),
+    Fault("teeth-two", "libcore/series/trend.c", "if (steps->height[i] < 0 && is_same_tooth(y, steps, f, i))", "if (0)",
+          "a fall to the level before the rise", ("unit.test_trend_sweep",)),
+    Fault("teeth-two-lower", "libcore/series/trend.c", "high[1] <= high[0] + FLAT_SHARE * f->level;", "true;",
+          "growth behind a fall near the beginning", ("unit.test_trend_sweep", "unit.test_trend")),
     Fault("teeth-regular", "libcore/series/teeth.c", "if (teeth->at[i] - teeth->at[i - 1] != distance)", "if (1)",
           "collections every second round", ("unit.test_trend",)),
     Fault("teeth-runs", "libcore/series/teeth.c", "return fabs(rises - steps / 2) >=", "return fabs(rises) >=",

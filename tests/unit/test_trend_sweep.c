@@ -105,12 +105,29 @@ static void teeth_hide_no_growth_in_many_rounds(void **state)
 		}
 }
 
+/* One or two teeth look like growth between them, which ends where it began. */
+static void few_teeth_are_no_growth(void **state)
+{
+	(void)state;
+	for (size_t rounds = 15; rounds < 65; rounds += 3)
+		for (size_t period = 2; period < 10 && 3 * period <= 2 * rounds; period++) {
+			const struct process level = {.rounds = rounds, .period = period};
+			const struct process soars = {
+				.rounds = rounds, .period = period, .growth = 1.5};
+
+			assert_in_range(count_verdicts(&level, FLMEM_TREND_CLIMBING), 0, 1);
+			assert_in_range(count_verdicts(&soars, FLMEM_TREND_CLIMBING), PROCESSES - 2,
+					PROCESSES);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_that_rise_by_round_are_climbing),
 		cmocka_unit_test(processes_that_do_not_rise_are_flat),
 		cmocka_unit_test(teeth_hide_no_growth_in_many_rounds),
+		cmocka_unit_test(few_teeth_are_no_growth),
 	};
 
 	return cmocka_run_group_tests_name("trend_sweep", tests, NULL, NULL);
