@@ -15,6 +15,7 @@
 #define LINES_SHOWN 5U
 
 /* Of more rounds, the first, the last and those with the largest peaks. */
+#define ROUNDS_ALL   16U /* up to here all are shown: few would be left out */
 #define ROUNDS_SHOWN 12U
 #define ROUNDS_EACH  4U
 
@@ -153,11 +154,11 @@ static size_t choose_rounds(const struct flmem_heap_profile *p, bool *shown)
 	for (size_t i = 0; i < p->round_count; i++) {
 		if (!is_selected_round(p, &p->rounds[i]))
 			continue;
-		shown[i] = selected <= ROUNDS_SHOWN || from_start < ROUNDS_EACH ||
+		shown[i] = selected <= ROUNDS_ALL || from_start < ROUNDS_EACH ||
 			   from_start >= selected - ROUNDS_EACH;
 		from_start++;
 	}
-	if (selected <= ROUNDS_SHOWN)
+	if (selected <= ROUNDS_ALL)
 		return 0;
 	for (left = ROUNDS_SHOWN - 2 * ROUNDS_EACH; left; left--)
 		shown[largest_hidden_round(p, shown)] = true;

@@ -325,6 +325,18 @@ static void add_magic(struct flmem_notebook *notebook, const char *line, size_t 
 		add_known_magic(notebook, line, length);
 }
 
+/* Whether IPython runs the line, from `kind` on, as a command of the shell. */
+static bool is_command_line(const struct flmem_notebook *notebook, char kind, const char *line,
+			    size_t length)
+{
+	if (!kind)
+		return false;
+	if (notebook->shell)
+		return kind != '%';
+	return kind != '!' && kind != '%' && notebook->aliases.programs &&
+	       flmem_notebook_is_program(line, length);
+}
+
 /* One line of a cell, of which IPython runs some itself. */
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
 {
@@ -347,7 +359,7 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 		add_raw(&notebook->code, line, length);
 	} else if (notebook->continues) {
 		continue_command(notebook, line, length);
-	} else if (notebook->shell && kind && kind != '%') {
+	} else if (is_command_line(notebook, kind, line + blanks, length - blanks)) {
 		add_command(notebook, line + blanks, length - blanks);
 	} else if (kind == '!') {
 		blanks += line[blanks + 1] == '!'; /* "!!command" */
@@ -355,9 +367,6 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 	} else if (kind == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
 		add_magic(notebook, line + blanks, length - blanks);
-	} else if (kind && notebook->aliases.programs &&
-		   flmem_notebook_is_program(line + blanks, length - blanks)) {
-		add_command(notebook, line + blanks, length - blanks);
 	} else {
 		flmem_buf_append(&notebook->code, line, length);
 	}
