@@ -15,7 +15,6 @@ itself:
 """
 import ctypes
 import gc
-import hashlib
 import os
 import sys
 import threading
@@ -29,8 +28,8 @@ STATUS = Status()
 
 class Cycle:
     def __init__(self, number):
+        self.number = number
         self.content = bytes([number % 256]) * 3000
-        self.digest = hashlib.sha256(self.content).digest()
         self.itself = self
 
 
@@ -50,7 +49,7 @@ def litter():
     if 1.5 * total != 62312625.0:
         STATUS.fail("a product is wrong")
     for cycle in kept:
-        if hashlib.sha256(cycle.content).digest() != cycle.digest:
+        if cycle.content != bytes([cycle.number % 256]) * 3000:
             STATUS.fail("an object was damaged")
 
 
