@@ -14,7 +14,7 @@
 #define DOUBLED_MAX 4U /* a sample is counted as so many bytes at the peak */
 /* Parts of a window: above the first there are fewer samples, below the second more again. */
 #define MUCH   UINT64_C(150)
-#define LITTLE UINT64_C(300)
+#define LITTLE UINT64_C(400)
 /* A thread that has lost its processor in a sample has not taken the time itself. */
 #define LONGEST_NS UINT64_C(150000)
 #define SEARCH_NS  UINT64_C(20000) /* ... except where it had to search for that long */
