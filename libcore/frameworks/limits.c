@@ -162,20 +162,19 @@ void flmem_limit_hold(struct flmem_check *check, enum flmem_limit_outcome outcom
 		      const struct flmem_limit *limit)
 {
 	uint64_t bytes = 0, usable;
-	bool known = flmem_limit_parse(limit->style, limit->text, &bytes);
+	bool known = flmem_limit_parse(limit->style, limit->text, &bytes), low, decided;
 
 	if (known && bytes == UINT64_MAX) /* no limit */
 		return;
 	usable = bytes / 100 * USABLE_PERCENT;
-	if (known && usable < limit->need.least) {
-		check->found->held_plan.limits += outcome == FLMEM_LIMIT_LOW;
-		if (outcome == FLMEM_LIMIT_LOW)
-			report_low(check, limit, bytes);
-	} else if (known && usable >= limit->need.most) {
-		check->found->held_plan.limits += outcome == FLMEM_LIMIT_LOW;
-	} else if (outcome == FLMEM_LIMIT_UNCLEAR) {
+	low = known && usable < limit->need.least;
+	decided = low || (known && usable >= limit->need.most);
+	if (outcome == FLMEM_LIMIT_UNCLEAR && !decided)
 		report_unclear(check, limit,
 			       known ? limit->need.doubt
 				     : "its value is known only when the file is used");
-	}
+	if (outcome == FLMEM_LIMIT_LOW && decided)
+		check->found->held_plan.limits++;
+	if (outcome == FLMEM_LIMIT_LOW && low)
+		report_low(check, limit, bytes);
 }

@@ -133,11 +133,11 @@ def sample(bench):
             for number in range(bench.count(ROUNDS)):
                 for way, prefix in ways.items():
                     processor = number % os.cpu_count() if pinned else None
-                    us, part, made = turns.compare(words, prefix + words, TURNS, processor)
+                    us, part = turns.compare(words, prefix + words, TURNS, processor)
                     took.append(us)
                     more[way].append(100 * part)
                     if way in samples:
-                        samples[way].append(_samples(bench, profile) / made)
+                        samples[way].append(_samples(bench, profile) / (TURNS + 1))
             yield figures.of_values(f"{name}, a turn alone", [us / MS for us in took])
             yield _more(f"{name}: alone again", more["alone again"], None)
             yield _more(f"{name}: cost of sampling", more["sampled"], limit)

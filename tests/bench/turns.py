@@ -15,7 +15,7 @@ class _Program:
     def __init__(self, words, processor):
         # Pinned like the other one, unless its threads need all processors.
         pin = None if processor is None else lambda: os.sched_setaffinity(0, {processor})
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, text=False,
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
                                         preexec_fn=pin)
 
     def turn(self):
@@ -38,8 +38,8 @@ class _Program:
 
 def compare(plain, other, count, processor=None):
     """
-    (us of a turn of plain, by what part more a turn of other takes, turns that other made): medians of `count` pairs,
-    the first of which is not counted.
+    (us of a turn of plain, by what part more a turn of other takes): medians of `count` pairs, before which each makes
+    one turn that is not counted.
     """
     programs = [_Program(plain, processor), _Program(other, processor)]
     pairs = []
@@ -52,4 +52,4 @@ def compare(plain, other, count, processor=None):
         for program in programs:
             program.end()
     pairs = pairs[1:]
-    return report.median([a for a, _ in pairs]), report.median([b / a - 1 for a, b in pairs]), len(pairs) + 1
+    return report.median([a for a, _ in pairs]), report.median([b / a - 1 for a, b in pairs])

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/files/io.h"
+#include "child_require.h"
 #include "elf/modules.h"
 #include "remote/checks/forks.h"
 #include "tree.h"
@@ -137,16 +138,6 @@ static bool find_function(struct flmem_image *image, struct function *ret_functi
 	}
 	return false;
 }
-
-static void require(bool condition, const char *text)
-{
-	if (condition)
-		return;
-	print_error("not so: %s\n", text);
-	_exit(1);
-}
-
-#define REQUIRE(condition) require(condition, #condition)
 
 /* Reads itself after it has mounted another file over that of a library; never returns. */
 static void check_covered_library(const char *path, const char *other,

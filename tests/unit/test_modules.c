@@ -20,6 +20,7 @@
 
 #include "base/files/io.h"
 #include "base/text/text.h"
+#include "child_require.h"
 #include "elf/modules.h"
 #include "elf/modules_private.h"
 
@@ -293,16 +294,6 @@ static void replaced_programs_are_still_read(void **state)
 	assert_true(is_fixed(flmem_module_image(program, NULL)));
 	assert_true(flmem_image_find_any(flmem_module_image(program, NULL), "malloc", &symbol));
 }
-
-static void require(bool condition, const char *text)
-{
-	if (condition)
-		return;
-	print_error("not so: %s\n", text);
-	_exit(1);
-}
-
-#define REQUIRE(condition) require(condition, #condition)
 
 /* Reads itself as a user who may not open the files of mappings; never returns. */
 static void check_removed_library(void)

@@ -10,6 +10,9 @@
 
 #include <flmem/text.h>
 
+/* What names of variables and functions are made of, for strspn(). */
+#define FLMEM_TEXT_NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+
 bool flmem_text_starts(const char *text, const char *prefix);
 bool flmem_text_ends(const char *text, const char *suffix);
 

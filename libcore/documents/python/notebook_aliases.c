@@ -6,8 +6,6 @@
 
 #include "base/text/text.h"
 
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-
 /* The next word of a line, without quotes and options; false without one. */
 static bool next_alias_word(const char **at, const char *end, char word[FLMEM_NOTEBOOK_ALIAS_BYTES])
 {
@@ -55,7 +53,7 @@ const char *flmem_notebook_alias_of(const struct flmem_notebook_aliases *aliases
 	size_t length;
 
 	line += strspn(line, "%");
-	length = strspn(line, NAME_LETTERS);
+	length = strspn(line, FLMEM_TEXT_NAME_LETTERS);
 	for (size_t i = aliases->count; i-- > 0;)
 		if (strlen(aliases->rows[i].name) == length &&
 		    strncmp(line, aliases->rows[i].name, length) == 0)
@@ -74,13 +72,13 @@ bool flmem_notebook_is_program(const char *line, size_t length)
 						"not", "for", "else", "as", NULL};
 	const char *end = line + length, *at = line;
 	char first[FLMEM_NOTEBOOK_ALIAS_BYTES], second[FLMEM_NOTEBOOK_ALIAS_BYTES];
-	size_t name = strspn(line, NAME_LETTERS "-.");
+	size_t name = strspn(line, FLMEM_TEXT_NAME_LETTERS "-.");
 
 	if (!name || name >= length || !strchr(" \t", line[name]) ||
 	    !next_alias_word(&at, end, first) || at >= end)
 		return false;
 	at += strspn(at, " \t");
-	name = strspn(at, NAME_LETTERS);
+	name = strspn(at, FLMEM_TEXT_NAME_LETTERS);
 	if (at >= end || !name || flmem_text_is_one_of(first, words))
 		return false;
 	snprintf(second, sizeof(second), "%.*s", (int)name, at);

@@ -341,8 +341,7 @@ static bool is_command_line(const struct flmem_notebook *notebook, char kind, co
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	size_t blanks = strspn(line, " \t");
-	size_t named =
-		strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789 \t");
+	size_t named = strspn(line, FLMEM_TEXT_NAME_LETTERS " \t");
 	char kind;
 
 	/* "output = !command" */

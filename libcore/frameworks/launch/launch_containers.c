@@ -283,8 +283,7 @@ static void read_workflow_words(const struct flmem_node *map, struct flmem_launc
 	size_t count = FLMEM_ARRAY_SIZE(keys) - !is_workflow_step(map);
 
 	for (size_t i = 0; i < count; i++) {
-		struct flmem_launches inner = {
-			.marks = launches->marks, .text = launches->text, .depth = launches->depth};
+		struct flmem_launches inner = FLMEM_LAUNCHES_WITHIN(launches, 0);
 		const struct flmem_node *words = flmem_node_get(map, keys[i]);
 
 		read_command_words(words, &inner, -1);
@@ -414,8 +413,7 @@ const char flmem_launch_by_others[] =
 __attribute__((noinline)) static void read_other_command(const struct flmem_node *node,
 							 struct flmem_launches *launches)
 {
-	struct flmem_launches inner = {
-		.marks = launches->marks, .text = launches->text, .depth = launches->depth};
+	struct flmem_launches inner = FLMEM_LAUNCHES_WITHIN(launches, 0);
 
 	read_command_words(node, &inner, -1);
 	if (inner.launch_count)

@@ -70,11 +70,13 @@ static bool find_container_need(const struct search *search, const struct flmem_
 	size_t count = 0;
 
 	for (size_t i = 0; i < launches->launch_count; i++) {
-		const struct flmem_limit_need own = flmem_limit_need_of(
-			search->check->bundle->peaks, launches->launches[i].role);
+		const struct flmem_launch *launch = &launches->launches[i];
+		struct flmem_limit_need own;
 
-		if (is_planned(search, i) && holds_launch(map, launches->launches[i].place.start))
-			add_need(ret_need, &own, count++);
+		if (!is_planned(search, i) || !holds_launch(map, launch->place.start))
+			continue;
+		own = flmem_limit_need_of(search->check->bundle->peaks, launch->role);
+		add_need(ret_need, &own, count++);
 	}
 	if (count && runs_apps_elsewhere(map)) {
 		ret_need->least = 0;
@@ -282,11 +284,13 @@ static void hold_script(const struct search *search)
 
 	for (size_t i = 0; i < search->launches->launch_count; i++) {
 		const struct flmem_launch *launch = &search->launches->launches[i];
-		const struct flmem_limit_need own = flmem_limit_need_of(peaks, launch->role);
-		const struct flmem_place command = command_around(text, launch->place.start);
+		struct flmem_limit_need own;
+		struct flmem_place command;
 
 		if (!is_planned(search, i))
 			continue;
+		own = flmem_limit_need_of(peaks, launch->role);
+		command = command_around(text, launch->place.start);
 		if (find_command_limit(text, &command, &value, &style))
 			hold_text(search,
 				  style == FLMEM_LIMIT_SLURM ? "srun --mem" : "run --memory", value,

@@ -142,6 +142,13 @@ struct flmem_launches {
 	unsigned depth;
 };
 
+/* Begins those of a text within that of others, so many levels deeper. */
+#define FLMEM_LAUNCHES_WITHIN(launches, levels)                       \
+	{                                                             \
+		.marks = (launches)->marks, .text = (launches)->text, \
+		.depth = (launches)->depth + (levels),                \
+	}
+
 /* Reads an input of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 

@@ -46,8 +46,7 @@ static void join_task(struct flmem_buf *line, const struct flmem_node *node)
 __attribute__((noinline)) static void
 read_task_text(const char *text, const struct flmem_place *place, struct flmem_launches *launches)
 {
-	struct flmem_launches inner = {
-		.marks = launches->marks, .text = launches->text, .depth = launches->depth};
+	struct flmem_launches inner = FLMEM_LAUNCHES_WITHIN(launches, 0);
 
 	flmem_launch_read_script(text, true, &inner);
 	if (inner.launch_count || inner.doubt_count)

@@ -66,8 +66,7 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 bool flmem_launch_read_text(struct flmem_launches *launches, const struct flmem_launch_text *text,
 			    int *launch)
 {
-	struct flmem_launches inner = {
-		.marks = launches->marks, .text = launches->text, .depth = launches->depth + 1};
+	struct flmem_launches inner = FLMEM_LAUNCHES_WITHIN(launches, 1);
 
 	if (!flmem_launch_is_likely_for(launches, text->text) && !strstr(text->text, ".py") &&
 	    !strstr(text->text, " -m ") && !flmem_launch_is_code(text->text))
@@ -433,8 +432,6 @@ static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan,
 	return NULL;
 }
 
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-
 /* The first word of "PROGRAM VERB": a program whose verb decides. */
 static bool has_verbs(const char *text)
 {
@@ -508,7 +505,7 @@ const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *
 	const char *name = text + 1 + (*text == '$' && text[1] == '{');
 	const struct flmem_launch_command *command =
 		*text == '$' && is_run_here(scan)
-			? find_command(scan, name, strspn(name, NAME_LETTERS))
+			? find_command(scan, name, strspn(name, FLMEM_TEXT_NAME_LETTERS))
 			: NULL;
 
 	if (located_program(text, out))
@@ -522,7 +519,7 @@ const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *
 bool flmem_launch_note_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *raw = scan->text + word->place.start, *name = word->text + 1;
-	size_t length = strspn(word->text, NAME_LETTERS);
+	size_t length = strspn(word->text, FLMEM_TEXT_NAME_LETTERS);
 	const struct flmem_launch_command *command;
 	struct flmem_launch_text text = {
 		.place = &word->place, .scope = scan->scope, .dropper = scan->now.dropper};
@@ -534,7 +531,7 @@ bool flmem_launch_note_command(struct flmem_launch_scan *scan, const struct flme
 	if (*word->text != '$' || !is_run_here(scan))
 		return false;
 	name += *name == '{';
-	command = find_command(scan, name, strspn(name, NAME_LETTERS));
+	command = find_command(scan, name, strspn(name, FLMEM_TEXT_NAME_LETTERS));
 	if (!command || !command->name_length)
 		return false;
 	{

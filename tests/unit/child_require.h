@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TESTS_CHILD_REQUIRE_H
+#define FLMEM_TESTS_CHILD_REQUIRE_H
+
+/* Checks in a child process, where a failed assertion of cmocka would go on with other tests. */
+
+#include <stdbool.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static inline void child_require(bool condition, const char *text)
+{
+	if (condition)
+		return;
+	print_error("not so: %s\n", text);
+	_exit(1);
+}
+
+#define REQUIRE(condition) child_require(condition, #condition)
+
+#endif
