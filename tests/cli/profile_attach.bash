@@ -53,7 +53,7 @@ order() {
 
 assert_sound() {
 	order check
-	[ "$ANSWER" = sound ] || fail "checksums do not hold: $ANSWER"
+	[ "$ANSWER" = sound ] || fail "the process is not sound: $ANSWER"
 }
 
 got() {

@@ -84,16 +84,20 @@ refuse_version() {
 	refuse_version 30f00c2 'pre-release'
 }
 
+make_libraries() {
+	local i
+	mkdir "$1"
+	for i in {1..100}; do
+		cp "$FLMEM_VICTIMS/sampled/sampled_one.so" "$1/$i.so"
+	done
+}
+
 # PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.
 # By processor time: 2 times as long, and 28 times where all are looked at again.
 @test "a library that the program opens is looked at alone, not with all that were there before" {
-	local set i small count
-	for set in 1 2; do
-		mkdir "$BATS_TEST_TMPDIR/libraries.$set"
-		for i in {1..100}; do
-			cp "$FLMEM_VICTIMS/sampled/sampled_one.so" "$BATS_TEST_TMPDIR/libraries.$set/$i.so"
-		done
-	done
+	local small count
+	make_libraries "$BATS_TEST_TMPDIR/libraries.1"
+	make_libraries "$BATS_TEST_TMPDIR/libraries.2"
 	start_attachable
 	attach
 	order opens "$BATS_TEST_TMPDIR/libraries.1"
@@ -398,9 +402,12 @@ detaches() {
 	"$FLMEM" profile detach --pid "$VICTIM" --timeout 20s
 }
 
+# Many libraries: each walk over the linker's list takes long.
 @test "children that are forked while it is attached to may use the dynamic linker" {
 	local round
+	make_libraries "$BATS_TEST_TMPDIR/libraries"
 	start_attachable
+	order opens "$BATS_TEST_TMPDIR/libraries"
 	order forks
 	for round in 1 2 3 4 5 6; do
 		wait_until 60 attaches

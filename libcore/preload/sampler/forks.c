@@ -3,10 +3,11 @@
  * Forks and walks over the linker's list exclude each other. A child of fork() gets the list locked
  * if another thread of its parent walks over it at that moment; nobody in the child unlocks it, and
  * its next dlopen() or exception waits forever (glibc renews other locks of the linker in a child,
- * this one not). A page that is writable for a moment would stay so in the child, too.
+ * this one not). A page that is writable for a moment would stay so in the child, too. So nothing
+ * else in the sampler calls dl_iterate_phdr() (tests/checks/forbidden.py).
  *
- * Both waits are bounded: a signal handler may fork in the thread that walks, and a function of the
- * program that the linker calls with its list locked.
+ * Both waits are bounded: a function of the program that the linker calls with its list locked may
+ * fork.
  */
 
 #include <pthread.h>
@@ -39,12 +40,17 @@ static void add_to_count(uint32_t *count, uint32_t number)
 	__atomic_fetch_add(count, number, __ATOMIC_SEQ_CST);
 }
 
-/* Those of others are called later, so none of their locks is held. */
+/*
+ * Those of others are called later, so none of their locks is held. A signal handler may fork in
+ * the thread that walks.
+ */
 static void begin_fork(void)
 {
+	const uint32_t own = sampler_thread.walks > 0;
+
 	sampler_thread.forking++;
 	add_to_count(&forking, 1);
-	for (unsigned i = 0; i < WAITS_MAX && read_count(&walking); i++) {
+	for (unsigned i = 0; i < WAITS_MAX && read_count(&walking) > own; i++) {
 		add_to_count(&forking, -1U);
 		pause_shortly();
 		add_to_count(&forking, 1);
@@ -69,7 +75,7 @@ static void end_fork_in_child(void)
 	sampler_child_settle();
 	sampler_thread.forking = 0;
 	forking = 0;
-	walking = 0;
+	walking = sampler_thread.walks > 0;
 }
 
 void sampler_walk_prepare(void)
@@ -81,8 +87,10 @@ void sampler_walk_prepare(void)
 /* A handler of the program may open a library in the middle of a fork: that one is its own. */
 void sampler_walk_begin(void)
 {
-	uint32_t own = sampler_thread.forking;
+	const uint32_t own = sampler_thread.forking;
 
+	if (sampler_thread.walks++)
+		return;
 	add_to_count(&walking, 1);
 	for (unsigned i = 0; i < WAITS_MAX && read_count(&forking) > own; i++)
 		pause_shortly();
@@ -90,14 +98,24 @@ void sampler_walk_begin(void)
 
 bool sampler_walk_try(void)
 {
+	if (sampler_thread.walks++)
+		return true;
 	add_to_count(&walking, 1);
 	if (read_count(&forking) <= sampler_thread.forking)
 		return true;
-	add_to_count(&walking, -1U);
+	sampler_walk_end();
 	return false;
 }
 
 void sampler_walk_end(void)
 {
-	add_to_count(&walking, -1U);
+	if (--sampler_thread.walks == 0)
+		add_to_count(&walking, -1U);
+}
+
+void sampler_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+{
+	sampler_walk_begin();
+	dl_iterate_phdr(visit, context);
+	sampler_walk_end();
 }

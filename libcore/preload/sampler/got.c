@@ -433,7 +433,7 @@ static void resolve_hooked(void)
 {
 	for (size_t i = 0; i < HOOKED; i++)
 		hooked[i].real = hooked[i].definitions = 0;
-	dl_iterate_phdr(find_definitions, NULL);
+	sampler_walk(find_definitions, NULL);
 	for (size_t i = 0; i < HOOKED; i++) {
 		/* It must not get what another allocator has handed out. */
 		if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))
@@ -448,7 +448,7 @@ static void visit_objects(struct pass *pass,
 {
 	pass->visit = visit;
 	pass->entries = (struct flmem_sampler_entries){0};
-	dl_iterate_phdr(visit_object, pass);
+	sampler_walk(visit_object, pass);
 }
 
 /* Of the first object, with the list locked: nothing is added to it or removed until this ends. */
@@ -458,7 +458,7 @@ static bool begin_pass(struct pass *pass)
 		pass->why = "the mappings of the process cannot be read";
 		return false;
 	}
-	dl_iterate_phdr(find_main_object, pass);
+	sampler_walk(find_main_object, pass);
 	resolve_hooked();
 	return true;
 }
@@ -469,7 +469,7 @@ static void redirect_objects(struct pass *pass, const struct dl_phdr_info *info)
 		forget_objects();
 	pass->visit = redirect_entry;
 	pass->entries = seen_entries;
-	dl_iterate_phdr(redirect_object, pass);
+	sampler_walk(redirect_object, pass);
 	seen_adds = info->dlpi_adds;
 	seen_subs = info->dlpi_subs;
 	seen_all = pass->entries.unready == 0;
@@ -510,18 +510,11 @@ static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-static void walk_objects(int (*walk)(struct dl_phdr_info *, size_t, void *), struct pass *pass)
-{
-	sampler_walk_begin();
-	dl_iterate_phdr(walk, pass);
-	sampler_walk_end();
-}
-
 const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries)
 {
 	struct pass pass = {.python = python};
 
-	walk_objects(redirect_locked, &pass);
+	sampler_walk(redirect_locked, &pass);
 	*entries = pass.entries;
 	return pass.why;
 }
@@ -534,7 +527,7 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 	if (!has_changed_unbound)
 		return;
 	syscall(SYS_nanosleep, &pause, NULL);
-	walk_objects(redirect_locked, &pass);
+	sampler_walk(redirect_locked, &pass);
 	if (pass.visit && !pass.why)
 		*entries = pass.entries;
 	has_changed_unbound = false;
@@ -544,7 +537,7 @@ uint64_t sampler_got_restore(uint64_t *ret_unseen)
 {
 	struct pass pass = {0};
 
-	walk_objects(restore_locked, &pass);
+	sampler_walk(restore_locked, &pass);
 	if (ret_unseen)
 		*ret_unseen = pass.entries.elsewhere;
 	return pass.entries.locked + (pass.why != NULL);
@@ -555,7 +548,7 @@ static void redirect_new_objects(void)
 {
 	struct pass pass = {.is_late = true};
 
-	dl_iterate_phdr(redirect_locked, &pass);
+	sampler_walk(redirect_locked, &pass);
 	sampler_walk_end();
 	if (pass.visit && !pass.why)
 		sampler_shown.state.entries = pass.entries;

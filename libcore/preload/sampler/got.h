@@ -92,12 +92,17 @@ HIDDEN bool sampler_seen_has(const ElfW(Phdr) * headers);
 HIDDEN bool sampler_seen_add(const ElfW(Phdr) * headers);
 HIDDEN void sampler_seen_clear(void);
 
-/* forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. */
+/*
+ * forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. Walks
+ * may be within walks.
+ */
 HIDDEN void sampler_walk_prepare(void);
 HIDDEN void sampler_walk_begin(void);
 /* False, and nothing is begun, while another thread forks. */
 HIDDEN bool sampler_walk_try(void);
 HIDDEN void sampler_walk_end(void);
+/* dl_iterate_phdr(), by itself or within a walk that was begun. */
+HIDDEN void sampler_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context);
 
 /*
  * got.c: NULL, or why nothing was changed. `python` is an address of the interpreter, whose own

@@ -455,11 +455,20 @@ static void begin_from_environment(const char *path)
 	sampler_close(fd);
 }
 
+/*
+ * In the main thread, as preloaded libraries begin. `profile attach` loads it in another one, where
+ * nothing guards a walk over the linker's list against forks before sampler_walk_prepare().
+ */
+static bool is_preloaded(void)
+{
+	return syscall(SYS_gettid) == getpid() && sampler_is_interposed();
+}
+
 __attribute__((constructor)) static void begin_profile(void)
 {
 	const char *path = getenv(FLMEM_PROFILE_VARIABLE);
 
-	if (!sampler_is_interposed())
+	if (!is_preloaded())
 		return;
 	sampler_hooks_resolve();
 	sampler_show_identity();

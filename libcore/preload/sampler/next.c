@@ -198,7 +198,7 @@ void sampler_hooks_resolve(void)
 	sampler_next = found;
 	done = true;
 	is_resolving = false;
-	dl_iterate_phdr(find_owner_range, NULL);
+	sampler_walk(find_owner_range, NULL);
 }
 
 void sampler_hooks_resolve_loaded(void)

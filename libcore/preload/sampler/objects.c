@@ -256,7 +256,7 @@ uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 	struct search search = {.name = name};
 
 	/* In the order of the link map, which is that in which the linker searches. */
-	dl_iterate_phdr(search_object, &search);
+	sampler_walk(search_object, &search);
 	if (ret_count)
 		*ret_count = search.count;
 	return search.found;
@@ -274,7 +274,7 @@ uintptr_t sampler_first_definition(const char *name)
 {
 	struct search search = {.name = name, .own_too = true};
 
-	dl_iterate_phdr(search_object, &search);
+	sampler_walk(search_object, &search);
 	return search.found;
 }
 
@@ -282,7 +282,7 @@ bool sampler_is_alone(void)
 {
 	struct search search = {.name = FLMEM_SAMPLER_ORDER_SYMBOL, .own_too = true};
 
-	dl_iterate_phdr(search_object, &search);
+	sampler_walk(search_object, &search);
 	return search.count == 1;
 }
 

@@ -32,9 +32,7 @@ void sampler_show_identity(void)
 	struct flmem_sampler_state *state = &sampler_shown.state;
 
 	state->version = FLMEM_SAMPLER_STATE_VERSION;
-	sampler_walk_begin();
 	state->preloaded = sampler_is_interposed();
-	sampler_walk_end();
 	__atomic_store_n(&state->magic, FLMEM_SAMPLER_STATE_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -62,10 +60,8 @@ static const char *attach_profile(const char *path)
 	uintptr_t python = 0;
 
 	if (!state->preloaded) {
-		sampler_walk_begin();
 		sampler_hooks_resolve_loaded();
 		python = sampler_symbol_find("PyEval_RestoreThread", NULL);
-		sampler_walk_end();
 		why = sampler_got_redirect(python, &state->entries);
 	}
 	sampler_copy_text(state->path, sizeof(state->path), path);

@@ -157,9 +157,7 @@ void sampler_python_find(struct flmem_profile_header *header)
 	python.code_type = (uintptr_t)code_type;
 	is_chunk_proven = false;
 	find_getters();
-	sampler_walk_begin();
-	dl_iterate_phdr(find_python_range, NULL);
-	sampler_walk_end();
+	sampler_walk(find_python_range, NULL);
 }
 
 static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)

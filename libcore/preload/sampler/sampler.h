@@ -35,6 +35,7 @@ struct sampler_thread {
 	uint8_t busy;	 /* inside the sampler */
 	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
 	uint8_t forking; /* calls of fork(), from its own handler before it to the one behind */
+	uint8_t walks;	 /* over the linker's list, one within the other */
 	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
 };
 

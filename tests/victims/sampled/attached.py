@@ -42,7 +42,7 @@ def work(number):
         before = zlib.crc32(block)
         copies = [bytearray(block) for _ in range(8)]
         if zlib.crc32(block) != before or any(copy != block for copy in copies):
-            faults.append(number)
+            faults.append(f"checksums of thread {number}")
         counts[number] += 1
         time.sleep(PAUSE_S)
 
@@ -67,8 +67,9 @@ def fork_often(number):
             signal.alarm(HUNG_S)
             libc.dl_iterate_phdr(end_walk, None)
             os._exit(0)
-        if os.waitpid(child, 0)[1]:
-            faults.append(number)
+        status = os.waitpid(child, 0)[1]
+        if status:
+            faults.append(f"a child ended with wait status {status:#x}")
         counts[number] += 1
 
 
@@ -79,7 +80,7 @@ def start_forks():
     first = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
     for at in range(0, MAPPINGS, 2):
         if libc.mprotect(ctypes.c_void_p(first + at * page), ctypes.c_size_t(page), mmap.PROT_READ):
-            faults.append(at)
+            faults.append(f"mprotect() at {at}")
     warnings.simplefilter("ignore")
     for _ in range(FORKERS):
         counts.append(0)
@@ -144,7 +145,7 @@ def unseal():
         start, end = start // mmap.PAGESIZE * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
         if end > start and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(end - start),
                                          mmap.PROT_READ | mmap.PROT_WRITE):
-            faults.append(start)
+            faults.append(f"mprotect() at {start:#x}")
     return len(sealed)
 
 
@@ -183,7 +184,7 @@ def obey(order):
         before = list(counts)
         while any(now <= then for now, then in zip(counts, before)):
             time.sleep(0.01)
-        return "faults" if faults else "sound"
+        return f"{len(faults)} faults: {faults[0]}" if faults else "sound"
     return word
 
 
