@@ -25,6 +25,7 @@ SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
 FORKED = ("cli.profile_attach/forked while",)
+SLOW_WALK = ("cli.profile_attach/no walk over the linker",)
 OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
@@ -76,9 +77,9 @@ FAULTS = (
           "holding forks back while the linker's list is locked", FORKED),
     Fault("attach-search-walk", OBJECTS, "sampler_walk(search_object, &search);\n\tif (ret_count)",
           "dl_iterate_phdr(search_object, &search);\n\tif (ret_count)",
-          "holding forks back in each walk over the linker's list", FORKED),
+          "holding forks back in each walk over the linker's list", SLOW_WALK),
     Fault("attach-first-walk", LIFETIME, "syscall(SYS_gettid) == getpid() && ", "",
-          "no walk over the linker's list before forks are held back", FORKED),
+          "no walk over the linker's list before forks are held back", SLOW_WALK),
     Fault("attach-walk-in-fork", ATTACH, "sampler_walk_prepare();", ";",
           "knowing of forks before the first walk", FORKED),
     Fault("attach-late-objects", GOT, "if (!sampler_thread.opened || !sampler_is_active())",
