@@ -5,8 +5,6 @@
 
 load helpers
 
-PYTHON=/usr/bin/python3
-
 setup() {
 	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
 	unset NVFLARE_CLIENT_MEMORY_GC_ROUNDS NVFLARE_CUDA_EMPTY_CACHE
@@ -46,35 +44,45 @@ HOSTILE=(
 	"all of '\"\\\$\`! at once"
 )
 
-# Prints the file that `flmem env --format $1` makes when MALLOC_CONF is the hostile value $2.
+# The file `text`, in the folder $3, that `flmem env --format $1` makes when MALLOC_CONF is the hostile value $2.
 hostile_text() {
+	local folder=${3:-$BATS_TEST_TMPDIR}
 	MALLOC_CONF=$2 "$FLMEM" env --role client --allocator jemalloc --format "$1" \
-		>"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/error"
+		>"$folder/text" 2>"$folder/error"
 }
 
 # assert_reads_back FORMAT [REFUSABLE] -- COMMAND...: runs COMMAND for every hostile value and
 # compares what it prints with the value; values that FORMAT must refuse match REFUSABLE.
 assert_reads_back() {
-	local format=$1 refusable=${2:-} value
+	local format=$1 refusable=${2:-} number folder value
 	shift 2
-	for value in "${HOSTILE[@]}"; do
-		if ! hostile_text "$format" "$value"; then
-			[[ -n $refusable && $value =~ $refusable ]] ||
-				fail "refused without need: $value: $(cat "$BATS_TEST_TMPDIR/error")"
-			grep -q "MALLOC_CONF cannot be written as $format" "$BATS_TEST_TMPDIR/error"
-			[ ! -s "$BATS_TEST_TMPDIR/text" ]
-			continue
+	for number in "${!HOSTILE[@]}"; do
+		value=${HOSTILE[number]}
+		folder=$BATS_TEST_TMPDIR/$format.$number # made once for all readers of the format
+		if [ ! -e "$folder" ]; then
+			mkdir "$folder"
+			if hostile_text "$format" "$value" "$folder"; then
+				[ -s "$folder/text" ]
+			else
+				[[ -n $refusable && $value =~ $refusable ]] ||
+					fail "refused without need: $value: $(cat "$folder/error")"
+				grep -q "MALLOC_CONF cannot be written as $format" "$folder/error"
+				[ ! -s "$folder/text" ]
+			fi
+			printf '%s' "$value" >"$folder/expected"
 		fi
-		printf '%s' "$value" >"$BATS_TEST_TMPDIR/expected"
-		(cd "$BATS_TEST_TMPDIR" && env -u MALLOC_CONF "$@") >"$BATS_TEST_TMPDIR/read" ||
-			fail "could not be read: $(cat "$BATS_TEST_TMPDIR/text")"
-		cmp "$BATS_TEST_TMPDIR/expected" "$BATS_TEST_TMPDIR/read" ||
-			fail "$format: $(cat "$BATS_TEST_TMPDIR/text")"
+		[ -s "$folder/text" ] || continue # refused
+		(cd "$folder" && env -u MALLOC_CONF "$@") >"$folder/read" ||
+			fail "could not be read: $(cat "$folder/text")"
+		cmp "$folder/expected" "$folder/read" || fail "$format: $(cat "$folder/text")"
 	done
 }
 
-# Prints MALLOC_CONF as a program started from the shell sees it.
-SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_CONF\"])'"
+# Prints MALLOC_CONF as a program started from the shell sees it, byte for byte.
+# shellcheck disable=SC2016
+SHOW="sh -c 'printf %s \"\$MALLOC_CONF\"'"
+# A fork of one interpreter, as the function of helpers.bash.
+READER=$FLMEM_VICTIMS/../harness/python
 
 @test "every role has its arenas" {
 	flmem env --role server
@@ -350,15 +358,15 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 }
 
 @test "python-dotenv gets every value, or is refused what dialects read differently" {
-	"$PYTHON" -c 'import dotenv' 2>/dev/null || skip "needs python3-dotenv"
+	python -c 'import dotenv' 2>/dev/null || skip "needs python3-dotenv"
 	local refusable=$'[\r]|[$][{]|[$`].*[\'\\\\]|[\'\\\\].*[$`]'
-	assert_reads_back dotenv "$refusable" "$PYTHON" -c '
+	assert_reads_back dotenv "$refusable" "$READER" -c '
 import dotenv, sys
 sys.stdout.write(dotenv.dotenv_values("text")["MALLOC_CONF"])' 
 }
 
 @test "docker's file holds every value as it stands, or refuses line breaks" {
-	assert_reads_back docker $'[\n\r]' "$PYTHON" -c '
+	assert_reads_back docker $'[\n\r]' "$READER" -c '
 import sys
 for line in open("text", "rb").read().split(b"\n"):
     name, _, value = line.partition(b"=")
@@ -367,9 +375,9 @@ for line in open("text", "rb").read().split(b"\n"):
 }
 
 @test "kubernetes gets every value" {
-	"$PYTHON" -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
+	python -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
 	# Kubernetes replaces $(NAME) and turns $$ into $.
-	assert_reads_back k8s '' "$PYTHON" -c '
+	assert_reads_back k8s '' "$READER" -c '
 import re, sys, yaml
 env = {e["name"]: e["value"] for e in yaml.safe_load(open("text", encoding="utf-8"))["env"]}
 def expand(m):
@@ -386,13 +394,13 @@ sys.stdout.buffer.write(value.encode())'
 }
 
 @test "NVFlare's launchers get every value" {
-	"$PYTHON" -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
-	assert_reads_back nvflare-docker '' "$PYTHON" -c '
+	python -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
+	assert_reads_back nvflare-docker '' "$READER" -c '
 import sys, yaml
 env = yaml.safe_load(open("text", encoding="utf-8"))["default_job_env"]
 sys.stdout.buffer.write(env["MALLOC_CONF"].encode())'
 	# shellcheck disable=SC2016
-	assert_reads_back nvflare-slurm $'[[:cntrl:]\u0085\u2028\u2029\ufeff]' "$PYTHON" -c '
+	assert_reads_back nvflare-slurm $'[[:cntrl:]\u0085\u2028\u2029\ufeff]' "$READER" -c '
 import subprocess, sys, yaml
 args = yaml.safe_load(open("text", encoding="utf-8"))
 assert "MALLOC_CONF" in args["forward_env"]
@@ -406,7 +414,7 @@ sys.stdout.buffer.write(subprocess.check_output(["bash", "-c", args["setup"] + s
 # systemd's own reader is not at hand without a running systemd, so its documented rules
 # (systemd.syntax(7), quoting; systemd.unit(5), specifiers) are applied here once more.
 @test "systemd gets every value, or is refused control characters" {
-	assert_reads_back systemd $'[\r]' "$PYTHON" -c '
+	assert_reads_back systemd $'[\r]' "$READER" -c '
 import re, sys
 escapes = {"n": "\n", "t": "\t", "\\": "\\", "\"": "\""}
 for line in open("text", encoding="utf-8").read().split("\n"):
@@ -451,7 +459,7 @@ for line in open("text", encoding="utf-8").read().split("\n"):
 	for value in "${HOSTILE[@]}"; do
 		printf '%s' "$value" >"$BATS_TEST_TMPDIR/expected"
 		hostile_text json "$value"
-		"$PYTHON" -c '
+		python -c '
 import json, sys
 report = json.load(open(sys.argv[1]))
 assert report["schema"] == "flmem.env/1"
@@ -464,14 +472,14 @@ sys.stdout.buffer.write(setting["value"].encode())' "$BATS_TEST_TMPDIR/text" |
 
 @test "json gives the settings of the job as well" {
 	flmem env --role server --json
-	"$PYTHON" -c '
+	python -c '
 import json, sys
 report = json.loads(sys.argv[1])
 job, = report["job_settings"]
 assert (job["name"], job["value"]) == ("server_memory_gc_rounds", "5")
 assert report["environment"] == {"MALLOC_ARENA_MAX": "4"}' "$output"
 	flmem env --role client --gpu --format json
-	"$PYTHON" -c '
+	python -c '
 import json, sys
 report = json.loads(sys.argv[1])
 job = {s["name"]: s["value"] for s in report["job_settings"]}
