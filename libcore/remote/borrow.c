@@ -13,6 +13,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
+#include "remote/borrow_restore.h"
 #include "remote/borrow_state.h"
 #include "remote/borrow_wait.h"
 #include "remote/call_return.h"
@@ -27,12 +28,13 @@
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
-#define STOP_OWN_US	1000000U /* a thread that flmem has started delays no other */
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
 #define DENIALS_MAX	3U /* without a reason that can be seen */
 #define DENIED_US	1000U
+#define FAULT_STEP	4096U
+#define HOLD_STACK	65536U /* more than is used while a thread is held */
 
 /* The result of trying one thread. */
 enum attempt {
@@ -42,67 +44,6 @@ enum attempt {
 	ATTEMPT_LATER,	  /* no thread may be borrowed now; the error says why */
 	ATTEMPT_FATAL,
 };
-
-/*
- * True if the thread is past the last call and has not restored itself; its stack pointer alone
- * does not show that.
- */
-static bool is_parked(const struct flmem_borrow_state *borrow, const struct flmem_thread_state *now)
-{
-	size_t park = borrow->chain.count - 1;
-
-	/* The clock reading before the park is visible before that call has returned. */
-	return flmem_arch_is_in_call(now, &borrow->chain, park, &borrow->scratch,
-				     &borrow->gadgets) ||
-	       flmem_arch_is_in_call(now, &borrow->chain, park - 1, &borrow->scratch,
-				     &borrow->gadgets);
-}
-
-/*
- * True if the stopped thread sees on its stack what was written: it still has the address space
- * that was pinned and checked, and has not executed another program.
- */
-static bool sees_frames(const struct flmem_borrow_state *borrow, pid_t tid)
-{
-	uintptr_t address = borrow->scratch.data + borrow->cookie_end;
-	long word;
-
-	errno = 0;
-	word = ptrace(PTRACE_PEEKDATA, tid, (void *)address, NULL);
-	return !errno && memcmp(&word, &borrow->cookie, sizeof(word)) == 0;
-}
-
-/*
- * The thread sleeps in the park at the end of its chain, and a second stop finds it there. If flmem
- * arrives after that sleep, the thread has restored itself: it is not touched, and its results are
- * not used. They are read again: a copy of memory that is written may lack what was written first.
- */
-static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
-{
-	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
-	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	const struct flmem_call_return back = flmem_borrow_call_return(borrow);
-	struct flmem_thread_state now;
-
-	if (!flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets,
-					 borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ||
-	    flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
-	    flmem_tracee_stop(&tracee, borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
-		    FLMEM_TRACEE_EXEC)
-		return flmem_borrow_fail_lost(borrow);
-	if (!tracee.tid)
-		return flmem_borrow_fail_ended(borrow);
-	/* The park of another flmem that has borrowed the thread since is at the same address. */
-	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
-	    !sees_frames(borrow, tid) || flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)
-		return flmem_borrow_fail_lost(borrow);
-	/* If this fails, the thread restores itself through its last frame. */
-	tracee.resumable = true;
-	flmem_errno_restore(borrow->view->process, &borrow->own_errno);
-	(void)flmem_call_return_restore(&tracee, &back);
-	flmem_borrow_take_results(borrow);
-	return 0;
-}
 
 /* Writes the address of the area into it: as digits for a text that names it, or as a pointer. */
 static void write_area_address(struct flmem_borrow_state *borrow)
@@ -141,7 +82,6 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 		flmem_arch_finish_call(&borrow->state);
 	borrow->own_errno = flmem_errno_read(borrow->view->process, &borrow->errno_place,
 					     flmem_arch_thread_pointer(&borrow->state));
-	flmem_borrow_renew_cookie(borrow);
 	rc = flmem_arch_build(&borrow->state, &borrow->chain, borrow->gadgets.restorer,
 			      &borrow->scratch, borrow->err);
 	if (rc)
@@ -151,8 +91,9 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 	write_area_address(borrow);
 	rc = flmem_process_write_memory(borrow->view->process, borrow->scratch.address,
 					borrow->scratch.bytes, borrow->scratch.length);
-	if (!rc && (!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
+	if (!rc && (!flmem_borrow_sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
+	borrow->armed_us = flmem_clock_us();
 	if (!rc)
 		rc = flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
 				    borrow->gadgets.restorer);
@@ -256,8 +197,12 @@ static enum attempt start_calls(struct flmem_borrow_state *borrow,
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	const char *why;
-	int rc = seize_thread(borrow, &tracee, candidate, &why);
+	int rc;
 
+	if (!flmem_stopped_thread_prepare(borrow, candidate))
+		return ATTEMPT_NEXT;
+	flmem_borrow_renew_cookie(borrow);
+	rc = seize_thread(borrow, &tracee, candidate, &why);
 	if (rc)
 		return refuse_seize(borrow, candidate->tid, rc, why);
 	*ret_start_ns = flmem_clock_ns();
@@ -294,7 +239,7 @@ static enum attempt finish_calls(struct flmem_borrow_state *borrow,
 	rc = flmem_borrow_await(borrow, candidate->tid);
 	if (!rc)
 		rc = flmem_borrow_read_area(borrow) ? flmem_borrow_fail_ended(borrow)
-						    : restore_thread(borrow, candidate->tid);
+						    : flmem_borrow_restore(borrow, candidate->tid);
 	borrow->result->stopped_ns = flmem_clock_ns() - start_ns;
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
 }
@@ -484,10 +429,31 @@ static bool passes_again(struct borrow_run *run)
 	return true;
 }
 
+/*
+ * The first use of a page costs a fault, for which a virtual machine may have to wait. No thread is
+ * to be held meanwhile.
+ */
+__attribute__((noinline)) static void fault_in(volatile unsigned char *memory, size_t length)
+{
+	for (size_t at = 0; at < length; at += FAULT_STEP)
+		memory[at] = memory[at];
+}
+
+__attribute__((noinline)) static void fault_in_stack(void)
+{
+	volatile unsigned char below[HOLD_STACK];
+
+	for (size_t at = 0; at < sizeof(below); at += FAULT_STEP)
+		below[at] = 0;
+}
+
 static void run_on_thread(void *context)
 {
 	struct borrow_run *run = context;
 
+	fault_in_stack();
+	fault_in((volatile unsigned char *)run->borrow, sizeof(*run->borrow));
+	fault_in(run->borrow->scratch.bytes, run->borrow->scratch.capacity);
 	for (;;) {
 		run->rc = try_loan(run->borrow);
 		if (!passes_again(run) || flmem_tracee_thread_must_exit())
@@ -533,7 +499,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	size_t capacity = FLMEM_SCRATCH_MAX + chain->area.length;
-	FLMEM_AUTO_FREE unsigned char *bytes = malloc(capacity);
+	FLMEM_AUTO_FREE unsigned char *bytes = calloc(1, capacity);
 	struct flmem_error local = {0};
 	int rc;
 

@@ -17,11 +17,11 @@
  *	compare		is_in_place(), flmem_arch_interrupted_in(), and accepts_stopped_thread()
  *	resume		flmem_arch_make_resumable()
  *	write		flmem_process_write_memory(): through /proc/PID/mem, opened once
- *	peek		sees_frames(): PTRACE_PEEKDATA of the cookie
+ *	peek		flmem_borrow_sees_frames(): PTRACE_PEEKDATA of the cookie
  *	registers, mask	flmem_arch_arm(): PTRACE_SETREGSET arms, PTRACE_SETSIGMASK follows
  *	detach		flmem_tracee_release()
  *	results		await_results(), flmem_borrow_read_results()
- *	give_back	restore_thread(): seizes again, is_parked(), flmem_arch_restore()
+ *	give_back	flmem_borrow_restore(): seizes again, is_parked(), flmem_arch_restore()
  *	release		flmem_tracee_release() of a thread that was not armed
  *	enter, ask	flmem_call_return_restore() with -DAARCH64, where the kernel has forgotten which call
  *			it has to end when a signal arrives

@@ -22,6 +22,9 @@
 /* How long a check of the process holds. It may itself take 20 ms, where the heap is large. */
 #define FRESH_US 60000U
 
+/* SIGSETXID of glibc (nptl/pthreadP.h): setuid() waits until every thread has handled it. */
+#define SETXID_BIT (UINT64_C(1) << 32)
+
 static struct flmem_call *add_syscall(struct flmem_borrow_state *borrow, long number)
 {
 	struct flmem_call *call =
@@ -64,6 +67,14 @@ static void add_park(struct flmem_borrow_state *borrow)
 	call->data_args = 1U;
 }
 
+static void shut_off_signals(struct flmem_chain *chain)
+{
+	for (size_t i = chain->count - 2; !chain->overflow && i < chain->count; i++) {
+		chain->calls[i].has_mask = true;
+		chain->calls[i].mask = ~(SETXID_BIT | chain->unblocked);
+	}
+}
+
 void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow)
 {
 	if (getrandom(&borrow->cookie, sizeof(borrow->cookie), GRND_NONBLOCK) < 0)
@@ -97,6 +108,7 @@ int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chai
 	if (chain->timed_as_one)
 		add_clock_reading(borrow, 1);
 	add_park(borrow);
+	shut_off_signals(whole);
 	borrow->cookie_end = flmem_chain_put(whole, &borrow->cookie, sizeof(borrow->cookie));
 	return whole->overflow ? flmem_error_set(borrow->err, FLMEM_EFAILED, 0,
 						 "the calls do not fit into one chain")

@@ -44,6 +44,7 @@ struct flmem_borrow_state {
 	struct flmem_errno_place errno_place;
 	struct flmem_errno_value own_errno; /* of the thread, before the calls */
 	struct flmem_scratch scratch;
+	uint64_t armed_us; /* when the thread was about to begin its calls */
 	unsigned char seen[FLMEM_CHAIN_DATA];
 };
 
@@ -54,8 +55,15 @@ enum flmem_borrow_progress {
 	FLMEM_BORROW_ENDED,    /* the process has ended or executed another program */
 };
 
-/* Wraps the caller's chain: each call (or all) between two clock readings, then the park. */
+/*
+ * Wraps the caller's chain: each call (or all) between two clock readings, then the park. From the
+ * last reading on the thread takes no signal but one of the C library: one that ends the process
+ * would have this thread write the core dump, which the stop in the park would cut.
+ */
 int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chain *chain);
+
+/* So long after it was armed a thread is in its calls, or in the park, which takes twice that. */
+#define FLMEM_BORROW_PARKED_US 25000U
 
 /* Draws a new cookie; called each time a thread is armed, so that chains cannot be confused. */
 void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow);

@@ -7,7 +7,10 @@
 
 static bool is_repeated(const struct flmem_chain *chain, size_t index)
 {
-	return index && chain->calls[index].function == chain->calls[index - 1].function;
+	for (size_t i = 0; i < index; i++)
+		if (chain->calls[i].function == chain->calls[index].function)
+			return true;
+	return false;
 }
 
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,

@@ -43,7 +43,12 @@ static bool is_dumping(pid_t leader)
 
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
-	if (flmem_attempt_is_lost() || is_dumping(leader))
+	return is_dumping(leader) ? -ESRCH : flmem_tracee_seize_parked(tracee, tid, leader);
+}
+
+int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
+{
+	if (flmem_attempt_is_lost())
 		return -ESRCH;
 	if (!flmem_interrupts_may_hold())
 		return -EAGAIN;

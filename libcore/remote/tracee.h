@@ -53,6 +53,9 @@ struct flmem_tracee {
 /* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 
+/* One that cannot be writing a core dump, which an interrupt would cut: nothing is read before. */
+int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
+
 /*
  * Returns without waiting what waitpid() would report of a thread that the calling thread traces: 1
  * and the status, 0: no report, or a negative errno: it has exited. A stop is found even if another

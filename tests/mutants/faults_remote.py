@@ -3,6 +3,7 @@
 from faults import Fault
 
 BORROW = "libcore/remote/borrow.c"
+RESTORE = "libcore/remote/borrow_restore.c"
 ATTEMPT = "libcore/base/attempt.c"
 STOPPED = "libcore/remote/checks/stopped_thread.c"
 PREFLIGHT = "libcore/remote/checks/preflight.c"
@@ -103,7 +104,7 @@ FAULTS = (
           "refusing a computing thread that was caught in a system call",
           ("unit.test_borrow_moved",), slow=True),
     Fault("stopped-stack-unchecked", STOPPED,
-          "borrow->refused = flmem_stack_check(borrow->view, &needs, candidate);",
+          "borrow->refused = flmem_stack_check_frames(borrow->view, &needs, candidate);",
           "borrow->refused = NULL;",
           "checking the stack of the stopped thread",
           ("unit.test_borrow_moved",), slow=True),
@@ -121,7 +122,7 @@ FAULTS = (
           "comparing the code that is to be called",
           ("unit.test_borrow_refused",)),
     Fault("frames-not-seen", BORROW,
-          "(!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost())",
+          "(!flmem_borrow_sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost())",
           "flmem_attempt_is_lost()",
           "the stopped thread living in the memory that was written",
           ("unit.test_borrow_exec",)),
@@ -131,7 +132,7 @@ FAULTS = (
           "rc = 0;",
           "frames on the stack of the thread that is armed",
           ("unit.test_borrow_refused",), slow=True),
-    Fault("restored-blindly", BORROW, "|| !is_parked(borrow, &now) ||", "||",
+    Fault("restored-blindly", RESTORE, "|| !is_parked(borrow, &now) ||", "||",
           "restoring only a thread that is at the end of its chain",
           ("unit.test_borrow_late",)),
     Fault("allocator-locks", BORROW,
@@ -151,7 +152,7 @@ FAULTS = (
           "a command that waits for calls is not ended", ("unit.test_borrow_frozen",)),
     Fault("one-cookie", "libcore/remote/borrow.c", "\tflmem_borrow_renew_cookie(borrow);\n", "",
           "results of one borrowing that are those of another", ("unit.test_borrow_twice",)),
-    Fault("seized-after-all", TRACEE, "if (flmem_attempt_is_lost() || is_dumping(leader))", "if (is_dumping(leader))",
+    Fault("seized-after-all", TRACEE, "if (flmem_attempt_is_lost())\n\t\treturn -ESRCH;", "if (0)\n\t\treturn -ESRCH;",
           "leaving a process alone that was reported as not touched", ("unit.test_tracee",)),
     Fault("seized-late", TRACEE, "\tif (!flmem_attempt_is_lost())\n\t\treturn 0;\n", "\treturn 0;\n",
           "releasing a thread whose seizure came too late", ("unit.test_tracee",)),
@@ -240,8 +241,14 @@ FAULTS = (
           "\t\ttracee->undisturbed = false;\n\t\tmake_resumable(tracee->tid);",
           "\t\ttracee->undisturbed = false;",
           "making a call again that a signal without a handler has ended", ("unit.test_tracee",)),
-    Fault("dump-interrupted", "libcore/remote/tracee.c", "|| is_dumping(leader))", "|| (is_dumping(leader) && 0))",
+    Fault("dump-interrupted", "libcore/remote/tracee.c", "return is_dumping(leader) ?", "return is_dumping(leader) && 0 ?",
           "leaving a process alone whose core dump is being written", ("unit.test_tracee",)),
+    Fault("dump-in-the-park", "libcore/remote/borrow_state.c", "\tshut_off_signals(whole);\n", "\t(void)shut_off_signals;\n",
+          "no core dump being begun by a thread that is to be stopped", ("unit.test_borrow_parked",)),
+    Fault("dump-after-the-park", RESTORE, "flmem_clock_us() - borrow->armed_us < FLMEM_BORROW_PARKED_US", "true",
+          "leaving a thread alone that may be writing a core dump", ("unit.test_borrow_parked",)),
+    Fault("room-unchecked", BORROW, "if (!flmem_stopped_thread_prepare(borrow, candidate))", "if (0)",
+          "checking the space below a stack once more", ("unit.test_borrow_state",)),
     Fault("dump-not-named", PREFLIGHT, "if (flmem_status_is_dumping(&target))", "if (0)",
           "refusing a process whose core dump is being written", ("cli.silent/core dump",)),
     Fault("strict-seccomp", PREFLIGHT,

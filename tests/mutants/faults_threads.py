@@ -4,6 +4,7 @@ from faults import Fault
 
 TRACEE = "libcore/remote/tracee.c"
 BORROW = "libcore/remote/borrow.c"
+RESTORE = "libcore/remote/borrow_restore.c"
 WAIT = "libcore/remote/borrow_wait.c"
 RESCUE = "libcore/remote/rescue.c"
 START = "libcore/remote/new_thread.c"
@@ -64,9 +65,9 @@ FAULTS = (
     Fault("first-thread-awaited", TRACEE, "state == 'Z' || state == 'X' || !tracer", "!tracer",
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),
-    Fault("another-cookie", BORROW,
+    Fault("another-cookie", RESTORE,
           # Two looks at the cookie: through the stop, and in what is read again.
-          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid) || "
+          "!is_parked(borrow, &now) ||\n\t    !flmem_borrow_sees_frames(borrow, tid) ||\n\t    "
           "flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)", "!is_parked(borrow, &now))",
           "leaving the park of another borrower alone",
           ("unit.test_borrow_twice",)),

@@ -142,6 +142,19 @@ static bool is_at_gadget(struct flmem_borrow_state *borrow, const struct flmem_c
 	return true;
 }
 
+bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
+				  const struct flmem_candidate *candidate)
+{
+	const struct flmem_candidate_needs needs = flmem_stopped_thread_needs(
+		borrow->options, &borrow->gadgets, borrow->chain.area.length);
+
+	borrow->refused = candidate->computes
+				  ? NULL
+				  : flmem_stack_check_room(borrow->view, &needs, candidate);
+	borrow->refused_tid = candidate->tid;
+	return !borrow->refused;
+}
+
 /*
  * The place of a computing thread is known only when it is stopped; a blocked one must still be
  * where it was found. Its stack is checked again: it may have returned to the same call from
@@ -167,8 +180,10 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 	    (!flmem_arch_in_program(&borrow->state) ||
 	     flmem_rseq_is_inside(borrow->view->process, candidate->tid, candidate->at.pc)))
 		borrow->refused = "is in a system call or a restartable sequence";
-	else
+	else if (candidate->computes)
 		borrow->refused = flmem_stack_check(borrow->view, &needs, candidate);
+	else /* what is below its stack pointer was checked a moment ago */
+		borrow->refused = flmem_stack_check_frames(borrow->view, &needs, candidate);
 	return !borrow->refused;
 }
 

@@ -18,6 +18,13 @@ struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borro
 							size_t area_bytes);
 
 /*
+ * Just before a thread is seized, what needs no stopped thread: the space below its stack pointer.
+ * False, with the reason, if it may not be borrowed.
+ */
+bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
+				  const struct flmem_candidate *candidate);
+
+/*
  * True if the stopped thread is where it was found and may be borrowed there; then its registers
  * are in borrow->state, and its status, read through the open file, in *ret_status. Otherwise
  * borrow->refused has the reason, or NULL if the thread had moved on.

@@ -222,28 +222,48 @@ static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 	return !stack->inode && strcmp(stack->name, "[heap]") != 0;
 }
 
-const char *flmem_stack_check(const struct flmem_view *view,
-			      const struct flmem_candidate_needs *needs,
-			      const struct flmem_candidate *row)
+const char *flmem_stack_check_room(const struct flmem_view *view,
+				   const struct flmem_candidate_needs *needs,
+				   const struct flmem_candidate *row)
 {
-	const struct stack_search of_thread = {view, needs}, *search = &of_thread;
+	const struct stack_search search = {view, needs};
+	const struct flmem_map *stack = flmem_maps_find(view->maps, row->at.sp);
+
+	if (!is_ordinary_stack(stack, row->leader))
+		return "has no ordinary stack mapping";
+	if (!has_room(&search, stack, row))
+		return "has too little space left on its stack";
+	return NULL;
+}
+
+const char *flmem_stack_check_frames(const struct flmem_view *view,
+				     const struct flmem_candidate_needs *needs,
+				     const struct flmem_candidate *row)
+{
+	const struct stack_search search = {view, needs};
 	struct flmem_handler_search frames = {
 		.process = view->process,
 		.maps = view->maps,
 		.restorer = needs->gadgets->restorer,
 		.blocked = UINT64_MAX}; /* any thread: there are others */
-	uint64_t sp = row->at.sp;
-	const struct flmem_map *stack = flmem_maps_find(view->maps, sp);
+	const struct flmem_map *stack = flmem_maps_find(view->maps, row->at.sp);
 
-	if (!is_ordinary_stack(stack, row->leader))
+	if (!stack)
 		return "has no ordinary stack mapping";
-	if (!has_room(search, stack, row))
-		return "has too little space left on its stack";
-	if (is_inside_allocator(search, row, stack->end))
+	if (is_inside_allocator(&search, row, stack->end))
 		return "is inside the allocator";
-	if (may_join_inside(search, row))
+	if (may_join_inside(&search, row))
 		return "waits for another thread to end, possibly inside the allocator";
-	if (flmem_handlers_on_stack(&frames, sp, stack->end))
+	if (flmem_handlers_on_stack(&frames, row->at.sp, stack->end))
 		return "is inside a signal handler";
 	return NULL;
+}
+
+const char *flmem_stack_check(const struct flmem_view *view,
+			      const struct flmem_candidate_needs *needs,
+			      const struct flmem_candidate *row)
+{
+	const char *reason = flmem_stack_check_room(view, needs, row);
+
+	return reason ? reason : flmem_stack_check_frames(view, needs, row);
 }

@@ -21,6 +21,17 @@ const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate_needs *needs,
 			      const struct flmem_candidate *row);
 
+/*
+ * Its two parts: what is below the stack pointer, where nothing depends on what the thread does
+ * while it has that pointer, and what the thread has on its stack.
+ */
+const char *flmem_stack_check_room(const struct flmem_view *view,
+				   const struct flmem_candidate_needs *needs,
+				   const struct flmem_candidate *row);
+const char *flmem_stack_check_frames(const struct flmem_view *view,
+				     const struct flmem_candidate_needs *needs,
+				     const struct flmem_candidate *row);
+
 /* How much of a stack has to be mapped below its pointer. */
 uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader);
 
