@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "serve/http_body.h"
 #include "serve/http_connections.h"
 #include "serve/http_identity.h"
 #include "serve/listen.h"
@@ -23,7 +24,6 @@
 /* A body of at most so many bytes is read before an answer that does not need it. */
 #define DRAIN_MAX   (UINT64_C(16) << 20)
 #define SINGLES	    10
-#define MADE_BYTES  ((size_t)256 << 10) /* at once */
 #define ESCAPED_NUL "%00"
 
 struct flmem_http_server {
@@ -116,57 +116,14 @@ int flmem_http_request_identity(struct flmem_http_request *request,
 	return flmem_http_identity_read(info->tls_session, ret_identity, err);
 }
 
-/* A body that is made while it is sent. */
-struct made_body {
-	void (*make)(const void *context, uint64_t offset, uint64_t bytes, char *out);
-	const void *context;
-	uint64_t offset, bytes;
-};
-
-static ssize_t read_made_body(void *context, uint64_t at, char *out, size_t room)
-{
-	const struct made_body *body = context;
-	uint64_t left = body->bytes - at;
-	size_t some = left < room ? (size_t)left : room;
-
-	body->make(body->context, body->offset + at, some, out);
-	return (ssize_t)some;
-}
-
-static struct MHD_Response *answer_made_body(const struct flmem_http_server *server,
-					     const struct flmem_http_answer *answer)
-{
-	struct made_body *body = malloc(sizeof(*body));
-	struct MHD_Response *response;
-
-	if (!body)
-		return NULL;
-	*body = (struct made_body){answer->make, answer->context, answer->offset, answer->bytes};
-	response = server->http.create_response_from_callback(answer->bytes, MADE_BYTES,
-							      read_made_body, body, free);
-	if (!response)
-		free(body);
-	return response;
-}
-
 static struct MHD_Response *make_answer(struct flmem_http_server *server,
 					const struct flmem_http_answer *answer)
 {
-	struct MHD_Response *response;
+	struct MHD_Response *response =
+		flmem_http_body_open(&server->http, answer, server->options.tls_cert);
 
-	if (answer->make)
-		response = answer_made_body(server, answer);
-	else if (answer->has_file)
-		response = server->http.create_response_from_fd_at_offset64(
-			answer->bytes, answer->file, answer->offset);
-	else
-		response = server->http.create_response_from_buffer(
-			answer->length, (void *)answer->body, MHD_RESPMEM_MUST_COPY);
-	if (!response) {
-		if (answer->has_file)
-			close(answer->file);
+	if (!response)
 		return NULL;
-	}
 	if (answer->type)
 		server->http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
 						 answer->type);

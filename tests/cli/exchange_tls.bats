@@ -66,6 +66,42 @@ make_certificate() {
 	assert_error 7 "use a host name of the certificate in the address"
 }
 
+# Records of TLS are cut in other places than plain answers, and read in another way.
+@test "the model by TLS: the whole, parts, and a file that is cut while it is sent" {
+	local file=/v1/rounds/0/model/g.safetensors url reader
+	make_model g.safetensors 0 5000000
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key
+	AUTH=(--cacert ca.pem)
+	request GET $file
+	cmp body g.safetensors
+	request HEAD $file
+	[ "$(header Content-Length)" -eq "$(stat -c %s g.safetensors)" ]
+	request GET $file -r 65535-131072
+	assert_code 206
+	cmp body <(tail -c +65536 g.safetensors | head -c 65538)
+	request GET $file -r -1
+	cmp body <(tail -c 1 g.safetensors)
+	for url in https http; do
+		mkfifo "pipe-$url"
+		curl -s --cacert ca.pem "$URL$file" >"pipe-$url" &
+		reader=$!
+		exec {bytes}<"pipe-$url"
+		head -c 1000 <&"$bytes" >start
+		cmp start <(head -c 1000 g.safetensors)
+		cp g.safetensors whole
+		truncate -s 100000 g.safetensors
+		cat <&"$bytes" >rest
+		exec {bytes}<&-
+		CODE=0
+		wait "$reader" || CODE=$?
+		[ "$CODE" -ne 0 ]
+		kill_server
+		rm -r state
+		cp whole g.safetensors
+		[ $url = http ] || serve --model g.safetensors --clients 1
+	done
+}
+
 @test "client certificates name the clients" {
 	make_certificate ca one site-1
 	make_certificate ca two 'CN of two'
