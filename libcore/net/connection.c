@@ -13,6 +13,8 @@
 
 #define SLICE_MS     200
 #define BUFFER_BYTES (512L << 10)
+/* libcurl allocates it for each request: more would be given back to the kernel each time. */
+#define UPLOAD_BYTES (96L << 10)
 
 struct flmem_connection {
 	const struct flmem_connection_options *options;
@@ -113,7 +115,7 @@ static bool set_connection_options(struct flmem_connection *connection)
 	CURL *easy = connection->easy;
 	CURLcode failed = CURLE_OK;
 
-	failed |= curl->easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
+	failed |= curl->easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
 	failed |= curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	failed |= curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	failed |= curl->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, note_progress);
@@ -218,18 +220,15 @@ static void perform_messages(struct exchange_of_messages *sent)
 {
 	const struct flmem_connection *connection = sent->connection;
 	const struct flmem_curl *curl = connection->curl;
-	struct flmem_curl_sigpipe sigpipe;
 	CURLMsg *message;
 	int running, left;
 
-	flmem_curl_sigpipe_begin(&sigpipe);
 	curl->multi_perform(connection->multi, &running);
 	while ((message = curl->multi_info_read(connection->multi, &left)))
 		if (message->msg == CURLMSG_DONE) {
 			sent->done = true;
 			sent->result = message->data.result;
 		}
-	flmem_curl_sigpipe_end(&sigpipe);
 }
 
 static void note_wait(struct exchange_of_messages *sent, uint64_t moved_before)
@@ -270,8 +269,10 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 					sent->request->name, limit);
 			return FLMEM_CONNECTION_RETRY;
 		}
-		sent->connection->curl->multi_poll(sent->connection->multi, NULL, 0, SLICE_MS,
-						   NULL);
+		/* Where something moved there is often more. */
+		if (sent->moved == before)
+			sent->connection->curl->multi_poll(sent->connection->multi, NULL, 0,
+							   SLICE_MS, NULL);
 	}
 }
 
@@ -337,6 +338,7 @@ static enum flmem_connection_step run_messages(struct exchange_of_messages *sent
 {
 	const struct flmem_connection *connection = sent->connection;
 	const struct flmem_curl *curl = connection->curl;
+	struct flmem_curl_sigpipe sigpipe;
 	enum flmem_connection_step step;
 
 	if (!make_header_lines(sent) || !set_request_options(sent) ||
@@ -345,7 +347,9 @@ static enum flmem_connection_step run_messages(struct exchange_of_messages *sent
 				sent->request->name);
 		return FLMEM_CONNECTION_FAIL;
 	}
+	flmem_curl_sigpipe_begin(&sigpipe);
 	step = drive_messages(sent, err);
+	flmem_curl_sigpipe_end(&sigpipe);
 	if (step == FLMEM_CONNECTION_OK && sent->result != CURLE_OK)
 		step = report_message_failure(sent, err);
 	curl->multi_remove_handle(connection->multi, connection->easy);

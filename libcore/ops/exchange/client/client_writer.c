@@ -13,14 +13,19 @@
 
 #define RING_BYTES  ((size_t)4 << 20)
 #define BLOCK_BYTES ((size_t)1 << 20) /* at most at once: room comes back early */
+/* Records of TLS have 16 KiB: each would wake both threads. A file system takes whole steps best. */
+#define STEP_BYTES ((size_t)256 << 10)
 
-/* One of the two threads; what is in the ring is used up when both have passed it. */
+/*
+ * One of the two threads; what is in the ring is used up when both have passed it. Positions are
+ * those in the file.
+ */
 struct ring_reader {
 	struct flmem_pull_writer *writer;
 	pthread_t thread;
 	bool started;
 	int (*take)(struct flmem_pull_writer *writer, const char *bytes, size_t length);
-	uint64_t passed; /* bytes */
+	uint64_t passed;
 };
 
 enum {
@@ -36,7 +41,9 @@ struct flmem_pull_writer {
 	uint64_t at; /* only the thread that writes uses it */
 	struct flmem_digest *digest;
 	char *ring;
-	uint64_t added; /* bytes */
+	uint64_t added;	 /* what the threads may take */
+	uint64_t filled; /* with what they may not; only who adds uses it, and the next */
+	uint64_t end;	 /* of the room that is known to be free */
 	struct ring_reader readers[READERS];
 	bool ending;
 	int error;
@@ -118,6 +125,7 @@ static void *run_ring_reader(void *context)
 static void end_readers(struct flmem_pull_writer *writer)
 {
 	pthread_mutex_lock(&writer->lock);
+	writer->added = writer->filled;
 	writer->ending = true;
 	pthread_cond_broadcast(&writer->changed);
 	pthread_mutex_unlock(&writer->lock);
@@ -143,6 +151,7 @@ static int start_readers(struct flmem_pull_writer *writer)
 		struct ring_reader *reader = &writer->readers[i];
 
 		reader->writer = writer;
+		reader->passed = writer->at;
 		reader->take = i == WRITES ? write_received : digest_received;
 		error = flmem_thread_start(&reader->thread, run_ring_reader, reader);
 		reader->started = !error;
@@ -161,6 +170,9 @@ int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 	*writer = (struct flmem_pull_writer){
 		.fd = fd,
 		.at = at,
+		.added = at,
+		.filled = at,
+		.end = at + RING_BYTES,
 		.digest = digest,
 		.ring = malloc(RING_BYTES),
 	};
@@ -176,41 +188,50 @@ int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 	return 0;
 }
 
-/* With the lock: bytes of the ring that both threads have passed. */
-static size_t ring_room(const struct flmem_pull_writer *writer)
+/* With the lock. */
+static uint64_t end_of_room(const struct flmem_pull_writer *writer)
 {
 	uint64_t passed = writer->readers[WRITES].passed;
 
 	if (writer->readers[DIGESTS].passed < passed)
 		passed = writer->readers[DIGESTS].passed;
-	return RING_BYTES - (size_t)(writer->added - passed);
+	return passed + RING_BYTES;
 }
 
-int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, size_t length)
+/* Hands over what was filled, and waits for room if there is none. An errno. */
+static int hand_over(struct flmem_pull_writer *writer)
 {
 	int error;
 
 	pthread_mutex_lock(&writer->lock);
-	while (length && !writer->error) {
-		size_t room = ring_room(writer), end = writer->added % RING_BYTES, some = length;
-
-		if (!room) {
-			pthread_cond_wait(&writer->changed, &writer->lock);
-			continue;
-		}
-		some = some < room ? some : room;
-		some = some < RING_BYTES - end ? some : RING_BYTES - end;
-		/* Nobody else uses that part of the ring. */
-		pthread_mutex_unlock(&writer->lock);
-		memcpy(writer->ring + end, bytes, some);
-		pthread_mutex_lock(&writer->lock);
-		writer->added += some;
-		bytes += some;
-		length -= some;
-		pthread_cond_broadcast(&writer->changed);
-	}
+	writer->added = writer->filled;
+	pthread_cond_broadcast(&writer->changed);
+	while (!writer->error && end_of_room(writer) == writer->filled)
+		pthread_cond_wait(&writer->changed, &writer->lock);
+	writer->end = end_of_room(writer);
 	error = writer->error;
 	pthread_mutex_unlock(&writer->lock);
+	return error;
+}
+
+int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, size_t length)
+{
+	int error = 0;
+
+	while (length && !error) {
+		uint64_t at = writer->filled % RING_BYTES, step = STEP_BYTES - at % STEP_BYTES;
+		uint64_t some = length < step ? length : step;
+
+		if (some > writer->end - writer->filled)
+			some = writer->end - writer->filled;
+		/* Nobody else uses that part of the ring. */
+		memcpy(writer->ring + at, bytes, (size_t)some);
+		writer->filled += some;
+		bytes += some;
+		length -= (size_t)some;
+		if (writer->filled % STEP_BYTES == 0 || writer->filled == writer->end)
+			error = hand_over(writer);
+	}
 	return error;
 }
 
