@@ -85,6 +85,8 @@ struct churn {
 };
 /* Frees, checks and allocates `steps` blocks. */
 void churn_run(struct churn *churn, int steps);
+/* Checks all of its blocks. */
+void churn_check(const struct churn *churn);
 
 /* Fills the heap and frees 15 of 16 blocks, so that most of it is retained and can be released. */
 void heap_spread(void);

@@ -23,13 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GUARD_BYTES   4096
-#define GUARD_INSTALL 102 /* MADV_GUARD_INSTALL, Linux 6.13 */
-#define THREADS_MAX   64
-#define BATCH	      2000
-#define WAIT_MS	      40 /* the environment may have another, where flmem is slow */
-#define LOCAL_WORDS   32
-#define WAIT_KINDS    4
+#define GUARD_BYTES    4096
+#define GUARD_INSTALL  102 /* MADV_GUARD_INSTALL, Linux 6.13 */
+#define THREADS_MAX    64
+#define BATCH	       2000
+#define BETWEEN_CHECKS 50
+#define WAIT_MS	       40 /* the environment may have another, where flmem is slow */
+#define LOCAL_WORDS    32
+#define WAIT_KINDS     4
 
 struct settings {
 	long churners;
@@ -56,13 +57,25 @@ static _Thread_local uint32_t thread_seed;
 static _Atomic long started;
 static int wait_ms = WAIT_MS;
 
+/* One that never rests checks all of its blocks now and then: it would live in the allocator. */
+static void churn_batch(struct worker *worker)
+{
+	if (worker->settings->nap_us > 0) {
+		churn_run(&worker->churn, BATCH);
+		usleep((unsigned)worker->settings->nap_us);
+		return;
+	}
+	for (int done = 0; done < BATCH; done += BETWEEN_CHECKS) {
+		churn_run(&worker->churn, BETWEEN_CHECKS);
+		churn_check(&worker->churn);
+	}
+}
+
 static void churn_for_ever(struct worker *worker)
 {
 	worker->churn.random = worker->seed;
 	for (;;) {
-		churn_run(&worker->churn, BATCH);
-		if (worker->settings->nap_us > 0)
-			usleep((unsigned)worker->settings->nap_us);
+		churn_batch(worker);
 		victim_round();
 	}
 }
