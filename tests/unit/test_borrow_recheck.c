@@ -98,12 +98,9 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void be_ca
 {
 }
 
-/* Since it was found, by the check that comes right before its stop. */
-static void a_stack_that_has_lost_its_space_is_refused(void **state)
+/* Runs a chain on the waiting thread of such a child. */
+static void expect_refusal(struct flmem_borrow_options *options, const char *why)
 {
-	uint64_t checked_us = 0;
-	struct flmem_borrow_options options = {
-		.recheck = have_it_cut, .checked_us = &checked_us, .single_pass = true};
 	struct flmem_borrow_result result;
 	struct flmem_chain chain = {0};
 	struct flmem_error err = {0};
@@ -111,22 +108,52 @@ static void a_stack_that_has_lost_its_space_is_refused(void **state)
 	pid_t child;
 	int rc;
 
-	(void)state;
 	page = child_share(sizeof(*page));
 	assert_non_null(page);
 	child = child_start(be_cutting);
 	assert_true(child > 0);
 	await_true(page->tid && is_blocked_in(page->tid, SYS_read));
-	options.only = page->tid;
+	options->only = page->tid;
 	target_open(child, &target);
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)be_called);
-	rc = flmem_borrow_run(&target.view, &chain, &options, &result, &err);
+	rc = flmem_borrow_run(&target.view, &chain, options, &result, &err);
 	target_close(&target);
 	child_end(child);
-	assert_true(page->cut);
 	munmap(page, sizeof(*page));
 	assert_int_equal(rc, FLMEM_EUNSAFE);
-	assert_non_null(strstr(err.message, "too little space left on its stack"));
+	assert_non_null(strstr(err.message, why));
+}
+
+/* Since it was found, by the check that comes right before its stop. */
+static void a_stack_that_has_lost_its_space_is_refused(void **state)
+{
+	uint64_t checked_us = 0;
+	struct flmem_borrow_options options = {
+		.recheck = have_it_cut, .checked_us = &checked_us, .single_pass = true};
+
+	(void)state;
+	expect_refusal(&options, "too little space left on its stack");
+}
+
+static struct flmem_guard guard;
+
+static int find_it_in_the_allocator(void *context, struct flmem_error *err)
+{
+	(void)context, (void)err;
+	flmem_guard_add_code(&guard, PAGE, INT64_MAX);
+	return 0;
+}
+
+static void a_thread_that_is_inside_the_allocator_is_refused_when_it_is_stopped(void **state)
+{
+	uint64_t checked_us = 0;
+	struct flmem_borrow_options options = {.guard = &guard,
+					       .recheck = find_it_in_the_allocator,
+					       .checked_us = &checked_us,
+					       .single_pass = true};
+
+	(void)state;
+	expect_refusal(&options, "is inside the allocator");
 }
 #endif
 
@@ -136,6 +163,8 @@ int main(void)
 		cmocka_unit_test(the_time_of_a_check_is_the_callers),
 #if defined(__x86_64__) || defined(__aarch64__)
 		cmocka_unit_test(a_stack_that_has_lost_its_space_is_refused),
+		cmocka_unit_test(
+			a_thread_that_is_inside_the_allocator_is_refused_when_it_is_stopped),
 #endif
 	};
 
