@@ -193,7 +193,7 @@ uint32_t random_next(uint32_t *state)
 	return *state = x;
 }
 
-/* One addition a word: a generator takes eight times as long, and targets compute beside all tests. */
+/* One addition a word: a generator takes eight times as long; targets compute beside all tests. */
 static uint64_t block_first(uint32_t seed)
 {
 	return (seed | 1) * 0x9e3779b97f4a7c15U;

@@ -13,7 +13,7 @@
 
 #define RING_BYTES  ((size_t)4 << 20)
 #define BLOCK_BYTES ((size_t)1 << 20) /* at most at once: room comes back early */
-/* Records of TLS have 16 KiB: each would wake both threads. A file system takes whole steps best. */
+/* Records of TLS have 16 KiB: each would wake both threads. File systems take whole steps best. */
 #define STEP_BYTES ((size_t)256 << 10)
 
 /*
@@ -199,7 +199,7 @@ static uint64_t end_of_room(const struct flmem_pull_writer *writer)
 }
 
 /* Hands over what was filled, and waits for room if there is none. An errno. */
-static int hand_over(struct flmem_pull_writer *writer)
+static int hand_over_step(struct flmem_pull_writer *writer)
 {
 	int error;
 
@@ -230,7 +230,7 @@ int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, s
 		bytes += some;
 		length -= (size_t)some;
 		if (writer->filled % STEP_BYTES == 0 || writer->filled == writer->end)
-			error = hand_over(writer);
+			error = hand_over_step(writer);
 	}
 	return error;
 }

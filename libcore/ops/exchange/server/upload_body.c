@@ -179,7 +179,8 @@ static size_t choose_written(const struct flmem_upload_transfer *transfer, size_
 	return bytes - (size_t)((transfer->at + length) % ALIGN_BYTES);
 }
 
-static void take_piece(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)
+static void take_body_piece(struct flmem_upload_transfer *transfer, const char *bytes,
+			    size_t length)
 {
 	size_t written = choose_written(transfer, length), direct = 0;
 
@@ -225,7 +226,7 @@ bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *byte
 		transfer->failure = 413;
 		return true;
 	}
-	take_piece(transfer, bytes, length);
+	take_body_piece(transfer, bytes, length);
 	start_writing(transfer, WRITE_BYTES);
 	return true;
 }
