@@ -16,13 +16,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/ptrace.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -32,7 +36,8 @@
 /* <sys/ptrace.h> and <linux/ptrace.h> exclude each other in older C libraries. */
 long ptrace(int request, ...);
 
-#define OPTIONS	    (PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE)
+#define OPTIONS \
+	(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACESECCOMP)
 #define THREADS_MAX 64
 #define SYSCALL_BIT 0x80
 
@@ -42,16 +47,52 @@ static _Noreturn void die(const char *what)
 	exit(2);
 }
 
-/* A group of its own, so that SIGTSTP stops it; it ends with this program, also when it stands. */
-static pid_t start(char **argv)
-{
-	pid_t pid = fork();
+/*
+ * Whether a filter stops the program at ptrace() and pwrite() alone: most of its system calls are
+ * before the first of these, and need no stop.
+ */
+static bool *filtered;
 
+static int filter_install(const struct sock_fprog *program)
+{
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program);
+}
+
+static bool filter_calls(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(steps) / sizeof(*steps), .filter = steps};
+
+	if (filter_install(&program) == 0)
+		return true;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && filter_install(&program) == 0;
+}
+
+/*
+ * A group of its own, so that SIGTSTP stops it; it ends with this program, also when it stands. A
+ * filter would refuse the calls of one that is let go of.
+ */
+static pid_t start(char **argv, bool let_go)
+{
+	pid_t pid;
+
+	filtered = mmap(NULL, sizeof(*filtered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (filtered == MAP_FAILED)
+		die("mmap");
+	pid = fork();
 	if (pid < 0 || !argv[0])
 		die("fork");
 	if (pid == 0) {
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		*filtered = !let_go && filter_calls();
 		raise(SIGSTOP);
 		execv(argv[0], argv);
 		_exit(127);
@@ -100,10 +141,13 @@ static void forget_thread(pid_t tid)
 			threads[i] = threads[--thread_count];
 }
 
-static void go_on(pid_t tid, int deliver)
+/* COUNTED: at each of its system calls, not only at those that the filter stops. */
+static void go_on(pid_t tid, bool counted, int deliver)
 {
+	int request = counted || !*filtered ? PTRACE_SYSCALL : PTRACE_CONT;
+
 	/* One that has ended meanwhile is reported by the next wait. */
-	if (ptrace(PTRACE_SYSCALL, tid, NULL, (void *)(intptr_t)deliver) != 0 && errno != ESRCH)
+	if (ptrace(request, tid, NULL, (void *)(intptr_t)deliver) != 0 && errno != ESRCH)
 		die("PTRACE_SYSCALL");
 }
 
@@ -155,6 +199,12 @@ static void follow_ptrace(struct count *count, bool failed)
 		count->stopped = 0;
 }
 
+/* Before a system call, which the two report at the same place. */
+static bool is_entry(const struct ptrace_syscall_info *info)
+{
+	return info->op == PTRACE_SYSCALL_INFO_ENTRY || info->op == PTRACE_SYSCALL_INFO_SECCOMP;
+}
+
 /* True when the stop is at a system call that counts. */
 static bool count_stop(pid_t tid, struct count *count)
 {
@@ -168,14 +218,14 @@ static bool count_stop(pid_t tid, struct count *count)
 			return false;
 		die("PTRACE_GET_SYSCALL_INFO");
 	}
-	if (count->tid != tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
-				  (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
+	if (count->tid != tid &&
+	    (!is_entry(&info) || (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
 		return false;
 	if (count->tid != tid)
 		count->stopped = 0; /* the end of a thread releases what it has seized */
 	count->tid = tid;
 	count->at_exit = info.op == PTRACE_SYSCALL_INFO_EXIT;
-	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+	if (is_entry(&info)) {
 		count->number = info.entry.nr;
 		memcpy(count->args, info.entry.args, sizeof(count->args));
 		count->touches += is_touch(info.entry.nr);
@@ -197,7 +247,7 @@ static bool run_to(pid_t pid, long wanted, struct count *count, int *ret_status)
 	for (;;) {
 		int signal_number;
 
-		go_on(tid, deliver);
+		go_on(tid, tid == count->tid, deliver);
 		tid = next_stop(pid, ret_status);
 		if (!tid)
 			return false;
@@ -205,7 +255,8 @@ static bool run_to(pid_t pid, long wanted, struct count *count, int *ret_status)
 		deliver = 0;
 		if (!know_thread(tid) && signal_number == SIGSTOP)
 			continue; /* its first stop */
-		if (signal_number != (SIGTRAP | SYSCALL_BIT)) {
+		if (signal_number != (SIGTRAP | SYSCALL_BIT) &&
+		    (*ret_status >> 16 != PTRACE_EVENT_SECCOMP || tid == count->tid)) {
 			deliver = signal_number == SIGTRAP ? 0 : signal_number;
 			continue;
 		}
@@ -363,7 +414,7 @@ int main(int argc, char **argv)
 	long stop = read_stop(argc > 2 ? rest[0] : NULL);
 	struct count count = {.exits_only = way != NULL};
 	int status;
-	pid_t pid = start(rest + 1);
+	pid_t pid = start(rest + 1, way != NULL);
 
 	seize(pid);
 	if (way && !signal_of(way))
