@@ -56,6 +56,19 @@ limits() { # of containers, docker run, a batch job, a unit and a job, 2B parame
 		#SBATCH --mem=16G
 		srun python3 -m nvflare.private.fed.app.client.client_train -m /workspace
 	END
+	cat >kit/submit.sh <<-'END'
+		#!/bin/bash
+		sbatch --mem=20G --job-name fl ./run.slurm
+		# sbatch --mem=1G run.slurm
+		sbatch --mem=1G another.slurm
+	END
+	cat >kit/whole.yaml <<-'END'
+		kind: Pod
+		spec:
+		  resources: {limits: {memory: 1Gi}}
+		  containers:
+		    - command: [python3, -m, nvflare.private.fed.app.client.client_train, -m, /w]
+	END
 	cat >kit/flare.service <<-'END'
 		[Service]
 		ExecStart=/usr/bin/python3 -m nvflare.private.fed.app.server.server_train -m /workspace
@@ -89,11 +102,14 @@ finding_at() { # FILE LINE RULE SEVERITY PROPOSED
 	finding_at pod.yaml 5 PLAN-LIMIT-UNCLEAR info ''
 	finding_at docker.sh 2 PLAN-LIMIT-LOW error 82g
 	finding_at run.slurm 2 PLAN-LIMIT-LOW error 24G
+	finding_at run.slurm 3 PLAN-LIMIT-LOW error 24G
+	assert_output 'sbatch --mem in submit.sh'
+	finding_at whole.yaml 3 PLAN-LIMIT-LOW error 24Gi
 	finding_at flare.service 3 PLAN-LIMIT-LOW error 82G
 	finding_at job/meta.json 2 NVF-LIMIT-LOW error 24Gi
 	finding_at job/meta.json 5 NVF-LIMIT-LOW error 24576
-	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 9 ]
-	[ "$(jq .held_plan.limits <<<"$output")" = 10 ]
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 11 ]
+	[ "$(jq .held_plan.limits <<<"$output")" = 12 ]
 	flmem recommend kit --params 1M --clients 4 --fail-on error --format github
 	assert_status 0
 	refute_output 'PLAN-LIMIT-LOW'

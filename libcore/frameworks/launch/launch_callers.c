@@ -319,6 +319,8 @@ bool flmem_launch_sets_for_others(const struct flmem_buf *text)
 {
 	static const char *const files[] = {"env_file", "envFrom", "EnvironmentFile=", NULL};
 
-	return text->data &&
-	       (flmem_launch_mentions_variable(text->data) || flmem_file_has_any_word(text, files));
+	/* With what memory sbatch submits a script. */
+	return text->data && (flmem_launch_mentions_variable(text->data) ||
+			      flmem_file_has_any_word(text, files) ||
+			      (strstr(text->data, "sbatch") && strstr(text->data, "--mem")));
 }

@@ -272,6 +272,82 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 	return found;
 }
 
+/* Whether a word of a command names the checked file, by the last part of its path. */
+static bool names_checked_script(const struct search *search, const char *text,
+				 const struct flmem_place *word)
+{
+	const char *name = flmem_text_basename(search->check->input->file);
+	size_t length = strlen(name), start = word->end - length;
+
+	return word->end - word->start >= length && strncmp(text + start, name, length) == 0 &&
+	       (start == word->start || text[start - 1] == '/');
+}
+
+/* The option of "sbatch --mem=8G job.sh" from the name of the program on; false without one. */
+static bool find_submitted_limit(const struct search *search, const char *text,
+				 const struct flmem_place *command, struct flmem_place *ret_value)
+{
+	bool submits = false, limited = false;
+	struct flmem_place word;
+
+	for (size_t at = command->start; next_command_word(text, command->end, &at, &word);) {
+		struct flmem_place option = word;
+
+		if (!submits && !is_command_word(text, &word, "sbatch"))
+			return false;
+		submits = true;
+		if (find_limit_option(text, command->end, at, "--mem", &option)) {
+			*ret_value = option;
+			limited = true;
+		} else if (names_checked_script(search, text, &word)) {
+			return limited;
+		}
+	}
+	return false;
+}
+
+/* Holds what another file of the folder submits this one with: it precedes the directive. */
+static void hold_submissions(const struct search *search, const struct flmem_rule_input *from,
+			     struct flmem_place place, const struct flmem_limit_need *need)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = place};
+	const char *text = from->document.text.data;
+	char path[256], copy[64];
+
+	snprintf(path, sizeof(path), "sbatch --mem in %.200s", flmem_text_basename(from->file));
+	for (const char *at = text; at && (at = strstr(at, "sbatch")); at += strlen("sbatch")) {
+		struct flmem_place command = command_around(text, (size_t)(at - text));
+		struct flmem_place value = {0};
+		const char *line = text + command.start;
+
+		command.start = (size_t)(at - text);
+		if (line[strspn(line, " \t")] == '#' ||
+		    (at != line && !strchr(" \t;&|(", at[-1])) ||
+		    !find_submitted_limit(search, text, &command, &value))
+			continue;
+		snprintf(copy, sizeof(copy), "%.*s", (int)(value.end - value.start),
+			 text + value.start);
+		flmem_limit_hold(search->check, search->outcome,
+				 &(struct flmem_limit){.node = &node,
+						       .path = path,
+						       .text = copy,
+						       .style = FLMEM_LIMIT_SLURM,
+						       .need = *need});
+	}
+}
+
+static void hold_all_submissions(const struct search *search, struct flmem_place place,
+				 const struct flmem_limit_need *need)
+{
+	const struct flmem_bundle *bundle = search->check->bundle;
+
+	for (size_t i = 0; i < bundle->count; i++)
+		if (bundle->inputs[i].document.syntax == FLMEM_SYNTAX_PLAIN)
+			hold_submissions(search, &bundle->inputs[i], place, need);
+	for (size_t i = 0; i < bundle->other_count; i++)
+		hold_submissions(search, &bundle->others[i], place, need);
+}
+
 /* Commands of a script that have a limit, and a limit of the file for all others. */
 static void hold_script(const struct search *search)
 {
@@ -279,7 +355,7 @@ static void hold_script(const struct search *search)
 	const struct flmem_plan_peaks *peaks = search->check->bundle->peaks;
 	struct flmem_limit_need all = {0};
 	enum flmem_limit_style style;
-	struct flmem_place value;
+	struct flmem_place value, first = {0};
 	size_t others = 0;
 
 	for (size_t i = 0; i < search->launches->launch_count; i++) {
@@ -297,7 +373,10 @@ static void hold_script(const struct search *search)
 				  style, &own);
 		else
 			add_need(&all, &own, others++);
+		first = others == 1 ? launch->place : first;
 	}
+	if (others)
+		hold_all_submissions(search, first, &all);
 	if (others && find_file_limit(text, &value, &style))
 		hold_text(search, style == FLMEM_LIMIT_SLURM ? "#SBATCH --mem" : "MemoryMax", value,
 			  style, &all);
@@ -333,7 +412,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .condition = "with --model or --params: a memory limit of a service of "
 				      "Compose, a container of Kubernetes, docker run, a batch job "
-				      "of Slurm, srun or a unit of systemd below the peak that the "
+				      "of Slurm, srun, sbatch or a unit of systemd below the peak "
+				      "that the "
 				      "plan predicts for what runs in it; a warning if less than a "
 				      "tenth of the limit is left",
 			 .message = FLMEM_LIMIT_LOW_MESSAGE,
