@@ -181,6 +181,22 @@ static void with_trims_only_rounds_before_one_count(void **state)
 	assert_int_equal(s.count, 3);
 }
 
+/* Two jobs that write to one log: rounds 0, 1, 0, 2, 0, 3, 1, 4, ... are no gaps. */
+static void numbers_that_jump_back_and_forth_are_no_gaps(void **state)
+{
+	static const uint64_t numbers[] = {0, 1, 0, 2, 0, 3, 1, 4, 2, 5};
+	struct flmem_round_stats s;
+	struct flmem_watch_round round;
+
+	(void)state;
+	flmem_round_stats_init(&s, 1000, false);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		flmem_round_stats_start(&s, i * 1000000, numbers[i], &round);
+	assert_true(s.ordinal == 10);
+	flmem_round_stats_start(&s, 11000000, 8, &round);
+	assert_true(s.ordinal == 13);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +210,7 @@ int main(void)
 		cmocka_unit_test(the_second_round_of_a_process_is_warm_up),
 		cmocka_unit_test(the_trough_of_a_long_round_is_measured_for_half_a_minute),
 		cmocka_unit_test(with_trims_only_rounds_before_one_count),
+		cmocka_unit_test(numbers_that_jump_back_and_forth_are_no_gaps),
 	};
 
 	return cmocka_run_group_tests_name("round_stats", tests, NULL, NULL);

@@ -135,13 +135,15 @@ void flmem_round_stats_group_peak(struct flmem_round_stats *stats, struct flmem_
 
 static void round_number(struct flmem_round_stats *s, uint64_t number)
 {
-	uint64_t gap = s->any && number > s->number ? number - s->number : 1;
+	/* A rise from a number that had just fallen is between two jobs with one log. */
+	uint64_t gap = s->any && number > s->number && !s->fell ? number - s->number : 1;
 
 	if (!s->any)
 		s->skipped = s->fresh			    ? FLMEM_ROUND_WARM_UP
 			     : number < FLMEM_ROUND_WARM_UP ? FLMEM_ROUND_WARM_UP - number
 							    : 0;
 	s->ordinal += gap > GAP_MAX ? 1 : gap;
+	s->fell = s->any && number < s->number;
 	s->number = number;
 	s->any = true;
 }

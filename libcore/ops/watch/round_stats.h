@@ -34,6 +34,7 @@ struct flmem_round_stats {
 	bool trims;	  /* memory is released after rounds; other rounds are not comparable */
 	bool trimmed;	  /* released after the last round */
 	bool any;	  /* a round has started; `number` and `ordinal` belong to the last one */
+	bool fell;	  /* that number is lower than the one before */
 	uint64_t number, ordinal;
 	uint64_t changes;		  /* number of changes to the points */
 	size_t count, per_point, in_last; /* points, rounds per point, rounds in the last point */
